@@ -1,0 +1,47 @@
+//! [`Cursor`]: a position in a sorted sequence of internal entries, the one shape that memtables, tables, levels and
+//! merges of them share.
+
+use super::{EntryKind, SeqNo, Slice};
+use crate::error::Result;
+
+/// A position in a sequence of entries in internal-key order ([`super::key::compare`]).
+///
+/// A fresh cursor is not valid; a seek positions it. `key`, `seq`, `kind`, `value` may be called only while `valid`.
+/// After an error the cursor is not valid until the next successful seek.
+pub(crate) trait Cursor {
+    /// Whether the cursor is at an entry.
+    fn valid(&self) -> bool;
+    /// To the first entry.
+    fn seek_to_first(&mut self) -> Result<()>;
+    /// To the last entry.
+    fn seek_to_last(&mut self) -> Result<()>;
+    /// To the first entry at or after `(user_key, seq)` in internal order: with `SeqNo::MAX` the newest version of
+    /// `user_key`, or the first entry of the next key.
+    fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()>;
+    /// To the last entry strictly before `(user_key, seq)` in internal order: with `SeqNo::MAX` the oldest version
+    /// of the largest key less than `user_key`.
+    fn seek_before(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()>;
+    /// To the next entry. Requires `valid`.
+    fn next(&mut self) -> Result<()>;
+    /// To the previous entry. Requires `valid`.
+    fn prev(&mut self) -> Result<()>;
+    /// The user key of the entry.
+    fn key(&self) -> &[u8];
+    /// The sequence number of the entry.
+    fn seq(&self) -> SeqNo;
+    /// The kind of the entry.
+    fn kind(&self) -> EntryKind;
+    /// The value of the entry (empty for a tombstone), sharing the block it is in where there is one.
+    fn value(&self) -> Slice;
+}
+
+/// One version of a key, as a point read finds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// When it was written.
+    pub(crate) seq: SeqNo,
+    /// Whether it is a value or a tombstone.
+    pub(crate) kind: EntryKind,
+    /// The value; empty for a tombstone.
+    pub(crate) value: Slice,
+}

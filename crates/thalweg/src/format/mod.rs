@@ -1,0 +1,14 @@
+//! What bytes mean: number newtypes, entry kinds, shared slices, the codec every file format uses, internal keys.
+//!
+//! Nothing here touches a disk. Decoders never panic: they take bytes that may have rotted.
+
+pub(crate) mod codec;
+pub(crate) mod cursor;
+pub(crate) mod key;
+mod numbers;
+mod slice;
+
+pub(crate) use cursor::{Cursor, Version};
+pub(crate) use key::EntryKind;
+pub(crate) use numbers::{EditId, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
+pub use slice::Slice;

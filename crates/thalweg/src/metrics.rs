@@ -1,0 +1,81 @@
+//! Counters, cheap and always on: bytes by cause, syncs, stalls, hits.
+//!
+//! Every counter is a relaxed atomic. Names carry their unit last.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+    pub(crate) fn increment(&self) {
+        self.add(1);
+    }
+    /// Keeps the largest value seen.
+    pub(crate) fn raise_to(&self, value: u64) {
+        self.0.fetch_max(value, Ordering::Relaxed);
+    }
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of one open database, shared by all floors.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    /// Keys and values handed in by callers.
+    pub(crate) user_written_bytes: Counter,
+    /// Bytes of records (with framing) written to the log.
+    pub(crate) log_written_bytes: Counter,
+    /// Table bytes written by flushes (minor compactions).
+    pub(crate) flush_written_bytes: Counter,
+    /// Table bytes read by compactions.
+    pub(crate) compaction_read_bytes: Counter,
+    /// Table bytes written by compactions.
+    pub(crate) compaction_written_bytes: Counter,
+    /// Bytes appended to manifests.
+    pub(crate) manifest_written_bytes: Counter,
+    /// Flushes that produced a table.
+    pub(crate) flushes: Counter,
+    /// Compactions that merged tables.
+    pub(crate) compactions: Counter,
+    /// Compactions that only moved a table down.
+    pub(crate) trivial_moves: Counter,
+    /// Syncs issued, by file kind.
+    pub(crate) log_syncs: Counter,
+    pub(crate) table_syncs: Counter,
+    pub(crate) manifest_syncs: Counter,
+    pub(crate) directory_syncs: Counter,
+    /// Syncs that a foreground call waited for.
+    pub(crate) syncs_waited_for: Counter,
+    /// Table blocks asked for and found in the block cache, and read from a file.
+    pub(crate) cache_hits: Counter,
+    pub(crate) cache_misses: Counter,
+    /// Filters asked, and point reads they spared.
+    pub(crate) filter_checks: Counter,
+    pub(crate) filter_negatives: Counter,
+    /// Writers that had to wait: how often, how long in all, and the longest.
+    pub(crate) stalls_memtable: Stall,
+    pub(crate) stalls_level0: Stall,
+    pub(crate) stalls_log: Stall,
+}
+
+/// One cause of stalls.
+#[derive(Debug, Default)]
+pub(crate) struct Stall {
+    pub(crate) count: Counter,
+    pub(crate) total_ns: Counter,
+    pub(crate) longest_ns: Counter,
+}
+
+impl Stall {
+    pub(crate) fn record(&self, ns: u64) {
+        self.count.increment();
+        self.total_ns.add(ns);
+        self.longest_ns.raise_to(ns);
+    }
+}

@@ -1,0 +1,1 @@
+//! ordered keyspaces.

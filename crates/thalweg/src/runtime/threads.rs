@@ -1,0 +1,1 @@
+//! [`ThreadScheduler`]: the production scheduler, one worker thread a lane.

@@ -1,0 +1,3 @@
+//! [`LinuxStorage`]: files of the operating system.
+#[derive(Debug, Default)]
+pub struct LinuxStorage;

@@ -1,0 +1,108 @@
+//! The disk seam: the only way to files, in production and in simulation.
+//!
+//! Calls are direct and blocking; background coroutines go through [`crate::runtime::BackgroundFile`], which yields
+//! around each. A write is *unsynced* until a sync that was issued after it returned `Ok`; a new, renamed or removed
+//! name is unsynced until its directory was synced. A sync that failed may have dropped what it covered (Linux marks
+//! the pages clean), so nobody retries one.
+//!
+//! Every error names its path. A full disk or quota is [`crate::Error::NoSpace`].
+
+mod linux;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulated;
+
+pub use linux::LinuxStorage;
+
+use crate::error::Result;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How [`Storage::open`] opens an existing file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Reads only, through the page cache.
+    Read,
+    /// Reads and writes, through the page cache.
+    ReadWrite,
+    /// Reads only, from the medium itself, not from the page cache (direct I/O): what a power cut would leave.
+    ReadMedium,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirectoryEntry {
+    /// The name, without the directory.
+    pub name: String,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// The file's length in bytes; 0 for a directory.
+    pub bytes: u64,
+}
+
+/// A file system.
+pub trait Storage: Send + Sync + 'static {
+    /// Creates a file for reading and writing; an error when the name exists.
+    fn create(&self, path: &Path) -> Result<Arc<dyn File>>;
+    /// Opens an existing file. With [`OpenMode::ReadMedium`], `Ok(None)` where the file system refuses direct reads;
+    /// the other modes always give `Some`. A missing file is `Error::Io` with `ErrorKind::NotFound` as its source.
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>>;
+    /// The length of a file in bytes, or `None` when there is no such file.
+    fn file_bytes(&self, path: &Path) -> Result<Option<u64>>;
+    /// The names in a directory, sorted; `None` when there is no such directory.
+    fn list(&self, directory: &Path) -> Result<Option<Vec<DirectoryEntry>>>;
+    /// Creates a directory and the missing ones above it. Not durable until each parent is synced.
+    fn create_directory(&self, path: &Path) -> Result<()>;
+    /// Removes a name. The bytes stay until the last handle is closed.
+    fn remove(&self, path: &Path) -> Result<()>;
+    /// Gives a file another name, replacing what has it, in one step.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// A second name for the same file; `Ok(false)` where that is impossible (other device, no hard links).
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<bool>;
+    /// Makes the names in a directory durable.
+    fn sync_directory(&self, path: &Path) -> Result<()>;
+    /// Takes the advisory lock on the existing file at `path`: shared for readers, else exclusive. `Ok(None)` when
+    /// another process, or another call in this one, has it. Released when the value is dropped, or the process dies.
+    fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>>;
+}
+
+/// A lock held until dropped.
+pub trait StorageLock: Send + Sync {}
+
+/// An open file. Reads and writes carry their position, so threads may share a handle.
+///
+/// Two handles from two `open` calls each hear of a failed write-back once; two clones of one `Arc` share one report.
+pub trait File: Send + Sync + 'static {
+    /// The path it was opened with, for errors.
+    fn path(&self) -> &Path;
+    /// Reads up to `buffer.len()` bytes at `offset`; fewer at any time, 0 only at the end of the file.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+    /// Writes all of `bytes` at `offset`, extending the file where needed. After an error any part may be written.
+    fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Makes the file's bytes and length durable (not its name).
+    fn sync(&self) -> Result<()>;
+    /// The length in bytes.
+    fn bytes(&self) -> Result<u64>;
+    /// Cuts the file, or extends it with zeros.
+    fn set_bytes(&self, bytes: u64) -> Result<()>;
+}
+
+impl dyn File {
+    /// Reads exactly `buffer.len()` bytes; [`crate::Error::Corruption`] when the file ends before.
+    pub(crate) fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.read_at(offset + done as u64, rest)? {
+                0 => {
+                    return Err(crate::Error::corruption(
+                        self.path(),
+                        offset + done as u64,
+                        format!("{} more bytes", rest.len()),
+                        "the end of the file",
+                    ));
+                }
+                n => done += n,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! [`TableMeta`]: what the manifest says of a table.
+
+use crate::format::codec::{Decoder, Encode};
+use crate::format::{SeqNo, TableId};
+
+/// What is known of a table without opening it. Written once, by [`super::TableWriter::finish`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableMeta {
+    /// Names the file.
+    pub(crate) id: TableId,
+    /// Length of the file in bytes.
+    pub(crate) bytes: u64,
+    /// xxh3-64 of the whole file.
+    pub(crate) checksum: u64,
+    /// Entries, tombstones included.
+    pub(crate) entries: u64,
+    /// Tombstones.
+    pub(crate) tombstones: u64,
+    /// Smallest and largest sequence number.
+    pub(crate) seq_min: SeqNo,
+    pub(crate) seq_max: SeqNo,
+    /// First and last user key.
+    pub(crate) key_min: Box<[u8]>,
+    pub(crate) key_max: Box<[u8]>,
+}
+
+impl TableMeta {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_varint(self.id.0);
+        out.put_varint(self.bytes);
+        out.put_u64(self.checksum);
+        out.put_varint(self.entries);
+        out.put_varint(self.tombstones);
+        out.put_varint(self.seq_min.0);
+        out.put_varint(self.seq_max.0);
+        out.put_bytes(&self.key_min);
+        out.put_bytes(&self.key_max);
+    }
+
+    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<Self> {
+        Some(TableMeta {
+            id: TableId(decoder.varint()?),
+            bytes: decoder.varint()?,
+            checksum: decoder.u64()?,
+            entries: decoder.varint()?,
+            tombstones: decoder.varint()?,
+            seq_min: SeqNo(decoder.varint()?),
+            seq_max: SeqNo(decoder.varint()?),
+            key_min: Box::from(decoder.bytes()?),
+            key_max: Box::from(decoder.bytes()?),
+        })
+    }
+
+    /// Whether the table may hold keys in `[from, to]`, both included.
+    pub(crate) fn overlaps(&self, from: &[u8], to: &[u8]) -> bool {
+        *self.key_min <= *to && *from <= *self.key_max
+    }
+}
