@@ -1,1 +1,107 @@
-fn main() {}
+//! `thalweg-sim`: runs the simulator from the command line. Exit code 1 and one line on a violation.
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use std::time::Instant;
+use thalweg::simulation::plant;
+use thalweg_sim::{BUGS, bug_named, bug_table, catch_bug, report, run_damage, run_every_io, run_faults, run_seed};
+
+#[derive(Parser)]
+#[command(name = "thalweg-sim", about = "Simulates Thalweg on a disk that loses, tears and refuses")]
+struct Arguments {
+    /// Plants a bug, to see it caught (`bugs` lists the names).
+    #[arg(long, global = true)]
+    bug: Option<String>,
+    #[command(subcommand)]
+    check: Check,
+}
+
+#[derive(Subcommand)]
+enum Check {
+    /// Random lives with crashes, faults and full disks, one a seed.
+    Sim {
+        /// How many seeds.
+        #[arg(long, default_value_t = 1000)]
+        seeds: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// Prints the history to standard error.
+        #[arg(long)]
+        trace: bool,
+        /// Runs each seed twice and compares the histories.
+        #[arg(long)]
+        twice: bool,
+    },
+    /// A power cut at every single operation of the disk.
+    EveryIo(Bounded),
+    /// A failure of every single operation of the disk.
+    Faults(Bounded),
+    /// Rot in every byte of every file, and cuts at every length.
+    Damage(Bounded),
+    /// Plants every bug in turn and prints which check caught it, as a Markdown table.
+    Bugs {
+        /// Seeds of `sim` to try for each bug.
+        #[arg(long, default_value_t = 2000)]
+        seeds: u64,
+    },
+}
+
+#[derive(clap::Args)]
+struct Bounded {
+    /// A sample that takes seconds, for every change.
+    #[arg(long)]
+    quick: bool,
+    /// The seed of the workload.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(name) = &arguments.bug {
+        match bug_named(name) {
+            Some(bug) => plant(bug),
+            None => {
+                let names: Vec<&str> = BUGS.iter().map(|(name, _)| *name).collect();
+                eprintln!("there is no planted bug {name}; there are {}", names.join(", "));
+                return ExitCode::from(2);
+            }
+        }
+    }
+    let start = Instant::now();
+    match run(arguments.check) {
+        Ok(summary) => {
+            println!("{summary} ({:.1} s)", start.elapsed().as_secs_f64());
+            ExitCode::SUCCESS
+        }
+        Err(violation) => {
+            println!("{violation}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(check: Check) -> Result<String, String> {
+    match check {
+        Check::Sim { seeds, from, trace, twice } => sim(from, seeds, trace, twice),
+        Check::EveryIo(Bounded { quick, seed }) => Ok(format!("{:?}", run_every_io(seed, quick)?)),
+        Check::Faults(Bounded { quick, seed }) => Ok(format!("{:?}", run_faults(seed, quick)?)),
+        Check::Damage(Bounded { quick, seed }) => Ok(format!("{:?}", run_damage(seed, quick)?)),
+        Check::Bugs { seeds } => {
+            let catches: Vec<_> = BUGS.iter().map(|(name, bug)| (*name, catch_bug(*bug, seeds))).collect();
+            let table = bug_table(&catches);
+            if catches.iter().all(|(_, catch)| catch.is_some()) { Ok(table) } else { Err(table) }
+        }
+    }
+}
+
+fn sim(from: u64, seeds: u64, trace: bool, twice: bool) -> Result<String, String> {
+    for seed in from..from.saturating_add(seeds) {
+        let digest = run_seed(seed, trace).map_err(|violation| report(seed, &violation))?;
+        if twice && run_seed(seed, false) != Ok(digest) {
+            return Err(report(seed, "the same seed gave another history"));
+        }
+    }
+    Ok(format!("{seeds} seeds from {from}: no violation"))
+}

@@ -37,3 +37,28 @@ pub mod simulation {
     pub use crate::storage::simulated;
     pub use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
 }
+
+/// The decoders of every file, for fuzz targets: whatever the bytes are, they must not panic.
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod fuzzing {
+    /// A log segment: scanned and replayed.
+    pub fn log_segment(bytes: &[u8]) {
+        crate::log::fuzz_segment(bytes);
+    }
+
+    /// A manifest: read and applied.
+    pub fn manifest(bytes: &[u8]) {
+        crate::lineage::fuzz_manifest(bytes);
+    }
+
+    /// A table: opened and walked both ways.
+    pub fn table(bytes: &[u8]) {
+        crate::table::fuzz_table(bytes);
+    }
+
+    /// A data block: walked both ways.
+    pub fn block(bytes: &[u8]) {
+        crate::table::fuzz_block(bytes);
+    }
+}

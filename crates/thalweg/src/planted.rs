@@ -22,8 +22,7 @@ pub enum Bug {
     AppendAfterTornTail,
     BatchSplit,
     SnapshotIgnoredByCompaction,
-    FlushOutOfOrder,
-    ReplayTwice,
+    ColdPartitionForgotten,
     EditBeyondLogAccepted,
     ChecksumNotVerified,
 }

@@ -1,9 +1,43 @@
-//! Compaction: policies, the merge, and writing memtables and merges to tables.
+//! Compaction: which tables to merge, the merge, and writing memtables and merges to tables (DESIGN 7).
+//!
+//! What everything here rests on, for each partition:
+//!
+//! - **Order**: of two versions of a user key, the newer is never below the older. From new to old: memtables, level 0
+//!   from its end to its start, level 1, level 2, and so on. A flush installs in memtable order at the end of level 0;
+//!   a level-0 job takes a prefix of level 0; a job of a deeper level takes every table that could hold the key there.
+//! - **Disjoint**: tables of a level below 0 are sorted and no user key is in two of them, so a level has at most one
+//!   table to look at for a key, and all versions of a key in a level move together.
+//! - A job takes everything of the output level that overlaps the *hull* of its upper tables, also what lies in a gap
+//!   between them, since one output may span that gap.
+//!
+//! Locks: none. The caller calls [`pick`] and registers [`Job::running`] under the lock that guards its levels, and
+//! takes the job off that list in the critical section that installs its outputs, or later, never earlier: [`pick`]
+//! must see either a job's inputs in `levels` and the job in `running`, or its outputs in `levels`.
 
-use crate::error::Result;
-use crate::format::{Cursor, SeqNo, TableId};
-use crate::table::{Table, TableMeta, TableStore};
-use std::collections::HashSet;
+mod draw;
+mod flush;
+mod job;
+mod leveled;
+mod merge;
+mod outputs;
+mod retention;
+mod runs;
+mod shape;
+
+#[cfg(test)]
+mod fakes;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod simulate;
+
+pub(crate) use draw::draw;
+pub(crate) use flush::flush;
+pub(crate) use job::{Job, RunningJob};
+pub(crate) use leveled::{debt, level0_tables, pick};
+pub(crate) use merge::merge;
+
+use crate::table::Table;
 use std::sync::Arc;
 
 /// The tables of one partition: level 0 in flush order (oldest first, may overlap), the others sorted and disjoint.
@@ -20,49 +54,6 @@ pub(crate) struct LeveledOptions {
     pub(crate) growth_factor: u64,
     /// An output table is closed at this many bytes.
     pub(crate) table_bytes: u64,
-    /// Levels, level 0 included.
+    /// Levels, level 0 included; at least 2.
     pub(crate) levels_max: usize,
-}
-
-/// One compaction.
-pub(crate) struct Job {
-    /// Inputs of `level`, and what they overlap in `level + 1`.
-    pub(crate) level: usize,
-    pub(crate) upper: Vec<Arc<Table>>,
-    pub(crate) lower: Vec<Arc<Table>>,
-    /// The one upper table goes down as it is.
-    pub(crate) trivial_move: bool,
-    /// No deeper level has keys of the job's range: tombstones that nobody can see any more are dropped.
-    pub(crate) bottom: bool,
-}
-
-/// The job that the shape of `levels` asks for most, on tables that are not `busy`, or `None`.
-#[allow(unused_variables, clippy::unimplemented)]
-pub(crate) fn pick(options: &LeveledOptions, levels: &Levels, busy: &HashSet<TableId>) -> Option<Job> {
-    unimplemented!()
-}
-
-/// Merges the job's inputs to new tables. `snapshots`: the sequence numbers readers may be pinned at, ascending, the
-/// visible one last; of the versions of a key only the newest at or below each is kept. `cancelled` is asked now and
-/// then. On an error every output so far is removed.
-#[allow(unused_variables, clippy::unimplemented)]
-pub(crate) async fn merge(
-    job: &Job,
-    options: &LeveledOptions,
-    store: &TableStore,
-    snapshots: &[SeqNo],
-    cancelled: &(dyn Fn() -> bool + Sync),
-) -> Result<Vec<TableMeta>> {
-    unimplemented!()
-}
-
-/// Writes all entries of a memtable to one table (`None` when it has none), dropping versions no snapshot can see.
-/// Tombstones stay.
-#[allow(unused_variables, clippy::unimplemented)]
-pub(crate) async fn flush(
-    entries: &mut (dyn Cursor + Send),
-    store: &TableStore,
-    snapshots: &[SeqNo],
-) -> Result<Option<TableMeta>> {
-    unimplemented!()
 }

@@ -1,135 +1,133 @@
 //! Lineage: the set of live files, its edits, the manifest, and recovery (DESIGN 6, `docs/format/manifest.md`).
+//!
+//! A predecessor stays on its medium until everything that succeeds it is durable. [`Edit`]s change the [`State`], the set of live
+//! files; [`Lineage::install`] writes them to the manifest and settles them; [`Recovered::run`] finds the state again.
+//!
+//! Two turns, taken in this order where both are: `turn` (whoever appends to the manifest, and so the order of edits)
+//! and `syncing` (whoever syncs it). One lock, `book`: never held across I/O, an await, or a call to log or tables.
+//! Only the turn's holder changes `book.open` and appends to `book.ledger`; only the holder of `syncing` advances it.
 
-use crate::error::Result;
-use crate::format::{EditId, KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
-use crate::log::{DamagePolicy, Log, Scan};
+mod backend;
+mod check;
+mod checkpoint;
+mod current;
+mod dump;
+mod edit;
+mod framing;
+mod install;
+mod manifest;
+mod manifest_reader;
+mod neighbours;
+mod record;
+mod recovery;
+mod reserve;
+mod retained;
+mod rotate;
+mod settle;
+mod settler;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use backend::DurabilityBackend;
+pub(crate) use check::check;
+pub(crate) use checkpoint::write_checkpoint_manifest;
+pub(crate) use dump::dump;
+pub(crate) use edit::{Change, Edit};
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) use manifest_reader::fuzz_manifest;
+pub(crate) use recovery::Recovered;
+pub(crate) use state::{KeyspaceState, State};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{EditId, LogMark};
+use crate::log::Log;
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, Health};
-use crate::table::{Table, TableMeta, TableStore};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use crate::runtime::{BackgroundFile, Environment, Event, Health, Task, Turn};
+use crate::table::TableStore;
+use backend::{Backend, SyncEachFile};
+use neighbours::{Attached, Neighbours};
+use reserve::Reserve;
+use retained::{Input, Retained};
+use settle::Ledger;
+use state::TakeBack;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// One change of an edit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    CreateKeyspace {
-        keyspace: KeyspaceId,
-        name: String,
-        splits: Vec<Box<[u8]>>,
-    },
-    DropKeyspace {
-        keyspace: KeyspaceId,
-    },
-    /// An output (a successor).
-    Add {
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-        level: u8,
-        meta: TableMeta,
-    },
-    /// An input (a predecessor): out of sight, but on disk until the edit is settled.
-    Remove {
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-        level: u8,
-        table: TableId,
-    },
-    /// A table that goes to another level as it is.
-    Move {
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-        from: u8,
-        to: u8,
-        table: TableId,
-    },
-    /// Every record of the partition at or below `seq` is in its tables: replay skips them.
-    Flushed {
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-        seq: SeqNo,
-    },
+/// A manifest is replaced once it has grown by this much, and to four times what it began with.
+const ROTATION_BYTES: u64 = 4 << 20;
+
+/// The lineage of an open database.
+pub(crate) struct Lineage {
+    environment: Environment,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    root: PathBuf,
+    backend: Box<dyn Backend>,
+    neighbours: OnceLock<Box<dyn Neighbours>>,
+    reserve: Reserve,
+    turn: Turn,
+    syncing: Turn,
+    book: Mutex<Book>,
+    /// Notified when edits are settled, when settling failed, and when the health changes.
+    changed: Arc<Event>,
+    /// Wakes the settler.
+    wake: Arc<Event>,
+    stopping: AtomicBool,
+    /// Checkpoints in progress: nothing is unlinked meanwhile.
+    holds: AtomicUsize,
 }
 
-/// One atomic change of the set of live files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Edit {
-    pub(crate) changes: Vec<Change>,
-    /// The highest sequence number in what the edit adds from memtables: the log must be durable to it (0: none).
-    pub(crate) seq: SeqNo,
-    /// The log is needed only from here once the edit is settled.
-    pub(crate) log_start: Option<LogMark>,
+/// While it lives, no table is unlinked; see [`Lineage::hold_unlinks`].
+pub(crate) struct UnlinkHold<'a> {
+    lineage: &'a Lineage,
 }
 
-/// A partition in the set of live files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PartitionState {
-    pub(crate) flushed: SeqNo,
-    /// Level 0 in flush order (oldest first), the others in key order.
-    pub(crate) levels: Vec<Vec<TableMeta>>,
-}
-
-/// A keyspace in the set of live files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyspaceState {
-    pub(crate) name: String,
-    /// Partition i + 1 begins at `splits[i]`.
-    pub(crate) splits: Vec<Box<[u8]>>,
-    pub(crate) partitions: Vec<PartitionState>,
-}
-
-/// The set of live files after some edit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
-    pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspaceState>,
-    /// First ids never used.
-    pub(crate) next_keyspace: KeyspaceId,
-    pub(crate) next_table: TableId,
-    pub(crate) log_start: LogMark,
-    /// The last edit in this state.
-    pub(crate) edit: EditId,
-}
-
-/// What recovery found.
-pub(crate) struct Recovered {
-    /// After the longest valid prefix of edits.
-    pub(crate) state: State,
-    pub(crate) log: Scan,
-    /// What `PointInTime` dropped, in words.
-    pub(crate) dropped: Vec<String>,
-    // private: settled state, unsettled edits, manifest number, orphans.
-}
-
-#[allow(unused_variables, clippy::unimplemented)]
-impl Recovered {
-    /// Steps 1 and 2 of DESIGN 6, Recovery. `None` when there is no database in `root`. Changes nothing on disk
-    /// but durability (and with `read_only` not that).
-    pub(crate) fn run(
-        environment: &Environment,
-        root: &Path,
-        policy: DamagePolicy,
-        read_only: bool,
-    ) -> Result<Option<Recovered>> {
-        unimplemented!()
+impl Drop for UnlinkHold<'_> {
+    fn drop(&mut self) {
+        self.lineage.holds.fetch_sub(1, Ordering::SeqCst);
+        self.lineage.wake_cleanup();
     }
 }
 
-/// How edits become durable (DESIGN 6: the back-end trait). Settle rounds come later; now: a sync a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DurabilityBackend {
-    /// What LevelDB does: every output, its directory and the manifest are synced for each edit.
-    #[default]
-    SyncEachFile,
+/// What the lock guards.
+struct Book {
+    /// All edits included, settled or not.
+    state: State,
+    /// The last edit of `state` is being appended; this takes it away again.
+    tentative: Option<TakeBack>,
+    ledger: Ledger<Input>,
+    /// Inputs of settled edits.
+    retained: Retained,
+    open: OpenManifest,
+    next_number: u64,
+    rotation_bytes: u64,
+    /// Somebody waits until this edit is settled.
+    wanted: EditId,
+    /// How often settling failed without poisoning, and the last answer.
+    failures: u64,
+    failure: Option<Error>,
+    /// The `closed` record was written: nothing may follow it.
+    is_closed: bool,
 }
 
-/// The lineage of an open database.
-pub(crate) struct Lineage;
+/// The manifest in force.
+struct OpenManifest {
+    file: BackgroundFile,
+    number: u64,
+    generation: u64,
+    /// Where the next record begins.
+    end: u64,
+    /// It is replaced when it is longer than this.
+    rotate_at: u64,
+}
 
-#[allow(unused_variables, clippy::unimplemented)]
 impl Lineage {
     /// Begins a new manifest, with the recovered state (or an empty one), and makes it the current one, durably.
     /// After this the old manifest and orphans may go ([`Lineage::attach`] does that, once the log has begun too).
+    /// `root` exists, durably; `log/`, `tables/` and `lost/` are created where they are missing.
     pub(crate) fn begin(
         environment: Environment,
         health: Arc<Health>,
@@ -138,60 +136,248 @@ impl Lineage {
         backend: DurabilityBackend,
         recovered: Option<&Recovered>,
     ) -> Result<Arc<Self>> {
-        unimplemented!()
+        if let Some(recovered) = recovered {
+            recovered.put_damaged_manifest_aside(&*environment.storage, &root)?;
+        }
+        let last = recovered.map_or(0, Recovered::manifest);
+        let state = recovered.map(|recovered| recovered.state.clone());
+        Self::begin_with(environment, health, metrics, root, backend, last, state)
     }
+
+    /// As [`Lineage::begin`]; `last` is the number of the manifest that `state` came from.
+    fn begin_with(
+        environment: Environment,
+        health: Arc<Health>,
+        metrics: Arc<Metrics>,
+        root: PathBuf,
+        backend: DurabilityBackend,
+        last: u64,
+        state: Option<State>,
+    ) -> Result<Arc<Self>> {
+        for name in ["log", "tables", "lost"] {
+            let path = root.join(name);
+            if environment.storage.list(&path)?.is_none() {
+                environment.storage.create_directory(&path)?;
+            }
+        }
+        let number = recovery::next_number(&*environment.storage, &root, last)?;
+        let state = state.unwrap_or_default();
+        let begun = manifest::begin(&environment, Some(&metrics), &root, number, &state)?;
+        let DurabilityBackend::SyncEachFile = backend;
+        let backend = Box::new(SyncEachFile {
+            environment: environment.clone(),
+            health: Arc::clone(&health),
+            metrics: Arc::clone(&metrics),
+            directory: root.join("tables"),
+            refused: Mutex::new(BTreeSet::new()),
+        });
+        let book = Book {
+            ledger: Ledger::new(state.clone(), begun.bytes),
+            state,
+            tentative: None,
+            retained: Retained::default(),
+            open: OpenManifest::new(begun, ROTATION_BYTES),
+            next_number: number + 1,
+            rotation_bytes: ROTATION_BYTES,
+            wanted: EditId(0),
+            failures: 0,
+            failure: None,
+            is_closed: false,
+        };
+        Ok(Arc::new(Lineage {
+            reserve: Reserve::new(&root),
+            changed: health.watched_event(),
+            wake: health.watched_event(),
+            environment,
+            health,
+            metrics,
+            root,
+            backend,
+            neighbours: OnceLock::new(),
+            turn: Turn::default(),
+            syncing: Turn::default(),
+            book: Mutex::new(book),
+            stopping: AtomicBool::new(false),
+            holds: AtomicUsize::new(0),
+        }))
+    }
+
     /// Gives lineage the log and the tables, which begin after it; removes the old manifest, orphans and the tables
-    /// that only edits before the recovered state named.
+    /// that only edits before the recovered state named. Before the first install.
     pub(crate) fn attach(&self, log: Arc<Log>, tables: Arc<TableStore>) -> Result<()> {
-        unimplemented!()
+        self.attach_to(Box::new(Attached { log, tables }))
     }
+
+    fn attach_to(&self, neighbours: Box<dyn Neighbours>) -> Result<()> {
+        self.remove_leftovers(&*neighbours)?;
+        neighbours.settled(self.book().ledger.settled(), None);
+        let is_first = self.neighbours.set(neighbours).is_ok();
+        assert!(is_first, "lineage is attached once");
+        self.reserve.replenish(&*self.environment.storage);
+        Ok(())
+    }
+
+    /// What cannot be removed now stays for the next open.
+    fn remove_leftovers(&self, neighbours: &dyn Neighbours) -> Result<()> {
+        let storage = &*self.environment.storage;
+        let (number, live) = {
+            let book = self.book();
+            (book.open.number, book.state.tables().map(|meta| meta.id.0).collect::<BTreeSet<_>>())
+        };
+        for entry in storage.list(&self.root)?.unwrap_or_default() {
+            let is_old = current::manifest_number(&entry.name).is_some_and(|found| found != number);
+            if is_old || entry.name == current::NEW_NAME {
+                let _ = storage.remove(&self.root.join(&entry.name));
+            }
+        }
+        for entry in storage.list(&self.root.join("tables"))?.unwrap_or_default() {
+            if let Some(id) = current::table_id(&entry.name).filter(|id| !live.contains(id)) {
+                let _ = neighbours.remove_table(crate::format::TableId(id));
+            }
+        }
+        Ok(())
+    }
+
     /// Background coroutines (settling what is left unsettled, unlinking settled inputs), for `Lane::Compaction`.
-    pub(crate) fn tasks(self: &Arc<Self>) -> Vec<crate::runtime::Task> {
-        unimplemented!()
+    pub(crate) fn tasks(self: &Arc<Self>) -> Vec<Task> {
+        vec![Box::pin(settler::run(Arc::clone(self)))]
     }
-    /// Installs an edit: makes the log durable to `edit.seq` and the outputs durable (as the back-end has it), takes
-    /// the manifest's turn, asks `log_start` from where the log is needed once this edit is in force, appends the edit,
-    /// runs `apply` (which makes readers use the new files), makes the edit durable and settles it. `inputs` are kept
-    /// until then, and until nobody else holds them.
-    /// On `NoSpace` nothing was changed and the edit may be tried again; other errors poison.
-    pub(crate) async fn install(
-        &self,
-        edit: Edit,
-        inputs: Vec<Arc<Table>>,
-        log_start: impl FnOnce() -> Option<LogMark> + Send,
-        apply: impl FnOnce() + Send,
-    ) -> Result<EditId> {
-        unimplemented!()
-    }
+
     /// Tables may have been let go by their last reader: look again.
     pub(crate) fn wake_cleanup(&self) {
-        unimplemented!()
+        self.wake.notify_all();
     }
+
+    /// Keeps every table of every state taken from now on on disk, until the hold is dropped: for checkpoints.
+    pub(crate) fn hold_unlinks(&self) -> UnlinkHold<'_> {
+        self.holds.fetch_add(1, Ordering::SeqCst);
+        UnlinkHold { lineage: self }
+    }
+
     /// Bytes of inputs kept until their edit is settled or their readers are gone.
     pub(crate) fn retained_bytes(&self) -> u64 {
-        unimplemented!()
+        let book = self.book();
+        book.ledger.inputs().map(|input| input.bytes).sum::<u64>() + book.retained.bytes()
     }
-    /// Ends once every edit is settled, durably.
+
+    /// Edits that are not settled yet.
+    #[cfg(test)]
+    pub(crate) fn unsettled_edits(&self) -> u64 {
+        let book = self.book();
+        book.ledger.appended().0 - book.ledger.settled().0
+    }
+
+    /// Ends once every edit installed so far is settled, durably. The settler must be running. `NoSpace` when the disk
+    /// is too full to write that down; it may be tried again.
     pub(crate) fn settle(&self) -> Result<()> {
-        unimplemented!()
+        let (target, failures) = {
+            let mut book = self.book();
+            let target = book.ledger.appended();
+            book.wanted = book.wanted.max(target);
+            (target, book.failures)
+        };
+        self.wake.notify_all();
+        self.environment.wait_until(&self.changed, || {
+            let failure = {
+                let book = self.book();
+                if book.ledger.settled() >= target {
+                    return Some(Ok(()));
+                }
+                book.failure.clone().filter(|_| book.failures > failures)
+            };
+            match (self.check(), failure) {
+                (Err(error), _) | (Ok(()), Some(error)) => Some(Err(error)),
+                _ if self.stopping.load(Ordering::Acquire) => Some(Err(Error::Closed)),
+                _ => None,
+            }
+        })
     }
+
     /// The state now, all edits included, settled or not.
     pub(crate) fn state(&self) -> State {
-        unimplemented!()
+        let book = self.book();
+        let mut state = book.state.clone();
+        if let Some(before) = book.tentative.clone() {
+            state.take_back(before);
+        }
+        state
     }
+
+    /// The last edit of [`Lineage::state`]. A checkpoint's log may name edits up to the last one at the time of its copy, as
+    /// settled; so must its manifest.
+    pub(crate) fn last_edit(&self) -> EditId {
+        self.book().ledger.appended()
+    }
+
     /// Clean close: settles, writes the `closed` record naming the log's end, syncs. Gives the manifest's number and
-    /// length for the log's own seal.
+    /// length for the log's own seal. Edits cannot be installed any more. Before [`Lineage::stop`].
     pub(crate) fn close(&self, log_end: LogMark) -> Result<(u64, u64)> {
-        unimplemented!()
+        loop {
+            self.settle()?;
+            let _turn = self.turn.take_blocking(&self.environment);
+            let _syncing = self.syncing.take_blocking(&self.environment);
+            self.check()?;
+            let settled = {
+                let book = self.book();
+                if book.is_closed {
+                    return Ok((book.open.number, book.open.end));
+                }
+                if book.ledger.settled() != book.ledger.appended() {
+                    continue;
+                }
+                book.ledger.settled()
+            };
+            let end = self.append_blocking(&record::Record::Closed { log_end, edit: settled })?;
+            let (file, number) = {
+                let mut book = self.book();
+                book.is_closed = true;
+                (Arc::clone(book.open.file.file()), book.open.number)
+            };
+            file.sync().map_err(|error| self.health.poison(error))?;
+            self.metrics.manifest_syncs.increment();
+            self.metrics.syncs_waited_for.increment();
+            return Ok((number, end));
+        }
     }
+
     /// Ends the background coroutines.
     pub(crate) fn stop(&self) {
-        unimplemented!()
+        self.stopping.store(true, Ordering::Release);
+        self.wake.notify_all();
+        self.changed.notify_all();
+    }
+
+    /// A manifest is replaced once it has grown by `bytes`, and to four times what it began with.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn set_rotation_bytes(&self, bytes: u64) {
+        let mut book = self.book();
+        book.rotation_bytes = bytes;
+        book.open.rotate_at = book.open.end.saturating_add(bytes);
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn neighbours(&self) -> &dyn Neighbours {
+        let Some(neighbours) = self.neighbours.get() else { panic!("lineage is used before it is attached") };
+        &**neighbours
+    }
+
+    /// `Ok` unless poisoned. A database that is closing still settles.
+    fn check(&self) -> Result<()> {
+        self.health.check().or_else(|error| if error.kind() == ErrorKind::Closed { Ok(()) } else { Err(error) })
     }
 }
 
-/// Writes a manifest for `state` in `root` (a checkpoint), durable, and makes it current.
-#[allow(unused_variables, clippy::unimplemented)]
-pub(crate) fn write_checkpoint_manifest(environment: &Environment, root: &Path, state: &State) -> Result<()> {
-    unimplemented!()
+impl OpenManifest {
+    fn new(begun: manifest::Begun, rotation_bytes: u64) -> Self {
+        OpenManifest {
+            file: BackgroundFile::new(begun.file),
+            number: begun.header.number,
+            generation: begun.header.generation,
+            end: begun.bytes,
+            rotate_at: begun.bytes.saturating_add(rotation_bytes).max(begun.bytes.saturating_mul(4)),
+        }
+    }
 }

@@ -1,1 +1,355 @@
-//! [`ThreadScheduler`]: the production scheduler, one worker thread a lane.
+//! [`ThreadScheduler`]: the production scheduler: worker threads, each with an executor of its own.
+//!
+//! One worker serves `Lane::Log`, one `Lane::Flush`, and n serve `Lane::Compaction`, to which tasks are dealt in turn.
+//! A task stays with its worker (no work stealing). A worker waits on its condition variable until a task is woken or
+//! its earliest timer is due, so no thread is spent on timers.
+//!
+//! A task that panics is dropped and its worker goes on; what a lost task means is for its owner, who guards it.
+//!
+//! Locks: `Worker::state` is held for a few instructions and nothing foreign is called under it: no waker is woken or
+//! dropped, no future polled or dropped. `TaskCell::future` is held while the task is polled, by its worker alone.
+
+use super::{Event, Lane, Point, Scheduler, Task, Ticket};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Worker threads for background coroutines, and condition variables for foreground waits.
+pub struct ThreadScheduler {
+    clock: Arc<dyn Clock>,
+    log: Arc<Worker>,
+    flush: Arc<Worker>,
+    compaction: Vec<Arc<Worker>>,
+    /// The worker that gets the next compaction task.
+    next_compaction: AtomicUsize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl ThreadScheduler {
+    /// Starts the workers; at least one for compactions. An error when the operating system refuses a thread.
+    pub fn new(clock: Arc<dyn Clock>, compaction_workers: usize) -> Result<Self> {
+        let worker = || Worker::new(Arc::clone(&clock));
+        let scheduler = ThreadScheduler {
+            log: worker(),
+            flush: worker(),
+            compaction: (0..compaction_workers.max(1)).map(|_| worker()).collect(),
+            next_compaction: AtomicUsize::new(0),
+            threads: Mutex::new(Vec::new()),
+            clock,
+        };
+        // On an error the drop stops those that run.
+        scheduler.start(&scheduler.log, "thalweg-log".into())?;
+        scheduler.start(&scheduler.flush, "thalweg-flush".into())?;
+        for (number, worker) in scheduler.compaction.iter().enumerate() {
+            scheduler.start(worker, format!("thalweg-compact-{number}"))?;
+        }
+        Ok(scheduler)
+    }
+
+    fn start(&self, worker: &Arc<Worker>, name: String) -> Result<()> {
+        let path = Path::new(&name).to_path_buf();
+        let worker = Arc::clone(worker);
+        let handle = std::thread::Builder::new()
+            .name(name)
+            .spawn(move || worker.run())
+            .map_err(|source| Error::io("start the worker thread", &path, source))?;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        Ok(())
+    }
+
+    fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
+        [&self.log, &self.flush].into_iter().chain(&self.compaction)
+    }
+}
+
+impl Scheduler for ThreadScheduler {
+    fn spawn(&self, lane: Lane, task: Task) {
+        let worker = match lane {
+            Lane::Log => &self.log,
+            Lane::Flush => &self.flush,
+            Lane::Compaction => {
+                let turn = self.next_compaction.fetch_add(1, Ordering::Relaxed);
+                &self.compaction[turn % self.compaction.len()]
+            }
+        };
+        worker.spawn(task);
+    }
+
+    fn sleep_until(&self, deadline_ns: u64) -> Task {
+        // A sleep polled outside a worker (by a foreign executor in a test) gets the log worker's timers.
+        let home = Arc::clone(&self.log);
+        Box::pin(Sleep { clock: Arc::clone(&self.clock), deadline_ns, home, timer: None })
+    }
+
+    fn wait(&self, event: &Event, ticket: Ticket, deadline_ns: Option<u64>) {
+        let timeout = deadline_ns.map(|deadline| Duration::from_nanos(deadline.saturating_sub(self.clock.now_ns())));
+        event.block(ticket, timeout);
+    }
+
+    fn point(&self, _: Point) {}
+
+    /// Drops the pending tasks, on their workers, and joins these. A second call does nothing. From a worker itself
+    /// (the last handle was dropped inside a coroutine) that worker is let go instead: it ends by itself.
+    fn shutdown(&self) {
+        for worker in self.workers() {
+            worker.stop();
+        }
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let this_thread = std::thread::current().id();
+        for thread in threads {
+            if thread.thread().id() != this_thread {
+                // A worker catches the panics of its tasks, so there is no outcome to look at.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for ThreadScheduler {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+thread_local! {
+    /// The worker that this thread runs, for timers.
+    static CURRENT: RefCell<Option<Arc<Worker>>> = const { RefCell::new(None) };
+}
+
+/// The executor of one thread.
+struct Worker {
+    clock: Arc<dyn Clock>,
+    state: Mutex<WorkerState>,
+    /// A task was woken, an earlier timer set, or the worker is to stop.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct WorkerState {
+    stopping: bool,
+    ready: VecDeque<Arc<TaskCell>>,
+    /// All tasks that have not ended, by number, so that stopping can drop them.
+    tasks: BTreeMap<u64, Arc<TaskCell>>,
+    next_task: u64,
+    /// By deadline, then number.
+    timers: BTreeMap<(u64, u64), Waker>,
+    next_timer: u64,
+}
+
+/// What a worker does next.
+enum Next {
+    Poll(Arc<TaskCell>),
+    Wake(Vec<Waker>),
+    Stop,
+}
+
+impl Worker {
+    fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Worker { clock, state: Mutex::default(), changed: Condvar::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, WorkerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spawn(self: &Arc<Self>, task: Task) {
+        let mut state = self.state();
+        if state.stopping {
+            drop(state);
+            drop(task);
+            return;
+        }
+        let number = state.next_task;
+        state.next_task += 1;
+        let cell = Arc::new(TaskCell {
+            number,
+            worker: Arc::clone(self),
+            queued: AtomicBool::new(true),
+            future: Mutex::new(Some(task)),
+        });
+        state.tasks.insert(number, Arc::clone(&cell));
+        state.ready.push_back(cell);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    fn stop(&self) {
+        self.state().stopping = true;
+        self.changed.notify_one();
+    }
+
+    fn run(self: Arc<Self>) {
+        CURRENT.with(|current| *current.borrow_mut() = Some(Arc::clone(&self)));
+        loop {
+            match self.next() {
+                Next::Poll(cell) => self.poll(&cell),
+                Next::Wake(wakers) => wakers.into_iter().for_each(Waker::wake),
+                Next::Stop => break,
+            }
+        }
+        self.drop_tasks();
+        CURRENT.with(|current| *current.borrow_mut() = None);
+    }
+
+    /// Blocks until there is something to do. Due timers go before ready tasks, so that neither starves the other:
+    /// a timer fires once and what it wakes queues up behind.
+    fn next(&self) -> Next {
+        let mut state = self.state();
+        loop {
+            if state.stopping {
+                return Next::Stop;
+            }
+            // The clock is only read when there is a timer: a task that yields costs no clock call.
+            let now_ns = if state.timers.is_empty() { 0 } else { self.clock.now_ns() };
+            let later = state.timers.split_off(&(now_ns.saturating_add(1), 0));
+            let due = std::mem::replace(&mut state.timers, later);
+            if !due.is_empty() {
+                return Next::Wake(due.into_values().collect());
+            }
+            if let Some(cell) = state.ready.pop_front() {
+                return Next::Poll(cell);
+            }
+            state = match state.timers.keys().next() {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(&(deadline_ns, _)) => {
+                    let timeout = Duration::from_nanos(deadline_ns.saturating_sub(now_ns));
+                    self.changed.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn poll(&self, cell: &Arc<TaskCell>) {
+        // Before the poll, so that a wake during it queues the task again.
+        cell.queued.store(false, Ordering::SeqCst);
+        let mut slot = cell.future.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(future) = slot.as_mut() else { return };
+        let waker = Waker::from(Arc::clone(cell));
+        let outcome = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
+        if let Ok(Poll::Pending) = outcome {
+            return;
+        }
+        let ended = slot.take();
+        drop(slot);
+        drop_caught(ended);
+        self.state().tasks.remove(&cell.number);
+    }
+
+    fn drop_tasks(&self) {
+        // Dropping a task may wake others, which `stopping` ignores.
+        let (tasks, ready, timers) = {
+            let mut state = self.state();
+            (std::mem::take(&mut state.tasks), std::mem::take(&mut state.ready), std::mem::take(&mut state.timers))
+        };
+        for cell in tasks.into_values() {
+            let future = cell.future.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop_caught(future);
+        }
+        drop((ready, timers));
+    }
+
+    /// Sets a timer; its key, for [`Worker::cancel`].
+    fn set_timer(&self, deadline_ns: u64, waker: Waker) -> (u64, u64) {
+        let mut state = self.state();
+        let key = (deadline_ns, state.next_timer);
+        state.next_timer += 1;
+        state.timers.insert(key, waker);
+        drop(state);
+        self.changed.notify_one();
+        key
+    }
+
+    fn cancel(&self, key: (u64, u64)) {
+        let waker = self.state().timers.remove(&key);
+        drop(waker);
+    }
+}
+
+/// Drops a task's future; a panic of a destructor ends there, as one of the task itself does.
+fn drop_caught(future: Option<Task>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+}
+
+/// One task. Wakers point here, and outlive the future.
+struct TaskCell {
+    number: u64,
+    worker: Arc<Worker>,
+    /// Whether it is in the worker's ready queue.
+    queued: AtomicBool,
+    /// `None` once it has ended.
+    future: Mutex<Option<Task>>,
+}
+
+impl Wake for TaskCell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.queued.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let mut state = self.worker.state();
+        if state.stopping {
+            return;
+        }
+        state.ready.push_back(Arc::clone(self));
+        drop(state);
+        self.worker.changed.notify_one();
+    }
+}
+
+/// See [`Scheduler::sleep_until`].
+struct Sleep {
+    clock: Arc<dyn Clock>,
+    deadline_ns: u64,
+    /// The worker that has the timer; before the first poll: the one for polls outside any.
+    home: Arc<Worker>,
+    timer: Option<(u64, u64)>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // Each poll sets the timer anew: the task may have been woken by something else, with another waker.
+        self.cancel();
+        if self.clock.now_ns() >= self.deadline_ns {
+            return Poll::Ready(());
+        }
+        if let Some(current) = CURRENT.with(|current| current.borrow().clone()) {
+            self.home = current;
+        }
+        let timer = self.home.set_timer(self.deadline_ns, context.waker().clone());
+        self.timer = Some(timer);
+        Poll::Pending
+    }
+}
+
+impl Sleep {
+    fn cancel(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            self.home.cancel(timer);
+        }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+#[cfg(test)]
+#[path = "threads_tests.rs"]
+mod tests;

@@ -28,10 +28,9 @@ impl Turn {
     }
 
     fn try_take(&self) -> Option<TurnGuard<'_>> {
-        self.taken
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-            .then_some(TurnGuard { turn: self })
+        let taken = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        // Only a guard that holds the turn may come into being: dropping one gives the turn back.
+        taken.then(|| TurnGuard { turn: self })
     }
 }
 
@@ -39,5 +38,21 @@ impl Drop for TurnGuard<'_> {
     fn drop(&mut self) {
         self.turn.taken.store(false, Ordering::Release);
         self.turn.given_back.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_is_taken_stays_taken_however_often_it_is_asked_for() {
+        let turn = Turn::default();
+        let guard = turn.try_take();
+        assert!(guard.is_some());
+        assert!(turn.try_take().is_none());
+        assert!(turn.try_take().is_none());
+        drop(guard);
+        assert!(turn.try_take().is_some());
     }
 }

@@ -7,6 +7,8 @@
 //!
 //! Every error names its path. A full disk or quota is [`crate::Error::NoSpace`].
 
+#[cfg(test)]
+mod contract;
 mod linux;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulated;
@@ -52,7 +54,7 @@ pub trait Storage: Send + Sync + 'static {
     fn list(&self, directory: &Path) -> Result<Option<Vec<DirectoryEntry>>>;
     /// Creates a directory and the missing ones above it. Not durable until each parent is synced.
     fn create_directory(&self, path: &Path) -> Result<()>;
-    /// Removes a name. The bytes stay until the last handle is closed.
+    /// Removes a name: a file's, or an empty directory's. A file's bytes stay until the last handle is closed.
     fn remove(&self, path: &Path) -> Result<()>;
     /// Gives a file another name, replacing what has it, in one step.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;

@@ -56,3 +56,43 @@ impl TableMeta {
         *self.key_min <= *to && *from <= *self.key_max
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta() -> TableMeta {
+        TableMeta {
+            id: TableId(300),
+            bytes: 1 << 33,
+            checksum: u64::MAX,
+            entries: 1000,
+            tombstones: 3,
+            seq_min: SeqNo(0),
+            seq_max: SeqNo::MAX,
+            key_min: Box::from(&b"b"[..]),
+            key_max: Box::from(&b"d"[..]),
+        }
+    }
+
+    #[test]
+    fn what_was_encoded_is_decoded_and_any_shorter_piece_refused() {
+        let mut out = Vec::new();
+        meta().encode(&mut out);
+        let mut decoder = Decoder::new(&out);
+        assert_eq!(TableMeta::decode(&mut decoder), Some(meta()));
+        assert!(decoder.is_empty());
+        for len in 0..out.len() {
+            assert_eq!(TableMeta::decode(&mut Decoder::new(&out[..len])), None);
+        }
+    }
+
+    #[test]
+    fn ranges_overlap_at_their_ends() {
+        let cases = [(&b"a"[..], &b"a"[..], false), (b"a", b"b", true), (b"c", b"c", true), (b"d", b"e", true)];
+        for (from, to, expected) in cases {
+            assert_eq!(meta().overlaps(from, to), expected);
+        }
+        assert!(!meta().overlaps(b"da", b"e"));
+    }
+}

@@ -1,1 +1,194 @@
-//! The simulated disk.
+//! [`SimulatedDisk`]: a disk in memory that loses, tears, reorders, corrupts and refuses, repeatably from a seed.
+//!
+//! It keeps apart what is *live* (in the page cache) from what is *durable* (on the medium), per 4 KiB page of a file,
+//! per file length and per directory entry. A sync of a file makes its pages and length durable and nothing else; a
+//! sync of a directory makes its names durable. [`SimulatedDisk::background_writeback`] lets the kernel write something
+//! back by itself; [`SimulatedDisk::crash`] ends a run and gives the disk that the next one finds.
+//!
+//! A failed sync leaves *phantoms*: pages that are clean in the cache and not on the medium, which no later sync writes
+//! (as Linux does). They are seen by reads with [`super::OpenMode::ReadMedium`], and healed by writing them again.
+//!
+//! The same seed and the same calls, in the same order, give the same answers and the same bytes. One mutex a disk,
+//! taken for one call at a time and never while calling out.
+
+mod crash;
+mod disk;
+mod fault;
+mod handles;
+mod image;
+mod inode;
+mod random;
+#[cfg(test)]
+mod tests;
+
+pub use crash::Strictness;
+pub use fault::{FaultPlan, OperationKinds};
+
+use disk::{Disk, Properties};
+use image::Image;
+use inode::PAGE_BYTES;
+use random::Random;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A disk in memory. Clones are the same disk; [`SimulatedDisk::snapshot`] gives another one.
+#[derive(Clone)]
+pub struct SimulatedDisk {
+    disk: Arc<Mutex<Disk>>,
+}
+
+impl SimulatedDisk {
+    /// An empty disk, whose every random choice follows from `seed`.
+    pub fn new(seed: u64) -> Self {
+        SimulatedDisk::with(Image::default(), Random::new(seed), Properties::default())
+    }
+
+    fn with(image: Image, random: Random, properties: Properties) -> Self {
+        SimulatedDisk { disk: Arc::new(Mutex::new(Disk::new(image, random, properties))) }
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // Crashes.
+
+    /// Ends this disk and gives the one that is found after the crash, with no handles, locks, faults or counts.
+    ///
+    /// Every later call on this disk, its files and its clones fails with "simulated power cut" and changes nothing.
+    /// A disk that is already dead can be asked again, for other images of the same moment.
+    #[must_use]
+    pub fn crash(&self, strictness: Strictness) -> SimulatedDisk {
+        let mut disk = self.disk();
+        disk.dead = true;
+        let mut random = Random::new(disk.random.next_u64());
+        let image = match strictness {
+            Strictness::ProcessDeath => disk.image_without_handles(),
+            _ => disk.image.after_power_cut(strictness, &mut random),
+        };
+        SimulatedDisk::with(image, random, disk.properties)
+    }
+
+    /// The power goes at the operation with which [`SimulatedDisk::operations`] reaches `operation`, or at the next one
+    /// when it already has. That operation takes effect, in part, or not, by the seed; it and all later ones fail.
+    pub fn crash_at(&self, operation: u64) {
+        self.disk().cut_at = Some(operation);
+    }
+
+    /// Whether the power was cut, or [`SimulatedDisk::crash`] was called.
+    pub fn is_dead(&self) -> bool {
+        self.disk().dead
+    }
+
+    /// The kernel writes back one dirty page (or some sectors of one), or commits its oldest changes of names and
+    /// lengths. False when there is nothing left to write, or the disk is dead.
+    pub fn background_writeback(&self) -> bool {
+        let mut disk = self.disk();
+        let disk = &mut *disk;
+        !disk.dead && disk.image.write_back_some(&mut disk.random)
+    }
+
+    /// Another live disk with what this one holds: cached and durable contents apart, as here, but no handles, locks or
+    /// faults. Cheap: pages are shared until written. Does not change what this disk does next.
+    #[must_use]
+    pub fn snapshot(&self) -> SimulatedDisk {
+        let disk = self.disk();
+        let random = Random::new(disk.random.clone().next_u64() ^ 0x5bf0_3635_d1c2_a94d);
+        SimulatedDisk::with(disk.image_without_handles(), random, disk.properties)
+    }
+
+    // Faults.
+
+    /// Sets which operation fails, counted from now; `None` for none.
+    pub fn set_faults(&self, plan: Option<FaultPlan>) {
+        self.disk().faults = plan;
+    }
+
+    /// How many operations were tried so far: every call of [`super::Storage`] and [`super::File`], but `path`.
+    pub fn operations(&self) -> u64 {
+        self.disk().operations
+    }
+
+    /// The space for the files' pages, in bytes, rounded down to whole pages; `None` for no limit. A write that needs
+    /// more is an error, perhaps after a part; so is, on a full disk, a new name or a longer file.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.disk().properties.capacity_pages = bytes.map(|bytes| bytes / PAGE_BYTES as u64);
+    }
+
+    /// The space that files take, in bytes: whole pages, without holes.
+    pub fn used_bytes(&self) -> u64 {
+        self.disk().image.allocated_pages * PAGE_BYTES as u64
+    }
+
+    /// Makes a part of the reads come back short.
+    pub fn set_short_reads(&self, per_mille: u32) {
+        self.disk().properties.short_reads_per_mille = per_mille;
+    }
+
+    /// Whether [`super::OpenMode::ReadMedium`] is refused, as by a file system without direct I/O.
+    pub fn refuse_medium_reads(&self, refuse: bool) {
+        self.disk().properties.refuses_medium_reads = refuse;
+    }
+
+    /// Whether hard links are refused, as by a file system without them.
+    pub fn refuse_hard_links(&self, refuse: bool) {
+        self.disk().properties.refuses_hard_links = refuse;
+    }
+
+    /// The kernel fails to write a file's dirty pages back by itself: some become phantoms, and the next sync of each
+    /// handle that is open (or, when none is, of the next that opens) reports it. False when there is no such file.
+    pub fn fail_writeback(&self, path: &Path) -> bool {
+        let mut disk = self.disk();
+        let Ok(inode) = disk.image.find_file(path) else { return false };
+        disk.fail_write_back(inode);
+        true
+    }
+
+    /// Flips the bits `mask` of the byte at `offset`, in the cache and on the medium. False when there is none.
+    pub fn flip(&self, path: &Path, offset: u64, mask: u8) -> bool {
+        let mut disk = self.disk();
+        let Ok(inode) = disk.image.find_file(path) else { return false };
+        disk.image.change_file(inode, |file| file.flip(offset, mask)).unwrap_or(false)
+    }
+
+    /// Cuts a file to `bytes`, or extends it with zeros, in the cache and on the medium. False when there is no such file.
+    pub fn truncate(&self, path: &Path, bytes: u64) -> bool {
+        let mut disk = self.disk();
+        let Ok(inode) = disk.image.find_file(path) else { return false };
+        disk.image.change_file(inode, |file| file.set_bytes_durably(bytes)).is_some()
+    }
+
+    // Looking at it from outside: neither counted nor failing, also when the disk is dead.
+
+    /// Every file's path and length in bytes, sorted.
+    pub fn files(&self) -> Vec<(PathBuf, u64)> {
+        let disk = self.disk();
+        let describe = |(path, id)| (path, disk.image.files.get(&id).map_or(0, |file| file.live_bytes()));
+        disk.image.walk().into_iter().map(describe).collect()
+    }
+
+    /// A file's bytes as the cache has them; `None` when there is no such file.
+    pub fn read_file(&self, path: &Path) -> Option<Vec<u8>> {
+        let disk = self.disk();
+        let file = disk.image.files.get(&disk.image.find_file(path).ok()?)?;
+        let mut bytes = vec![0; usize::try_from(file.live_bytes()).ok()?];
+        file.read(0, &mut bytes, false);
+        Some(bytes)
+    }
+
+    /// Puts a file with these bytes, and the directories above it, on the medium. False when a part of the path is in
+    /// the way.
+    pub fn write_file(&self, path: &Path, bytes: &[u8]) -> bool {
+        self.disk().image.put_durably(path, bytes).is_ok()
+    }
+}
+
+impl fmt::Debug for SimulatedDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let disk = self.disk();
+        let mut debug = f.debug_struct("SimulatedDisk");
+        debug.field("files", &disk.image.files.len()).field("operations", &disk.operations);
+        debug.field("unsynced_changes", &disk.image.pending.len()).field("dead", &disk.dead).finish()
+    }
+}

@@ -1,0 +1,104 @@
+//! Planted bugs: each is switched on, and the checks run until one catches it. A check that catches none is no check;
+//! one that fails without the bug as well catches nothing.
+//!
+//! `plant` is global to the process, so only one bug at a time, and nothing else in the process meanwhile.
+
+use crate::{damage, every_io, faults, sim};
+use thalweg::simulation::{Bug, plant};
+
+/// Every bug and its name.
+pub const BUGS: [(&str, Bug); 17] = [
+    ("LogSyncDropped", Bug::LogSyncDropped),
+    ("TableSyncDropped", Bug::TableSyncDropped),
+    ("DirectorySyncDropped", Bug::DirectorySyncDropped),
+    ("ManifestBeforeTables", Bug::ManifestBeforeTables),
+    ("SyncedOffsetFromPublished", Bug::SyncedOffsetFromPublished),
+    ("FrontierNotContiguous", Bug::FrontierNotContiguous),
+    ("TombstoneDroppedEarly", Bug::TombstoneDroppedEarly),
+    ("RangeEndOffByOne", Bug::RangeEndOffByOne),
+    ("StaleCacheBlock", Bug::StaleCacheBlock),
+    ("InputsUnlinkedEarly", Bug::InputsUnlinkedEarly),
+    ("SegmentRecycledEarly", Bug::SegmentRecycledEarly),
+    ("AppendAfterTornTail", Bug::AppendAfterTornTail),
+    ("BatchSplit", Bug::BatchSplit),
+    ("SnapshotIgnoredByCompaction", Bug::SnapshotIgnoredByCompaction),
+    ("ColdPartitionForgotten", Bug::ColdPartitionForgotten),
+    ("EditBeyondLogAccepted", Bug::EditBeyondLogAccepted),
+    ("ChecksumNotVerified", Bug::ChecksumNotVerified),
+];
+
+/// The bug of that name.
+pub fn bug_named(name: &str) -> Option<Bug> {
+    BUGS.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, bug)| *bug)
+}
+
+/// How a bug was caught.
+#[derive(Clone, Debug)]
+pub struct Catch {
+    /// `sim`, `every-io`, `faults` or `damage`.
+    pub check: &'static str,
+    /// For `sim`: the seed.
+    pub seed: Option<u64>,
+    /// What was found.
+    pub violation: String,
+}
+
+/// Runs the checks with one bug planted: `seeds` seeds of `sim`, then the others, quick. `None`: it got away.
+pub fn catch_bug(bug: Bug, seeds: u64) -> Option<Catch> {
+    /// However this ends, no bug stays behind.
+    struct Unplant;
+    impl Drop for Unplant {
+        fn drop(&mut self) {
+            plant(Bug::None);
+        }
+    }
+    let _unplant = Unplant;
+    plant(bug);
+    // A check that fails without the bug too says nothing about it.
+    let passes_without = |check: &dyn Fn() -> bool| {
+        plant(Bug::None);
+        let passes = check();
+        plant(bug);
+        passes
+    };
+    // Rot is what damage is for; a few seeds would not meet it.
+    let seeds = if bug == Bug::ChecksumNotVerified { 0 } else { seeds };
+    for seed in 0..seeds {
+        if let Err(violation) = sim::run_seed(seed, false)
+            && passes_without(&|| sim::run_seed(seed, false).is_ok())
+        {
+            return Some(Catch { check: "sim", seed: Some(seed), violation });
+        }
+    }
+    type Bounded = fn() -> Option<String>;
+    let bounded: [(&'static str, Bounded); 3] = [
+        ("damage", || damage::run(0, true).err()),
+        ("every-io", || every_io::run(0, true).err()),
+        ("faults", || faults::run(0, true).err()),
+    ];
+    for (check, run) in bounded {
+        if let Some(violation) = run()
+            && passes_without(&|| run().is_none())
+        {
+            return Some(Catch { check, seed: None, violation });
+        }
+    }
+    None
+}
+
+/// A table in Markdown, a line a bug, for `docs/testing.md`.
+pub fn table(catches: &[(&str, Option<Catch>)]) -> String {
+    let mut table = String::from("| planted bug | caught by | what was found |\n|---|---|---|\n");
+    for (name, catch) in catches {
+        let line = match catch {
+            None => format!("| `{name}` | **not caught** | |\n"),
+            Some(Catch { check, seed, violation }) => {
+                let seed = seed.map(|seed| format!(", seed {seed}")).unwrap_or_default();
+                let short: String = violation.chars().take(160).collect();
+                format!("| `{name}` | `{check}`{seed} | {} |\n", short.replace('|', "\\|"))
+            }
+        };
+        table.push_str(&line);
+    }
+    table
+}

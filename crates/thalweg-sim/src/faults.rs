@@ -1,0 +1,72 @@
+//! `faults`: one fixed workload, in which every single operation of the disk fails, once or from then on: no panic, no
+//! hang, the error reaches whoever was promised something, and the next open is consistent.
+
+use crate::plan::Plan;
+use crate::session::{Farewell, Session};
+use crate::violation::{catch, label};
+use thalweg::simulation::simulated::{FaultPlan, Strictness};
+
+/// How much was tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FaultsReport {
+    /// Operations that were made to fail.
+    pub operations: u64,
+    /// Opens that were checked afterwards.
+    pub opens: u64,
+}
+
+/// Fails every operation of the workload of `seed`; `quick`: every fifth.
+pub fn run(seed: u64, quick: bool) -> Result<FaultsReport, String> {
+    let mut report = FaultsReport::default();
+    let stride = if quick { 5 } else { 1 };
+    let mut nth = 1 + seed % stride;
+    loop {
+        let mut struck = false;
+        for for_ever in [false, true] {
+            label(format!("a fault at operation {nth} of the workload {seed}"));
+            let outcome = catch(|| fail_at(seed, nth, for_ever, quick, &mut report));
+            let how = if for_ever { "all operations fail from" } else { "a fault at" };
+            struck |=
+                outcome.map_err(|violation| format!("{how} operation {nth} of the workload {seed}: {violation}"))?;
+        }
+        if !struck {
+            return Ok(report);
+        }
+        nth += stride;
+    }
+}
+
+/// Whether the workload got as far as that operation.
+fn fail_at(seed: u64, nth: u64, for_ever: bool, quick: bool, report: &mut FaultsReport) -> bool {
+    let operations = if quick { 60 } else { 120 };
+    let mut session = Session::new(Plan::fixed(operations), seed, false);
+    session.disk().set_faults(Some(if for_ever { FaultPlan::from_then_on(nth) } else { FaultPlan::once(nth) }));
+    session.stage.faults.set(true);
+    session.begin_phase(None);
+    if let Some(opened) = session.open() {
+        session.run_clients(&opened);
+        session.check_live(&opened);
+        session.farewell(opened, Farewell::Close);
+    }
+    let struck = session.disk().operations() >= nth;
+    report.operations += u64::from(struck);
+    for (number, strictness) in [Strictness::ProcessDeath, Strictness::LoseUnsynced].into_iter().enumerate() {
+        let mut after = session.fork(session.disk().snapshot(), seed ^ nth ^ (number as u64) << 40);
+        // The fork comes without faults; that there were some still counts for what must have survived.
+        after.stage.faults.set(true);
+        after.crash(strictness);
+        after.begin_phase(None);
+        let Some(opened) = after.open() else { panic!("the open after the faults ended failed") };
+        after.check_live(&opened);
+        after.farewell(opened, Farewell::Close);
+        // A power cut now must not take what the recovery found, phantoms of failed syncs included.
+        after.crash(Strictness::LoseUnsynced);
+        after.begin_phase(None);
+        let Some(opened) = after.open() else { panic!("the second open after the faults ended failed") };
+        after.farewell(opened, Farewell::Drop);
+        after.finish();
+        report.opens += 2;
+    }
+    session.finish();
+    struck
+}

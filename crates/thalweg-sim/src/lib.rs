@@ -1,0 +1,33 @@
+//! The simulator of Thalweg: the production code on one thread, on a disk that loses, tears and refuses.
+//!
+//! `docs/simulator.md` tells how it works and how to read a violation.
+
+mod bugs;
+mod clients;
+mod damage;
+mod every_io;
+mod faults;
+mod keys;
+mod oracle;
+mod plan;
+mod reading;
+mod rng;
+mod scheduler;
+mod session;
+mod sim;
+mod stage;
+mod violation;
+mod workload;
+mod world;
+
+pub use bugs::{BUGS, Catch, bug_named, catch_bug, table as bug_table};
+pub use clients::{CLIENTS_MAX, Client};
+pub use damage::{DamageReport, run as run_damage};
+pub use every_io::{EveryIoReport, run as run_every_io};
+pub use faults::{FaultsReport, run as run_faults};
+pub use oracle::{Oracle, Survival};
+pub use plan::Plan;
+pub use rng::Rng;
+pub use scheduler::{SimClock, SimEntropy, SimScheduler, environment};
+pub use sim::{report, run_seed, run_seeds};
+pub use world::{Hook, PATIENCE_STEPS, World};

@@ -1,0 +1,147 @@
+//! [`Plan`]: what a seed decides before anything runs: options of the database, clients, and shapes of data.
+//!
+//! Options are tiny, so that a few hundred writes flush, compact, recycle and move through several levels.
+
+use crate::rng::Rng;
+use std::path::Path;
+use std::time::Duration;
+use thalweg::{Builder, Compression, Database, Durability};
+
+/// See the head of this file.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Clients at once; a lone client is checked most strictly.
+    pub clients: usize,
+    /// Operations a client makes in a round.
+    pub operations: u64,
+    /// One operation in so many is a checkpoint that is opened and compared.
+    pub checkpoint_one_in: u64,
+    /// Distinct keys of a client in a keyspace.
+    pub keys: u64,
+    /// Values above this many bytes are rare.
+    pub value_bytes: u64,
+    /// Whether some values are larger than a log segment.
+    pub huge_values: bool,
+    /// In so many of 100 writes the caller waits until they are durable.
+    pub sync_percent: u64,
+    /// The kernel writes something back in one step of so many.
+    pub writeback_one_in: u64,
+    /// The file system refuses direct reads.
+    pub refuse_medium_reads: bool,
+    /// The file system has no hard links.
+    pub refuse_hard_links: bool,
+    /// Of 1000 reads so many come back short.
+    pub short_reads_per_mille: u32,
+    durability: Durability,
+    compression: Compression,
+    log_sync_interval_ms: Option<u64>,
+    log_segment_bytes: u32,
+    log_bytes_max: u64,
+    memtable_bytes: usize,
+    sealed_memtables_max: usize,
+    block_cache_bytes: u64,
+    block_bytes: usize,
+    filter_bits_per_key: u32,
+    table_bytes: u64,
+    level0_trigger: usize,
+    level1_bytes: u64,
+    growth_factor: u64,
+    compaction_workers: usize,
+}
+
+impl Plan {
+    /// A plan by chance.
+    pub fn random(rng: &mut Rng) -> Self {
+        let log_segment_bytes = *rng.choose(&[64_u32, 64, 96, 128]) << 10;
+        Plan {
+            clients: *rng.choose(&[1, 1, 2, 3, 4]),
+            operations: rng.between(20, 120),
+            checkpoint_one_in: *rng.choose(&[60, 200, 400]),
+            keys: *rng.choose(&[4, 12, 40]),
+            value_bytes: *rng.choose(&[30, 100, 300, 1200]),
+            huge_values: rng.one_in(8),
+            sync_percent: *rng.choose(&[0, 5, 25, 60]),
+            writeback_one_in: *rng.choose(&[2, 20, 1_000_000]),
+            refuse_medium_reads: rng.one_in(6),
+            refuse_hard_links: rng.one_in(6),
+            short_reads_per_mille: *rng.choose(&[0, 0, 100]),
+            durability: *rng.choose(&[Durability::Buffered, Durability::Buffered, Durability::Sync]),
+            compression: *rng.choose(&[Compression::None, Compression::Lz4]),
+            log_sync_interval_ms: *rng.choose(&[None, Some(1), Some(10), Some(100)]),
+            log_segment_bytes,
+            log_bytes_max: u64::from(log_segment_bytes) * rng.between(2, 6),
+            memtable_bytes: *rng.choose(&[1 << 10, 2 << 10, 4 << 10, 8 << 10]),
+            sealed_memtables_max: *rng.choose(&[1, 2, 3]),
+            block_cache_bytes: *rng.choose(&[0, 1 << 10, 16 << 10]),
+            block_bytes: *rng.choose(&[64, 128, 512]),
+            filter_bits_per_key: *rng.choose(&[0, 2, 10]),
+            table_bytes: *rng.choose(&[1 << 10, 2 << 10, 4 << 10]),
+            level0_trigger: *rng.choose(&[1, 2, 4]),
+            level1_bytes: 4 << 10,
+            growth_factor: *rng.choose(&[2, 3, 4]),
+            compaction_workers: *rng.choose(&[1, 1, 2]),
+        }
+    }
+
+    /// The plan of the checks that try every input and output: one client, a short and busy workload.
+    pub fn fixed(operations: u64) -> Self {
+        Plan {
+            clients: 1,
+            operations,
+            checkpoint_one_in: 1_000_000,
+            keys: 12,
+            value_bytes: 150,
+            huge_values: false,
+            sync_percent: 30,
+            writeback_one_in: 50,
+            refuse_medium_reads: false,
+            refuse_hard_links: false,
+            short_reads_per_mille: 0,
+            durability: Durability::Buffered,
+            compression: Compression::None,
+            log_sync_interval_ms: Some(10),
+            log_segment_bytes: 64 << 10,
+            log_bytes_max: 128 << 10,
+            memtable_bytes: 1 << 10,
+            sealed_memtables_max: 1,
+            block_cache_bytes: 4 << 10,
+            block_bytes: 256,
+            filter_bits_per_key: 10,
+            table_bytes: 2 << 10,
+            level0_trigger: 2,
+            level1_bytes: 4 << 10,
+            growth_factor: 2,
+            compaction_workers: 1,
+        }
+    }
+
+    /// The durability of writes that do not say.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// Bytes of a log segment.
+    pub fn log_segment_bytes(&self) -> u32 {
+        self.log_segment_bytes
+    }
+
+    /// A builder with this plan's options.
+    pub fn builder(&self, path: &Path) -> Builder {
+        Database::builder(path)
+            .durability(self.durability)
+            .compression(self.compression)
+            .log_sync_interval(self.log_sync_interval_ms.map(Duration::from_millis))
+            .log_segment_bytes(self.log_segment_bytes)
+            .log_bytes_max(self.log_bytes_max)
+            .memtable_bytes(self.memtable_bytes)
+            .sealed_memtables_max(self.sealed_memtables_max)
+            .block_cache_bytes(self.block_cache_bytes)
+            .block_bytes(self.block_bytes)
+            .filter_bits_per_key(self.filter_bits_per_key)
+            .table_bytes(self.table_bytes)
+            .level0_trigger(self.level0_trigger)
+            .level1_bytes(self.level1_bytes)
+            .growth_factor(self.growth_factor)
+            .compaction_workers(self.compaction_workers)
+    }
+}

@@ -1,0 +1,273 @@
+//! The reads of a simulated client, each checked against the oracle: points, many at once, scans, snapshots, twins.
+//!
+//! A scan is checked key by key: what it gives, and that no key of its range that should be there is missing. Other
+//! clients run between its steps.
+
+use crate::keys;
+use crate::oracle::{Spot, describe, describe_spot};
+use crate::workload::ClientRun;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use thalweg::{Error, Keyspace, Range, Snapshot};
+
+/// A snapshot, and the ticks between which it was taken.
+pub(crate) struct View {
+    snapshot: Snapshot,
+    began: u64,
+    ended: u64,
+}
+
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+impl ClientRun {
+    /// One reading operation by chance.
+    pub(crate) fn read(&mut self) {
+        match self.rng.below(100) {
+            0..35 => self.get(),
+            35..45 => self.contains_key(),
+            45..55 => self.multi_get(),
+            55..75 => self.scan_live(),
+            75..82 => self.take_view(),
+            82..94 => self.read_view(),
+            94..97 => drop(self.views.pop()),
+            _ => self.check_twins(),
+        }
+    }
+
+    fn reading_fails(&self, what: &str, error: &Error) {
+        self.stage.expect_trouble(what, error);
+    }
+
+    fn check(&self, spot: &Spot, found: Option<&[u8]>, began: u64, ended: u64) {
+        let outcome = self.stage.oracle.borrow().check_read(spot, found, began, ended);
+        self.stage.must(outcome);
+    }
+
+    fn get(&mut self) {
+        let (spot, keyspace) = self.some_spot();
+        self.stage.world.doing(|| format!("get of {}", describe_spot(&spot)));
+        let began = self.stage.tick();
+        let outcome = keyspace.get(&spot.1);
+        let ended = self.stage.tick();
+        match outcome {
+            Ok(found) => self.check(&spot, found.as_deref(), began, ended),
+            Err(error) => self.reading_fails("get", &error),
+        }
+    }
+
+    fn contains_key(&mut self) {
+        let (spot, keyspace) = self.some_spot();
+        self.stage.world.doing(|| format!("contains_key of {}", describe_spot(&spot)));
+        match keyspace.contains_key(&spot.1) {
+            Err(error) => self.reading_fails("contains_key", &error),
+            Ok(found) if self.is_alone() => {
+                let known = self.stage.oracle.borrow().known(&spot);
+                assert!(
+                    known.is_none_or(|known| known == found),
+                    "contains_key of {} said {found}",
+                    describe_spot(&spot)
+                );
+            }
+            // Only a lone client knows for certain.
+            Ok(_) => {}
+        }
+    }
+
+    fn multi_get(&mut self) {
+        let (name, keyspace) = self.some_keyspace();
+        let keys: Vec<Vec<u8>> = (0..self.rng.between(1, 8)).map(|_| self.some_spot().0.1).collect();
+        self.stage.world.doing(|| format!("multi_get of {} keys in {name}", keys.len()));
+        let began = self.stage.tick();
+        let outcome = keyspace.multi_get(&keys);
+        let ended = self.stage.tick();
+        match outcome {
+            Ok(found) => {
+                assert_eq!(found.len(), keys.len(), "multi_get answers every key");
+                for (key, found) in keys.into_iter().zip(found) {
+                    self.check(&(Arc::clone(&name), key), found.as_deref(), began, ended);
+                }
+            }
+            Err(error) => self.reading_fails("multi_get", &error),
+        }
+    }
+
+    fn take_view(&mut self) {
+        if self.views.len() >= 3 {
+            self.views.remove(0);
+        }
+        let began = self.stage.tick();
+        let snapshot = self.db.snapshot();
+        let ended = self.stage.tick();
+        self.views.push(View { snapshot, began, ended });
+    }
+
+    fn read_view(&mut self) {
+        if self.views.is_empty() {
+            return self.take_view();
+        }
+        let index = self.rng.index(self.views.len());
+        let (snapshot, began, ended) = {
+            let view = &self.views[index];
+            (view.snapshot.clone(), view.began, view.ended)
+        };
+        // A temporary keyspace may be younger than the view.
+        let (name, keyspace) = self.stable[self.rng.index(self.stable.len())].clone();
+        match self.rng.below(3) {
+            0 => {
+                let key = self.some_spot().0.1;
+                match snapshot.get(&keyspace, &key) {
+                    Ok(found) => self.check(&(name, key), found.as_deref(), began, ended),
+                    Err(error) => self.reading_fails("get from a snapshot", &error),
+                }
+            }
+            1 => {
+                self.stage.world.doing(|| "check of a snapshot".into());
+                self.stage.check_view(&snapshot, &[(name, keyspace)], began, ended);
+            }
+            _ => {
+                let bounds = self.some_bounds();
+                let range = snapshot.range(&keyspace, bounds.clone());
+                self.scan(&name, range, &bounds, began, ended);
+            }
+        }
+    }
+
+    fn check_twins(&mut self) {
+        let snapshot = self.db.snapshot();
+        let key = keys::key(keys::TWINS, self.rng.below(5));
+        let one = snapshot.get(&self.stable[0].1, &key);
+        self.stage.world.pause();
+        let two = snapshot.get(&self.stable[1].1, &key);
+        match (one, two) {
+            (Ok(one), Ok(two)) => assert!(
+                one.as_deref() == two.as_deref(),
+                "a batch is seen in part: twins {} are {} and {}",
+                key.escape_ascii(),
+                describe(one.as_deref()),
+                describe(two.as_deref())
+            ),
+            (Err(error), _) | (_, Err(error)) => self.reading_fails("get of twins", &error),
+        }
+    }
+
+    // Scans.
+
+    fn scan_live(&mut self) {
+        let (name, keyspace) = self.some_keyspace();
+        let began = self.stage.tick();
+        let (range, bounds) = self.some_range(&keyspace);
+        let ended = self.stage.tick();
+        self.scan(&name, range, &bounds, began, ended);
+    }
+
+    fn some_range(&mut self, keyspace: &Keyspace) -> (Range, Bounds) {
+        match self.rng.below(4) {
+            0 => (keyspace.iter(), (Bound::Unbounded, Bound::Unbounded)),
+            1 => {
+                let prefix = keys::own_scope(self.number).into_bytes();
+                let after = keys::own_scope(self.number + 1).into_bytes();
+                (keyspace.prefix(&prefix), (Bound::Included(prefix), Bound::Excluded(after)))
+            }
+            _ => {
+                let bounds = self.some_bounds();
+                (keyspace.range(bounds.clone()), bounds)
+            }
+        }
+    }
+
+    fn some_bounds(&mut self) -> Bounds {
+        let (mut from, mut to) = (self.some_spot().0.1, self.some_spot().0.1);
+        if from > to && !self.rng.one_in(10) {
+            std::mem::swap(&mut from, &mut to);
+        }
+        let from = match self.rng.below(3) {
+            0 => Bound::Included(from),
+            1 => Bound::Excluded(from),
+            _ => Bound::Unbounded,
+        };
+        let to = match self.rng.below(3) {
+            0 => Bound::Included(to),
+            1 => Bound::Excluded(to),
+            _ => Bound::Unbounded,
+        };
+        (from, to)
+    }
+
+    /// Reads a range from one end, the other, or both by turns, perhaps not to the end; then checks it.
+    fn scan(&mut self, name: &Arc<str>, mut range: Range, bounds: &Bounds, began: u64, ended: u64) {
+        self.stage.world.doing(|| format!("scan of {name} {bounds:?}"));
+        let (mut front, mut back): (Vec<(Vec<u8>, Arc<[u8]>)>, Vec<(Vec<u8>, Arc<[u8]>)>) = Default::default();
+        let backwards_percent = *self.rng.choose(&[0, 0, 50, 100]);
+        let limit = if self.rng.one_in(3) { self.rng.below(10) } else { u64::MAX };
+        let mut complete = false;
+        for _ in 0..limit {
+            if self.rng.one_in(8) {
+                self.stage.world.pause();
+            }
+            let backwards = self.rng.percent(backwards_percent);
+            match if backwards { range.next_back() } else { range.next() } {
+                None => {
+                    complete = true;
+                    break;
+                }
+                Some(Err(error)) => return self.reading_fails("scan", &error),
+                Some(Ok((key, value))) => {
+                    let entry = (key.to_vec(), Arc::from(&value[..]));
+                    if backwards { back.push(entry) } else { front.push(entry) }
+                }
+            }
+        }
+        drop(range);
+        back.reverse();
+        // What lies between the two ends was not read, unless they met.
+        let gap = (!complete).then(|| (front.last().map(|e| e.0.clone()), back.first().map(|e| e.0.clone())));
+        let found: Vec<(Vec<u8>, Arc<[u8]>)> = front.into_iter().chain(back).collect();
+        assert!(found.is_sorted_by(|a, b| a.0 < b.0), "a scan of {name} is out of order: {:?}", keys_of(&found));
+        let found: BTreeMap<Vec<u8>, Arc<[u8]>> = found.into_iter().collect();
+        self.check_scan(name, bounds, &found, gap, (began, ended));
+    }
+
+    fn check_scan(
+        &self,
+        name: &Arc<str>,
+        bounds: &Bounds,
+        found: &BTreeMap<Vec<u8>, Arc<[u8]>>,
+        gap: Option<(Option<Vec<u8>>, Option<Vec<u8>>)>,
+        (began, ended): (u64, u64),
+    ) {
+        let mut keys = self.stage.oracle.borrow().keys_of(name);
+        keys.extend(found.keys().cloned());
+        for key in keys {
+            let entry = found.get(&key);
+            if !contains(bounds, &key) {
+                assert!(entry.is_none(), "a scan of {name} {bounds:?} gave {}", key.escape_ascii());
+                continue;
+            }
+            let is_unread = gap.as_ref().is_some_and(|(from, to)| {
+                from.as_ref().is_none_or(|from| key > *from) && to.as_ref().is_none_or(|to| key < *to)
+            });
+            if !is_unread {
+                self.check(&(Arc::clone(name), key), entry.map(|value| &value[..]), began, ended);
+            }
+        }
+    }
+}
+
+fn keys_of(entries: &[(Vec<u8>, Arc<[u8]>)]) -> Vec<String> {
+    entries.iter().map(|(key, _)| key.escape_ascii().to_string()).collect()
+}
+
+fn contains((from, to): &Bounds, key: &[u8]) -> bool {
+    let after = match from {
+        Bound::Included(from) => key >= &from[..],
+        Bound::Excluded(from) => key > &from[..],
+        Bound::Unbounded => true,
+    };
+    let before = match to {
+        Bound::Included(to) => key <= &to[..],
+        Bound::Excluded(to) => key < &to[..],
+        Bound::Unbounded => true,
+    };
+    after && before
+}

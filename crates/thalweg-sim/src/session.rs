@@ -1,0 +1,263 @@
+//! [`Session`]: one database over several lives: open and check, clients, the end of a life, and the next disk.
+//!
+//! The checks are built from it: random lives (`sim.rs`), a crash at every operation (`every_io.rs`), a fault at every
+//! operation (`faults.rs`), damage to every byte (`damage.rs`).
+
+use crate::clients::Client;
+use crate::keys::STABLE;
+use crate::oracle::{Oracle, Survival};
+use crate::plan::Plan;
+use crate::rng::Rng;
+use crate::stage::{Held, Stage, read_all};
+use crate::workload::ClientRun;
+use crate::world::{Hook, World};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
+use thalweg::{Database, Keyspace};
+
+/// Where the database lives on the simulated disk.
+pub const ROOT: &str = "/db";
+
+/// See the head of this file.
+pub struct Session {
+    /// What the clients share.
+    pub stage: Rc<Stage>,
+    rng: Rng,
+    /// What the next open must find.
+    survival: Survival,
+    /// A write-back failed and perhaps nobody was told yet: the kernel tells whoever syncs next, also in a later life.
+    pub owes_error: bool,
+}
+
+/// An open database and its stable keyspaces.
+pub struct Opened {
+    db: Held<Database>,
+    stable: Held<Vec<(Arc<str>, Keyspace)>>,
+}
+
+/// How the life of an open database ends, if nothing cuts it short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// By `close`.
+    Close,
+    /// By dropping the last handle.
+    Drop,
+}
+
+impl Session {
+    /// A session on an empty disk.
+    pub fn new(plan: Plan, seed: u64, trace: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let world = World::new(rng.next_u64(), trace);
+        let disk = SimulatedDisk::new(rng.next_u64());
+        let stage = Rc::new(Stage::new(plan, world, disk, Oracle::default()));
+        Session { stage, rng, survival: Survival::Acknowledged, owes_error: false }
+    }
+
+    /// The same history on another disk, in a world of its own: one of several outcomes of one crash.
+    pub fn fork(&self, disk: SimulatedDisk, seed: u64) -> Self {
+        let world = World::new(seed, false);
+        let stage = Stage::new(self.stage.plan.clone(), world, disk, self.stage.oracle.borrow().clone());
+        stage.skip_writes(&self.stage);
+        Session { stage: Rc::new(stage), rng: Rng::new(seed), survival: self.survival, owes_error: false }
+    }
+
+    /// The disk of now.
+    pub fn disk(&self) -> SimulatedDisk {
+        self.stage.disk.borrow().clone()
+    }
+
+    /// Starts a phase in which the kernel writes back by itself, and `also` is called between steps.
+    pub fn begin_phase(&mut self, mut also: Option<Hook>) {
+        let disk = self.disk();
+        let one_in = self.stage.plan.writeback_one_in;
+        let mut rng = self.rng.fork();
+        self.stage.world.begin_phase(Some(Box::new(move |step| {
+            if rng.one_in(one_in) {
+                disk.background_writeback();
+            }
+            if let Some(also) = &mut also {
+                also(step);
+            }
+        })));
+    }
+
+    /// Opens the database, checks what is in it, and creates the keyspaces that are missing. `None` when trouble (a
+    /// power cut, a fault) ended it.
+    pub fn open(&mut self) -> Option<Opened> {
+        self.stage.poisoned.set(false);
+        self.stage.world.say(|| "opens".into());
+        let db = match self.stage.builder(Path::new(ROOT)).open() {
+            Ok(db) => Held::new(db),
+            Err(error) => {
+                self.stage.expect_trouble("open", &error);
+                self.expect_no_tasks("a failed open");
+                return None;
+            }
+        };
+        let (names, found) = match read_all(&db) {
+            Ok(all) => all,
+            Err(error) => {
+                self.stage.expect_trouble("reading what was recovered", &error);
+                self.end(db, Farewell::Drop);
+                return None;
+            }
+        };
+        self.stage.world.say(|| format!("opened, {} keyspaces, {} keys", names.len(), found.len()));
+        self.stage.world.note(found.len() as u64);
+        let outcome = self.stage.oracle.borrow_mut().check_recovered(&names, found, self.survival);
+        self.stage.must(outcome);
+        // What a recovery found is durable once it has returned (DESIGN 6).
+        self.survival = Survival::Acknowledged;
+        match self.create_stable(&db) {
+            Some(stable) => Some(Opened { db, stable: Held::new(stable) }),
+            None => {
+                self.end(db, Farewell::Drop);
+                None
+            }
+        }
+    }
+
+    fn create_stable(&self, db: &Database) -> Option<Vec<(Arc<str>, Keyspace)>> {
+        let mut all = Vec::new();
+        for stable in STABLE {
+            let name: Arc<str> = Arc::from(stable.name);
+            let is_there = self.stage.oracle.borrow().is_keyspace_present(&name);
+            let outcome = if is_there {
+                db.existing_keyspace(&name).map(|found| found.unwrap_or_else(|| panic!("keyspace {name} is not there")))
+            } else {
+                self.stage.oracle.borrow_mut().keyspace_begins(&name);
+                db.create_keyspace(&name, stable.splits)
+            };
+            match outcome {
+                Ok(keyspace) => {
+                    self.stage.oracle.borrow_mut().keyspace_created(&name);
+                    all.push((name, keyspace));
+                }
+                Err(error) => {
+                    self.stage.expect_trouble("create_keyspace", &error);
+                    return None;
+                }
+            }
+        }
+        Some(all)
+    }
+
+    /// Runs the plan's clients to their ends.
+    pub fn run_clients(&mut self, opened: &Opened) {
+        let clients = (0..self.stage.plan.clients)
+            .map(|number| {
+                let run = ClientRun::new(&self.stage, &opened.db, &opened.stable, number, self.rng.fork());
+                Box::new(move || run.run()) as Client
+            })
+            .collect();
+        self.stage.world.run_clients(clients);
+    }
+
+    /// Checks every key of the open database. Between operations nothing may be uncertain but maybes.
+    pub fn check_live(&self, opened: &Opened) {
+        let tick = self.stage.tick();
+        self.stage.check_view(&opened.db.snapshot(), &opened.stable, tick, tick + 1);
+    }
+
+    /// After a full disk has room again: writes are taken again, soon.
+    pub fn check_room_again(&self, opened: &Opened) {
+        let (name, keyspace) = &opened.stable[0];
+        for attempt in 0.. {
+            let spot = (Arc::clone(name), b"room".to_vec());
+            let write = self.stage.next_write();
+            let value: Arc<[u8]> = Arc::from(format!("there was room again: {write:08}").as_bytes());
+            let id = self
+                .stage
+                .oracle
+                .borrow_mut()
+                .begin("the write after a full disk".into(), [(spot, Some(Arc::clone(&value)))]);
+            let mut batch = self.stage_batch(opened);
+            let outcome = batch.insert(keyspace, b"room", &value).and_then(|()| batch.commit_seq());
+            match outcome {
+                Ok(seq) => {
+                    let outcome = self.stage.oracle.borrow_mut().acknowledge(id, Some(seq), true);
+                    return self.stage.must(outcome);
+                }
+                Err(error) => {
+                    self.stage.expect_trouble("a write after the disk has room again", &error);
+                    assert!(
+                        attempt < 100 || self.stage.is_dead() || self.stage.faults.get(),
+                        "the disk has room again, and writes still fail: {error}"
+                    );
+                    if error.kind() != thalweg::ErrorKind::NoSpace {
+                        return self.stage.oracle.borrow_mut().fail(id);
+                    }
+                    self.stage.oracle.borrow_mut().refuse(id);
+                    self.stage.world.sleep(50_000_000);
+                }
+            }
+        }
+    }
+
+    fn stage_batch(&self, opened: &Opened) -> thalweg::WriteBatch {
+        let mut batch = opened.db.batch();
+        batch.durability(thalweg::Durability::Sync);
+        batch
+    }
+
+    /// Ends this life. What a clean end leaves is all there at the next open.
+    pub fn farewell(&mut self, opened: Opened, how: Farewell) {
+        let Opened { db, stable } = opened;
+        drop(stable.release());
+        self.end(db, how);
+    }
+
+    fn end(&mut self, db: Held<Database>, how: Farewell) {
+        self.stage.world.say(|| format!("{how:?}"));
+        let db = db.release();
+        match how {
+            Farewell::Drop => drop(db),
+            Farewell::Close => {
+                if let Err(error) = db.close() {
+                    self.stage.expect_trouble("close", &error);
+                }
+            }
+        }
+        self.expect_no_tasks("the close");
+    }
+
+    fn expect_no_tasks(&self, after: &str) {
+        let left = self.stage.world.tasks();
+        assert!(left == 0, "{left} background coroutines are left after {after}");
+    }
+
+    /// The process or the power has gone: the next open is on what that left.
+    pub fn crash(&mut self, strictness: Strictness) {
+        self.stage.world.say(|| format!("crash: {strictness:?}"));
+        let was_in_faults = self.stage.faults.get();
+        let next = self.disk().crash(strictness);
+        *self.stage.disk.borrow_mut() = next;
+        // After a failed sync not even the death of the process keeps all that was acknowledged.
+        if strictness != Strictness::ProcessDeath || was_in_faults {
+            self.survival = Survival::Promised;
+        }
+        self.calm();
+    }
+
+    /// No more faults, and room on the disk.
+    pub fn calm(&mut self) {
+        if self.stage.faults.get() {
+            self.survival = Survival::Promised;
+        }
+        let disk = self.disk();
+        disk.set_faults(None);
+        disk.set_capacity(None);
+        disk.crash_at(u64::MAX);
+        self.stage.faults.set(false);
+        self.stage.full.set(false);
+    }
+
+    /// Drops what is left of the world.
+    pub fn finish(self) -> u64 {
+        self.stage.world.clear();
+        self.stage.world.digest()
+    }
+}

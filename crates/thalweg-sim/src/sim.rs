@@ -1,0 +1,194 @@
+//! `sim`: random lives. One seed is a plan and several rounds of open, clients, and an end: a clean close, a crash at
+//! any moment (also during the recovery that follows, and in the close), faults, a full disk.
+
+use crate::plan::Plan;
+use crate::rng::Rng;
+use crate::session::{Farewell, Opened, Session};
+use crate::violation::{catch, label};
+use crate::world::Hook;
+use thalweg::simulation::simulated::{FaultPlan, SimulatedDisk, Strictness};
+
+/// Runs one seed. The digest of its history, or a violation.
+pub fn run_seed(seed: u64, trace: bool) -> Result<u64, String> {
+    label(report(seed, "no progress"));
+    catch(|| lives(seed, trace))
+}
+
+/// Runs `seeds` seeds from `from`; the first violation with its seed.
+pub fn run_seeds(from: u64, seeds: u64, trace: bool, mut each: impl FnMut(u64)) -> Result<(), (u64, String)> {
+    for seed in from..from.saturating_add(seeds) {
+        run_seed(seed, trace).map_err(|violation| (seed, violation))?;
+        each(seed);
+    }
+    Ok(())
+}
+
+/// The line that a violation is reported with.
+pub fn report(seed: u64, violation: &str) -> String {
+    format!(
+        "seed {seed}: {violation} — replay: cargo run -p thalweg-sim --release -- sim --from {seed} --seeds 1 --trace"
+    )
+}
+
+/// What goes wrong in a round.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    None,
+    /// The power goes at some input or output.
+    CrashAtOperation(u64),
+    /// The power goes between two steps.
+    CrashAtStep(u64),
+    /// An operation fails; so do all after it, or not.
+    Fault {
+        nth: u64,
+        for_ever: bool,
+    },
+    /// The kernel fails to write pages of some file back by itself.
+    WritebackFails {
+        at_step: u64,
+        file: u64,
+    },
+    /// The disk is full for some steps.
+    Full {
+        from_step: u64,
+        steps: u64,
+        slack_bytes: u64,
+    },
+}
+
+fn some_trouble(rng: &mut Rng) -> Trouble {
+    match rng.below(20) {
+        0..4 => Trouble::None,
+        4..7 => Trouble::CrashAtOperation(1 + rng.any_size(12)),
+        7..11 => Trouble::CrashAtOperation(1 + rng.below(1000)),
+        11..14 => Trouble::CrashAtStep(rng.any_size(13)),
+        14..17 => Trouble::Fault { nth: 1 + rng.any_size(11), for_ever: rng.one_in(2) },
+        17 => Trouble::WritebackFails { at_step: rng.any_size(12), file: rng.next_u64() },
+        _ => Trouble::Full { from_step: rng.any_size(11), steps: rng.between(1, 3_000), slack_bytes: rng.any_size(17) },
+    }
+}
+
+fn lives(seed: u64, trace: bool) -> u64 {
+    let mut rng = Rng::new(seed);
+    let plan = Plan::random(&mut rng);
+    let mut session = Session::new(plan, rng.next_u64(), trace);
+    session.stage.world.say(|| format!("{:?}", session.stage.plan));
+    for round in 0..rng.between(2, 4) {
+        let opened = open(&mut session, &mut rng, round > 0);
+        one_life(&mut session, &mut rng, opened);
+    }
+    let opened = open(&mut session, &mut rng, false);
+    session.check_live(&opened);
+    session.farewell(opened, Farewell::Close);
+    session.finish()
+}
+
+/// Opens, with crashes and faults in between. The last crash may still be in wait.
+fn open(session: &mut Session, rng: &mut Rng, with_crashes: bool) -> Opened {
+    for attempt in 0_u64.. {
+        session.begin_phase(None);
+        let disk = session.disk();
+        // It is told once, but another fault may end an open before that.
+        session.owes_error &= attempt < 5;
+        if session.owes_error {
+            session.stage.faults.set(true);
+        }
+        if with_crashes && attempt < 3 && rng.one_in(3) {
+            disk.crash_at(disk.operations() + 1 + rng.any_size(8));
+        } else if with_crashes && attempt < 3 && rng.one_in(8) {
+            session.stage.faults.set(true);
+            disk.set_faults(Some(FaultPlan::once(1 + rng.any_size(8))));
+        }
+        if let Some(opened) = session.open() {
+            session.owes_error = false;
+            return opened;
+        }
+        end(session, rng);
+    }
+    unreachable!("the loop ends by returning")
+}
+
+/// After an open or a life that ended: with the power gone, or of itself.
+fn end(session: &mut Session, rng: &mut Rng) {
+    if session.stage.is_dead() || rng.one_in(3) {
+        session.crash(*rng.choose(&Strictness::ALL));
+    } else {
+        session.calm();
+    }
+}
+
+fn one_life(session: &mut Session, rng: &mut Rng, opened: Opened) {
+    let trouble = some_trouble(rng);
+    let disk = session.disk();
+    session.stage.world.say(|| format!("this life's trouble: {trouble:?}"));
+    let mut hook: Option<Hook> = None;
+    match trouble {
+        Trouble::None => {}
+        Trouble::CrashAtOperation(after) => disk.crash_at(disk.operations() + after),
+        Trouble::CrashAtStep(after) => hook = Some(cut_power_at(disk.clone(), session.stage.world.steps() + after)),
+        Trouble::Fault { nth, for_ever } => {
+            session.stage.faults.set(true);
+            disk.set_faults(Some(if for_ever { FaultPlan::from_then_on(nth) } else { FaultPlan::once(nth) }));
+        }
+        Trouble::WritebackFails { at_step, file } => {
+            session.stage.faults.set(true);
+            session.owes_error = true;
+            hook = Some(fail_writeback(disk.clone(), session.stage.world.steps() + at_step, file));
+        }
+        Trouble::Full { from_step, steps, slack_bytes } => {
+            session.stage.full.set(true);
+            let from = session.stage.world.steps() + from_step;
+            hook = Some(fill(disk.clone(), from, from + steps, slack_bytes));
+        }
+    }
+    session.begin_phase(hook);
+    session.run_clients(&opened);
+    if let Trouble::Full { .. } = trouble {
+        disk.set_capacity(None);
+        session.begin_phase(None);
+        session.check_room_again(&opened);
+    }
+    session.check_live(&opened);
+    let how = if rng.one_in(2) { Farewell::Close } else { Farewell::Drop };
+    if rng.one_in(3) {
+        // Without a close: the process or the power goes while the database is open.
+        let _ = disk.crash(Strictness::LoseUnsynced);
+    }
+    session.farewell(opened, how);
+    end(session, rng);
+}
+
+fn cut_power_at(disk: SimulatedDisk, at: u64) -> Hook {
+    Box::new(move |step| {
+        if step >= at && !disk.is_dead() {
+            // The image is taken later, from the same moment.
+            let _ = disk.crash(Strictness::LoseUnsynced);
+        }
+    })
+}
+
+fn fail_writeback(disk: SimulatedDisk, at: u64, file: u64) -> Hook {
+    let mut done = false;
+    Box::new(move |step| {
+        if step >= at && !std::mem::replace(&mut done, step >= at) {
+            let files = disk.files();
+            if let Some((path, _)) = files.get(file as usize % files.len().max(1)) {
+                disk.fail_writeback(path);
+            }
+        }
+    })
+}
+
+fn fill(disk: SimulatedDisk, from: u64, to: u64, slack_bytes: u64) -> Hook {
+    let (mut filled, mut freed) = (false, false);
+    Box::new(move |step| {
+        if step >= from && !filled {
+            filled = true;
+            disk.set_capacity(Some(disk.used_bytes() + slack_bytes));
+        }
+        if step >= to && !freed {
+            freed = true;
+            disk.set_capacity(None);
+        }
+    })
+}

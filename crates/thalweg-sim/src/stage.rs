@@ -1,0 +1,217 @@
+//! [`Stage`]: what the clients of one simulation share: world, disk, oracle, and which errors are to be expected.
+//!
+//! Anything that must not happen is a panic here; `violation.rs` turns it into a line of report.
+
+use crate::oracle::{Oracle, Spot, Value};
+use crate::plan::Plan;
+use crate::rng::Rng;
+use crate::scheduler::environment;
+use crate::world::World;
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use thalweg::simulation::simulated::SimulatedDisk;
+use thalweg::{Builder, Database, Error, ErrorKind, Keyspace, Snapshot};
+
+/// See the head of this file.
+pub struct Stage {
+    /// Where everything runs.
+    pub world: Arc<World>,
+    /// Sizes and shapes.
+    pub plan: Plan,
+    /// The disk of now: a crash puts another in its place.
+    pub disk: RefCell<SimulatedDisk>,
+    /// What may be true.
+    pub oracle: RefCell<Oracle>,
+    /// Inputs or outputs fail on purpose.
+    pub faults: Cell<bool>,
+    /// The disk is, or was, full on purpose since the open.
+    pub full: Cell<bool>,
+    /// A write was refused since the open because the database is poisoned.
+    pub poisoned: Cell<bool>,
+    next_write: Cell<u32>,
+    next_instance: Cell<u64>,
+}
+
+impl Stage {
+    /// A stage with an empty disk.
+    pub fn new(plan: Plan, world: Arc<World>, disk: SimulatedDisk, oracle: Oracle) -> Self {
+        disk.refuse_medium_reads(plan.refuse_medium_reads);
+        disk.refuse_hard_links(plan.refuse_hard_links);
+        disk.set_short_reads(plan.short_reads_per_mille);
+        Stage {
+            world,
+            plan,
+            disk: RefCell::new(disk),
+            oracle: RefCell::new(oracle),
+            faults: Cell::new(false),
+            full: Cell::new(false),
+            poisoned: Cell::new(false),
+            next_write: Cell::new(0),
+            next_instance: Cell::new(0),
+        }
+    }
+
+    /// A number no write had before.
+    pub fn next_write(&self) -> u32 {
+        self.next_write.replace(self.next_write.get() + 1)
+    }
+
+    /// Goes on with the numbers of writes where another stage is.
+    pub fn skip_writes(&self, other: &Stage) {
+        self.next_write.set(other.next_write.get());
+    }
+
+    /// The next tick of the oracle.
+    pub fn tick(&self) -> u64 {
+        self.oracle.borrow_mut().tick()
+    }
+
+    /// A builder for a database at `path` on the disk of now.
+    pub fn builder(&self, path: &Path) -> Builder {
+        let instance = self.next_instance.replace(self.next_instance.get() + 1);
+        let storage = Arc::new(self.disk.borrow().clone());
+        self.plan.builder(path).environment(environment(&self.world, storage, instance))
+    }
+
+    /// Whether the power is gone.
+    pub fn is_dead(&self) -> bool {
+        self.disk.borrow().is_dead()
+    }
+
+    /// Panics unless this error is what the trouble of now may cause.
+    pub fn expect_trouble(&self, what: &str, error: &Error) {
+        self.world.say(|| format!("{what} failed: {error}"));
+        let kind = root(error).kind();
+        let is_poisoned = error.kind() == ErrorKind::Poisoned;
+        let broken = self.is_dead() || self.faults.get();
+        let expected = match kind {
+            ErrorKind::Io => broken,
+            // A full disk refuses, and poisons nothing (DESIGN 6).
+            ErrorKind::NoSpace => self.full.get() && (broken || !is_poisoned),
+            _ => false,
+        };
+        assert!(expected, "{what} failed without a cause: {error} ({})", self.troubles());
+        if is_poisoned {
+            self.poisoned.set(true);
+        }
+    }
+
+    fn troubles(&self) -> String {
+        format!("power cut: {}, faults: {}, disk full: {}", self.is_dead(), self.faults.get(), self.full.get())
+    }
+
+    /// Panics when a check of the oracle failed.
+    pub fn must<T>(&self, outcome: Result<T, String>) -> T {
+        outcome.unwrap_or_else(|violation| panic!("{violation}"))
+    }
+
+    /// Checks all keys of some keyspaces in one view that was taken between two ticks. False when trouble ended it.
+    pub fn check_view(&self, view: &Snapshot, keyspaces: &[(Arc<str>, Keyspace)], began: u64, ended: u64) -> bool {
+        for (name, keyspace) in keyspaces {
+            let keys = self.oracle.borrow().keys_of(name);
+            for key in keys {
+                match view.get(keyspace, &key) {
+                    Ok(found) => {
+                        let spot = (Arc::clone(name), key);
+                        let outcome = self.oracle.borrow().check_read(&spot, found.as_deref(), began, ended);
+                        self.must(outcome);
+                    }
+                    Err(error) => {
+                        self.expect_trouble("get", &error);
+                        return false;
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// A change of a key, with a value that nobody else writes if it is long enough.
+    pub fn value(&self, rng: &mut Rng, client: usize, write: u32, index: u32) -> Value {
+        if rng.percent(22) {
+            return None;
+        }
+        let bytes = match rng.below(100) {
+            0..4 => 0,
+            4..8 => rng.between(1, 11),
+            8..10 if self.plan.huge_values => u64::from(self.plan.log_segment_bytes()) + rng.below(5_000),
+            8..20 => self.plan.value_bytes * 4,
+            _ => rng.between(12, self.plan.value_bytes.max(13)),
+        };
+        let mut value = Vec::with_capacity(bytes as usize + 12);
+        for number in [client as u32, write, index] {
+            value.extend_from_slice(&number.to_le_bytes());
+        }
+        // Half noise, half repetition, so that compression has something to do.
+        while value.len() < bytes as usize {
+            value.extend_from_slice(&rng.next_u64().to_le_bytes());
+            value.extend_from_slice(b"thalweg!");
+        }
+        value.truncate(bytes as usize);
+        Some(Arc::from(value))
+    }
+}
+
+/// What is at the bottom of an error.
+pub fn root(error: &Error) -> &Error {
+    match error {
+        Error::Poisoned { cause } => root(cause),
+        error => error,
+    }
+}
+
+/// A handle that is leaked when a panic passes: its destructor would wait for a world that runs no more.
+pub struct Held<T>(Option<T>);
+
+impl<T> Held<T> {
+    /// Holds `value`.
+    pub fn new(value: T) -> Self {
+        Held(Some(value))
+    }
+
+    /// Gives it back.
+    pub fn release(mut self) -> T {
+        self.0.take().unwrap_or_else(|| unreachable!("it is only taken here and in drop"))
+    }
+}
+
+impl<T> Deref for Held<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.0.as_ref().unwrap_or_else(|| unreachable!("it is only taken by value"))
+    }
+}
+
+impl<T> Drop for Held<T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::mem::forget(self.0.take());
+        }
+    }
+}
+
+/// All keyspaces' names and entries, read forwards and, the same, backwards. An error as the database gave it.
+pub fn read_all(db: &Database) -> thalweg::Result<(Vec<String>, std::collections::BTreeMap<Spot, Arc<[u8]>>)> {
+    let names = db.keyspaces();
+    let mut all = std::collections::BTreeMap::new();
+    for name in &names {
+        let Some(keyspace) = db.existing_keyspace(name)? else { panic!("keyspace {name} is listed but not there") };
+        let name: Arc<str> = Arc::from(name.as_str());
+        let mut backwards: Vec<Vec<u8>> = Vec::new();
+        for entry in keyspace.iter().rev() {
+            backwards.push(entry?.0.to_vec());
+        }
+        let mut forwards: Vec<Vec<u8>> = Vec::new();
+        for entry in keyspace.iter() {
+            let (key, value) = entry?;
+            forwards.push(key.to_vec());
+            all.insert((Arc::clone(&name), key.to_vec()), Arc::from(&value[..]));
+        }
+        backwards.reverse();
+        assert!(forwards.is_sorted_by(|a, b| a < b), "iteration of {name} is not in ascending order: {forwards:?}");
+        assert_eq!(forwards, backwards, "iteration of {name} differs between forwards and backwards");
+    }
+    Ok((names, all))
+}

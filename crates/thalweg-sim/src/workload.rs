@@ -1,0 +1,350 @@
+//! [`ClientRun`]: what one simulated client does: random operations of the whole API, each checked while it runs.
+//!
+//! A client ends after its operations, or a few reads after its first write that failed for good. Reads go through
+//! `reading.rs`; this file has the writes and the order of things.
+
+use crate::keys::{self, STABLE, TEMPORARY};
+use crate::oracle::{Spot, Value, describe_spot};
+use crate::reading::View;
+use crate::rng::Rng;
+use crate::stage::Stage;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use thalweg::{Database, Durability, Error, ErrorKind, Keyspace};
+
+/// See the head of this file.
+pub struct ClientRun {
+    pub(crate) stage: Rc<Stage>,
+    pub(crate) db: Database,
+    pub(crate) rng: Rng,
+    pub(crate) number: usize,
+    pub(crate) stable: Vec<(Arc<str>, Keyspace)>,
+    temporary: Vec<(Arc<str>, Keyspace)>,
+    pub(crate) views: Vec<View>,
+    /// Operations left; few once a write has failed for good.
+    left: u64,
+    broken: bool,
+}
+
+impl ClientRun {
+    /// Client `number` of a database whose stable keyspaces exist.
+    pub fn new(stage: &Rc<Stage>, db: &Database, stable: &[(Arc<str>, Keyspace)], number: usize, rng: Rng) -> Self {
+        ClientRun {
+            stage: Rc::clone(stage),
+            db: db.clone(),
+            rng,
+            number,
+            stable: stable.to_vec(),
+            temporary: Vec::new(),
+            views: Vec::new(),
+            left: stage.plan.operations,
+            broken: false,
+        }
+    }
+
+    /// Runs to the end.
+    pub fn run(mut self) {
+        if self.number == 0 {
+            self.find_temporary();
+        }
+        while self.left > 0 {
+            self.left -= 1;
+            if self.rng.one_in(2) {
+                self.stage.world.pause();
+            }
+            self.step();
+        }
+        self.stage.world.doing(|| "drops its handles".into());
+    }
+
+    /// Whether nobody else writes.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.stage.plan.clients == 1
+    }
+
+    fn step(&mut self) {
+        if self.rng.one_in(self.stage.plan.checkpoint_one_in) {
+            return self.checkpoint();
+        }
+        match self.rng.below(100) {
+            0..28 => self.batch(),
+            28..40 if self.is_alone() => self.single(),
+            28..40 => self.batch(),
+            40..45 => self.twins(),
+            45..47 => self.persist(),
+            47 => self.flush(),
+            48 => self.wait_for_compactions(),
+            49..52 if self.number == 0 => self.change_keyspaces(),
+            49..52 => self.nap(),
+            52 => self.look_at_statistics(),
+            _ => self.read(),
+        }
+    }
+
+    // Writes.
+
+    /// One to many changes in one batch, over all keyspaces.
+    fn batch(&mut self) {
+        let count = if self.rng.one_in(15) { self.rng.between(10, 40) } else { self.rng.between(1, 5) };
+        let write = self.stage.next_write();
+        let mut changes = Vec::new();
+        for index in 0..count {
+            let keyspace = self.some_keyspace();
+            let scope = keys::scope(&mut self.rng, self.number);
+            let key = keys::key(&scope, self.rng.below(self.stage.plan.keys));
+            changes.push((keyspace, key, self.stage.value(&mut self.rng, self.number, write, index as u32)));
+        }
+        let durability = self.some_durability();
+        self.commit(write, changes, durability);
+    }
+
+    /// The same value under the same key in two keyspaces.
+    fn twins(&mut self) {
+        let write = self.stage.next_write();
+        let key = keys::key(keys::TWINS, self.rng.below(5));
+        let value = self.stage.value(&mut self.rng, self.number, write, 0);
+        let changes =
+            self.stable.iter().take(2).map(|keyspace| (keyspace.clone(), key.clone(), value.clone())).collect();
+        let durability = self.some_durability();
+        self.commit(write, changes, durability);
+    }
+
+    /// One change by the calls of [`Keyspace`], whose place in the order only a lone client knows.
+    fn single(&mut self) {
+        let write = self.stage.next_write();
+        let (name, keyspace) = self.some_keyspace();
+        let scope = keys::scope(&mut self.rng, self.number);
+        let key = keys::key(&scope, self.rng.below(self.stage.plan.keys));
+        let value = self.stage.value(&mut self.rng, self.number, write, 0);
+        let spot = (name, key);
+        let label = format!("write {}.{write} of {}", self.number, describe_spot(&spot));
+        let id = self.stage.oracle.borrow_mut().begin(label.clone(), [(spot.clone(), value.clone())]);
+        self.stage.world.doing(|| label.clone());
+        let mut durability = self.stage.plan.durability();
+        let outcome = match &value {
+            None => keyspace.remove(&spot.1),
+            Some(value) if self.rng.one_in(3) => {
+                durability = self.some_durability();
+                keyspace.insert_with(&spot.1, value, durability)
+            }
+            Some(value) => keyspace.insert(&spot.1, value),
+        };
+        self.judge(id, &label, outcome.map(|()| None), durability);
+    }
+
+    fn commit(&mut self, write: u32, changes: Vec<((Arc<str>, Keyspace), Vec<u8>, Value)>, durability: Durability) {
+        let mut batch = self.db.batch();
+        batch.durability(durability);
+        for ((name, keyspace), key, value) in &changes {
+            let outcome = match value {
+                Some(value) => batch.insert(keyspace, key, value),
+                None => batch.remove(keyspace, key),
+            };
+            if let Err(error) = outcome {
+                return self.stage.expect_trouble(&format!("adding {name} to a batch"), &error);
+            }
+        }
+        let label = format!("write {}.{write} of {} changes, {durability:?}", self.number, changes.len());
+        let spots = changes.into_iter().map(|((name, _), key, value)| ((name, key), value));
+        let id = self.stage.oracle.borrow_mut().begin(label.clone(), spots);
+        self.stage.world.doing(|| label.clone());
+        let outcome = batch.commit_seq();
+        self.judge(id, &label, outcome.map(Some), durability);
+    }
+
+    fn judge(
+        &mut self,
+        id: crate::oracle::WriteId,
+        label: &str,
+        outcome: thalweg::Result<Option<u64>>,
+        durability: Durability,
+    ) {
+        let stage = Rc::clone(&self.stage);
+        stage.world.note(outcome.as_ref().map_or(u64::MAX, |seq| seq.unwrap_or(0)));
+        match outcome {
+            Ok(seq) => {
+                stage.world.say(|| format!("{label} published, sequence number {seq:?}"));
+                let mut oracle = stage.oracle.borrow_mut();
+                let outcome = oracle.acknowledge(id, seq, durability == Durability::Sync);
+                drop(oracle);
+                stage.must(outcome);
+                assert!(!self.broken, "{label} was taken after a write had failed for good");
+            }
+            Err(error) => {
+                stage.expect_trouble(label, &error);
+                if error.kind() == ErrorKind::NoSpace {
+                    stage.oracle.borrow_mut().refuse(id);
+                } else {
+                    stage.oracle.borrow_mut().fail(id);
+                    self.give_up(&error);
+                }
+            }
+        }
+    }
+
+    /// After a write that failed for good: a few more operations, to see that reads go on and writes stay refused.
+    pub(crate) fn give_up(&mut self, error: &Error) {
+        self.broken |= error.kind() == ErrorKind::Poisoned;
+        self.left = self.left.min(3);
+    }
+
+    fn persist(&mut self) {
+        self.stage.world.doing(|| "persist".into());
+        let before = self.stage.oracle.borrow().newest();
+        match self.db.persist() {
+            Ok(()) => self.stage.oracle.borrow_mut().promised(before),
+            Err(error) => self.fails("persist", &error),
+        }
+    }
+
+    fn flush(&mut self) {
+        self.stage.world.doing(|| "flush".into());
+        if let Err(error) = self.db.flush() {
+            self.fails("flush", &error);
+        }
+    }
+
+    fn wait_for_compactions(&mut self) {
+        self.stage.world.doing(|| "wait for compactions".into());
+        if let Err(error) = self.db.wait_for_compactions() {
+            self.fails("wait_for_compactions", &error);
+        }
+    }
+
+    fn fails(&mut self, what: &str, error: &Error) {
+        self.stage.expect_trouble(what, error);
+        if error.kind() != ErrorKind::NoSpace {
+            self.give_up(error);
+        }
+    }
+
+    fn nap(&mut self) {
+        let ns = self.rng.below(50_000_000);
+        self.stage.world.doing(|| "sleeps".into());
+        self.stage.world.sleep(ns);
+    }
+
+    fn look_at_statistics(&mut self) {
+        let statistics = self.db.statistics();
+        assert!(statistics.keyspaces.len() >= STABLE.len(), "statistics tell of every keyspace");
+        self.db.draw_levels();
+        if let Some(expected) = self.stage.oracle.borrow().keyspaces() {
+            assert_eq!(self.db.keyspaces(), expected, "the keyspaces there are");
+        }
+    }
+
+    // Keyspaces that come and go.
+
+    fn find_temporary(&mut self) {
+        for name in TEMPORARY {
+            let name: Arc<str> = Arc::from(name);
+            if self.stage.oracle.borrow().is_keyspace_present(&name) {
+                match self.db.existing_keyspace(&name) {
+                    Ok(Some(keyspace)) => self.temporary.push((name, keyspace)),
+                    Ok(None) => panic!("keyspace {name} is not there"),
+                    Err(error) => self.fails("existing_keyspace", &error),
+                }
+            }
+        }
+    }
+
+    fn change_keyspaces(&mut self) {
+        let name: Arc<str> = Arc::from(*self.rng.choose(&TEMPORARY));
+        if self.stage.oracle.borrow().is_keyspace_open(&name) {
+            return;
+        }
+        let before = self.stage.oracle.borrow().newest();
+        self.stage.oracle.borrow_mut().keyspace_begins(&name);
+        if let Some(index) = self.temporary.iter().position(|(other, _)| *other == name) {
+            let (_, keyspace) = self.temporary.remove(index);
+            self.stage.world.doing(|| format!("drop keyspace {name}"));
+            match self.db.drop_keyspace(&name) {
+                Ok(()) => {
+                    let mut oracle = self.stage.oracle.borrow_mut();
+                    oracle.keyspace_dropped(&name);
+                    oracle.promised(before);
+                    drop(oracle);
+                    let kind = keyspace.get(b"c0/00").map_err(|error| error.kind());
+                    assert!(matches!(kind, Err(ErrorKind::NoKeyspace)), "a dropped keyspace gave {kind:?}");
+                }
+                Err(error) => self.fails("drop_keyspace", &error),
+            }
+        } else {
+            let splits: &[&[u8]] = if self.rng.one_in(2) { &[] } else { &[b"c0/01", b"s"] };
+            self.stage.world.doing(|| format!("create keyspace {name}"));
+            match self.db.create_keyspace(&name, splits) {
+                Ok(keyspace) => {
+                    let mut oracle = self.stage.oracle.borrow_mut();
+                    oracle.keyspace_created(&name);
+                    oracle.promised(before);
+                    drop(oracle);
+                    self.temporary.push((name, keyspace));
+                }
+                Err(error) => self.fails("create_keyspace", &error),
+            }
+        }
+    }
+
+    // Checkpoints.
+
+    /// Makes a checkpoint, opens it, and finds in it what was there.
+    fn checkpoint(&mut self) {
+        let path = PathBuf::from(format!("/checkpoint-{}", self.stage.next_write()));
+        self.stage.world.doing(|| format!("checkpoint to {}", path.display()));
+        let began = self.stage.tick();
+        let outcome = self.db.checkpoint(&path);
+        let ended = self.stage.tick();
+        if let Err(error) = outcome {
+            return self.fails("checkpoint", &error);
+        }
+        let builder = self.stage.builder(&path).create_if_missing(false);
+        self.stage.world.doing(|| "open of a checkpoint".into());
+        let opened = if self.rng.one_in(2) { builder.open() } else { builder.open_read_only() };
+        match opened {
+            Ok(copy) => {
+                self.check_copy(&copy, began, ended);
+                self.stage.world.doing(|| "close of a checkpoint".into());
+                drop(copy);
+            }
+            Err(error) => self.stage.expect_trouble("open of a checkpoint", &error),
+        }
+    }
+
+    fn check_copy(&mut self, copy: &Database, began: u64, ended: u64) {
+        let mut keyspaces = Vec::new();
+        for (name, _) in self.stable.iter().chain(&self.temporary) {
+            match copy.existing_keyspace(name) {
+                Ok(Some(keyspace)) => keyspaces.push((Arc::clone(name), keyspace)),
+                Ok(None) => panic!("a checkpoint has no keyspace {name}"),
+                Err(error) => return self.stage.expect_trouble("existing_keyspace of a checkpoint", &error),
+            }
+        }
+        self.stage.check_view(&copy.snapshot(), &keyspaces, began, ended);
+    }
+
+    // Choices.
+
+    pub(crate) fn some_keyspace(&mut self) -> (Arc<str>, Keyspace) {
+        if !self.temporary.is_empty() && self.rng.one_in(6) {
+            return self.rng.choose(&self.temporary).clone();
+        }
+        // The last stable keyspace is cold.
+        if self.rng.one_in(25) {
+            return self.stable[self.stable.len() - 1].clone();
+        }
+        self.stable[self.rng.index(self.stable.len() - 1)].clone()
+    }
+
+    /// A key that the client may look at: its own, shared, or one that nobody wrote.
+    pub(crate) fn some_spot(&mut self) -> (Spot, Keyspace) {
+        let (name, keyspace) = self.some_keyspace();
+        let scope = keys::scope(&mut self.rng, self.number);
+        let number = self.rng.below(self.stage.plan.keys + 2);
+        ((name, keys::key(&scope, number)), keyspace)
+    }
+
+    fn some_durability(&mut self) -> Durability {
+        if self.rng.percent(self.stage.plan.sync_percent) { Durability::Sync } else { Durability::Buffered }
+    }
+}

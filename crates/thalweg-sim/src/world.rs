@@ -1,0 +1,448 @@
+//! [`World`]: one thread in which everything that can run is run one step at a time, in a seeded order.
+//!
+//! Background coroutines are futures, polled here. Simulated clients are stackful coroutines (`clients.rs`), resumed
+//! by [`World::run_clients`]. A step picks one of all that are ready; time is virtual: it goes on a little each step,
+//! jumps to the next timer when nothing else can run, and sometimes early. Nothing to run and no timer is a deadlock,
+//! too many steps a livelock: both panic with a report, since they are bugs of the engine.
+//!
+//! Locks: `state` is held for a few instructions; no future, waker, hook or client runs or is dropped under it.
+
+use crate::rng::Rng;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use thalweg::simulation::{Event, Lane, Point, Task, Ticket};
+
+/// What is called between two steps, with the number of the step: write-back, phases of a full disk, power cuts.
+pub type Hook = Box<dyn FnMut(u64) + Send>;
+
+/// Everything that runs in one simulation.
+pub struct World {
+    state: Mutex<State>,
+    now_ns: AtomicU64,
+    hook: Mutex<Option<Hook>>,
+    trace: bool,
+    /// For wakers, which outlive a step.
+    myself: Weak<World>,
+}
+
+/// Who can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runnable {
+    Task(u64),
+    Client(usize),
+}
+
+/// Who runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Running {
+    /// The stack of the harness: opens and closes, and runs background steps while it waits.
+    Main,
+    Client(usize),
+    Task(u64),
+}
+
+struct State {
+    rng: Rng,
+    running: Running,
+    steps: u64,
+    /// The step at which patience ends.
+    steps_max: u64,
+    /// A checksum of all that happened, to prove that a seed replays.
+    digest: u64,
+    next_task: u64,
+    tasks: BTreeMap<u64, TaskSlot>,
+    ready: Vec<Runnable>,
+    timers: BTreeMap<(u64, u64), Waker>,
+    next_timer: u64,
+    /// What each client does, for reports.
+    clients: BTreeMap<usize, String>,
+    /// Switch to somebody else at one point in so many.
+    point_one_in: u64,
+}
+
+struct TaskSlot {
+    instance: u64,
+    lane: Lane,
+    /// `None` while it is polled.
+    future: Option<Task>,
+    token: Arc<Token>,
+}
+
+/// What a waker points to.
+pub(crate) struct Token {
+    world: Weak<World>,
+    who: Runnable,
+    queued: AtomicBool,
+}
+
+impl Wake for Token {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(world) = self.world.upgrade()
+            && !self.queued.swap(true, Ordering::Relaxed)
+        {
+            world.state().ready.push(self.who);
+        }
+    }
+}
+
+/// How patient a [`World`] is before it calls a livelock, in steps.
+pub const PATIENCE_STEPS: u64 = 2_000_000;
+
+impl World {
+    /// A world without anybody in it.
+    pub fn new(seed: u64, trace: bool) -> Arc<Self> {
+        let mut rng = Rng::new(seed);
+        let point_one_in = *rng.choose(&[2, 4, 16, 64]);
+        let state = State {
+            rng,
+            running: Running::Main,
+            steps: 0,
+            steps_max: PATIENCE_STEPS,
+            digest: 0xcbf2_9ce4_8422_2325,
+            next_task: 0,
+            tasks: BTreeMap::new(),
+            ready: Vec::new(),
+            timers: BTreeMap::new(),
+            next_timer: 0,
+            clients: BTreeMap::new(),
+            point_one_in,
+        };
+        Arc::new_cyclic(|myself| World {
+            state: Mutex::new(state),
+            now_ns: AtomicU64::new(1_000_000_000),
+            hook: Mutex::new(None),
+            trace,
+            myself: Weak::clone(myself),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Virtual nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns.load(Ordering::Relaxed)
+    }
+
+    /// Steps so far.
+    pub fn steps(&self) -> u64 {
+        self.state().steps
+    }
+
+    /// A checksum of the history so far.
+    pub fn digest(&self) -> u64 {
+        self.state().digest
+    }
+
+    /// Adds something that happened to the digest.
+    pub fn note(&self, what: u64) {
+        self.state().note(what);
+    }
+
+    /// Starts patience anew, and sets what is called between steps.
+    pub fn begin_phase(&self, hook: Option<Hook>) {
+        let mut state = self.state();
+        state.steps_max = state.steps + PATIENCE_STEPS;
+        drop(state);
+        *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = hook;
+    }
+
+    /// Prints a line of the history, with `--trace`.
+    pub fn say(&self, line: impl FnOnce() -> String) {
+        if self.trace {
+            let (running, steps) = {
+                let state = self.state();
+                (state.running, state.steps)
+            };
+            eprintln!("{:>12} ns  step {steps:>6}  {running:?}: {}", self.now_ns(), line());
+        }
+    }
+
+    pub(crate) fn token(&self, who: Runnable, queued: bool) -> Arc<Token> {
+        Arc::new(Token { world: Weak::clone(&self.myself), who, queued: AtomicBool::new(queued) })
+    }
+
+    pub(crate) fn spawn(&self, instance: u64, lane: Lane, task: Task) {
+        let mut state = self.state();
+        let number = state.next_task;
+        state.next_task += 1;
+        let token = self.token(Runnable::Task(number), true);
+        state.tasks.insert(number, TaskSlot { instance, lane, future: Some(task), token });
+        state.ready.push(Runnable::Task(number));
+    }
+
+    /// Drops the tasks of one database, and says how many there were.
+    pub(crate) fn drop_tasks(&self, instance: u64) -> usize {
+        let mut state = self.state();
+        if let Running::Task(number) = state.running {
+            panic!("background coroutine {number} shuts its own scheduler down");
+        }
+        let gone: Vec<u64> =
+            state.tasks.iter().filter(|(_, slot)| slot.instance == instance).map(|(&number, _)| number).collect();
+        let slots: Vec<TaskSlot> = gone.iter().filter_map(|number| state.tasks.remove(number)).collect();
+        state.ready.retain(|who| !matches!(who, Runnable::Task(number) if gone.contains(number)));
+        drop(state);
+        slots.len()
+    }
+
+    /// Tasks of all databases that have not ended.
+    pub fn tasks(&self) -> usize {
+        self.state().tasks.len()
+    }
+
+    pub(crate) fn set_timer(&self, deadline_ns: u64, waker: Waker) -> (u64, u64) {
+        let mut state = self.state();
+        let key = (deadline_ns, state.next_timer);
+        state.next_timer += 1;
+        state.timers.insert(key, waker);
+        key
+    }
+
+    pub(crate) fn cancel_timer(&self, key: (u64, u64)) {
+        let waker = self.state().timers.remove(&key);
+        drop(waker);
+    }
+
+    pub(crate) fn random_u64(&self) -> u64 {
+        self.state().rng.next_u64()
+    }
+
+    /// See `Scheduler::wait`.
+    pub(crate) fn wait(&self, event: &Event, ticket: Ticket, deadline_ns: Option<u64>) {
+        let running = self.state().running;
+        match running {
+            Running::Task(number) => panic!("background coroutine {number} made a foreground wait"),
+            Running::Client(slot) => self.wait_in_client(slot, event, ticket, deadline_ns),
+            Running::Main => self.wait_on_main(event, ticket, deadline_ns),
+        }
+    }
+
+    fn wait_on_main(&self, event: &Event, ticket: Ticket, deadline_ns: Option<u64>) {
+        let timer = deadline_ns.map(|deadline| self.set_timer(deadline, Waker::noop().clone()));
+        while !event.passed(ticket) && deadline_ns.is_none_or(|deadline| self.now_ns() < deadline) {
+            self.step("the harness waits in a foreground call");
+        }
+        timer.into_iter().for_each(|key| self.cancel_timer(key));
+    }
+
+    fn wait_in_client(&self, slot: usize, event: &Event, ticket: Ticket, deadline_ns: Option<u64>) {
+        let token = self.token(Runnable::Client(slot), false);
+        let waker = Waker::from(Arc::clone(&token));
+        let mut listen = std::pin::pin!(event.listen(ticket));
+        let mut timer = None;
+        loop {
+            if listen.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+                break;
+            }
+            if let Some(deadline) = deadline_ns {
+                if self.now_ns() >= deadline {
+                    break;
+                }
+                timer.get_or_insert_with(|| self.set_timer(deadline, waker.clone()));
+            }
+            crate::clients::suspend(slot);
+            token.queued.store(false, Ordering::Relaxed);
+        }
+        // What woke this wait may wake it once more; that must not resume the client in its next wait.
+        token.queued.store(true, Ordering::Relaxed);
+        timer.into_iter().for_each(|key| self.cancel_timer(key));
+        self.state().ready.retain(|who| *who != Runnable::Client(slot));
+    }
+
+    /// Lets a client sleep in virtual time; on the main stack, runs background steps that long.
+    pub fn sleep(&self, ns: u64) {
+        let event = Event::default();
+        self.wait(&event, event.ticket(), Some(self.now_ns() + ns));
+    }
+
+    /// See `Scheduler::point`.
+    pub(crate) fn point(&self, point: Point) {
+        let mut state = self.state();
+        let one_in = state.point_one_in;
+        if matches!(state.running, Running::Task(_)) || !state.rng.one_in(one_in) {
+            return;
+        }
+        state.note(point as u64);
+        drop(state);
+        self.pause();
+    }
+
+    /// Gives way to the others: in a client until it is picked again, on the main stack for one step.
+    pub fn pause(&self) {
+        let mut state = self.state();
+        match state.running {
+            Running::Task(_) => {}
+            Running::Client(slot) => {
+                state.ready.push(Runnable::Client(slot));
+                drop(state);
+                crate::clients::suspend(slot);
+            }
+            Running::Main => {
+                let nothing_to_do = state.ready.is_empty();
+                drop(state);
+                if !nothing_to_do {
+                    self.step("the harness is at a point");
+                }
+            }
+        }
+    }
+
+    /// One step in which no client can run.
+    fn step(&self, why: &str) {
+        match self.choose(why) {
+            Some(Runnable::Task(number)) => self.poll_task(number),
+            Some(Runnable::Client(slot)) => unreachable!("client {slot} is ready while the harness runs"),
+            None => {}
+        }
+    }
+
+    /// Runs background steps until none is ready without time going on, `steps_max` at most.
+    pub fn settle(&self, steps_max: u64) {
+        for _ in 0..steps_max {
+            if self.state().ready.is_empty() {
+                break;
+            }
+            self.step("the harness lets the background run");
+        }
+    }
+
+    /// What runs next; `None` when only time went on.
+    pub(crate) fn choose(&self, why: &str) -> Option<Runnable> {
+        crate::violation::heartbeat();
+        let step = self.state().steps;
+        if let Some(hook) = self.hook.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            hook(step);
+        }
+        let mut state = self.state();
+        state.steps += 1;
+        if state.steps > state.steps_max {
+            let report = state.report();
+            drop(state);
+            panic!("livelock: no end after {PATIENCE_STEPS} steps while {why}; {report}");
+        }
+        let advance = 1 + state.rng.below(20_000);
+        let now_ns = self.now_ns.fetch_add(advance, Ordering::Relaxed) + advance;
+        let early = !state.timers.is_empty() && state.rng.one_in(128);
+        let jump = early || state.ready.is_empty();
+        let due = state.take_due(now_ns, jump);
+        if due.is_empty() {
+            if state.ready.is_empty() {
+                let report = state.report();
+                drop(state);
+                panic!("deadlock: nothing can run while {why}; {report}");
+            }
+            let index = {
+                let ready = state.ready.len();
+                state.rng.index(ready)
+            };
+            let who = state.ready.remove(index);
+            state.note(match who {
+                Runnable::Task(number) => number << 8,
+                Runnable::Client(slot) => slot as u64 + 1,
+            });
+            return Some(who);
+        }
+        drop(state);
+        for ((deadline_ns, _), waker) in due {
+            self.now_ns.fetch_max(deadline_ns, Ordering::Relaxed);
+            waker.wake();
+        }
+        None
+    }
+
+    pub(crate) fn poll_task(&self, number: u64) {
+        let mut state = self.state();
+        // A token may be woken after its task ended.
+        let Some(slot) = state.tasks.get_mut(&number) else { return };
+        let (lane, token) = (slot.lane, Arc::clone(&slot.token));
+        let mut future =
+            slot.future.take().unwrap_or_else(|| panic!("{lane:?} coroutine {number} is polled in itself"));
+        token.queued.store(false, Ordering::Relaxed);
+        let before = std::mem::replace(&mut state.running, Running::Task(number));
+        drop(state);
+        let waker = Waker::from(token);
+        let outcome = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let mut state = self.state();
+        state.running = before;
+        let ended = match (outcome, state.tasks.get_mut(&number)) {
+            (Poll::Pending, Some(slot)) => {
+                slot.future = Some(future);
+                None
+            }
+            _ => Some((state.tasks.remove(&number), future)),
+        };
+        drop(state);
+        drop(ended);
+    }
+
+    /// A client enters or leaves the stage.
+    pub(crate) fn set_running_client(&self, slot: Option<usize>) {
+        self.state().running = slot.map_or(Running::Main, Running::Client);
+    }
+
+    pub(crate) fn add_client(&self, slot: usize) {
+        let mut state = self.state();
+        state.clients.insert(slot, "starts".into());
+        state.ready.push(Runnable::Client(slot));
+    }
+
+    pub(crate) fn remove_client(&self, slot: usize) {
+        self.state().clients.remove(&slot);
+    }
+
+    /// What the running client does now, for reports of deadlocks and for the trace.
+    pub fn doing(&self, what: impl FnOnce() -> String) {
+        let mut state = self.state();
+        if let Running::Client(slot) = state.running {
+            let what = what();
+            state.clients.insert(slot, what.clone());
+            drop(state);
+            self.say(|| what);
+        }
+    }
+
+    /// Drops whatever is left, so that nothing of a finished seed keeps memory.
+    pub fn clear(&self) {
+        *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut state = self.state();
+        let left = (std::mem::take(&mut state.tasks), std::mem::take(&mut state.timers));
+        state.ready.clear();
+        drop(state);
+        drop(left);
+    }
+}
+
+impl State {
+    fn note(&mut self, what: u64) {
+        for byte in what.to_le_bytes() {
+            self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    /// The timers due at `now_ns`; with `jump` at least the earliest.
+    fn take_due(&mut self, now_ns: u64, jump: bool) -> BTreeMap<(u64, u64), Waker> {
+        let earliest = self.timers.keys().next().map(|key| key.0).filter(|_| jump);
+        let until_ns = earliest.map_or(now_ns, |deadline| deadline.max(now_ns));
+        let later = self.timers.split_off(&(until_ns.saturating_add(1), 0));
+        std::mem::replace(&mut self.timers, later)
+    }
+
+    fn report(&self) -> String {
+        let mut report = String::new();
+        for (slot, doing) in &self.clients {
+            let _ = write!(report, "client {slot} waits in: {doing}; ");
+        }
+        for (number, slot) in &self.tasks {
+            let _ = write!(report, "coroutine {number} ({:?}, database {}) waits; ", slot.lane, slot.instance);
+        }
+        let _ = write!(report, "{} timers, {} ready", self.timers.len(), self.ready.len());
+        report
+    }
+}

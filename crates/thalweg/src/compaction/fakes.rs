@@ -1,0 +1,255 @@
+//! Tables in memory, and a store for them that can fail, for the tests of this module.
+
+use super::outputs::{Store, Writer};
+use super::runs::{Input, Scan};
+use crate::error::{Error, Result};
+use crate::format::{Cursor, EntryKind, SeqNo, Slice, TableId};
+use crate::table::TableMeta;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+/// Runs a future to its end on this thread; counts how often it gave way.
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> (T, usize) {
+    let mut future = pin!(future);
+    let mut yields = 0;
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => return (value, yields),
+            Poll::Pending => yields += 1,
+        }
+    }
+}
+
+/// One version of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FakeEntry {
+    pub(super) key: Vec<u8>,
+    pub(super) seq: SeqNo,
+    pub(super) kind: EntryKind,
+    pub(super) value: Vec<u8>,
+}
+
+impl FakeEntry {
+    pub(super) fn put(key: &str, seq: u64, value: &str) -> Self {
+        FakeEntry { key: key.into(), seq: SeqNo(seq), kind: EntryKind::Put, value: value.into() }
+    }
+    pub(super) fn remove(key: &str, seq: u64) -> Self {
+        FakeEntry { key: key.into(), seq: SeqNo(seq), kind: EntryKind::Remove, value: Vec::new() }
+    }
+}
+
+/// An immutable table.
+#[derive(Clone, Debug)]
+pub(super) struct FakeTable {
+    pub(super) meta: Arc<TableMeta>,
+    pub(super) entries: Arc<Vec<FakeEntry>>,
+}
+
+impl FakeTable {
+    pub(super) fn new(id: u64, entries: Vec<FakeEntry>) -> Self {
+        let (first, last) = (entries.first().unwrap(), entries.last().unwrap());
+        let seqs = entries.iter().map(|entry| entry.seq);
+        let meta = TableMeta {
+            id: TableId(id),
+            bytes: entries.iter().map(entry_bytes).sum(),
+            checksum: 0,
+            entries: entries.len() as u64,
+            tombstones: entries.iter().filter(|entry| entry.kind == EntryKind::Remove).count() as u64,
+            seq_min: seqs.clone().min().unwrap(),
+            seq_max: seqs.max().unwrap(),
+            key_min: first.key.clone().into(),
+            key_max: last.key.clone().into(),
+        };
+        FakeTable { meta: Arc::new(meta), entries: Arc::new(entries) }
+    }
+}
+
+fn entry_bytes(entry: &FakeEntry) -> u64 {
+    (entry.key.len() + entry.value.len() + 10) as u64
+}
+
+impl Input for FakeTable {
+    type Scan = FakeScan;
+    fn id(&self) -> TableId {
+        self.meta.id
+    }
+    fn scan(&self) -> FakeScan {
+        FakeScan { entries: Arc::clone(&self.entries), next: 0 }
+    }
+}
+
+pub(super) struct FakeScan {
+    entries: Arc<Vec<FakeEntry>>,
+    next: usize,
+}
+
+impl FakeScan {
+    fn entry(&self) -> &FakeEntry {
+        &self.entries[self.next - 1]
+    }
+}
+
+impl Scan for FakeScan {
+    async fn advance(&mut self) -> Result<bool> {
+        self.next += 1;
+        Ok(self.next <= self.entries.len())
+    }
+    fn key(&self) -> &[u8] {
+        &self.entry().key
+    }
+    fn seq(&self) -> SeqNo {
+        self.entry().seq
+    }
+    fn kind(&self) -> EntryKind {
+        self.entry().kind
+    }
+    fn value(&self) -> &[u8] {
+        &self.entry().value
+    }
+}
+
+/// A directory of tables. An unfinished one is there with `None`.
+#[derive(Default)]
+pub(super) struct FakeStore {
+    files: Mutex<BTreeMap<TableId, Option<FakeTable>>>,
+    next_id: AtomicU64,
+    /// Calls until one fails; 0: none does.
+    fail_in: AtomicU64,
+}
+
+impl FakeStore {
+    pub(super) fn failing_at(call: u64) -> Self {
+        FakeStore { fail_in: AtomicU64::new(call), ..FakeStore::default() }
+    }
+
+    /// Whether the call that was to fail has not come yet.
+    pub(super) fn fuse_left(&self) -> bool {
+        self.fail_in.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn files(&self) -> MutexGuard<'_, BTreeMap<TableId, Option<FakeTable>>> {
+        self.files.lock().unwrap()
+    }
+
+    pub(super) fn table(&self, meta: &TableMeta) -> FakeTable {
+        self.files().get(&meta.id).cloned().flatten().expect("a finished table")
+    }
+
+    /// The entries of tables, one list a table.
+    pub(super) fn entries(&self, tables: &[TableMeta]) -> Vec<Vec<FakeEntry>> {
+        tables.iter().map(|meta| self.table(meta).entries.to_vec()).collect()
+    }
+
+    fn call(&self) -> Result<()> {
+        let left = self.fail_in.load(Ordering::Relaxed);
+        self.fail_in.store(left.saturating_sub(1), Ordering::Relaxed);
+        if left == 1 { Err(Error::NoSpace { path: Arc::from(self.path(TableId(0))) }) } else { Ok(()) }
+    }
+}
+
+impl<'a> Store for &'a FakeStore {
+    type Writer = FakeWriter<'a>;
+    async fn create(&self) -> Result<FakeWriter<'a>> {
+        self.call()?;
+        let id = TableId(self.next_id.fetch_add(1, Ordering::Relaxed) + 1);
+        self.files().insert(id, None);
+        Ok(FakeWriter { store: self, id, entries: Vec::new() })
+    }
+    fn remove(&self, id: TableId) -> Result<()> {
+        assert!(self.files().remove(&id).is_some(), "removing a table that is not there");
+        Ok(())
+    }
+    fn path(&self, id: TableId) -> PathBuf {
+        FakeStore::path(self, id)
+    }
+}
+
+impl FakeStore {
+    fn path(&self, id: TableId) -> PathBuf {
+        PathBuf::from(format!("{id}.table"))
+    }
+}
+
+pub(super) struct FakeWriter<'a> {
+    store: &'a FakeStore,
+    id: TableId,
+    entries: Vec<FakeEntry>,
+}
+
+impl Writer for FakeWriter<'_> {
+    async fn add(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) -> Result<()> {
+        self.store.call()?;
+        self.entries.push(FakeEntry { key: key.into(), seq, kind, value: value.into() });
+        Ok(())
+    }
+    fn bytes(&self) -> u64 {
+        self.entries.iter().map(entry_bytes).sum()
+    }
+    async fn finish(self) -> Result<TableMeta> {
+        if let Err(error) = self.store.call() {
+            self.abandon().await;
+            return Err(error);
+        }
+        let table = FakeTable::new(self.id.0, self.entries);
+        self.store.files().insert(self.id, Some(table.clone()));
+        Ok(TableMeta::clone(&table.meta))
+    }
+    async fn abandon(self) {
+        assert!(self.store.files().remove(&self.id).is_some(), "abandoning a table that is not there");
+    }
+}
+
+/// A memtable: sorted entries. Only forward steps.
+pub(super) struct FakeCursor {
+    pub(super) entries: Vec<FakeEntry>,
+    pub(super) position: Option<usize>,
+}
+
+impl FakeCursor {
+    fn entry(&self) -> &FakeEntry {
+        &self.entries[self.position.unwrap()]
+    }
+}
+
+impl Cursor for FakeCursor {
+    fn valid(&self) -> bool {
+        self.position.is_some_and(|position| position < self.entries.len())
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.position = Some(0);
+        Ok(())
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        unreachable!("a flush goes forward")
+    }
+    fn seek(&mut self, _: &[u8], _: SeqNo) -> Result<()> {
+        unreachable!("a flush goes forward")
+    }
+    fn seek_before(&mut self, _: &[u8], _: SeqNo) -> Result<()> {
+        unreachable!("a flush goes forward")
+    }
+    fn next(&mut self) -> Result<()> {
+        self.position = self.position.map(|position| position + 1);
+        Ok(())
+    }
+    fn prev(&mut self) -> Result<()> {
+        unreachable!("a flush goes forward")
+    }
+    fn key(&self) -> &[u8] {
+        &self.entry().key
+    }
+    fn seq(&self) -> SeqNo {
+        self.entry().seq
+    }
+    fn kind(&self) -> EntryKind {
+        self.entry().kind
+    }
+    fn value(&self) -> Slice {
+        Slice::from(self.entry().value.as_slice())
+    }
+}

@@ -1,0 +1,129 @@
+//! The flush of one memtable (a minor compaction): all of it to one level-0 table.
+//!
+//! Old versions that nobody can read go; tombstones stay, for what they hide is below. Like a merge it is a coroutine
+//! that gives way now and then, and it changes nothing but its own output file.
+
+use super::outputs::{Outputs, Store};
+use super::retention::Retention;
+use crate::error::Result;
+use crate::format::{Cursor, SeqNo};
+use crate::runtime::yield_now;
+use crate::table::{TableMeta, TableStore};
+
+/// Bytes written between two yields.
+const STEP_BYTES: usize = 64 << 10;
+
+/// Writes all entries of a memtable to one table (`None` when it has none), dropping versions no snapshot can see.
+/// Tombstones stay. `snapshots` as for [`super::merge`]. On an error the output is removed.
+pub(crate) async fn flush(
+    entries: &mut (dyn Cursor + Send),
+    store: &TableStore,
+    snapshots: &[SeqNo],
+) -> Result<Option<TableMeta>> {
+    flush_to(entries, store, snapshots).await
+}
+
+/// See [`flush`].
+pub(super) async fn flush_to<S: Store>(
+    entries: &mut (dyn Cursor + Send),
+    store: &S,
+    snapshots: &[SeqNo],
+) -> Result<Option<TableMeta>> {
+    // One table, whatever its size: level 0 is a queue of memtables, and one edit carries one memtable.
+    let mut outputs = Outputs::new(store, u64::MAX);
+    match write(entries, Retention::new(snapshots, false), &mut outputs).await {
+        Ok(mut tables) => {
+            assert!(tables.len() <= 1, "a flush writes one table");
+            Ok(tables.pop())
+        }
+        Err(error) => {
+            outputs.discard().await;
+            Err(error)
+        }
+    }
+}
+
+async fn write<S: Store>(
+    entries: &mut (dyn Cursor + Send),
+    mut retention: Retention<'_>,
+    outputs: &mut Outputs<'_, S>,
+) -> Result<Vec<TableMeta>> {
+    // A copy, as the entries may not be shared with another thread while the writer is awaited.
+    let mut key = Vec::new();
+    let mut first = true;
+    let mut step_bytes = 0;
+    entries.seek_to_first()?;
+    while entries.valid() {
+        let key_changed = std::mem::take(&mut first) || key != entries.key();
+        if key_changed {
+            key.clear();
+            key.extend_from_slice(entries.key());
+        }
+        let (seq, kind) = (entries.seq(), entries.kind());
+        step_bytes += key.len();
+        if retention.keep(key_changed, seq, kind) {
+            let value = entries.value();
+            step_bytes += value.len();
+            outputs.add(&key, seq, kind, &value).await?;
+        }
+        if step_bytes >= STEP_BYTES {
+            step_bytes = 0;
+            yield_now().await;
+        }
+        entries.next()?;
+    }
+    outputs.finish().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fakes::{FakeCursor, FakeEntry as E, FakeStore, block_on};
+    use super::*;
+    use crate::error::ErrorKind;
+
+    // A coroutine may change its thread between polls.
+    const _: fn(&mut (dyn Cursor + Send), &TableStore) = |entries, store| {
+        fn is_send(_: impl Send) {}
+        is_send(flush(entries, store, &[]));
+    };
+
+    fn flushed(entries: Vec<E>, snapshots: &[u64], store: &FakeStore) -> Result<Option<TableMeta>> {
+        let snapshots: Vec<SeqNo> = snapshots.iter().copied().map(SeqNo).collect();
+        block_on(flush_to(&mut FakeCursor { entries, position: None }, &store, &snapshots)).0
+    }
+
+    #[test]
+    fn a_memtable_becomes_one_table_with_its_tombstones() {
+        let store = FakeStore::default();
+        let entries = vec![E::put("", 3, "empty key"), E::put("a", 9, "9"), E::put("a", 4, "4"), E::remove("b", 5)];
+        let meta = flushed(entries, &[6, 9], &store).unwrap().unwrap();
+        assert_eq!(store.table(&meta).entries.len(), 4);
+        assert_eq!((meta.entries, meta.tombstones), (4, 1));
+        assert_eq!((&*meta.key_min, &*meta.key_max), (&b""[..], &b"b"[..]));
+    }
+
+    #[test]
+    fn versions_nobody_can_see_go_and_those_not_yet_visible_stay() {
+        let store = FakeStore::default();
+        let entries = [9, 8, 7, 3, 2].map(|seq| E::put("k", seq, ""));
+        let meta = flushed(entries.to_vec(), &[7], &store).unwrap().unwrap();
+        assert_eq!(store.entries(&[meta]), [entries[..3].to_vec()]);
+    }
+
+    #[test]
+    fn an_empty_memtable_writes_nothing() {
+        let store = FakeStore::default();
+        assert!(flushed(Vec::new(), &[7], &store).unwrap().is_none());
+        assert!(store.files().is_empty());
+    }
+
+    #[test]
+    fn any_failing_call_leaves_no_file_behind() {
+        for call in 1..=4 {
+            let store = FakeStore::failing_at(call);
+            let result = flushed(vec![E::put("a", 1, ""), E::put("b", 2, "")], &[7], &store);
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::NoSpace);
+            assert!(store.files().is_empty(), "call {call}");
+        }
+    }
+}

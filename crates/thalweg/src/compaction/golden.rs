@@ -1,0 +1,461 @@
+//! Golden tests of the policy: a script of picks and ends of jobs in, drawings of the levels out.
+//!
+//! Merges are ideal: what comes out is as large as what went in, cut into equal parts. To bless: `UPDATE_EXPECT=1`.
+
+use super::draw::{draw_shape, human, label};
+use super::job::RunningJob;
+use super::leveled::{debt_of, plan};
+use super::shape::{Shape, hull};
+use super::{LeveledOptions, leveled::Plan};
+use crate::format::{SeqNo, TableId};
+use crate::table::TableMeta;
+use expect_test::{Expect, expect};
+
+const KIB: u64 = 1024;
+
+fn options() -> LeveledOptions {
+    LeveledOptions { level0_trigger: 2, level1_bytes: 40 * KIB, growth_factor: 4, table_bytes: 10 * KIB, levels_max: 4 }
+}
+
+/// A partition, the jobs that run on it, and what was said so far.
+struct Session {
+    options: LeveledOptions,
+    levels: Vec<Vec<TableMeta>>,
+    running: Vec<(Plan, RunningJob)>,
+    next_id: u64,
+    log: String,
+}
+
+impl Session {
+    /// `levels`: a line a level, tables as `min-max:KiB`, or `min-max:KiB†` if they are all tombstones.
+    fn new(levels: &[&str]) -> Self {
+        let mut session =
+            Session { options: options(), levels: Vec::new(), running: Vec::new(), next_id: 1, log: String::new() };
+        for line in levels {
+            let tables = line.split_whitespace().map(|spec| session.parse(spec)).collect();
+            session.levels.push(tables);
+        }
+        session.draw()
+    }
+
+    fn parse(&mut self, spec: &str) -> TableMeta {
+        let (range, size) = spec.split_once(':').unwrap();
+        let (min, max) = range.split_once('-').unwrap();
+        let dead = size.ends_with('†');
+        let kib: u64 = size.trim_end_matches('†').parse().unwrap();
+        self.table(min.as_bytes(), max.as_bytes(), kib * KIB, if dead { 100 } else { 0 })
+    }
+
+    fn table(&mut self, min: &[u8], max: &[u8], bytes: u64, tombstones: u64) -> TableMeta {
+        let id = TableId(self.next_id);
+        self.next_id += 1;
+        TableMeta {
+            id,
+            bytes,
+            checksum: 0,
+            entries: 100,
+            tombstones,
+            seq_min: SeqNo(id.0),
+            seq_max: SeqNo(id.0),
+            key_min: min.into(),
+            key_max: max.into(),
+        }
+    }
+
+    fn draw(mut self) -> Self {
+        let shape = Shape::of_metas(&self.levels);
+        let debt = debt_of(&self.options, &shape);
+        self.log += &draw_shape(&shape);
+        if debt > 0 {
+            self.log += &format!("debt {}\n", human(debt));
+        }
+        self
+    }
+
+    fn flush(mut self, spec: &str) -> Self {
+        let table = self.parse(spec);
+        self.levels[0].push(table);
+        self.log += &format!("> flush {spec}\n");
+        self
+    }
+
+    /// Starts the job that is wanted most.
+    fn pick(mut self) -> Self {
+        let shape = Shape::of_metas(&self.levels);
+        let busy: Vec<RunningJob> = self.running.iter().map(|(_, job)| job.clone()).collect();
+        let Some(plan) = plan(&self.options, &shape, &busy) else {
+            self.log += "> pick: nothing to do\n";
+            return self;
+        };
+        let names = |level: usize, range: &std::ops::Range<usize>| {
+            let tables = &shape.level(level)[range.clone()];
+            let names = tables.iter().map(|t| format!("[{}—{}]", label(&t.key_min), label(&t.key_max)));
+            names.collect::<Vec<_>>().join(" ")
+        };
+        let what = match (plan.trivial_move, plan.lower.is_empty()) {
+            (true, _) => "move",
+            (false, true) => "rewrite",
+            (false, false) => "merge",
+        };
+        self.log += &format!("> pick: {what} L{} {}", plan.level, names(plan.level, &plan.upper));
+        if !plan.lower.is_empty() {
+            self.log += &format!(" with L{} {}", plan.level + 1, names(plan.level + 1, &plan.lower));
+        }
+        self.log += if plan.bottom { ", bottom\n" } else { "\n" };
+        let job = plan.running(&shape);
+        self.running.push((plan, job));
+        self
+    }
+
+    /// Ends the oldest running job, and draws.
+    fn finish(mut self) -> Self {
+        let (plan, job) = self.running.remove(0);
+        let mut inputs = Vec::new();
+        for level in &mut self.levels {
+            inputs.extend(level.extract_if(.., |table| job.tables.contains(&table.id)));
+        }
+        let outputs = if plan.trivial_move { inputs } else { self.ideal_merge(&inputs, plan.bottom) };
+        while self.levels.len() <= job.output_level {
+            self.levels.push(Vec::new());
+        }
+        self.levels[job.output_level].extend(outputs);
+        self.levels[job.output_level].sort_by(|a, b| a.key_min.cmp(&b.key_min));
+        self.log += &format!("> finish: into L{}\n", job.output_level);
+        self.draw()
+    }
+
+    fn ideal_merge(&mut self, inputs: &[TableMeta], bottom: bool) -> Vec<TableMeta> {
+        let dead = |table: &TableMeta| bottom && table.tombstones == table.entries;
+        let living: Vec<&TableMeta> = inputs.iter().filter(|table| !dead(table)).collect();
+        let mut keys: Vec<&[u8]> = living.iter().flat_map(|table| [&*table.key_min, &*table.key_max]).collect();
+        keys.sort();
+        keys.dedup();
+        let bytes: u64 = living.iter().map(|table| table.bytes).sum();
+        let parts = bytes.div_ceil(self.options.table_bytes).min(keys.len() as u64 / 2).max(1) as usize;
+        let part = keys.len().div_ceil(parts).max(1);
+        let count = keys.len().div_ceil(part) as u64;
+        keys.chunks(part).map(|keys| self.table(keys[0], keys[keys.len() - 1], bytes / count, 0)).collect()
+    }
+
+    fn check(self, expected: Expect) {
+        expected.assert_eq(&self.log);
+    }
+}
+
+#[test]
+fn level0_goes_down_whole_with_what_it_overlaps() {
+    Session::new(&["c-m:8 a-f:8", "a-b:10 d-e:10 g-h:10 p-z:10"]).pick().finish().pick().check(expect![[r#"
+        L0  [a———————————————————f]                      2 tables  16.0 KiB
+                    [c———————————————————————m]
+        L1  [a———b]     [d———e]     [g———h]     [p———z]  4 tables  40.0 KiB
+        > pick: merge L0 [c—m] [a—f] with L1 [a—b] [d—e] [g—h], bottom
+        > finish: into L1
+        L0                                   empty
+        L1  [a———c] [d———f] [g———m] [p———z]  4 tables  55.9 KiB
+        debt 15.9 KiB
+        > pick: move L1 [a—c], bottom
+    "#]]);
+}
+
+#[test]
+fn a_gap_between_level0_tables_takes_in_the_tables_below_it() {
+    Session::new(&["a-b:8 y-z:8", "m-n:10"]).pick().check(expect![[r#"
+        L0  [a———b]         [y———z]  2 tables  16.0 KiB
+        L1          [m———n]          1 table  10.0 KiB
+        > pick: move L0 [a—b], bottom
+    "#]]);
+}
+
+#[test]
+fn the_table_with_the_least_to_rewrite_for_its_size_is_picked() {
+    Session::new(&["", "a-d:10 e-h:20 i-l:20", "a-b:10 c-d:10 e-f:10 g-h:9 i-j:10 k-l:10"])
+        .pick()
+        .finish()
+        .pick()
+        .check(expect![[r#"
+            L0                                                   empty
+            L1  [a———————————d] [e———————————h] [i———————————l]  3 tables  50.0 KiB
+            L2  [a———b] [c———d] [e———f] [g———h] [i———j] [k———l]  6 tables  59.0 KiB
+            debt 10.0 KiB
+            > pick: merge L1 [e—h] with L2 [e—f] [g—h], bottom
+            > finish: into L2
+            L0                                                   empty
+            L1  [a———————————d]                 [i———————————l]  2 tables  30.0 KiB
+            L2  [a———b] [c———d] [e———f] [g———h] [i———j] [k———l]  6 tables  79.0 KiB
+            > pick: nothing to do
+        "#]]);
+}
+
+#[test]
+fn of_equal_tables_the_first_is_picked() {
+    Session::new(&["", "a-b:20 c-d:20 e-f:20", "a-b:20 c-d:20 e-f:20"]).pick().check(expect![[r#"
+        L0                           empty
+        L1  [a———b] [c———d] [e———f]  3 tables  60.0 KiB
+        L2  [a———b] [c———d] [e———f]  3 tables  60.0 KiB
+        debt 20.0 KiB
+        > pick: merge L1 [a—b] with L2 [a—b], bottom
+    "#]]);
+}
+
+#[test]
+fn a_table_above_nothing_moves() {
+    Session::new(&["", "a-d:20 e-h:20 i-l:20", "a-d:10 i-l:10"]).pick().finish().pick().check(expect![[r#"
+        L0                           empty
+        L1  [a———d] [e———h] [i———l]  3 tables  60.0 KiB
+        L2  [a———d]         [i———l]  2 tables  20.0 KiB
+        debt 20.0 KiB
+        > pick: move L1 [e—h], bottom
+        > finish: into L2
+        L0                           empty
+        L1  [a———d]         [i———l]  2 tables  40.0 KiB
+        L2  [a———d] [e———h] [i———l]  3 tables  40.0 KiB
+        > pick: merge L1 [a—d] with L2 [a—d], bottom
+    "#]]);
+}
+
+#[test]
+fn sequential_flushes_move_down_without_a_rewrite() {
+    Session::new(&["a-b:8 c-d:8"]).pick().finish().flush("e-f:8").pick().finish().pick().check(expect![[r#"
+        L0  [a———b] [c———d]  2 tables  16.0 KiB
+        > pick: move L0 [a—b], bottom
+        > finish: into L1
+        L0          [c———d]  1 table  8.0 KiB
+        L1  [a———b]          1 table  8.0 KiB
+        > flush e-f:8
+        > pick: move L0 [c—d], bottom
+        > finish: into L1
+        L0                  [e———f]  1 table  8.0 KiB
+        L1  [a———b] [c———d]          2 tables  16.0 KiB
+        > pick: nothing to do
+    "#]]);
+}
+
+#[test]
+fn overlapping_level0_tables_are_merged_though_nothing_is_below() {
+    Session::new(&["a-d:8 c-f:8"]).pick().finish().check(expect![[r#"
+        L0      [c———————f]  2 tables  16.0 KiB
+            [a———————d]
+        > pick: rewrite L0 [a—d] [c—f], bottom
+        > finish: into L1
+        L0                   empty
+        L1  [a———c] [d———f]  2 tables  16.0 KiB
+    "#]]);
+}
+
+#[test]
+fn tombstones_above_nothing_are_rewritten_away() {
+    Session::new(&["", "a-d:20† e-h:20 i-l:20", "", "e-h:10 i-l:10"]).pick().finish().check(expect![[r#"
+        L0                           empty
+        L1  [a———d] [e———h] [i———l]  3 tables  60.0 KiB
+        L2                           empty
+        L3          [e———h] [i———l]  2 tables  20.0 KiB
+        debt 20.0 KiB
+        > pick: rewrite L1 [a—d], bottom
+        > finish: into L2
+        L0                   empty
+        L1  [e———h] [i———l]  2 tables  40.0 KiB
+        L2                   empty
+        L3  [e———h] [i———l]  2 tables  20.0 KiB
+    "#]]);
+}
+
+#[test]
+fn tombstones_above_something_deeper_move_on() {
+    Session::new(&["", "a-d:20† e-h:20 i-l:20", "e-h:10 i-l:10", "a-z:10"]).pick().finish().check(expect![[r#"
+        L0                               empty
+        L1  [a———d] [e———h] [i———l]      3 tables  60.0 KiB
+        L2          [e———h] [i———l]      2 tables  20.0 KiB
+        L3  [a———————————————————————z]  1 table  10.0 KiB
+        debt 20.0 KiB
+        > pick: move L1 [a—d]
+        > finish: into L2
+        L0                               empty
+        L1          [e———h] [i———l]      2 tables  40.0 KiB
+        L2  [a———d] [e———h] [i———l]      3 tables  40.0 KiB
+        L3  [a———————————————————————z]  1 table  10.0 KiB
+    "#]]);
+}
+
+#[test]
+fn disjoint_jobs_run_side_by_side_and_others_wait() {
+    Session::new(&["a-h:8 a-h:8", "a-d:40 e-h:40 q-t:40", "a-h:10 p-z:10"])
+        .pick()
+        .pick()
+        .pick()
+        .finish()
+        .pick()
+        .finish()
+        .pick()
+        .check(expect![[r#"
+            L0  [a———————————h]                  2 tables  16.0 KiB
+                [a———————————h]
+            L1  [a———d] [e———h]     [q———t]      3 tables  120.0 KiB
+            L2  [a———————————h] [p———————————z]  2 tables  20.0 KiB
+            debt 80.0 KiB
+            > pick: merge L1 [a—d] with L2 [a—h], bottom
+            > pick: merge L1 [q—t] with L2 [p—z], bottom
+            > pick: nothing to do
+            > finish: into L2
+            L0  [a———————h]                  2 tables  16.0 KiB
+                [a———————h]
+            L1      [e———h]     [q———t]      2 tables  80.0 KiB
+            L2  [a———————h] [p———————————z]  2 tables  60.0 KiB
+            debt 40.0 KiB
+            > pick: merge L0 [a—h] [a—h] with L1 [e—h]
+            > finish: into L2
+            L0  [a———————h]                  2 tables  16.0 KiB
+                [a———————h]
+            L1      [e———h]                  1 table  40.0 KiB
+            L2  [a———————h] [p———q] [t———z]  3 tables  100.0 KiB
+            > pick: nothing to do
+        "#]]);
+}
+
+#[test]
+fn one_job_at_a_time_takes_from_level0() {
+    Session::new(&["a-b:8 a-c:8"]).pick().flush("x-y:8").flush("x-z:8").pick().finish().pick().check(expect![[r#"
+        L0  [a———————c]  2 tables  16.0 KiB
+            [a———b]
+        > pick: rewrite L0 [a—b] [a—c], bottom
+        > flush x-y:8
+        > flush x-z:8
+        > pick: nothing to do
+        > finish: into L1
+        L0          [x———————z]  2 tables  16.0 KiB
+                    [x———y]
+        L1  [a———c]              1 table  16.0 KiB
+        > pick: rewrite L0 [x—y] [x—z], bottom
+    "#]]);
+}
+
+#[test]
+fn a_shorter_prefix_of_level0_goes_when_the_whole_cannot() {
+    Session::new(&["", "d-h:50 s-u:10", "e-f:10 s-u:50"]).pick().flush("a-t:8").flush("b-f:8").pick().finish().check(
+        expect![[r#"
+            L0                           empty
+            L1  [d———————————h] [s———u]  2 tables  60.0 KiB
+            L2      [e———f]     [s———u]  2 tables  60.0 KiB
+            debt 20.0 KiB
+            > pick: merge L1 [d—h] with L2 [e—f], bottom
+            > flush a-t:8
+            > flush b-f:8
+            > pick: nothing to do
+            > finish: into L2
+            L0      [b———————————f]                  2 tables  16.0 KiB
+                [a———————————————————————————t]
+            L1                          [s———————u]  1 table  10.0 KiB
+            L2          [d———e] [f———h] [s———————u]  3 tables  110.0 KiB
+        "#]],
+    );
+    Session::new(&["", "d-h:50 s-u:10", "e-f:10 s-u:50"]).pick().flush("s-u:8").flush("b-f:8").pick().finish().check(
+        expect![[r#"
+            L0                           empty
+            L1  [d———————————h] [s———u]  2 tables  60.0 KiB
+            L2      [e———f]     [s———u]  2 tables  60.0 KiB
+            debt 20.0 KiB
+            > pick: merge L1 [d—h] with L2 [e—f], bottom
+            > flush s-u:8
+            > flush b-f:8
+            > pick: merge L0 [s—u] with L1 [s—u]
+            > finish: into L2
+            L0  [b———————————f]     [s———u]  2 tables  16.0 KiB
+            L1                      [s———u]  1 table  10.0 KiB
+            L2      [d———e] [f———h] [s———u]  3 tables  110.0 KiB
+        "#]],
+    );
+}
+
+#[test]
+fn level1_starts_no_job_while_a_fuller_level0_waits_for_it() {
+    Session::new(&["", "a-d:30 e-h:30 i-l:30", "a-d:10 e-h:20 i-l:20"])
+        .pick()
+        .flush("a-l:8")
+        .flush("a-l:8")
+        .flush("a-l:8")
+        .flush("a-l:8")
+        .pick()
+        .finish()
+        .pick()
+        .check(expect![[r#"
+            L0                           empty
+            L1  [a———d] [e———h] [i———l]  3 tables  90.0 KiB
+            L2  [a———d] [e———h] [i———l]  3 tables  50.0 KiB
+            debt 50.0 KiB
+            > pick: merge L1 [a—d] with L2 [a—d], bottom
+            > flush a-l:8
+            > flush a-l:8
+            > flush a-l:8
+            > flush a-l:8
+            > pick: nothing to do
+            > finish: into L2
+            L0  [a———————————————————l]  4 tables  32.0 KiB
+                [a———————————————————l]
+                [a———————————————————l]
+                [a———————————————————l]
+            L1          [e———h] [i———l]  2 tables  60.0 KiB
+            L2  [a———d] [e———h] [i———l]  3 tables  80.0 KiB
+            debt 36.0 KiB
+            > pick: merge L0 [a—l] [a—l] [a—l] [a—l] with L1 [e—h] [i—l]
+        "#]]);
+}
+
+#[test]
+fn the_last_level_is_never_a_source() {
+    Session::new(&["", "", "", "a-z:9000"]).pick().check(expect![[r#"
+        L0           empty
+        L1           empty
+        L2           empty
+        L3  [a———z]  1 table  8.7 MiB
+        > pick: nothing to do
+    "#]]);
+}
+
+#[test]
+fn an_empty_partition_has_nothing_to_do() {
+    Session::new(&["", "", ""]).pick().check(expect![[r#"
+        no tables
+        > pick: nothing to do
+    "#]]);
+}
+
+#[test]
+fn levels_deeper_than_allowed_still_count() {
+    Session::new(&["a-c:8 b-d:8", "", "", "", "", "b-c:8"]).pick().check(expect![[r#"
+        L0      [b———————d]  2 tables  16.0 KiB
+            [a———————c]
+        L1                   empty
+        L2                   empty
+        L3                   empty
+        L4                   empty
+        L5      [b———c]      1 table  8.0 KiB
+        > pick: rewrite L0 [a—c] [b—d]
+    "#]]);
+}
+
+#[test]
+fn many_tables_are_drawn_as_strips() {
+    let many: Vec<String> = (0..90).map(|i| format!("{:03}-{:03}:1", 3 * i, 3 * i + 1)).collect();
+    Session::new(&["000-100:8 050-200:8", &many.join(" ")]).check(expect![[r#"
+        L0  ···········1111111111111111111111111111111111111················  2 tables  16.0 KiB
+            111111111111111111111111········································
+        L1  2222221222211222222122222222222122222212222222222221222222222221  90 tables  90.0 KiB
+            000                                                          268
+        debt 50.0 KiB
+    "#]]);
+}
+
+#[test]
+fn keys_are_escaped_and_cut_short() {
+    let mut session = Session::new(&[""]);
+    let tables = [(&b""[..], &b"\x00\xff"[..]), (b"12345678", b"12345678"), (b"123456789", b"tab\there")];
+    for (min, max) in tables {
+        let table = session.table(min, max, 1, 0);
+        session.levels[0].push(table);
+    }
+    assert!(hull(&session.levels[0]).is_some());
+    session.draw().check(expect![[r#"
+        no tables
+        L0  [""———\x00\xff] [12345678] [1234567…———tab\the…]  3 tables  3 B
+        debt 1 B
+    "#]]);
+}

@@ -1,0 +1,267 @@
+//! The merge of one job: read the inputs in internal-key order, keep what somebody may still read, write new tables.
+//!
+//! Runs as a coroutine: it gives way, and asks whether it was cancelled, every [`STEP_BYTES`] it has read, however
+//! little it writes. It changes nothing but its own output files: the caller's edit makes them live.
+
+use super::outputs::{Outputs, Store};
+use super::retention::Retention;
+use super::runs::{Input, MergedRuns, Run, Scan};
+use super::{Job, LeveledOptions};
+use crate::error::{Error, Result};
+use crate::format::{SeqNo, TableId};
+use crate::planted::{Bug, planted};
+use crate::runtime::yield_now;
+use crate::table::{TableMeta, TableStore};
+
+/// Bytes merged between two yields.
+const STEP_BYTES: usize = 64 << 10;
+
+/// Merges the job's inputs to new tables. `snapshots`: the sequence numbers readers may be pinned at, ascending, the
+/// visible one last; of the versions of a key only the newest at or below each is kept, and those above the last. A
+/// reader that is not among them must read at or above the last, or from the tables as they were before this job.
+/// `cancelled` is asked now and then, and answered with [`Error::Closed`]. On an error every output so far is removed.
+pub(crate) async fn merge(
+    job: &Job,
+    options: &LeveledOptions,
+    store: &TableStore,
+    snapshots: &[SeqNo],
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<TableMeta>> {
+    assert!(!job.trivial_move, "a trivial move has nothing to merge");
+    let runs = runs(job.level, &job.upper, &job.lower);
+    merge_runs(runs, retention(snapshots, job.bottom), options.table_bytes, store, cancelled).await
+}
+
+/// What a job keeps.
+pub(super) fn retention(snapshots: &[SeqNo], bottom: bool) -> Retention<'_> {
+    Retention::new(snapshots, bottom || planted(Bug::TombstoneDroppedEarly))
+}
+
+/// The runs of a job: level-0 tables overlap, so each is its own; tables of another level follow each other.
+pub(super) fn runs<I: Input + Clone>(level: usize, upper: &[I], lower: &[I]) -> Vec<Run<I>> {
+    let upper: Vec<Vec<I>> = match level {
+        0 => upper.iter().map(|table| vec![table.clone()]).collect(),
+        _ => vec![upper.to_vec()],
+    };
+    upper.into_iter().chain([lower.to_vec()]).map(Run::new).collect()
+}
+
+/// See [`merge`].
+pub(super) async fn merge_runs<I: Input, S: Store>(
+    runs: Vec<Run<I>>,
+    retention: Retention<'_>,
+    table_bytes: u64,
+    store: &S,
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<TableMeta>> {
+    let mut outputs = Outputs::new(store, table_bytes);
+    match write(MergedRuns::new(runs), retention, store, &mut outputs, cancelled).await {
+        Ok(tables) => Ok(tables),
+        Err(error) => {
+            outputs.discard().await;
+            Err(error)
+        }
+    }
+}
+
+async fn write<I: Input, S: Store>(
+    mut entries: MergedRuns<I>,
+    mut retention: Retention<'_>,
+    store: &S,
+    outputs: &mut Outputs<'_, S>,
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<TableMeta>> {
+    let damaged = |id: TableId, expected, found| Error::corruption(&store.path(id), 0, expected, found);
+    // The first entry already asks whether to go on at all.
+    let mut step_bytes = STEP_BYTES;
+    while entries.advance(&damaged).await? {
+        if step_bytes >= STEP_BYTES {
+            step_bytes = 0;
+            yield_now().await;
+            if cancelled() {
+                return Err(Error::Closed);
+            }
+        }
+        let key_changed = entries.key_changed();
+        let entry = entries.entry();
+        let (key, value) = (entry.key(), entry.value());
+        step_bytes += key.len() + value.len();
+        if key_changed {
+            outputs.key_changed();
+        }
+        if retention.keep(key_changed, entry.seq(), entry.kind()) {
+            outputs.add(key, entry.seq(), entry.kind(), value).await?;
+        }
+    }
+    outputs.finish().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fakes::{FakeEntry, FakeStore, FakeTable, block_on};
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::format::EntryKind;
+
+    // A coroutine may change its thread between polls.
+    const _: fn(&Job, &LeveledOptions, &TableStore) = |job, options, store| {
+        fn is_send(_: impl Send) {}
+        is_send(merge(job, options, store, &[], &|| false));
+    };
+
+    fn merged(
+        runs: Vec<Run<FakeTable>>,
+        snapshots: &[u64],
+        bottom: bool,
+        table_bytes: u64,
+        store: &FakeStore,
+    ) -> Result<Vec<Vec<FakeEntry>>> {
+        let snapshots: Vec<SeqNo> = snapshots.iter().copied().map(SeqNo).collect();
+        let (tables, _) = block_on(merge_runs(runs, retention(&snapshots, bottom), table_bytes, &store, &|| false));
+        Ok(store.entries(&tables?))
+    }
+
+    fn run(tables: Vec<Vec<FakeEntry>>) -> Run<FakeTable> {
+        Run::new(tables.into_iter().enumerate().map(|(id, entries)| FakeTable::new(100 + id as u64, entries)).collect())
+    }
+
+    use FakeEntry as E;
+
+    #[test]
+    fn runs_come_out_in_one_order() {
+        let long = "a long key that has more than eight bytes: ";
+        let runs = vec![
+            run(vec![vec![E::put("a", 9, "9"), E::put(&format!("{long}2"), 3, "")]]),
+            run(vec![vec![E::put("a", 4, "4"), E::put("a\0", 5, "")], vec![E::put(&format!("{long}1"), 1, "")]]),
+            run(vec![]),
+            run(vec![vec![E::put("b", 2, "")]]),
+        ];
+        let tables = merged(runs, &[0], false, u64::MAX, &FakeStore::default()).unwrap();
+        let order: Vec<(String, u64)> =
+            tables[0].iter().map(|e| (String::from_utf8(e.key.clone()).unwrap(), e.seq.0)).collect();
+        assert_eq!(
+            order,
+            [
+                ("a".to_string(), 9),
+                ("a".to_string(), 4),
+                ("a\0".to_string(), 5),
+                (format!("{long}1"), 1),
+                (format!("{long}2"), 3),
+                ("b".to_string(), 2)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_snapshot_sees_stays_and_the_rest_goes() {
+        let runs = || {
+            vec![
+                run(vec![vec![E::put("k", 8, "8"), E::put("k", 7, "7"), E::remove("x", 9)]]),
+                run(vec![vec![E::put("k", 4, "4"), E::put("k", 2, "2"), E::put("x", 3, "3")]]),
+            ]
+        };
+        let store = FakeStore::default();
+        let above = merged(runs(), &[3, 10], false, u64::MAX, &store).unwrap();
+        assert_eq!(above, [[E::put("k", 8, "8"), E::put("k", 2, "2"), E::remove("x", 9), E::put("x", 3, "3")]]);
+        let bottom = merged(runs(), &[10], true, u64::MAX, &store).unwrap();
+        assert_eq!(bottom, [[E::put("k", 8, "8")]]);
+        let not_bottom = merged(runs(), &[10], false, u64::MAX, &store).unwrap();
+        assert_eq!(not_bottom, [[E::put("k", 8, "8"), E::remove("x", 9)]]);
+    }
+
+    #[test]
+    fn a_merge_of_nothing_but_dead_tombstones_writes_no_table() {
+        let store = FakeStore::default();
+        let runs = vec![run(vec![vec![E::remove("a", 1), E::remove("b", 2)]])];
+        assert!(merged(runs, &[5], true, u64::MAX, &store).unwrap().is_empty());
+        assert!(store.files().is_empty());
+    }
+
+    #[test]
+    fn tables_end_only_between_user_keys() {
+        // All versions are above the visible number, so all stay; each is larger than a table should be.
+        let versions = |key: &str| (1..=9u64).rev().map(|seq| E::put(key, seq * 10, "value")).collect::<Vec<_>>();
+        let runs = vec![run(vec![versions("a"), versions("b"), versions("c")])];
+        let tables = merged(runs, &[0], false, 1, &FakeStore::default()).unwrap();
+        assert_eq!(tables, [versions("a"), versions("b"), versions("c")]);
+    }
+
+    #[test]
+    fn a_cut_is_not_missed_when_the_first_version_of_a_key_goes() {
+        let runs = vec![run(vec![vec![E::put("a", 5, ""), E::remove("b", 4), E::put("c", 3, "")]])];
+        let tables = merged(runs, &[9], true, 1, &FakeStore::default()).unwrap();
+        assert_eq!(tables, [[E::put("a", 5, "")], [E::put("c", 3, "")]]);
+    }
+
+    #[test]
+    fn the_table_size_is_kept_but_for_the_last_entry() {
+        let entries: Vec<_> = (0..1000).map(|i| E::put(&format!("{i:04}"), i + 1, "0123456789")).collect();
+        let tables = merged(vec![run(vec![entries.clone()])], &[9999], false, 1000, &FakeStore::default()).unwrap();
+        for table in &tables[..tables.len() - 1] {
+            let bytes: usize = table.iter().map(|e| e.key.len() + e.value.len() + 10).sum();
+            assert!((1000..1024).contains(&bytes), "{bytes}");
+        }
+        assert_eq!(tables.concat(), entries);
+    }
+
+    #[test]
+    fn any_failing_call_leaves_no_file_behind() {
+        for call in 1.. {
+            let store = FakeStore::failing_at(call);
+            let entries = (0..20).map(|i| E::put(&format!("{i:02}"), i + 1, "0123456789")).collect();
+            let result = merged(vec![run(vec![entries])], &[99], false, 100, &store);
+            if store.fuse_left() {
+                assert!(result.is_ok() && call > 20);
+                return;
+            }
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::NoSpace, "call {call}");
+            assert!(store.files().is_empty(), "call {call}");
+        }
+    }
+
+    #[test]
+    fn a_long_merge_gives_way_and_can_be_cancelled_at_every_step() {
+        let entries = || (0..500).map(|i| E::put(&format!("{i:03}"), i + 1, &"v".repeat(1021))).collect::<Vec<_>>();
+        let snapshots = [SeqNo(9999)];
+        let merge = |store: &FakeStore, stop_at: usize| {
+            let asked = std::sync::atomic::AtomicUsize::new(0);
+            let cancelled = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1 == stop_at;
+            let runs = vec![run(vec![entries()])];
+            block_on(merge_runs(runs, retention(&snapshots, false), 50_000, &store, &cancelled))
+        };
+        let (whole, steps) = merge(&FakeStore::default(), 0);
+        assert!(whole.is_ok());
+        assert_eq!(steps, 8, "500 KiB in steps of 64 KiB");
+        for step in 1..=steps {
+            let store = FakeStore::default();
+            let (result, _) = merge(&store, step);
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Closed);
+            assert!(store.files().is_empty(), "step {step}");
+        }
+    }
+
+    #[test]
+    fn entries_out_of_order_are_damage_and_name_the_table() {
+        let a = || E::put("a", 5, "");
+        for wrong in [E::put("a", 5, "again"), E::put("a", 6, "newer below older"), E::put("", 9, "smaller key")] {
+            let store = FakeStore::default();
+            let runs = vec![run(vec![vec![E::put("\0", 7, ""), a()], vec![wrong]])];
+            let Err(Error::Corruption(damage)) = merged(runs, &[9], false, u64::MAX, &store) else {
+                panic!("taken as it is");
+            };
+            assert_eq!(damage.path, std::path::Path::new("101.table"));
+            assert!(store.files().is_empty());
+        }
+    }
+
+    #[test]
+    fn level0_tables_are_runs_of_their_own_and_others_follow_each_other() {
+        let table = |id, key: &str| FakeTable::new(id, vec![E::put(key, id, "")]);
+        let (upper, lower) = ([table(3, "m"), table(4, "a")], [table(1, "b"), table(2, "c")]);
+        assert_eq!(runs(0, &upper, &lower).len(), 3);
+        assert_eq!(runs(1, &upper[..1], &lower).len(), 2);
+        let kinds = merged(runs(0, &upper, &lower), &[9], true, u64::MAX, &FakeStore::default()).unwrap();
+        assert_eq!(kinds[0].iter().map(|e| e.seq.0).collect::<Vec<_>>(), [4, 1, 2, 3]);
+        assert!(kinds[0].iter().all(|e| e.kind == EntryKind::Put));
+    }
+}

@@ -1,0 +1,163 @@
+//! [`Retention`]: which versions of a user key a flush or a compaction keeps.
+//!
+//! `snapshots` are the sequence numbers readers may be pinned at, ascending, the visible one last. They cut sequence
+//! numbers into *stripes*: stripe `j` holds what is above `snapshots[j - 1]` and at or below `snapshots[j]`; what is
+//! above the last is not visible yet, and any later snapshot may fall between two such versions. So:
+//!
+//! - above the last snapshot every version stays;
+//! - of each other stripe the newest version stays, as it is what that snapshot sees (and later ones, until the next
+//!   version);
+//! - at the bottom, a tombstone that is the newest of stripe 0 goes too: nothing older is left for it to hide, neither
+//!   here (it would be in stripe 0) nor anywhere else (see [`super::leveled`]).
+//!
+//! A later snapshot is at or above the last one, so what it sees is kept as well.
+
+use crate::format::{EntryKind, SeqNo};
+use crate::planted::{Bug, planted};
+
+/// Decides entry by entry; entries come in internal-key order, the newest version of a key first.
+#[derive(Debug)]
+pub(super) struct Retention<'a> {
+    snapshots: &'a [SeqNo],
+    bottom: bool,
+    /// The stripe of the last version of the key at hand; `usize::MAX` before its first.
+    stripe: usize,
+}
+
+impl<'a> Retention<'a> {
+    pub(super) fn new(snapshots: &'a [SeqNo], bottom: bool) -> Self {
+        assert!(!snapshots.is_empty(), "the visible sequence number is always among the snapshots");
+        assert!(snapshots.is_sorted(), "snapshots ascend");
+        let ignored = if planted(Bug::SnapshotIgnoredByCompaction) { snapshots.len() - 1 } else { 0 };
+        Retention { snapshots: snapshots.get(ignored..).unwrap_or_default(), bottom, stripe: usize::MAX }
+    }
+
+    /// Whether the next entry stays. `key_changed`: it is the first of its user key.
+    pub(super) fn keep(&mut self, key_changed: bool, seq: SeqNo, kind: EntryKind) -> bool {
+        let stripe = self.snapshots.partition_point(|snapshot| *snapshot < seq);
+        let newest_of_stripe = key_changed || stripe != self.stripe;
+        self.stripe = stripe;
+        if stripe == self.snapshots.len() {
+            return true;
+        }
+        let hides_nothing = self.bottom && stripe == 0 && kind == EntryKind::Remove;
+        newest_of_stripe && !hides_nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Versions = Vec<(u64, EntryKind)>;
+
+    fn retained(versions: &Versions, snapshots: &[u64], bottom: bool) -> Versions {
+        let snapshots: Vec<SeqNo> = snapshots.iter().copied().map(SeqNo).collect();
+        let mut retention = Retention::new(&snapshots, bottom);
+        let mut first = true;
+        let mut kept = versions.clone();
+        kept.retain(|(seq, kind)| retention.keep(std::mem::take(&mut first), SeqNo(*seq), *kind));
+        kept
+    }
+
+    /// The sequence number of the put that a reader at `snapshot` sees.
+    fn seen(versions: &Versions, snapshot: u64) -> Option<u64> {
+        let newest = versions.iter().find(|(seq, _)| *seq <= snapshot)?;
+        (newest.1 == EntryKind::Put).then_some(newest.0)
+    }
+
+    /// Every set of versions with sequence numbers 1 to `SEQ_MAX`, newest first.
+    fn all_versions() -> Vec<Versions> {
+        (0..3usize.pow(SEQ_MAX as u32))
+            .map(|code| {
+                let kind = |seq: u64| match code / 3usize.pow(seq as u32 - 1) % 3 {
+                    0 => None,
+                    1 => Some((seq, EntryKind::Put)),
+                    _ => Some((seq, EntryKind::Remove)),
+                };
+                (1..=SEQ_MAX).rev().filter_map(kind).collect()
+            })
+            .collect()
+    }
+
+    /// Every non-empty ascending set of snapshots from 0 to `SEQ_MAX`.
+    fn all_snapshots() -> Vec<Vec<u64>> {
+        (1..1u32 << (SEQ_MAX + 1)).map(|set| (0..=SEQ_MAX).filter(|seq| set >> seq & 1 == 1).collect()).collect()
+    }
+
+    const SEQ_MAX: u64 = 6;
+
+    /// The least that must stay, worked out from what each reader sees alone.
+    fn needed(versions: &Versions, snapshots: &[u64], bottom: bool) -> Versions {
+        let last = *snapshots.last().unwrap();
+        let wanted = |seq: u64| {
+            seq > last
+                || snapshots.iter().any(|snapshot| versions.iter().map(|v| v.0).find(|s| s <= snapshot) == Some(seq))
+        };
+        let mut needed: Versions = versions.iter().copied().filter(|(seq, _)| wanted(*seq)).collect();
+        if bottom && needed.last().is_some_and(|(seq, kind)| *seq <= snapshots[0] && *kind == EntryKind::Remove) {
+            needed.pop();
+        }
+        needed
+    }
+
+    #[test]
+    fn every_reader_sees_the_same_before_and_after() {
+        for versions in all_versions() {
+            for snapshots in all_snapshots() {
+                for bottom in [false, true] {
+                    let kept = retained(&versions, &snapshots, bottom);
+                    let last = *snapshots.last().unwrap();
+                    for reader in snapshots.iter().copied().chain(last..=SEQ_MAX) {
+                        assert_eq!(
+                            seen(&kept, reader),
+                            seen(&versions, reader),
+                            "reader {reader} of {versions:?} with snapshots {snapshots:?}, bottom {bottom}: {kept:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn above_the_bottom_no_reader_falls_through_to_a_deeper_version() {
+        for versions in all_versions() {
+            for snapshots in all_snapshots() {
+                let deeper = (0, EntryKind::Put);
+                let mut before = versions.clone();
+                before.push(deeper);
+                let mut after = retained(&versions, &snapshots, false);
+                after.push(deeper);
+                let last = *snapshots.last().unwrap();
+                for reader in snapshots.iter().copied().chain(last..=SEQ_MAX) {
+                    assert_eq!(seen(&after, reader), seen(&before, reader), "{versions:?} {snapshots:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_that_nobody_needs() {
+        for versions in all_versions() {
+            for snapshots in all_snapshots() {
+                for bottom in [false, true] {
+                    assert_eq!(
+                        retained(&versions, &snapshots, bottom),
+                        needed(&versions, &snapshots, bottom),
+                        "{versions:?} with snapshots {snapshots:?}, bottom {bottom}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_key_is_decided_afresh() {
+        let snapshots = [SeqNo(10)];
+        let mut retention = Retention::new(&snapshots, false);
+        assert!(retention.keep(true, SeqNo(4), EntryKind::Put));
+        assert!(!retention.keep(false, SeqNo(3), EntryKind::Put));
+        assert!(retention.keep(true, SeqNo(2), EntryKind::Put));
+    }
+}

@@ -1,0 +1,50 @@
+//! [`Shape`]: the levels of a partition as the policy and the drawing see them, without the tables' files.
+
+use super::Levels;
+use crate::table::TableMeta;
+use std::ops::Range;
+
+/// What is in each level; same order as [`Levels`].
+pub(super) struct Shape<'a>(Vec<Vec<&'a TableMeta>>);
+
+impl<'a> Shape<'a> {
+    pub(super) fn of(levels: &'a Levels) -> Self {
+        Shape(levels.iter().map(|level| level.iter().map(|table| table.meta()).collect()).collect())
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_metas(levels: &'a [Vec<TableMeta>]) -> Self {
+        Shape(levels.iter().map(|level| level.iter().collect()).collect())
+    }
+
+    /// Levels, also empty ones.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The tables of a level; none beyond the last.
+    pub(super) fn level(&self, level: usize) -> &[&'a TableMeta] {
+        self.0.get(level).map_or(&[], Vec::as_slice)
+    }
+
+    /// The tables of `level` (not 0) that overlap `[from, to]`: neighbours, since the level is sorted and disjoint.
+    pub(super) fn overlapping(&self, level: usize, from: &[u8], to: &[u8]) -> Range<usize> {
+        assert!(level > 0, "level 0 is not sorted by key");
+        let tables = self.level(level);
+        let start = tables.partition_point(|table| *table.key_max < *from);
+        let end = tables.partition_point(|table| *table.key_min <= *to);
+        start..end.max(start)
+    }
+
+    pub(super) fn bytes(&self, level: usize) -> u64 {
+        self.level(level).iter().map(|table| table.bytes).sum()
+    }
+}
+
+/// The smallest range that holds the ranges of all `tables`; `None` of none.
+pub(super) fn hull<'m>(tables: impl IntoIterator<Item = &'m TableMeta>) -> Option<(&'m [u8], &'m [u8])> {
+    tables.into_iter().fold(None, |hull, table| {
+        let (from, to) = (&*table.key_min, &*table.key_max);
+        Some(hull.map_or((from, to), |(lowest, highest)| (from.min(lowest), to.max(highest))))
+    })
+}

@@ -1,0 +1,289 @@
+//! A partition in memory under random flushes, snapshots and parallel jobs: the policy, the flush and the merge
+//! together, against a model that keeps every version for ever.
+//!
+//! A job merges when it starts and installs when it ends, as in the engine, and anything may happen in between. After
+//! each step every key is read at every pinned sequence number, the way the engine reads: the first place that has a
+//! version at or below it answers.
+
+use super::LeveledOptions;
+use super::fakes::{FakeCursor, FakeEntry, FakeStore, FakeTable, block_on};
+use super::flush::flush_to;
+use super::job::RunningJob;
+use super::leveled::{Plan, debt_of, plan};
+use super::merge::{merge_runs, retention, runs};
+use super::shape::Shape;
+use crate::format::{EntryKind, SeqNo};
+use crate::table::TableMeta;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ z >> 31) % bound as u64) as usize
+    }
+}
+
+const KEYS: usize = 30;
+
+/// A sequence number, and the value written at it or `None` for a removal.
+type Written = (SeqNo, Option<Vec<u8>>);
+
+struct RunningMerge {
+    job: RunningJob,
+    outputs: Vec<FakeTable>,
+}
+
+struct World {
+    options: LeveledOptions,
+    store: FakeStore,
+    levels: Vec<Vec<FakeTable>>,
+    running: Vec<RunningMerge>,
+    /// Every version ever written, by key, the newest last.
+    model: BTreeMap<Vec<u8>, Vec<Written>>,
+    seq: u64,
+    visible: u64,
+    pinned: Vec<u64>,
+    /// What happened, to see that the test reaches it.
+    moves: usize,
+    merges: usize,
+    bottoms: usize,
+    parallel_max: usize,
+}
+
+impl World {
+    fn new(random: &mut Random) -> Self {
+        World {
+            options: LeveledOptions {
+                level0_trigger: 1 + random.below(4),
+                level1_bytes: 100 + random.below(400) as u64,
+                growth_factor: 2 + random.below(3) as u64,
+                table_bytes: 40 + random.below(120) as u64,
+                levels_max: 2 + random.below(4),
+            },
+            store: FakeStore::default(),
+            levels: Vec::new(),
+            running: Vec::new(),
+            model: BTreeMap::new(),
+            seq: 0,
+            visible: 0,
+            pinned: Vec::new(),
+            moves: 0,
+            merges: 0,
+            bottoms: 0,
+            parallel_max: 0,
+        }
+    }
+
+    fn step(&mut self, random: &mut Random) {
+        match random.below(12) {
+            0..=2 => self.flush(random),
+            3 => self.visible += random.below((self.seq - self.visible) as usize + 1) as u64,
+            4 => self.pinned.push(self.visible),
+            5 if !self.pinned.is_empty() => {
+                let index = random.below(self.pinned.len());
+                self.pinned.swap_remove(index);
+            }
+            6..=9 => {
+                self.start();
+            }
+            _ if !self.running.is_empty() => {
+                let index = random.below(self.running.len());
+                self.finish(index);
+            }
+            _ => {}
+        }
+    }
+
+    fn snapshots(&self) -> Vec<SeqNo> {
+        let all: BTreeSet<u64> = self.pinned.iter().copied().chain([self.visible]).collect();
+        all.into_iter().map(SeqNo).collect()
+    }
+
+    /// Writes a memtable of some keys near each other, mostly removing them at times, and flushes it.
+    fn flush(&mut self, random: &mut Random) {
+        let (base, spread) = (random.below(KEYS), 1 + random.below(KEYS));
+        let removes_in_10 = [1, 4, 9][random.below(3)];
+        let mut entries = Vec::new();
+        for _ in 0..1 + random.below(12) {
+            self.seq += 1;
+            let key = format!("{:02}", (base + random.below(spread)) % KEYS).into_bytes();
+            let removes = random.below(10) < removes_in_10;
+            let kind = if removes { EntryKind::Remove } else { EntryKind::Put };
+            let value = if removes { Vec::new() } else { vec![b'v'; random.below(12)] };
+            let version = (SeqNo(self.seq), (!removes).then(|| value.clone()));
+            self.model.entry(key.clone()).or_default().push(version);
+            entries.push(FakeEntry { key, seq: SeqNo(self.seq), kind, value });
+        }
+        entries.sort_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
+        let snapshots = self.snapshots();
+        let mut cursor = FakeCursor { entries, position: None };
+        let meta = block_on(flush_to(&mut cursor, &&self.store, &snapshots)).0.unwrap().unwrap();
+        let table = self.store.table(&meta);
+        self.level(0).push(table);
+    }
+
+    fn level(&mut self, level: usize) -> &mut Vec<FakeTable> {
+        while self.levels.len() <= level {
+            self.levels.push(Vec::new());
+        }
+        &mut self.levels[level]
+    }
+
+    fn metas(&self) -> Vec<Vec<TableMeta>> {
+        self.levels.iter().map(|level| level.iter().map(|table| TableMeta::clone(&table.meta)).collect()).collect()
+    }
+
+    /// Starts the job that is wanted most; whether there was one.
+    fn start(&mut self) -> bool {
+        let metas = self.metas();
+        let shape = Shape::of_metas(&metas);
+        let busy: Vec<RunningJob> = self.running.iter().map(|running| running.job.clone()).collect();
+        let Some(plan) = plan(&self.options, &shape, &busy) else { return false };
+        let job = plan.running(&shape);
+        assert!(job.output_level < self.options.levels_max);
+        for other in &busy {
+            assert!(job.tables.is_disjoint(&other.tables), "{job:?} shares a table with {other:?}");
+        }
+        let Plan { level, upper, lower, trivial_move, bottom } = plan;
+        let upper = self.level(level)[upper].to_vec();
+        let lower = self.level(level + 1)[lower].to_vec();
+        let outputs = if trivial_move {
+            assert!(upper.len() == 1 && lower.is_empty());
+            self.moves += 1;
+            upper
+        } else {
+            self.merges += 1;
+            self.bottoms += usize::from(bottom);
+            let (snapshots, runs) = (self.snapshots(), runs(level, &upper, &lower));
+            let store = &self.store;
+            let merged = merge_runs(runs, retention(&snapshots, bottom), self.options.table_bytes, &store, &|| false);
+            block_on(merged).0.unwrap().iter().map(|meta| self.store.table(meta)).collect()
+        };
+        self.running.push(RunningMerge { job, outputs });
+        self.parallel_max = self.parallel_max.max(self.running.len());
+        true
+    }
+
+    fn finish(&mut self, index: usize) {
+        let RunningMerge { job, outputs } = self.running.swap_remove(index);
+        let mut removed = 0;
+        for level in &mut self.levels {
+            removed += level.extract_if(.., |table| job.tables.contains(&table.meta.id)).count();
+        }
+        assert_eq!(removed, job.tables.len(), "an input went away under a running job");
+        let level = self.level(job.output_level);
+        level.extend(outputs);
+        level.sort_by(|a, b| a.meta.key_min.cmp(&b.meta.key_min));
+    }
+
+    fn check(&self) {
+        for level in self.levels.iter().skip(1) {
+            for pair in level.windows(2) {
+                assert!(pair[0].meta.key_max < pair[1].meta.key_min, "tables of a level overlap");
+            }
+        }
+        for (key, versions) in &self.model {
+            let places = self.places(key);
+            assert!(places.concat().is_sorted_by(|a, b| a.0 > b.0), "a newer version below an older: {places:?}");
+            // Any later number may be pinned later.
+            for reader in self.pinned.iter().copied().chain(self.visible..=self.seq) {
+                let wanted = versions.iter().rev().find(|(seq, _)| seq.0 <= reader).and_then(|(_, v)| v.clone());
+                let found = places.iter().flatten().find(|(seq, _)| seq.0 <= reader).and_then(|(_, v)| v.clone());
+                assert_eq!(found, wanted, "key {} read at {reader}", key.escape_ascii());
+            }
+        }
+    }
+
+    /// What each table has of a key, in the order in which a read looks.
+    fn places(&self, key: &[u8]) -> Vec<Vec<Written>> {
+        let level0 = self.levels.first().into_iter().flat_map(|level| level.iter().rev());
+        let tables = level0.chain(self.levels.iter().skip(1).flatten());
+        let versions = tables.map(|table| {
+            let entries = table.entries.iter().filter(|entry| entry.key == key);
+            entries.map(|e| (e.seq, (e.kind == EntryKind::Put).then(|| e.value.clone()))).collect()
+        });
+        versions.collect()
+    }
+
+    /// Lets everything run to its end.
+    fn settle(&mut self, random: &mut Random) {
+        for _ in 0..10_000 {
+            let started = self.start();
+            if self.running.is_empty() {
+                assert!(!started);
+                return;
+            }
+            if !started || random.below(2) == 0 {
+                let index = random.below(self.running.len());
+                self.finish(index);
+                self.check();
+            }
+        }
+        panic!("the policy never comes to rest");
+    }
+
+    fn check_shape(&self) {
+        let metas = self.metas();
+        assert!(self.levels.first().is_none_or(|level| level.len() < self.options.level0_trigger));
+        assert_eq!(debt_of(&self.options, &Shape::of_metas(&metas)), 0);
+        let mut target = self.options.level1_bytes;
+        for level in metas.iter().take(self.options.levels_max - 1).skip(1) {
+            assert!(level.iter().map(|table| table.bytes).sum::<u64>() < target);
+            target *= self.options.growth_factor;
+        }
+    }
+}
+
+fn simulate(seed: u64) -> World {
+    let mut random = Random(seed);
+    let mut world = World::new(&mut random);
+    for _ in 0..250 {
+        world.step(&mut random);
+        world.check();
+    }
+    world.settle(&mut random);
+    world.check_shape();
+    world
+}
+
+#[test]
+fn reads_never_change_and_the_shape_is_reached() {
+    let (mut moves, mut merges, mut bottoms, mut parallel) = (0, 0, 0, 0);
+    for seed in 0..150 {
+        let world = simulate(seed);
+        moves += world.moves;
+        merges += world.merges;
+        bottoms += world.bottoms;
+        parallel = parallel.max(world.parallel_max);
+    }
+    assert!(moves > 150 && merges > 1500 && bottoms > 150, "{moves} moves, {merges} merges, {bottoms} at the bottom");
+    assert!(parallel >= 3, "at most {parallel} jobs ran side by side");
+}
+
+#[test]
+fn what_is_removed_is_gone_once_all_is_at_the_bottom() {
+    let mut random = Random(1);
+    let mut world = World::new(&mut random);
+    world.options = LeveledOptions { level0_trigger: 1, levels_max: 2, ..world.options };
+    for _ in 0..50 {
+        world.flush(&mut random);
+        world.settle(&mut random);
+    }
+    for key in 0..KEYS {
+        world.seq += 1;
+        let (key, seq) = (format!("{key:02}"), world.seq);
+        world.model.entry(key.clone().into()).or_default().push((SeqNo(seq), None));
+        let table = FakeTable::new(1_000_000 + seq, vec![FakeEntry::remove(&key, seq)]);
+        world.level(0).push(table);
+    }
+    world.visible = world.seq;
+    world.settle(&mut random);
+    world.check();
+    assert!(world.levels.iter().all(Vec::is_empty), "{:?}", world.metas());
+}

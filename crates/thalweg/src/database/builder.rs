@@ -1,0 +1,181 @@
+//! [`Builder`]: how a database is opened.
+
+use super::check::CheckReport;
+use super::options::{Durability, Options};
+use super::{Compression, DamagePolicy, Database, DurabilityBackend};
+use crate::clock::{SystemClock, SystemEntropy};
+use crate::error::{Error, Result};
+use crate::runtime::Environment;
+use crate::runtime::threads::ThreadScheduler;
+use crate::storage::LinuxStorage;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a database is opened. Options are not stored: each open may choose others.
+///
+/// ```
+/// # fn main() -> thalweg::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("thalweg-doc-builder-{}", std::process::id()));
+/// let db = thalweg::Database::builder(&dir)
+///     .memtable_bytes(8 << 20)
+///     .durability(thalweg::Durability::Sync)
+///     .open()?;
+/// db.keyspace("orders")?.insert("1", "one thalweg")?;
+/// # drop(db); let _ = std::fs::remove_dir_all(dir);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Builder {
+    path: PathBuf,
+    options: Options,
+    environment: Option<Environment>,
+}
+
+macro_rules! option {
+    ($(#[$meta:meta])* $name:ident: $type:ty) => {
+        $(#[$meta])*
+        pub fn $name(mut self, $name: $type) -> Self {
+            self.options.$name = $name;
+            self
+        }
+    };
+}
+
+impl Builder {
+    pub(super) fn new(path: &Path) -> Self {
+        Builder { path: path.to_path_buf(), options: Options::default(), environment: None }
+    }
+
+    option!(
+        /// Whether a missing database is created (default: yes).
+        create_if_missing: bool
+    );
+    option!(
+        /// When writes that do not say return (default: [`Durability::Buffered`]).
+        durability: Durability
+    );
+    option!(
+        /// How table files and edits become durable (default: [`DurabilityBackend::SyncEachFile`]).
+        backend: DurabilityBackend
+    );
+    option!(
+        /// What to do about damage found by the open (default: [`DamagePolicy::Strict`]).
+        damage_policy: DamagePolicy
+    );
+    option!(
+        /// How often published writes are made durable without being asked: the bound on what a power cut can take
+        /// (default: 100 ms). `None`: only when asked, as LevelDB and RocksDB do by default.
+        log_sync_interval: Option<Duration>
+    );
+    option!(
+        /// Bytes of a log segment: a multiple of 32 KiB, 64 KiB to 1 GiB (default: 32 MiB).
+        log_segment_bytes: u32
+    );
+    option!(
+        /// When the log holds more bytes than this, the memtables that pin its oldest segment are flushed, however
+        /// small; at least two segments (default: 512 MiB).
+        log_bytes_max: u64
+    );
+    option!(
+        /// Bytes at which a partition's memtable is sealed and flushed (default: 32 MiB).
+        memtable_bytes: usize
+    );
+    option!(
+        /// Sealed memtables a partition may have waiting for their flush before writers wait (default: 3).
+        sealed_memtables_max: usize
+    );
+    option!(
+        /// Bytes of the block cache, shared by all keyspaces (default: 128 MiB).
+        block_cache_bytes: u64
+    );
+    option!(
+        /// Bytes of a table's data block, before compression (default: 4 KiB).
+        block_bytes: usize
+    );
+    option!(
+        /// How table blocks are compressed (default: [`Compression::Lz4`]).
+        compression: Compression
+    );
+    option!(
+        /// Bits a key of a table's filter; 0: no filters (default: 10).
+        filter_bits_per_key: u32
+    );
+    option!(
+        /// Bytes at which compactions close a table (default: 64 MiB).
+        table_bytes: u64
+    );
+    option!(
+        /// Tables in level 0 that start a compaction (default: 4). Writers wait at five times as many.
+        level0_trigger: usize
+    );
+    option!(
+        /// Bytes of level 1 (default: 256 MiB).
+        level1_bytes: u64
+    );
+    option!(
+        /// How many times larger each level below level 1 is (default: 8).
+        growth_factor: u64
+    );
+    option!(
+        /// Compactions that may run at once, each on a thread of its own (default: 1).
+        compaction_workers: usize
+    );
+
+    /// The seams to open with, for simulation.
+    #[cfg(feature = "simulation")]
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
+    fn take_environment(&mut self) -> Result<Environment> {
+        if let Some(environment) = self.environment.take() {
+            return Ok(environment);
+        }
+        let clock = Arc::new(SystemClock::default());
+        let scheduler = ThreadScheduler::new(clock.clone(), self.options.compaction_workers)?;
+        Ok(Environment {
+            storage: Arc::new(LinuxStorage),
+            clock,
+            entropy: Arc::new(SystemEntropy),
+            scheduler: Arc::new(scheduler),
+        })
+    }
+
+    /// Opens the database for reading and writing, after recovery from whatever ended its last use.
+    ///
+    /// # Errors
+    /// `Locked` when it is open elsewhere; `NoDatabase` when it is missing and may not be created; `Corruption` when
+    /// files are damaged (nothing was changed); `InvalidInput` for options out of range; `Io`, `NoSpace`.
+    pub fn open(mut self) -> Result<Database> {
+        self.options.validate()?;
+        let environment = self.take_environment()?;
+        let scheduler = Arc::clone(&environment.scheduler);
+        Database::open_with(environment, &self.path, self.options).inspect_err(|_| scheduler.shutdown())
+    }
+
+    /// Opens the database for reading only: replays the log in memory, and never creates, writes, truncates or removes
+    /// a file. Several readers may have it open at once; a writer excludes them.
+    ///
+    /// # Errors
+    /// As for [`Builder::open`]; every write then gets `ReadOnly`.
+    pub fn open_read_only(mut self) -> Result<Database> {
+        self.options.validate()?;
+        let environment = self.take_environment()?;
+        let scheduler = Arc::clone(&environment.scheduler);
+        Database::open_read_only_with(environment, &self.path, self.options).inspect_err(|_| scheduler.shutdown())
+    }
+
+    /// Reads and verifies every byte the database uses, without changing one; gives each fault to `fault`.
+    ///
+    /// # Errors
+    /// What kept the check from looking: `Locked`, `NoDatabase`, `Io`. Damage is not an error but a fault.
+    pub fn check(mut self, fault: &mut dyn FnMut(Error)) -> Result<CheckReport> {
+        let environment = self.take_environment()?;
+        let report = super::check::check(&environment, &self.path, fault);
+        environment.scheduler.shutdown();
+        report
+    }
+}

@@ -1,0 +1,84 @@
+//! `check`: reads and verifies every byte a database uses, without changing one.
+
+use crate::error::{Error, Result};
+use crate::lineage::{self, Recovered};
+use crate::log::DamagePolicy;
+use crate::runtime::Environment;
+use crate::table;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a check looked at.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// Live tables.
+    pub tables: u64,
+    /// Their entries, tombstones and old versions included.
+    pub table_entries: u64,
+    /// Their bytes.
+    pub table_bytes: u64,
+    /// Records of the log, from where recovery reads it.
+    pub log_records: u64,
+    /// Faults found.
+    pub faults: u64,
+}
+
+/// Tells each fault once, and counts them.
+struct Teller<'a> {
+    tell: &'a mut dyn FnMut(Error),
+    told: Vec<Error>,
+}
+
+impl Teller<'_> {
+    /// A fault; what is not damage is the check's own error.
+    fn fault(&mut self, error: Error) -> Result<()> {
+        let Error::Corruption(damage) = &error else { return Err(error) };
+        let known = self.told.iter().any(|told| matches!(told, Error::Corruption(other) if other == damage));
+        if !known {
+            self.told.push(error.clone());
+            (self.tell)(error);
+        }
+        Ok(())
+    }
+}
+
+/// See [`super::Builder::check`]. The state is the one that an open would recover; what that recovery verifies only in
+/// part (live tables, padding, the seals of a clean close) is then read to the last byte.
+pub(super) fn check(environment: &Environment, root: &Path, fault: &mut dyn FnMut(Error)) -> Result<CheckReport> {
+    let _lock = super::open::lock_for_reading(environment, root)?;
+    let mut report = CheckReport::default();
+    let mut teller = Teller { tell: fault, told: Vec::new() };
+    let mut faults = Vec::new();
+    let found = lineage::check(environment, root, &mut |error| faults.push(error))?;
+    let is_absent = found.is_none() && faults.is_empty();
+    faults.into_iter().try_for_each(|error| teller.fault(error))?;
+    if is_absent {
+        return Err(Error::NoDatabase { path: Arc::from(root) });
+    }
+    match Recovered::run(environment, root, DamagePolicy::Strict, true) {
+        Ok(Some(recovered)) => check_recovered(environment, root, &recovered, &mut report, &mut teller)?,
+        Ok(None) => {}
+        Err(error) => teller.fault(error)?,
+    }
+    report.faults = teller.told.len() as u64;
+    Ok(report)
+}
+
+fn check_recovered(
+    environment: &Environment,
+    root: &Path,
+    recovered: &Recovered,
+    report: &mut CheckReport,
+    teller: &mut Teller<'_>,
+) -> Result<()> {
+    for meta in recovered.state.tables() {
+        report.tables += 1;
+        report.table_entries += meta.entries;
+        report.table_bytes += meta.bytes;
+        let path = table::path_in(&root.join("tables"), meta.id);
+        table::check(environment, &path, meta).or_else(|error| teller.fault(error))?;
+    }
+    report.log_records = recovered.log.records;
+    recovered.log.check(recovered.closed).into_iter().try_for_each(|error| teller.fault(error))
+}

@@ -1,0 +1,72 @@
+//! Checkpoints: an openable copy of a running database (DESIGN 6, Checkpoint).
+//!
+//! Settle first, so that what is linked is durable; hold unlinks and pin the log, so that what the state names stays;
+//! take the state; then copy the log up to a point published after it, so that no table is ahead of the copied log.
+
+use super::engine::Engine;
+use crate::error::{Error, Result};
+use crate::format::LogMark;
+use crate::lineage;
+use crate::storage::OpenMode;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes copied at once where a table cannot be linked.
+const COPY_BYTES: usize = 1 << 20;
+
+impl Engine {
+    pub(super) fn checkpoint(&self, target: &Path) -> Result<()> {
+        let workshop = self.writable()?;
+        workshop.health.check()?;
+        let storage = &self.environment.storage;
+        if storage.list(target)?.is_some_and(|entries| !entries.is_empty()) {
+            return Err(Error::invalid_input(format!(
+                "{} exists and is not empty; a checkpoint needs a new directory",
+                target.display()
+            )));
+        }
+        workshop.lineage.settle()?;
+        let _hold = workshop.lineage.hold_unlinks();
+        let _pin = workshop.log.pin(LogMark::default());
+        let mut state = workshop.lineage.state();
+        let end = workshop.log.published();
+        // A segment before `end` may have been begun since, and name a later edit as settled: the manifest must reach it.
+        state.edit = workshop.lineage.last_edit();
+        workshop.log.sync(end.position)?;
+
+        let (tables, log) = (target.join("tables"), target.join("log"));
+        storage.create_directory(&tables)?;
+        storage.create_directory(&log)?;
+        for meta in state.tables() {
+            let from = workshop.tables.path(meta.id);
+            let name = from.file_name().map(Path::new).ok_or_else(|| Error::invalid_input("a table without a name"))?;
+            let to = tables.join(name);
+            if !storage.hard_link(&from, &to)? {
+                self.copy_file(&from, &to)?;
+            }
+        }
+        storage.sync_directory(&tables)?;
+        workshop.log.copy_to(state.log_start, end, &log)?;
+        // Every name above the manifest is durable before the manifest makes it a database.
+        storage.sync_directory(target)?;
+        lineage::write_checkpoint_manifest(&self.environment, target, &state)?;
+        super::open::sync_ancestors(&self.environment, target)
+    }
+
+    fn copy_file(&self, from: &Path, to: &Path) -> Result<()> {
+        let storage = &self.environment.storage;
+        let missing = || Error::NoDatabase { path: Arc::from(from) };
+        let source = storage.open(from, OpenMode::Read)?.ok_or_else(missing)?;
+        let copy = storage.create(to)?;
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut offset = 0;
+        loop {
+            let count = source.read_at(offset, &mut buffer)?;
+            let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else {
+                return copy.sync();
+            };
+            copy.write_all_at(offset, bytes)?;
+            offset += count as u64;
+        }
+    }
+}

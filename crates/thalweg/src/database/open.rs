@@ -1,0 +1,335 @@
+//! Opening: lock, recovery, replay, and the start of the background.
+//!
+//! Order (DESIGN 6, Recovery): nothing on disk is changed until the recovered state is durable in a new manifest; only
+//! then is the log's valid end sealed, and only then do orphans go.
+
+use super::engine::{Engine, Mode, TaskCount};
+use super::handle::Database;
+use super::options::Options;
+use crate::cache::BlockCache;
+use crate::error::{Error, Result};
+use crate::format::{EntryKind, KeyspaceId, LogMark, SeqNo};
+use crate::lineage::{Change, Edit, KeyspaceState, Lineage, Recovered, State};
+use crate::log::{Log, Operation, Record};
+use crate::metrics::Metrics;
+use crate::ordered::{DefinitionEdit, OrderedKeyspace, Partition, Registry, SnapshotRegistry, Workshop};
+use crate::runtime::{Environment, Health, Lane, Turn};
+use crate::storage::StorageLock;
+use crate::table::{TableMeta, TableStore};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+/// What a database directory may hold; anything else in a directory without a database is somebody else's.
+fn is_ours(name: &str) -> bool {
+    matches!(name, "LOCK" | "CURRENT" | "CURRENT.new" | "RESERVE" | "log" | "tables" | "lost")
+        || name.starts_with("manifest-")
+}
+
+impl Database {
+    pub(super) fn open_with(environment: Environment, root: &Path, options: Options) -> Result<Database> {
+        let lock = lock_for_writing(&environment, root, options.create_if_missing)?;
+        let recovered = Recovered::run(&environment, root, options.damage_policy, false)?;
+        if recovered.is_none() {
+            create_layout(&environment, root, options.create_if_missing)?;
+        }
+        let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
+        let state = recovered.as_ref().map(|recovered| recovered.state.clone()).unwrap_or_default();
+        let tables = table_store(&environment, root, &options, &metrics, &state);
+        let mut replay = Replay::new(&state, &tables, options.memtable_bytes, root);
+        if let Some(recovered) = &recovered {
+            recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
+        }
+        let dropped = recovered.as_ref().map(|recovered| recovered.dropped.clone()).unwrap_or_default();
+        let (log, lineage) = begin(&environment, root, &options, &health, &metrics, recovered)?;
+        lineage.attach(Arc::clone(&log), Arc::clone(&tables))?;
+        let snapshots = Arc::new(SnapshotRegistry::default());
+        let workshop = Workshop::new(
+            environment.clone(),
+            Arc::clone(&health),
+            Arc::clone(&metrics),
+            options.ordered(),
+            log,
+            lineage,
+            tables,
+            Arc::clone(&snapshots),
+            replay.registry,
+            replay.definitions,
+        );
+        let engine = Engine {
+            environment,
+            metrics,
+            root: root.to_path_buf(),
+            options,
+            mode: Mode::Writable(Arc::clone(&workshop)),
+            snapshots,
+            dropped,
+            definition_turn: Turn::default(),
+            next_keyspace: AtomicU64::new(replay.next_keyspace.0),
+            workers: Arc::new(TaskCount::default()),
+            services: Arc::new(TaskCount::default()),
+            closed: AtomicBool::new(false),
+            lock: Mutex::new(Some(lock)),
+        };
+        engine.start(&workshop);
+        Ok(Database::from_engine(engine))
+    }
+
+    pub(super) fn open_read_only_with(environment: Environment, root: &Path, options: Options) -> Result<Database> {
+        let lock = lock_for_reading(&environment, root)?;
+        let recovered = Recovered::run(&environment, root, options.damage_policy, true)?;
+        let recovered = recovered.ok_or_else(|| Error::NoDatabase { path: Arc::from(root) })?;
+        let metrics = Arc::new(Metrics::default());
+        let tables = table_store(&environment, root, &options, &metrics, &recovered.state);
+        let mut replay = Replay::new(&recovered.state, &tables, usize::MAX, root);
+        recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
+        let registry = Arc::new(replay.registry);
+        Ok(Database::from_engine(Engine {
+            environment,
+            metrics,
+            root: root.to_path_buf(),
+            options,
+            mode: Mode::ReadOnly { registry, visible: recovered.log.end.seq },
+            snapshots: Arc::new(SnapshotRegistry::default()),
+            dropped: recovered.dropped,
+            definition_turn: Turn::default(),
+            next_keyspace: AtomicU64::new(replay.next_keyspace.0),
+            workers: Arc::new(TaskCount::default()),
+            services: Arc::new(TaskCount::default()),
+            closed: AtomicBool::new(false),
+            lock: Mutex::new(lock),
+        }))
+    }
+}
+
+impl Engine {
+    fn start(&self, workshop: &Arc<Workshop>) {
+        let environment = &self.environment;
+        for task in workshop.log.tasks() {
+            self.services.spawn(environment, &workshop.health, Lane::Log, task);
+        }
+        for task in workshop.lineage.tasks() {
+            self.services.spawn(environment, &workshop.health, Lane::Compaction, task);
+        }
+        self.workers.spawn(environment, &workshop.health, Lane::Flush, Arc::clone(workshop).run_flusher());
+        for _ in 0..self.options.compaction_workers {
+            let compactor = Arc::clone(workshop).run_compactor();
+            self.workers.spawn(environment, &workshop.health, Lane::Compaction, compactor);
+        }
+    }
+}
+
+/// Begins the manifest, then the log: the recovered state is durable in a new manifest before the log is touched. A
+/// new database's manifest says that the log starts with its first segment, whichever that will be.
+fn begin(
+    environment: &Environment,
+    root: &Path,
+    options: &Options,
+    health: &Arc<Health>,
+    metrics: &Arc<Metrics>,
+    recovered: Option<Recovered>,
+) -> Result<(Arc<Log>, Arc<Lineage>)> {
+    let lineage = Lineage::begin(
+        environment.clone(),
+        Arc::clone(health),
+        Arc::clone(metrics),
+        root.to_path_buf(),
+        options.backend,
+        recovered.as_ref(),
+    )?;
+    let log = Log::begin(
+        environment.clone(),
+        Arc::clone(health),
+        Arc::clone(metrics),
+        root.join("log"),
+        options.log(),
+        recovered.map(|recovered| recovered.log),
+    )?;
+    Ok((log, lineage))
+}
+
+fn table_store(
+    environment: &Environment,
+    root: &Path,
+    options: &Options,
+    metrics: &Arc<Metrics>,
+    state: &State,
+) -> Arc<TableStore> {
+    let cache = BlockCache::new(options.block_cache_bytes);
+    let directory = root.join("tables");
+    TableStore::new(environment.clone(), directory, options.tables(), cache, Arc::clone(metrics), state.next_table)
+}
+
+fn lock_for_writing(environment: &Environment, root: &Path, create: bool) -> Result<Box<dyn StorageLock>> {
+    let storage = &environment.storage;
+    let path = root.join("LOCK");
+    if storage.list(root)?.is_none() {
+        if !create {
+            return Err(Error::NoDatabase { path: Arc::from(root) });
+        }
+        storage.create_directory(root)?;
+        sync_ancestors(environment, root)?;
+    }
+    if storage.file_bytes(&path)?.is_none() {
+        refuse_foreign(environment, root, create)?;
+        storage.create(&path)?;
+    }
+    storage.lock(&path, false)?.ok_or(Error::Locked { path: Arc::from(path) })
+}
+
+/// Makes the names of a new directory, and of those above it that may be new too, durable.
+pub(super) fn sync_ancestors(environment: &Environment, root: &Path) -> Result<()> {
+    let parents = root.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
+    for parent in parents {
+        match environment.storage.sync_directory(parent) {
+            // A directory that may not be opened was not created by us either.
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => break,
+            synced => synced?,
+        }
+    }
+    if root.is_relative() { environment.storage.sync_directory(Path::new(".")) } else { Ok(()) }
+}
+
+fn refuse_foreign(environment: &Environment, root: &Path, create: bool) -> Result<()> {
+    let entries = environment.storage.list(root)?.unwrap_or_default();
+    if entries.iter().any(|entry| entry.name == "CURRENT") {
+        return Ok(());
+    }
+    if !create {
+        return Err(Error::NoDatabase { path: Arc::from(root) });
+    }
+    match entries.iter().find(|entry| !is_ours(&entry.name)) {
+        None => Ok(()),
+        Some(entry) => Err(Error::invalid_input(format!(
+            "{} holds no database but other files ({:?}); give a new or empty directory",
+            root.display(),
+            entry.name
+        ))),
+    }
+}
+
+pub(super) fn lock_for_reading(environment: &Environment, root: &Path) -> Result<Option<Box<dyn StorageLock>>> {
+    let path: PathBuf = root.join("LOCK");
+    if environment.storage.file_bytes(&path)?.is_none() {
+        // Never opened for writing (a checkpoint), or no database at all: recovery will tell.
+        return Ok(None);
+    }
+    match environment.storage.lock(&path, true)? {
+        Some(lock) => Ok(Some(lock)),
+        None => Err(Error::Locked { path: Arc::from(path) }),
+    }
+}
+
+fn create_layout(environment: &Environment, root: &Path, create: bool) -> Result<()> {
+    refuse_foreign(environment, root, create)?;
+    environment.storage.create_directory(&root.join("log"))?;
+    environment.storage.create_directory(&root.join("tables"))?;
+    environment.storage.sync_directory(root)
+}
+
+/// The memtables and keyspaces that the log makes of the recovered state.
+struct Replay<'a> {
+    root: &'a Path,
+    memtable_bytes: usize,
+    registry: Registry,
+    definitions: VecDeque<DefinitionEdit>,
+    next_keyspace: KeyspaceId,
+}
+
+impl<'a> Replay<'a> {
+    fn new(state: &State, tables: &TableStore, memtable_bytes: usize, root: &'a Path) -> Self {
+        let recover = |(id, keyspace): (&KeyspaceId, &KeyspaceState)| {
+            let partitions = keyspace.partitions.iter().map(|partition| {
+                let open =
+                    |level: &Vec<TableMeta>| level.iter().map(|meta: &TableMeta| tables.open(meta.clone())).collect();
+                (partition.flushed, partition.levels.iter().map(open).collect())
+            });
+            let splits = keyspace.splits.clone();
+            (*id, OrderedKeyspace::recovered(*id, &keyspace.name, splits, partitions.collect()))
+        };
+        Replay {
+            root,
+            memtable_bytes,
+            registry: state.keyspaces.iter().map(recover).collect(),
+            definitions: VecDeque::new(),
+            next_keyspace: state.next_keyspace.max(KeyspaceId(1)),
+        }
+    }
+
+    fn record(&mut self, mark: LogMark, first: SeqNo, record: &Record) -> Result<()> {
+        let mut seq = first;
+        let mut touched: Vec<Arc<Partition>> = Vec::new();
+        for operation in record.operations() {
+            match operation {
+                Operation::Put { keyspace, key, value } => {
+                    touched.extend(self.entry(mark, keyspace, key, seq, EntryKind::Put, value)?);
+                }
+                Operation::Remove { keyspace, key } => {
+                    touched.extend(self.entry(mark, keyspace, key, seq, EntryKind::Remove, &[])?);
+                }
+                Operation::CreateKeyspace { keyspace, name, splits } => {
+                    let splits = splits.into_iter().map(Box::from).collect();
+                    self.create(mark, keyspace, name, splits, seq);
+                }
+                Operation::DropKeyspace { keyspace } => self.drop_keyspace(mark, keyspace, seq),
+            }
+            seq = SeqNo(seq.0 + 1);
+        }
+        for partition in touched {
+            let active = Arc::clone(&partition.view().active);
+            if active.memtable.bytes() >= self.memtable_bytes {
+                partition.seal(&active, SeqNo(seq.0 - 1));
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts an entry unless it is in a table already or its keyspace is gone. Gives the partition it went to.
+    fn entry(
+        &self,
+        mark: LogMark,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seq: SeqNo,
+        kind: EntryKind,
+        value: &[u8],
+    ) -> Result<Option<Arc<Partition>>> {
+        let Some(found) = self.registry.get(&keyspace) else {
+            if keyspace < self.next_keyspace {
+                return Ok(None);
+            }
+            return Err(Error::corruption(
+                &self.root.join("log"),
+                mark.position.raw(),
+                format!("a keyspace below {}", self.next_keyspace),
+                format!("a record of keyspace {keyspace}"),
+            ));
+        };
+        let partition = found.partition_for(key);
+        if seq <= partition.recovered {
+            return Ok(None);
+        }
+        partition.insert(mark, key, seq, kind, value);
+        Ok(Some(Arc::clone(partition)))
+    }
+
+    fn create(&mut self, mark: LogMark, id: KeyspaceId, name: &str, splits: Vec<Box<[u8]>>, seq: SeqNo) {
+        if id < self.next_keyspace {
+            return; // The manifest knows it, or knows that it was dropped.
+        }
+        self.next_keyspace = KeyspaceId(id.0 + 1);
+        let change = Change::CreateKeyspace { keyspace: id, name: name.to_owned(), splits: splits.clone() };
+        let edit = Edit { changes: vec![change], seq, log_start: None };
+        self.definitions.push_back(DefinitionEdit { edit, mark, dropped: None });
+        self.registry.insert(id, OrderedKeyspace::new(id, name, splits, seq));
+    }
+
+    fn drop_keyspace(&mut self, mark: LogMark, id: KeyspaceId, seq: SeqNo) {
+        if let Some(keyspace) = self.registry.remove(&id) {
+            keyspace.drop_now();
+            let edit = Edit { changes: vec![Change::DropKeyspace { keyspace: id }], seq, log_start: None };
+            self.definitions.push_back(DefinitionEdit { edit, mark, dropped: Some(keyspace) });
+        }
+    }
+}

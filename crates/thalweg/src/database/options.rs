@@ -1,0 +1,123 @@
+//! [`Options`]: everything a builder can set, with defaults and limits.
+
+use super::{Compression, DamagePolicy, DurabilityBackend};
+use crate::compaction::LeveledOptions;
+use crate::error::{Error, Result};
+use crate::log::LogOptions;
+use crate::ordered::OrderedOptions;
+use crate::table::TableOptions;
+use std::time::Duration;
+
+/// When a write returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is published: it survives the death of the process at once, and a power cut once the log was synced,
+    /// at most `log_sync_interval` later (and the sync's own time).
+    #[default]
+    Buffered,
+    /// When it survives a power cut.
+    Sync,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    pub(super) create_if_missing: bool,
+    pub(super) durability: Durability,
+    pub(super) backend: DurabilityBackend,
+    pub(super) damage_policy: DamagePolicy,
+    pub(super) log_sync_interval: Option<Duration>,
+    pub(super) log_segment_bytes: u32,
+    pub(super) log_bytes_max: u64,
+    pub(super) memtable_bytes: usize,
+    pub(super) sealed_memtables_max: usize,
+    pub(super) block_cache_bytes: u64,
+    pub(super) block_bytes: usize,
+    pub(super) compression: Compression,
+    pub(super) filter_bits_per_key: u32,
+    pub(super) table_bytes: u64,
+    pub(super) level0_trigger: usize,
+    pub(super) level1_bytes: u64,
+    pub(super) growth_factor: u64,
+    pub(super) compaction_workers: usize,
+}
+
+const MIB: u64 = 1 << 20;
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            create_if_missing: true,
+            durability: Durability::default(),
+            backend: DurabilityBackend::default(),
+            damage_policy: DamagePolicy::default(),
+            log_sync_interval: Some(Duration::from_millis(100)),
+            log_segment_bytes: 32 << 20,
+            log_bytes_max: 512 * MIB,
+            memtable_bytes: 32 << 20,
+            sealed_memtables_max: 3,
+            block_cache_bytes: 128 * MIB,
+            block_bytes: 4 << 10,
+            compression: Compression::Lz4,
+            filter_bits_per_key: 10,
+            table_bytes: 64 * MIB,
+            level0_trigger: 4,
+            level1_bytes: 256 * MIB,
+            growth_factor: 8,
+            compaction_workers: 1,
+        }
+    }
+}
+
+impl Options {
+    /// Refuses what cannot work, naming the option and what it takes.
+    pub(super) fn validate(&self) -> Result<()> {
+        let segment = self.log_segment_bytes;
+        let rules = [
+            (segment >= 64 << 10 && segment % (32 << 10) == 0, "log_segment_bytes: a multiple of 32 KiB from 64 KiB"),
+            (segment <= 1 << 30, "log_segment_bytes: at most 1 GiB"),
+            (self.log_bytes_max >= 2 * u64::from(segment), "log_bytes_max: at least two segments"),
+            (self.memtable_bytes >= 1 << 10, "memtable_bytes: at least 1 KiB"),
+            (self.sealed_memtables_max >= 1, "sealed_memtables_max: at least 1"),
+            (self.block_bytes >= 64 && self.block_bytes <= 16 << 20, "block_bytes: 64 B to 16 MiB"),
+            (self.filter_bits_per_key <= 64, "filter_bits_per_key: 0 (none) to 64"),
+            (self.table_bytes >= 1 << 10, "table_bytes: at least 1 KiB"),
+            (self.level0_trigger >= 1, "level0_trigger: at least 1"),
+            (self.level1_bytes >= 1 << 10, "level1_bytes: at least 1 KiB"),
+            (self.growth_factor >= 2, "growth_factor: at least 2"),
+            (self.compaction_workers >= 1 && self.compaction_workers <= 64, "compaction_workers: 1 to 64"),
+            (self.log_sync_interval != Some(Duration::ZERO), "log_sync_interval: above zero, or None"),
+        ];
+        match rules.iter().find(|(holds, _)| !holds) {
+            Some((_, rule)) => Err(Error::invalid_input(format!("an option is out of range: {rule}"))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn log(&self) -> LogOptions {
+        LogOptions { segment_bytes: self.log_segment_bytes, sync_interval: self.log_sync_interval }
+    }
+
+    pub(super) fn tables(&self) -> TableOptions {
+        TableOptions {
+            block_bytes: self.block_bytes,
+            compression: self.compression,
+            filter_bits_per_key: self.filter_bits_per_key,
+        }
+    }
+
+    pub(super) fn ordered(&self) -> OrderedOptions {
+        OrderedOptions {
+            memtable_bytes: self.memtable_bytes,
+            sealed_max: self.sealed_memtables_max,
+            level0_stop: self.level0_trigger.saturating_mul(5).max(12),
+            log_bytes_max: self.log_bytes_max,
+            leveled: LeveledOptions {
+                level0_trigger: self.level0_trigger,
+                level1_bytes: self.level1_bytes,
+                growth_factor: self.growth_factor,
+                table_bytes: self.table_bytes,
+                levels_max: 7,
+            },
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! [`Snapshot`]: a consistent state of all keyspaces.
+
+use super::handle::{Shared, validate_key};
+use super::keyspace::Keyspace;
+use super::range::Range;
+use crate::error::{Error, Result};
+use crate::format::Slice;
+use crate::ordered::SnapshotSeq;
+use crate::ordered::cursor::Bounds;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+/// All keyspaces as they were at one moment. Cloning is cheap. While it lives, compactions keep what it can see.
+///
+/// ```
+/// # fn main() -> thalweg::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("thalweg-doc-snapshot-{}", std::process::id()));
+/// # let db = thalweg::Database::open(&dir)?;
+/// let levels = db.keyspace("levels")?;
+/// levels.insert("Basel", "245 m")?;
+/// let before = db.snapshot();
+/// levels.insert("Basel", "246 m")?;
+/// assert_eq!(before.get(&levels, "Basel")?.as_deref(), Some(b"245 m".as_slice()));
+/// # drop(before); db.close()?; let _ = std::fs::remove_dir_all(dir);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Snapshot {
+    shared: Arc<Shared>,
+    seq: Arc<SnapshotSeq>,
+}
+
+impl Snapshot {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let seq = Arc::new(shared.engine.pin());
+        Snapshot { shared, seq }
+    }
+
+    fn owns(&self, keyspace: &Keyspace) -> Result<()> {
+        if keyspace.shares(&self.shared) {
+            return Ok(());
+        }
+        Err(Error::invalid_input("the keyspace belongs to another database than the snapshot"))
+    }
+
+    /// The value `key` had.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::get`]; `InvalidInput` for a keyspace of another database.
+    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.owns(keyspace)?;
+        let key = key.as_ref();
+        validate_key(key)?;
+        keyspace.ordered()?.partition_for(key).view().get(key, self.seq.seq())
+    }
+
+    /// The values several keys had, in the order asked.
+    ///
+    /// # Errors
+    /// As for [`Snapshot::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        keys.iter().map(|key| self.get(keyspace, key)).collect()
+    }
+
+    /// All entries of a keyspace, in key order.
+    pub fn iter(&self, keyspace: &Keyspace) -> Range {
+        self.range::<&[u8]>(keyspace, ..)
+    }
+
+    /// The entries with keys in `range`, in key order. A range that ends before it begins is empty.
+    pub fn range<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, range: impl RangeBounds<K>) -> Range {
+        let own = |bound: Bound<&K>| bound.map(|key| Box::from(key.as_ref()));
+        self.entries(keyspace, Bounds { from: own(range.start_bound()), to: own(range.end_bound()) })
+    }
+
+    /// The entries whose keys begin with `prefix`, in key order.
+    pub fn prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Range {
+        self.entries(keyspace, Bounds::prefix(prefix.as_ref()))
+    }
+
+    fn entries(&self, keyspace: &Keyspace, bounds: Bounds) -> Range {
+        let ordered = self.owns(keyspace).and_then(|()| keyspace.ordered());
+        Range::new(&self.shared, &self.seq, ordered, bounds)
+    }
+}

@@ -1,0 +1,185 @@
+//! [`Statistics`]: counters and gauges, copied out at one call.
+
+use super::engine::{Engine, Mode};
+use crate::metrics::Stall;
+use crate::ordered::OrderedKeyspace;
+
+/// Counters since the open, and gauges as of the call. Bytes are bytes, times nanoseconds.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Keys and values that callers wrote.
+    pub user_written_bytes: u64,
+    /// Bytes written to the log, framing included.
+    pub log_written_bytes: u64,
+    /// Bytes of tables written by flushes (minor compactions).
+    pub flush_written_bytes: u64,
+    /// Bytes of tables read by compactions.
+    pub compaction_read_bytes: u64,
+    /// Bytes of tables written by compactions.
+    pub compaction_written_bytes: u64,
+    /// Bytes appended to manifests.
+    pub manifest_written_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Compactions that merged tables.
+    pub compactions: u64,
+    /// Compactions that only moved a table down a level.
+    pub trivial_moves: u64,
+    /// Syncs of log segments.
+    pub log_syncs: u64,
+    /// Syncs of tables.
+    pub table_syncs: u64,
+    /// Syncs of manifests.
+    pub manifest_syncs: u64,
+    /// Syncs of directories.
+    pub directory_syncs: u64,
+    /// Syncs that a foreground call waited for.
+    pub syncs_waited_for: u64,
+    /// Table blocks found in the block cache.
+    pub cache_hits: u64,
+    /// Table blocks read from a file.
+    pub cache_misses: u64,
+    /// Point reads of a table that asked its filter.
+    pub filter_checks: u64,
+    /// Those that the filter answered with no.
+    pub filter_negatives: u64,
+    /// Bytes of replaced tables still on disk, because their edit is not settled or a reader has them.
+    pub retained_bytes: u64,
+    /// Bytes of log segments in use.
+    pub log_backlog_bytes: u64,
+    /// Bytes of all memtables, active and sealed.
+    pub memtable_bytes: u64,
+    /// Writers that waited, by cause.
+    pub stalls: Vec<StallStatistics>,
+    /// Each keyspace, by name.
+    pub keyspaces: Vec<KeyspaceStatistics>,
+}
+
+/// Writers that waited for one cause.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct StallStatistics {
+    /// `memtable`: sealed memtables waited for their flush; `level 0`: too many tables in level 0; `log`: no free
+    /// segment, or the log beyond twice its cap.
+    pub cause: &'static str,
+    /// How often.
+    pub count: u64,
+    /// How long in all.
+    pub total_ns: u64,
+    /// The longest.
+    pub longest_ns: u64,
+}
+
+/// One keyspace.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct KeyspaceStatistics {
+    /// Its name.
+    pub name: String,
+    /// Its partitions.
+    pub partitions: u64,
+    /// Its levels, all partitions together; the index is the level.
+    pub levels: Vec<LevelStatistics>,
+}
+
+/// One level of a keyspace.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LevelStatistics {
+    /// Tables.
+    pub tables: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// Entries, tombstones and old versions included.
+    pub entries: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+}
+
+impl Statistics {
+    /// Bytes written to storage for each byte that callers wrote: log, tables and manifest. 0 before the first write.
+    pub fn write_amplification(&self) -> f64 {
+        let written = self.log_written_bytes
+            + self.flush_written_bytes
+            + self.compaction_written_bytes
+            + self.manifest_written_bytes;
+        if self.user_written_bytes == 0 { 0.0 } else { written as f64 / self.user_written_bytes as f64 }
+    }
+}
+
+impl Engine {
+    pub(super) fn statistics(&self) -> Statistics {
+        let metrics = &self.metrics;
+        let registry = self.registry();
+        let mut keyspaces: Vec<_> = registry.values().map(|keyspace| keyspace_statistics(keyspace)).collect();
+        keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
+        let partitions = registry.values().flat_map(|keyspace| keyspace.partitions());
+        let memtable_bytes = |view: std::sync::Arc<crate::ordered::View>| -> u64 {
+            view.slots().map(|slot| slot.memtable.bytes() as u64).sum()
+        };
+        let (retained_bytes, log_backlog_bytes) = match &self.mode {
+            Mode::Writable(workshop) => (workshop.lineage.retained_bytes(), workshop.log.backlog_bytes()),
+            Mode::ReadOnly { .. } => (0, 0),
+        };
+        Statistics {
+            user_written_bytes: metrics.user_written_bytes.get(),
+            log_written_bytes: metrics.log_written_bytes.get(),
+            flush_written_bytes: metrics.flush_written_bytes.get(),
+            compaction_read_bytes: metrics.compaction_read_bytes.get(),
+            compaction_written_bytes: metrics.compaction_written_bytes.get(),
+            manifest_written_bytes: metrics.manifest_written_bytes.get(),
+            flushes: metrics.flushes.get(),
+            compactions: metrics.compactions.get(),
+            trivial_moves: metrics.trivial_moves.get(),
+            log_syncs: metrics.log_syncs.get(),
+            table_syncs: metrics.table_syncs.get(),
+            manifest_syncs: metrics.manifest_syncs.get(),
+            directory_syncs: metrics.directory_syncs.get(),
+            syncs_waited_for: metrics.syncs_waited_for.get(),
+            cache_hits: metrics.cache_hits.get(),
+            cache_misses: metrics.cache_misses.get(),
+            filter_checks: metrics.filter_checks.get(),
+            filter_negatives: metrics.filter_negatives.get(),
+            retained_bytes,
+            log_backlog_bytes,
+            memtable_bytes: partitions.map(|partition| memtable_bytes(partition.view())).sum(),
+            stalls: [
+                ("memtable", &metrics.stalls_memtable),
+                ("level 0", &metrics.stalls_level0),
+                ("log", &metrics.stalls_log),
+            ]
+            .map(|(cause, stall)| stall_statistics(cause, stall))
+            .into(),
+            keyspaces,
+        }
+    }
+}
+
+fn stall_statistics(cause: &'static str, stall: &Stall) -> StallStatistics {
+    StallStatistics {
+        cause,
+        count: stall.count.get(),
+        total_ns: stall.total_ns.get(),
+        longest_ns: stall.longest_ns.get(),
+    }
+}
+
+fn keyspace_statistics(keyspace: &OrderedKeyspace) -> KeyspaceStatistics {
+    let mut levels: Vec<LevelStatistics> = Vec::new();
+    for partition in keyspace.partitions() {
+        for (index, tables) in partition.view().levels.iter().enumerate() {
+            if levels.len() <= index {
+                levels.resize_with(index + 1, LevelStatistics::default);
+            }
+            let level = &mut levels[index];
+            for table in tables {
+                level.tables += 1;
+                level.bytes += table.meta().bytes;
+                level.entries += table.meta().entries;
+                level.tombstones += table.meta().tombstones;
+            }
+        }
+    }
+    KeyspaceStatistics { name: keyspace.name.clone(), partitions: keyspace.partitions().len() as u64, levels }
+}

@@ -1,0 +1,225 @@
+//! [`Lineage::install`]: an edit on its way into the manifest, and the appends and syncs it is made of.
+//!
+//! Order (DESIGN 6; NOB-A2, A5): log durable to the edit's sequence number; outputs and their names durable; record
+//! appended; readers switched; manifest synced (one sync for every edit appended before it: X3); `settled` appended. So whatever
+//! a crash leaves, a record on the medium names only outputs that are there, and inputs are still there too.
+
+use super::record::{Record, edit_payload};
+use super::retained::Input;
+use super::settle::{Ledger, Settled};
+use super::{Edit, Lineage};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{EditId, LogMark, SeqNo, TableId};
+use crate::lineage::framing::frame;
+use crate::planted::{Bug, planted};
+use crate::storage::File;
+use crate::table::Table;
+use std::sync::Arc;
+
+/// Where and how the next record is written.
+struct Append {
+    at: u64,
+    end: u64,
+    bytes: Vec<u8>,
+}
+
+impl Lineage {
+    /// Installs an edit: makes the log durable to `edit.seq` and the outputs durable (as the back-end has it), takes
+    /// the manifest's turn, asks `log_start` from where the log is needed once this edit is in force, appends the edit,
+    /// runs `apply` (which makes readers use the new files), makes the edit durable and settles it. `inputs` are kept
+    /// until then, and until nobody else holds them.
+    ///
+    /// On `NoSpace` nothing was changed; outputs must be discarded and written anew (a sync that met a full disk may
+    /// have lost part of them, and they are refused from then on). Other errors have poisoned, and the edit may
+    /// or may not survive: leave its outputs and inputs alone.
+    pub(crate) async fn install(
+        &self,
+        edit: Edit,
+        inputs: Vec<Arc<Table>>,
+        log_start: impl FnOnce() -> Option<LogMark> + Send,
+        apply: impl FnOnce() + Send,
+    ) -> Result<EditId> {
+        let inputs = inputs.into_iter().map(Input::from).collect();
+        self.install_inputs(edit, inputs, log_start, apply).await
+    }
+
+    pub(super) async fn install_inputs(
+        &self,
+        mut edit: Edit,
+        inputs: Vec<Input>,
+        log_start: impl FnOnce() -> Option<LogMark> + Send,
+        apply: impl FnOnce() + Send,
+    ) -> Result<EditId> {
+        self.check()?;
+        // What replay will skip must be in the log for good, else the next writes get the skipped numbers again.
+        edit.seq = edit.seq.max(edit.flushed());
+        if edit.seq > SeqNo(0) && !planted(Bug::EditBeyondLogAccepted) {
+            self.neighbours().sync_log(edit.seq).await?;
+        }
+        let outputs: Vec<TableId> = edit.outputs().map(|meta| meta.id).collect();
+        let is_late = planted(Bug::ManifestBeforeTables);
+        if !is_late {
+            self.backend.make_durable(outputs.clone()).await?;
+        }
+        let id = self.put_in_force(edit, inputs, log_start, apply).await?;
+        self.sync_until(|ledger| ledger.durable() >= id).await?;
+        if is_late {
+            self.backend.make_durable(outputs).await?;
+        }
+        // The edit is durable whatever comes of this; the settler tries again, and the health knows what poisons.
+        let _ = self.record_settled().await;
+        Ok(id)
+    }
+
+    /// Appends the edit and switches readers.
+    async fn put_in_force(
+        &self,
+        mut edit: Edit,
+        inputs: Vec<Input>,
+        log_start: impl FnOnce() -> Option<LogMark> + Send,
+        apply: impl FnOnce() + Send,
+    ) -> Result<EditId> {
+        let turn = self.turn.take(&self.environment).await;
+        self.check()?;
+        if self.book().is_closed {
+            return Err(Error::Closed);
+        }
+        edit.log_start = log_start().or(edit.log_start);
+        let applied = {
+            let book = &mut *self.book();
+            let id = EditId(book.state.edit.0 + 1);
+            // A cautious bound may lie before an earlier edit's; that one stands.
+            edit.log_start = edit.log_start.filter(|mark| mark.position > book.state.log_start.position);
+            book.state.apply_tentatively(&edit, id).map(|before| {
+                book.tentative = Some(before);
+                id
+            })
+        };
+        let refused = |refusal| self.health.poison(Error::invalid_input(format!("an edit was refused: {refusal}")));
+        let id = applied.map_err(refused)?;
+        let appended = self.append(|synced| edit_payload(id, &edit, synced)).await;
+        {
+            let book = &mut *self.book();
+            let before = book.tentative.take();
+            match appended {
+                Ok(end) => book.ledger.append(id, edit, end, inputs),
+                Err(error) => {
+                    before.into_iter().for_each(|before| book.state.take_back(before));
+                    return Err(error);
+                }
+            }
+        }
+        apply();
+        if planted(Bug::InputsUnlinkedEarly) || planted(Bug::ManifestBeforeTables) {
+            let inputs = self.book().ledger.take_last_inputs();
+            inputs.iter().for_each(|input| drop(self.neighbours().remove_table(input.id)));
+        }
+        drop(turn);
+        self.wake.notify_all();
+        Ok(id)
+    }
+
+    /// Appends a `settled` record, if one is due.
+    pub(super) async fn record_settled(&self) -> Result<()> {
+        let _turn = self.turn.take(&self.environment).await;
+        self.check()?;
+        let due = {
+            let book = self.book();
+            book.ledger.to_record().filter(|_| !book.is_closed)
+        };
+        let Some(edit) = due else { return Ok(()) };
+        let end = self.append(|synced| Record::Settled { edit }.payload(synced)).await?;
+        let recorded = self.book().ledger.record(edit, end);
+        recorded.map_err(|refusal| self.health.poison(Error::invalid_input(refusal)))?;
+        self.wake.notify_all();
+        Ok(())
+    }
+
+    /// Syncs the manifest until `done` says so, or somebody else has. One sync serves everyone who waits.
+    pub(super) async fn sync_until(&self, done: impl Fn(&Ledger<Input>) -> bool) -> Result<()> {
+        loop {
+            if done(&self.book().ledger) {
+                return Ok(());
+            }
+            let _syncing = self.syncing.take(&self.environment).await;
+            if done(&self.book().ledger) {
+                return Ok(());
+            }
+            self.check()?;
+            // What is appended while the sync runs may not be covered by it.
+            let (file, end) = {
+                let book = self.book();
+                (book.open.file.clone(), book.open.end)
+            };
+            file.sync().await.map_err(|error| self.health.poison(error))?;
+            self.metrics.manifest_syncs.increment();
+            let settled = self.book().ledger.synced(end);
+            self.let_go(settled);
+        }
+    }
+
+    /// What is settled now may go: inputs when their last reader does, the log at once. Under `syncing`, so that the
+    /// log hears of edits in order.
+    pub(super) fn let_go(&self, settled: Option<Settled<Input>>) {
+        let Some(Settled { edit, log_start, inputs }) = settled else { return };
+        self.book().retained.keep(inputs);
+        self.neighbours().settled(edit, log_start);
+        self.changed.notify_all();
+        self.wake.notify_all();
+    }
+
+    /// Appends a record; gives where it ends. With the turn. On `NoSpace` the manifest is as it was.
+    async fn append(&self, payload: impl FnOnce(u64) -> Vec<u8>) -> Result<u64> {
+        let (file, append) = {
+            let book = self.book();
+            (book.open.file.clone(), book.next_append(payload))
+        };
+        let mut written = file.write_all_at(append.at, &append.bytes).await;
+        if is_full(&written) && self.reserve.give_up(&*self.environment.storage) {
+            written = file.write_all_at(append.at, &append.bytes).await;
+        }
+        self.appended(&**file.file(), append, written)
+    }
+
+    /// The same for a foreground caller.
+    pub(super) fn append_blocking(&self, record: &Record) -> Result<u64> {
+        let (file, append) = {
+            let book = self.book();
+            (Arc::clone(book.open.file.file()), book.next_append(|synced| record.payload(synced)))
+        };
+        let mut written = file.write_all_at(append.at, &append.bytes);
+        if is_full(&written) && self.reserve.give_up(&*self.environment.storage) {
+            written = file.write_all_at(append.at, &append.bytes);
+        }
+        self.appended(&*file, append, written)
+    }
+
+    /// A short append is cut off again, so that the next one finds the end where it was.
+    fn appended(&self, file: &dyn File, append: Append, written: Result<()>) -> Result<u64> {
+        match written {
+            Ok(()) => {
+                self.book().open.end = append.end;
+                self.metrics.manifest_written_bytes.add(append.bytes.len() as u64);
+                Ok(append.end)
+            }
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                file.set_bytes(append.at).map_err(|error| self.health.poison(error))?;
+                Err(error)
+            }
+            Err(error) => Err(self.health.poison(error)),
+        }
+    }
+}
+
+impl super::Book {
+    fn next_append(&self, payload: impl FnOnce(u64) -> Vec<u8>) -> Append {
+        let at = self.open.end;
+        let mut bytes = Vec::new();
+        let end = frame(&mut bytes, self.open.generation, at, &payload(self.ledger.synced_bytes()));
+        Append { at, end, bytes }
+    }
+}
+
+fn is_full(written: &Result<()>) -> bool {
+    written.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace)
+}

@@ -1,0 +1,180 @@
+//! [`Contents`]: what a manifest says, read from its bytes (`docs/format/manifest.md`, Order; Damage and torn tails).
+//!
+//! Pure; never panics on any bytes.
+
+use super::framing::{Damage, HEADER_BYTES, Header, Scanned, scan};
+use super::record::Record;
+use super::state::Place;
+use super::{Edit, State};
+use crate::error::{Error, Result};
+use crate::format::{EditId, LogMark, TableId};
+use std::collections::{BTreeSet, VecDeque};
+use std::path::Path;
+
+/// What the valid part of a manifest says.
+#[derive(Debug)]
+pub(super) struct Contents {
+    pub(super) header: Header,
+    /// The state at the last settled edit.
+    pub(super) settled: State,
+    /// The edits after it.
+    pub(super) unsettled: VecDeque<(EditId, Edit)>,
+    /// The log's end, when the manifest ends with a clean close.
+    pub(super) closed: Option<LogMark>,
+    /// Where the valid part ends.
+    pub(super) end: u64,
+    /// What follows the valid part, if anything does.
+    pub(super) tail: Option<Damage>,
+    /// What was durable once and is gone: the corruption to report.
+    pub(super) lost: Option<Error>,
+}
+
+impl Contents {
+    /// Reads the manifest at `path` from its `bytes`. Its first `durable` bytes, at least, were durable once.
+    pub(super) fn read(path: &Path, bytes: &[u8], durable: u64) -> Result<Contents> {
+        let header = Header::decode(bytes).map_err(|(expected, found)| Error::corruption(path, 0, expected, found))?;
+        let Scanned { records, end, damage, synced } = scan(bytes, header.generation);
+        let mut assembly = Assembly::default();
+        for (offset, payload) in &records {
+            let taken = match Record::decode(payload) {
+                Some(record) => assembly.take(record),
+                None => Err("bytes that are none".into()),
+            };
+            taken.map_err(|refusal| Error::corruption(path, *offset, "a record that fits its place", refusal))?;
+        }
+        let durable = durable.max(synced);
+        let gone = |damage: Option<&Damage>| match damage {
+            Some(damage) => Error::corruption(path, damage.offset, damage.expected, damage.found.clone()),
+            None => Error::corruption(path, end, format!("{durable} bytes that were durable"), "the end of the file"),
+        };
+        if assembly.part != Part::Edits {
+            return Err(match &damage {
+                Some(_) => gone(damage.as_ref()),
+                None => Error::corruption(path, end, "the rest of the snapshot", "the end of the file"),
+            });
+        }
+        let lost = (end < durable).then(|| gone(damage.as_ref()));
+        let Assembly { state: settled, unsettled, closed, .. } = assembly;
+        Ok(Contents { header, settled, unsettled, closed, end, tail: damage, lost })
+    }
+
+    /// The state after all edits.
+    pub(super) fn last(&self, path: &Path) -> Result<State> {
+        let mut state = self.settled.clone();
+        for (id, edit) in &self.unsettled {
+            apply(path, &mut state, edit, *id)?;
+        }
+        Ok(state)
+    }
+}
+
+/// [`State::apply`] of an edit that the manifest at `path` holds.
+pub(super) fn apply(path: &Path, state: &mut State, edit: &Edit, id: EditId) -> Result<()> {
+    let refused = |refusal| Error::corruption(path, HEADER_BYTES, format!("an edit {id} that fits"), refusal);
+    state.apply(edit, id).map_err(refused)
+}
+
+/// Where in a manifest the next record stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    #[default]
+    Start,
+    Snapshot,
+    Edits,
+}
+
+/// Takes records in turn.
+#[derive(Default)]
+struct Assembly {
+    part: Part,
+    state: State,
+    tables: BTreeSet<TableId>,
+    unsettled: VecDeque<(EditId, Edit)>,
+    closed: Option<LogMark>,
+}
+
+impl Assembly {
+    fn take(&mut self, record: Record) -> std::result::Result<(), String> {
+        if self.closed.is_some() {
+            return Err("a record after the close".into());
+        }
+        match (self.part, record) {
+            (Part::Start, Record::SnapshotBegin { edit, seq, next_keyspace, next_table, log_start }) => {
+                let keyspaces = Default::default();
+                self.state = State { keyspaces, next_keyspace, next_table, log_start, edit, seq };
+                self.part = Part::Snapshot;
+            }
+            (Part::Snapshot, record) => self.take_snapshot(record)?,
+            (Part::Edits, Record::Edit { id, edit }) => {
+                let last = self.unsettled.back().map_or(self.state.edit, |(last, _)| *last);
+                if last.0.checked_add(1) != Some(id.0) {
+                    return Err(format!("edit {id} after edit {last}"));
+                }
+                self.unsettled.push_back((id, edit));
+            }
+            (Part::Edits, Record::Settled { edit }) => self.settle(edit)?,
+            (Part::Edits, Record::Closed { log_end, edit }) => {
+                if !self.unsettled.is_empty() || edit != self.state.edit {
+                    return Err(format!("a close at edit {edit}, with settled edit {}", self.state.edit));
+                }
+                self.closed = Some(log_end);
+            }
+            (part, record) => return Err(format!("{record:?} in part {part:?}")),
+        }
+        Ok(())
+    }
+
+    fn take_snapshot(&mut self, record: Record) -> std::result::Result<(), String> {
+        match record {
+            Record::SnapshotKeyspace { keyspace, name, splits, flushed } => {
+                let last = self.state.keyspaces.last_key_value().map(|(last, _)| *last);
+                if last.is_some_and(|last| last >= keyspace) || keyspace >= self.state.next_keyspace {
+                    return Err(format!("keyspace {keyspace} out of order"));
+                }
+                self.state.create_keyspace(keyspace, &name, &splits)?;
+                let content = self.state.keyspaces.get_mut(&keyspace).map(|keyspace| &mut keyspace.partitions);
+                for (partition, flushed) in content.into_iter().flatten().zip(flushed) {
+                    partition.flushed = flushed;
+                }
+            }
+            Record::SnapshotTables { keyspace, partition, level, tables } => {
+                for meta in tables {
+                    if meta.id >= self.state.next_table || !self.tables.insert(meta.id) {
+                        return Err(format!("table {} again, or not below {}", meta.id, self.state.next_table));
+                    }
+                    self.state.add(Place { keyspace, partition, level }, meta)?;
+                }
+            }
+            Record::SnapshotEnd { keyspaces, tables } => {
+                let found = (self.state.keyspaces.len() as u64, self.tables.len() as u64);
+                if found != (keyspaces, tables) {
+                    return Err(format!("the end of {keyspaces} keyspaces and {tables} tables after {found:?}"));
+                }
+                self.part = Part::Edits;
+                self.tables.clear();
+            }
+            record => return Err(format!("{record:?} in a snapshot")),
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, settled: EditId) -> std::result::Result<(), String> {
+        while self.unsettled.front().is_some_and(|(id, _)| *id <= settled) {
+            let Some((id, edit)) = self.unsettled.pop_front() else { break };
+            self.state.apply(&edit, id)?;
+        }
+        if self.state.edit != settled {
+            return Err(format!("edit {settled} settled after edit {}", self.state.edit));
+        }
+        Ok(())
+    }
+}
+
+/// For fuzzing: reads any bytes as a manifest.
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) fn fuzz_manifest(bytes: &[u8]) {
+    let path = Path::new("manifest");
+    if let Ok(contents) = Contents::read(path, bytes, 0) {
+        let _ = contents.last(path);
+    }
+}

@@ -1,0 +1,39 @@
+//! [`Neighbours`]: what lineage asks of the log and the tables, which begin after it.
+
+use super::backend::Step;
+use crate::error::Result;
+use crate::format::{EditId, LogMark, SeqNo, TableId};
+use crate::log::Log;
+use crate::table::TableStore;
+use std::sync::Arc;
+
+/// The log and the tables.
+pub(super) trait Neighbours: Send + Sync {
+    /// Makes the log durable to `seq`.
+    fn sync_log(&self, seq: SeqNo) -> Step<'_>;
+    /// `edit` is settled; the log is needed only from `log_start`, where there is one.
+    fn settled(&self, edit: EditId, log_start: Option<LogMark>);
+    /// Unlinks the file of a table.
+    fn remove_table(&self, id: TableId) -> Result<()>;
+}
+
+/// Those of an open database.
+pub(super) struct Attached {
+    pub(super) log: Arc<Log>,
+    pub(super) tables: Arc<TableStore>,
+}
+
+impl Neighbours for Attached {
+    fn sync_log(&self, seq: SeqNo) -> Step<'_> {
+        Box::pin(self.log.sync_to_seq(seq))
+    }
+    fn settled(&self, edit: EditId, log_start: Option<LogMark>) {
+        self.log.set_settled(edit);
+        if let Some(mark) = log_start {
+            self.log.let_go(mark);
+        }
+    }
+    fn remove_table(&self, id: TableId) -> Result<()> {
+        self.tables.remove(id)
+    }
+}

@@ -1,0 +1,211 @@
+//! [`Record`]: what one record of a manifest says, and its bytes (`docs/format/manifest.md`, Records).
+
+use super::edit::{keyspace, mark, put_keyspace, put_mark};
+use super::{Edit, State};
+use crate::format::codec::{Decoder, Encode};
+use crate::format::{EditId, KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
+use crate::table::TableMeta;
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Record {
+    SnapshotBegin { edit: EditId, seq: SeqNo, next_keyspace: KeyspaceId, next_table: TableId, log_start: LogMark },
+    SnapshotKeyspace { keyspace: KeyspaceId, name: String, splits: Vec<Box<[u8]>>, flushed: Vec<SeqNo> },
+    SnapshotTables { keyspace: KeyspaceId, partition: PartitionId, level: u8, tables: Vec<TableMeta> },
+    SnapshotEnd { keyspaces: u64, tables: u64 },
+    Edit { id: EditId, edit: Edit },
+    Settled { edit: EditId },
+    Closed { log_end: LogMark, edit: EditId },
+}
+
+const SNAPSHOT_BEGIN: u8 = 1;
+const SNAPSHOT_KEYSPACE: u8 = 2;
+const SNAPSHOT_TABLES: u8 = 3;
+const SNAPSHOT_END: u8 = 4;
+const EDIT: u8 = 5;
+const SETTLED: u8 = 6;
+const CLOSED: u8 = 7;
+
+/// Bytes of kind and synced offset, with which every record begins.
+pub(super) const PREFIX_BYTES: usize = 9;
+
+/// Tables in one `snapshot tables` record.
+const TABLES_MAX: usize = 64;
+
+/// The payload of an `edit` record, without taking the edit.
+pub(super) fn edit_payload(id: EditId, edit: &Edit, synced: u64) -> Vec<u8> {
+    let mut out = prefix(EDIT, synced);
+    edit.encode(id, &mut out);
+    out
+}
+
+/// The synced offset at the start of a record, or of its first fragment.
+pub(super) fn synced_of(payload: &[u8]) -> Option<u64> {
+    let mut decoder = Decoder::new(payload);
+    decoder.u8()?;
+    decoder.u64()
+}
+
+fn prefix(kind: u8, synced: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_u8(kind);
+    out.put_u64(synced);
+    out
+}
+
+impl Record {
+    /// The records of a snapshot of `state`.
+    pub(super) fn snapshot(state: &State) -> Vec<Record> {
+        let State { next_keyspace, next_table, log_start, edit, seq, .. } = *state;
+        let mut records = vec![Record::SnapshotBegin { edit, seq, next_keyspace, next_table, log_start }];
+        for (&keyspace, content) in &state.keyspaces {
+            records.push(Record::SnapshotKeyspace {
+                keyspace,
+                name: content.name.clone(),
+                splits: content.splits.clone(),
+                flushed: content.partitions.iter().map(|partition| partition.flushed).collect(),
+            });
+            for (partition, content) in (0..).zip(&content.partitions) {
+                for (level, tables) in (0..).zip(&content.levels) {
+                    records.extend(tables.chunks(TABLES_MAX).map(|tables| Record::SnapshotTables {
+                        keyspace,
+                        partition: PartitionId(partition),
+                        level,
+                        tables: tables.to_vec(),
+                    }));
+                }
+            }
+        }
+        let (keyspaces, tables) = (state.keyspaces.len() as u64, state.tables().count() as u64);
+        records.push(Record::SnapshotEnd { keyspaces, tables });
+        records
+    }
+
+    /// The payload, with the manifest's synced offset.
+    pub(super) fn payload(&self, synced: u64) -> Vec<u8> {
+        match self {
+            Record::SnapshotBegin { edit, seq, next_keyspace, next_table, log_start } => {
+                let mut out = prefix(SNAPSHOT_BEGIN, synced);
+                out.put_varint(edit.0);
+                out.put_varint(seq.0);
+                out.put_varint(next_keyspace.0);
+                out.put_varint(next_table.0);
+                put_mark(&mut out, *log_start);
+                out
+            }
+            Record::SnapshotKeyspace { keyspace, name, splits, flushed } => {
+                let mut out = prefix(SNAPSHOT_KEYSPACE, synced);
+                put_keyspace(&mut out, *keyspace, name, splits);
+                flushed.iter().for_each(|seq| out.put_varint(seq.0));
+                out
+            }
+            Record::SnapshotTables { keyspace, partition, level, tables } => {
+                let mut out = prefix(SNAPSHOT_TABLES, synced);
+                out.put_varint(keyspace.0);
+                out.put_varint(partition.0);
+                out.put_u8(*level);
+                out.put_varint(tables.len() as u64);
+                tables.iter().for_each(|meta| meta.encode(&mut out));
+                out
+            }
+            Record::SnapshotEnd { keyspaces, tables } => {
+                let mut out = prefix(SNAPSHOT_END, synced);
+                out.put_varint(*keyspaces);
+                out.put_varint(*tables);
+                out
+            }
+            Record::Edit { id, edit } => edit_payload(*id, edit, synced),
+            Record::Settled { edit } => {
+                let mut out = prefix(SETTLED, synced);
+                out.put_varint(edit.0);
+                out
+            }
+            Record::Closed { log_end, edit } => {
+                let mut out = prefix(CLOSED, synced);
+                put_mark(&mut out, *log_end);
+                out.put_varint(edit.0);
+                out
+            }
+        }
+    }
+
+    /// The record of a payload; `None` when it is not exactly one.
+    pub(super) fn decode(payload: &[u8]) -> Option<Record> {
+        let mut decoder = Decoder::new(payload);
+        let kind = decoder.u8()?;
+        decoder.u64()?;
+        let record = Record::decode_body(kind, &mut decoder)?;
+        decoder.is_empty().then_some(record)
+    }
+
+    fn decode_body(kind: u8, decoder: &mut Decoder<'_>) -> Option<Record> {
+        Some(match kind {
+            SNAPSHOT_BEGIN => Record::SnapshotBegin {
+                edit: EditId(decoder.varint()?),
+                seq: SeqNo(decoder.varint()?),
+                next_keyspace: KeyspaceId(decoder.varint()?),
+                next_table: TableId(decoder.varint()?),
+                log_start: mark(decoder)?,
+            },
+            SNAPSHOT_KEYSPACE => {
+                let (keyspace, name, splits) = keyspace(decoder)?;
+                let mut flushed = Vec::new();
+                for _ in 0..=splits.len() {
+                    flushed.push(SeqNo(decoder.varint()?));
+                }
+                Record::SnapshotKeyspace { keyspace, name, splits, flushed }
+            }
+            SNAPSHOT_TABLES => {
+                let keyspace = KeyspaceId(decoder.varint()?);
+                let partition = PartitionId(decoder.varint()?);
+                let level = decoder.u8()?;
+                let mut tables = Vec::new();
+                for _ in 0..decoder.varint().filter(|&count| count > 0)? {
+                    tables.push(TableMeta::decode(decoder)?);
+                }
+                Record::SnapshotTables { keyspace, partition, level, tables }
+            }
+            SNAPSHOT_END => Record::SnapshotEnd { keyspaces: decoder.varint()?, tables: decoder.varint()? },
+            EDIT => {
+                let (id, edit) = Edit::decode(decoder)?;
+                Record::Edit { id, edit }
+            }
+            SETTLED => Record::Settled { edit: EditId(decoder.varint()?) },
+            CLOSED => Record::Closed { log_end: mark(decoder)?, edit: EditId(decoder.varint()?) },
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lineage::tests::{one_of_each, sample_state};
+
+    fn samples() -> Vec<Record> {
+        let mut records = Record::snapshot(&sample_state());
+        records.push(Record::Edit { id: EditId(3), edit: one_of_each() });
+        records.push(Record::Settled { edit: EditId(300) });
+        records.push(Record::Closed { log_end: sample_state().log_start, edit: EditId(7) });
+        records
+    }
+
+    #[test]
+    fn every_record_survives_its_encoding() {
+        for record in samples() {
+            let payload = record.payload(0x1234_5678_9abc);
+            assert_eq!(synced_of(&payload), Some(0x1234_5678_9abc));
+            assert_eq!(Record::decode(&payload), Some(record));
+        }
+    }
+
+    #[test]
+    fn a_record_with_a_byte_too_few_or_too_many_is_refused() {
+        for record in samples() {
+            let mut payload = record.payload(1);
+            payload.push(0);
+            assert_eq!(Record::decode(&payload), None);
+            assert_eq!(Record::decode(&payload[..payload.len() - 2]), None);
+        }
+    }
+}

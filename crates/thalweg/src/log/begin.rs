@@ -1,0 +1,252 @@
+//! Beginning a log, new or recovered, and closing it.
+//!
+//! A recovered log never goes on after a torn tail: a new segment is prepared first, then a seal that names it is
+//! written over the end that was found, and synced; only then are slots outside of the log reused or removed. A crash
+//! between any two of these writes leaves the same records (`docs/format/log.md`, Going on after recovery).
+//! Locks: none over I/O.
+
+use super::framing::{BLOCK_BYTES, Close, Header, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Seal, SegmentId};
+use super::publish::Published;
+use super::recycle::Supply;
+use super::reserve::Tail;
+use super::segment::{Preparation, Segment, slot_path};
+use super::slots::Slots;
+use super::walk::{Library, search};
+use super::{Log, LogOptions, Scan, lost};
+use crate::error::{Error, Result};
+use crate::format::{EditId, LogMark, LogPosition, SeqNo};
+use crate::metrics::Metrics;
+use crate::planted::{Bug, planted};
+use crate::runtime::{Environment, Health};
+use crate::storage::OpenMode;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+impl Log {
+    /// A new log in an empty `directory`, or a recovered one that goes on after `end` (see [`Scan`]): seals the valid
+    /// end of the old segments, syncs, and begins a new segment. Call it only when the recovered state is durable in
+    /// a new manifest.
+    pub(crate) fn begin(
+        environment: Environment,
+        health: Arc<Health>,
+        metrics: Arc<Metrics>,
+        directory: PathBuf,
+        options: LogOptions,
+        recovered: Option<Scan>,
+    ) -> Result<Arc<Self>> {
+        let bytes = options.segment_bytes;
+        if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes) || !bytes.is_multiple_of(BLOCK_BYTES) {
+            return Err(Error::invalid_input(format!(
+                "a log segment takes {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX} bytes, in multiples of {BLOCK_BYTES}"
+            )));
+        }
+        ensure_directory(&environment, &directory, &metrics)?;
+        let start = Start { environment: &environment, metrics: &metrics, directory: &directory, options: &options };
+        let (tail, settled) = match recovered {
+            None => start.fresh()?,
+            Some(scan) => start.recovered(scan)?,
+        };
+        let id = tail.segment.id;
+        let position = LogPosition::new(id.index, tail.offset);
+        let mark = LogMark { position, generation: id.generation, seq: tail.last_seq };
+        Ok(Arc::new(Log {
+            advanced: health.watched_event(),
+            synced: health.watched_event(),
+            supplied: health.watched_event(),
+            wanted: health.watched_event(),
+            ended: health.watched_event(),
+            environment,
+            health,
+            metrics,
+            directory: Arc::from(directory),
+            options,
+            visible: AtomicU64::new(mark.seq.0),
+            published: Mutex::new(Published::new(mark)),
+            durable: AtomicU64::new(position.raw()),
+            syncs: Mutex::default(),
+            settled: AtomicU64::new(settled.0),
+            is_stopped: AtomicBool::new(false),
+            tail: Mutex::new(tail),
+        }))
+    }
+
+    /// Lets nothing be reserved any more, waits for what was, and makes it durable. Gives the end of the log.
+    pub(crate) fn finish_writes(&self) -> Result<LogMark> {
+        let next_ticket = {
+            let mut tail = self.lock_tail();
+            tail.is_closed = true;
+            tail.next_ticket
+        };
+        // Those who wait for a segment look again, and see that it is closed.
+        self.supplied.notify_all();
+        self.wait_for_writers(next_ticket)?;
+        let mark = self.published();
+        self.sync(mark.position)?;
+        self.failure().map_or(Ok(mark), Err)
+    }
+
+    /// Writes the clean-close seal naming the manifest's end. Requires [`Log::finish_writes`].
+    pub(crate) fn close(&self, manifest_number: u64, manifest_end: u64) -> Result<()> {
+        let mark = self.finish_writes()?;
+        let segment = Arc::clone(&self.lock_tail().segment);
+        let offset = mark.position.offset();
+        assert_eq!(segment.id.index, mark.position.segment(), "the log ends in the tail's segment");
+        let close = Close { manifest_number, manifest_end, synced: self.durable(), last_seq: mark.seq };
+        let mut bytes = Vec::new();
+        close.encode(&mut bytes, segment.id, offset);
+        let written = segment.file().write_all_at(u64::from(offset), &bytes).and_then(|()| segment.file().sync());
+        self.metrics.log_syncs.increment();
+        written.map_err(|error| self.health.poison(error))?;
+        self.stop();
+        Ok(())
+    }
+}
+
+/// A directory whose name is durable.
+fn ensure_directory(environment: &Environment, directory: &Path, metrics: &Metrics) -> Result<()> {
+    if environment.storage.list(directory)?.is_some() {
+        return Ok(());
+    }
+    environment.storage.create_directory(directory)?;
+    if let Some(parent) = directory.parent() {
+        environment.storage.sync_directory(parent)?;
+        metrics.directory_syncs.increment();
+    }
+    Ok(())
+}
+
+/// What is at hand while a log begins.
+struct Start<'a> {
+    environment: &'a Environment,
+    metrics: &'a Metrics,
+    directory: &'a Path,
+    options: &'a LogOptions,
+}
+
+impl Start<'_> {
+    /// A log without a past. Files of an open that did not get as far as a manifest are removed first, durably: the
+    /// first segment of a log is found by its index alone.
+    fn fresh(&self) -> Result<(Tail, EditId)> {
+        let slots = Slots::load(self.environment, self.directory, OpenMode::Read)?;
+        let library = Library { environment: Some(self.environment), slots: &slots, mode: OpenMode::Read };
+        if search(&library, LogMark::default(), LogPosition::default())?.records > 0 {
+            // A manifest is durable before the first record is written: it was here, and is gone.
+            return Err(Error::corruption(self.directory, 0, "a manifest for the records in this log", "none"));
+        }
+        for slot in &slots.slots {
+            self.environment.storage.remove(&slot.path)?;
+        }
+        if !slots.slots.is_empty() {
+            self.environment.storage.sync_directory(self.directory)?;
+        }
+        let segment = self.create(0, self.header(1, EditId(0)))?;
+        let mut supply = Supply { next_index: 2, next_number: 1, ..Supply::default() };
+        supply.reset_wanted();
+        Ok((Tail::new(Arc::new(segment), SeqNo(0), supply), EditId(0)))
+    }
+
+    /// A log that goes on.
+    fn recovered(&self, mut scan: Scan) -> Result<(Tail, EditId)> {
+        if !scan.dropped.is_empty() {
+            lost::copy_lost(self.environment, self.directory, &scan)?;
+            self.restore_start(&mut scan)?;
+        }
+        let index_max = scan.slots.index_max().max(scan.end.position.segment());
+        let Some(next_index) = index_max.checked_add(2) else {
+            return Err(Error::corruption(self.directory, 0, "log segment indexes below 2^32 - 1", "a larger one"));
+        };
+        let header = self.header(index_max + 1, scan.settled);
+        let (segment, next_number) = self.first_segment(&mut scan, header)?;
+        self.seal_end(&scan, segment.id)?;
+
+        let mut supply = Supply { next_index, next_number, ..Supply::default() };
+        supply.reset_wanted();
+        let mut chain = Vec::new();
+        let mut slots = scan.slots.slots;
+        slots.sort_by_key(|slot| slot.id());
+        for slot in slots {
+            match slot.header {
+                Some(header) if scan.chain.contains(&header.id) => {
+                    chain.push(Segment::open(self.environment, slot.path, header.id, header.bytes)?);
+                }
+                Some(header) if header.bytes == self.options.segment_bytes => supply.free.push_back(slot.path),
+                _ => supply.useless.push(slot.path),
+            }
+        }
+        let mut tail = Tail::new(Arc::new(segment), scan.end.seq, supply);
+        tail.chain.extend(chain.into_iter().map(|segment| (segment.id.index, Arc::new(segment))));
+        Ok((tail, scan.settled))
+    }
+
+    /// `PointInTime` with the start of the log gone: makes an empty segment of its identity again, so that the mark
+    /// in the manifest still leads somewhere.
+    fn restore_start(&self, scan: &mut Scan) -> Result<()> {
+        let end = scan.end;
+        let id = SegmentId { index: end.position.segment(), generation: end.generation };
+        if scan.slots.find(id).is_some() {
+            if !scan.chain.contains(&id) {
+                scan.chain.push(id);
+            }
+            return Ok(());
+        }
+        let bytes = (end.position.offset() / BLOCK_BYTES + 2).saturating_mul(BLOCK_BYTES);
+        let bytes = bytes.clamp(self.options.segment_bytes, SEGMENT_BYTES_MAX);
+        let header = Header { id, bytes, settled: EditId(0) };
+        self.create(scan.slots.next_number(), header)?;
+        scan.slots = Slots::load(self.environment, self.directory, OpenMode::Read)?;
+        scan.chain.push(id);
+        Ok(())
+    }
+
+    /// The segment that the log goes on in, from a slot that no seal names, else from a new file; and the next number.
+    fn first_segment(&self, scan: &mut Scan, header: Header) -> Result<(Segment, u32)> {
+        let next_number = scan.slots.next_number();
+        let is_unused = |slot: &super::slots::Slot| {
+            slot.header.is_some_and(|header| {
+                header.bytes == self.options.segment_bytes
+                    && !scan.chain.contains(&header.id)
+                    && !scan.named.contains(&header.id)
+            })
+        };
+        match scan.slots.slots.iter().position(is_unused) {
+            Some(unused) => {
+                let path = scan.slots.slots.remove(unused).path;
+                let preparation = Preparation::recycle(path, header);
+                Ok((preparation.run(self.environment, self.metrics)?, next_number))
+            }
+            None => Ok((self.create(next_number, header)?, next_number.saturating_add(1))),
+        }
+    }
+
+    /// Writes the seal over the end of what was recovered, and makes it durable.
+    fn seal_end(&self, scan: &Scan, successor: SegmentId) -> Result<()> {
+        let id = SegmentId { index: scan.end.position.segment(), generation: scan.end.generation };
+        let Some((slot, header)) = scan.slots.find(id) else {
+            assert!(scan.start.is_none() && scan.dropped.is_empty(), "a log that has a start has an end");
+            return Ok(());
+        };
+        if planted(Bug::AppendAfterTornTail) {
+            return Ok(());
+        }
+        let segment = Segment::open(self.environment, slot.path.clone(), id, header.bytes)?;
+        let next_seq = SeqNo(scan.end.seq.0 + 1);
+        let seal = Seal { successor, next_seq, synced: scan.end.position };
+        let mut bytes = Vec::new();
+        seal.encode(&mut bytes, id, scan.end.position.offset());
+        segment.file().write_all_at(u64::from(scan.end.position.offset()), &bytes)?;
+        segment.file().sync()?;
+        self.metrics.log_syncs.increment();
+        Ok(())
+    }
+
+    fn header(&self, index: u32, settled: EditId) -> Header {
+        let id = SegmentId { index, generation: self.environment.entropy.next_u64() };
+        Header { id, bytes: self.options.segment_bytes, settled }
+    }
+
+    fn create(&self, number: u32, header: Header) -> Result<Segment> {
+        let path = slot_path(self.directory, number);
+        Preparation::create(path, header).run(self.environment, self.metrics)
+    }
+}

@@ -1,0 +1,168 @@
+//! `thalweg dump` of one segment file: header, fragments, records, operations, a line each.
+//!
+//! A dump shows what is there: where a fragment is not valid it says so and goes on with the next block. Records are
+//! put together from their fragments in this file only. Locks: none.
+
+use super::framing::Header;
+use super::framing::{
+    BLOCK_BYTES, Close, FRAGMENT_BYTES, Fragment, HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, Seal,
+    block_end, decode_fragment, settle,
+};
+use super::record::{Operation, Record};
+use super::slots::{SegmentReader, Source};
+use crate::error::{Error, Result};
+use crate::storage::{OpenMode, Storage};
+use std::fmt;
+use std::path::Path;
+
+/// Bytes of a value that are shown.
+const VALUE_BYTES_SHOWN: usize = 32;
+
+/// Takes one line of a dump.
+pub(crate) type Line<'a> = &'a mut dyn FnMut(fmt::Arguments<'_>) -> std::io::Result<()>;
+
+/// Writes the segment file at `path` in readable form.
+pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: Line<'_>) -> Result<()> {
+    let Some(file) = storage.open(path, OpenMode::Read)? else {
+        return Err(Error::io("open", path, std::io::Error::other("reading is refused")));
+    };
+    let mut start = vec![0; HEADER_BYTES as usize];
+    file.read_exact_at(0, &mut start)?;
+    let Some(header) = Header::decode(&start) else {
+        return Err(Error::corruption(path, 0, "the header of a log segment", "something else"));
+    };
+    if file.bytes()? < u64::from(header.bytes) {
+        return Err(Error::corruption(path, file.bytes()?, format!("{} bytes", header.bytes), "the end of the file"));
+    }
+    let mut out = Output { line, path };
+    let id = header.id;
+    out.line(format_args!(
+        "segment {} generation {:016x} bytes {} settled edit {}",
+        id.index, id.generation, header.bytes, header.settled
+    ))?;
+    let mut reader = SegmentReader::new(Source::File(file), path.to_path_buf(), header);
+    let mut record = None;
+    let mut offset = HEADER_BYTES;
+    while offset < header.bytes {
+        match decode_fragment(reader.rest_of_block(offset)?, id, offset) {
+            Ok(fragment) => {
+                out.fragment(offset, fragment, &mut record)?;
+                offset = settle(offset + FRAGMENT_BYTES + fragment.payload.len() as u32);
+            }
+            Err(found) => {
+                let is_zero = reader.rest_of_block(offset)?.iter().all(|byte| *byte == 0);
+                if !is_zero {
+                    out.line(format_args!("{offset:>10} not a fragment: {found}"))?;
+                }
+                record = None;
+                offset = block_end(offset);
+                debug_assert!(offset.is_multiple_of(BLOCK_BYTES));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The lines, with the file they are about.
+struct Output<'a> {
+    line: Line<'a>,
+    path: &'a Path,
+}
+
+impl Output<'_> {
+    fn line(&mut self, arguments: fmt::Arguments<'_>) -> Result<()> {
+        (self.line)(arguments).map_err(|error| Error::io("dump", self.path, error))
+    }
+
+    fn fragment(
+        &mut self,
+        offset: u32,
+        fragment: Fragment<'_>,
+        record: &mut Option<(RecordHeader, Vec<u8>)>,
+    ) -> Result<()> {
+        let payload = fragment.payload;
+        let bytes = payload.len();
+        match fragment.kind {
+            Kind::Seal => {
+                let Some(seal) = Seal::decode(payload) else { return Ok(()) };
+                let (next, synced) = (seal.next_seq, seal.synced);
+                self.line(format_args!(
+                    "{offset:>10} seal to segment {} generation {:016x} next seq {next} synced {synced}",
+                    seal.successor.index, seal.successor.generation
+                ))
+            }
+            Kind::Close => {
+                let Some(close) = Close::decode(payload) else { return Ok(()) };
+                self.line(format_args!(
+                    "{offset:>10} clean close: manifest {} of {} bytes, last seq {}, synced {}",
+                    close.manifest_number, close.manifest_end, close.last_seq, close.synced
+                ))
+            }
+            Kind::Full | Kind::First => {
+                let Some(header) = RecordHeader::decode(payload) else { return Ok(()) };
+                self.line(format_args!(
+                    "{offset:>10} {} seq {} operations {} body {} synced {}",
+                    if fragment.kind == Kind::Full { "full" } else { "first" },
+                    header.first_seq,
+                    header.operations,
+                    header.body_bytes,
+                    header.synced
+                ))?;
+                *record = Some((header, payload.get(RECORD_HEADER_BYTES as usize..).unwrap_or_default().to_vec()));
+                if fragment.kind == Kind::Full { self.record(record.take()) } else { Ok(()) }
+            }
+            Kind::Middle | Kind::Last => {
+                let name = if fragment.kind == Kind::Middle { "middle" } else { "last" };
+                self.line(format_args!("{offset:>10} {name} of {bytes} bytes"))?;
+                if let Some((_, body)) = record {
+                    body.extend_from_slice(payload);
+                }
+                if fragment.kind == Kind::Last { self.record(record.take()) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn record(&mut self, record: Option<(RecordHeader, Vec<u8>)>) -> Result<()> {
+        let Some((header, body)) = record else {
+            return self.line(format_args!("{:>10} (the record begins in another segment)", ""));
+        };
+        let crc = crc32c::crc32c(&body);
+        if crc != header.body_crc {
+            let right = header.body_crc;
+            return self.line(format_args!("{:>10} body checksum {crc:#010x}, expected {right:#010x}", ""));
+        }
+        match Record::from_body(body, header.operations, header.body_crc) {
+            Err(at) => self.line(format_args!("{:>10} body does not decode at byte {at}", "")),
+            Ok(record) => {
+                for (seq, operation) in (header.first_seq.0..).zip(record.operations()) {
+                    self.line(format_args!("{:>10} {seq} {}", "", Shown(&operation)))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// An operation in readable form.
+struct Shown<'a>(&'a Operation<'a>);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Operation::Put { keyspace, key, value } => {
+                let shown = value.get(..VALUE_BYTES_SHOWN).unwrap_or(value);
+                write!(f, "put {keyspace} \"{}\" = \"{}\"", key.escape_ascii(), shown.escape_ascii())?;
+                if shown.len() < value.len() {
+                    write!(f, "… ({} bytes)", value.len())?;
+                }
+                Ok(())
+            }
+            Operation::Remove { keyspace, key } => write!(f, "remove {keyspace} \"{}\"", key.escape_ascii()),
+            Operation::CreateKeyspace { keyspace, name, splits } => {
+                write!(f, "create keyspace {keyspace} {name:?}")?;
+                splits.iter().try_for_each(|split| write!(f, " split \"{}\"", split.escape_ascii()))
+            }
+            Operation::DropKeyspace { keyspace } => write!(f, "drop keyspace {keyspace}"),
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Framing: segment headers, fragments, record headers and seals as bytes, and where fragments go
+//! (`docs/format/log.md`). Pure: nothing here touches a disk.
+//!
+//! Invariant: offsets given to these functions are *settled* (see [`settle`]), so that a seal fits at each of them.
+
+use crate::format::codec::{Decoder, Encode};
+use crate::format::{EditId, LogPosition, SeqNo};
+
+pub(super) const BLOCK_BYTES: u32 = 32 << 10;
+/// Bytes of a segment header; the first fragment begins here.
+pub(super) const HEADER_BYTES: u32 = 64;
+/// The shortest and longest segment.
+pub(super) const SEGMENT_BYTES_MIN: u32 = 2 * BLOCK_BYTES;
+pub(super) const SEGMENT_BYTES_MAX: u32 = 1 << 30;
+/// Bytes of a fragment before its payload.
+pub(super) const FRAGMENT_BYTES: u32 = 8;
+pub(super) const RECORD_HEADER_BYTES: u32 = 28;
+const SEAL_BYTES: u32 = 28;
+const CLOSE_BYTES: u32 = 32;
+/// No fragment begins where fewer bytes than this remain; also what is kept free for a seal.
+pub(super) const ROOM_BYTES: u32 = FRAGMENT_BYTES + CLOSE_BYTES;
+/// Bytes of a whole seal fragment.
+pub(super) const SEAL_FRAGMENT_BYTES: u32 = FRAGMENT_BYTES + SEAL_BYTES;
+
+const MAGIC: &[u8; 8] = b"THALWLOG";
+const VERSION: u32 = 1;
+const HEADER_COVERED_BYTES: usize = 60;
+
+/// What a segment is called in seals, checksums and marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SegmentId {
+    pub(super) index: u32,
+    pub(super) generation: u64,
+}
+
+/// The first 64 bytes of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) id: SegmentId,
+    pub(super) bytes: u32,
+    pub(super) settled: EditId,
+}
+
+impl Header {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES as usize);
+        bytes.extend_from_slice(MAGIC);
+        bytes.put_u32(VERSION);
+        bytes.put_u32(self.id.index);
+        bytes.put_u64(self.id.generation);
+        bytes.put_u32(self.bytes);
+        bytes.put_u32(0);
+        bytes.put_u64(self.settled.0);
+        bytes.resize(HEADER_COVERED_BYTES, 0);
+        bytes.put_u32(crc32c::crc32c(&bytes));
+        bytes
+    }
+
+    /// The header at the start of `bytes`, if it is one.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Header> {
+        let mut decoder = Decoder::new(bytes.get(..HEADER_BYTES as usize)?);
+        let crc = crc32c::crc32c(bytes.get(..HEADER_COVERED_BYTES)?);
+        let known = decoder.take(MAGIC.len())? == MAGIC && decoder.u32()? == VERSION;
+        let id = SegmentId { index: decoder.u32()?, generation: decoder.u64()? };
+        let segment_bytes = decoder.u32()?;
+        decoder.u32()?;
+        let settled = EditId(decoder.u64()?);
+        decoder.take(20)?;
+        let size_is_right = (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
+            && segment_bytes.is_multiple_of(BLOCK_BYTES);
+        (known && size_is_right && decoder.u32()? == crc).then_some(Header { id, bytes: segment_bytes, settled })
+    }
+}
+
+/// The type of a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Full = 1,
+    First = 2,
+    Middle = 3,
+    Last = 4,
+    Seal = 5,
+    Close = 6,
+}
+
+impl Kind {
+    fn from_code(code: u8) -> Option<Kind> {
+        Some(match code {
+            1 => Kind::Full,
+            2 => Kind::First,
+            3 => Kind::Middle,
+            4 => Kind::Last,
+            5 => Kind::Seal,
+            6 => Kind::Close,
+            _ => return None,
+        })
+    }
+    /// Bytes of the payload that the fragment's checksum covers.
+    fn covered_bytes(self) -> usize {
+        match self {
+            Kind::Full | Kind::First => RECORD_HEADER_BYTES as usize,
+            Kind::Middle | Kind::Last => 0,
+            Kind::Seal => SEAL_BYTES as usize,
+            Kind::Close => CLOSE_BYTES as usize,
+        }
+    }
+}
+
+/// What a record says about itself before its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecordHeader {
+    pub(super) first_seq: SeqNo,
+    pub(super) operations: u32,
+    pub(super) synced: LogPosition,
+    pub(super) body_bytes: u32,
+    pub(super) body_crc: u32,
+}
+
+impl RecordHeader {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.first_seq.0);
+        out.put_u32(self.operations);
+        out.put_u64(self.synced.raw());
+        out.put_u32(self.body_bytes);
+        out.put_u32(self.body_crc);
+    }
+    pub(super) fn decode(payload: &[u8]) -> Option<Self> {
+        let mut decoder = Decoder::new(payload);
+        Some(RecordHeader {
+            first_seq: SeqNo(decoder.u64()?),
+            operations: decoder.u32()?,
+            synced: LogPosition::from_raw(decoder.u64()?),
+            body_bytes: decoder.u32()?,
+            body_crc: decoder.u32()?,
+        })
+    }
+    /// The sequence number of the last operation, if all are in range.
+    pub(super) fn last_seq(&self) -> Option<SeqNo> {
+        let last = self.first_seq.0.checked_add(u64::from(self.operations.checked_sub(1)?))?;
+        (last <= SeqNo::MAX.0).then_some(SeqNo(last))
+    }
+}
+
+/// Ends a segment; the log goes on in `successor`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seal {
+    pub(super) successor: SegmentId,
+    pub(super) next_seq: SeqNo,
+    pub(super) synced: LogPosition,
+}
+
+impl Seal {
+    /// The whole fragment.
+    pub(super) fn encode(&self, out: &mut Vec<u8>, id: SegmentId, offset: u32) {
+        let start = begin_fragment(out, Kind::Seal, SEAL_BYTES);
+        out.put_u32(self.successor.index);
+        out.put_u64(self.successor.generation);
+        out.put_u64(self.next_seq.0);
+        out.put_u64(self.synced.raw());
+        finish_fragment(out, start, id, offset);
+    }
+    pub(super) fn decode(payload: &[u8]) -> Option<Self> {
+        let mut decoder = Decoder::new(payload);
+        Some(Seal {
+            successor: SegmentId { index: decoder.u32()?, generation: decoder.u64()? },
+            next_seq: SeqNo(decoder.u64()?),
+            synced: LogPosition::from_raw(decoder.u64()?),
+        })
+    }
+}
+
+/// Ends the log of a database that was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Close {
+    pub(super) manifest_number: u64,
+    pub(super) manifest_end: u64,
+    pub(super) synced: LogPosition,
+    pub(super) last_seq: SeqNo,
+}
+
+impl Close {
+    /// The whole fragment.
+    pub(super) fn encode(&self, out: &mut Vec<u8>, id: SegmentId, offset: u32) {
+        let start = begin_fragment(out, Kind::Close, CLOSE_BYTES);
+        out.put_u64(self.manifest_number);
+        out.put_u64(self.manifest_end);
+        out.put_u64(self.synced.raw());
+        out.put_u64(self.last_seq.0);
+        finish_fragment(out, start, id, offset);
+    }
+    pub(super) fn decode(payload: &[u8]) -> Option<Self> {
+        let mut decoder = Decoder::new(payload);
+        Some(Close {
+            manifest_number: decoder.u64()?,
+            manifest_end: decoder.u64()?,
+            synced: LogPosition::from_raw(decoder.u64()?),
+            last_seq: SeqNo(decoder.u64()?),
+        })
+    }
+}
+
+/// Appends a fragment of a record: a header (with the record's, for the first) and `body`.
+pub(super) fn encode_piece(
+    out: &mut Vec<u8>,
+    id: SegmentId,
+    offset: u32,
+    piece: Piece,
+    header: &RecordHeader,
+    body: &[u8],
+) {
+    let start = begin_fragment(out, piece.kind, piece.bytes() - FRAGMENT_BYTES);
+    if matches!(piece.kind, Kind::Full | Kind::First) {
+        header.encode(out);
+    }
+    finish_fragment(out, start, id, offset);
+    out.extend_from_slice(body);
+}
+
+fn begin_fragment(out: &mut Vec<u8>, kind: Kind, length: u32) -> usize {
+    let start = out.len();
+    let length = u16::try_from(length);
+    assert!(length.is_ok(), "a fragment is shorter than a block");
+    out.put_u32(0);
+    out.put_u16(length.unwrap_or_default());
+    out.put_u8(kind as u8);
+    out.put_u8(0);
+    start
+}
+
+/// Computes the checksum over what stands in `out` from `start` on: exactly what it covers.
+fn finish_fragment(out: &mut [u8], start: usize, id: SegmentId, offset: u32) {
+    if let Some((crc, covered)) = out.get_mut(start..).and_then(|fragment| fragment.split_at_mut_checked(4)) {
+        crc.copy_from_slice(&checksum(id, offset, covered).to_le_bytes());
+    }
+}
+
+fn checksum(id: SegmentId, offset: u32, covered: &[u8]) -> u32 {
+    let mut place = [0u8; 16];
+    place[..8].copy_from_slice(&id.generation.to_le_bytes());
+    place[8..12].copy_from_slice(&id.index.to_le_bytes());
+    place[12..].copy_from_slice(&offset.to_le_bytes());
+    crc32c::crc32c_append(crc32c::crc32c(&place), covered)
+}
+
+/// A fragment whose checksum is right.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fragment<'a> {
+    pub(super) kind: Kind,
+    pub(super) payload: &'a [u8],
+}
+
+/// The fragment at the start of `bytes` (which end with the block), or what is wrong with it.
+pub(super) fn decode_fragment(bytes: &[u8], id: SegmentId, offset: u32) -> Result<Fragment<'_>, String> {
+    let mut decoder = Decoder::new(bytes);
+    let (Some(crc), Some(length), Some(code), Some(flags)) = (decoder.u32(), decoder.u16(), decoder.u8(), decoder.u8())
+    else {
+        return Err("the end of the block".into());
+    };
+    if (crc, length, code, flags) == (0, 0, 0, 0) {
+        return Err("zeros".into());
+    }
+    let Some(kind) = Kind::from_code(code).filter(|_| flags == 0) else {
+        return Err(format!("type {code}, flags {flags}"));
+    };
+    let Some(payload) = decoder.take(usize::from(length)) else {
+        return Err(format!("a length of {length} bytes, beyond the block"));
+    };
+    let covered_end = FRAGMENT_BYTES as usize + kind.covered_bytes();
+    let exact = matches!(kind, Kind::Seal | Kind::Close);
+    if payload.len() < kind.covered_bytes() || (exact && payload.len() != kind.covered_bytes()) {
+        return Err(format!("a length of {length} bytes for type {code}"));
+    }
+    let computed = checksum(id, offset, bytes.get(4..covered_end).unwrap_or_default());
+    if computed != crc {
+        return Err(format!("fragment checksum {crc:#010x} where {computed:#010x} is right"));
+    }
+    Ok(Fragment { kind, payload })
+}
+
+/// The end of the block that `offset` is in.
+pub(super) fn block_end(offset: u32) -> u32 {
+    (offset / BLOCK_BYTES + 1) * BLOCK_BYTES
+}
+
+/// Where the next fragment begins after one that ends at `offset`: there, or past the padding.
+pub(super) fn settle(offset: u32) -> u32 {
+    let end = if offset.is_multiple_of(BLOCK_BYTES) { offset } else { block_end(offset) };
+    if end - offset < ROOM_BYTES { end } else { offset }
+}
+
+/// Whether a fragment may begin at `offset` of a segment.
+pub(super) fn is_settled(offset: u32, segment_bytes: u32) -> bool {
+    (HEADER_BYTES..=segment_bytes - ROOM_BYTES).contains(&offset) && settle(offset) == offset
+}
+
+/// One fragment of a record to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) kind: Kind,
+    /// Bytes of the body in it.
+    pub(super) body_bytes: u32,
+}
+
+impl Piece {
+    /// The fragment at the settled `offset`, for a record with `left` bytes of body to go that has `begun` already;
+    /// `None` when the segment is full and a seal goes here.
+    pub(super) fn at(offset: u32, left: u32, begun: bool, segment_bytes: u32) -> Option<Piece> {
+        debug_assert!(is_settled(offset, segment_bytes));
+        let room = block_end(offset).min(segment_bytes - ROOM_BYTES) - offset;
+        if room < ROOM_BYTES {
+            return None;
+        }
+        let capacity = room - FRAGMENT_BYTES - if begun { 0 } else { RECORD_HEADER_BYTES };
+        let kind = match (begun, left <= capacity) {
+            (false, true) => Kind::Full,
+            (false, false) => Kind::First,
+            (true, false) => Kind::Middle,
+            (true, true) => Kind::Last,
+        };
+        Some(Piece { kind, body_bytes: left.min(capacity) })
+    }
+    /// Bytes of the whole fragment.
+    pub(super) fn bytes(&self) -> u32 {
+        let header = if matches!(self.kind, Kind::Full | Kind::First) { RECORD_HEADER_BYTES } else { 0 };
+        FRAGMENT_BYTES + header + self.body_bytes
+    }
+    /// Whether the record ends with it.
+    pub(super) fn is_end(&self) -> bool {
+        matches!(self.kind, Kind::Full | Kind::Last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: SegmentId = SegmentId { index: 3, generation: 0x1234_5678_9abc_def0 };
+
+    #[test]
+    fn a_header_round_trips_and_any_flipped_bit_is_refused() {
+        let header = Header { id: ID, bytes: SEGMENT_BYTES_MIN, settled: EditId(9) };
+        let bytes = header.encode();
+        assert_eq!(Header::decode(&bytes), Some(header));
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::decode(&damaged), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_fragment_is_bound_to_generation_index_and_offset() {
+        let seal = Seal { successor: ID, next_seq: SeqNo(1), synced: LogPosition::new(1, 64) };
+        let mut bytes = Vec::new();
+        seal.encode(&mut bytes, ID, 64);
+        assert!(decode_fragment(&bytes, ID, 64).is_ok());
+        assert!(decode_fragment(&bytes, ID, 65).is_err());
+        assert!(decode_fragment(&bytes, SegmentId { index: 4, ..ID }, 64).is_err());
+        assert!(decode_fragment(&bytes, SegmentId { generation: 1, ..ID }, 64).is_err());
+    }
+
+    #[test]
+    fn a_seal_fits_wherever_records_stop() {
+        for left in 1..3 * BLOCK_BYTES {
+            let (mut offset, mut left, mut begun) = (HEADER_BYTES, left, false);
+            while let Some(piece) = Piece::at(offset, left, begun, SEGMENT_BYTES_MIN) {
+                let end = offset + piece.bytes();
+                assert!(end <= block_end(offset) && end <= SEGMENT_BYTES_MIN - ROOM_BYTES);
+                (offset, left, begun) = (settle(end), left - piece.body_bytes, true);
+                assert!(is_settled(offset, SEGMENT_BYTES_MIN), "{offset}");
+                if piece.is_end() {
+                    break;
+                }
+            }
+            assert!(block_end(offset) - offset >= ROOM_BYTES);
+        }
+    }
+}

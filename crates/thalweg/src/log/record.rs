@@ -1,0 +1,176 @@
+//! [`Operation`], [`RecordBuilder`], [`Record`]: the body of a record (`docs/format/log.md`, Body).
+//!
+//! A body is encoded, and its checksum computed, before any log space is reserved (DESIGN 5): what follows a
+//! reservation is framing and a copy. A [`Record`] always decodes: it was built here, or verified when it was read.
+
+use crate::format::KeyspaceId;
+use crate::format::codec::{Decoder, Encode};
+
+const PUT: u8 = 1;
+const REMOVE: u8 = 2;
+const CREATE_KEYSPACE: u8 = 3;
+const DROP_KEYSPACE: u8 = 4;
+// 5: range removal, 6: merge. Reserved by format 1; a reader that meets one refuses the record.
+
+/// One operation of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Operation<'a> {
+    Put { keyspace: KeyspaceId, key: &'a [u8], value: &'a [u8] },
+    Remove { keyspace: KeyspaceId, key: &'a [u8] },
+    CreateKeyspace { keyspace: KeyspaceId, name: &'a str, splits: Vec<&'a [u8]> },
+    DropKeyspace { keyspace: KeyspaceId },
+}
+
+/// The encoded body of one record: one or more operations that are visible and durable together.
+#[derive(Debug, Default)]
+pub(crate) struct RecordBuilder {
+    body: Vec<u8>,
+    operations: u32,
+}
+
+impl RecordBuilder {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+    pub(crate) fn push(&mut self, operation: &Operation<'_>) {
+        match operation {
+            Operation::Put { keyspace, key, value } => {
+                // Kind, three varints of at most 10 bytes, the bytes: one growth of the buffer at most.
+                self.body.reserve(1 + 30 + key.len() + value.len());
+                self.body.put_u8(PUT);
+                self.body.put_varint(keyspace.0);
+                self.body.put_bytes(key);
+                self.body.put_bytes(value);
+            }
+            Operation::Remove { keyspace, key } => {
+                self.body.put_u8(REMOVE);
+                self.body.put_varint(keyspace.0);
+                self.body.put_bytes(key);
+            }
+            Operation::CreateKeyspace { keyspace, name, splits } => {
+                self.body.put_u8(CREATE_KEYSPACE);
+                self.body.put_varint(keyspace.0);
+                self.body.put_bytes(name.as_bytes());
+                self.body.put_varint(splits.len() as u64);
+                for split in splits {
+                    self.body.put_bytes(split);
+                }
+            }
+            Operation::DropKeyspace { keyspace } => {
+                self.body.put_u8(DROP_KEYSPACE);
+                self.body.put_varint(keyspace.0);
+            }
+        }
+        assert!(self.operations < u32::MAX, "a record holds at most u32::MAX operations");
+        self.operations += 1;
+    }
+    /// Operations so far; each takes one sequence number.
+    pub(crate) fn operations(&self) -> u32 {
+        self.operations
+    }
+    /// Bytes of the body so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.body.len()
+    }
+    /// Computes the checksum of the body: all that can be done before space is reserved.
+    pub(crate) fn finish(self) -> Record {
+        assert!(self.operations > 0, "a record has at least one operation");
+        let body_crc = crc32c::crc32c(&self.body);
+        Record { body: self.body, operations: self.operations, body_crc }
+    }
+}
+
+/// A record ready to be appended, or as replay gives it.
+#[derive(Debug)]
+pub(crate) struct Record {
+    body: Vec<u8>,
+    operations: u32,
+    body_crc: u32,
+}
+
+impl Record {
+    /// The operations in order. From replay they are already verified to decode.
+    pub(crate) fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
+        let mut decoder = Decoder::new(&self.body);
+        (0..self.operations).map_while(move |_| decode(&mut decoder))
+    }
+    /// How many operations, and so sequence numbers.
+    pub(crate) fn count(&self) -> u32 {
+        self.operations
+    }
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body
+    }
+    pub(super) fn body_crc(&self) -> u32 {
+        self.body_crc
+    }
+    /// A record from a body whose checksum was right; where in the body it does not decode, otherwise.
+    pub(super) fn from_body(body: Vec<u8>, operations: u32, body_crc: u32) -> Result<Self, usize> {
+        let mut decoder = Decoder::new(&body);
+        for _ in 0..operations {
+            let offset = decoder.offset();
+            if decode(&mut decoder).is_none() {
+                return Err(offset);
+            }
+        }
+        if decoder.is_empty() { Ok(Record { body, operations, body_crc }) } else { Err(decoder.offset()) }
+    }
+}
+
+fn decode<'a>(decoder: &mut Decoder<'a>) -> Option<Operation<'a>> {
+    let kind = decoder.u8()?;
+    let keyspace = KeyspaceId(decoder.varint()?);
+    match kind {
+        PUT => Some(Operation::Put { keyspace, key: decoder.bytes()?, value: decoder.bytes()? }),
+        REMOVE => Some(Operation::Remove { keyspace, key: decoder.bytes()? }),
+        CREATE_KEYSPACE => {
+            let name = std::str::from_utf8(decoder.bytes()?).ok()?;
+            let count = decoder.varint_usize()?;
+            // Each split takes at least a byte, so a count that was never written cannot make us allocate.
+            if count > decoder.remaining() {
+                return None;
+            }
+            let splits = (0..count).map(|_| decoder.bytes()).collect::<Option<Vec<_>>>()?;
+            Some(Operation::CreateKeyspace { keyspace, name, splits })
+        }
+        DROP_KEYSPACE => Some(Operation::DropKeyspace { keyspace }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Operation<'static>> {
+        vec![
+            Operation::Put { keyspace: KeyspaceId(7), key: b"k", value: b"v" },
+            Operation::Remove { keyspace: KeyspaceId(u64::MAX), key: b"" },
+            Operation::CreateKeyspace { keyspace: KeyspaceId(1), name: "orders", splits: vec![b"a", b"b"] },
+            Operation::DropKeyspace { keyspace: KeyspaceId(300) },
+        ]
+    }
+
+    #[test]
+    fn operations_round_trip() {
+        let mut builder = RecordBuilder::new();
+        all().iter().for_each(|operation| builder.push(operation));
+        assert_eq!(builder.operations(), 4);
+        let record = builder.finish();
+        let again = Record::from_body(record.body().to_vec(), 4, record.body_crc()).expect("decodes");
+        assert_eq!(again.operations().collect::<Vec<_>>(), all());
+    }
+
+    #[test]
+    fn reserved_kinds_and_wrong_counts_are_refused() {
+        for kind in [0u8, 5, 6, 255] {
+            assert!(Record::from_body(vec![kind, 1, 1, b'k'], 1, 0).is_err());
+        }
+        let mut builder = RecordBuilder::new();
+        all().iter().for_each(|operation| builder.push(operation));
+        let body = builder.finish().body().to_vec();
+        for count in [0, 3, 5] {
+            assert!(Record::from_body(body.clone(), count, 0).is_err(), "{count}");
+        }
+    }
+}

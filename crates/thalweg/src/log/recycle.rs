@@ -1,0 +1,239 @@
+//! Letting segments go, and the preparer that gives their slots a new identity (DESIGN 5, Letting go).
+//!
+//! A segment may go when it lies before the mark that was let go, before the durable frontier and before every pin;
+//! strictly oldest first. The preparer, a coroutine, keeps spares ready and is the only one that prepares, so spares have
+//! ascending indexes. That it finds no space is told to the writers who wait, and poisons nothing; any other failure
+//! poisons. Locks: the tail's, never over I/O.
+
+use super::Log;
+use super::framing::{Header, SegmentId};
+use super::reserve::Tail;
+use super::segment::{Preparation, Segment, slot_path};
+use crate::error::Error;
+use crate::format::{EditId, LogMark};
+use crate::planted::{Bug, planted};
+use crate::runtime::yield_now;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Prepared segments that are kept ready.
+const SPARES: usize = 2;
+
+/// Slots that are kept, prepared or not, beyond those in use.
+const SLOTS_KEPT: usize = 4;
+
+/// Where new segments come from.
+#[derive(Default)]
+pub(super) struct Supply {
+    /// Ready, in the order of their indexes.
+    pub(super) spares: VecDeque<Arc<Segment>>,
+    /// How many spares there should be.
+    pub(super) wanted: usize,
+    /// Writers who wait for spares.
+    pub(super) waiters: usize,
+    /// The disk was full, and nobody has asked for another try.
+    pub(super) failed: bool,
+    /// Attempts that failed so far, and how the last one did.
+    pub(super) failures: u64,
+    pub(super) last_failure: Option<Error>,
+    /// Slots of the right size that may be reused, oldest first.
+    pub(super) free: VecDeque<PathBuf>,
+    /// Slots that cannot be reused.
+    pub(super) useless: Vec<PathBuf>,
+    /// Segments below this index are not needed.
+    pub(super) let_go_before: u32,
+    /// By the index of the first segment it holds: how many pins.
+    pub(super) pins: BTreeMap<u32, usize>,
+    pub(super) next_index: u32,
+    pub(super) next_number: u32,
+}
+
+impl Supply {
+    pub(super) fn reset_wanted(&mut self) {
+        self.wanted = SPARES;
+    }
+    fn fail(&mut self, error: Error) {
+        self.failures += 1;
+        self.failed = true;
+        self.last_failure = Some(error);
+    }
+}
+
+/// What the preparer does next.
+enum Work {
+    Prepare(Preparation),
+    Remove(PathBuf),
+    End,
+}
+
+/// Holds segments back from being recycled, until dropped.
+pub(crate) struct LogPin {
+    log: Arc<Log>,
+    index: u32,
+}
+
+impl Drop for LogPin {
+    fn drop(&mut self) {
+        {
+            let pins = &mut self.log.lock_tail().supply.pins;
+            if let Some(count) = pins.get_mut(&self.index) {
+                *count -= 1;
+            }
+            pins.retain(|_, count| *count > 0);
+        }
+        self.log.recycle_what_may_be();
+    }
+}
+
+impl Log {
+    /// Records before `mark` are not needed any more, and the edit that says so is settled: recycles segments.
+    pub(crate) fn let_go(&self, mark: LogMark) {
+        {
+            let published = self.published().position.segment();
+            let supply = &mut self.lock_tail().supply;
+            supply.let_go_before = supply.let_go_before.max(mark.position.segment());
+            if planted(Bug::SegmentRecycledEarly) {
+                supply.let_go_before = published;
+            }
+        }
+        self.recycle_what_may_be();
+    }
+
+    /// Keeps every segment from `mark` on, until the pin is dropped. What was let go before is gone all the same.
+    pub(crate) fn pin(self: &Arc<Self>, mark: LogMark) -> LogPin {
+        let index = mark.position.segment();
+        *self.lock_tail().supply.pins.entry(index).or_default() += 1;
+        LogPin { log: Arc::clone(self), index }
+    }
+
+    /// The last settled edit, for the headers of new segments.
+    pub(crate) fn set_settled(&self, edit: EditId) {
+        self.settled.fetch_max(edit.0, Ordering::Relaxed);
+    }
+
+    /// Bytes of segments in use (not yet let go).
+    pub(crate) fn backlog_bytes(&self) -> u64 {
+        let tail = self.lock_tail();
+        tail.chain.range(tail.supply.let_go_before..).map(|(_, segment)| u64::from(segment.bytes)).sum()
+    }
+
+    pub(super) fn recycle_what_may_be(&self) {
+        let durable = self.durable().segment();
+        let recycled = self.lock_tail().release(durable, self.options.segment_bytes);
+        if recycled {
+            self.wanted.notify_all();
+        }
+    }
+
+    /// The preparer.
+    pub(super) async fn prepare_segments(self: Arc<Self>) {
+        loop {
+            match self.environment.until(&self.wanted, || self.next_work()).await {
+                Work::End => return,
+                Work::Remove(path) => {
+                    yield_now().await;
+                    // A slot that stays holds nothing that counts, and the next open tries again.
+                    drop(self.environment.storage.remove(&path));
+                }
+                Work::Prepare(preparation) => {
+                    if !self.prepare(preparation).await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs a preparation and tells who waits; whether to go on.
+    async fn prepare(&self, mut preparation: Preparation) -> bool {
+        loop {
+            yield_now().await;
+            if self.is_ended() {
+                return false;
+            }
+            match preparation.step(&self.environment, &self.metrics) {
+                Ok(None) => {}
+                Ok(Some(segment)) => {
+                    self.lock_tail().supply.spares.push_back(Arc::new(segment));
+                    self.supplied.notify_all();
+                    return true;
+                }
+                Err(error) => {
+                    preparation.discard(&self.environment);
+                    if !matches!(error, Error::NoSpace { .. }) {
+                        self.health.poison(error);
+                        return false;
+                    }
+                    self.lock_tail().supply.fail(error);
+                    self.supplied.notify_all();
+                    return true;
+                }
+            }
+        }
+    }
+
+    fn next_work(&self) -> Option<Work> {
+        if self.is_ended() {
+            return Some(Work::End);
+        }
+        let mut tail = self.lock_tail();
+        let supply = &mut tail.supply;
+        if let Some(path) = supply.useless.pop() {
+            return Some(Work::Remove(path));
+        }
+        if supply.spares.len() < supply.wanted && !supply.failed {
+            let header = self.next_header(supply);
+            return Some(Work::Prepare(match supply.free.pop_front() {
+                Some(path) => Preparation::recycle(path, header),
+                None => Preparation::create(self.next_path(supply), header),
+            }));
+        }
+        if supply.free.len() + supply.spares.len() > SLOTS_KEPT.max(supply.wanted) {
+            let spare = || supply.spares.pop_back().map(|spare| spare.path.clone());
+            return supply.free.pop_front().or_else(spare).map(Work::Remove);
+        }
+        None
+    }
+
+    /// The identity of the next segment.
+    pub(super) fn next_header(&self, supply: &mut Supply) -> Header {
+        let id = SegmentId { index: supply.next_index, generation: self.environment.entropy.next_u64() };
+        supply.next_index += 1;
+        let settled = EditId(self.settled.load(Ordering::Relaxed));
+        Header { id, bytes: self.options.segment_bytes, settled }
+    }
+
+    fn next_path(&self, supply: &mut Supply) -> PathBuf {
+        supply.next_number += 1;
+        slot_path(&self.directory, supply.next_number - 1)
+    }
+}
+
+impl Tail {
+    /// Moves segments that may go from the log to the supply; whether there were any.
+    fn release(&mut self, durable: u32, segment_bytes: u32) -> bool {
+        let supply = &mut self.supply;
+        let pinned = supply.pins.keys().next().copied().unwrap_or(u32::MAX);
+        let mut before = supply.let_go_before.min(durable).min(pinned).min(self.segment.id.index);
+        if planted(Bug::SegmentRecycledEarly) {
+            before = supply.let_go_before;
+        }
+        let mut any = false;
+        while let Some(entry) = self.chain.first_entry().filter(|entry| *entry.key() < before) {
+            let segment = entry.remove();
+            if segment.bytes == segment_bytes {
+                supply.free.push_back(segment.path.clone());
+            } else {
+                supply.useless.push(segment.path.clone());
+            }
+            any = true;
+        }
+        if any {
+            // There is room now that a full disk did not give.
+            supply.failed = false;
+        }
+        any
+    }
+}

@@ -1,0 +1,334 @@
+//! [`Reservation`]: a record's place in the log and in the order of writes, and the copy into it.
+//!
+//! The reserve mutex ([`Tail`]) is held for arithmetic only: encoding, checksums and allocation are done before, the
+//! copy after it (DESIGN 5). A reservation may end segments: then its copy writes their seals too. Sequence numbers,
+//! places and tickets are given out together, so all three have one order.
+//!
+//! Locks of the log, in the order in which they nest: syncs, published, tail. None is held over I/O or a wait.
+
+use super::Log;
+use super::framing::{HEADER_BYTES, Piece, RecordHeader, SEAL_FRAGMENT_BYTES, Seal, encode_piece, settle};
+use super::record::Record;
+use super::recycle::Supply;
+use super::segment::Segment;
+use crate::error::{Error, Result};
+use crate::format::{LogMark, LogPosition, SeqNo};
+use crate::planted::{Bug, planted};
+use crate::runtime::{Health, Point};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// A record may reach over this many segments; more is refused.
+const SEGMENTS_A_RECORD_MAX: u32 = 256;
+
+/// Where the next record goes.
+pub(super) struct Tail {
+    pub(super) segment: Arc<Segment>,
+    /// Settled: a fragment or a seal goes here.
+    pub(super) offset: u32,
+    pub(super) last_seq: SeqNo,
+    pub(super) next_ticket: u64,
+    /// Nothing may be reserved any more.
+    pub(super) is_closed: bool,
+    /// The segments of the log by index, those before the tail's included; from here `let_go` takes.
+    pub(super) chain: BTreeMap<u32, Arc<Segment>>,
+    pub(super) supply: Supply,
+}
+
+impl Tail {
+    /// Takes note that the segment of `mark` is the one to write.
+    pub(super) fn new(segment: Arc<Segment>, last_seq: SeqNo, supply: Supply) -> Self {
+        let chain = BTreeMap::from([(segment.id.index, Arc::clone(&segment))]);
+        Tail { segment, offset: HEADER_BYTES, last_seq, next_ticket: 0, is_closed: false, chain, supply }
+    }
+}
+
+/// The part of a record in one segment: fragments, then padding or a seal.
+struct Part {
+    segment: Arc<Segment>,
+    from: u32,
+    to: u32,
+    body_from: u32,
+    body_to: u32,
+    successor: Option<Arc<Segment>>,
+}
+
+/// A place in the log and in the order of writes. Must be published; dropping it unpublished poisons the database.
+pub(crate) struct Reservation {
+    pub(super) ticket: u64,
+    first_seq: SeqNo,
+    pub(super) operations: u32,
+    mark: LogMark,
+    /// The boundary after the record.
+    pub(super) end: LogMark,
+    synced: LogPosition,
+    parts: Vec<Part>,
+    pub(super) is_published: bool,
+    health: Arc<Health>,
+    directory: Arc<Path>,
+}
+
+impl Reservation {
+    /// The sequence number of the record's first operation; the others follow.
+    pub(crate) fn first_seq(&self) -> SeqNo {
+        self.first_seq
+    }
+    /// Where the record begins: the log is needed from here while an operation of it is only in a memtable.
+    pub(crate) fn mark(&self) -> LogMark {
+        self.mark
+    }
+    /// Where the record ends: `sync` to here makes it durable.
+    pub(crate) fn end(&self) -> LogPosition {
+        self.end.position
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if !self.is_published {
+            // Later records wait for this one for ever, and a replay would end here.
+            let cause = std::io::Error::other("a write was given up after its log space was reserved");
+            self.health.poison(Error::io("write", &self.directory, cause));
+        }
+    }
+}
+
+impl Log {
+    /// Reserves space and sequence numbers. Waits for a free segment; `NoSpace` when none can be prepared.
+    pub(crate) fn reserve(self: &Arc<Self>, record: &Record) -> Result<Reservation> {
+        let segment_bytes = self.options.segment_bytes;
+        let too_large = || {
+            let most = u64::from(segment_bytes) * u64::from(SEGMENTS_A_RECORD_MAX);
+            Error::invalid_input(format!("a batch takes at most {} bytes", most.min(u64::from(u32::MAX))))
+        };
+        let body_bytes = u32::try_from(record.body().len()).map_err(|_| too_large())?;
+        // At least one segment more than the body needs is allowed for headers and for what is left of the tail.
+        if body_bytes / segment_bytes >= SEGMENTS_A_RECORD_MAX {
+            return Err(too_large());
+        }
+        self.health.check()?;
+        let mut parts = Vec::with_capacity(3 + (body_bytes / segment_bytes) as usize);
+        let at_once = self.try_reserve(&mut self.lock_tail(), record, body_bytes, &mut parts)?;
+        if let Some(reservation) = at_once {
+            if reservation.parts.len() > 1 {
+                self.wanted.notify_all();
+            }
+            return Ok(reservation);
+        }
+        let started_ns = self.environment.clock.now_ns();
+        let reservation = self.reserve_when_supplied(record, body_bytes, &mut parts);
+        self.metrics.stalls_log.record(self.environment.clock.now_ns().saturating_sub(started_ns));
+        self.wanted.notify_all();
+        reservation
+    }
+
+    /// Waits for the preparer. The failure of an attempt that ended after this call began is this call's, too.
+    fn reserve_when_supplied(
+        self: &Arc<Self>,
+        record: &Record,
+        body_bytes: u32,
+        parts: &mut Vec<Part>,
+    ) -> Result<Reservation> {
+        let failures = {
+            let supply = &mut self.lock_tail().supply;
+            supply.waiters += 1;
+            supply.failed = false;
+            supply.failures
+        };
+        self.wanted.notify_all();
+        let result = self.environment.wait_until(&self.supplied, || {
+            if self.is_ended() {
+                return Some(Err(self.health.check().err().unwrap_or(Error::Closed)));
+            }
+            let mut tail = self.lock_tail();
+            match self.try_reserve(&mut tail, record, body_bytes, parts).transpose() {
+                Some(done) => return Some(done),
+                None if tail.supply.failures > failures => {
+                    return Some(Err(tail.supply.last_failure.clone().unwrap_or(Error::Closed)));
+                }
+                None => {}
+            }
+            drop(tail);
+            self.wanted.notify_all();
+            None
+        });
+        let supply = &mut self.lock_tail().supply;
+        supply.waiters -= 1;
+        if supply.waiters == 0 {
+            supply.reset_wanted();
+        }
+        result
+    }
+
+    /// `None`: more segments are needed, and asked for.
+    fn try_reserve(
+        &self,
+        tail: &mut MutexGuard<'_, Tail>,
+        record: &Record,
+        body_bytes: u32,
+        parts: &mut Vec<Part>,
+    ) -> Result<Option<Reservation>> {
+        if tail.is_closed {
+            return Err(Error::Closed);
+        }
+        let last_seq = SeqNo(tail.last_seq.0.saturating_add(u64::from(record.count())));
+        if last_seq > SeqNo::MAX {
+            return Err(Error::invalid_input("all sequence numbers are used"));
+        }
+        let begin = match plan(&tail.segment, tail.offset, body_bytes, &tail.supply.spares, parts) {
+            Ok(begin) => begin,
+            Err(needed) => {
+                tail.supply.wanted = tail.supply.wanted.max(needed);
+                return Ok(None);
+            }
+        };
+        let first_seq = SeqNo(tail.last_seq.0 + 1);
+        let mark = LogMark { seq: tail.last_seq, ..begin };
+        for part in parts.iter().skip(1) {
+            let spare = tail.supply.spares.pop_front();
+            assert!(spare.is_some_and(|spare| spare.id == part.segment.id), "a record takes the oldest spares");
+            tail.chain.insert(part.segment.id.index, Arc::clone(&part.segment));
+        }
+        if let Some(part) = parts.last() {
+            tail.segment = Arc::clone(&part.segment);
+            tail.offset = part.to;
+        }
+        tail.last_seq = last_seq;
+        let ticket = tail.next_ticket;
+        tail.next_ticket += 1;
+        let id = tail.segment.id;
+        let position = LogPosition::new(id.index, tail.offset);
+        let synced = if planted(Bug::SyncedOffsetFromPublished) { self.published_before(mark) } else { self.durable() };
+        debug_assert!(synced <= mark.position, "the frontier is behind what is reserved");
+        Ok(Some(Reservation {
+            ticket,
+            first_seq,
+            operations: record.count(),
+            mark,
+            end: LogMark { position, generation: id.generation, seq: last_seq },
+            synced,
+            parts: std::mem::take(parts),
+            is_published: false,
+            health: Arc::clone(&self.health),
+            directory: Arc::clone(&self.directory),
+        }))
+    }
+
+    /// Copies the record into its place. An error poisons the database.
+    pub(crate) fn copy_in(&self, reservation: &Reservation, record: &Record) -> Result<()> {
+        self.environment.point(Point::Reserved);
+        assert_eq!(record.count(), reservation.operations, "a reservation is for one record");
+        let header = RecordHeader {
+            first_seq: reservation.first_seq,
+            operations: record.count(),
+            synced: reservation.synced,
+            body_bytes: record.body().len() as u32,
+            body_crc: record.body_crc(),
+        };
+        for part in &reservation.parts {
+            let bytes = part.encode(&header, record.body());
+            if let Err(error) = part.segment.file().write_all_at(u64::from(part.from), &bytes) {
+                return Err(self.health.poison(error));
+            }
+            self.metrics.log_written_bytes.add(bytes.len() as u64);
+        }
+        self.environment.point(Point::Copied);
+        Ok(())
+    }
+
+    pub(super) fn lock_tail(&self) -> MutexGuard<'_, Tail> {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `seal` with the last sequence number reserved so far, while nothing can be reserved. `seal` must not call
+    /// the log and must not wait.
+    pub(crate) fn at_seal_point<T>(&self, seal: impl FnOnce(SeqNo) -> T) -> T {
+        let tail = self.lock_tail();
+        seal(tail.last_seq)
+    }
+}
+
+/// Lays a record out from `offset` of `segment` on, over as many spares as it needs; the mark of its first fragment
+/// (without the sequence number), or how many spares it needs when there are too few.
+fn plan(
+    segment: &Arc<Segment>,
+    offset: u32,
+    body_bytes: u32,
+    spares: &VecDeque<Arc<Segment>>,
+    parts: &mut Vec<Part>,
+) -> std::result::Result<LogMark, usize> {
+    parts.clear();
+    let (mut segment, mut from, mut done, mut begun) = (segment, offset, 0, false);
+    let mut mark = LogMark::default();
+    for next in spares.iter().map(Some).chain([None]) {
+        let first_done = done;
+        let (to, is_whole) = place(&mut done, &mut begun, from, body_bytes, segment.bytes);
+        if begun && mark.position == LogPosition::default() {
+            let position = LogPosition::new(segment.id.index, from);
+            mark = LogMark { position, generation: segment.id.generation, seq: SeqNo(0) };
+        }
+        let successor = if is_whole { None } else { next };
+        parts.push(Part {
+            segment: Arc::clone(segment),
+            from,
+            to: if is_whole { to } else { to + SEAL_FRAGMENT_BYTES },
+            body_from: first_done,
+            body_to: done,
+            successor: successor.cloned(),
+        });
+        match successor {
+            _ if is_whole => return Ok(mark),
+            Some(next) => (segment, from) = (next, HEADER_BYTES),
+            None => break,
+        }
+    }
+    let mut needed = spares.len();
+    loop {
+        needed += 1;
+        if place(&mut done, &mut begun, HEADER_BYTES, body_bytes, segment.bytes).1 {
+            return Err(needed);
+        }
+    }
+}
+
+/// Goes through the fragments that fit a segment from `offset` on; where they end, and whether the record does.
+fn place(done: &mut u32, begun: &mut bool, mut offset: u32, body_bytes: u32, segment_bytes: u32) -> (u32, bool) {
+    while let Some(piece) = Piece::at(offset, body_bytes - *done, *begun, segment_bytes) {
+        offset = settle(offset + piece.bytes());
+        *done += piece.body_bytes;
+        *begun = true;
+        if piece.is_end() {
+            return (offset, true);
+        }
+    }
+    (offset, false)
+}
+
+impl Part {
+    /// The bytes of this part: one write.
+    fn encode(&self, header: &RecordHeader, body: &[u8]) -> Vec<u8> {
+        let id = self.segment.id;
+        let mut out = Vec::with_capacity((self.to - self.from) as usize);
+        let (mut offset, mut done) = (self.from, self.body_from);
+        // A part in which the record does not begin or go on is only a seal.
+        let mut begun = done > 0;
+        while done < self.body_to {
+            let Some(piece) = Piece::at(offset, header.body_bytes - done, begun, self.segment.bytes) else {
+                break;
+            };
+            let end = done + piece.body_bytes;
+            encode_piece(&mut out, id, offset, piece, header, body.get(done as usize..end as usize).unwrap_or(&[]));
+            let settled = settle(offset + piece.bytes());
+            out.resize((settled - self.from) as usize, 0);
+            (offset, done, begun) = (settled, end, true);
+        }
+        if let Some(successor) = &self.successor {
+            let seal = Seal { successor: successor.id, next_seq: header.first_seq, synced: header.synced };
+            seal.encode(&mut out, id, offset);
+        }
+        assert_eq!(out.len(), (self.to - self.from) as usize, "a part fills what was reserved for it");
+        assert_eq!(done, self.body_to, "a part holds its share of the body");
+        out
+    }
+}

@@ -1,0 +1,176 @@
+//! [`Slots`]: the files of a log directory and what their headers say, and [`SegmentReader`], which reads one.
+//!
+//! Nothing here trusts a name or a length: a header counts only if its checksum is right and the file has all the
+//! bytes it tells of. Locks: none.
+
+use super::framing::{BLOCK_BYTES, HEADER_BYTES, Header, SegmentId};
+use super::segment::slot_number;
+use crate::error::{Error, Result};
+use crate::format::EditId;
+use crate::runtime::Environment;
+use crate::storage::{File, OpenMode};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// One file of the log directory.
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    pub(super) number: u32,
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+    /// `None`: never finished, or damaged.
+    pub(super) header: Option<Header>,
+    /// The place of the header holds something else than zeros, and not a header: not a crash but damage.
+    pub(super) header_is_damaged: bool,
+}
+
+impl Slot {
+    pub(super) fn id(&self) -> Option<SegmentId> {
+        self.header.map(|header| header.id)
+    }
+}
+
+/// All slots of a directory, in order of their numbers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slots {
+    pub(super) slots: Vec<Slot>,
+}
+
+impl Slots {
+    /// Lists the directory and reads every header, in the mode given (with [`OpenMode::ReadMedium`] where possible).
+    pub(super) fn load(environment: &Environment, directory: &Path, mode: OpenMode) -> Result<Slots> {
+        let mut slots = Vec::new();
+        for entry in environment.storage.list(directory)?.unwrap_or_default() {
+            let Some(number) = slot_number(&entry.name).filter(|_| !entry.is_directory) else {
+                continue;
+            };
+            let path = directory.join(&entry.name);
+            let (file, _) = open_for_reading(environment, &path, mode)?;
+            let start = read_start(&*file)?;
+            let start = start.get(..HEADER_BYTES as usize).unwrap_or(&start);
+            let header = Header::decode(start);
+            let header_is_damaged = header.is_none() && start.iter().any(|byte| *byte != 0);
+            let whole = header.filter(|header| entry.bytes >= u64::from(header.bytes));
+            let header_is_damaged = header_is_damaged || (header.is_some() && whole.is_none());
+            slots.push(Slot { number, path, bytes: entry.bytes, header: whole, header_is_damaged });
+        }
+        slots.sort_by_key(|slot| slot.number);
+        Ok(Slots { slots })
+    }
+
+    /// The slot that holds a segment.
+    pub(super) fn find(&self, id: SegmentId) -> Option<(&Slot, Header)> {
+        self.slots.iter().find_map(|slot| Some((slot, slot.header.filter(|header| header.id == id)?)))
+    }
+    /// The slot that most likely held a segment of which no header is found: one with a damaged header, else without any.
+    pub(super) fn suspect(&self) -> Option<&Slot> {
+        let damaged = self.slots.iter().find(|slot| slot.header_is_damaged);
+        damaged.or_else(|| self.slots.iter().find(|slot| slot.header.is_none()))
+    }
+    /// The last settled edit that any header tells of.
+    pub(super) fn settled_max(&self) -> EditId {
+        self.slots.iter().filter_map(|slot| slot.header).map(|header| header.settled).max().unwrap_or_default()
+    }
+    /// The largest index in any header; 0 without one.
+    pub(super) fn index_max(&self) -> u32 {
+        self.slots.iter().filter_map(Slot::id).map(|id| id.index).max().unwrap_or(0)
+    }
+    /// The first number that no slot has.
+    pub(super) fn next_number(&self) -> u32 {
+        self.slots.iter().map(|slot| slot.number).max().map_or(0, |number| number.saturating_add(1))
+    }
+}
+
+/// Opens a file for reading, past the page cache if asked and possible; whether it is.
+pub(super) fn open_for_reading(
+    environment: &Environment,
+    path: &Path,
+    mode: OpenMode,
+) -> Result<(Arc<dyn File>, bool)> {
+    if let Some(file) = environment.storage.open(path, mode)? {
+        return Ok((file, mode == OpenMode::ReadMedium));
+    }
+    let file = environment.storage.open(path, OpenMode::Read)?;
+    let file = file.ok_or_else(|| Error::io("open", path, std::io::Error::other("reading is refused")))?;
+    Ok((file, false))
+}
+
+/// The first block, or what there is of it.
+fn read_start(file: &dyn File) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; BLOCK_BYTES as usize];
+    let mut done = 0;
+    while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(done as u64, rest)? {
+            0 => break,
+            count => done += count,
+        }
+    }
+    bytes.truncate(done);
+    Ok(bytes)
+}
+
+/// What a segment is read from.
+#[derive(Clone)]
+pub(super) enum Source {
+    File(Arc<dyn File>),
+    /// Bytes that claim to be a segment.
+    Memory(Arc<[u8]>),
+}
+
+/// Reads a segment block by block, a few ahead.
+pub(super) struct SegmentReader {
+    source: Source,
+    pub(super) path: PathBuf,
+    pub(super) header: Header,
+    chunk: Vec<u8>,
+    chunk_at: u32,
+}
+
+/// Bytes read at once.
+const CHUNK_BYTES: u32 = 8 * BLOCK_BYTES;
+
+impl SegmentReader {
+    pub(super) fn new(source: Source, path: PathBuf, header: Header) -> Self {
+        SegmentReader { source, path, header, chunk: Vec::new(), chunk_at: 0 }
+    }
+    pub(super) fn open(environment: &Environment, slot: &Slot, header: Header, mode: OpenMode) -> Result<Self> {
+        let (file, _) = open_for_reading(environment, &slot.path, mode)?;
+        Ok(SegmentReader::new(Source::File(file), slot.path.clone(), header))
+    }
+
+    /// The bytes from `offset` to the end of its block; none past the end of the segment.
+    pub(super) fn rest_of_block(&mut self, offset: u32) -> Result<&[u8]> {
+        if offset >= self.header.bytes {
+            return Ok(&[]);
+        }
+        let block = offset / BLOCK_BYTES * BLOCK_BYTES;
+        let end = block + BLOCK_BYTES;
+        if block < self.chunk_at || end as usize > self.chunk_at as usize + self.chunk.len() {
+            self.load(block)?;
+        }
+        let at = |offset: u32| (offset - self.chunk_at) as usize;
+        Ok(self.chunk.get(at(offset)..at(end)).unwrap_or_default())
+    }
+
+    fn load(&mut self, block: u32) -> Result<()> {
+        let count = CHUNK_BYTES.min(self.header.bytes - block) as usize;
+        self.chunk.clear();
+        self.chunk.resize(count, 0);
+        self.chunk_at = block;
+        let done = match &self.source {
+            Source::File(file) => file.read_exact_at(u64::from(block), &mut self.chunk),
+            Source::Memory(bytes) => {
+                let from = bytes.get(block as usize..).unwrap_or_default();
+                let count = count.min(from.len());
+                if let (Some(to), Some(from)) = (self.chunk.get_mut(..count), from.get(..count)) {
+                    to.copy_from_slice(from);
+                }
+                Ok(())
+            }
+        };
+        if done.is_err() {
+            self.chunk.clear();
+        }
+        done
+    }
+}

@@ -1,0 +1,233 @@
+//! Recycling, the frontier, poison, full disks, many threads.
+
+use super::*;
+use crate::error::ErrorKind;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[test]
+fn segments_are_recycled_and_their_old_bytes_never_come_back() {
+    let bench = Bench::new();
+    let mut seed = 0;
+    for _ in 0..60 {
+        for _ in 0..10 {
+            bench.write_synced(&record(seed, 5000));
+            seed += 1;
+        }
+        bench.log.let_go(bench.log.published());
+        bench.scheduler.settle();
+    }
+    assert!(bench.disk.paths().len() <= 8, "{} files", bench.disk.paths().len());
+    let start = bench.log.published();
+    let tail = [record(1000, 70_000), record(1001, 20)];
+    tail.iter().for_each(|record| bench.write_synced(record));
+    let found = scan(&bench.disk.after_crash(false), start).unwrap();
+    assert_eq!(found.end, bench.log.published());
+    let bodies: Vec<_> = replay(&found).unwrap().into_iter().map(|(_, body)| body).collect();
+    assert_eq!(bodies, tail.map(|record| record.body().to_vec()));
+}
+
+#[test]
+fn a_segment_is_not_recycled_before_it_is_durable_or_while_it_is_pinned() {
+    let bench = Bench::new();
+    let start = bench.log.published();
+    let records: Vec<_> = (0..40).map(|seed| record(seed, 5000)).collect();
+    for record in &records {
+        bench.write(record).unwrap();
+    }
+    let end = bench.log.published();
+    let pin = bench.log.pin(start);
+    bench.log.let_go(end);
+    bench.log.sync(end.position).unwrap();
+    bench.scheduler.settle();
+    assert_eq!(replay(&scan(&bench.disk.after_crash(false), start).unwrap()).unwrap(), expected(&records));
+    assert!(bench.log.backlog_bytes() <= 2 * u64::from(SEGMENT_BYTES));
+    let copy = PathBuf::from("copy/log");
+    bench.log.copy_to(start, end, &copy).unwrap();
+    drop(pin);
+    bench.scheduler.settle();
+    assert!(scan(&bench.disk.after_crash(false), start).is_err(), "the first segment is used again");
+    let found = Scan::run(&bench.environment, &copy, start, DamagePolicy::Strict, true).unwrap();
+    assert_eq!((found.end, replay(&found).unwrap()), (end, expected(&records)));
+    assert!(bench.log.copy_to(start, end, Path::new("other")).is_err());
+}
+
+#[test]
+fn the_frontier_moves_in_the_order_of_issue() {
+    let bench = Bench::new();
+    let log = &bench.log;
+    let start = log.durable();
+    let first_end = bench.write(&record(1, 10)).unwrap();
+    let first = log.issue_for_tests(first_end).unwrap();
+    let second_end = bench.write(&record(2, 10)).unwrap();
+    let second = log.issue_for_tests(second_end).unwrap();
+    let third_end = bench.write(&record(3, 10)).unwrap();
+    assert!(log.issue_for_tests(third_end).is_none(), "at most two are in flight");
+    log.finish_sync(&second, Ok(())).unwrap();
+    assert_eq!(log.durable(), start, "the first may still fail");
+    let third = log.issue_for_tests(third_end).unwrap();
+    log.finish_sync(&first, Ok(())).unwrap();
+    assert_eq!(log.durable(), second_end);
+    log.finish_sync(&third, Ok(())).unwrap();
+    assert_eq!(log.durable(), third_end);
+}
+
+#[test]
+fn a_failed_sync_poisons_and_the_frontier_stays() {
+    let bench = Bench::new();
+    bench.write_synced(&record(1, 10));
+    let durable = bench.log.durable();
+    let end = bench.write(&record(2, 10)).unwrap();
+    let first = bench.log.issue_for_tests(end).unwrap();
+    let later = bench.write(&record(3, 10)).unwrap();
+    let second = bench.log.issue_for_tests(later).unwrap();
+    let failure = crate::Error::io("sync", Path::new("x"), std::io::Error::other("medium error"));
+    assert!(bench.log.finish_sync(&first, Err(failure)).is_err());
+    bench.log.finish_sync(&second, Ok(())).unwrap();
+    assert_eq!(bench.log.durable(), durable);
+    assert_eq!(bench.log.sync(end).err().unwrap().kind(), ErrorKind::Poisoned);
+    assert_eq!(bench.write(&record(4, 10)).err().unwrap().kind(), ErrorKind::Poisoned);
+    assert!(bench.log.close(1, 1).is_err());
+}
+
+#[test]
+fn a_sync_that_the_disk_refuses_poisons() {
+    let bench = Bench::new();
+    bench.scheduler.settle();
+    let end = bench.write(&record(1, 10)).unwrap();
+    bench.disk.fails_syncs.store(true, Ordering::SeqCst);
+    assert_eq!(bench.log.sync(end).err().unwrap().kind(), ErrorKind::Poisoned);
+    bench.disk.fails_syncs.store(false, Ordering::SeqCst);
+    assert!(bench.log.sync(end).is_err(), "nothing is tried again");
+}
+
+#[test]
+fn a_full_disk_is_told_and_poisons_nothing() {
+    let bench = Bench::new();
+    bench.disk.refuses_space.store(true, Ordering::SeqCst);
+    let mut written = Vec::new();
+    let error = loop {
+        match bench.write(&record(7, 9000)) {
+            Ok(_) => written.push(record(7, 9000)),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::NoSpace);
+    assert!(bench.health.check().is_ok());
+    let small = record(8, 1);
+    bench.write(&small).unwrap();
+    written.push(small);
+    assert_eq!(bench.write(&record(7, 9000)).err().unwrap().kind(), ErrorKind::NoSpace);
+    bench.disk.refuses_space.store(false, Ordering::SeqCst);
+    bench.write(&record(7, 9000)).unwrap();
+    written.push(record(7, 9000));
+    assert!(bench.metrics.stalls_log.count.get() >= 3);
+    assert_eq!(replayed(&bench.disk.after_crash(true)), expected(&written));
+}
+
+#[test]
+fn a_record_given_up_poisons_and_what_follows_is_not_visible() {
+    let bench = Bench::new();
+    bench.write(&record(1, 1)).unwrap();
+    let given_up = bench.log.reserve(&record(2, 1)).unwrap();
+    let later = bench.log.reserve(&record(3, 1)).unwrap();
+    bench.log.copy_in(&later, &record(3, 1)).unwrap();
+    drop(given_up);
+    assert_eq!(bench.log.publish(later).err().unwrap().kind(), ErrorKind::Poisoned);
+    assert_eq!(bench.log.visible(), SeqNo(1));
+    assert_eq!(replayed(&bench.disk.after_crash(true)).len(), 1);
+}
+
+#[test]
+fn records_become_visible_in_order() {
+    let bench = Bench::new();
+    let first = bench.log.reserve(&record(1, 1)).unwrap();
+    let mut builder = RecordBuilder::new();
+    (0..3).for_each(|_| builder.push(&Operation::DropKeyspace { keyspace: KeyspaceId(1) }));
+    let second = bench.log.reserve(&builder.finish()).unwrap();
+    assert_eq!((first.first_seq(), second.first_seq()), (SeqNo(1), SeqNo(2)));
+    assert_eq!(second.mark().seq, SeqNo(1));
+    assert_eq!(bench.log.at_seal_point(|seq| seq), SeqNo(4));
+    assert_eq!(bench.log.visible(), SeqNo(0));
+    bench.log.copy_in(&first, &record(1, 1)).unwrap();
+    bench.log.publish(first).unwrap();
+    assert_eq!(bench.log.visible(), SeqNo(1));
+    std::mem::forget(second);
+}
+
+#[test]
+fn a_record_of_too_many_segments_is_refused_and_a_large_one_is_not() {
+    let bench = Bench::new();
+    let large = record(1, 20 * SEGMENT_BYTES as usize);
+    bench.write(&large).unwrap();
+    let error = bench.write(&record(2, 256 * SEGMENT_BYTES as usize)).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(replayed(&bench.disk.after_crash(true)), expected(&[large]));
+}
+
+#[test]
+fn the_interval_syncer_makes_published_records_durable() {
+    let disk = Arc::default();
+    let (environment, scheduler) = fake::environment(&disk, 1, false);
+    let options =
+        LogOptions { segment_bytes: SEGMENT_BYTES, sync_interval: Some(std::time::Duration::from_micros(50)) };
+    let log = Log::begin(environment, Arc::default(), Arc::default(), directory(), options, None).unwrap();
+    log.tasks().into_iter().for_each(|task| scheduler.spawn(Lane::Log, task));
+    let record = record(1, 10);
+    let reservation = log.reserve(&record).unwrap();
+    log.copy_in(&reservation, &record).unwrap();
+    log.publish(reservation).unwrap();
+    assert!(log.durable() < log.published().position);
+    scheduler.settle();
+    assert_eq!(log.durable(), log.published().position);
+    log.stop();
+    scheduler.settle();
+    assert!(scheduler.tasks.lock().unwrap().is_empty());
+}
+
+#[test]
+fn threads_write_and_sync_together() {
+    let disk = Arc::default();
+    let (environment, scheduler) = fake::environment(&disk, 1, true);
+    let options = LogOptions { segment_bytes: SEGMENT_BYTES, sync_interval: None };
+    let log = Log::begin(environment, Arc::default(), Arc::default(), directory(), options, None).unwrap();
+    log.tasks().into_iter().for_each(|task| scheduler.spawn(Lane::Log, task));
+    let is_done = AtomicBool::new(false);
+    const WRITERS: u64 = 4;
+    const EACH: u64 = 300;
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let log = Arc::clone(&log);
+                scope.spawn(move || {
+                    for i in 0..EACH {
+                        let record = record(writer * 1_000_000 + i, (i * 37 % 3000) as usize);
+                        let reservation = log.reserve(&record).unwrap();
+                        let (end, seq) = (reservation.end(), reservation.first_seq());
+                        log.copy_in(&reservation, &record).unwrap();
+                        log.publish(reservation).unwrap();
+                        assert!(log.visible() >= seq);
+                        if i % 7 == 0 {
+                            log.sync(end).unwrap();
+                            assert!(log.durable() >= end);
+                        }
+                    }
+                })
+            })
+            .collect();
+        let background = scope.spawn(|| {
+            while !is_done.load(Ordering::SeqCst) {
+                scheduler.poll();
+                std::thread::yield_now();
+            }
+        });
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        is_done.store(true, Ordering::SeqCst);
+        background.join().unwrap();
+    });
+    assert_eq!(log.visible(), SeqNo(WRITERS * EACH));
+    log.sync(log.published().position).unwrap();
+    let found = scan(&disk.after_crash(false), LogMark::default()).unwrap();
+    assert_eq!((found.end, found.records), (log.published(), WRITERS * EACH));
+}

@@ -1,0 +1,137 @@
+//! Compaction coroutines: take the job a partition's shape asks for, merge, install.
+
+use super::flusher::RETRY_NS;
+use super::{Partition, Workshop};
+use crate::compaction::{self, Job};
+use crate::error::{Error, Result};
+use crate::lineage::{Change, Edit};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Workshop {
+    /// Runs until [`Workshop::stop`], or until the database is poisoned. Several run at once.
+    pub(crate) async fn run_compactor(self: Arc<Self>) {
+        loop {
+            let ticket = self.compaction_wanted.ticket();
+            if self.is_stopping() {
+                return;
+            }
+            let Some((partition, job)) = self.take_job() else {
+                self.compaction_wanted.listen(ticket).await;
+                continue;
+            };
+            let done = self.run_job(&partition, &job).await;
+            self.give_back(&partition, &job);
+            match done {
+                Ok(()) | Err(Error::Closed) => {}
+                Err(error) => {
+                    self.set_trouble(Some(error));
+                    let ticket = self.compaction_wanted.ticket();
+                    self.environment.sleep_or(RETRY_NS, &self.compaction_wanted, ticket).await;
+                }
+            }
+        }
+    }
+
+    /// Whether a compaction runs or is wanted.
+    pub(crate) fn compaction_pending(&self) -> bool {
+        self.partitions().any(|partition| {
+            let running = partition.running();
+            !running.is_empty()
+                || !partition.is_dropped()
+                    && compaction::pick(&self.options.leveled, &partition.view().levels, &running).is_some()
+        })
+    }
+
+    fn take_job(&self) -> Option<(Arc<Partition>, Job)> {
+        let partitions: Vec<_> = self.partitions().collect();
+        let first = self.next_partition.fetch_add(1, Ordering::Relaxed);
+        for index in 0..partitions.len() {
+            let partition = &partitions[(first + index) % partitions.len()];
+            let mut running = partition.running();
+            if partition.is_dropped() {
+                continue;
+            }
+            let levels = Arc::clone(&partition.view().levels);
+            if let Some(job) = compaction::pick(&self.options.leveled, &levels, &running) {
+                running.push(job.running());
+                drop(running);
+                return Some((Arc::clone(partition), job));
+            }
+        }
+        None
+    }
+
+    fn give_back(&self, partition: &Partition, job: &Job) {
+        let ended = job.running();
+        partition.running().retain(|running| running.tables != ended.tables);
+        self.compaction_wanted.notify_all();
+        self.progress.notify_all();
+    }
+
+    async fn run_job(&self, partition: &Arc<Partition>, job: &Job) -> Result<()> {
+        if job.trivial_move {
+            return self.move_table(partition, job).await;
+        }
+        let boundaries = self.snapshots.boundaries(|| self.log.visible());
+        let cancelled = || self.is_stopping() || partition.is_dropped();
+        let outputs = compaction::merge(job, &self.options.leveled, &self.tables, &boundaries, &cancelled).await?;
+        let (keyspace, id) = (partition.keyspace, partition.id);
+        let level = level_number(job.level);
+        let lower = level_number(job.level + 1);
+        let mut edit = Edit::default();
+        for (tables, level) in [(&job.upper, level), (&job.lower, lower)] {
+            for table in tables {
+                edit.changes.push(Change::Remove { keyspace, partition: id, level, table: table.meta().id });
+            }
+        }
+        for meta in &outputs {
+            self.metrics.compaction_written_bytes.add(meta.bytes);
+            edit.changes.push(Change::Add { keyspace, partition: id, level: lower, meta: meta.clone() });
+        }
+        let ids: Vec<_> = outputs.iter().map(|meta| meta.id).collect();
+        if partition.is_dropped() {
+            self.discard_outputs(ids);
+            return Err(Error::Closed);
+        }
+        let tables = outputs.into_iter().map(|meta| self.tables.open(meta)).collect();
+        let inputs = job.tables().cloned().collect();
+        let installed = self.lineage.install(edit, inputs, || None, || partition.install_job(job, tables)).await;
+        if let Err(error) = installed {
+            self.discard_outputs(ids);
+            return Err(error);
+        }
+        self.metrics.compactions.increment();
+        self.recovered_from_trouble();
+        Ok(())
+    }
+
+    async fn move_table(&self, partition: &Arc<Partition>, job: &Job) -> Result<()> {
+        let Some(table) = job.upper.first() else { return Ok(()) };
+        let edit = Edit {
+            changes: vec![Change::Move {
+                keyspace: partition.keyspace,
+                partition: partition.id,
+                from: level_number(job.level),
+                to: level_number(job.level + 1),
+                table: table.meta().id,
+            }],
+            ..Edit::default()
+        };
+        let moved = vec![Arc::clone(table)];
+        self.lineage.install(edit, Vec::new(), || None, || partition.install_job(job, moved)).await?;
+        self.metrics.trivial_moves.increment();
+        self.recovered_from_trouble();
+        Ok(())
+    }
+
+    fn recovered_from_trouble(&self) {
+        if self.trouble().is_some() {
+            self.set_trouble(None);
+        }
+    }
+}
+
+fn level_number(level: usize) -> u8 {
+    u8::try_from(level).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,247 @@
+//! [`LevelCursor`]: the tables of one level as one sequence.
+//!
+//! The tables are sorted and disjoint, so the cursor opens one at a time, when it gets there.
+//! Invariant: while the cursor is valid, `open` is a cursor of table `index` and is at an entry.
+
+use crate::error::Result;
+use crate::format::{Cursor, EntryKind, SeqNo, Slice};
+use crate::table::Table;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A table, as a level needs it.
+pub(crate) trait Source {
+    /// The first user key.
+    fn key_min(&self) -> &[u8];
+    /// The last user key.
+    fn key_max(&self) -> &[u8];
+    /// A cursor over the table, which it keeps alive.
+    fn cursor(&self) -> Box<dyn Cursor + Send>;
+}
+
+impl Source for Arc<Table> {
+    fn key_min(&self) -> &[u8] {
+        &self.meta().key_min
+    }
+    fn key_max(&self) -> &[u8] {
+        &self.meta().key_max
+    }
+    fn cursor(&self) -> Box<dyn Cursor + Send> {
+        Table::cursor(self)
+    }
+}
+
+/// The concatenation of `sources`.
+pub(crate) struct LevelCursor<L> {
+    sources: L,
+    index: usize,
+    open: Option<Box<dyn Cursor + Send>>,
+    /// Whether `open` is at the entry that the cursor is at.
+    valid: bool,
+}
+
+impl<L, S> LevelCursor<L>
+where
+    L: Deref<Target = [S]>,
+    S: Source,
+{
+    /// `sources` (a `Vec`, an `Arc` of a slice, …) are sorted by key and disjoint.
+    pub(crate) fn new(sources: L) -> Self {
+        debug_assert!(sources.windows(2).all(|pair| matches!(pair, [a, b] if a.key_max() < b.key_min())));
+        LevelCursor { sources, index: 0, open: None, valid: false }
+    }
+
+    /// The cursor of table `index`, if there is such a table.
+    fn table(&mut self, index: usize) -> Option<&mut (dyn Cursor + Send + 'static)> {
+        let source = self.sources.get(index)?;
+        if self.index != index {
+            self.open = None;
+        }
+        self.index = index;
+        Some(self.open.get_or_insert_with(|| source.cursor()).as_mut())
+    }
+
+    /// Does `seek` in table `index`, then walks on to the first entry of a later table where there is none in it.
+    fn settle_forward(&mut self, index: usize, seek: impl FnOnce(&mut dyn Cursor) -> Result<()>) -> Result<()> {
+        self.valid = false;
+        let Some(table) = self.table(index) else { return Ok(()) };
+        seek(table)?;
+        let mut found = table.valid();
+        while !found {
+            let Some(table) = self.table(self.index + 1) else { return Ok(()) };
+            table.seek_to_first()?;
+            found = table.valid();
+        }
+        self.valid = true;
+        Ok(())
+    }
+
+    /// As `settle_forward`, to the last entry of an earlier table.
+    fn settle_backward(&mut self, index: usize, seek: impl FnOnce(&mut dyn Cursor) -> Result<()>) -> Result<()> {
+        self.valid = false;
+        let Some(table) = self.table(index) else { return Ok(()) };
+        seek(table)?;
+        let mut found = table.valid();
+        while !found {
+            let Some(index) = self.index.checked_sub(1) else { return Ok(()) };
+            let Some(table) = self.table(index) else { return Ok(()) };
+            table.seek_to_last()?;
+            found = table.valid();
+        }
+        self.valid = true;
+        Ok(())
+    }
+
+    fn at(&self) -> &(dyn Cursor + Send) {
+        match &self.open {
+            Some(table) if self.valid => table.as_ref(),
+            _ => panic!("the cursor is not at an entry"),
+        }
+    }
+}
+
+impl<L, S> Cursor for LevelCursor<L>
+where
+    L: Deref<Target = [S]>,
+    S: Source,
+{
+    fn valid(&self) -> bool {
+        self.valid
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.settle_forward(0, |table| table.seek_to_first())
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        match self.sources.len().checked_sub(1) {
+            Some(last) => self.settle_backward(last, |table| table.seek_to_last()),
+            None => Ok(()),
+        }
+    }
+    fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
+        let index = self.sources.partition_point(|source| source.key_max() < user_key);
+        self.settle_forward(index, |table| table.seek(user_key, seq))
+    }
+    fn seek_before(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
+        self.valid = false;
+        // A table that begins with `user_key` itself may hold newer versions of it, which lie before the place.
+        match self.sources.partition_point(|source| source.key_min() <= user_key).checked_sub(1) {
+            Some(index) => self.settle_backward(index, |table| table.seek_before(user_key, seq)),
+            None => Ok(()),
+        }
+    }
+    fn next(&mut self) -> Result<()> {
+        assert!(self.valid, "the cursor is not at an entry");
+        self.settle_forward(self.index, |table| table.next())
+    }
+    fn prev(&mut self) -> Result<()> {
+        assert!(self.valid, "the cursor is not at an entry");
+        self.settle_backward(self.index, |table| table.prev())
+    }
+    fn key(&self) -> &[u8] {
+        self.at().key()
+    }
+    fn seq(&self) -> SeqNo {
+        self.at().seq()
+    }
+    fn kind(&self) -> EntryKind {
+        self.at().kind()
+    }
+    fn value(&self) -> Slice {
+        self.at().value()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{Entries, FakeCursor, Fuse, Random, walk};
+    use super::*;
+    use std::cmp::Reverse;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[derive(Clone)]
+    struct FakeTable {
+        entries: Entries,
+        key_min: Vec<u8>,
+        key_max: Vec<u8>,
+        opened: Arc<AtomicU64>,
+        fuse: Fuse,
+    }
+
+    impl Source for FakeTable {
+        fn key_min(&self) -> &[u8] {
+            &self.key_min
+        }
+        fn key_max(&self) -> &[u8] {
+            &self.key_max
+        }
+        fn cursor(&self) -> Box<dyn Cursor + Send> {
+            self.opened.fetch_add(1, Ordering::Relaxed);
+            Box::new(FakeCursor::with_fuse(&self.entries, self.fuse.clone()))
+        }
+    }
+
+    /// Random entries, cut into tables between keys.
+    fn level(random: &mut Random, entries: u64) -> (Vec<FakeTable>, Entries, Arc<AtomicU64>, Fuse) {
+        let (opened, fuse) = (Arc::new(AtomicU64::new(0)), Fuse::never());
+        let all: Entries =
+            (1..=entries).map(|seq| ((random.key(), Reverse(SeqNo(seq))), (EntryKind::Put, vec![seq as u8]))).collect();
+        let mut tables: Vec<FakeTable> = Vec::new();
+        for ((key, seq), entry) in &all {
+            let cut = random.below(3) == 0;
+            match tables.last_mut() {
+                Some(table) if !cut || table.key_max == *key => {
+                    table.key_max.clone_from(key);
+                    table.entries.insert((key.clone(), *seq), entry.clone());
+                }
+                _ => tables.push(FakeTable {
+                    entries: Entries::from([((key.clone(), *seq), entry.clone())]),
+                    key_min: key.clone(),
+                    key_max: key.clone(),
+                    opened: Arc::clone(&opened),
+                    fuse: fuse.clone(),
+                }),
+            }
+        }
+        (tables, all, opened, fuse)
+    }
+
+    #[test]
+    fn random_moves_agree_with_the_concatenation() {
+        for seed in 0..200 {
+            let random = &mut Random::new(seed);
+            let entries = random.below(80);
+            let (tables, all, ..) = level(random, entries);
+            walk(random, &mut LevelCursor::new(tables), &all, entries + 2, 300);
+        }
+    }
+
+    #[test]
+    fn a_seek_opens_only_the_table_that_may_hold_the_key() {
+        let (tables, all, opened, _) = level(&mut Random::new(3), 80);
+        assert!(tables.len() > 5);
+        let mut cursor = LevelCursor::new(Arc::<[FakeTable]>::from(tables));
+        assert_eq!(opened.load(Ordering::Relaxed), 0);
+        let ((key, seq), _) = all.iter().nth(all.len() / 2).unwrap();
+        cursor.seek(key, seq.0).unwrap();
+        assert_eq!((cursor.key(), cursor.seq()), (&**key, seq.0));
+        assert_eq!(opened.load(Ordering::Relaxed), 1);
+        cursor.seek(key, SeqNo::MAX).unwrap();
+        assert_eq!(opened.load(Ordering::Relaxed), 1, "the table at hand is used again");
+    }
+
+    #[test]
+    fn an_error_of_a_table_ends_the_cursor_until_the_next_seek() {
+        let random = &mut Random::new(5);
+        for moves in 0..60 {
+            let (tables, all, _, fuse) = level(random, 80);
+            let mut cursor = LevelCursor::new(tables);
+            fuse.set(moves);
+            let mut result = cursor.seek_to_last();
+            while result.is_ok() && cursor.valid() {
+                result = cursor.prev();
+            }
+            assert!(result.is_err() && !cursor.valid());
+            walk(random, &mut cursor, &all, 82, 50);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Cursors over what a partition is made of: merged, concatenated, cut down to what a reader may see.
+//!
+//! Bottom up: a [`LevelCursor`] walks the disjoint tables of one level; a [`MergingCursor`] walks memtables, level 0
+//! and levels as one sorted sequence of internal entries; a [`VisibleCursor`] gives of that sequence the user's
+//! entries at a snapshot, within [`Bounds`]; a [`DoubleEnded`] walks a range from both ends.
+
+mod bounds;
+#[cfg(test)]
+pub(crate) mod fake;
+mod level;
+mod merging;
+mod range;
+mod visible;
+
+pub(crate) use bounds::Bounds;
+pub(crate) use level::{LevelCursor, Source};
+pub(crate) use merging::MergingCursor;
+pub(crate) use range::DoubleEnded;
+pub(crate) use visible::VisibleCursor;

@@ -1,0 +1,280 @@
+//! [`Arena`]: memory that is handed out piece by piece and given back all at once.
+//!
+//! Pieces come from *chunks*: the first is small (many partitions have almost empty memtables), each later one as
+//! large as everything before it, up to 1 MiB. A piece larger than a quarter of the next chunk gets an exact chunk of
+//! its own, so that it wastes neither the rest of the current chunk nor the most of a new one.
+//!
+//! Invariants: a piece belongs to one caller alone and stays where it is until the arena drops; `Chunk::used` never
+//! exceeds the chunk's capacity; chunks are freed by `drop` only.
+//!
+//! Locks: `grow` is held while a chunk is allocated and listed, never while a piece is taken from the current chunk.
+
+#![allow(unsafe_code)]
+
+use super::sync::{AtomicPtr, AtomicUsize, Mutex, MutexGuard, Ordering};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::PoisonError;
+
+/// Alignment of every piece; all pieces are multiples of it.
+pub(super) const ALIGNMENT: usize = 8;
+
+const CHUNK_BYTES_MIN: usize = 4 << 10;
+const CHUNK_BYTES_MAX: usize = 1 << 20;
+
+/// A bump allocator for many threads.
+pub(super) struct Arena {
+    /// The chunk that pieces are taken from. Never null; points at one of `chunks`.
+    current: AtomicPtr<Chunk>,
+    /// Bytes of the chunks that hold one large piece each.
+    large_bytes: AtomicUsize,
+    /// All chunks, the current one included.
+    chunks: Mutex<Vec<NonNull<Chunk>>>,
+}
+
+/// One allocation of the system allocator.
+struct Chunk {
+    memory: NonNull<u8>,
+    capacity: usize,
+    used: AtomicUsize,
+    /// Bytes of all chunks that were current before this one.
+    bytes_before: usize,
+}
+
+// SAFETY: the raw pointers are to memory that the arena owns and frees in `drop`, which has `&mut self`. Shared access
+// to a chunk is to fields that never change after it is published, and to an atomic.
+unsafe impl Send for Arena {}
+// SAFETY: as above; every method that takes `&self` may run on any number of threads.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    pub(super) fn new() -> Self {
+        let first = Chunk::allocate(CHUNK_BYTES_MIN, 0, 0);
+        Arena {
+            current: AtomicPtr::new(first.as_ptr()),
+            large_bytes: AtomicUsize::new(0),
+            chunks: Mutex::new(vec![first]),
+        }
+    }
+
+    /// Bytes handed out, and those lost at the ends of chunks. Never decreases.
+    pub(super) fn bytes(&self) -> usize {
+        let chunk = self.current();
+        chunk.bytes_before + chunk.used.load(Ordering::Relaxed) + self.large_bytes.load(Ordering::Relaxed)
+    }
+
+    /// A piece of at least `bytes` uninitialised bytes, aligned to [`ALIGNMENT`], that nobody else has; valid until
+    /// the arena drops, for reads and writes, with the provenance of its chunk.
+    pub(super) fn allocate(&self, bytes: usize) -> NonNull<u8> {
+        let bytes = bytes.next_multiple_of(ALIGNMENT);
+        assert!(bytes > 0, "a piece has bytes");
+        loop {
+            let chunk = self.current();
+            if let Some(piece) = chunk.take(bytes) {
+                return piece;
+            }
+            let next_bytes = self.bytes().next_power_of_two().clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+            if bytes > next_bytes / 4 {
+                return self.allocate_large(bytes);
+            }
+            self.grow(chunk, next_bytes);
+        }
+    }
+
+    fn current(&self) -> &Chunk {
+        // Acquire: pairs with the Release in `grow`, so that the fields of a chunk made by another thread are seen.
+        let chunk = self.current.load(Ordering::Acquire);
+        // SAFETY: `current` always points at a chunk made by `Chunk::allocate`, which lives until `drop`; nobody has
+        // a `&mut` to a chunk before that.
+        unsafe { &*chunk }
+    }
+
+    /// Replaces `full` as the current chunk, unless another thread has.
+    fn grow(&self, full: &Chunk, capacity: usize) {
+        let mut chunks = self.chunks();
+        // Relaxed: `current` changes under the lock only.
+        if !std::ptr::eq(self.current.load(Ordering::Relaxed), full) {
+            return;
+        }
+        let chunk = Chunk::allocate(capacity, full.bytes_before + full.capacity, 0);
+        chunks.push(chunk);
+        // Release: pairs with the Acquire in `current`.
+        self.current.store(chunk.as_ptr(), Ordering::Release);
+    }
+
+    fn allocate_large(&self, bytes: usize) -> NonNull<u8> {
+        let chunk = Chunk::allocate(bytes, 0, bytes);
+        // SAFETY: the chunk was made just above and is not shared yet.
+        let memory = unsafe { chunk.as_ref() }.memory;
+        self.chunks().push(chunk);
+        // Relaxed: a statistic, it publishes nothing.
+        self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
+        memory
+    }
+
+    fn chunks(&self) -> MutexGuard<'_, Vec<NonNull<Chunk>>> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let chunks = std::mem::take(&mut *self.chunks());
+        for chunk in chunks {
+            // SAFETY: each chunk was made by `Box::into_raw` in `Chunk::allocate`, is listed once, and is reached by
+            // nobody now that the arena is dropped.
+            let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
+            // SAFETY: `memory` was allocated with this very layout and is freed once, here.
+            unsafe { dealloc(chunk.memory.as_ptr(), Chunk::layout(chunk.capacity)) };
+        }
+    }
+}
+
+impl Chunk {
+    fn layout(capacity: usize) -> Layout {
+        match Layout::from_size_align(capacity, ALIGNMENT) {
+            Ok(layout) => layout,
+            Err(_) => panic!("a chunk of {capacity} bytes is larger than an address space"),
+        }
+    }
+
+    /// A chunk on the heap; freed by `Arena::drop`.
+    fn allocate(capacity: usize, bytes_before: usize, used: usize) -> NonNull<Chunk> {
+        assert!(capacity > 0 && used <= capacity);
+        let layout = Self::layout(capacity);
+        // SAFETY: the layout has a size above zero.
+        let memory = unsafe { alloc(layout) };
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        let chunk = Box::new(Chunk { memory, capacity, used: AtomicUsize::new(used), bytes_before });
+        NonNull::from(Box::leak(chunk))
+    }
+
+    /// The next `bytes` bytes, if the chunk has them.
+    fn take(&self, bytes: usize) -> Option<NonNull<u8>> {
+        // Relaxed throughout: the counter only shares out the memory. What a piece holds is published by whoever links
+        // it; the chunk itself was published by `current`.
+        let mut used = self.used.load(Ordering::Relaxed);
+        loop {
+            let end = used.checked_add(bytes).filter(|end| *end <= self.capacity)?;
+            match self.used.compare_exchange_weak(used, end, Ordering::Relaxed, Ordering::Relaxed) {
+                // SAFETY: `used < end <= capacity`, so the result lies within the chunk's allocation.
+                Ok(_) => return Some(unsafe { self.memory.add(used) }),
+                Err(found) => used = found,
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Fills a piece, so that Miri or a sanitizer sees any that is too short or freed.
+    fn fill(piece: NonNull<u8>, bytes: usize, with: u8) {
+        // SAFETY: the piece has `bytes` bytes and belongs to the caller.
+        unsafe { piece.as_ptr().write_bytes(with, bytes) };
+    }
+
+    fn holds(piece: NonNull<u8>, bytes: usize, with: u8) -> bool {
+        // SAFETY: as in `fill`, which initialised it.
+        unsafe { std::slice::from_raw_parts(piece.as_ptr(), bytes) == vec![with; bytes] }
+    }
+
+    #[test]
+    fn pieces_are_aligned_and_do_not_overlap() {
+        let arena = Arena::new();
+        let sizes = [1, 7, 8, 9, 100, 1000, 3000, 5000, 4096, 1 << 17, 64, 1 << 19, 3];
+        let pieces: Vec<_> = (0..if cfg!(miri) { 40 } else { 2000 })
+            .map(|i| {
+                let bytes = sizes[i % sizes.len()];
+                let piece = arena.allocate(bytes);
+                fill(piece, bytes, i as u8);
+                (piece, bytes, i as u8)
+            })
+            .collect();
+        for (piece, bytes, with) in pieces {
+            assert_eq!(piece.as_ptr() as usize % ALIGNMENT, 0);
+            assert!(holds(piece, bytes, with));
+        }
+    }
+
+    #[test]
+    fn an_empty_arena_has_one_small_chunk_and_no_bytes() {
+        let arena = Arena::new();
+        assert_eq!(arena.bytes(), 0);
+        assert_eq!(arena.current().capacity, CHUNK_BYTES_MIN);
+    }
+
+    #[test]
+    fn bytes_cover_every_piece_and_waste_is_bounded() {
+        let arena = Arena::new();
+        let mut handed_out = 0;
+        let mut before = 0;
+        for i in 0..if cfg!(miri) { 200 } else { 20_000 } {
+            let bytes = 24 + i % 700;
+            arena.allocate(bytes);
+            handed_out += bytes;
+            assert!(arena.bytes() >= handed_out.max(before));
+            before = arena.bytes();
+        }
+        assert!(before < handed_out + handed_out / 10 + CHUNK_BYTES_MIN, "{before} for {handed_out}");
+    }
+
+    #[test]
+    fn a_large_piece_leaves_the_current_chunk_in_use() {
+        let arena = Arena::new();
+        arena.allocate(64);
+        let chunk: *const Chunk = arena.current();
+        arena.allocate(2 << 20);
+        arena.allocate(64);
+        assert!(std::ptr::eq(arena.current(), chunk));
+        assert_eq!(arena.bytes(), 128 + (2 << 20));
+    }
+
+    #[test]
+    fn threads_get_pieces_of_their_own() {
+        let arena = Arena::new();
+        std::thread::scope(|scope| {
+            for thread in 0..4u8 {
+                let arena = &arena;
+                scope.spawn(move || {
+                    let pieces: Vec<_> = (0..if cfg!(miri) { 30 } else { 3000 })
+                        .map(|i| {
+                            let bytes = 8 + i % 400;
+                            let piece = arena.allocate(bytes);
+                            fill(piece, bytes, thread);
+                            (piece, bytes)
+                        })
+                        .collect();
+                    assert!(pieces.iter().all(|(piece, bytes)| holds(*piece, *bytes, thread)));
+                });
+            }
+        });
+    }
+}
+
+/// Every interleaving: `RUSTFLAGS="--cfg loom" cargo test -p thalweg --lib loom_`.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn loom_two_threads_that_fill_a_chunk_get_pieces_of_their_own_from_one_new_chunk() {
+        loom::model(|| {
+            let arena = Arc::new(Arena::new());
+            arena.allocate(1024);
+            arena.allocate(1024);
+            arena.allocate(1024);
+            let other = Arc::clone(&arena);
+            let thread = loom::thread::spawn(move || {
+                other.allocate(1000);
+                other.allocate(1000).as_ptr() as usize
+            });
+            let piece = arena.allocate(1000).as_ptr() as usize;
+            assert!(thread.join().unwrap().abs_diff(piece) >= 1000);
+            assert_eq!(arena.chunks().len(), 2);
+            assert_eq!(arena.bytes(), 4096 + 2000);
+        });
+    }
+}

@@ -1,0 +1,62 @@
+//! [`MemtableCursor`]: a position in a memtable, which it keeps alive.
+//!
+//! It sees entries that are inserted while it is open; a reader tells them by their sequence numbers. Entries never
+//! go away. Locks: none.
+
+use super::skiplist::{Position, SkipList};
+use crate::error::Result;
+use crate::format::{Cursor, EntryKind, SeqNo, Slice};
+use std::sync::Arc;
+
+/// See [`super::Memtable::cursor`]. Its calls never fail. Going backwards costs a search a step.
+pub(crate) struct MemtableCursor {
+    position: Position,
+}
+
+impl MemtableCursor {
+    pub(super) fn new(list: Arc<SkipList>) -> Self {
+        MemtableCursor { position: Position::new(list) }
+    }
+}
+
+impl Cursor for MemtableCursor {
+    fn valid(&self) -> bool {
+        self.position.valid()
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.position.go_to_first();
+        Ok(())
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.position.go_to_last();
+        Ok(())
+    }
+    fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
+        self.position.go_to_at_or_after(user_key, seq);
+        Ok(())
+    }
+    fn seek_before(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
+        self.position.go_to_before(user_key, seq);
+        Ok(())
+    }
+    fn next(&mut self) -> Result<()> {
+        self.position.go_to_next();
+        Ok(())
+    }
+    fn prev(&mut self) -> Result<()> {
+        self.position.go_to_previous();
+        Ok(())
+    }
+    fn key(&self) -> &[u8] {
+        self.position.key()
+    }
+    fn seq(&self) -> SeqNo {
+        self.position.seq()
+    }
+    fn kind(&self) -> EntryKind {
+        self.position.kind()
+    }
+    fn value(&self) -> Slice {
+        Slice::from(self.position.value())
+    }
+}

@@ -1,0 +1,78 @@
+//! [`Memtable`]: the newest entries of a partition, in memory, sorted (DESIGN 7).
+//!
+//! A skip list in an arena: readers take no lock and never wait; any number of writers insert at once. Entries are
+//! never removed, so what a reader once saw stays. The memory goes when the last handle and cursor do.
+//!
+//! Invariants: each `(key, seq)` is inserted once. When a memtable is sealed, its owner has waited for the inserts
+//! under way (DESIGN 5, "Letting go"); the memtable itself knows no such state. Locks: none of its own.
+
+mod arena;
+mod cursor;
+mod skiplist;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub(crate) use cursor::MemtableCursor;
+
+use crate::format::{EntryKind, SeqNo, Slice, Version};
+use skiplist::SkipList;
+use std::sync::Arc;
+
+/// What arena and skip list synchronise with: the standard library, or loom's models of it.
+mod sync {
+    #[cfg(all(test, loom))]
+    pub(super) use loom::sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering},
+    };
+    #[cfg(not(all(test, loom)))]
+    pub(super) use std::sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering},
+    };
+}
+
+/// A sorted buffer of entries.
+pub(crate) struct Memtable {
+    list: Arc<SkipList>,
+}
+
+impl Memtable {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Memtable { list: Arc::new(SkipList::new()) })
+    }
+
+    /// Adds an entry; a reader on any thread sees it whole or not at all.
+    ///
+    /// # Panics
+    /// When `(key, seq)` was inserted before, or key or value are longer than the format's limits.
+    pub(crate) fn insert(&self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) {
+        self.list.insert(key, seq, kind, value);
+    }
+
+    /// The newest version of `key` at or below `seq`.
+    pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Option<Version> {
+        let (seq, kind, value) = self.list.get(key, seq)?;
+        Some(Version { seq, kind, value: Slice::from(value) })
+    }
+
+    /// A cursor over all entries, also those inserted while it is open.
+    pub(crate) fn cursor(self: &Arc<Self>) -> MemtableCursor {
+        MemtableCursor::new(Arc::clone(&self.list))
+    }
+
+    /// Bytes of memory in use, overhead included. Never decreases.
+    pub(crate) fn bytes(&self) -> usize {
+        self.list.bytes()
+    }
+
+    /// Entries, those included that are being inserted at this moment.
+    pub(crate) fn entries(&self) -> u64 {
+        self.list.entries()
+    }
+
+    /// Whether no insert was begun.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries() == 0
+    }
+}

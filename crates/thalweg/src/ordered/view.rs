@@ -1,0 +1,94 @@
+//! [`View`]: what a reader of a partition sees, immutable; and [`Slot`]: a memtable with its place in the log.
+//!
+//! Invariants: sequence numbers in `active` are above all those in `sealed`, which ascend; those are above all in the
+//! levels for the same key. A slot holds exactly the records of its partition with `after < seq <= sealed_at`.
+
+use super::memtable::Memtable;
+use crate::compaction::Levels;
+use crate::format::{EntryKind, LogMark, SeqNo};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A memtable, the sequence numbers that belong to it, and where the log is needed for it.
+pub(crate) struct Slot {
+    pub(crate) memtable: Arc<Memtable>,
+    /// Records above this number belong here (or to a newer slot).
+    pub(crate) after: SeqNo,
+    /// Records at or below this number belong here (or to an older slot); 0 while active.
+    sealed_at: AtomicU64,
+    /// Sequence number of `first`, so that most inserts need not take its lock.
+    first_seq: AtomicU64,
+    last_seq: AtomicU64,
+    first: Mutex<Option<LogMark>>,
+}
+
+impl Slot {
+    pub(crate) fn new(after: SeqNo) -> Arc<Self> {
+        Arc::new(Slot {
+            memtable: Memtable::new(),
+            after,
+            sealed_at: AtomicU64::new(0),
+            first_seq: AtomicU64::new(u64::MAX),
+            last_seq: AtomicU64::new(0),
+            first: Mutex::new(None),
+        })
+    }
+
+    /// Inserts an entry of the record that begins at `mark`. The mark is set before the entry is: an entry whose
+    /// record is published always pins the log.
+    pub(crate) fn insert(&self, mark: LogMark, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) {
+        if seq.0 < self.first_seq.load(Ordering::Acquire) {
+            let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+            if first.is_none_or(|first| mark.position < first.position) {
+                *first = Some(mark);
+            }
+            self.first_seq.fetch_min(seq.0, Ordering::AcqRel);
+        }
+        self.last_seq.fetch_max(seq.0, Ordering::AcqRel);
+        self.memtable.insert(key, seq, kind, value);
+    }
+
+    /// Where the oldest record in it begins; `None` while it is empty.
+    pub(crate) fn first(&self) -> Option<LogMark> {
+        *self.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The largest sequence number in it.
+    pub(crate) fn last_seq(&self) -> SeqNo {
+        SeqNo(self.last_seq.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn seal(&self, at: SeqNo) {
+        self.sealed_at.store(at.0, Ordering::Release);
+    }
+
+    pub(crate) fn sealed_at(&self) -> SeqNo {
+        SeqNo(self.sealed_at.load(Ordering::Acquire))
+    }
+}
+
+/// Everything a partition holds at one moment.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(crate) active: Arc<Slot>,
+    /// Waiting for their flush, oldest first.
+    pub(crate) sealed: Vec<Arc<Slot>>,
+    pub(crate) levels: Arc<Levels>,
+}
+
+impl View {
+    /// The slot that a record with this number belongs to.
+    pub(crate) fn slot_for(&self, seq: SeqNo) -> &Arc<Slot> {
+        if self.active.after < seq {
+            return &self.active;
+        }
+        let slot = self.sealed.iter().rev().find(|slot| slot.after < seq);
+        // A slot is flushed only once every record up to its seal is published, and this one is not.
+        slot.unwrap_or_else(|| unreachable!("the memtable of an unpublished record was flushed"))
+    }
+
+    /// Slots, newest first.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &Arc<Slot>> {
+        std::iter::once(&self.active).chain(self.sealed.iter().rev())
+    }
+}

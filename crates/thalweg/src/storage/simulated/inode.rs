@@ -1,0 +1,373 @@
+//! [`Inode`]: the bytes of one simulated file, twice: as the page cache has them (*live*) and as the medium does.
+//!
+//! Invariants:
+//! - a page differs between the two only if it is dirty, or a *phantom*: clean in the cache after a failed sync, though
+//!   the medium lacks it;
+//! - live bytes beyond the live length are zero; a page beyond it has no live bytes, and is there (dirty) only while
+//!   the medium still has a page that the unsynced cut gives up;
+//! - `dirty` holds exactly the indices of the dirty pages.
+//!
+//! A page with no bytes is a hole and reads as zeros. Cloning shares the pages.
+
+use super::random::Random;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+/// Bytes in a page of the cache.
+pub(super) const PAGE_BYTES: usize = 4096;
+
+/// Bytes that the medium writes whole.
+pub(super) const SECTOR_BYTES: usize = 512;
+
+/// Sectors in a page.
+pub(super) const SECTORS: usize = PAGE_BYTES / SECTOR_BYTES;
+
+type PageBytes = Arc<[u8; PAGE_BYTES]>;
+
+/// Shared by all pages of zeros, so that preallocated files cost nothing.
+static ZEROS: LazyLock<PageBytes> = LazyLock::new(|| Arc::new([0; PAGE_BYTES]));
+
+/// One page in the cache and on the medium.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Page {
+    live: Option<PageBytes>,
+    medium: Option<PageBytes>,
+    dirty: bool,
+}
+
+/// What of a dirty page survives a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Survival {
+    /// What the medium had.
+    Old,
+    /// What the cache had.
+    New,
+    /// Sector by sector: bit `i` says that sector `i` is the cache's.
+    Torn(u8),
+}
+
+/// The bytes of a file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Inode {
+    pages: BTreeMap<u64, Page>,
+    dirty: BTreeSet<u64>,
+    live_bytes: u64,
+    durable_bytes: u64,
+    /// The shortest live length since the length was last durable.
+    lowest_bytes: u64,
+    /// Pages with live bytes.
+    allocated: u64,
+    /// Whether there may be phantom pages.
+    phantoms: bool,
+    /// A failed write-back that no handle has reported.
+    pub(super) unseen_error: bool,
+}
+
+impl Inode {
+    /// A file that is on the medium as it is in the cache.
+    pub(super) fn durable(bytes: &[u8]) -> Self {
+        let mut inode = Inode::default();
+        inode.write(0, bytes);
+        inode.sync();
+        inode
+    }
+
+    pub(super) fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    pub(super) fn durable_bytes(&self) -> u64 {
+        self.durable_bytes
+    }
+
+    pub(super) fn lowest_bytes(&self) -> u64 {
+        self.lowest_bytes
+    }
+
+    pub(super) fn allocated(&self) -> u64 {
+        self.allocated
+    }
+
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Whether a power cut would leave this very value: the medium has all of the cache, and no error is owed.
+    pub(super) fn is_durable(&self) -> bool {
+        let kept = self.allocated == self.pages.len() as u64;
+        kept && !self.is_dirty() && !self.phantoms && self.live_bytes == self.durable_bytes && !self.unseen_error
+    }
+
+    /// Stops counting the pages of a file that nothing live leads to; answers how many there were.
+    pub(super) fn give_back(&mut self) -> u64 {
+        std::mem::take(&mut self.allocated)
+    }
+
+    /// Reads from the cache, or past it: then clean pages come from the medium.
+    ///
+    /// A direct read on Linux writes dirty pages back before it reads, so these are seen as the cache has them.
+    pub(super) fn read(&self, offset: u64, buffer: &mut [u8], from_medium: bool) -> usize {
+        let rest = self.live_bytes.saturating_sub(offset);
+        let count = usize::try_from(rest).unwrap_or(usize::MAX).min(buffer.len());
+        for (index, in_page, in_buffer) in spans(offset, count) {
+            let page = self.pages.get(&index);
+            let bytes = page.and_then(|p| if from_medium && !p.dirty { p.medium.as_ref() } else { p.live.as_ref() });
+            match bytes {
+                Some(bytes) => buffer[in_buffer].copy_from_slice(&bytes[in_page]),
+                None => buffer[in_buffer].fill(0),
+            }
+        }
+        count
+    }
+
+    /// How many pages a write of `length` bytes at `offset` would newly allocate.
+    pub(super) fn pages_needed(&self, offset: u64, length: usize) -> u64 {
+        if length == 0 {
+            return 0;
+        }
+        let first = offset / PAGE_BYTES as u64;
+        let last = (offset + length as u64 - 1) / PAGE_BYTES as u64;
+        let present = self.pages.range(first..=last).filter(|(_, page)| page.live.is_some()).count();
+        last - first + 1 - present as u64
+    }
+
+    /// Writes to the cache. The caller made sure that `offset + bytes.len()` does not overflow.
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        for (index, in_page, in_bytes) in spans(offset, bytes.len()) {
+            let page = self.pages.entry(index).or_default();
+            if page.live.is_none() {
+                self.allocated += 1;
+            }
+            let from = &bytes[in_bytes];
+            if from.len() == PAGE_BYTES && from == ZEROS.as_slice() {
+                page.live = Some(Arc::clone(&ZEROS));
+            } else {
+                let live = page.live.get_or_insert_with(|| Arc::clone(&ZEROS));
+                Arc::make_mut(live)[in_page].copy_from_slice(from);
+            }
+            if !page.dirty {
+                page.dirty = true;
+                self.dirty.insert(index);
+            }
+        }
+        if !bytes.is_empty() {
+            self.live_bytes = self.live_bytes.max(offset + bytes.len() as u64);
+        }
+    }
+
+    /// Cuts the file in the cache, or extends it with a hole.
+    pub(super) fn set_bytes(&mut self, bytes: u64) {
+        let kept = page_count(bytes);
+        if bytes < self.live_bytes {
+            let beyond: Vec<u64> = self.pages.range(kept..).map(|(index, _)| *index).collect();
+            for index in beyond {
+                self.give_up(index);
+            }
+            let tail = (bytes % PAGE_BYTES as u64) as usize;
+            if let Some(page) = self.pages.get_mut(&(bytes / PAGE_BYTES as u64)).filter(|_| tail != 0) {
+                zero_from(&mut page.live, tail);
+                page.dirty = true;
+                self.dirty.insert(bytes / PAGE_BYTES as u64);
+            }
+        }
+        self.live_bytes = bytes;
+        self.lowest_bytes = self.lowest_bytes.min(bytes);
+    }
+
+    /// Drops a page beyond the end from the cache; the medium keeps it until the cut is durable.
+    fn give_up(&mut self, index: u64) {
+        let Some(page) = self.pages.get_mut(&index) else { return };
+        self.allocated -= u64::from(page.live.take().is_some());
+        if page.medium.is_some() {
+            page.dirty = true;
+            self.dirty.insert(index);
+        } else {
+            self.pages.remove(&index);
+            self.dirty.remove(&index);
+        }
+    }
+
+    /// Makes every dirty page and the length durable. Phantom pages are clean, so nothing is done for them.
+    pub(super) fn sync(&mut self) {
+        for index in std::mem::take(&mut self.dirty) {
+            let Some(page) = self.pages.get_mut(&index) else { continue };
+            page.medium = page.live.clone();
+            page.dirty = false;
+            if page.medium.is_none() {
+                self.pages.remove(&index);
+            }
+        }
+        self.sync_length();
+    }
+
+    /// Makes the length durable, whether or not the data has arrived.
+    pub(super) fn sync_length(&mut self) {
+        let end = page_count(self.live_bytes);
+        while let Some(index) = self.dirty.last().copied().filter(|index| *index >= end) {
+            self.dirty.remove(&index);
+            self.pages.remove(&index);
+        }
+        self.durable_bytes = self.live_bytes;
+        self.lowest_bytes = self.live_bytes;
+    }
+
+    /// A failed write-back: each dirty page reaches the medium or does not, and is clean in the cache either way.
+    pub(super) fn fail_write_back(&mut self, random: &mut Random) {
+        let end = page_count(self.live_bytes);
+        for index in self.dirty.clone().range(..end) {
+            let Some(page) = self.pages.get_mut(index) else { continue };
+            if random.coin() {
+                page.medium = page.live.clone();
+            } else {
+                self.phantoms = true;
+            }
+            page.dirty = false;
+            self.dirty.remove(index);
+        }
+        self.unseen_error = true;
+    }
+
+    /// The kernel writes one dirty page back, or some sectors of one. False when there is none to write.
+    pub(super) fn write_back_some(&mut self, random: &mut Random) -> bool {
+        let end = page_count(self.live_bytes);
+        // Pages beyond the end are given up by the journal, not written.
+        let (Some(first), Some(last)) = (self.dirty.range(..end).next(), self.dirty.range(..end).next_back()) else {
+            return false;
+        };
+        let from = first + random.below(last - first + 1);
+        let Some(index) = self.dirty.range(from..end).next().copied() else { return false };
+        let survival = if random.coin() {
+            Survival::New
+        } else {
+            // The beginning or the end of the page: a request may be cut anywhere between sectors.
+            let sectors = 1 + random.below(SECTORS as u64 - 1);
+            let beginning = (1u8 << sectors).wrapping_sub(1);
+            Survival::Torn(if random.coin() { beginning } else { !beginning })
+        };
+        self.write_back(index, survival);
+        true
+    }
+
+    /// Each dirty page is written back, or not: what a sync that a power cut interrupts has done.
+    pub(super) fn write_back_partly(&mut self, random: &mut Random) {
+        let end = page_count(self.live_bytes);
+        for index in self.dirty.clone().range(..end) {
+            if random.coin() {
+                self.write_back(*index, Survival::New);
+            }
+        }
+    }
+
+    fn write_back(&mut self, index: u64, survival: Survival) {
+        let Some(page) = self.pages.get_mut(&index) else { return };
+        page.medium = page.surviving(survival);
+        if survival == Survival::New {
+            page.dirty = false;
+            self.dirty.remove(&index);
+            if page.live.is_none() {
+                self.pages.remove(&index);
+            }
+        }
+    }
+
+    /// The file after a power cut that left it `bytes` long, with `survival` deciding about each dirty page.
+    pub(super) fn after_power_cut(&self, bytes: u64, mut survival: impl FnMut() -> Survival) -> Inode {
+        let end = page_count(bytes);
+        let live_end = page_count(self.live_bytes);
+        let mut pages = BTreeMap::new();
+        for (index, page) in self.pages.range(..end) {
+            // A page that the cut file gave up is the medium's, if the cut itself was lost.
+            let decided = if page.dirty && *index < live_end { survival() } else { Survival::Old };
+            let mut left = page.surviving(decided);
+            if *index == bytes / PAGE_BYTES as u64 {
+                zero_from(&mut left, (bytes % PAGE_BYTES as u64) as usize);
+            }
+            if left.is_some() {
+                pages.insert(*index, Page { live: left.clone(), medium: left, dirty: false });
+            }
+        }
+        Inode {
+            allocated: pages.len() as u64,
+            pages,
+            live_bytes: bytes,
+            durable_bytes: bytes,
+            lowest_bytes: bytes,
+            ..Inode::default()
+        }
+    }
+
+    /// Flips bits of one byte in the cache and on the medium. False when the file has no such byte.
+    pub(super) fn flip(&mut self, offset: u64, mask: u8) -> bool {
+        if offset >= self.live_bytes {
+            return false;
+        }
+        let page = self.pages.entry(offset / PAGE_BYTES as u64).or_default();
+        self.allocated += u64::from(page.live.is_none());
+        let at = (offset % PAGE_BYTES as u64) as usize;
+        for bytes in [&mut page.live, &mut page.medium] {
+            Arc::make_mut(bytes.get_or_insert_with(|| Arc::clone(&ZEROS)))[at] ^= mask;
+        }
+        true
+    }
+
+    /// Cuts or extends the file in the cache and on the medium.
+    pub(super) fn set_bytes_durably(&mut self, bytes: u64) {
+        self.set_bytes(bytes);
+        let end = page_count(bytes);
+        self.pages.split_off(&end);
+        self.dirty.split_off(&end);
+        let tail = (bytes % PAGE_BYTES as u64) as usize;
+        if let Some(page) = self.pages.get_mut(&(bytes / PAGE_BYTES as u64)).filter(|_| tail != 0) {
+            zero_from(&mut page.medium, tail);
+        }
+        self.sync_length();
+    }
+}
+
+impl Page {
+    fn surviving(&self, survival: Survival) -> Option<PageBytes> {
+        match survival {
+            Survival::Old => self.medium.clone(),
+            Survival::New => self.live.clone(),
+            Survival::Torn(sectors) => {
+                let mut mixed = self.medium.clone().unwrap_or_else(|| Arc::clone(&ZEROS));
+                let live = self.live.as_ref().unwrap_or(&ZEROS);
+                let bytes = Arc::make_mut(&mut mixed);
+                for sector in (0..SECTORS).filter(|sector| sectors >> sector & 1 == 1) {
+                    let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
+                    bytes[range.clone()].copy_from_slice(&live[range]);
+                }
+                Some(mixed)
+            }
+        }
+    }
+}
+
+/// Zeros a page from `start` on.
+fn zero_from(page: &mut Option<PageBytes>, start: usize) {
+    if let Some(bytes) = page {
+        Arc::make_mut(bytes)[start..].fill(0);
+    }
+}
+
+/// How many pages a file of `bytes` has.
+fn page_count(bytes: u64) -> u64 {
+    bytes.div_ceil(PAGE_BYTES as u64)
+}
+
+/// The pages that `length` bytes at `offset` touch: the page's index, the range in it, and the range in the bytes.
+fn spans(offset: u64, length: usize) -> impl Iterator<Item = (u64, Range<usize>, Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done >= length {
+            return None;
+        }
+        let at = offset + done as u64;
+        let start = (at % PAGE_BYTES as u64) as usize;
+        let count = (PAGE_BYTES - start).min(length - done);
+        let in_bytes = done..done + count;
+        done += count;
+        Some((at / PAGE_BYTES as u64, start..start + count, in_bytes))
+    })
+}

@@ -1,0 +1,153 @@
+//! [`TableScan`]: a forward scan of a whole table for compactions.
+//!
+//! Reads many blocks at once, and leaves the block cache to the foreground. Verifies the order of all entries, so that
+//! what a compaction writes is in order whatever it reads.
+
+use super::Table;
+use super::block::{Block, BlockCursor, zeroed};
+use super::damage::Damage;
+use super::index::Handle;
+use super::opened::Opened;
+use crate::error::{Error, Result};
+use crate::format::{EntryKind, SeqNo, Slice, key};
+use crate::metrics::Metrics;
+use crate::runtime::{BackgroundFile, yield_now};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Blocks are read together up to this many bytes.
+const CHUNK_BYTES: u64 = 256 << 10;
+
+/// See [`Table::scan`].
+pub(crate) struct TableScan {
+    table: Arc<Table>,
+    metrics: Arc<Metrics>,
+    /// Bytes of the file that were read and begin at `chunk_start`.
+    chunk: Slice,
+    chunk_start: u64,
+    /// The block the entry is in, and the number of the block after it.
+    block: Option<BlockCursor>,
+    next_block: usize,
+    failed: bool,
+}
+
+impl TableScan {
+    pub(super) fn new(table: Arc<Table>, metrics: Arc<Metrics>) -> Self {
+        TableScan {
+            table,
+            metrics,
+            chunk: Slice::from(Vec::new()),
+            chunk_start: 0,
+            block: None,
+            next_block: 0,
+            failed: false,
+        }
+    }
+
+    /// To the next entry (the first call: to the first one); `false` at the end. Not to be called after an error.
+    pub(crate) async fn advance(&mut self) -> Result<bool> {
+        assert!(!self.failed, "a scan was used after an error");
+        self.failed = true;
+        let more = self.step().await?;
+        self.failed = false;
+        Ok(more)
+    }
+
+    async fn step(&mut self) -> Result<bool> {
+        if let Some(block) = &mut self.block {
+            let at = self.next_block.saturating_sub(1);
+            let opened = self.table.opened()?;
+            if !block.at_last() {
+                block.next().map_err(|damage| self.table.block_damaged(opened, at, damage))?;
+                return Ok(true);
+            }
+            // Where the block ends, the index must say so too; else what comes next may be out of order.
+            if opened.index.last_key(at) != Some((block.key(), block.seq())) {
+                return Err(self.table.ends_early(opened, at));
+            }
+            self.block = None;
+        }
+        self.enter_next_block().await
+    }
+
+    /// The entry. Requires that the last `advance` gave `true`.
+    pub(crate) fn key(&self) -> &[u8] {
+        self.entry().key()
+    }
+
+    pub(crate) fn seq(&self) -> SeqNo {
+        self.entry().seq()
+    }
+
+    pub(crate) fn kind(&self) -> EntryKind {
+        self.entry().kind()
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        self.entry().value_bytes()
+    }
+
+    fn entry(&self) -> &BlockCursor {
+        match &self.block {
+            Some(block) => block,
+            None => panic!("a scan without an entry was read"),
+        }
+    }
+
+    async fn enter_next_block(&mut self) -> Result<bool> {
+        if self.next_block == 0 {
+            yield_now().await;
+        }
+        let table = Arc::clone(&self.table);
+        let opened = table.opened()?;
+        let at = self.next_block;
+        let Some(handle) = opened.index.handle(at) else { return Ok(false) };
+        let sealed = match self.in_chunk(handle) {
+            Some(sealed) => sealed,
+            None => {
+                self.read_chunk(opened, at, handle).await?;
+                self.in_chunk(handle).ok_or_else(|| table.ends_early(opened, at))?
+            }
+        };
+        let content = opened.unseal(&sealed, handle)?;
+        let block = Block::parse(content).and_then(|block| {
+            let mut block = BlockCursor::new(block);
+            block.seek_to_first()?;
+            let before = at.checked_sub(1).and_then(|before| opened.index.last_key(before));
+            if before.is_some_and(|before| key::compare(before, (block.key(), block.seq())) != Ordering::Less) {
+                return Err(Damage::new(0, "a key after the block before", "one that is not"));
+            }
+            Ok(block)
+        });
+        self.block = Some(block.map_err(opened.damaged(handle))?);
+        self.next_block = at + 1;
+        Ok(true)
+    }
+
+    /// The block with its trailer, if the chunk has it.
+    fn in_chunk(&self, handle: Handle) -> Option<Slice> {
+        let start = usize::try_from(handle.offset.checked_sub(self.chunk_start)?).ok()?;
+        let len = usize::try_from(handle.end()?.checked_sub(handle.offset)?).ok()?;
+        self.chunk.get_slice(start, len)
+    }
+
+    /// Reads block `at` and as many after it as make a chunk.
+    async fn read_chunk(&mut self, opened: &Opened, at: usize, first: Handle) -> Result<()> {
+        let ends = (at..opened.index.blocks()).filter_map(|at| opened.index.handle(at)?.end());
+        let mut end = first.end().unwrap_or(first.offset);
+        for next in ends.take_while(|end| *end - first.offset <= CHUNK_BYTES) {
+            end = next;
+        }
+        let bytes = usize::try_from(end - first.offset)
+            .map_err(|_| Error::corruption(opened.path(), first.offset, "a block", format!("{first:?}")))?;
+        let mut chunk = zeroed(bytes);
+        // Let the last chunk go before the next one is read, as far as no entry of it is held.
+        self.chunk = Slice::from(Vec::new());
+        let file = BackgroundFile::new(Arc::clone(&opened.file));
+        file.read_exact_at(first.offset, Arc::make_mut(&mut chunk)).await?;
+        self.metrics.compaction_read_bytes.add(bytes as u64);
+        self.chunk = Slice::from(chunk);
+        self.chunk_start = first.offset;
+        Ok(())
+    }
+}

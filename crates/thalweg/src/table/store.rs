@@ -1,0 +1,100 @@
+//! [`TableStore`]: names table files, creates them, opens them, removes them.
+//!
+//! Invariant: an id is given out once, whatever becomes of its file. No locks: the next id is one atomic.
+
+use super::opened::is_missing;
+use super::{Table, TableMeta, TableOptions, TableWriter};
+use crate::cache::BlockCache;
+use crate::error::{Error, Result};
+use crate::format::TableId;
+use crate::metrics::Metrics;
+use crate::runtime::{Environment, yield_now};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many orphans of earlier lives may be in the way of a new file.
+const TAKEN_NAMES_MAX: usize = 1024;
+
+/// All table files of a database: names them, creates them, opens them.
+pub(crate) struct TableStore {
+    environment: Environment,
+    directory: PathBuf,
+    options: TableOptions,
+    cache: Arc<BlockCache>,
+    metrics: Arc<Metrics>,
+    next_id: AtomicU64,
+}
+
+/// Where the table `id` lies in `directory`.
+pub(crate) fn path_in(directory: &Path, id: TableId) -> PathBuf {
+    directory.join(format!("{:010}.table", id.0))
+}
+
+impl TableStore {
+    /// Tables live in `directory`, which must exist; `next_id` is the first id that was never used.
+    pub(crate) fn new(
+        environment: Environment,
+        directory: PathBuf,
+        options: TableOptions,
+        cache: Arc<BlockCache>,
+        metrics: Arc<Metrics>,
+        next_id: TableId,
+    ) -> Arc<Self> {
+        let next_id = AtomicU64::new(next_id.0);
+        Arc::new(TableStore { environment, directory, options, cache, metrics, next_id })
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(crate) fn path(&self, id: TableId) -> PathBuf {
+        path_in(&self.directory, id)
+    }
+
+    /// The first id never used (for the manifest).
+    pub(crate) fn next_id(&self) -> TableId {
+        TableId(self.next_id.load(Ordering::SeqCst))
+    }
+
+    /// A new file to write entries to, in internal-key order. An error leaves no file.
+    pub(crate) async fn create(&self) -> Result<TableWriter> {
+        let mut taken = 0;
+        loop {
+            let id = TableId(self.next_id.fetch_add(1, Ordering::SeqCst));
+            let path = self.path(id);
+            yield_now().await;
+            match self.environment.storage.create(&path) {
+                Ok(file) => {
+                    let storage = Arc::clone(&self.environment.storage);
+                    return Ok(TableWriter::new(storage, file, id, self.options.clone()));
+                }
+                // An orphan that an earlier life wrote and no edit names: never overwritten, its id is not used.
+                Err(Error::Io { source, .. })
+                    if source.kind() == io::ErrorKind::AlreadyExists && taken < TAKEN_NAMES_MAX =>
+                {
+                    taken += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A handle on a table in the set of live files. No I/O: the file is opened at its first use.
+    pub(crate) fn open(&self, meta: TableMeta) -> Arc<Table> {
+        let path = self.path(meta.id);
+        let storage = Arc::clone(&self.environment.storage);
+        Arc::new(Table::new(storage, path, meta, Arc::clone(&self.cache), Arc::clone(&self.metrics)))
+    }
+
+    /// Removes a file that no edit names or will name (a failed output, a settled input, an orphan). That it is gone
+    /// already is no error: a removal may be tried again after a crash.
+    pub(crate) fn remove(&self, id: TableId) -> Result<()> {
+        match self.environment.storage.remove(&self.path(id)) {
+            Err(error) if is_missing(&error) => Ok(()),
+            done => done,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What these tests stand on: files in memory, a loop that drives one future, a small random generator.
+
+use crate::cache::BlockCache;
+use crate::clock::{Clock, Entropy};
+use crate::error::{Error, Result};
+use crate::format::{EntryKind, SeqNo, TableId};
+use crate::metrics::Metrics;
+use crate::runtime::{Environment, Event, Lane, Point, Scheduler, Task, Ticket};
+use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
+use crate::table::{Compression, TableMeta, TableOptions, TableStore};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+/// Files in memory. Writes fail once `room` bytes were written.
+pub(super) struct Disk {
+    files: Mutex<BTreeMap<PathBuf, Arc<Mutex<Vec<u8>>>>>,
+    pub(super) room: AtomicU64,
+    pub(super) reads: AtomicU64,
+    pub(super) medium: bool,
+}
+
+struct MemoryFile {
+    disk: Arc<Disk>,
+    path: PathBuf,
+    bytes: Arc<Mutex<Vec<u8>>>,
+}
+
+/// The disk as a storage; a newtype, so that files can hold the disk.
+pub(super) struct Memory(pub(super) Arc<Disk>);
+
+fn error(operation: &'static str, path: &Path, kind: io::ErrorKind) -> Error {
+    Error::io(operation, path, io::Error::from(kind))
+}
+
+impl Disk {
+    pub(super) fn new(medium: bool) -> Arc<Self> {
+        Arc::new(Disk { files: Mutex::default(), room: AtomicU64::new(u64::MAX), reads: AtomicU64::new(0), medium })
+    }
+    pub(super) fn names(&self) -> Vec<PathBuf> {
+        self.files.lock().unwrap().keys().cloned().collect()
+    }
+    pub(super) fn contents(&self, path: &Path) -> Vec<u8> {
+        self.files.lock().unwrap()[path].lock().unwrap().clone()
+    }
+    pub(super) fn put(&self, path: &Path, bytes: &[u8]) {
+        self.files.lock().unwrap().insert(path.to_path_buf(), Arc::new(Mutex::new(bytes.to_vec())));
+    }
+}
+
+impl Memory {
+    fn file(&self, path: &Path, bytes: Arc<Mutex<Vec<u8>>>) -> Arc<dyn File> {
+        Arc::new(MemoryFile { disk: Arc::clone(&self.0), path: path.to_path_buf(), bytes })
+    }
+}
+
+impl Storage for Memory {
+    fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
+        let mut files = self.0.files.lock().unwrap();
+        if files.contains_key(path) {
+            return Err(error("create", path, io::ErrorKind::AlreadyExists));
+        }
+        let bytes = Arc::<Mutex<Vec<u8>>>::default();
+        files.insert(path.to_path_buf(), Arc::clone(&bytes));
+        Ok(self.file(path, bytes))
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
+        if mode == OpenMode::ReadMedium && !self.0.medium {
+            return Ok(None);
+        }
+        match self.0.files.lock().unwrap().get(path) {
+            Some(bytes) => Ok(Some(self.file(path, Arc::clone(bytes)))),
+            None => Err(error("open", path, io::ErrorKind::NotFound)),
+        }
+    }
+    fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {
+        Ok(self.0.files.lock().unwrap().get(path).map(|bytes| bytes.lock().unwrap().len() as u64))
+    }
+    fn list(&self, _: &Path) -> Result<Option<Vec<DirectoryEntry>>> {
+        unreachable!()
+    }
+    fn create_directory(&self, _: &Path) -> Result<()> {
+        unreachable!()
+    }
+    fn remove(&self, path: &Path) -> Result<()> {
+        let removed = self.0.files.lock().unwrap().remove(path);
+        removed.map(|_| ()).ok_or_else(|| error("remove", path, io::ErrorKind::NotFound))
+    }
+    fn rename(&self, _: &Path, _: &Path) -> Result<()> {
+        unreachable!()
+    }
+    fn hard_link(&self, _: &Path, _: &Path) -> Result<bool> {
+        unreachable!()
+    }
+    fn sync_directory(&self, _: &Path) -> Result<()> {
+        unreachable!()
+    }
+    fn lock(&self, _: &Path, _: bool) -> Result<Option<Box<dyn StorageLock>>> {
+        unreachable!()
+    }
+}
+
+impl File for MemoryFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.disk.reads.fetch_add(1, Ordering::Relaxed);
+        let bytes = self.bytes.lock().unwrap();
+        let rest = bytes.get(offset as usize..).unwrap_or_default();
+        // Short reads are allowed at any time.
+        let read = rest.len().min(buffer.len()).min(100_000);
+        buffer[..read].copy_from_slice(&rest[..read]);
+        Ok(read)
+    }
+    fn write_all_at(&self, offset: u64, new: &[u8]) -> Result<()> {
+        let room = self.disk.room.load(Ordering::Relaxed);
+        if room < new.len() as u64 {
+            return Err(error("write", &self.path, io::ErrorKind::StorageFull));
+        }
+        self.disk.room.store(room - new.len() as u64, Ordering::Relaxed);
+        let mut bytes = self.bytes.lock().unwrap();
+        let end = offset as usize + new.len();
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[offset as usize..end].copy_from_slice(new);
+        Ok(())
+    }
+    fn sync(&self) -> Result<()> {
+        unreachable!("tables are synced by lineage")
+    }
+    fn bytes(&self) -> Result<u64> {
+        Ok(self.bytes.lock().unwrap().len() as u64)
+    }
+    fn set_bytes(&self, _: u64) -> Result<()> {
+        unreachable!()
+    }
+}
+
+struct Nothing;
+
+impl Clock for Nothing {
+    fn now_ns(&self) -> u64 {
+        unreachable!()
+    }
+}
+
+impl Entropy for Nothing {
+    fn next_u64(&self) -> u64 {
+        unreachable!()
+    }
+}
+
+impl Scheduler for Nothing {
+    fn spawn(&self, _: Lane, _: Task) {
+        unreachable!()
+    }
+    fn sleep_until(&self, _: u64) -> Task {
+        unreachable!()
+    }
+    fn wait(&self, _: &Event, _: Ticket, _: Option<u64>) {
+        unreachable!()
+    }
+    fn point(&self, _: Point) {}
+    fn shutdown(&self) {}
+}
+
+/// Drives one future to its end; in these tests nothing ever waits for another.
+pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
+}
+
+/// A store on a disk in memory.
+pub(super) struct Bench {
+    pub(super) disk: Arc<Disk>,
+    pub(super) environment: Environment,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) cache: Arc<BlockCache>,
+    pub(super) store: Arc<TableStore>,
+}
+
+impl Bench {
+    pub(super) fn new(options: TableOptions, cache_bytes: u64) -> Self {
+        let disk = Disk::new(true);
+        let storage = Arc::new(Memory(Arc::clone(&disk)));
+        let environment =
+            Environment { storage, clock: Arc::new(Nothing), entropy: Arc::new(Nothing), scheduler: Arc::new(Nothing) };
+        let metrics = Arc::<Metrics>::default();
+        let cache = BlockCache::new(cache_bytes);
+        let store = TableStore::new(
+            environment.clone(),
+            PathBuf::from("db/tables"),
+            options,
+            Arc::clone(&cache),
+            Arc::clone(&metrics),
+            TableId(7),
+        );
+        Bench { disk, environment, metrics, cache, store }
+    }
+
+    pub(super) fn write(&self, entries: &[Entry]) -> TableMeta {
+        run(async {
+            let mut writer = self.store.create().await.unwrap();
+            for entry in entries {
+                writer.add(&entry.key, SeqNo(entry.seq), entry.kind, &entry.value).await.unwrap();
+            }
+            writer.finish().await.unwrap()
+        })
+    }
+}
+
+pub(super) fn options(block_bytes: usize, compression: Compression, filter_bits_per_key: u32) -> TableOptions {
+    TableOptions { block_bytes, compression, filter_bits_per_key }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) key: Vec<u8>,
+    pub(super) seq: u64,
+    pub(super) kind: EntryKind,
+    pub(super) value: Vec<u8>,
+}
+
+pub(super) fn put(key: &[u8], seq: u64, value: &[u8]) -> Entry {
+    Entry { key: key.to_vec(), seq, kind: EntryKind::Put, value: value.to_vec() }
+}
+
+pub(super) fn tombstone(key: &[u8], seq: u64) -> Entry {
+    Entry { key: key.to_vec(), seq, kind: EntryKind::Remove, value: Vec::new() }
+}
+
+/// xorshift64*: the same seed, the same numbers.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % bound
+    }
+    /// A key with long shared prefixes now and then, sometimes empty.
+    pub(super) fn key(&mut self) -> Vec<u8> {
+        let prefix = [&b""[..], b"a", b"river/", b"river/bed/deep/"][self.below(4) as usize];
+        let mut key = prefix.to_vec();
+        key.extend((0..self.below(5)).map(|_| b"ab\x00\xff"[self.below(4) as usize]));
+        key
+    }
+    /// Entries in order, each once, with many versions of few keys.
+    pub(super) fn entries(&mut self, count: u64) -> Vec<Entry> {
+        let mut sorted = BTreeMap::new();
+        for _ in 0..count {
+            let (key, seq) = (self.key(), self.below(1000) + 1);
+            let bytes = if self.below(50) == 0 { 3000 } else { 40 };
+            let len = self.below(bytes) as usize;
+            let byte = self.below(256) as u8;
+            let entry = if self.below(5) == 0 { tombstone(&key, seq) } else { put(&key, seq, &vec![byte; len]) };
+            sorted.insert((key, std::cmp::Reverse(seq)), entry);
+        }
+        sorted.into_values().collect()
+    }
+}

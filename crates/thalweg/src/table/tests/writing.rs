@@ -1,0 +1,123 @@
+//! Creating, failing, giving up, removing.
+
+use super::disk::{Bench, Random, options, put, run};
+use crate::error::ErrorKind;
+use crate::format::{EntryKind, SeqNo, TableId};
+use crate::table::{Compression, check, dump, verify_file};
+use std::sync::atomic::Ordering;
+
+fn bench() -> Bench {
+    Bench::new(options(4096, Compression::None, 10), 1 << 20)
+}
+
+#[test]
+fn ids_are_given_out_once_whatever_becomes_of_the_file() {
+    let bench = bench();
+    run(async {
+        let writer = bench.store.create().await.unwrap();
+        assert_eq!(writer.id(), TableId(7));
+        writer.abandon().await;
+    });
+    assert!(bench.disk.names().is_empty());
+    bench.disk.put(&bench.store.path(TableId(8)), b"an orphan");
+    let meta = bench.write(&[put(b"k", 1, b"v")]);
+    assert_eq!((meta.id, bench.store.next_id()), (TableId(9), TableId(10)));
+    assert_eq!(bench.disk.contents(&bench.store.path(TableId(8))), b"an orphan");
+}
+
+#[test]
+fn a_full_disk_while_finishing_leaves_no_file() {
+    let bench = bench();
+    bench.disk.room.store(10, Ordering::Relaxed);
+    let error = run(async {
+        let mut writer = bench.store.create().await.unwrap();
+        writer.add(b"k", SeqNo(1), EntryKind::Put, b"v").await.unwrap();
+        writer.finish().await.unwrap_err()
+    });
+    assert_eq!(error.kind(), ErrorKind::NoSpace);
+    assert!(bench.disk.names().is_empty());
+}
+
+#[test]
+fn a_full_disk_while_adding_is_told_and_the_file_can_be_given_up() {
+    let bench = bench();
+    bench.disk.room.store(300 << 10, Ordering::Relaxed);
+    run(async {
+        let mut writer = bench.store.create().await.unwrap();
+        let mut n = 0u32;
+        let error = loop {
+            n += 1;
+            if let Err(error) = writer.add(&n.to_be_bytes(), SeqNo(1), EntryKind::Put, &[0; 1000]).await {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::NoSpace);
+        writer.abandon().await;
+    });
+    assert!(bench.disk.names().is_empty());
+}
+
+#[test]
+#[should_panic(expected = "not in order")]
+fn an_entry_twice_is_refused() {
+    bench().write(&[put(b"k", 1, b"v"), put(b"k", 1, b"v")]);
+}
+
+#[test]
+fn bytes_grow_with_every_entry_and_stay_below_the_finished_file() {
+    let bench = bench();
+    let entries = Random(3).entries(2000);
+    let (meta, largest) = run(async {
+        let mut writer = bench.store.create().await.unwrap();
+        let mut largest = 0;
+        for entry in &entries {
+            writer.add(&entry.key, SeqNo(entry.seq), entry.kind, &entry.value).await.unwrap();
+            assert!(writer.bytes() > largest);
+            largest = writer.bytes();
+        }
+        (writer.finish().await.unwrap(), largest)
+    });
+    assert!(largest < meta.bytes && meta.bytes < largest + (64 << 10));
+    assert_eq!(meta.bytes, bench.disk.contents(&bench.store.path(meta.id)).len() as u64);
+}
+
+#[test]
+fn removing_twice_is_no_error() {
+    let bench = bench();
+    let meta = bench.write(&[put(b"k", 1, b"v")]);
+    bench.store.remove(meta.id).unwrap();
+    assert!(bench.disk.names().is_empty());
+    bench.store.remove(meta.id).unwrap();
+}
+
+#[test]
+fn a_missing_table_is_corruption_for_reads_and_false_for_verification() {
+    let bench = bench();
+    let meta = bench.write(&[put(b"k", 1, b"v")]);
+    bench.store.remove(meta.id).unwrap();
+    let path = bench.store.path(meta.id);
+    let error = bench.store.open(meta.clone()).get(b"k", SeqNo::MAX).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "db/tables/0000000007.table is damaged at offset 0: expected a table of {} bytes, found no such file",
+            meta.bytes
+        )
+    );
+    assert!(!verify_file(&bench.environment, &path, &meta).unwrap());
+    assert_eq!(check(&bench.environment, &path, &meta).unwrap_err().kind(), ErrorKind::Corruption);
+    let dumped = dump(&*bench.environment.storage, &path, &mut |_| Ok(()));
+    assert!(dumped.is_err());
+}
+
+#[test]
+fn the_file_of_another_table_is_refused() {
+    let bench = bench();
+    let first = bench.write(&[put(b"k", 1, b"v")]);
+    let second = bench.write(&[put(b"k", 1, b"w")]);
+    let bytes = bench.disk.contents(&bench.store.path(first.id));
+    bench.disk.put(&bench.store.path(second.id), &bytes);
+    let error = bench.store.open(second.clone()).get(b"k", SeqNo::MAX).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert!(!verify_file(&bench.environment, &bench.store.path(second.id), &second).unwrap());
+}

@@ -1,0 +1,122 @@
+//! Verification: of a whole file against the manifest ([`verify_file`], recovery), and of everything in it
+//! ([`check`], `thalweg check`).
+
+use super::TableMeta;
+use super::block::{Block, BlockCursor};
+use super::damage::Damage;
+use super::filter;
+use super::opened::{Opened, is_missing};
+use super::properties::Properties;
+use crate::error::{Error, Result};
+use crate::format::key;
+use crate::runtime::Environment;
+use crate::storage::{File, OpenMode, Storage};
+use std::cmp::Ordering;
+use std::path::Path;
+use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
+
+/// The file is read in pieces of this size, at multiples of it: what direct I/O likes.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Checks that the file at `path` is `meta.bytes` long and has checksum `meta.checksum`, reading the medium itself.
+/// `Ok(false)` when it does not, or is missing; errors are those of the disk.
+pub(crate) fn verify_file(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
+    let Some(file) = open_medium(&*environment.storage, path)? else { return Ok(false) };
+    if file.bytes()? != meta.bytes {
+        return Ok(false);
+    }
+    Ok(file_checksum(&*file, meta.bytes)? == Some(meta.checksum))
+}
+
+/// The file past the page cache, or through it where that is refused; `None` when it is missing.
+fn open_medium(storage: &dyn Storage, path: &Path) -> Result<Option<Arc<dyn File>>> {
+    for mode in [OpenMode::ReadMedium, OpenMode::Read] {
+        match storage.open(path, mode) {
+            Ok(Some(file)) => return Ok(Some(file)),
+            Ok(None) => {}
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// xxh3-64 of the first `bytes` of the file; `None` when it ends before.
+fn file_checksum(file: &dyn File, bytes: u64) -> Result<Option<u64>> {
+    let mut checksum = Box::<Xxh3>::default();
+    let mut buffer = vec![0; CHUNK_BYTES.min(usize::try_from(bytes).unwrap_or(CHUNK_BYTES).max(1))];
+    let mut offset = 0;
+    while offset < bytes {
+        let want = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(buffer.len());
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..want).filter(|rest| !rest.is_empty()) {
+            match file.read_at(offset + done as u64, rest)? {
+                0 => return Ok(None),
+                read => done += read,
+            }
+        }
+        checksum.update(buffer.get(..want).unwrap_or_default());
+        offset += want as u64;
+    }
+    Ok(Some(checksum.digest()))
+}
+
+/// Reads every byte of the table and checks all that can be checked: checksums of blocks and of the whole file, the
+/// order of entries, restarts, index, filter, properties, and what the manifest says. The first fault is the error,
+/// naming file and offset.
+pub(crate) fn check(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<()> {
+    let opened = Opened::open_live(&*environment.storage, path, meta)?;
+    let mut counted = Properties::new(meta.id, opened.properties.filter_bits_per_key);
+    let blocks = opened.index.blocks();
+    for at in 0..blocks {
+        let Some(handle) = opened.index.handle(at) else { break };
+        let content = opened.read_block(handle)?;
+        let checked = Block::parse(content).and_then(|block| {
+            block.check_restarts()?;
+            check_block(&opened, at, block, &mut counted)
+        });
+        checked.map_err(opened.damaged(handle))?;
+        counted.data_blocks += 1;
+        counted.data_bytes = handle.end().unwrap_or(u64::MAX);
+    }
+    if counted != opened.properties {
+        let (expected, found) = (format!("{:?}", opened.properties), format!("{counted:?}"));
+        return Err(Error::corruption(path, opened.footer.properties.offset, expected, found));
+    }
+    let file = open_medium(&*environment.storage, path)?;
+    let found = file.map(|file| file_checksum(&*file, meta.bytes)).transpose()?.flatten();
+    if found != Some(meta.checksum) {
+        let found = found.map_or_else(|| "a shorter file".into(), |found| format!("{found:#018x}"));
+        return Err(Error::corruption(path, 0, format!("file checksum {:#018x}", meta.checksum), found));
+    }
+    Ok(())
+}
+
+/// Checks and counts the entries of data block `at`.
+fn check_block(opened: &Opened, at: usize, block: Block, counted: &mut Properties) -> std::result::Result<(), Damage> {
+    let mut cursor = BlockCursor::new(block);
+    cursor.seek_to_first()?;
+    let before = at.checked_sub(1).and_then(|before| opened.index.last_key(before));
+    if before.is_some_and(|before| key::compare(before, (cursor.key(), cursor.seq())) != Ordering::Less) {
+        return Err(Damage::new(0, "a key after the block before", "one that is not"));
+    }
+    loop {
+        let new_key = counted.count(cursor.key(), cursor.seq(), cursor.kind(), cursor.value_bytes().len());
+        let passes = |filter: &filter::Filter| filter.may_contain(filter::hash(cursor.key()));
+        if new_key && !opened.filter.as_ref().is_none_or(passes) {
+            let expected = format!("key \"{}\" in the filter", cursor.key().escape_ascii());
+            return Err(Damage::new(cursor.offset(), expected, "a filter without it"));
+        }
+        if cursor.at_last() {
+            break;
+        }
+        cursor.next()?;
+    }
+    let last = opened.index.last_key(at);
+    if last != Some((cursor.key(), cursor.seq())) {
+        let found = format!("\"{}\"", cursor.key().escape_ascii());
+        return Err(Damage::new(cursor.offset(), "the last key that the index names", found));
+    }
+    Ok(())
+}

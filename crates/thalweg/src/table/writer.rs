@@ -1,0 +1,175 @@
+//! [`TableWriter`]: writes one table, in chunks, checksumming the whole file on its way.
+//!
+//! Nothing is synced here; lineage makes outputs durable. A writer that is dropped leaves its file behind, for
+//! recovery to find as an orphan; [`TableWriter::abandon`] removes it. After an error only `abandon` may be called.
+
+use super::block::{BLOCK_BYTES_MAX, BlockBuilder, TRAILER_BYTES, seal, seal_compressed};
+use super::filter::{self, Filter};
+use super::footer::{FOOTER_BYTES, Footer, Region};
+use super::index::{Handle, IndexBuilder};
+use super::properties::Properties;
+use super::{Compression, TableMeta, TableOptions};
+use crate::error::Result;
+use crate::format::key::{self, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::format::{EntryKind, SeqNo, TableId};
+use crate::runtime::BackgroundFile;
+use crate::storage::{File, Storage};
+use std::cmp::Ordering;
+use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Blocks are gathered to this many bytes before they are written.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// Writes one table.
+pub(crate) struct TableWriter {
+    storage: Arc<dyn Storage>,
+    file: BackgroundFile,
+    options: TableOptions,
+    block: BlockBuilder,
+    index: IndexBuilder,
+    /// Hashes of the distinct user keys, for the filter.
+    hashes: Vec<u64>,
+    /// Counts so far; its `key_max` is the key of the last entry.
+    properties: Properties,
+    last_seq: SeqNo,
+    last_kind: EntryKind,
+    /// Blocks not yet written, which belong at `written` of the file.
+    pending: Vec<u8>,
+    written: u64,
+    /// Of the first `written` bytes.
+    checksum: Box<Xxh3>,
+    failed: bool,
+}
+
+impl TableWriter {
+    pub(super) fn new(storage: Arc<dyn Storage>, file: Arc<dyn File>, id: TableId, options: TableOptions) -> Self {
+        TableWriter {
+            storage,
+            file: BackgroundFile::new(file),
+            block: BlockBuilder::default(),
+            index: IndexBuilder::default(),
+            hashes: Vec::new(),
+            properties: Properties::new(id, options.filter_bits_per_key),
+            options,
+            last_seq: SeqNo::MAX,
+            last_kind: EntryKind::Remove,
+            pending: Vec::new(),
+            written: 0,
+            checksum: Box::default(),
+            failed: false,
+        }
+    }
+
+    pub(crate) fn id(&self) -> TableId {
+        self.properties.table
+    }
+
+    /// Appends an entry; entries come in internal-key order, each once.
+    pub(crate) async fn add(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) -> Result<()> {
+        assert!(!self.failed, "a table writer was used after an error");
+        assert!(key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX && seq <= SeqNo::MAX);
+        assert!(kind == EntryKind::Put || value.is_empty(), "a tombstone has no value");
+        if self.properties.entries > 0 {
+            let last = (self.properties.key_max.as_slice(), self.last_seq);
+            assert!(key::compare(last, (key, seq)) == Ordering::Less, "entries are not in order");
+        }
+        let new_key = self.properties.count(key, seq, kind, value.len());
+        if new_key && self.options.filter_bits_per_key > 0 {
+            self.hashes.push(filter::hash(key));
+        }
+        self.block.add(key, seq, kind, value);
+        self.last_seq = seq;
+        self.last_kind = kind;
+        if self.block.entry_bytes() >= self.options.block_bytes.min(BLOCK_BYTES_MAX) {
+            self.close_block();
+            if self.pending.len() >= CHUNK_BYTES {
+                self.write_pending().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the file so far, the open block included.
+    pub(crate) fn bytes(&self) -> u64 {
+        let open = if self.block.is_empty() { 0 } else { self.block.bytes() + TRAILER_BYTES };
+        self.offset() + open as u64
+    }
+
+    /// Writes index, filter, properties and footer. Nothing is synced: that is lineage's work. Requires at least one
+    /// entry. An error removes the file.
+    pub(crate) async fn finish(mut self) -> Result<TableMeta> {
+        assert!(!self.failed, "a table writer was used after an error");
+        assert!(self.properties.entries > 0, "a table has at least one entry");
+        match self.write_end().await {
+            Ok(()) => Ok(self.properties.to_meta(self.written, self.checksum.digest())),
+            Err(error) => {
+                self.abandon().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the table up and removes its file. Where that fails the file is left to recovery, as an orphan.
+    pub(crate) async fn abandon(self) {
+        let path = self.file.path().to_path_buf();
+        drop(self.file);
+        crate::runtime::yield_now().await;
+        // The error that made the caller give up is the one to tell; an orphan costs space until the next open.
+        let _ = self.storage.remove(&path);
+    }
+
+    /// Where the next block begins.
+    fn offset(&self) -> u64 {
+        self.written + self.pending.len() as u64
+    }
+
+    fn close_block(&mut self) {
+        let (table, offset) = (self.id(), self.offset());
+        let content = self.block.finish();
+        let bytes = match self.options.compression {
+            Compression::None => seal(&mut self.pending, content, table, offset),
+            Compression::Lz4 => seal_compressed(&mut self.pending, content, table, offset),
+        };
+        let handle = Handle { offset, bytes, raw_bytes: content.len() as u64 };
+        self.block.clear();
+        self.index.add(&self.properties.key_max, self.last_seq, self.last_kind, handle);
+        self.properties.data_blocks += 1;
+        self.properties.data_bytes = self.offset();
+    }
+
+    async fn write_end(&mut self) -> Result<()> {
+        if !self.block.is_empty() {
+            self.close_block();
+        }
+        let filter = (self.options.filter_bits_per_key > 0).then(|| {
+            let hashes = std::mem::take(&mut self.hashes);
+            Filter::build(&hashes, self.options.filter_bits_per_key).encode()
+        });
+        let filter = filter.map(|content| self.seal_region(&content));
+        let index = std::mem::take(&mut self.index);
+        let index = self.seal_region(index.content());
+        let properties = self.seal_region(&self.properties.encode());
+        let footer = Footer { table: self.id(), index, filter, properties };
+        self.pending.extend_from_slice(&footer.encode());
+        assert!(self.pending.len() >= FOOTER_BYTES);
+        self.write_pending().await
+    }
+
+    fn seal_region(&mut self, content: &[u8]) -> Region {
+        let (table, offset) = (self.id(), self.offset());
+        let bytes = seal(&mut self.pending, content, table, offset);
+        Region { offset, bytes }
+    }
+
+    async fn write_pending(&mut self) -> Result<()> {
+        // Stays set when the write fails, or is cut short by dropping the future.
+        self.failed = true;
+        self.checksum.update(&self.pending);
+        self.file.write_all_at(self.written, &self.pending).await?;
+        self.written += self.pending.len() as u64;
+        self.pending.clear();
+        self.failed = false;
+        Ok(())
+    }
+}

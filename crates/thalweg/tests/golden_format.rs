@@ -1,0 +1,123 @@
+//! Databases written by format 1, in the tree under `tests/golden/`: every later version must open them.
+//!
+//! `THALWEG_BLESS=1 cargo test -p thalweg --test golden_format` writes them anew; do that only for a new format, beside
+//! the old ones.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use thalweg::{Compression, Database};
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// What both databases hold: tables in several levels, a tombstone, a memtable only in the log, an empty keyspace, and
+/// a keyspace that was dropped.
+fn write(path: &Path, compression: Compression) -> (Database, BTreeMap<String, Map>) {
+    let _ = std::fs::remove_dir_all(path);
+    let database = Database::builder(path)
+        .compression(compression)
+        .log_segment_bytes(64 << 10)
+        .log_bytes_max(256 << 10)
+        .memtable_bytes(16 << 10)
+        .table_bytes(8 << 10)
+        .level1_bytes(16 << 10)
+        .growth_factor(2)
+        .level0_trigger(2)
+        .open()
+        .unwrap();
+    let mut world = BTreeMap::from([("plain".to_owned(), Map::new()), ("split".to_owned(), Map::new())]);
+    let plain = database.keyspace("plain").unwrap();
+    let split = database.create_keyspace("split", &[b"key100", b"key200"]).unwrap();
+    database.keyspace("gone").unwrap().insert("key", "value").unwrap();
+    database.drop_keyspace("gone").unwrap();
+    database.keyspace("empty").unwrap();
+    world.insert("empty".to_owned(), Map::new());
+    for round in 0..3 {
+        for number in (0..300).filter(|number| number % (round + 1) == 0) {
+            let key = format!("key{number:03}").into_bytes();
+            let value = format!("round {round} of {number}").repeat(1 + number % 5).into_bytes();
+            for (name, keyspace) in [("plain", &plain), ("split", &split)] {
+                keyspace.insert(&key, &value).unwrap();
+                world.get_mut(name).unwrap().insert(key.clone(), value.clone());
+            }
+        }
+        database.flush().unwrap();
+        database.wait_for_compactions().unwrap();
+    }
+    plain.remove("key007").unwrap();
+    world.get_mut("plain").unwrap().remove(b"key007".as_slice());
+    plain.insert([0xff; 3], [0u8; 100]).unwrap();
+    world.get_mut("plain").unwrap().insert(vec![0xff; 3], vec![0; 100]);
+    database.persist().unwrap();
+    (database, world)
+}
+
+fn bless() {
+    let (database, _) = write(&golden("format-1-closed"), Compression::Lz4);
+    database.close().unwrap();
+    let scratch = std::env::temp_dir().join(format!("thalweg-bless-{}", std::process::id()));
+    let (database, _) = write(&scratch, Compression::None);
+    // The files as a power cut would leave them: nothing was closed.
+    let _ = std::fs::remove_dir_all(golden("format-1-cut"));
+    copy(&scratch, &golden("format-1-cut"));
+    drop(database);
+    let _ = std::fs::remove_dir_all(scratch);
+}
+
+fn compare(database: &Database, world: &BTreeMap<String, Map>) {
+    assert_eq!(database.keyspaces(), world.keys().cloned().collect::<Vec<_>>());
+    for (name, map) in world {
+        let keyspace = database.existing_keyspace(name).unwrap().unwrap();
+        let found: Map = keyspace.iter().map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect();
+        assert!(found == *map, "{name} differs");
+    }
+}
+
+fn opens(name: &str) {
+    let scratch = std::env::temp_dir().join(format!("thalweg-golden-{name}-{}", std::process::id()));
+    let (database, world) = write(&scratch, Compression::Lz4);
+    drop(database);
+    std::fs::remove_dir_all(&scratch).unwrap();
+
+    let read_only = Database::builder(golden(name)).open_read_only().unwrap();
+    compare(&read_only, &world);
+    drop(read_only);
+
+    copy(&golden(name), &scratch);
+    let mut faults = Vec::new();
+    Database::check(&scratch, &mut |fault| faults.push(fault.to_string())).unwrap();
+    assert_eq!(faults, Vec::<String>::new());
+    let database = Database::open(&scratch).unwrap();
+    compare(&database, &world);
+    database.keyspace("plain").unwrap().insert("new", "entry").unwrap();
+    database.close().unwrap();
+    let database = Database::open(&scratch).unwrap();
+    assert_eq!(database.keyspace("plain").unwrap().get("new").unwrap().as_deref(), Some(b"entry".as_slice()));
+    drop(database);
+    std::fs::remove_dir_all(&scratch).unwrap();
+}
+
+#[test]
+fn databases_of_format_1_open() {
+    if std::env::var_os("THALWEG_BLESS").is_some() {
+        bless();
+    }
+    opens("format-1-closed");
+    opens("format-1-cut");
+}
