@@ -1,1 +1,55 @@
-fn main() {}
+//! The `thalweg` command: imports, reads, inspects and checks a database.
+//!
+//! One room a subcommand. Exit codes: 0 done; 1 not found, faults, or failed; 2 wrong usage; 130 and 143 stopped by a
+//! signal; 141 the reader of the output went away.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod args;
+mod check;
+mod dump;
+mod escape;
+mod get;
+mod import;
+mod keyspaces;
+mod line;
+mod numbers;
+mod open;
+mod progress;
+mod put;
+mod report;
+mod scan;
+mod source;
+mod stat;
+
+use args::{Arguments, Command};
+use clap::Parser;
+use report::Failure;
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut output = BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
+    let done = run(&arguments.command, &mut output);
+    // What a failed command found before it failed is still shown; the failure itself weighs more than the flush.
+    let flushed = output.flush().map_err(Failure::from);
+    match done.and(flushed) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(command: &Command, output: &mut dyn Write) -> Result<(), Failure> {
+    match command {
+        Command::Import(args) => import::run(args, output),
+        Command::Get(args) => get::run(args, output),
+        Command::Put(args) => put::run(args),
+        Command::Remove(args) => put::remove(args),
+        Command::Scan(args) => scan::run(args, output),
+        Command::Stat(args) => stat::run(args, output),
+        Command::Check(args) => check::run(args, output),
+        Command::Dump(args) => dump::run(args, output),
+        Command::Keyspaces(args) => keyspaces::run(args, output),
+    }
+}

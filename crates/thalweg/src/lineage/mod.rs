@@ -56,8 +56,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// A manifest is replaced once it has grown by this much, and to four times what it began with.
-const ROTATION_BYTES: u64 = 4 << 20;
+/// A manifest is replaced once it has grown by this much, and to four times what it began with: a few hundred edits, each
+/// with syncs of its own, for the four syncs of a new manifest.
+const ROTATION_BYTES: u64 = 64 << 10;
 
 /// The lineage of an open database.
 pub(crate) struct Lineage {
@@ -348,7 +349,7 @@ impl Lineage {
     }
 
     /// A manifest is replaced once it has grown by `bytes`, and to four times what it began with.
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(test)]
     pub(crate) fn set_rotation_bytes(&self, bytes: u64) {
         let mut book = self.book();
         book.rotation_bytes = bytes;

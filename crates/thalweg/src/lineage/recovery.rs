@@ -151,7 +151,9 @@ pub(super) fn read_manifest(medium: &Medium<'_>, root: &Path) -> Result<Option<(
         };
     }
     medium.sync_directory(root)?;
-    let current = Current::decode(&current_path, &medium.read(&current_path)?)?;
+    // Its bytes were durable before they got this name; only the name may not have been.
+    let (bytes, _) = current::read_whole(medium.storage, &current_path, !medium.read_only)?;
+    let current = Current::decode(&current_path, &bytes)?;
     let path = manifest_path(root, current.number);
     if medium.storage.file_bytes(&path)?.is_none() {
         return Err(Error::corruption(&path, 0, "the manifest that CURRENT names", "no such file"));

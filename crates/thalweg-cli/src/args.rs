@@ -1,0 +1,303 @@
+//! What can be said on the command line, with an example for each subcommand.
+//!
+//! Keys and values on the command line are escaped text (see `escape`): `\x00`, `\t`, `\n`, `\r`, `\0`, `\\`.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "thalweg",
+    version,
+    about = "Import, read, inspect and check a Thalweg database",
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  find /usr -printf '%p\\t%s %T@\\n' | thalweg import /tmp/usr.db -
+  thalweg scan /tmp/usr.db --prefix /usr/bin/ --limit 5
+  thalweg get /tmp/usr.db /usr/bin/env
+  thalweg stat /tmp/usr.db
+
+Keys and values given as arguments may hold escapes: \\xNN, \\t, \\n, \\r, \\0, \\\\.
+Exit codes: 0 done; 1 not found, faults, or failed; 2 wrong usage."
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Import(Import),
+    Get(Get),
+    Put(Put),
+    Remove(Remove),
+    Scan(Scan),
+    Stat(Stat),
+    Check(Check),
+    Dump(Dump),
+    Keyspaces(Keyspaces),
+}
+
+/// Read lines of key, tab, value (or JSON) into a database, creating it if there is none
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  find /usr -printf '%p\\t%s %T@\\n' | thalweg import /tmp/usr.db -
+  thalweg import orders.db orders.jsonl --jsonl --key-field id --value-field status
+  thalweg scan old.db | thalweg import new.db - --escaped
+
+Progress goes to standard error, the summary to standard output. Ctrl-C stops after the
+current batch, makes what is in durable, and says how many lines that is.")]
+pub struct Import {
+    #[command(flatten)]
+    pub target: Target,
+    /// The file to read, or - for standard input
+    pub file: PathBuf,
+    /// Each line is a JSON object
+    #[arg(long)]
+    pub jsonl: bool,
+    /// The field of a JSON line that holds the key
+    #[arg(long, value_name = "FIELD", requires = "jsonl", default_value = "key")]
+    pub key_field: String,
+    /// The field of a JSON line that holds the value; what is not a string is stored as its JSON text
+    #[arg(long, value_name = "FIELD", requires = "jsonl", default_value = "value")]
+    pub value_field: String,
+    /// Keys and values hold escapes, as `scan` prints them
+    #[arg(long)]
+    pub escaped: bool,
+    /// Count lines that cannot be taken and go on, instead of stopping at the first
+    #[arg(long)]
+    pub skip_bad: bool,
+    /// Lines a batch; a batch is also closed at 1 MiB
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub batch: u64,
+    /// Each batch survives a power cut before the next one begins
+    #[arg(long)]
+    pub sync: bool,
+    /// Size of a memtable in MiB
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub memtable_mib: Option<u32>,
+    /// Size of the block cache in MiB
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+    pub cache_mib: Option<u32>,
+    /// How blocks of tables are compressed
+    #[arg(long, value_name = "CODEC")]
+    pub compression: Option<Codec>,
+    /// Print all counters at the end, as `stat` does
+    #[arg(long)]
+    pub stat: bool,
+}
+
+/// Print the value of a key
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  thalweg get /tmp/usr.db /usr/bin/env
+  thalweg get photos.db cat.jpg --raw > cat.jpg
+  thalweg get index.db '\\x00\\x01' --keyspace numbers
+
+A key that is not there: exit code 1 and nothing on standard output.")]
+pub struct Get {
+    #[command(flatten)]
+    pub target: Target,
+    /// The key, with escapes
+    pub key: OsString,
+    /// Print the bytes as they are, without escapes and without a newline at the end
+    #[arg(long)]
+    pub raw: bool,
+}
+
+/// Write one key
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  thalweg put notes.db monday 'water the plants' --create
+  thalweg put photos.db cat.jpg - < cat.jpg
+  thalweg put notes.db dash '\\x2d' --sync")]
+pub struct Put {
+    #[command(flatten)]
+    pub target: Target,
+    /// The key, with escapes
+    pub key: OsString,
+    /// The value, with escapes; - reads it from standard input, as it is
+    pub value: OsString,
+    /// Return only when the write survives a power cut
+    #[arg(long)]
+    pub sync: bool,
+    /// Create the database if there is none
+    #[arg(long)]
+    pub create: bool,
+}
+
+/// Remove one key; a key that is not there is no error
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  thalweg remove notes.db monday
+  thalweg remove index.db '\\x00\\x01' --keyspace numbers --sync")]
+pub struct Remove {
+    #[command(flatten)]
+    pub target: Target,
+    /// The key, with escapes
+    pub key: OsString,
+    /// Return only when the removal survives a power cut
+    #[arg(long)]
+    pub sync: bool,
+}
+
+/// Print keys and values in key order
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  thalweg scan /tmp/usr.db --prefix /usr/bin/ --limit 5
+  thalweg scan events.db --from 2024-01 --to 2024-02 --jsonl
+  thalweg scan events.db --reverse --limit 1
+  thalweg scan old.db | thalweg import new.db - --escaped")]
+pub struct Scan {
+    #[command(flatten)]
+    pub target: Target,
+    /// Only keys that begin with this, with escapes
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    pub prefix: Option<OsString>,
+    /// Only keys from this one on, with escapes
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<OsString>,
+    /// Only keys before this one, with escapes
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<OsString>,
+    /// Stop after so many
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Last key first
+    #[arg(long)]
+    pub reverse: bool,
+    /// One JSON object a line; bytes that are no text are escaped and marked "escaped":true
+    #[arg(long)]
+    pub jsonl: bool,
+    /// Print no values
+    #[arg(long)]
+    pub keys_only: bool,
+}
+
+/// Show levels, space and counters of a database
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  thalweg stat /tmp/usr.db
+  thalweg stat /tmp/usr.db --levels
+  thalweg stat /tmp/usr.db --json | jq .keyspaces")]
+pub struct Stat {
+    #[command(flatten)]
+    pub source: Source,
+    /// Show only this keyspace
+    #[arg(long, value_name = "NAME")]
+    pub keyspace: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Draw the tables of each level
+    #[arg(long, conflicts_with = "json")]
+    pub levels: bool,
+}
+
+/// Read and verify every byte that a database uses; one line a fault
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  thalweg check /tmp/usr.db
+
+Exit code 1 when there is a fault. Nothing is changed.")]
+pub struct Check {
+    /// The directory of the database
+    #[arg(value_name = "DB")]
+    pub database: PathBuf,
+}
+
+/// Print one file of a database (log segment, manifest or table) in readable form
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  ls -R /tmp/usr.db
+  thalweg dump /tmp/usr.db/FILE | less")]
+pub struct Dump {
+    /// The file
+    pub file: PathBuf,
+}
+
+/// List the keyspaces of a database
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  thalweg keyspaces /tmp/usr.db")]
+pub struct Keyspaces {
+    #[command(flatten)]
+    pub source: Source,
+}
+
+/// A database, and how it is opened.
+#[derive(Debug, Args)]
+pub struct Source {
+    /// The directory of the database
+    #[arg(value_name = "DB")]
+    pub database: PathBuf,
+    /// What to do when the end of the log or of the manifest is damaged
+    #[arg(long, value_name = "POLICY", default_value = "strict")]
+    pub damage: Damage,
+}
+
+/// A keyspace of a database.
+#[derive(Debug, Args)]
+pub struct Target {
+    #[command(flatten)]
+    pub source: Source,
+    /// The keyspace
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub keyspace: String,
+}
+
+/// See `thalweg::DamagePolicy`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Damage {
+    /// Refuse to open, change nothing
+    Strict,
+    /// Open with what was written before the damage, and say what was dropped
+    PointInTime,
+}
+
+/// See `thalweg::Compression`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Codec {
+    None,
+    Lz4,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_has_an_example() {
+        for subcommand in Arguments::command().get_subcommands() {
+            let help = subcommand.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("thalweg "), "{} has no example", subcommand.get_name());
+        }
+    }
+
+    #[test]
+    fn a_dash_is_a_file_and_a_value() {
+        let Command::Import(import) = Arguments::parse_from(["thalweg", "import", "db", "-"]).command else {
+            panic!("not an import");
+        };
+        assert_eq!(import.file, PathBuf::from("-"));
+        let Command::Put(put) = Arguments::parse_from(["thalweg", "put", "db", "k", "-"]).command else {
+            panic!("not a put");
+        };
+        assert_eq!(put.value, OsString::from("-"));
+    }
+
+    #[test]
+    fn a_prefix_and_a_range_exclude_each_other() {
+        assert!(Arguments::try_parse_from(["thalweg", "scan", "db", "--prefix", "a", "--from", "b"]).is_err());
+    }
+}

@@ -1,0 +1,31 @@
+//! `thalweg dump`: one file of a database in readable form.
+
+use crate::args::Dump;
+use crate::report::Failure;
+use std::io::{self, Write};
+
+pub fn run(args: &Dump, output: &mut dyn Write) -> Result<(), Failure> {
+    let name = args.file.display().to_string();
+    match std::fs::metadata(&args.file) {
+        Ok(found) if found.is_dir() => {
+            return Err(Failure::Said(format!(
+                "{name} is a directory; name one file of a database: a log segment, a manifest or a table"
+            )));
+        }
+        Ok(_) => {}
+        Err(error) => return Err(Failure::io("read", &name, &error)),
+    }
+    // The output's own error must not be taken for one of the file.
+    let mut output_error: Option<io::Error> = None;
+    let dumped = thalweg::dump(&args.file, &mut |line| {
+        writeln!(output, "{line}").map_err(|error| {
+            let same = io::Error::from(error.kind());
+            output_error = Some(error);
+            same
+        })
+    });
+    match (output_error, dumped) {
+        (Some(error), _) => Err(error.into()),
+        (None, dumped) => Ok(dumped?),
+    }
+}

@@ -1,0 +1,116 @@
+//! How far an import is: a bar on a terminal, a line every few seconds in a pipe. Both on standard error.
+
+use crate::numbers;
+use crate::report::say;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Shows progress while it lives.
+pub struct Progress {
+    shown: Shown,
+    total_bytes: Option<u64>,
+    start: Instant,
+}
+
+enum Shown {
+    Bar(ProgressBar),
+    Lines { last: Instant },
+}
+
+impl Progress {
+    /// `total_bytes`: the length of the input, when it is known.
+    pub fn new(total_bytes: Option<u64>) -> Progress {
+        let start = Instant::now();
+        let shown =
+            if std::io::stderr().is_terminal() { Shown::Bar(bar(total_bytes)) } else { Shown::Lines { last: start } };
+        Progress { shown, total_bytes, start }
+    }
+
+    /// How long it has been going on.
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// So many lines and bytes are in.
+    pub fn update(&mut self, lines: u64, bytes: u64) {
+        let elapsed = self.elapsed();
+        match &mut self.shown {
+            Shown::Bar(bar) => {
+                bar.set_position(bytes);
+                bar.set_message(format!(
+                    "{}, {}/s",
+                    numbers::counted(lines, "line"),
+                    numbers::count(numbers::rate(lines, elapsed))
+                ));
+            }
+            Shown::Lines { last } => {
+                if last.elapsed() >= LINE_INTERVAL {
+                    *last = Instant::now();
+                    say(&plain(lines, bytes, self.total_bytes, elapsed));
+                }
+            }
+        }
+    }
+
+    /// Takes the bar away; gives the time it all took.
+    pub fn finish(self) -> Duration {
+        if let Shown::Bar(bar) = &self.shown {
+            bar.finish_and_clear();
+        }
+        self.elapsed()
+    }
+}
+
+fn bar(total_bytes: Option<u64>) -> ProgressBar {
+    let (bar, template) = match total_bytes {
+        Some(total) => {
+            (ProgressBar::new(total), "{bar:32} {bytes}/{total_bytes}  {msg}  {binary_bytes_per_sec}  {eta} left")
+        }
+        None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {msg}  {binary_bytes_per_sec}  {elapsed}"),
+    };
+    bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("━╸ "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+fn plain(lines: u64, bytes: u64, total_bytes: Option<u64>, elapsed: Duration) -> String {
+    let mut text = format!(
+        "{} ({}) in {}, {} lines/s",
+        numbers::counted(lines, "line"),
+        numbers::size(bytes),
+        numbers::duration(elapsed),
+        numbers::count(numbers::rate(lines, elapsed))
+    );
+    if let Some(percent) = total_bytes.and_then(|total| bytes.saturating_mul(100).checked_div(total)) {
+        text.push_str(&format!(", {percent}% read"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_line_has_lines_bytes_time_rate_and_share() {
+        let text = plain(2000, 3 << 20, Some(6 << 20), Duration::from_secs(2));
+        assert_eq!(text, "2,000 lines (3.0 MiB) in 2.0 s, 1,000 lines/s, 50% read");
+        assert!(!plain(1, 1, None, Duration::from_secs(1)).contains('%'));
+        assert!(!plain(0, 0, Some(0), Duration::from_secs(1)).contains('%'));
+    }
+
+    #[test]
+    fn the_templates_are_valid() {
+        for total in [None, Some(10)] {
+            let bar = bar(total);
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+            bar.finish_and_clear();
+        }
+    }
+}

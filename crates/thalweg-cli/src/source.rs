@@ -1,0 +1,218 @@
+//! Lines of a file or of standard input, in bounded memory, that can be interrupted.
+//!
+//! A thread of its own reads chunks ahead, at most [`CHUNKS_AHEAD`] of [`CHUNK_BYTES`]. So a signal is seen at once even
+//! while a read waits for a producer that has nothing to say; that thread then ends with the process.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+const CHUNK_BYTES: usize = 256 << 10;
+const CHUNKS_AHEAD: usize = 4;
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// See the head of this file.
+pub struct LineSource {
+    chunks: Receiver<io::Result<Vec<u8>>>,
+    chunk: Vec<u8>,
+    position: usize,
+    ended: bool,
+    /// Not 0 once a signal asked to stop.
+    stop: Arc<AtomicUsize>,
+    line_bytes_max: usize,
+    bytes_read: u64,
+}
+
+/// What [`LineSource::next_line`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A line, without its newline.
+    Line,
+    /// A line longer than any record can be; what was left of it is skipped.
+    TooLong,
+    /// The end of the input.
+    End,
+    /// A signal asked to stop.
+    Stopped,
+}
+
+impl LineSource {
+    pub fn new(mut input: impl Read + Send + 'static, line_bytes_max: usize, stop: Arc<AtomicUsize>) -> Self {
+        let (sender, chunks) = sync_channel(CHUNKS_AHEAD);
+        thread::spawn(move || {
+            loop {
+                let mut chunk = vec![0; CHUNK_BYTES];
+                let done = match input.read(&mut chunk) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => Err(error),
+                    Ok(count) => {
+                        chunk.truncate(count);
+                        Ok(chunk)
+                    }
+                };
+                let last = done.as_ref().map_or(true, Vec::is_empty);
+                if sender.send(done).is_err() || last {
+                    return;
+                }
+            }
+        });
+        LineSource { chunks, chunk: Vec::new(), position: 0, ended: false, stop, line_bytes_max, bytes_read: 0 }
+    }
+
+    /// Bytes of all lines given so far, newlines included.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
+    /// Reads the next line into `line`. A last line without a newline counts, unless it is empty.
+    pub fn next_line(&mut self, line: &mut Vec<u8>) -> io::Result<Next> {
+        line.clear();
+        let mut too_long = false;
+        loop {
+            if self.stop.load(Ordering::Relaxed) != 0 {
+                return Ok(Next::Stopped);
+            }
+            let rest = self.chunk.get(self.position..).unwrap_or_default();
+            if rest.is_empty() {
+                if self.ended {
+                    return Ok(if too_long {
+                        Next::TooLong
+                    } else if line.is_empty() {
+                        Next::End
+                    } else {
+                        Next::Line
+                    });
+                }
+                if !self.next_chunk()? {
+                    return Ok(Next::Stopped);
+                }
+                continue;
+            }
+            let newline = rest.iter().position(|&byte| byte == b'\n');
+            let part = newline.and_then(|end| rest.get(..end)).unwrap_or(rest);
+            if line.len() + part.len() > self.line_bytes_max {
+                too_long = true;
+                line.clear();
+            }
+            if !too_long {
+                line.extend_from_slice(part);
+            }
+            let taken = part.len() + usize::from(newline.is_some());
+            self.position += taken;
+            self.bytes_read += taken as u64;
+            if newline.is_some() {
+                return Ok(if too_long { Next::TooLong } else { Next::Line });
+            }
+        }
+    }
+
+    /// Waits for a chunk; `false` when a signal came first.
+    fn next_chunk(&mut self) -> io::Result<bool> {
+        loop {
+            match self.chunks.recv_timeout(SIGNAL_CHECK_INTERVAL) {
+                Ok(chunk) => {
+                    self.chunk = chunk?;
+                    self.position = 0;
+                    self.ended = self.chunk.is_empty();
+                    return Ok(true);
+                }
+                Err(RecvTimeoutError::Timeout) if self.stop.load(Ordering::Relaxed) != 0 => return Ok(false),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.ended = true;
+                    return Ok(true);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives its bytes a few at a time.
+    struct Drops(Vec<u8>, usize);
+
+    impl Read for Drops {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = self.1.min(self.0.len()).min(buffer.len());
+            buffer[..count].copy_from_slice(&self.0[..count]);
+            self.0.drain(..count);
+            Ok(count)
+        }
+    }
+
+    fn lines(input: &[u8], drop: usize, line_bytes_max: usize) -> Vec<Option<String>> {
+        let mut source = LineSource::new(Drops(input.to_vec(), drop), line_bytes_max, Arc::default());
+        let mut line = Vec::new();
+        let mut found = Vec::new();
+        loop {
+            match source.next_line(&mut line).unwrap() {
+                Next::Line => found.push(Some(String::from_utf8(line.clone()).unwrap())),
+                Next::TooLong => found.push(None),
+                Next::End => break,
+                Next::Stopped => panic!("nobody asked to stop"),
+            }
+        }
+        assert_eq!(source.bytes_read(), input.len() as u64);
+        found
+    }
+
+    #[test]
+    fn lines_come_whole_however_the_bytes_arrive() {
+        for drop in 1..8 {
+            let found = lines(b"one\n\nthree\nlast", drop, 100);
+            assert_eq!(found, ["one", "", "three", "last"].map(|line| Some(line.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_newline_at_the_end_makes_no_empty_line() {
+        assert_eq!(lines(b"a\n", 1, 100), [Some("a".to_owned())]);
+        assert_eq!(lines(b"", 1, 100), []);
+    }
+
+    #[test]
+    fn a_line_too_long_is_skipped_and_the_next_is_whole() {
+        for drop in 1..8 {
+            assert_eq!(lines(b"abcdef\nok\n", drop, 3), [None, Some("ok".to_owned())]);
+            assert_eq!(lines(b"abc\nabcd", drop, 3), [Some("abc".to_owned()), None]);
+        }
+    }
+
+    #[test]
+    fn a_signal_is_seen_while_a_read_waits() {
+        struct Never;
+        impl Read for Never {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                loop {
+                    thread::park();
+                }
+            }
+        }
+        let stop = Arc::new(AtomicUsize::new(0));
+        let mut source = LineSource::new(Never, 100, Arc::clone(&stop));
+        let signal = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            stop.store(2, Ordering::Relaxed);
+        });
+        assert_eq!(source.next_line(&mut Vec::new()).unwrap(), Next::Stopped);
+        signal.join().unwrap();
+    }
+
+    #[test]
+    fn an_error_of_the_input_is_passed_on() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::from(io::ErrorKind::ConnectionReset))
+            }
+        }
+        let mut source = LineSource::new(Broken, 100, Arc::default());
+        assert_eq!(source.next_line(&mut Vec::new()).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    }
+}

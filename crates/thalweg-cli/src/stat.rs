@@ -1,0 +1,299 @@
+//! `thalweg stat`: levels, space and counters, for people or as JSON.
+//!
+//! Counters count from the opening of a database. `stat` only just opened it, so what it shows of them is the work of
+//! that opening; `import --stat` shows the counters of the import.
+
+use crate::args::Stat;
+use crate::numbers::{count, counted, duration, size};
+use crate::open;
+use crate::report::{Failure, Paint};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::time::Duration;
+use thalweg::{Error, KeyspaceStatistics, LevelStatistics, Statistics};
+
+pub fn run(args: &Stat, output: &mut dyn Write) -> Result<(), Failure> {
+    let database = open::for_reading(&args.source)?;
+    let mut statistics = database.statistics();
+    if let Some(name) = &args.keyspace {
+        statistics.keyspaces.retain(|keyspace| keyspace.name == *name);
+        if statistics.keyspaces.is_empty() {
+            return Err(Error::NoKeyspace(name.as_str().into()).into());
+        }
+    }
+    if args.json {
+        writeln!(output, "{:#}", to_json(&statistics))?;
+    } else {
+        let levels = args.levels.then(|| database.draw_levels());
+        write!(output, "{}", render(&statistics, levels.as_deref(), &Paint::for_output()))?;
+    }
+    Ok(())
+}
+
+/// Two lines: where the data lies, and what writing it cost.
+pub fn render_brief(statistics: &Statistics) -> String {
+    let all = total(statistics.keyspaces.iter().flat_map(|keyspace| &keyspace.levels));
+    let deepest = statistics.keyspaces.iter().map(used_levels).max().unwrap_or(0);
+    let mut text = format!(
+        "{} in {}, {}; log {}\n",
+        counted(all.tables, "table"),
+        counted(deepest, "level"),
+        size(all.bytes),
+        size(statistics.log_backlog_bytes),
+    );
+    if let Some(amplification) = write_amplification(statistics) {
+        let _ = writeln!(
+            text,
+            "wrote {amplification:.2} bytes for each byte given; writers waited {} in all",
+            duration(Duration::from_nanos(statistics.stalls.iter().map(|stall| stall.total_ns).sum()))
+        );
+    }
+    text
+}
+
+/// Everything, as tables of text. `levels`: their drawing, to be shown too.
+pub fn render(statistics: &Statistics, levels: Option<&str>, paint: &Paint) -> String {
+    let mut text = String::new();
+    for keyspace in &statistics.keyspaces {
+        render_keyspace(keyspace, paint, &mut text);
+    }
+    if statistics.keyspaces.is_empty() {
+        text.push_str("no keyspaces\n");
+    }
+    if let Some(levels) = levels {
+        heading("levels", paint, &mut text);
+        text.push_str(levels.trim_end());
+        text.push('\n');
+    }
+    heading("space", paint, &mut text);
+    let all = total(statistics.keyspaces.iter().flat_map(|keyspace| &keyspace.levels));
+    fact("tables", &size(all.bytes), &mut text);
+    fact("kept for readers and unsettled edits", &size(statistics.retained_bytes), &mut text);
+    fact("log", &size(statistics.log_backlog_bytes), &mut text);
+    fact("memtables", &size(statistics.memtable_bytes), &mut text);
+    render_counters(statistics, paint, &mut text);
+    text
+}
+
+fn render_keyspace(keyspace: &KeyspaceStatistics, paint: &Paint, text: &mut String) {
+    let name = crate::escape::escape(keyspace.name.as_bytes());
+    heading(&format!("keyspace {name} ({})", counted(keyspace.partitions, "partition")), paint, text);
+    let all = total(&keyspace.levels);
+    if all.tables == 0 {
+        text.push_str("  no tables: what there is lies in the log\n");
+        return;
+    }
+    let header = ["level", "tables", "size", "entries", "tombstones"].map(String::from);
+    let row = |name: String, level: &LevelStatistics| {
+        [name, count(level.tables), size(level.bytes), count(level.entries), count(level.tombstones)]
+    };
+    let mut rows = vec![header];
+    for (number, level) in keyspace.levels.iter().enumerate().filter(|(_, level)| level.tables > 0) {
+        rows.push(row(number.to_string(), level));
+    }
+    rows.push(row("all".into(), &all));
+    let mut widths = [0; 5];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.len().max(*width);
+        }
+    }
+    for row in &rows {
+        for (width, cell) in widths.iter().zip(row) {
+            let _ = write!(text, "  {cell:>width$}");
+        }
+        text.push('\n');
+    }
+}
+
+fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
+    let s = statistics;
+    heading("written since the opening", paint, text);
+    fact("by the user", &size(s.user_written_bytes), text);
+    fact("to the log", &size(s.log_written_bytes), text);
+    fact("by flushes", &format!("{} ({})", size(s.flush_written_bytes), count(s.flushes)), text);
+    fact(
+        "by compactions",
+        &format!(
+            "{} ({}, {} read; {})",
+            size(s.compaction_written_bytes),
+            count(s.compactions),
+            size(s.compaction_read_bytes),
+            counted(s.trivial_moves, "trivial move")
+        ),
+        text,
+    );
+    fact("to manifests", &size(s.manifest_written_bytes), text);
+    if let Some(amplification) = write_amplification(s) {
+        fact("write amplification", &format!("{amplification:.2}"), text);
+    }
+    heading("syncs, reads and waits since the opening", paint, text);
+    fact(
+        "syncs of log, tables, manifests, directories",
+        &[s.log_syncs, s.table_syncs, s.manifest_syncs, s.directory_syncs].map(count).join(", "),
+        text,
+    );
+    fact("syncs that a caller waited for", &count(s.syncs_waited_for), text);
+    fact("blocks found in the cache, and read", &format!("{}, {}", count(s.cache_hits), count(s.cache_misses)), text);
+    fact(
+        "filters asked, and reads spared",
+        &format!("{}, {}", count(s.filter_checks), count(s.filter_negatives)),
+        text,
+    );
+    for stall in &s.stalls {
+        let told = format!(
+            "{}, {} in all, longest {}",
+            count(stall.count),
+            duration(Duration::from_nanos(stall.total_ns)),
+            duration(Duration::from_nanos(stall.longest_ns))
+        );
+        let told = if stall.count == 0 { "none".to_owned() } else { told };
+        fact(&format!("writers waited: {}", stall.cause), &told, text);
+    }
+}
+
+fn heading(words: &str, paint: &Paint, text: &mut String) {
+    let _ = writeln!(text, "{}{words}{}", paint.strong, paint.end);
+}
+
+fn fact(name: &str, value: &str, text: &mut String) {
+    let _ = writeln!(text, "  {name:<46}{value}");
+}
+
+fn total<'a>(levels: impl IntoIterator<Item = &'a LevelStatistics>) -> LevelStatistics {
+    let mut sum = LevelStatistics::default();
+    for level in levels {
+        sum.tables += level.tables;
+        sum.bytes += level.bytes;
+        sum.entries += level.entries;
+        sum.tombstones += level.tombstones;
+    }
+    sum
+}
+
+fn used_levels(keyspace: &KeyspaceStatistics) -> u64 {
+    keyspace.levels.iter().filter(|level| level.tables > 0).count() as u64
+}
+
+/// Bytes written to the disk for each byte of keys and values handed in; none before the first.
+fn write_amplification(s: &Statistics) -> Option<f64> {
+    let written = s.log_written_bytes + s.flush_written_bytes + s.compaction_written_bytes + s.manifest_written_bytes;
+    (s.user_written_bytes > 0).then(|| written as f64 / s.user_written_bytes as f64)
+}
+
+fn to_json(s: &Statistics) -> Value {
+    let keyspace = |keyspace: &KeyspaceStatistics| {
+        let level = |(number, level): (usize, &LevelStatistics)| {
+            json!({
+                "level": number,
+                "tables": level.tables,
+                "bytes": level.bytes,
+                "entries": level.entries,
+                "tombstones": level.tombstones,
+            })
+        };
+        json!({
+            "name": keyspace.name,
+            "partitions": keyspace.partitions,
+            "levels": keyspace.levels.iter().enumerate().map(level).collect::<Vec<_>>(),
+        })
+    };
+    let stall = |stall: &thalweg::StallStatistics| {
+        json!({
+            "cause": stall.cause,
+            "count": stall.count,
+            "total_ns": stall.total_ns,
+            "longest_ns": stall.longest_ns,
+        })
+    };
+    json!({
+        "keyspaces": s.keyspaces.iter().map(keyspace).collect::<Vec<_>>(),
+        "retained_bytes": s.retained_bytes,
+        "log_backlog_bytes": s.log_backlog_bytes,
+        "memtable_bytes": s.memtable_bytes,
+        "user_written_bytes": s.user_written_bytes,
+        "log_written_bytes": s.log_written_bytes,
+        "flush_written_bytes": s.flush_written_bytes,
+        "compaction_read_bytes": s.compaction_read_bytes,
+        "compaction_written_bytes": s.compaction_written_bytes,
+        "manifest_written_bytes": s.manifest_written_bytes,
+        "write_amplification": write_amplification(s),
+        "flushes": s.flushes,
+        "compactions": s.compactions,
+        "trivial_moves": s.trivial_moves,
+        "log_syncs": s.log_syncs,
+        "table_syncs": s.table_syncs,
+        "manifest_syncs": s.manifest_syncs,
+        "directory_syncs": s.directory_syncs,
+        "syncs_waited_for": s.syncs_waited_for,
+        "cache_hits": s.cache_hits,
+        "cache_misses": s.cache_misses,
+        "filter_checks": s.filter_checks,
+        "filter_negatives": s.filter_negatives,
+        "stalls": s.stalls.iter().map(stall).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statistics() -> Statistics {
+        let mut statistics = Statistics::default();
+        statistics.user_written_bytes = 1000;
+        statistics.log_written_bytes = 1100;
+        statistics.flush_written_bytes = 900;
+        let mut keyspace = KeyspaceStatistics::default();
+        keyspace.name = "default".into();
+        keyspace.partitions = 1;
+        for tables in [2, 0, 13] {
+            let mut level = LevelStatistics::default();
+            level.tables = tables;
+            level.bytes = tables << 20;
+            level.entries = tables * 1000;
+            keyspace.levels.push(level);
+        }
+        statistics.keyspaces.push(keyspace);
+        statistics
+    }
+
+    #[test]
+    fn levels_are_a_table_with_a_total() {
+        let text = render(&statistics(), None, &Paint::NONE);
+        let expected = "\
+keyspace default (1 partition)
+  level  tables      size  entries  tombstones
+      0       2   2.0 MiB    2,000           0
+      2      13  13.0 MiB   13,000           0
+    all      15  15.0 MiB   15,000           0
+";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(text.contains("write amplification                           2.00\n"), "{text}");
+    }
+
+    #[test]
+    fn the_brief_form_tells_tables_levels_and_cost() {
+        let text = render_brief(&statistics());
+        assert!(text.starts_with("15 tables in 2 levels, 15.0 MiB; log 0 B\nwrote 2.00 bytes for each byte"), "{text}");
+        assert_eq!(render_brief(&Statistics::default()), "0 tables in 0 levels, 0 B; log 0 B\n");
+    }
+
+    #[test]
+    fn an_empty_database_is_told_in_words() {
+        assert!(render(&Statistics::default(), None, &Paint::NONE).starts_with("no keyspaces\n"));
+    }
+
+    #[test]
+    fn the_drawing_of_levels_is_shown_when_asked() {
+        assert!(render(&statistics(), Some("L0: [a..b]\n"), &Paint::NONE).contains("levels\nL0: [a..b]\nspace\n"));
+    }
+
+    #[test]
+    fn json_has_every_level_and_no_amplification_before_a_write() {
+        let value = to_json(&statistics());
+        assert_eq!(value["keyspaces"][0]["levels"][2]["tables"], 13);
+        assert_eq!(value["write_amplification"], 2.0);
+        assert_eq!(to_json(&Statistics::default())["write_amplification"], Value::Null);
+    }
+}
