@@ -1,7 +1,7 @@
 //! Lines of a file or of standard input, in bounded memory, that can be interrupted.
 //!
-//! A thread of its own reads chunks ahead, at most [`CHUNKS_AHEAD`] of [`CHUNK_BYTES`]. So a signal is seen at once even
-//! while a read waits for a producer that has nothing to say; that thread then ends with the process.
+//! A thread of its own reads chunks ahead, at most [`CHUNKS_AHEAD`] of [`CHUNK_BYTES`]. So a signal is seen at once
+//! even while a read waits for a producer that has nothing to say; that thread then ends with the process.
 
 use std::io::{self, Read};
 use std::sync::Arc;

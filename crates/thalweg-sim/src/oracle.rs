@@ -406,7 +406,8 @@ impl<'a> Recovered<'a> {
         let fold = self.fold_to(nearest);
         let wrong = fold.iter().filter(|(spot, (fold, last))| !self.explained(spot, *fold, *last));
         let mut report = format!(
-            "no prefix of the writes gives what was found (floor {floor:?}, newest {:?}, nearest {nearest:?} with {} keys wrong)",
+            "no prefix of the writes gives what was found (floor {floor:?}, newest {:?}, nearest {nearest:?} with {} \
+             keys wrong)",
             self.acknowledged.last().map(|(position, _)| *position),
             wrong.clone().count()
         );

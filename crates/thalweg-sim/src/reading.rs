@@ -19,6 +19,9 @@ pub(crate) struct View {
 }
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+type Entry = (Vec<u8>, Arc<[u8]>);
+/// The keys between which a range was not read; `None`: from its beginning, or to its end.
+type Gap = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 impl ClientRun {
     /// One reading operation by chance.
@@ -197,7 +200,7 @@ impl ClientRun {
     /// Reads a range from one end, the other, or both by turns, perhaps not to the end; then checks it.
     fn scan(&mut self, name: &Arc<str>, mut range: Range, bounds: &Bounds, began: u64, ended: u64) {
         self.stage.world.doing(|| format!("scan of {name} {bounds:?}"));
-        let (mut front, mut back): (Vec<(Vec<u8>, Arc<[u8]>)>, Vec<(Vec<u8>, Arc<[u8]>)>) = Default::default();
+        let (mut front, mut back): (Vec<Entry>, Vec<Entry>) = Default::default();
         let backwards_percent = *self.rng.choose(&[0, 0, 50, 100]);
         let limit = if self.rng.one_in(3) { self.rng.below(10) } else { u64::MAX };
         let mut complete = false;
@@ -222,7 +225,7 @@ impl ClientRun {
         back.reverse();
         // What lies between the two ends was not read, unless they met.
         let gap = (!complete).then(|| (front.last().map(|e| e.0.clone()), back.first().map(|e| e.0.clone())));
-        let found: Vec<(Vec<u8>, Arc<[u8]>)> = front.into_iter().chain(back).collect();
+        let found: Vec<Entry> = front.into_iter().chain(back).collect();
         assert!(found.is_sorted_by(|a, b| a.0 < b.0), "a scan of {name} is out of order: {:?}", keys_of(&found));
         let found: BTreeMap<Vec<u8>, Arc<[u8]>> = found.into_iter().collect();
         self.check_scan(name, bounds, &found, gap, (began, ended));
@@ -233,7 +236,7 @@ impl ClientRun {
         name: &Arc<str>,
         bounds: &Bounds,
         found: &BTreeMap<Vec<u8>, Arc<[u8]>>,
-        gap: Option<(Option<Vec<u8>>, Option<Vec<u8>>)>,
+        gap: Option<Gap>,
         (began, ended): (u64, u64),
     ) {
         let mut keys = self.stage.oracle.borrow().keys_of(name);
@@ -254,7 +257,7 @@ impl ClientRun {
     }
 }
 
-fn keys_of(entries: &[(Vec<u8>, Arc<[u8]>)]) -> Vec<String> {
+fn keys_of(entries: &[Entry]) -> Vec<String> {
     entries.iter().map(|(key, _)| key.escape_ascii().to_string()).collect()
 }
 

@@ -192,10 +192,13 @@ impl<T> Drop for Held<T> {
     }
 }
 
+/// What a database holds.
+pub type Found = std::collections::BTreeMap<Spot, Arc<[u8]>>;
+
 /// All keyspaces' names and entries, read forwards and, the same, backwards. An error as the database gave it.
-pub fn read_all(db: &Database) -> thalweg::Result<(Vec<String>, std::collections::BTreeMap<Spot, Arc<[u8]>>)> {
+pub fn read_all(db: &Database) -> thalweg::Result<(Vec<String>, Found)> {
     let names = db.keyspaces();
-    let mut all = std::collections::BTreeMap::new();
+    let mut all = Found::new();
     for name in &names {
         let Some(keyspace) = db.existing_keyspace(name)? else { panic!("keyspace {name} is listed but not there") };
         let name: Arc<str> = Arc::from(name.as_str());

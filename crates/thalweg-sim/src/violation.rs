@@ -90,7 +90,9 @@ pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
             if !CATCHING.get() {
                 return before(info);
             }
-            let message = info.payload_as_str().unwrap_or("a panic without a message");
+            let payload = info.payload();
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
             let place = info.location().map(|place| format!(" [{}:{}]", place.file(), place.line()));
             let line = format!("{}{}", message.replace('\n', " "), place.unwrap_or_default());
             // A second panic while the first unwinds ends the process: nobody else will tell of either.

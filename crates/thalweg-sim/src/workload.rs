@@ -13,6 +13,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use thalweg::{Database, Durability, Error, ErrorKind, Keyspace};
 
+/// Of one key in a batch: where it is, and what it gets.
+type Change = ((Arc<str>, Keyspace), Vec<u8>, Value);
+
 /// See the head of this file.
 pub struct ClientRun {
     pub(crate) stage: Rc<Stage>,
@@ -133,7 +136,7 @@ impl ClientRun {
         self.judge(id, &label, outcome.map(|()| None), durability);
     }
 
-    fn commit(&mut self, write: u32, changes: Vec<((Arc<str>, Keyspace), Vec<u8>, Value)>, durability: Durability) {
+    fn commit(&mut self, write: u32, changes: Vec<Change>, durability: Durability) {
         let mut batch = self.db.batch();
         batch.durability(durability);
         for ((name, keyspace), key, value) in &changes {

@@ -62,3 +62,8 @@ pub mod fuzzing {
         crate::table::fuzz_block(bytes);
     }
 }
+
+/// The README's example compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -3,6 +3,8 @@
 //! `THALWEG_BLESS=1 cargo test -p thalweg --test golden_format` writes them anew; do that only for a new format, beside
 //! the old ones.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thalweg::{Compression, Database};

@@ -1,6 +1,8 @@
 //! Random operations of the whole API against a `BTreeMap`, on real files, with options so small that every level and
 //! every kind of compaction is reached.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod random;
 
 use random::Random;

@@ -62,6 +62,7 @@ impl BlockCache {
     }
 
     /// Bytes in use, overhead included.
+    #[cfg(test)]
     pub(crate) fn bytes_used(&self) -> u64 {
         self.blocks.as_ref().map_or(0, |blocks| blocks.weight())
     }

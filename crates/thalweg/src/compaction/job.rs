@@ -40,22 +40,6 @@ impl Job {
         RunningJob::new(self.level, self.inputs())
     }
 
-    /// First and last user key of the inputs.
-    pub(crate) fn key_range(&self) -> (&[u8], &[u8]) {
-        let Some(range) = hull(self.inputs()) else { unreachable!("a job has inputs") };
-        range
-    }
-
-    /// Bytes the merge reads (of a trivial move: that it need not read).
-    pub(crate) fn input_bytes(&self) -> u64 {
-        self.inputs().map(|table| table.bytes).sum()
-    }
-
-    /// Where the outputs go.
-    pub(crate) fn output_level(&self) -> usize {
-        self.level + 1
-    }
-
     /// Every input, upper and lower.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> + Clone {
         self.upper.iter().chain(&self.lower)

@@ -48,17 +48,6 @@ pub(crate) fn pick(options: &LeveledOptions, levels: &Levels, running: &[Running
     Some(Job { level, upper: tables(level, upper), lower: tables(level + 1, lower), trivial_move, bottom })
 }
 
-/// Bytes that compactions must still take out of their level: of level 0 the tables beyond its trigger, of each level
-/// below, but the last, what is above its target.
-pub(crate) fn debt(options: &LeveledOptions, levels: &Levels) -> u64 {
-    debt_of(options, &Shape::of(levels))
-}
-
-/// Tables of level 0, those of a running job included: what a read must look through.
-pub(crate) fn level0_tables(levels: &Levels) -> usize {
-    levels.first().map_or(0, Vec::len)
-}
-
 /// A job, as positions in the levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -94,7 +83,9 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
     None
 }
 
-/// See [`debt`].
+/// Bytes that compactions must still take out of their level: of level 0 the tables beyond its trigger, of each level
+/// below, but the last, what is above its target.
+#[cfg(test)]
 pub(super) fn debt_of(options: &LeveledOptions, shape: &Shape<'_>) -> u64 {
     let level0 = shape.level(0).iter().skip(options.level0_trigger).map(|table| table.bytes).sum::<u64>();
     let below = (1..last_level(options, shape))

@@ -34,7 +34,7 @@ mod simulate;
 pub(crate) use draw::draw;
 pub(crate) use flush::flush;
 pub(crate) use job::{Job, RunningJob};
-pub(crate) use leveled::{debt, level0_tables, pick};
+pub(crate) use leveled::pick;
 pub(crate) use merge::merge;
 
 use crate::table::Table;

@@ -70,7 +70,7 @@ impl Builder {
         log_sync_interval: Option<Duration>
     );
     option!(
-        /// Bytes of a log segment: a multiple of 32 KiB, 64 KiB to 1 GiB (default: 32 MiB).
+        /// Bytes of a log segment: a multiple of 32 KiB, 64 KiB to 1 GiB (default: 16 MiB).
         log_segment_bytes: u32
     );
     option!(

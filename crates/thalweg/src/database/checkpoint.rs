@@ -30,7 +30,8 @@ impl Engine {
         let _pin = workshop.log.pin(LogMark::default());
         let mut state = workshop.lineage.state();
         let end = workshop.log.published();
-        // A segment before `end` may have been begun since, and name a later edit as settled: the manifest must reach it.
+        // A segment before `end` may have been begun since, and name a later edit as settled: the manifest must reach
+        // it.
         state.edit = workshop.lineage.last_edit();
         workshop.log.sync(end.position)?;
 

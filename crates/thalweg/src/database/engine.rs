@@ -11,7 +11,6 @@ use crate::ordered::{OrderedKeyspace, Registry, SnapshotRegistry, SnapshotSeq, W
 use crate::runtime::{Environment, Event, Health, Lane, Turn};
 use crate::storage::StorageLock;
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,6 +21,7 @@ pub(super) enum Mode {
     ReadOnly {
         registry: Arc<Registry>,
         visible: SeqNo,
+        log_bytes: u64,
     },
 }
 
@@ -29,7 +29,6 @@ pub(super) enum Mode {
 pub(super) struct Engine {
     pub(super) environment: Environment,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) root: PathBuf,
     pub(super) options: Options,
     pub(super) mode: Mode,
     pub(super) snapshots: Arc<SnapshotRegistry>,

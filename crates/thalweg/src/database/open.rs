@@ -60,7 +60,6 @@ impl Database {
         let engine = Engine {
             environment,
             metrics,
-            root: root.to_path_buf(),
             options,
             mode: Mode::Writable(Arc::clone(&workshop)),
             snapshots,
@@ -88,9 +87,8 @@ impl Database {
         Ok(Database::from_engine(Engine {
             environment,
             metrics,
-            root: root.to_path_buf(),
             options,
-            mode: Mode::ReadOnly { registry, visible: recovered.log.end.seq },
+            mode: Mode::ReadOnly { registry, visible: recovered.log.end.seq, log_bytes: recovered.log.bytes() },
             snapshots: Arc::new(SnapshotRegistry::default()),
             dropped: recovered.dropped,
             definition_turn: Turn::default(),
@@ -103,9 +101,16 @@ impl Database {
     }
 }
 
+/// Segments that a log may span at an open without being flushed.
+const SEGMENTS_AT_OPEN_MAX: u64 = 4;
+
 impl Engine {
     fn start(&self, workshop: &Arc<Workshop>) {
         let environment = &self.environment;
+        // Each open goes on in a new segment: without this, many short lives would leave a long and nearly empty log.
+        if workshop.log.backlog_bytes() > SEGMENTS_AT_OPEN_MAX * u64::from(self.options.log_segment_bytes) {
+            workshop.seal_all();
+        }
         for task in workshop.log.tasks() {
             self.services.spawn(environment, &workshop.health, Lane::Log, task);
         }

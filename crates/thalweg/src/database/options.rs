@@ -51,7 +51,7 @@ impl Default for Options {
             backend: DurabilityBackend::default(),
             damage_policy: DamagePolicy::default(),
             log_sync_interval: Some(Duration::from_millis(100)),
-            log_segment_bytes: 32 << 20,
+            log_segment_bytes: 16 << 20,
             log_bytes_max: 512 * MIB,
             memtable_bytes: 32 << 20,
             sealed_memtables_max: 3,
@@ -73,7 +73,10 @@ impl Options {
     pub(super) fn validate(&self) -> Result<()> {
         let segment = self.log_segment_bytes;
         let rules = [
-            (segment >= 64 << 10 && segment % (32 << 10) == 0, "log_segment_bytes: a multiple of 32 KiB from 64 KiB"),
+            (
+                segment >= 64 << 10 && segment.is_multiple_of(32 << 10),
+                "log_segment_bytes: a multiple of 32 KiB from 64 KiB",
+            ),
             (segment <= 1 << 30, "log_segment_bytes: at most 1 GiB"),
             (self.log_bytes_max >= 2 * u64::from(segment), "log_bytes_max: at least two segments"),
             (self.memtable_bytes >= 1 << 10, "memtable_bytes: at least 1 KiB"),

@@ -120,7 +120,7 @@ impl Engine {
         };
         let (retained_bytes, log_backlog_bytes) = match &self.mode {
             Mode::Writable(workshop) => (workshop.lineage.retained_bytes(), workshop.log.backlog_bytes()),
-            Mode::ReadOnly { .. } => (0, 0),
+            Mode::ReadOnly { log_bytes, .. } => (0, *log_bytes),
         };
         Statistics {
             user_written_bytes: metrics.user_written_bytes.get(),

@@ -1,7 +1,7 @@
 //! How the outputs of an edit become durable: the back-end trait (DESIGN 6).
 //!
-//! [`SyncEachFile`] is what LevelDB does: every output, then their directory, before the edit is appended. A failed sync
-//! poisons (NOB-A7): the kernel may have dropped what it covered, so nothing is retried on that file.
+//! [`SyncEachFile`] is what LevelDB does: every output, then their directory, before the edit is appended. A failed
+//! sync poisons (NOB-A7): the kernel may have dropped what it covered, so nothing is retried on that file.
 
 use super::current;
 use crate::error::{Error, ErrorKind, Result};

@@ -1,8 +1,9 @@
 //! [`Lineage::install`]: an edit on its way into the manifest, and the appends and syncs it is made of.
 //!
 //! Order (DESIGN 6; NOB-A2, A5): log durable to the edit's sequence number; outputs and their names durable; record
-//! appended; readers switched; manifest synced (one sync for every edit appended before it: X3); `settled` appended. So whatever
-//! a crash leaves, a record on the medium names only outputs that are there, and inputs are still there too.
+//! appended; readers switched; manifest synced (one sync for every edit appended before it: X3); `settled` appended.
+//! So whatever a crash leaves, a record on the medium names only outputs that are there, and inputs are still there
+//! too.
 
 use super::record::{Record, edit_payload};
 use super::retained::Input;

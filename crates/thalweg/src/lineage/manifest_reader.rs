@@ -24,6 +24,7 @@ pub(super) struct Contents {
     /// Where the valid part ends.
     pub(super) end: u64,
     /// What follows the valid part, if anything does.
+    #[cfg(test)]
     pub(super) tail: Option<Damage>,
     /// What was durable once and is gone: the corruption to report.
     pub(super) lost: Option<Error>,
@@ -55,7 +56,16 @@ impl Contents {
         }
         let lost = (end < durable).then(|| gone(damage.as_ref()));
         let Assembly { state: settled, unsettled, closed, .. } = assembly;
-        Ok(Contents { header, settled, unsettled, closed, end, tail: damage, lost })
+        Ok(Contents {
+            header,
+            settled,
+            unsettled,
+            closed,
+            end,
+            #[cfg(test)]
+            tail: damage,
+            lost,
+        })
     }
 
     /// The state after all edits.

@@ -1,7 +1,8 @@
 //! Lineage: the set of live files, its edits, the manifest, and recovery (DESIGN 6, `docs/format/manifest.md`).
 //!
-//! A predecessor stays on its medium until everything that succeeds it is durable. [`Edit`]s change the [`State`], the set of live
-//! files; [`Lineage::install`] writes them to the manifest and settles them; [`Recovered::run`] finds the state again.
+//! A predecessor stays on its medium until everything that succeeds it is durable. [`Edit`]s change the [`State`],
+//! the set of live files; [`Lineage::install`] writes them to the manifest and settles them; [`Recovered::run`] finds
+//! the state again.
 //!
 //! Two turns, taken in this order where both are: `turn` (whoever appends to the manifest, and so the order of edits)
 //! and `syncing` (whoever syncs it). One lock, `book`: never held across I/O, an await, or a call to log or tables.
@@ -56,8 +57,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// A manifest is replaced once it has grown by this much, and to four times what it began with: a few hundred edits, each
-/// with syncs of its own, for the four syncs of a new manifest.
+/// A manifest is replaced once it has grown by this much, and to four times what it began with: a few hundred edits,
+/// each with syncs of its own, for the four syncs of a new manifest.
 const ROTATION_BYTES: u64 = 64 << 10;
 
 /// The lineage of an open database.
@@ -304,8 +305,8 @@ impl Lineage {
         state
     }
 
-    /// The last edit of [`Lineage::state`]. A checkpoint's log may name edits up to the last one at the time of its copy, as
-    /// settled; so must its manifest.
+    /// The last edit of [`Lineage::state`]. A checkpoint's log may name edits up to the last one at the time of its
+    /// copy, as settled; so must its manifest.
     pub(crate) fn last_edit(&self) -> EditId {
         self.book().ledger.appended()
     }

@@ -1,9 +1,9 @@
 //! [`Recovered`]: what an open finds (DESIGN 6, Recovery; X13; NOB-A2).
 //!
 //! First everything that is read is made durable, then it is read past the page cache: a verification from the cache
-//! proves nothing about the medium. Then the longest prefix of edits is chosen whose outputs all verify, ending before the first
-//! unsettled edit that reaches beyond the valid end of the log. Nothing is changed here but durability; what is found is refused
-//! ([`DamagePolicy::Strict`]) wherever something that was durable once is gone.
+//! proves nothing about the medium. Then the longest prefix of edits is chosen whose outputs all verify, ending
+//! before the first unsettled edit that reaches beyond the valid end of the log. Nothing is changed here but
+//! durability; what is found is refused ([`DamagePolicy::Strict`]) wherever something that was durable once is gone.
 
 use super::current::{self, Current, manifest_path};
 use super::manifest_reader::{Contents, apply};
@@ -273,7 +273,8 @@ impl Reach {
             }
         }
         if contents.settled.seq > self.end.seq {
-            // Not for `PointInTime` either: tables hold part of what the log lost, and nothing takes them back to before.
+            // Not for `PointInTime` either: tables hold part of what the log lost, and nothing takes them back to
+            // before.
             let expected = format!("sequence number {}, which settled edits reach", contents.settled.seq);
             return Err(self.lost(log_directory, expected));
         }

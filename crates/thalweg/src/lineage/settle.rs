@@ -1,9 +1,10 @@
-//! [`Ledger`]: which edits are durable and which are settled, and what may therefore be let go (DESIGN 6; NOB-A2, A3, A5).
+//! [`Ledger`]: which edits are durable and which are settled, and what may therefore be let go (DESIGN 6; NOB-A2, A3,
+//! A5).
 //!
-//! The stations of an edit, each a prefix of all edits: *appended* to the manifest (readers use it), *durable* (a sync of
-//! the manifest covered its record; its outputs were durable before), *recorded* (a `settled` record that reaches it was
-//! appended), *settled* (a sync covered that record too). Only then are its inputs given out.
-//! appended ≥ durable ≥ recorded ≥ settled. Pure: no I/O, no locks; it is kept under lineage's lock.
+//! The stations of an edit, each a prefix of all edits: *appended* to the manifest (readers use it), *durable* (a
+//! sync of the manifest covered its record; its outputs were durable before), *recorded* (a `settled` record that
+//! reaches it was appended), *settled* (a sync covered that record too). Only then are its inputs given out. appended
+//! ≥ durable ≥ recorded ≥ settled. Pure: no I/O, no locks; it is kept under lineage's lock.
 
 use super::{Edit, State};
 use crate::format::{EditId, LogMark};

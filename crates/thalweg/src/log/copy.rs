@@ -13,7 +13,8 @@ const CHUNK_BYTES: u64 = 1 << 20;
 
 impl Log {
     /// Copies the segments that hold `[from, to)` to `directory` (a checkpoint), durable except for its name. `to` must
-    /// be published, and the segments from `from` on not let go, or pinned (see [`Log::pin`]). What follows `to` is zeros.
+    /// be published, and the segments from `from` on not let go, or pinned (see [`Log::pin`]). What follows `to` is
+    /// zeros.
     pub(crate) fn copy_to(self: &Arc<Self>, from: LogMark, to: LogMark, directory: &Path) -> Result<()> {
         assert!(to.position <= self.published().position, "only what is published can be copied");
         let _pin = self.pin(from);

@@ -236,11 +236,10 @@ fn finish_fragment(out: &mut [u8], start: usize, id: SegmentId, offset: u32) {
 }
 
 fn checksum(id: SegmentId, offset: u32, covered: &[u8]) -> u32 {
-    let mut place = [0u8; 16];
-    place[..8].copy_from_slice(&id.generation.to_le_bytes());
-    place[8..12].copy_from_slice(&id.index.to_le_bytes());
-    place[12..].copy_from_slice(&offset.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c(&place), covered)
+    let place = crc32c::crc32c(&id.generation.to_le_bytes());
+    let place = crc32c::crc32c_append(place, &id.index.to_le_bytes());
+    let place = crc32c::crc32c_append(place, &offset.to_le_bytes());
+    crc32c::crc32c_append(place, covered)
 }
 
 /// A fragment whose checksum is right.

@@ -12,6 +12,8 @@ mod copy;
 mod dump;
 mod framing;
 mod frontier;
+#[cfg(any(test, feature = "simulation"))]
+mod fuzz;
 mod lost;
 mod publish;
 mod record;
@@ -25,10 +27,10 @@ mod tests;
 mod walk;
 
 pub(crate) use dump::dump;
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) use fuzz::fuzz_segment;
 pub(crate) use record::{Operation, Record, RecordBuilder};
-pub(crate) use recycle::LogPin;
-pub(crate) use reserve::Reservation;
-pub(crate) use scan::{Scan, Tail as ScanTail, fuzz_segment};
+pub(crate) use scan::Scan;
 
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, Health, Task};

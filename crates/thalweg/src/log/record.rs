@@ -65,6 +65,7 @@ impl RecordBuilder {
         self.operations += 1;
     }
     /// Operations so far; each takes one sequence number.
+    #[cfg(test)]
     pub(crate) fn operations(&self) -> u32 {
         self.operations
     }

@@ -1,9 +1,9 @@
 //! Letting segments go, and the preparer that gives their slots a new identity (DESIGN 5, Letting go).
 //!
 //! A segment may go when it lies before the mark that was let go, before the durable frontier and before every pin;
-//! strictly oldest first. The preparer, a coroutine, keeps spares ready and is the only one that prepares, so spares have
-//! ascending indexes. That it finds no space is told to the writers who wait, and poisons nothing; any other failure
-//! poisons. Locks: the tail's, never over I/O.
+//! strictly oldest first. The preparer, a coroutine, keeps spares ready and is the only one that prepares, so spares
+//! have ascending indexes. That it finds no space is told to the writers who wait, and poisons nothing; any other
+//! failure poisons. Locks: the tail's, never over I/O.
 
 use super::Log;
 use super::framing::{Header, SegmentId};
@@ -151,6 +151,8 @@ impl Log {
         loop {
             yield_now().await;
             if self.is_ended() {
+                // Half a segment is of no use to anybody.
+                preparation.discard(&self.environment);
                 return false;
             }
             match preparation.step(&self.environment, &self.metrics) {

@@ -11,7 +11,7 @@ use super::DamagePolicy;
 use super::framing::{BLOCK_BYTES, HEADER_BYTES, SegmentId, is_settled};
 use super::record::Record;
 use super::segment::open_file;
-use super::slots::{SegmentReader, Slots, Source, open_for_reading};
+use super::slots::{Slots, open_for_reading};
 use super::walk::{Evidence, Library, Step, Stop, Walk, search};
 use crate::error::{Error, Result};
 use crate::format::{EditId, LogMark, LogPosition, SeqNo};
@@ -244,6 +244,11 @@ impl Scan {
         }
     }
 
+    /// Bytes of the segments from the start to the end.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.chain.iter().filter_map(|id| self.slots.find(*id)).map(|(_, header)| u64::from(header.bytes)).sum()
+    }
+
     /// The file in which the log ends.
     pub(crate) fn end_path(&self) -> PathBuf {
         let id = SegmentId { index: self.end.position.segment(), generation: self.end.generation };
@@ -311,22 +316,4 @@ fn sync_all(environment: &Environment, directory: &Path) -> Result<()> {
         open_file(environment, &directory.join(&entry.name))?.sync()?;
     }
     environment.storage.sync_directory(directory)
-}
-
-/// Scans and replays bytes that claim to be a segment: must not panic, whatever they are.
-#[allow(dead_code, reason = "for fuzz targets and tests")]
-pub(crate) fn fuzz_segment(bytes: &[u8]) -> u64 {
-    let Some(header) = super::framing::Header::decode(bytes) else {
-        return 0;
-    };
-    let slots = Slots::default();
-    let library = Library { environment: None, slots: &slots, mode: OpenMode::Read };
-    let reader = SegmentReader::new(Source::Memory(bytes.into()), PathBuf::from("fuzzed"), header);
-    let position = LogPosition::new(header.id.index, HEADER_BYTES);
-    let mut walk = Walk::new(library, reader, LogMark { position, generation: header.id.generation, seq: SeqNo(0) });
-    let mut operations = 0;
-    while let Ok(Step::Record { record, .. }) = walk.step() {
-        operations += record.operations().count() as u64;
-    }
-    operations
 }

@@ -34,7 +34,8 @@ impl Segment {
     }
     /// The handle that writes go through.
     pub(super) fn file(&self) -> &Arc<dyn File> {
-        &self.handles[0]
+        let [first, _] = &self.handles;
+        first
     }
 }
 

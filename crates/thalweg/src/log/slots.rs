@@ -62,7 +62,8 @@ impl Slots {
     pub(super) fn find(&self, id: SegmentId) -> Option<(&Slot, Header)> {
         self.slots.iter().find_map(|slot| Some((slot, slot.header.filter(|header| header.id == id)?)))
     }
-    /// The slot that most likely held a segment of which no header is found: one with a damaged header, else without any.
+    /// The slot that most likely held a segment of which no header is found: one with a damaged header, else without
+    /// any.
     pub(super) fn suspect(&self) -> Option<&Slot> {
         let damaged = self.slots.iter().find(|slot| slot.header_is_damaged);
         damaged.or_else(|| self.slots.iter().find(|slot| slot.header.is_none()))
@@ -114,6 +115,7 @@ fn read_start(file: &dyn File) -> Result<Vec<u8>> {
 pub(super) enum Source {
     File(Arc<dyn File>),
     /// Bytes that claim to be a segment.
+    #[cfg_attr(not(any(test, feature = "simulation")), expect(dead_code, reason = "only fuzzing makes one"))]
     Memory(Arc<[u8]>),
 }
 

@@ -327,8 +327,9 @@ pub(super) fn search(library: &Library<'_>, end: LogMark, stopped: LogPosition) 
             continue;
         };
         let block_of = |at: LogPosition| (at.segment() == id.index).then_some(at.offset() / BLOCK_BYTES * BLOCK_BYTES);
-        let closely = [block_of(end.position), block_of(stopped)];
-        let mut block = closely[0].unwrap_or(0);
+        let from = block_of(end.position);
+        let closely = [from, block_of(stopped)];
+        let mut block = from.unwrap_or(0);
         while block < reader.header.bytes {
             search_block(&mut reader, block, closely.contains(&Some(block)), end, &mut evidence)?;
             block += BLOCK_BYTES;

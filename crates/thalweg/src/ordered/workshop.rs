@@ -71,7 +71,7 @@ pub(crate) struct Workshop {
 }
 
 impl Workshop {
-    #[allow(clippy::too_many_arguments, reason = "everything it shares, named once")]
+    #[expect(clippy::too_many_arguments, reason = "everything it shares, named once")]
     pub(crate) fn new(
         environment: Environment,
         health: Arc<Health>,
@@ -232,14 +232,19 @@ impl Workshop {
         needed
     }
 
-    /// Waits until every memtable is in tables (the active ones are sealed first).
-    pub(crate) fn flush(&self) -> Result<()> {
+    /// Seals every memtable that holds something.
+    pub(crate) fn seal_all(&self) {
         for partition in self.partitions() {
             let view = partition.view();
             if !view.active.memtable.is_empty() {
                 self.seal(&partition, &view.active);
             }
         }
+    }
+
+    /// Waits until every memtable is in tables (the active ones are sealed first).
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.seal_all();
         let waiting: Vec<(Arc<Partition>, Arc<View>)> =
             self.partitions().map(|partition| (Arc::clone(&partition), partition.view())).collect();
         self.wait_for_progress(|| {

@@ -13,10 +13,10 @@ mod health;
 pub mod threads;
 mod turn;
 
-pub use event::{Event, Listen, Ticket};
+pub use event::{Event, Ticket};
 pub(crate) use file::BackgroundFile;
 pub(crate) use health::Health;
-pub(crate) use turn::{Turn, TurnGuard};
+pub(crate) use turn::Turn;
 
 use crate::clock::{Clock, Entropy};
 use crate::storage::Storage;

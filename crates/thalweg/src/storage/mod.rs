@@ -95,7 +95,7 @@ impl dyn File {
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
             match self.read_at(offset + done as u64, rest)? {
                 0 => {
-                    return Err(crate::Error::corruption(
+                    return Err(crate::error::Error::corruption(
                         self.path(),
                         offset + done as u64,
                         format!("{} more bytes", rest.len()),

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::{Cursor, SeqNo, Version};
 use crate::metrics::Metrics;
 use crate::storage::Storage;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// A table of the set of live files.
@@ -41,10 +41,6 @@ impl Table {
 
     pub(crate) fn meta(&self) -> &TableMeta {
         &self.meta
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The newest version of `key` at or below `seq`.

@@ -46,15 +46,12 @@ impl TableStore {
         Arc::new(TableStore { environment, directory, options, cache, metrics, next_id })
     }
 
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
     pub(crate) fn path(&self, id: TableId) -> PathBuf {
         path_in(&self.directory, id)
     }
 
     /// The first id never used (for the manifest).
+    #[cfg(test)]
     pub(crate) fn next_id(&self) -> TableId {
         TableId(self.next_id.load(Ordering::SeqCst))
     }

@@ -1,5 +1,5 @@
-//! Samples for the tests of lineage's rooms, and the tests of the rooms together: on an in-memory disk, with stand-ins for
-//! the log and the tables.
+//! Samples for the tests of lineage's rooms, and the tests of the rooms together: on an in-memory disk, with
+//! stand-ins for the log and the tables.
 
 mod crash;
 mod disk;

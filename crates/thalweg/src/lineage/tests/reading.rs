@@ -4,7 +4,7 @@ use super::*;
 use crate::lineage::framing::{HEADER_BYTES, Header, frame};
 use crate::lineage::manifest::image;
 use crate::lineage::record::Record;
-use crate::lineage::recovery::Verdict;
+use crate::lineage::recovery::{self, Verdict};
 use crate::log::DamagePolicy;
 
 const HEADER: Header = Header { number: 3, generation: 0xfeed };
@@ -319,7 +319,7 @@ fn a_manifest_put_aside_survives_a_power_cut_and_may_be_put_aside_again() {
     let world = World::new();
     let content = world.disk.disk().content(&world.manifest()).clone();
     for _ in 0..2 {
-        crate::lineage::recovery::put_aside(&world.disk, Path::new(ROOT), 1).unwrap();
+        recovery::put_aside(&world.disk, Path::new(ROOT), 1).unwrap();
         let left = world.disk.after_power_cut();
         assert_eq!(*left.disk().content(&Path::new(ROOT).join("lost/manifest-00000001")), content);
     }

@@ -5,7 +5,8 @@ mod fake;
 mod running;
 
 use super::framing::HEADER_BYTES;
-use super::{DamagePolicy, Log, LogOptions, Operation, Record, RecordBuilder, Scan, ScanTail};
+use super::scan::Tail as ScanTail;
+use super::{DamagePolicy, Log, LogOptions, Operation, Record, RecordBuilder, Scan};
 use crate::error::Result;
 use crate::format::{KeyspaceId, LogMark, LogPosition, SeqNo};
 use crate::metrics::Metrics;

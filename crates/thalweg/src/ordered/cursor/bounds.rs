@@ -12,6 +12,7 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// Every key.
+    #[cfg(test)]
     pub(crate) fn all() -> Self {
         Bounds { from: Bound::Unbounded, to: Bound::Unbounded }
     }

@@ -13,7 +13,6 @@ mod range;
 mod visible;
 
 pub(crate) use bounds::Bounds;
-pub(crate) use level::{LevelCursor, Source};
+pub(crate) use level::LevelCursor;
 pub(crate) use merging::MergingCursor;
 pub(crate) use range::DoubleEnded;
-pub(crate) use visible::VisibleCursor;

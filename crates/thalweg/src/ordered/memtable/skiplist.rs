@@ -32,8 +32,8 @@ use std::cmp::Ordering as Order;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
-/// Levels of the tallest tower. With one node in four a level taller, 12 serve 4^12 entries. Few in a model check, whose
-/// cost grows with every atomic.
+/// Levels of the tallest tower. With one node in four a level taller, 12 serve 4^12 entries. Few in a model check,
+/// whose cost grows with every atomic.
 const HEIGHT_MAX: usize = if cfg!(all(loom, test)) { 2 } else { 12 };
 
 /// A sorted list of entries in an arena.

@@ -152,7 +152,8 @@ impl SimulatedDisk {
         disk.image.change_file(inode, |file| file.flip(offset, mask)).unwrap_or(false)
     }
 
-    /// Cuts a file to `bytes`, or extends it with zeros, in the cache and on the medium. False when there is no such file.
+    /// Cuts a file to `bytes`, or extends it with zeros, in the cache and on the medium. False when there is no such
+    /// file.
     pub fn truncate(&self, path: &Path, bytes: u64) -> bool {
         let mut disk = self.disk();
         let Ok(inode) = disk.image.find_file(path) else { return false };

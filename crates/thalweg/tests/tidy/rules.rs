@@ -1,0 +1,215 @@
+//! The rules that look at one file at a time. Each is a function from a source to its violations.
+
+use crate::Violation;
+use crate::source::{Source, line_of};
+
+const FILE_LINES_MAX: usize = 600;
+const FUNCTION_LINES_MAX: usize = 70;
+const LINE_CHARS_MAX: usize = 120;
+/// How far above an `unsafe` its reason may stand.
+const SAFETY_LINES_MAX: usize = 8;
+
+/// The only files of the engine that reach the world, in `crates/thalweg/src/`.
+const SEAMS: [&str; 3] = ["storage/linux.rs", "clock.rs", "runtime/threads.rs"];
+
+/// What reaches the world: files, time, threads, chance.
+const WORLD: [&str; 8] =
+    ["fs", "Instant::now", "SystemTime", "thread::spawn", "thread::Builder", "thread::scope", "getrandom", "rand"];
+
+/// The only files that may be unsafe: the memtable's memory, its list, and their tests.
+const UNSAFE: [&str; 3] = ["ordered/memtable/arena.rs", "ordered/memtable/skiplist.rs", "ordered/memtable/tests.rs"];
+
+/// The files that read what a disk may have damaged, in `crates/thalweg/src/`; a name that ends in `/` is a folder.
+const DECODERS: [&str; 13] = [
+    "format/codec.rs",
+    "table/",
+    "log/scan.rs",
+    "log/walk.rs",
+    "log/slots.rs",
+    "log/framing.rs",
+    "log/record.rs",
+    "log/segment.rs",
+    "lineage/record.rs",
+    "lineage/framing.rs",
+    "lineage/manifest_reader.rs",
+    "lineage/current.rs",
+    "lineage/recovery.rs",
+];
+
+pub fn check(source: &Source) -> Vec<Violation> {
+    let rules = [head, sizes, functions, seams, unsafety, decoders, leftovers];
+    let mut violations: Vec<Violation> = rules.iter().flat_map(|rule| rule(source)).collect();
+    violations.extend(machine_paths(&source.text.join("\n")));
+    violations
+}
+
+/// Every file says at its head what it means.
+fn head(source: &Source) -> Vec<Violation> {
+    let first = source.text.first().map_or("", String::as_str);
+    let said = first.strip_prefix("//!").is_some_and(|said| !said.trim().is_empty());
+    if said { Vec::new() } else { vec![(1, "no `//!` head".to_owned())] }
+}
+
+fn sizes(source: &Source) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let lines = source.text.len();
+    if lines > FILE_LINES_MAX {
+        violations.push((lines, format!("{lines} lines in a file, {FILE_LINES_MAX} are allowed")));
+    }
+    for (number, line) in source.text.iter().enumerate() {
+        let chars = line.chars().count();
+        if chars > LINE_CHARS_MAX {
+            violations.push((number + 1, format!("{chars} characters in a line, {LINE_CHARS_MAX} are allowed")));
+        }
+    }
+    violations
+}
+
+/// No function outside tests is too long to be seen at once.
+fn functions(source: &Source) -> Vec<Violation> {
+    let code = source.code_outside_tests();
+    let mut violations = Vec::new();
+    for (offset, _) in words(&code, "fn") {
+        let rest = &code[offset + 2..];
+        let name: String = rest.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let Some(length) = body_end(rest).filter(|_| !name.is_empty()) else { continue };
+        let lines = rest[..length].matches('\n').count() + 1;
+        if lines > FUNCTION_LINES_MAX {
+            let what = format!("function `{name}` has {lines} lines, {FUNCTION_LINES_MAX} are allowed");
+            violations.push((line_of(&code, offset), what));
+        }
+    }
+    violations
+}
+
+/// Where the braces of the function whose signature begins here close. `None`: it has no body.
+fn body_end(text: &str) -> Option<usize> {
+    let (mut braces, mut brackets) = (0_usize, 0_usize);
+    for (offset, byte) in text.bytes().enumerate() {
+        match byte {
+            b'(' | b'[' => brackets += 1,
+            b')' | b']' => brackets = brackets.saturating_sub(1),
+            b';' if braces == 0 && brackets == 0 => return None,
+            b'{' => braces += 1,
+            b'}' if braces <= 1 => return Some(offset),
+            b'}' => braces -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The engine reaches the world through its seams only, or it could not be simulated.
+fn seams(source: &Source) -> Vec<Violation> {
+    let Some(inner) = source.path.strip_prefix("crates/thalweg/src/") else { return Vec::new() };
+    if SEAMS.contains(&inner) {
+        return Vec::new();
+    }
+    let code = source.code_outside_tests();
+    let mut violations = Vec::new();
+    for needle in WORLD {
+        for (offset, _) in words(&code, needle) {
+            violations.push((line_of(&code, offset), format!("`{needle}` outside the seams")));
+        }
+    }
+    violations
+}
+
+/// `unsafe` lives in a few named files, and says why it is sound.
+fn unsafety(source: &Source) -> Vec<Violation> {
+    let named = source.path.strip_prefix("crates/thalweg/src/").is_some_and(|inner| UNSAFE.contains(&inner));
+    let code = source.code.join("\n");
+    let mut violations = Vec::new();
+    for (offset, _) in words(&code, "unsafe") {
+        let line = line_of(&code, offset);
+        let rest = code[offset + "unsafe".len()..].trim_start();
+        if !named {
+            violations.push((line, "`unsafe` in a file that is not named for it".to_owned()));
+        }
+        let reasons = &source.comments[line.saturating_sub(SAFETY_LINES_MAX + 1)..line];
+        let reasoned = reasons.iter().any(|comment| comment.contains("// SAFETY:"));
+        if (rest.starts_with('{') || rest.starts_with("impl")) && !reasoned {
+            violations.push((line, "`unsafe` without `// SAFETY:` above it".to_owned()));
+        }
+    }
+    violations
+}
+
+/// A damaged file is an error, never a panic.
+fn decoders(source: &Source) -> Vec<Violation> {
+    let Some(inner) = source.path.strip_prefix("crates/thalweg/src/") else { return Vec::new() };
+    if !DECODERS.iter().any(|name| inner == *name || (name.ends_with('/') && inner.starts_with(name))) {
+        return Vec::new();
+    }
+    let mut violations = Vec::new();
+    for (number, line) in source.code.iter().enumerate().filter(|(number, _)| !source.test[*number]) {
+        let above = number.saturating_sub(1);
+        if source.comments[above..=number].iter().any(|comment| comment.contains("in bounds")) {
+            continue;
+        }
+        for needle in [".unwrap()", ".expect("] {
+            if line.contains(needle) {
+                violations.push((number + 1, format!("`{needle}` in a decoder without an `in bounds` comment")));
+            }
+        }
+        if indexes(line) {
+            violations.push((number + 1, "indexing in a decoder without an `in bounds` comment".to_owned()));
+        }
+    }
+    violations
+}
+
+/// Whether the line of code indexes something. `x[..]` takes all of it and cannot fail.
+fn indexes(line: &str) -> bool {
+    line.match_indices('[').any(|(offset, _)| {
+        let before = line[..offset].chars().next_back().unwrap_or(' ');
+        let indexed = before.is_alphanumeric() || matches!(before, '_' | ')' | ']' | '?');
+        indexed && !line[offset..].starts_with("[..]")
+    })
+}
+
+/// Nothing unfinished, and nothing left from a search for a mistake.
+fn leftovers(source: &Source) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (number, (code, comment)) in source.code.iter().zip(&source.comments).enumerate() {
+        for needle in ["todo!", "unimplemented!", "dbg!", "#[ignore"] {
+            if code.contains(needle) {
+                violations.push((number + 1, format!("`{needle}`")));
+            }
+        }
+        for needle in ["TODO", "FIXME"] {
+            if words(comment, needle).next().is_some() {
+                violations.push((number + 1, format!("`{needle}`")));
+            }
+        }
+    }
+    violations
+}
+
+/// No file names a folder of the machine it was written on.
+pub fn machine_paths(text: &str) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        for folder in ["home", "root", "work"] {
+            let needle = format!("/{folder}/");
+            for (offset, _) in line.match_indices(&needle) {
+                // `a/work/b` is a path of the tree, not of the machine.
+                let before = line[..offset].chars().next_back().unwrap_or(' ');
+                if !before.is_alphanumeric() && !matches!(before, '_' | '-' | '.' | '}' | '>') {
+                    violations.push((number + 1, format!("a path of a machine, below /{folder}")));
+                }
+            }
+        }
+    }
+    violations
+}
+
+/// Where `needle` stands in the text as a word or a path of its own.
+fn words<'a>(text: &'a str, needle: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+    let part = |character: char| character.is_alphanumeric() || character == '_';
+    text.match_indices(needle).filter(move |(offset, _)| {
+        let before = text[..*offset].chars().next_back().unwrap_or(' ');
+        let after = text[offset + needle.len()..].chars().next().unwrap_or(' ');
+        !part(before) && !part(after)
+    })
+}
