@@ -254,8 +254,8 @@ mod tests {
         let text = summary.render("default", Path::new("/tmp/db"));
         assert_eq!(
             text,
-            "imported 1,000 lines (1.0 MiB) into /tmp/db, keyspace default, in 2.0 s: 500 lines/s, 512.0 KiB/s, \
-             durable\n"
+            "imported 1,000 lines (1.0 MiB) into /tmp/db, keyspace default, in 2.0 s: \
+             500 lines/s, 512.0 KiB/s, durable\n"
         );
         let skipped = Summary { skipped: 1, ..summary };
         assert!(skipped.render("default", Path::new("/tmp/db")).ends_with("skipped 1 bad line\n"));

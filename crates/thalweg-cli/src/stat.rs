@@ -109,6 +109,11 @@ fn render_keyspace(keyspace: &KeyspaceStatistics, paint: &Paint, text: &mut Stri
 
 fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
     let s = statistics;
+    if s.user_written_bytes + s.log_written_bytes + s.flush_written_bytes + s.compaction_written_bytes == 0 {
+        heading("since the opening", paint, text);
+        text.push_str("  nothing written: counters count from the opening; `import --stat` shows those of an import\n");
+        return;
+    }
     heading("written since the opening", paint, text);
     fact("by the user", &size(s.user_written_bytes), text);
     fact("to the log", &size(s.log_written_bytes), text);

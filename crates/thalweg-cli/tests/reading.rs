@@ -1,0 +1,132 @@
+//! `get`, `scan`, `stat`, `check`, `dump`, `keyspaces`: what they print, and that they change nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod command;
+
+use command::{Scratch, command, files, import, thalweg};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+const LINES: &str = "a/1\tone\na/2\ttwo\nb/1\tthree\nc\tfour\n";
+
+#[test]
+fn get_prints_the_value_and_a_missing_key_is_not_found() {
+    let scratch = Scratch::new("reading");
+    let database = scratch.path("db");
+    import(&database, LINES);
+    assert_eq!(thalweg(&[&"get", &database, &"a/2"]).ok(), "two\n");
+    assert_eq!(thalweg(&[&"get", &database, &"a/2", &"--raw"]).ok(), "two");
+    let missing = thalweg(&[&"get", &database, &"a\\t3"]);
+    missing.fails(1, &["there is no key a\\t3 in keyspace default"]);
+    assert!(missing.output.is_empty());
+}
+
+#[test]
+fn scan_takes_a_prefix_bounds_a_limit_and_a_direction() {
+    let scratch = Scratch::new("reading");
+    let database = scratch.path("db");
+    import(&database, LINES);
+    let scan = |options: &[&str]| {
+        let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"scan", &database, &"--keys-only"];
+        arguments.extend(options.iter().map(|option| option as &dyn AsRef<std::ffi::OsStr>));
+        thalweg(&arguments).ok().lines().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(scan(&[]), "a/1 a/2 b/1 c");
+    assert_eq!(scan(&["--prefix", "a/"]), "a/1 a/2");
+    assert_eq!(scan(&["--prefix", "a/", "--reverse"]), "a/2 a/1");
+    assert_eq!(scan(&["--from", "a/2", "--to", "c"]), "a/2 b/1");
+    assert_eq!(scan(&["--from", "c", "--to", "c"]), "");
+    assert_eq!(scan(&["--reverse", "--limit", "1"]), "c");
+    assert_eq!(scan(&["--limit", "0"]), "");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_scan_in_silence() {
+    let scratch = Scratch::new("reading");
+    let database = scratch.path("db");
+    let lines: String = (0..100_000).map(|n| format!("key{n:06}\tvalue\n")).collect();
+    import(&database, &lines);
+    let mut child = command(&[&"scan", &database]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert_eq!(first, "key000000\tvalue\n");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(141), "{output:?}");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+#[test]
+fn stat_check_and_keyspaces_tell_of_the_database() {
+    let scratch = Scratch::new("reading");
+    let database = scratch.path("db");
+    import(&database, LINES);
+    command::thalweg_reading(&[&"import", &database, &"-", &"--keyspace", &"other"], b"x\ty\n").ok();
+    assert_eq!(thalweg(&[&"keyspaces", &database]).ok(), "default\nother\n");
+    let statistics: serde_json::Value = serde_json::from_str(thalweg(&[&"stat", &database, &"--json"]).ok()).unwrap();
+    assert_eq!(statistics["keyspaces"][1]["name"], "other");
+    let text = thalweg(&[&"stat", &database, &"--levels"]);
+    assert!(text.ok().contains("keyspace default (1 partition)\n"), "{text:?}");
+    assert!(!text.ok().contains('\x1b'), "colours in a pipe: {text:?}");
+    let one = thalweg(&[&"stat", &database, &"--keyspace", &"other"]);
+    assert!(!one.ok().contains("keyspace default"), "{one:?}");
+    assert!(thalweg(&[&"check", &database]).ok().ends_with(": no faults\n"));
+}
+
+#[test]
+fn every_file_with_data_can_be_dumped() {
+    let scratch = Scratch::new("reading");
+    let database = scratch.path("db");
+    let lines: String = (0..30_000).map(|n| format!("{n:08}\t{:0100}\n", n * 7)).collect();
+    let small = [&"import" as &dyn AsRef<std::ffi::OsStr>, &database, &"-", &"--memtable-mib", &"1"];
+    command::thalweg_reading(&small, lines.as_bytes()).ok();
+    let mut kinds = [false; 3];
+    for (path, _) in files(&database) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let kind = [name.ends_with(".log"), name.starts_with("manifest-"), name.ends_with(".table")];
+        if kind.contains(&true) {
+            assert!(!thalweg(&[&"dump", &path]).ok().is_empty(), "{name}");
+        }
+        kinds.iter_mut().zip(kind).for_each(|(seen, is)| *seen |= is);
+    }
+    assert_eq!(kinds, [true; 3], "log, manifest, table");
+}
+
+#[test]
+fn reading_changes_no_file() {
+    let scratch = Scratch::new("reading");
+    let database = scratch.path("db");
+    import(&database, LINES);
+    let contents =
+        || -> Vec<_> { files(&database).into_iter().map(|(path, _)| (std::fs::read(&path).unwrap(), path)).collect() };
+    let before = contents();
+    thalweg(&[&"get", &database, &"a/1"]).ok();
+    thalweg(&[&"scan", &database]).ok();
+    thalweg(&[&"stat", &database]).ok();
+    thalweg(&[&"check", &database]).ok();
+    thalweg(&[&"keyspaces", &database]).ok();
+    assert!(contents() == before, "a reading command changed a file");
+}
+
+#[test]
+fn damage_is_found_by_check_with_its_place() {
+    let scratch = Scratch::new("reading");
+    let database = scratch.path("db");
+    let lines: String = (0..30_000).map(|n| format!("{n:08}\t{:0100}\n", n * 7)).collect();
+    let small = [&"import" as &dyn AsRef<std::ffi::OsStr>, &database, &"-", &"--memtable-mib", &"1"];
+    command::thalweg_reading(&small, lines.as_bytes()).ok();
+    let table =
+        files(&database).into_iter().map(|(path, _)| path).find(|path| path.extension().is_some_and(|e| e == "table"));
+    let table = table.expect("no table");
+    let mut bytes = std::fs::read(&table).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&table, bytes).unwrap();
+    let run = thalweg(&[&"check", &database]);
+    assert_eq!((run.code, run.errors.as_str()), (Some(1), ""), "{run:?}");
+    let name = table.file_name().unwrap().to_string_lossy().into_owned();
+    let first = run.text().lines().next().unwrap();
+    assert!(first.contains(&name) && first.contains("damaged at offset"), "{run:?}");
+    assert!(run.text().lines().last().unwrap().ends_with(" fault") || run.text().ends_with(" faults\n"), "{run:?}");
+    thalweg(&[&"scan", &database]).fails(1, &[&name, "thalweg check DB"]);
+}
