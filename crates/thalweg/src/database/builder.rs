@@ -173,6 +173,7 @@ impl Builder {
     /// # Errors
     /// What kept the check from looking: `Locked`, `NoDatabase`, `Io`. Damage is not an error but a fault.
     pub fn check(mut self, fault: &mut dyn FnMut(Error)) -> Result<CheckReport> {
+        self.options.validate()?;
         let environment = self.take_environment()?;
         let report = super::check::check(&environment, &self.path, fault);
         environment.scheduler.shutdown();

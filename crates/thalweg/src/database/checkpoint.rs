@@ -48,6 +48,9 @@ impl Engine {
         }
         storage.sync_directory(&tables)?;
         workshop.log.copy_to(state.log_start, end, &log)?;
+        storage.create(&target.join("LOCK"))?;
+        // Not closed by now: the database's lock was held, and nothing recycled or unlinked, throughout.
+        self.writable()?;
         // Every name above the manifest is durable before the manifest makes it a database.
         storage.sync_directory(target)?;
         lineage::write_checkpoint_manifest(&self.environment, target, &state)?;

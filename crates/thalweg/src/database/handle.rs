@@ -190,8 +190,7 @@ impl Database {
     /// # Errors
     /// What keeps a compaction from being done; it is still tried again later.
     pub fn wait_for_compactions(&self) -> Result<()> {
-        let workshop = self.engine().writable()?;
-        workshop.wait_for_progress(|| !workshop.flush_pending() && !workshop.compaction_pending())
+        self.engine().writable()?.wait_for_compactions()
     }
 
     /// Writes a consistent, openable copy of the database as of now to the new directory `path`. Table files are

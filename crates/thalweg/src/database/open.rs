@@ -174,7 +174,6 @@ fn lock_for_writing(environment: &Environment, root: &Path, create: bool) -> Res
             return Err(Error::NoDatabase { path: Arc::from(root) });
         }
         storage.create_directory(root)?;
-        sync_ancestors(environment, root)?;
     }
     if storage.file_bytes(&path)?.is_none() {
         refuse_foreign(environment, root, create)?;
@@ -228,6 +227,8 @@ pub(super) fn lock_for_reading(environment: &Environment, root: &Path) -> Result
 
 fn create_layout(environment: &Environment, root: &Path, create: bool) -> Result<()> {
     refuse_foreign(environment, root, create)?;
+    // Here and not where the directory is created: whoever created it may not have got as far.
+    sync_ancestors(environment, root)?;
     environment.storage.create_directory(&root.join("log"))?;
     environment.storage.create_directory(&root.join("tables"))?;
     environment.storage.sync_directory(root)

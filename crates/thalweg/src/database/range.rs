@@ -60,6 +60,12 @@ impl Range {
         range
     }
 
+    /// What keeps it from going on: an error met when it was made, or a close of the database.
+    fn obstacle(&mut self) -> Option<Error> {
+        let closed = || self.shared.engine.readable().err().filter(|_| !self.parts.is_empty());
+        self.error.take().or_else(closed)
+    }
+
     fn fail(&mut self, error: Error) -> Option<Result<Entry>> {
         self.parts.clear();
         Some(Err(error))
@@ -70,7 +76,7 @@ impl Iterator for Range {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Result<Entry>> {
-        if let Some(error) = self.error.take() {
+        if let Some(error) = self.obstacle() {
             return self.fail(error);
         }
         while let Some(part) = self.parts.front_mut() {
@@ -86,7 +92,7 @@ impl Iterator for Range {
 
 impl DoubleEndedIterator for Range {
     fn next_back(&mut self) -> Option<Result<Entry>> {
-        if let Some(error) = self.error.take() {
+        if let Some(error) = self.obstacle() {
             return self.fail(error);
         }
         while let Some(part) = self.parts.back_mut() {

@@ -73,6 +73,7 @@ impl Engine {
     pub(super) fn write_definition(&self, record: RecordBuilder, apply: impl FnOnce(LogMark, SeqNo)) -> Result<()> {
         let workshop = self.writable()?;
         workshop.health.check()?;
+        workshop.wait_for_definitions()?;
         let record = record.finish();
         let reservation = workshop.log.reserve(&record)?;
         workshop.log.copy_in(&reservation, &record)?;
@@ -80,6 +81,7 @@ impl Engine {
         let end = reservation.end();
         workshop.log.publish(reservation)?;
         self.environment.point(Point::Published);
+        workshop.watch_log();
         workshop.log.sync(end)
     }
 }

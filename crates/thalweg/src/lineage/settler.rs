@@ -12,6 +12,9 @@ use std::sync::atomic::Ordering;
 /// Edits that nobody waits for are settled this much later, so that one sync serves many.
 const SETTLE_DELAY_NS: u64 = 100_000_000;
 
+/// Tables that only a reader keeps are looked at again this much later.
+const READERS_DELAY_NS: u64 = 1_000_000_000;
+
 /// Runs until [`Lineage::stop`].
 pub(super) async fn run(lineage: Arc<Lineage>) {
     let mut due_ns = None;
@@ -29,7 +32,12 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
         }
         let Some(is_urgent) = lineage.unsettled().filter(|_| is_sound) else {
             due_ns = None;
-            lineage.wake.listen(ticket).await;
+            if is_sound && lineage.retains_for_readers() {
+                // A point read that kept a table does not say when it is over.
+                lineage.environment.sleep_or(READERS_DELAY_NS, &lineage.wake, ticket).await;
+            } else {
+                lineage.wake.listen(ticket).await;
+            }
             continue;
         };
         let now_ns = lineage.environment.clock.now_ns();
@@ -73,6 +81,11 @@ impl Lineage {
             book.wanted = book.ledger.settled();
         }
         self.changed.notify_all();
+    }
+
+    /// Whether settled inputs are on disk only because somebody reads them.
+    fn retains_for_readers(&self) -> bool {
+        self.book().retained.bytes() > 0
     }
 
     /// Unlinks the settled inputs that nobody holds. A file that stays is an orphan for the next open.

@@ -119,6 +119,11 @@ impl Log {
         tail.chain.range(tail.supply.let_go_before..).map(|(_, segment)| u64::from(segment.bytes)).sum()
     }
 
+    /// Bytes of the segments from index `segment` on.
+    pub(crate) fn bytes_from(&self, segment: u32) -> u64 {
+        self.lock_tail().chain.range(segment..).map(|(_, segment)| u64::from(segment.bytes)).sum()
+    }
+
     pub(super) fn recycle_what_may_be(&self) {
         let durable = self.durable().segment();
         let recycled = self.lock_tail().release(durable, self.options.segment_bytes);

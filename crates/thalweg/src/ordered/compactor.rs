@@ -20,16 +20,20 @@ impl Workshop {
                 self.compaction_wanted.listen(ticket).await;
                 continue;
             };
-            let done = self.run_job(&partition, &job).await;
-            self.give_back(&partition, &job);
-            match done {
-                Ok(()) | Err(Error::Closed) => {}
+            match self.run_job(&partition, &job).await {
+                Ok(()) => partition.set_trouble(None),
+                Err(Error::Closed) => {}
                 Err(error) => {
-                    self.set_trouble(Some(error));
-                    let ticket = self.compaction_wanted.ticket();
-                    self.environment.sleep_or(RETRY_NS, &self.compaction_wanted, ticket).await;
+                    // The job stays taken meanwhile, so that no other worker runs into the same error at once.
+                    partition.set_trouble(Some(error));
+                    self.progress.notify_all();
+                    let ticket = self.stopped.ticket();
+                    if !self.is_stopping() {
+                        self.environment.sleep_or(RETRY_NS, &self.stopped, ticket).await;
+                    }
                 }
             }
+            self.give_back(&partition, &job);
         }
     }
 
@@ -102,7 +106,6 @@ impl Workshop {
             return Err(error);
         }
         self.metrics.compactions.increment();
-        self.recovered_from_trouble();
         Ok(())
     }
 
@@ -121,14 +124,7 @@ impl Workshop {
         let moved = vec![Arc::clone(table)];
         self.lineage.install(edit, Vec::new(), || None, || partition.install_job(job, moved)).await?;
         self.metrics.trivial_moves.increment();
-        self.recovered_from_trouble();
         Ok(())
-    }
-
-    fn recovered_from_trouble(&self) {
-        if self.trouble().is_some() {
-            self.set_trouble(None);
-        }
     }
 }
 

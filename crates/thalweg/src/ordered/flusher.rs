@@ -1,16 +1,19 @@
 //! The flush coroutine: definitions to the manifest, sealed memtables to level-0 tables, and relief for a long log.
 
-use super::workshop::DefinitionEdit;
-use super::{Partition, Workshop};
+use super::{OrderedKeyspace, Partition, Workshop};
 use crate::compaction;
 use crate::error::{Error, Result};
-use crate::format::SeqNo;
+use crate::format::{LogMark, SeqNo};
 use crate::lineage::{Change, Edit};
 use crate::ordered::view::Slot;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 /// How long a flush or compaction that failed waits before it is tried again, in nanoseconds.
 pub(super) const RETRY_NS: u64 = 50_000_000;
+
+/// So many segments that nothing needs are worth an edit of their own.
+const LET_GO_SEGMENTS: u32 = 4;
 
 impl Workshop {
     /// Runs until [`Workshop::stop`], or until the database is poisoned.
@@ -21,45 +24,57 @@ impl Workshop {
                 return;
             }
             self.relieve_log();
-            let done = match self.next_flush() {
-                Some(Work::Define) => self.install_definition().await,
+            let done = match self.next_work() {
+                Some(Work::Define) => self.install_definitions().await,
                 Some(Work::Flush(partition, slot)) => self.flush_slot(&partition, &slot).await,
+                Some(Work::LetLogGo) => self.let_log_go().await,
                 None => {
                     self.flush_wanted.listen(ticket).await;
                     continue;
                 }
             };
             match done {
-                Ok(()) => self.set_trouble(None),
+                Ok(()) => self.set_flush_trouble(None),
                 Err(error) => {
-                    // Nothing was changed: tried again after a while, sooner when something else happens. Writers
-                    // that would have to wait for it get the error.
-                    self.set_trouble(Some(error));
-                    let ticket = self.flush_wanted.ticket();
-                    self.environment.sleep_or(RETRY_NS, &self.flush_wanted, ticket).await;
+                    // Nothing was changed: tried again after a while. Writers that would have to wait for it get the
+                    // error.
+                    let ticket = self.stopped.ticket();
+                    self.set_flush_trouble(Some(error));
+                    self.environment.sleep_or(RETRY_NS, &self.stopped, ticket).await;
                 }
             }
         }
     }
 
-    fn next_flush(&self) -> Option<Work> {
+    fn next_work(&self) -> Option<Work> {
+        // The memtable whose records are oldest first: it holds back the log.
+        let flush = self
+            .partitions()
+            .filter(|partition| !partition.is_dropped())
+            .filter_map(|partition| Some((partition.view().sealed.first().cloned()?, partition)))
+            .min_by_key(|(slot, _)| slot.first().map(|mark| mark.position));
+        // Looked at after the registry: a keyspace found there has its definition here or in the manifest.
         if !self.definitions.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
             return Some(Work::Define);
         }
-        // The memtable whose records are oldest first: it holds back the log.
-        self.partitions()
-            .filter(|partition| !partition.is_dropped())
-            .filter_map(|partition| Some((partition.view().sealed.first().cloned()?, partition)))
-            .min_by_key(|(slot, _)| slot.first().map(|mark| mark.position))
-            .map(|(slot, partition)| Work::Flush(partition, slot))
+        if let Some((slot, partition)) = flush {
+            return Some(Work::Flush(partition, slot));
+        }
+        let needed = self.log_needed(None).position.segment();
+        let told = self.log_start_segment.load(Ordering::Relaxed);
+        (needed >= told.saturating_add(LET_GO_SEGMENTS)).then_some(Work::LetLogGo)
     }
 
-    /// Past `log_bytes_max` the memtables that pin the oldest segment are sealed, however small (DESIGN 5).
+    /// Past `log_bytes_max` the memtables that pin the oldest segment are sealed, however small (DESIGN 5). What only
+    /// waits for an edit to settle does not count.
     fn relieve_log(&self) {
         if self.log.backlog_bytes() <= self.options.log_bytes_max {
             return;
         }
         let oldest = self.log_needed(None).position.segment();
+        if self.log.bytes_from(oldest) <= self.options.log_bytes_max {
+            return;
+        }
         for partition in self.partitions() {
             let active = Arc::clone(&partition.view().active);
             if active.first().is_some_and(|first| first.position.segment() <= oldest) {
@@ -68,29 +83,45 @@ impl Workshop {
         }
     }
 
-    async fn install_definition(&self) -> Result<()> {
-        let (edit, inputs) = {
-            let definitions = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(definition) = definitions.front() else { return Ok(()) };
-            (definition.edit.clone(), definition.dropped.clone())
-        };
-        if let Some(keyspace) = &inputs {
-            // Its running jobs see that it is dropped and give up; no new ones begin.
-            let quiet = || keyspace.partitions().iter().all(|partition| partition.running().is_empty());
-            self.environment.until(&self.progress, || (quiet() || self.is_stopping()).then_some(())).await;
-            if self.is_stopping() {
-                return Err(Error::Closed);
-            }
+    /// Tells the manifest of all keyspaces created and dropped so far, in one edit.
+    async fn install_definitions(&self) -> Result<()> {
+        let (mut edit, mut dropped, mut count) = (Edit::default(), Vec::new(), 0);
+        for definition in self.definitions.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            edit.changes.extend(definition.edit.changes.iter().cloned());
+            edit.seq = edit.seq.max(definition.edit.seq);
+            dropped.extend(definition.dropped.clone());
+            count += 1;
         }
-        let inputs = inputs.map_or_else(Vec::new, |keyspace| Self::tables_of(&keyspace));
+        // Running jobs of dropped keyspaces see that and give up; no new ones begin.
+        let partitions = || dropped.iter().flat_map(|keyspace: &Arc<OrderedKeyspace>| keyspace.partitions());
+        let quiet = || partitions().all(|partition| partition.running().is_empty());
+        self.environment.until(&self.progress, || (quiet() || self.is_stopping()).then_some(())).await;
+        if self.is_stopping() {
+            return Err(Error::Closed);
+        }
+        let inputs = dropped.iter().flat_map(|keyspace| Self::tables_of(keyspace)).collect();
         let pop = || {
-            let popped: Option<DefinitionEdit> =
-                self.definitions.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            assert!(popped.is_some(), "only this coroutine takes definitions");
+            let mut definitions = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+            assert!(definitions.len() >= count, "only this coroutine takes definitions");
+            definitions.drain(..count);
         };
-        self.lineage.install(edit, inputs, || None, pop).await?;
+        self.lineage.install(edit, inputs, || self.new_log_start(None), pop).await?;
+        // Handles may live on; what they hold need not.
+        partitions().for_each(|partition| partition.clear());
+        self.lineage.wake_cleanup();
         self.progress.notify_all();
         Ok(())
+    }
+
+    /// Tells the manifest that the log is needed only from a later segment on, when no flush is there to say so.
+    async fn let_log_go(&self) -> Result<()> {
+        self.lineage.install(Edit::default(), Vec::new(), || self.new_log_start(None), || ()).await.map(drop)
+    }
+
+    fn new_log_start(&self, flushed: Option<&Arc<Slot>>) -> Option<LogMark> {
+        let needed = self.log_needed(flushed);
+        self.log_start_segment.fetch_max(needed.position.segment(), Ordering::Relaxed);
+        Some(needed)
     }
 
     async fn flush_slot(&self, partition: &Arc<Partition>, slot: &Arc<Slot>) -> Result<()> {
@@ -110,7 +141,7 @@ impl Workshop {
         edit.changes.push(Change::Flushed { keyspace, partition: id, seq: last });
         let output = table.as_ref().map(|table| table.meta().id);
         let apply = || partition.install_flush(slot, table);
-        let log_start = || Some(self.log_needed(Some(slot)));
+        let log_start = || self.new_log_start(Some(slot));
         if let Err(error) = self.lineage.install(edit, Vec::new(), log_start, apply).await {
             self.discard_outputs(output);
             return Err(error);
@@ -137,4 +168,5 @@ impl Workshop {
 enum Work {
     Define,
     Flush(Arc<Partition>, Arc<Slot>),
+    LetLogGo,
 }

@@ -5,6 +5,7 @@
 
 use super::view::{Slot, View};
 use crate::compaction::{Job, Levels, RunningJob};
+use crate::error::Error;
 use crate::format::{EntryKind, KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
 use crate::table::Table;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,8 @@ pub(crate) struct Partition {
     pub(crate) recovered: SeqNo,
     view: RwLock<Arc<View>>,
     running: Mutex<Vec<RunningJob>>,
+    /// Why its last compaction failed; cleared by the next that succeeds.
+    trouble: Mutex<Option<Error>>,
     /// The keyspace was dropped: no new jobs, running ones give up.
     dropped: AtomicBool,
 }
@@ -32,6 +35,7 @@ impl Partition {
             recovered: flushed,
             view: RwLock::new(Arc::new(view)),
             running: Mutex::new(Vec::new()),
+            trouble: Mutex::new(None),
             dropped: AtomicBool::new(false),
         })
     }
@@ -102,6 +106,22 @@ impl Partition {
     /// The jobs that run now.
     pub(crate) fn running(&self) -> MutexGuard<'_, Vec<RunningJob>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why its compactions fail at present.
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_trouble(&self, error: Option<Error>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    /// Lets go of everything it holds: its keyspace was dropped, and the manifest knows. A writer that was overtaken by
+    /// the drop still finds a memtable.
+    pub(crate) fn clear(&self) {
+        assert!(self.is_dropped(), "only a dropped partition is cleared");
+        self.change(|view| *view = View { active: Slot::new(SeqNo(0)), sealed: Vec::new(), levels: Arc::default() });
     }
 
     pub(crate) fn drop_now(&self) {

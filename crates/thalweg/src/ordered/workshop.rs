@@ -15,7 +15,7 @@ use crate::planted::{Bug, planted};
 use crate::runtime::{Environment, Event, Health, Point};
 use crate::table::{Table, TableStore};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// How ordered keyspaces are kept.
@@ -31,6 +31,9 @@ pub(crate) struct OrderedOptions {
     pub(crate) log_bytes_max: u64,
     pub(crate) leveled: LeveledOptions,
 }
+
+/// Creations and drops that the manifest may be behind with before the next one waits.
+const DEFINITIONS_MAX: usize = 1000;
 
 /// All keyspaces that exist, by id.
 pub(crate) type Registry = BTreeMap<KeyspaceId, Arc<OrderedKeyspace>>;
@@ -63,9 +66,13 @@ pub(crate) struct Workshop {
     pub(super) compaction_wanted: Arc<Event>,
     /// Something waiting writers, `flush` or `wait_for_compactions` look at has changed.
     pub(super) progress: Arc<Event>,
-    /// Why the last flush or compaction failed; cleared by the next that succeeds.
-    pub(super) trouble: Mutex<Option<Error>>,
+    /// Why the last flush failed; cleared by the next that succeeds. Compactions: [`Partition::trouble`].
+    pub(super) flush_trouble: Mutex<Option<Error>>,
     stopping: AtomicBool,
+    /// Notified when it is time to stop, and by nothing else.
+    pub(super) stopped: Arc<Event>,
+    /// The segment that the last edit with a log start named.
+    pub(super) log_start_segment: AtomicU32,
     /// Where `take_job` begins to look, so that no partition starves.
     pub(super) next_partition: AtomicUsize,
 }
@@ -88,6 +95,8 @@ impl Workshop {
             flush_wanted: health.watched_event(),
             compaction_wanted: health.watched_event(),
             progress: health.watched_event(),
+            stopped: health.watched_event(),
+            log_start_segment: AtomicU32::new(lineage.state().log_start.position.segment()),
             environment,
             health,
             metrics,
@@ -98,7 +107,7 @@ impl Workshop {
             snapshots,
             registry: RwLock::new(Arc::new(registry)),
             definitions: Mutex::new(definitions),
-            trouble: Mutex::new(None),
+            flush_trouble: Mutex::new(None),
             stopping: AtomicBool::new(false),
             next_partition: AtomicUsize::new(0),
         })
@@ -109,8 +118,9 @@ impl Workshop {
         Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes the set of keyspaces and queues the edit that tells the manifest, in one step with respect to flushes:
-    /// the edit is queued first, so that no flush of a new keyspace can come before it.
+    /// Changes the set of keyspaces and queues the edit that tells the manifest. The edit is queued first, and whoever
+    /// needs both looks at the registry first: so a keyspace that is new in the registry has its definition in the
+    /// queue, and so has one that is gone from it, until the manifest knows.
     pub(crate) fn define(&self, definition: DefinitionEdit, change: impl FnOnce(&mut Registry)) {
         self.definitions.lock().unwrap_or_else(PoisonError::into_inner).push_back(definition);
         {
@@ -146,24 +156,38 @@ impl Workshop {
         }
     }
 
-    /// Before a write: waits while a partition has no room. `Err` when the wait could be for ever, because flushes or
-    /// compactions fail.
+    /// Before a write: waits while a partition has no room. `Err` when the wait could be for ever, because what would
+    /// make the room fails.
     pub(crate) fn wait_for_room(&self, partition: &Partition) -> Result<()> {
-        self.stall_while(&self.metrics.stalls_memtable, || {
+        let flush_trouble = || self.flush_trouble();
+        self.stall_while(&self.metrics.stalls_memtable, flush_trouble, || {
             !partition.is_dropped() && partition.view().sealed.len() >= self.options.sealed_max
         })?;
-        self.stall_while(&self.metrics.stalls_level0, || {
-            let view = partition.view();
-            !partition.is_dropped()
-                && view.levels.first().is_some_and(|level0| level0.len() >= self.options.level0_stop)
-        })?;
+        self.stall_while(
+            &self.metrics.stalls_level0,
+            || partition.trouble(),
+            || {
+                let view = partition.view();
+                !partition.is_dropped()
+                    && view.levels.first().is_some_and(|level0| level0.len() >= self.options.level0_stop)
+            },
+        )?;
         // The log's own segments are bounded too: beyond twice the cap writers wait for the flushes that free them.
-        self.stall_while(&self.metrics.stalls_log, || {
+        self.stall_while(&self.metrics.stalls_log, flush_trouble, || {
             self.log.backlog_bytes() > self.options.log_bytes_max.saturating_mul(2) && self.flush_pending()
         })
     }
 
-    fn stall_while(&self, stall: &Stall, full: impl Fn() -> bool) -> Result<()> {
+    /// Before a keyspace is created or dropped: waits while the manifest is far behind with earlier ones.
+    pub(crate) fn wait_for_definitions(&self) -> Result<()> {
+        self.stall_while(
+            &self.metrics.stalls_log,
+            || self.flush_trouble(),
+            || self.definitions.lock().unwrap_or_else(PoisonError::into_inner).len() >= DEFINITIONS_MAX,
+        )
+    }
+
+    fn stall_while(&self, stall: &Stall, trouble: impl Fn() -> Option<Error>, full: impl Fn() -> bool) -> Result<()> {
         if !full() {
             return Ok(());
         }
@@ -175,7 +199,7 @@ impl Workshop {
             if !full() {
                 return Some(Ok(()));
             }
-            self.trouble().map(Err)
+            trouble().map(Err)
         });
         stall.record(self.environment.clock.now_ns().saturating_sub(start));
         result
@@ -186,14 +210,19 @@ impl Workshop {
         self.partitions().any(|partition| !partition.view().sealed.is_empty())
     }
 
-    /// Why background work fails at present.
-    pub(crate) fn trouble(&self) -> Option<Error> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Why flushes fail at present.
+    pub(crate) fn flush_trouble(&self) -> Option<Error> {
+        self.flush_trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn set_trouble(&self, error: Option<Error>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    pub(super) fn set_flush_trouble(&self, error: Option<Error>) {
+        *self.flush_trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
         self.progress.notify_all();
+    }
+
+    /// Why flushes or compactions of any partition fail at present.
+    fn any_trouble(&self) -> Option<Error> {
+        self.flush_trouble().or_else(|| self.partitions().find_map(|partition| partition.trouble()))
     }
 
     /// All partitions of all keyspaces, in order.
@@ -207,7 +236,8 @@ impl Workshop {
     /// Where the log is needed from, if `flushed` and everything flushed before are let go (DESIGN 5, Letting go).
     ///
     /// The published mark is read first: a record published before it was read is in a slot that is in a view now or
-    /// was flushed; one published later begins at or after the mark.
+    /// was flushed; one published later begins at or after the mark. Then the registry, then the definitions: a
+    /// keyspace that is gone from the registry by a drop the manifest does not know is among these.
     pub(super) fn log_needed(&self, flushed: Option<&Arc<Slot>>) -> LogMark {
         let mut needed = self.log.published();
         let mut keep = |mark: LogMark| {
@@ -216,13 +246,13 @@ impl Workshop {
             }
         };
         let mut partitions: Vec<Arc<Partition>> = Vec::new();
+        if !planted(Bug::ColdPartitionForgotten) {
+            partitions.extend(self.partitions());
+        }
         for definition in self.definitions.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             keep(definition.mark);
             // Until the drop is in the manifest a power cut may bring the keyspace back, with its records.
             partitions.extend(definition.dropped.iter().flat_map(|keyspace| keyspace.partitions().iter().cloned()));
-        }
-        if !planted(Bug::ColdPartitionForgotten) {
-            partitions.extend(self.partitions());
         }
         for partition in partitions {
             let view = partition.view();
@@ -247,28 +277,36 @@ impl Workshop {
         self.seal_all();
         let waiting: Vec<(Arc<Partition>, Arc<View>)> =
             self.partitions().map(|partition| (Arc::clone(&partition), partition.view())).collect();
-        self.wait_for_progress(|| {
+        let done = || {
             waiting.iter().all(|(partition, then)| {
                 let now = partition.view();
                 partition.is_dropped()
                     || then.sealed.iter().all(|slot| !now.sealed.iter().any(|other| Arc::ptr_eq(slot, other)))
             })
-        })
+        };
+        self.wait_for_progress(done, || self.flush_trouble())
     }
 
-    /// Waits until `done`, or background work fails.
-    pub(crate) fn wait_for_progress(&self, done: impl Fn() -> bool) -> Result<()> {
+    /// Waits until no memtable waits for its flush and no compaction runs or is wanted.
+    pub(crate) fn wait_for_compactions(&self) -> Result<()> {
+        let done = || !self.flush_pending() && !self.compaction_pending();
+        self.wait_for_progress(done, || self.any_trouble())
+    }
+
+    /// Waits until `done`, or what would bring it about fails.
+    fn wait_for_progress(&self, done: impl Fn() -> bool, trouble: impl Fn() -> Option<Error>) -> Result<()> {
         self.environment.wait_until(&self.progress, || {
             if done() {
                 return Some(Ok(()));
             }
-            self.health.check().err().or_else(|| self.trouble()).map(Err)
+            self.health.check().err().or_else(&trouble).map(Err)
         })
     }
 
     /// Lets the background coroutines end at the next opportunity.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
+        self.stopped.notify_all();
         self.flush_wanted.notify_all();
         self.compaction_wanted.notify_all();
         self.progress.notify_all();
