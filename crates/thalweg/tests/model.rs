@@ -3,34 +3,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod directory;
 mod random;
 
+use directory::Directory;
 use random::Random;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use thalweg::{Builder, Compression, Database, Durability, Keyspace, Slice, Snapshot};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 type World = BTreeMap<String, Map>;
-
-/// A directory that is removed at the end.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("thalweg-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Directory(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn options(path: &Path, random: &mut Random) -> Builder {
     let segment = 64 << 10 << random.below(2);

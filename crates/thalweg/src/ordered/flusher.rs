@@ -18,13 +18,16 @@ const LET_GO_SEGMENTS: u32 = 4;
 impl Workshop {
     /// Runs until [`Workshop::stop`], or until the database is poisoned.
     pub(crate) async fn run_flusher(self: Arc<Self>) {
+        let mut defined_last = false;
         loop {
             let ticket = self.flush_wanted.ticket();
             if self.is_stopping() {
                 return;
             }
             self.relieve_log();
-            let done = match self.next_work() {
+            let work = self.next_work(defined_last);
+            defined_last = matches!(work, Some(Work::Define));
+            let done = match work {
                 Some(Work::Define) => self.install_definitions().await,
                 Some(Work::Flush(partition, slot)) => self.flush_slot(&partition, &slot).await,
                 Some(Work::LetLogGo) => self.let_log_go().await,
@@ -46,7 +49,8 @@ impl Workshop {
         }
     }
 
-    fn next_work(&self) -> Option<Work> {
+    /// Definitions first, but not twice in a row before a flush, so that neither starves the other.
+    fn next_work(&self, defined_last: bool) -> Option<Work> {
         // The memtable whose records are oldest first: it holds back the log.
         let flush = self
             .partitions()
@@ -54,9 +58,13 @@ impl Workshop {
             .filter_map(|partition| Some((partition.view().sealed.first().cloned()?, partition)))
             .min_by_key(|(slot, _)| slot.first().map(|mark| mark.position));
         // Looked at after the registry: a keyspace found there has its definition here or in the manifest.
-        if !self.definitions.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+        let definitions = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = |partition: &Partition| !definitions.iter().any(|queued| queued.creates(partition.keyspace));
+        let may_flush = defined_last && flush.as_ref().is_some_and(|(_, partition)| is_known(partition));
+        if !definitions.is_empty() && !may_flush {
             return Some(Work::Define);
         }
+        drop(definitions);
         if let Some((slot, partition)) = flush {
             return Some(Work::Flush(partition, slot));
         }

@@ -7,7 +7,7 @@ use super::{OrderedKeyspace, Partition, SnapshotRegistry, View};
 use crate::compaction::LeveledOptions;
 use crate::error::{Error, Result};
 use crate::format::{KeyspaceId, LogMark};
-use crate::lineage::{Edit, Lineage};
+use crate::lineage::{Change, Edit, Lineage};
 use crate::log::Log;
 use crate::metrics::{Metrics, Stall};
 use crate::ordered::view::Slot;
@@ -45,6 +45,14 @@ pub(crate) struct DefinitionEdit {
     pub(crate) mark: LogMark,
     /// The keyspace that goes, for a drop.
     pub(crate) dropped: Option<Arc<OrderedKeyspace>>,
+}
+
+impl DefinitionEdit {
+    /// Whether it creates this keyspace.
+    pub(super) fn creates(&self, id: KeyspaceId) -> bool {
+        let creates = |change: &Change| matches!(change, Change::CreateKeyspace { keyspace, .. } if *keyspace == id);
+        self.edit.changes.iter().any(creates)
+    }
 }
 
 /// See the module.

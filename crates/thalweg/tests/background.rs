@@ -1,0 +1,168 @@
+//! Background work that fails, lags or has nothing to do: whom it may harm, and what it must give back.
+
+mod directory;
+
+use directory::Directory;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use thalweg::{Compression, Database, Error, ErrorKind};
+
+fn spin_until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what} did not come about");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn tables(directory: &Directory) -> usize {
+    std::fs::read_dir(directory.0.join("tables")).unwrap().count()
+}
+
+#[test]
+fn a_keyspace_with_a_damaged_table_does_not_fail_writes_to_another() {
+    let directory = Directory::new("sick");
+    let builder = || Database::builder(&directory.0).memtable_bytes(64 << 10).compression(Compression::None);
+    let database = builder().level0_trigger(1000).open().unwrap();
+    let sick = database.keyspace("sick").unwrap();
+    for number in 0..400_u32 {
+        sick.insert((number * 7919 % 400).to_be_bytes(), vec![1; 1000]).unwrap();
+    }
+    database.keyspace("well").unwrap();
+    database.flush().unwrap();
+    drop(sick);
+    database.close().unwrap();
+    for entry in std::fs::read_dir(directory.0.join("tables")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0xff;
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    let database = builder().level0_trigger(4).compaction_workers(2).open().unwrap();
+    let well = database.keyspace("well").unwrap();
+    for number in 0..5_000_u32 {
+        well.insert(number.to_be_bytes(), vec![3; 1000]).unwrap();
+    }
+    database.flush().unwrap();
+    let refused = database.wait_for_compactions().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
+}
+
+#[test]
+fn creating_and_dropping_keyspaces_does_not_starve_flushes() {
+    let directory = Directory::new("starve");
+    let database = Database::builder(&directory.0).memtable_bytes(64 << 10).open().unwrap();
+    let data = database.keyspace("data").unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (other, stopped) = (database.clone(), Arc::clone(&stop));
+    let definer = std::thread::spawn(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            other.create_keyspace("tmp", &[]).unwrap();
+            other.drop_keyspace("tmp").unwrap();
+        }
+    });
+    let (start, mut longest, mut number) = (Instant::now(), Duration::ZERO, 0_u32);
+    while start.elapsed() < Duration::from_secs(3) {
+        let before = Instant::now();
+        data.insert(number.to_be_bytes(), vec![3; 1000]).unwrap();
+        longest = longest.max(before.elapsed());
+        number += 1;
+    }
+    stop.store(true, Ordering::Relaxed);
+    definer.join().unwrap();
+    assert!(longest < Duration::from_secs(2), "a write waited {longest:?}");
+}
+
+#[test]
+fn opening_without_writing_does_not_make_the_log_grow() {
+    let directory = Directory::new("opens");
+    let builder = || Database::builder(&directory.0).log_segment_bytes(64 << 10).log_bytes_max(128 << 10);
+    builder().open().unwrap().keyspace("k").unwrap().insert("key", "value").unwrap();
+    for _ in 0..40 {
+        let database = builder().open().unwrap();
+        assert_eq!(database.keyspace("k").unwrap().get("key").unwrap().as_deref(), Some(b"value".as_slice()));
+        database.close().unwrap();
+    }
+    let database = builder().open().unwrap();
+    spin_until("a short log", || database.statistics().log_backlog_bytes <= 6 * (64 << 10));
+    let segments = std::fs::read_dir(directory.0.join("log")).unwrap().count();
+    assert!(segments <= 12, "{segments} files in log/");
+}
+
+#[test]
+fn definitions_alone_do_not_make_the_log_grow() {
+    let directory = Directory::new("definitions");
+    let database = Database::builder(&directory.0).log_segment_bytes(64 << 10).log_bytes_max(128 << 10).open().unwrap();
+    let name = "n".repeat(250);
+    for _ in 0..2_000 {
+        database.create_keyspace(&name, &[]).unwrap();
+        database.drop_keyspace(&name).unwrap();
+    }
+    spin_until("a short log", || database.statistics().log_backlog_bytes <= 6 * (64 << 10));
+}
+
+#[test]
+fn a_dropped_keyspace_gives_its_space_back_though_a_handle_lives() {
+    let directory = Directory::new("dropped");
+    let database = Database::open(&directory.0).unwrap();
+    let keyspace = database.keyspace("large").unwrap();
+    keyspace.insert("key", vec![7; 100_000]).unwrap();
+    database.flush().unwrap();
+    assert_eq!(tables(&directory), 1);
+    database.drop_keyspace("large").unwrap();
+    spin_until("an empty tables/", || tables(&directory) == 0);
+    assert!(matches!(keyspace.get("key"), Err(Error::NoKeyspace(_))));
+}
+
+#[test]
+fn a_range_keeps_its_tables_and_gives_them_back() {
+    let directory = Directory::new("range");
+    let database = Database::open(&directory.0).unwrap();
+    let keyspace = database.keyspace("k").unwrap();
+    for number in 0..100_u32 {
+        keyspace.insert(number.to_be_bytes(), vec![7; 1000]).unwrap();
+    }
+    database.flush().unwrap();
+    let mut range = keyspace.iter();
+    assert!(range.next().unwrap().is_ok());
+    database.drop_keyspace("k").unwrap();
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(range.by_ref().filter(|entry| entry.is_ok()).count(), 99);
+    drop(range);
+    spin_until("an empty tables/", || tables(&directory) == 0);
+}
+
+#[test]
+fn a_range_ends_with_an_error_when_the_database_is_closed() {
+    let directory = Directory::new("closed");
+    let database = Database::open(&directory.0).unwrap();
+    let keyspace = database.keyspace("k").unwrap();
+    keyspace.insert("a", "1").unwrap();
+    keyspace.insert("b", "2").unwrap();
+    let mut range = keyspace.iter();
+    assert!(range.next().unwrap().is_ok());
+    database.clone().close().unwrap();
+    assert_eq!(range.next().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert!(range.next().is_none());
+    for refused in [keyspace.get("a").map(drop), keyspace.insert("c", "3"), database.persist(), database.close()] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
+    }
+}
+
+#[test]
+fn a_checkpoint_excludes_a_writer_while_it_is_read() {
+    let (directory, copy) = (Directory::new("original"), Directory::new("copy"));
+    let database = Database::open(&directory.0).unwrap();
+    database.keyspace("k").unwrap().insert("key", "value").unwrap();
+    database.checkpoint(&copy.0).unwrap();
+    let reader = Database::builder(&copy.0).open_read_only().unwrap();
+    let second = Database::builder(&copy.0).open_read_only().unwrap();
+    assert!(matches!(Database::open(&copy.0), Err(Error::Locked { .. })));
+    let keyspace = second.existing_keyspace("k").unwrap().unwrap();
+    assert_eq!(keyspace.insert("key", "other").unwrap_err().kind(), ErrorKind::ReadOnly);
+    drop((reader, second, keyspace));
+    Database::open(&copy.0).unwrap();
+}
