@@ -1,4 +1,6 @@
-//! The seeds of the fuzz targets as an ordinary test: each one, cut at every length, and with every byte changed.
+//! The seeds of the fuzz targets as an ordinary test: each one, cut at every length, and with every byte changed (of
+//! long seeds: a sample of lengths and bytes). Logs and manifests also with every checksum put right afterwards, so that
+//! what is behind the checksums meets damage too.
 //!
 //! Whatever the bytes are, a decoder gives an error or a value; it neither panics nor hangs. The seeds under
 //! `fuzz/corpus` are small files that the engine wrote; `THALWEG_BLESS=1` before the command below writes them anew.
@@ -8,21 +10,27 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "../fuzz/checksums.rs"]
+mod checksums;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use thalweg::{Compression, Database, Durability, fuzzing};
 
-type Target = fn(&[u8]);
+/// Lengths and bytes of one seed that are tried at most.
+const PLACES_MAX: usize = 2_500;
 
 #[test]
 fn no_log_segment_makes_the_scan_panic() {
     run("log_segment", fuzzing::log_segment);
+    run("log_segment", |bytes| fuzzing::log_segment(&put_right(bytes, checksums::of_log_segment)));
 }
 
 #[test]
 fn no_manifest_makes_its_reader_panic() {
     run("manifest", fuzzing::manifest);
+    run("manifest", |bytes| fuzzing::manifest(&put_right(bytes, checksums::of_manifest)));
 }
 
 #[test]
@@ -35,20 +43,49 @@ fn no_block_makes_its_cursor_panic() {
     run("block", fuzzing::block);
 }
 
-fn run(name: &str, target: Target) {
+/// Else neither these tests nor the fuzzers would come past a checksum.
+#[test]
+fn right_checksums_stay_and_wrong_ones_are_put_right() {
+    bless_if_asked();
+    for (name, all) in
+        [("log_segment", checksums::of_log_segment as fn(&mut [u8])), ("manifest", checksums::of_manifest)]
+    {
+        for (path, seed) in seeds(name) {
+            assert_eq!(put_right(&seed, all), seed, "{} changed", path.display());
+            // A generation is part of every checksum.
+            let mut other = seed.clone();
+            other.iter_mut().skip(20).take(4).for_each(|byte| *byte ^= 0xff);
+            let sealed = put_right(&other, all);
+            assert_ne!(sealed, other, "{}: nothing was put right", path.display());
+        }
+    }
+}
+
+fn put_right(bytes: &[u8], all: fn(&mut [u8])) -> Vec<u8> {
+    let mut sealed = bytes.to_vec();
+    all(&mut sealed);
+    sealed
+}
+
+fn bless_if_asked() {
     static BLESSED: Once = Once::new();
     if std::env::var_os("THALWEG_BLESS").is_some() {
         BLESSED.call_once(write_seeds);
     }
+}
+
+fn run(name: &str, target: fn(&[u8])) {
+    bless_if_asked();
     let seeds = seeds(name);
     assert!(!seeds.is_empty(), "no seeds for {name} in {}", corpus(name).display());
     for (path, seed) in seeds {
         target(&seed);
-        for length in 0..seed.len() {
+        let step = seed.len().div_ceil(PLACES_MAX).max(1);
+        for length in (0..seed.len()).step_by(step) {
             target(&seed[..length]);
         }
         let mut bytes = seed.clone();
-        for at in 0..bytes.len() {
+        for at in (0..bytes.len()).step_by(step) {
             for change in [0x01, 0x80, 0xff] {
                 bytes[at] ^= change;
                 target(&bytes);
@@ -70,7 +107,7 @@ fn seeds(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
-/// Writes small databases and takes their files; the zeros at the end of a log segment are left out.
+/// Writes small databases and takes their files; the zeros after the last byte of a log segment are left out.
 fn write_seeds() {
     for (name, compression, filter_bits) in [("plain", Compression::None, 0), ("packed", Compression::Lz4, 10)] {
         let root = std::env::temp_dir().join(format!("thalweg-seeds-{name}-{}", std::process::id()));
@@ -95,6 +132,23 @@ fn write_seeds() {
         save("table", name, tables);
         fs::remove_dir_all(&root).unwrap();
     }
+    save("log_segment", "long", long_segments());
+}
+
+/// Segments with a record that goes on in the next block, and one that goes on in the next segment.
+fn long_segments() -> Vec<Vec<u8>> {
+    let root = std::env::temp_dir().join(format!("thalweg-seeds-long-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&root);
+    let database = Database::builder(&root).log_segment_bytes(64 << 10).open().unwrap();
+    let keyspace = database.keyspace("river").unwrap();
+    for number in 0..3 {
+        keyspace.insert(format!("reach{number}"), vec![b'r'; 25_000]).unwrap();
+    }
+    let mut logs = Vec::new();
+    files(&root, &mut |file, bytes| logs.extend(file.ends_with(".log").then(|| without_zeros(bytes))));
+    drop((keyspace, database));
+    fs::remove_dir_all(&root).unwrap();
+    logs
 }
 
 fn write_database(root: &Path, compression: Compression, filter_bits: u32) {
@@ -133,7 +187,7 @@ fn files(directory: &Path, each: &mut dyn FnMut(&str, Vec<u8>)) {
 }
 
 fn without_zeros(mut bytes: Vec<u8>) -> Vec<u8> {
-    let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| (last + 1).max(64));
     bytes.truncate(used);
     bytes
 }
@@ -141,7 +195,7 @@ fn without_zeros(mut bytes: Vec<u8>) -> Vec<u8> {
 fn save(target: &str, name: &str, seeds: Vec<Vec<u8>>) {
     fs::create_dir_all(corpus(target)).unwrap();
     for (number, seed) in seeds.into_iter().enumerate().filter(|(_, seed)| !seed.is_empty()) {
-        assert!(seed.len() < 16 << 10, "a seed of {} bytes for {target} takes too long", seed.len());
+        assert!(seed.len() <= 64 << 10, "a seed of {} bytes for {target} is too long", seed.len());
         fs::write(corpus(target).join(format!("{name}-{number}")), seed).unwrap();
     }
 }

@@ -1,0 +1,78 @@
+//! Puts right every checksum of a damaged file, so that what lies behind checksums is fuzzed too. Best effort: it walks
+//! the fragments as `docs/format/log.md` and `docs/format/manifest.md` lay them out, and stops where that ends.
+//!
+//! The fuzz targets and `tests/fuzz_corpus.rs` use it.
+
+const BLOCK_BYTES: usize = 32 << 10;
+
+/// A log segment: its header, every fragment, every record body that is in one segment.
+pub fn of_log_segment(bytes: &mut [u8]) {
+    const HEADER_BYTES: usize = 64;
+    const FRAGMENT_BYTES: usize = 8;
+    const RECORD_HEADER_BYTES: usize = 28;
+    const LEFT_MIN: usize = 40;
+    let Some(header) = bytes.get(..HEADER_BYTES) else { return };
+    let generation: Vec<u8> = header[16..24].to_vec();
+    let index: Vec<u8> = header[12..16].to_vec();
+    let header_crc = crc32c::crc32c(&header[..60]);
+    bytes[60..64].copy_from_slice(&header_crc.to_le_bytes());
+    let seal = |bytes: &mut [u8], at: usize, covered: usize| {
+        let mut crc = crc32c::crc32c(&generation);
+        crc = crc32c::crc32c_append(crc, &index);
+        crc = crc32c::crc32c_append(crc, &(at as u32).to_le_bytes());
+        crc = crc32c::crc32c_append(crc, &bytes[at + 4..at + FRAGMENT_BYTES + covered]);
+        bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+    };
+    // The record at hand: where its first fragment begins, and its body so far.
+    let mut record: Option<(usize, Vec<u8>)> = None;
+    let mut at = HEADER_BYTES;
+    while let Some(&[_, _, _, _, l0, l1, kind @ 1..=6, _]) = bytes.get(at..at + FRAGMENT_BYTES) {
+        let payload_at = at + FRAGMENT_BYTES;
+        let length = usize::from(u16::from_le_bytes([l0, l1]));
+        let Some(payload) = bytes.get(payload_at..payload_at + length) else { return };
+        let covered = match kind {
+            1 | 2 => RECORD_HEADER_BYTES.min(length),
+            3 | 4 => 0,
+            _ => length,
+        };
+        match kind {
+            1 | 2 => record = (covered == RECORD_HEADER_BYTES).then(|| (at, payload[covered..].to_vec())),
+            3 | 4 => record.iter_mut().for_each(|(_, body)| body.extend_from_slice(payload)),
+            _ => {}
+        }
+        seal(bytes, at, covered);
+        if let Some((first, body)) = record.take_if(|_| matches!(kind, 1 | 4)) {
+            let crc_at = first + FRAGMENT_BYTES + RECORD_HEADER_BYTES - 4;
+            bytes[crc_at..crc_at + 4].copy_from_slice(&crc32c::crc32c(&body).to_le_bytes());
+            seal(bytes, first, RECORD_HEADER_BYTES);
+        }
+        at = next(payload_at + length, LEFT_MIN);
+    }
+}
+
+/// A manifest: its header and every fragment.
+pub fn of_manifest(bytes: &mut [u8]) {
+    const HEADER_BYTES: usize = 32;
+    const FRAGMENT_BYTES: usize = 7;
+    const LEFT_MIN: usize = 16;
+    let Some(header) = bytes.get(..HEADER_BYTES) else { return };
+    let generation: Vec<u8> = header[20..28].to_vec();
+    let header_crc = crc32c::crc32c(&header[..28]);
+    bytes[28..32].copy_from_slice(&header_crc.to_le_bytes());
+    let mut at = HEADER_BYTES;
+    while let Some(&[_, _, _, _, l0, l1, 1..=4]) = bytes.get(at..at + FRAGMENT_BYTES) {
+        let end = at + FRAGMENT_BYTES + usize::from(u16::from_le_bytes([l0, l1]));
+        let Some(covered) = bytes.get(at + 4..end) else { return };
+        let mut crc = crc32c::crc32c(&generation);
+        crc = crc32c::crc32c_append(crc, &(at as u64).to_le_bytes());
+        crc = crc32c::crc32c_append(crc, covered);
+        bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+        at = next(end, LEFT_MIN);
+    }
+}
+
+/// Where the next fragment begins: at `end`, or with the next block when fewer than `left_min` bytes are left.
+fn next(end: usize, left_min: usize) -> usize {
+    let block_end = (end / BLOCK_BYTES + 1) * BLOCK_BYTES;
+    if block_end - end < left_min { block_end } else { end }
+}
