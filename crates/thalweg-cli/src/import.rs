@@ -1,7 +1,8 @@
 //! `thalweg import`: lines into a keyspace, in batches, in bounded memory.
 //!
 //! A batch is applied whole or not at all. Whatever ends the import early (a bad line, a signal, an error), the batches
-//! before it are in; a bad line and a signal also commit the lines read so far and make them durable.
+//! before it are in; a bad line and a signal also commit the lines read so far and make them durable. At its end an
+//! import is durable and in tables.
 
 use crate::args::{Codec, Import};
 use crate::line::LineFormat;
@@ -70,6 +71,8 @@ pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
         }
     }
     write!(output, "{}", summary.render(&args.target.keyspace, &args.target.source.database))?;
+    // What is in tables need not be replayed by whoever opens the database next.
+    database.flush()?;
     let statistics = database.statistics();
     write!(output, "{}", stat::render_brief(&statistics))?;
     if args.stat {

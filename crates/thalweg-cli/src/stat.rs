@@ -43,11 +43,12 @@ pub fn render_brief(statistics: &Statistics) -> String {
         size(statistics.log_backlog_bytes),
     );
     if let Some(amplification) = write_amplification(statistics) {
-        let _ = writeln!(
-            text,
-            "wrote {amplification:.2} bytes for each byte given; writers waited {} in all",
-            duration(Duration::from_nanos(statistics.stalls.iter().map(|stall| stall.total_ns).sum()))
-        );
+        let waited = statistics.stalls.iter().map(|stall| stall.total_ns).sum();
+        let waited = match waited {
+            0 => "writers never waited".to_owned(),
+            waited => format!("writers waited {} in all", duration(Duration::from_nanos(waited))),
+        };
+        let _ = writeln!(text, "wrote {amplification:.2} bytes for each byte given; {waited}");
     }
     text
 }
