@@ -13,7 +13,7 @@ pub const BUGS: [(&str, Bug); 17] = [
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
     ("ManifestBeforeTables", Bug::ManifestBeforeTables),
     ("SyncedOffsetFromPublished", Bug::SyncedOffsetFromPublished),
-    ("FrontierNotContiguous", Bug::FrontierNotContiguous),
+    ("SyncClaimsTooMuch", Bug::SyncClaimsTooMuch),
     ("TombstoneDroppedEarly", Bug::TombstoneDroppedEarly),
     ("RangeEndOffByOne", Bug::RangeEndOffByOne),
     ("StaleCacheBlock", Bug::StaleCacheBlock),

@@ -1,121 +1,222 @@
 //! `damage`: a small database, cleanly closed, in which every byte of every file rots in turn and every file is cut at
 //! every length. Each time every read is right or an error that names the file, nothing panics, and `check` finds it.
+//! Then the same for the log of one that was not closed (`unclean.rs`).
 //!
-//! What nobody relies on may rot unseen: `LOCK` and `RESERVE` hold nothing, and a log segment has bytes beyond its end.
-//! Then every read must be right.
+//! What nobody relies on may rot unseen, and then every read must be right: `LOCK` and `RESERVE` hold nothing; of the
+//! log nothing counts but what recovery reads, and the engine tells which bytes those are.
 
-use crate::oracle::{Spot, Survival, describe, describe_spot};
+use crate::oracle::{Oracle, Spot, Survival, describe, describe_spot};
 use crate::plan::Plan;
-use crate::session::{Farewell, ROOT, Session};
-use crate::stage::{Stage, read_all, root};
+use crate::session::{Farewell, Opened, ROOT, Session};
+use crate::stage::{Held, Stage, read_all, root};
+use crate::unclean;
 use crate::violation::{catch, label};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg::simulation::simulated::SimulatedDisk;
-use thalweg::{Error, ErrorKind};
+use thalweg::{Durability, Error, ErrorKind};
 
 /// How much was tried.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DamageReport {
     /// Files of the database.
     pub files: u64,
+    /// Bytes of its log that recovery relies on.
+    pub log_bytes: u64,
     /// Bytes that rotted, and lengths that files were cut to.
     pub faults: u64,
     /// Those that the open refused.
     pub refused: u64,
     /// Those that changed nothing that is read, and that `check` had no reason to find.
     pub harmless: u64,
+    /// The same for the log of a database that was not closed: how many were tried, and how many the open refused.
+    pub unclean_faults: u64,
+    /// See `unclean_faults`.
+    pub unclean_refused: u64,
+    /// Those after which `PointInTime` opened without something that was promised, and said so.
+    pub rolled_back: u64,
+    /// Those that not even `PointInTime` opened.
+    pub hopeless: u64,
 }
+
+/// Where bytes count, by file of the log.
+pub type Used = BTreeMap<PathBuf, Vec<Range<u64>>>;
 
 /// A database as it was before it was damaged.
 struct Sound {
     disk: SimulatedDisk,
+    used: Used,
     all: BTreeMap<Spot, Arc<[u8]>>,
     plan: Plan,
-    oracle: crate::oracle::Oracle,
+    oracle: Oracle,
 }
 
 /// One damage to one file.
 #[derive(Clone, Copy, Debug)]
-enum Damage {
-    Flip { offset: u64, mask: u8 },
-    Cut { bytes: u64 },
+pub enum Damage {
+    /// Bits of one byte turn over.
+    Flip {
+        /// Which byte.
+        offset: u64,
+        /// Which bits of it.
+        mask: u8,
+    },
+    /// The file ends after so many bytes.
+    Cut {
+        /// How many are left.
+        bytes: u64,
+    },
+}
+
+impl Damage {
+    /// Does it.
+    pub fn strike(self, disk: &SimulatedDisk, path: &Path) {
+        let is_done = match self {
+            Damage::Flip { offset, mask } => disk.flip(path, offset, mask),
+            Damage::Cut { bytes } => disk.truncate(path, bytes),
+        };
+        assert!(is_done, "the disk has no such place");
+    }
 }
 
 /// Damages every place of every file; `quick`: one in so many.
 pub fn run(seed: u64, quick: bool) -> Result<DamageReport, String> {
     let sound = catch(|| sound_database(seed))?;
-    let mut report = DamageReport::default();
+    let log_bytes = sound.used.values().flatten().map(|range| range.end - range.start).sum();
+    let mut report = DamageReport { log_bytes, ..DamageReport::default() };
     for (path, bytes) in sound.disk.files() {
         report.files += 1;
-        let stride = stride(&path, quick);
-        let mut place = seed % stride;
-        while place < bytes {
-            let mask = 1_u8 << (place / stride % 8);
-            for damage in [Damage::Flip { offset: place, mask }, Damage::Cut { bytes: place }] {
-                // Cutting is slow to be news: once in a few flips.
-                if matches!(damage, Damage::Cut { .. }) && quick && !(place / stride).is_multiple_of(4) {
-                    continue;
-                }
+        for place in places(&sound.used, &path, bytes, seed, quick) {
+            for damage in damages(place, quick) {
                 label(format!("{damage:?} in {}", path.display()));
                 let outcome = catch(|| try_damage(&sound, &path, damage, &mut report));
                 outcome
                     .map_err(|violation| format!("{damage:?} in {} of {bytes} bytes: {violation}", path.display()))?;
             }
-            place += stride;
         }
     }
+    unclean::run(seed, quick, &mut report)?;
     Ok(report)
 }
 
-/// A log segment is large and mostly empty after a clean close.
-fn stride(path: &Path, quick: bool) -> u64 {
-    match (is_in(path, "log"), quick) {
-        (true, true) => 613,
-        (true, false) => 3,
-        (false, true) => 11,
-        (false, false) => 1,
+/// The damages to try at a place: a bit that depends on it turns over, and the file is cut there.
+pub fn damages(place: u64, quick: bool) -> Vec<Damage> {
+    let mask = 1_u8 << (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61);
+    let mut damages = vec![Damage::Flip { offset: place, mask }];
+    // Cutting is slow to be news: once in a few flips.
+    if !quick || place.is_multiple_of(4) {
+        damages.push(Damage::Cut { bytes: place });
     }
+    damages
+}
+
+/// Every place of a file that counts (`quick`: one in so many), and some of those that do not.
+pub fn places(used: &Used, path: &Path, bytes: u64, seed: u64, quick: bool) -> Vec<u64> {
+    let counting = if quick { 3 } else { 1 };
+    let idle = if quick { 1511 } else { 151 };
+    let ends = used.get(path).into_iter().flatten().flat_map(|range| [range.start, range.end - 1, range.end]);
+    let every = |step: u64| (seed % step..bytes).step_by(step as usize);
+    let mut places: Vec<u64> = if is_in(path, "log") {
+        every(counting).filter(|place| is_used(used, path, *place)).chain(every(idle)).collect()
+    } else if is_idle(path) {
+        every(idle).collect()
+    } else {
+        every(counting).collect()
+    };
+    places.extend(ends.filter(|place| *place < bytes));
+    places.sort_unstable();
+    places.dedup();
+    places
 }
 
 fn is_in(path: &Path, directory: &str) -> bool {
     path.parent().and_then(Path::file_name).is_some_and(|name| name == directory)
 }
 
+fn is_idle(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "LOCK" || name == "RESERVE")
+}
+
+fn is_used(used: &Used, path: &Path, place: u64) -> bool {
+    used.get(path).is_some_and(|ranges| ranges.iter().any(|range| range.contains(&place)))
+}
+
+/// The bytes that count in the log of the database on a disk.
+pub fn used_log(stage: &Stage) -> Used {
+    let mut used = Used::new();
+    for (path, range) in must(stage.builder(Path::new(ROOT)).used_log_ranges()) {
+        used.entry(path).or_default().push(range);
+    }
+    used
+}
+
+/// Two lives: the log of one is sealed, that of the other closed; both belong to the log that recovery reads.
 fn sound_database(seed: u64) -> Sound {
-    let mut session = Session::new(Plan::fixed(80), seed, false);
+    let mut session = Session::new(Plan::small(), seed, false);
     session.begin_phase(None);
-    let Some(opened) = session.open() else { panic!("the first open failed without trouble") };
+    let opened = open(&mut session);
     session.run_clients(&opened);
+    session.settle(&opened);
+    (0..6).for_each(|number| session.write(&opened, number % 3, Durability::Buffered));
+    session.farewell(opened, Farewell::Close);
+    let opened = open(&mut session);
+    // Enough to flush one keyspace, while the log before is still needed for the others.
+    (0..12).for_each(|_| session.write(&opened, 0, Durability::Buffered));
+    session.rest();
+    (0..3).for_each(|number| session.write(&opened, number, Durability::Buffered));
+    assert_shape(&opened);
     session.farewell(opened, Farewell::Close);
     let disk = session.disk().snapshot();
+    let used = used_log(&session.stage);
+    assert!(used.len() >= 2, "the log has a sealed segment and a closed one: {used:?}");
     // One more open tells what is there; the disk to damage is the one before it.
-    let db = crate::stage::Held::new(must(session.stage.builder(Path::new(ROOT)).open_read_only()));
+    let db = Held::new(must(session.stage.builder(Path::new(ROOT)).open_read_only()));
     let (names, all) = must(read_all(&db));
     drop(db.release());
     let outcome = session.stage.oracle.borrow_mut().check_recovered(&names, all.clone(), Survival::Acknowledged);
     session.stage.must(outcome);
     let (plan, oracle) = (session.stage.plan.clone(), session.stage.oracle.borrow().clone());
     session.finish();
-    Sound { disk, all, plan, oracle }
+    Sound { disk, used, all, plan, oracle }
+}
+
+/// The first open of a life without trouble.
+pub fn open(session: &mut Session) -> Opened {
+    session.open().unwrap_or_else(|| panic!("an open failed without trouble"))
+}
+
+/// What is damaged has something of everything.
+fn assert_shape(opened: &Opened) {
+    let statistics = opened.db.statistics();
+    let split = statistics.keyspaces.iter().filter(|keyspace| keyspace.partitions > 1).count();
+    let levels = |keyspace: &thalweg::KeyspaceStatistics| {
+        keyspace.levels.iter().map(|level| (level.tables > 0, level.tombstones > 0)).collect::<Vec<_>>()
+    };
+    let levels: Vec<Vec<(bool, bool)>> = statistics.keyspaces.iter().map(levels).collect();
+    let deep = levels.iter().any(|levels| levels.iter().filter(|(tables, _)| *tables).count() >= 2);
+    let tombstones = levels.iter().flatten().any(|(_, tombstones)| *tombstones);
+    assert!(statistics.flushes > 0, "the manifest has edits");
+    assert!(split >= 2 && deep && tombstones, "partitions, levels and tombstones: {}", opened.db.draw_levels());
 }
 
 fn must<T>(outcome: thalweg::Result<T>) -> T {
     outcome.unwrap_or_else(|error| panic!("a sound database failed: {error}"))
 }
 
-fn try_damage(sound: &Sound, path: &Path, damage: Damage, report: &mut DamageReport) {
-    let disk = sound.disk.snapshot();
-    let is_done = match damage {
-        Damage::Flip { offset, mask } => disk.flip(path, offset, mask),
-        Damage::Cut { bytes } => disk.truncate(path, bytes),
-    };
-    assert!(is_done, "the disk has no such place");
-    report.faults += 1;
+/// A world of its own for one damaged copy of a disk.
+pub fn stage_on(disk: &SimulatedDisk, plan: &Plan, oracle: &Oracle) -> Stage {
     let world = crate::world::World::new(1, false);
-    let stage = Stage::new(sound.plan.clone(), world, disk.snapshot(), sound.oracle.clone());
+    let stage = Stage::new(plan.clone(), world, disk.snapshot(), oracle.clone());
     stage.world.begin_phase(None);
+    stage
+}
+
+fn try_damage(sound: &Sound, path: &Path, damage: Damage, report: &mut DamageReport) {
+    let stage = stage_on(&sound.disk, &sound.plan, &sound.oracle);
+    damage.strike(&stage.disk.borrow(), path);
+    report.faults += 1;
     let found_by_check = check_finds(&stage, path);
     // The open may change the disk, so the check came first.
     let read_wrong = match stage.builder(Path::new(ROOT)).open() {
@@ -125,7 +226,7 @@ fn try_damage(sound: &Sound, path: &Path, damage: Damage, report: &mut DamageRep
             true
         }
         Ok(db) => {
-            let db = crate::stage::Held::new(db);
+            let db = Held::new(db);
             let outcome = read_all(&db);
             drop(db.release());
             match outcome {
@@ -145,15 +246,21 @@ fn try_damage(sound: &Sound, path: &Path, damage: Damage, report: &mut DamageRep
         return;
     }
     assert!(!read_wrong, "reads fail, and the check found nothing");
-    assert!(may_rot_unseen(path), "the check found nothing");
+    assert!(may_pass_unseen(&sound.used, path, damage), "the check found nothing");
     report.harmless += 1;
 }
 
-fn may_rot_unseen(path: &Path) -> bool {
-    is_in(path, "log") || path.file_name().is_some_and(|name| name == "LOCK" || name == "RESERVE")
+/// Whether nobody relies on what is gone. A segment of the log is as long as its header says.
+fn may_pass_unseen(used: &Used, path: &Path, damage: Damage) -> bool {
+    let is_idle_log = match damage {
+        Damage::Flip { offset, .. } => !is_used(used, path, offset),
+        Damage::Cut { .. } => !used.contains_key(path),
+    };
+    is_idle(path) || is_in(path, "log") && is_idle_log
 }
 
-fn check_finds(stage: &Stage, path: &Path) -> bool {
+/// Whether `check` finds something wrong with the file.
+pub fn check_finds(stage: &Stage, path: &Path) -> bool {
     let mut faults = Vec::new();
     let outcome = stage.builder(Path::new(ROOT)).check(&mut |error| faults.push(error));
     faults.iter().for_each(|error| names_file(error, path));
@@ -168,7 +275,7 @@ fn check_finds(stage: &Stage, path: &Path) -> bool {
 }
 
 /// Damage is corruption, and names the damaged file. `CURRENT` only names the manifest: there that one may be missed.
-fn names_file(error: &Error, path: &Path) {
+pub fn names_file(error: &Error, path: &Path) {
     let is_pointer = path.file_name().is_some_and(|name| name == "CURRENT");
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let is_corruption = root(error).kind() == ErrorKind::Corruption;

@@ -48,6 +48,8 @@ enum Fate {
 /// Which writes must have survived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
+    /// Any prefix: what a recovery that may drop what is behind damage keeps.
+    Prefix,
     /// Those that were promised durable.
     Promised,
     /// All that were acknowledged: the process died and the page cache lives, or the database was closed.
@@ -263,6 +265,7 @@ impl Oracle {
         let (writes, found) = (std::mem::take(&mut self.writes), found);
         let base = std::mem::take(&mut self.base);
         let floor = match survival {
+            Survival::Prefix => (0, 0),
             Survival::Promised => self.floor,
             Survival::Acknowledged => self.newest,
         };

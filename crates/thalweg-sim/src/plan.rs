@@ -47,6 +47,7 @@ pub struct Plan {
     level1_bytes: u64,
     growth_factor: u64,
     compaction_workers: usize,
+    manifest_rotation_bytes: Option<u64>,
 }
 
 impl Plan {
@@ -80,6 +81,7 @@ impl Plan {
             level1_bytes: 4 << 10,
             growth_factor: *rng.choose(&[2, 3, 4]),
             compaction_workers: *rng.choose(&[1, 1, 2]),
+            manifest_rotation_bytes: *rng.aside(1).choose(&[None, None, None, Some(300), Some(1 << 10), Some(4 << 10)]),
         }
     }
 
@@ -112,6 +114,20 @@ impl Plan {
             level1_bytes: 4 << 10,
             growth_factor: 2,
             compaction_workers: 1,
+            manifest_rotation_bytes: Some(1 << 10),
+        }
+    }
+
+    /// The plan of the damage: as small as can be with tables in several levels.
+    pub fn small() -> Self {
+        Plan {
+            keys: 8,
+            value_bytes: 40,
+            block_bytes: 128,
+            table_bytes: 1 << 10,
+            level1_bytes: 1 << 10,
+            manifest_rotation_bytes: None,
+            ..Plan::fixed(60)
         }
     }
 
@@ -127,7 +143,11 @@ impl Plan {
 
     /// A builder with this plan's options.
     pub fn builder(&self, path: &Path) -> Builder {
-        Database::builder(path)
+        let mut builder = Database::builder(path);
+        if let Some(bytes) = self.manifest_rotation_bytes {
+            builder = builder.manifest_rotation_bytes(bytes);
+        }
+        builder
             .durability(self.durability)
             .compression(self.compression)
             .log_sync_interval(self.log_sync_interval_ms.map(Duration::from_millis))

@@ -20,6 +20,11 @@ impl Rng {
         Rng::new(self.next_u64())
     }
 
+    /// A sequence of its own that leaves this one as it is: what is drawn from it later changes nothing for others.
+    pub fn aside(&self, tag: u64) -> Self {
+        Rng::new(self.clone().next_u64() ^ tag)
+    }
+
     /// The next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);

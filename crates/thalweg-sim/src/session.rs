@@ -4,7 +4,7 @@
 //! operation (`faults.rs`), damage to every byte (`damage.rs`).
 
 use crate::clients::Client;
-use crate::keys::STABLE;
+use crate::keys::{self, STABLE};
 use crate::oracle::{Oracle, Survival};
 use crate::plan::Plan;
 use crate::rng::Rng;
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
-use thalweg::{Database, Keyspace};
+use thalweg::{Database, Durability, Keyspace};
 
 /// Where the database lives on the simulated disk.
 pub const ROOT: &str = "/db";
@@ -33,7 +33,7 @@ pub struct Session {
 
 /// An open database and its stable keyspaces.
 pub struct Opened {
-    db: Held<Database>,
+    pub(crate) db: Held<Database>,
     stable: Held<Vec<(Arc<str>, Keyspace)>>,
 }
 
@@ -156,6 +156,42 @@ impl Session {
         self.stage.world.run_clients(clients);
     }
 
+    /// One batch of a few changes in one stable keyspace, while no client runs.
+    pub fn write(&mut self, opened: &Opened, keyspace: usize, durability: Durability) {
+        let (name, keyspace) = &opened.stable[keyspace];
+        let (write, client) = (self.stage.next_write(), self.stage.plan.clients);
+        let mut batch = opened.db.batch();
+        batch.durability(durability);
+        let mut changes = Vec::new();
+        for index in 0..3 {
+            let key = keys::key(&keys::own_scope(index % 2), self.rng.below(self.stage.plan.keys));
+            let value = self.stage.value(&mut self.rng, client, write, index as u32);
+            let added = match &value {
+                Some(value) => batch.insert(keyspace, &key, value),
+                None => batch.remove(keyspace, &key),
+            };
+            added.unwrap_or_else(|error| panic!("a batch was refused without trouble: {error}"));
+            changes.push(((Arc::clone(name), key), value));
+        }
+        let label = format!("write {write}, {durability:?}");
+        let id = self.stage.oracle.borrow_mut().begin(label, changes);
+        let seq = batch.commit_seq().unwrap_or_else(|error| panic!("a write failed without trouble: {error}"));
+        let outcome = self.stage.oracle.borrow_mut().acknowledge(id, Some(seq), durability == Durability::Sync);
+        self.stage.must(outcome);
+    }
+
+    /// Flushes and compacts whatever there is, and gives the background time to put its house in order.
+    pub fn settle(&mut self, opened: &Opened) {
+        let outcome = opened.db.flush().and_then(|()| opened.db.wait_for_compactions());
+        outcome.unwrap_or_else(|error| panic!("a flush failed without trouble: {error}"));
+        self.rest();
+    }
+
+    /// A second of virtual time.
+    pub fn rest(&mut self) {
+        self.stage.world.sleep(1_000_000_000);
+    }
+
     /// Checks every key of the open database. Between operations nothing may be uncertain but maybes.
     pub fn check_live(&self, opened: &Opened) {
         let tick = self.stage.tick();
@@ -259,5 +295,24 @@ impl Session {
     pub fn finish(self) -> u64 {
         self.stage.world.clear();
         self.stage.world.digest()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_of_the_fixed_plan_replaces_its_manifest() {
+        let mut session = Session::new(Plan::fixed(120), 0, false);
+        session.begin_phase(None);
+        let Some(opened) = session.open() else { panic!("the first open failed") };
+        session.run_clients(&opened);
+        session.farewell(opened, Farewell::Close);
+        // An open begins one manifest; any further number is a replacement's.
+        let number = |path: &Path| path.file_name()?.to_str()?.strip_prefix("manifest-")?.parse::<u64>().ok();
+        let numbers: Vec<u64> = session.disk().files().iter().filter_map(|(path, _)| number(path)).collect();
+        assert!(numbers.iter().any(|number| *number > 1), "{numbers:?}");
+        session.finish();
     }
 }

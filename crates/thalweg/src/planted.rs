@@ -14,7 +14,7 @@ pub enum Bug {
     DirectorySyncDropped,
     ManifestBeforeTables,
     SyncedOffsetFromPublished,
-    FrontierNotContiguous,
+    SyncClaimsTooMuch,
     TombstoneDroppedEarly,
     RangeEndOffByOne,
     StaleCacheBlock,

@@ -1,5 +1,7 @@
 //! Background work that fails, lags or has nothing to do: whom it may harm, and what it must give back.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod directory;
 
 use directory::Directory;

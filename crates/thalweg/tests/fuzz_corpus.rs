@@ -1,6 +1,6 @@
 //! The seeds of the fuzz targets as an ordinary test: each one, cut at every length, and with every byte changed (of
-//! long seeds: a sample of lengths and bytes). Logs and manifests also with every checksum put right afterwards, so that
-//! what is behind the checksums meets damage too.
+//! long seeds: a sample of lengths and bytes). Logs and manifests also with every checksum put right afterwards, so
+//! that what is behind the checksums meets damage too.
 //!
 //! Whatever the bytes are, a decoder gives an error or a value; it neither panics nor hangs. The seeds under
 //! `fuzz/corpus` are small files that the engine wrote; `THALWEG_BLESS=1` before the command below writes them anew.

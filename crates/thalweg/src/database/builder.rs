@@ -130,6 +130,22 @@ impl Builder {
         self
     }
 
+    /// The bytes of the log that recovery relies on, by file: for simulation. Changes nothing.
+    #[cfg(feature = "simulation")]
+    pub fn used_log_ranges(mut self) -> Result<Vec<(PathBuf, std::ops::Range<u64>)>> {
+        let environment = self.take_environment()?;
+        let ranges = super::check::used_log_ranges(&environment, &self.path);
+        environment.scheduler.shutdown();
+        ranges
+    }
+
+    /// A manifest is replaced once it has grown by so many bytes: for simulation.
+    #[cfg(feature = "simulation")]
+    pub fn manifest_rotation_bytes(mut self, bytes: u64) -> Self {
+        self.options.manifest_rotation_bytes = Some(bytes);
+        self
+    }
+
     fn take_environment(&mut self) -> Result<Environment> {
         if let Some(environment) = self.environment.take() {
             return Ok(environment);

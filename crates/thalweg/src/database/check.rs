@@ -82,3 +82,14 @@ fn check_recovered(
     report.log_records = recovered.log.records;
     recovered.log.check(recovered.closed).into_iter().try_for_each(|error| teller.fault(error))
 }
+
+/// See [`super::Builder::used_log_ranges`].
+#[cfg(feature = "simulation")]
+pub(super) fn used_log_ranges(
+    environment: &Environment,
+    root: &Path,
+) -> Result<Vec<(std::path::PathBuf, std::ops::Range<u64>)>> {
+    let _lock = super::open::lock_for_reading(environment, root)?;
+    let recovered = Recovered::run(environment, root, DamagePolicy::Strict, true)?;
+    Ok(recovered.map(|recovered| recovered.log.used_ranges()).unwrap_or_default())
+}

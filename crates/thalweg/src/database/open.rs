@@ -143,6 +143,10 @@ fn begin(
         options.backend,
         recovered.as_ref(),
     )?;
+    #[cfg(feature = "simulation")]
+    if let Some(bytes) = options.manifest_rotation_bytes {
+        lineage.set_rotation_bytes(bytes);
+    }
     let log = Log::begin(
         environment.clone(),
         Arc::clone(health),

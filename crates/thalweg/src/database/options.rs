@@ -39,6 +39,8 @@ pub(super) struct Options {
     pub(super) level1_bytes: u64,
     pub(super) growth_factor: u64,
     pub(super) compaction_workers: usize,
+    #[cfg(feature = "simulation")]
+    pub(super) manifest_rotation_bytes: Option<u64>,
 }
 
 const MIB: u64 = 1 << 20;
@@ -64,6 +66,8 @@ impl Default for Options {
             level1_bytes: 256 * MIB,
             growth_factor: 8,
             compaction_workers: 1,
+            #[cfg(feature = "simulation")]
+            manifest_rotation_bytes: None,
         }
     }
 }

@@ -65,6 +65,7 @@ impl Lineage {
         let id = self.put_in_force(edit, inputs, log_start, apply).await?;
         self.sync_until(|ledger| ledger.durable() >= id).await?;
         if is_late {
+            self.unlink_inputs(id);
             self.backend.make_durable(outputs).await?;
         }
         // The edit is durable whatever comes of this; the settler tries again, and the health knows what poisons.
@@ -111,13 +112,18 @@ impl Lineage {
             }
         }
         apply();
-        if planted(Bug::InputsUnlinkedEarly) || planted(Bug::ManifestBeforeTables) {
-            let inputs = self.book().ledger.take_last_inputs();
-            inputs.iter().for_each(|input| drop(self.neighbours().remove_table(input.id)));
+        if planted(Bug::InputsUnlinkedEarly) {
+            self.unlink_inputs(id);
         }
         drop(turn);
         self.wake.notify_all();
         Ok(id)
+    }
+
+    /// For planted bugs: the inputs of an edit go now, whether or not it is settled.
+    fn unlink_inputs(&self, id: EditId) {
+        let inputs = self.book().ledger.take_inputs(id);
+        inputs.iter().for_each(|input| drop(self.neighbours().remove_table(input.id)));
     }
 
     /// Appends a `settled` record, if one is due.

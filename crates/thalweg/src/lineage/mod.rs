@@ -350,7 +350,7 @@ impl Lineage {
     }
 
     /// A manifest is replaced once it has grown by `bytes`, and to four times what it began with.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn set_rotation_bytes(&self, bytes: u64) {
         let mut book = self.book();
         book.rotation_bytes = bytes;

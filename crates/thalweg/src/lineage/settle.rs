@@ -140,9 +140,10 @@ impl<T> Ledger<T> {
         self.edits.iter().flat_map(|pending| &pending.inputs)
     }
 
-    /// Takes the inputs of the last edit away before it is settled: only a planted bug does that.
-    pub(super) fn take_last_inputs(&mut self) -> Vec<T> {
-        self.edits.back_mut().map(|pending| std::mem::take(&mut pending.inputs)).unwrap_or_default()
+    /// Takes the inputs of an edit away before it is settled: only a planted bug does that.
+    pub(super) fn take_inputs(&mut self, id: EditId) -> Vec<T> {
+        let pending = self.edits.iter_mut().find(|pending| pending.id == id);
+        pending.map(|pending| std::mem::take(&mut pending.inputs)).unwrap_or_default()
     }
 }
 

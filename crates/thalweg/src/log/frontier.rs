@@ -37,7 +37,6 @@ struct Issued {
 /// A sync that was issued.
 pub(super) struct SyncJob {
     number: u64,
-    to: LogPosition,
     handle: usize,
     segments: Vec<Arc<Segment>>,
 }
@@ -123,7 +122,7 @@ impl Log {
         let number = syncs.next_number;
         syncs.next_number += 1;
         syncs.issued.push_back(Issued { number, to, handle, is_done: false });
-        Some(Attempt::Run(SyncJob { number, to, handle, segments }))
+        Some(Attempt::Run(SyncJob { number, handle, segments }))
     }
 
     pub(super) fn finish_sync(&self, job: &SyncJob, result: Result<()>) -> Result<()> {
@@ -134,11 +133,11 @@ impl Log {
         {
             let mut syncs = self.lock_syncs();
             let mut frontier = self.durable();
-            if planted(Bug::FrontierNotContiguous) {
-                frontier = frontier.max(job.to);
-            }
             for issued in syncs.issued.iter_mut().filter(|issued| issued.number == job.number) {
                 issued.is_done = true;
+                if planted(Bug::SyncClaimsTooMuch) {
+                    issued.to = issued.to.max(self.published().position);
+                }
             }
             while let Some(to) = syncs.issued.front().filter(|first| first.is_done).map(|first| first.to) {
                 syncs.issued.pop_front();

@@ -17,6 +17,8 @@ use crate::error::{Error, Result};
 use crate::format::{EditId, LogMark, LogPosition, SeqNo};
 use crate::runtime::Environment;
 use crate::storage::OpenMode;
+#[cfg(feature = "simulation")]
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// How the log ends.
@@ -55,6 +57,9 @@ pub(crate) struct Scan {
     pub(super) slots: Slots,
     /// Segments of the log from start to end, in order.
     pub(super) chain: Vec<SegmentId>,
+    /// What was read in each segment of the log and belongs to it.
+    #[cfg(feature = "simulation")]
+    used: Vec<(SegmentId, Range<u32>)>,
     /// Segments that any seal names: none of these may be reused before the end is sealed.
     pub(super) named: Vec<SegmentId>,
     environment: Environment,
@@ -89,6 +94,8 @@ impl Scan {
             start: None,
             slots,
             chain: Vec::new(),
+            #[cfg(feature = "simulation")]
+            used: Vec::new(),
             named: Vec::new(),
             environment: environment.clone(),
             directory: directory.to_path_buf(),
@@ -175,7 +182,11 @@ impl Scan {
         if !read_only {
             self.rewrite_what_was_cached(&used, end)?;
         }
-        self.chain = used.into_iter().map(|(id, _)| id).collect();
+        self.chain = used.iter().map(|(id, _)| *id).collect();
+        #[cfg(feature = "simulation")]
+        {
+            self.used = used_ranges(&used, root, end, closed.is_some());
+        }
         self.settled = self.slots.settled_max();
         let padding = padding.into_iter().filter(|(position, _)| *position < synced);
         self.padding = padding
@@ -185,6 +196,18 @@ impl Scan {
         (self.start, self.end, self.tail, self.named) = (Some(root), end, tail, named);
         (self.records, self.dropped) = (records, dropped);
         Ok(())
+    }
+
+    /// The bytes of each file that this scan relies on: the header of each segment of the log, and what it read there,
+    /// seals included. What is behind the end, and every other segment, may rot.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn used_ranges(&self) -> Vec<(PathBuf, Range<u64>)> {
+        let place = |(id, range): &(SegmentId, Range<u32>)| {
+            let path = self.slots.find(*id)?.0.path.clone();
+            let header = (path.clone(), 0..u64::from(HEADER_BYTES));
+            Some([header, (path, u64::from(range.start)..u64::from(range.end))])
+        };
+        self.used.iter().filter_map(place).flatten().collect()
     }
 
     fn library(&self) -> Library<'_> {
@@ -249,10 +272,11 @@ impl Scan {
         self.chain.iter().filter_map(|id| self.slots.find(*id)).map(|(_, header)| u64::from(header.bytes)).sum()
     }
 
-    /// The file in which the log ends.
+    /// The file in which the log ends; without its header, the one that most likely had it.
     pub(crate) fn end_path(&self) -> PathBuf {
         let id = SegmentId { index: self.end.position.segment(), generation: self.end.generation };
-        self.slots.find(id).map_or_else(|| self.directory.clone(), |(slot, _)| slot.path.clone())
+        let slot = self.slots.find(id).map(|(slot, _)| slot).or_else(|| self.slots.suspect());
+        slot.map_or_else(|| self.directory.clone(), |slot| slot.path.clone())
     }
 
     /// The faults of a log that recovery can live with but nobody wrote: padding that is not zeros; and, when the
@@ -284,6 +308,24 @@ impl Scan {
             format!("the end of the log at sequence number {}", self.end.seq),
         ))
     }
+}
+
+/// What of each segment that was entered belongs to the log: from the start mark, or the header's end, to what was read
+/// there, and not beyond the end of the log, unless that is its clean-close seal.
+#[cfg(feature = "simulation")]
+fn used_ranges(
+    entered: &[(SegmentId, u32)],
+    root: LogMark,
+    end: LogMark,
+    is_closed: bool,
+) -> Vec<(SegmentId, Range<u32>)> {
+    let range = |(id, read): &(SegmentId, u32)| {
+        let is_first = id.index == root.position.segment();
+        let is_last = id.index == end.position.segment();
+        let from = if is_first { root.position.offset() } else { HEADER_BYTES };
+        (*id, from..if is_last && !is_closed { end.position.offset() } else { *read })
+    };
+    entered.iter().map(range).collect()
 }
 
 /// What the end is, when the log stops without a clean-close seal.

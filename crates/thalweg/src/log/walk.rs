@@ -179,7 +179,8 @@ impl<'a> Walk<'a> {
         }
         self.offset = next;
         if let Some((_, read)) = self.entered.last_mut() {
-            *read = next;
+            // Nobody writes or reads what is behind a seal.
+            *read = if matches!(kind, Kind::Seal | Kind::Close) { end } else { next };
         }
         Ok((kind, payload))
     }

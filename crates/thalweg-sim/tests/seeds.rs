@@ -1,0 +1,15 @@
+//! Seeds that once found something, and what that was.
+
+const SEEDS: [(u64, &str); 2] = [
+    (123, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
+    (167, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
+];
+
+#[test]
+fn what_was_found_once_stays_mended() {
+    for (seed, found) in SEEDS {
+        if let Err(violation) = thalweg_sim::run_seed(seed, false) {
+            panic!("once: {found}; now: {}", thalweg_sim::report(seed, &violation));
+        }
+    }
+}
