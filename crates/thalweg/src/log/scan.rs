@@ -11,7 +11,7 @@ use super::DamagePolicy;
 use super::framing::{BLOCK_BYTES, HEADER_BYTES, SegmentId, is_settled};
 use super::record::Record;
 use super::segment::open_file;
-use super::slots::{Slots, open_for_reading};
+use super::slots::{Slot, Slots, open_for_reading};
 use super::walk::{Evidence, Library, Step, Stop, Walk, search};
 use crate::error::{Error, Result};
 use crate::format::{EditId, LogMark, LogPosition, SeqNo};
@@ -125,12 +125,14 @@ impl Scan {
                 let position = LogPosition::new(1, HEADER_BYTES);
                 return Ok(Some(LogMark { position, generation: id.generation, seq: SeqNo(0) }));
             }
-            // The first segment is durable before anything else is prepared, and a header is written at once.
-            let damaged = self.slots.slots.iter().find(|slot| slot.header.is_some() || slot.header_is_damaged);
-            return match damaged {
-                Some(slot) => Err(Error::corruption(&slot.path, 0, "the header of log segment 1", "another")),
-                None => Ok(None),
-            };
+            // The first segment is durable before any other is prepared or a record is written. A damaged header of a
+            // segment that holds nothing is what a death in the middle of its creation leaves.
+            for slot in &self.slots.slots {
+                if slot.header.is_some() || (slot.header_is_damaged && self.holds_something(slot)?) {
+                    return Err(Error::corruption(&slot.path, 0, "the header of log segment 1", "another"));
+                }
+            }
+            return Ok(None);
         }
         let id = SegmentId { index: start.position.segment(), generation: start.generation };
         let Some((slot, header)) = self.slots.find(id) else {
@@ -143,6 +145,24 @@ impl Scan {
             return Ok(Some(start));
         }
         Err(Error::corruption(&slot.path, u64::from(offset), "a boundary between records", "a place where none can be"))
+    }
+
+    /// Whether any byte behind the header's place is not zero.
+    fn holds_something(&self, slot: &Slot) -> Result<bool> {
+        let (file, _) = open_for_reading(&self.environment, &slot.path, self.mode)?;
+        let mut block = vec![0; BLOCK_BYTES as usize];
+        let mut at = 0;
+        loop {
+            let count = file.read_at(at, &mut block)?;
+            let read = block.iter().take(count).zip(at..);
+            if read.skip_while(|(_, offset)| *offset < u64::from(HEADER_BYTES)).any(|(byte, _)| *byte != 0) {
+                return Ok(true);
+            }
+            if count == 0 {
+                return Ok(false);
+            }
+            at += count as u64;
+        }
     }
 
     /// `PointInTime`, and not even the start is there: the log is empty from its start on.
