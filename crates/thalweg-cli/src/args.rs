@@ -48,6 +48,7 @@ pub enum Command {
   find /usr -printf '%p\\t%s %T@\\n' | thalweg import /tmp/usr.db -
   thalweg import orders.db orders.jsonl --jsonl --key-field id --value-field status
   thalweg scan old.db | thalweg import new.db - --escaped
+  thalweg scan old.db --jsonl | thalweg import new.db - --jsonl
 
 Progress goes to standard error, the summary to standard output. Ctrl-C stops after the
 current batch, makes what is in durable, and says how many lines that is.")]
@@ -65,7 +66,7 @@ pub struct Import {
     /// The field of a JSON line that holds the value; what is not a string is stored as its JSON text
     #[arg(long, value_name = "FIELD", requires = "jsonl", default_value = "value")]
     pub value_field: String,
-    /// Keys and values hold escapes, as `scan` prints them
+    /// Keys and values hold escapes, as `scan` prints them (JSON lines tell by themselves: "escaped":true)
     #[arg(long)]
     pub escaped: bool,
     /// Count lines that cannot be taken and go on, instead of stopping at the first
@@ -198,7 +199,7 @@ pub struct Stat {
     pub levels: bool,
 }
 
-/// Read and verify every byte that a database uses; one line a fault
+/// Read and verify every byte that a database uses; a line for the first fault of each file
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   thalweg check /tmp/usr.db

@@ -169,11 +169,7 @@ fn new_batch(database: &Database, sync: bool) -> WriteBatch {
 
 fn format_of(args: &Import) -> LineFormat {
     if args.jsonl {
-        LineFormat::Json {
-            key_field: args.key_field.clone(),
-            value_field: args.value_field.clone(),
-            escaped: args.escaped,
-        }
+        LineFormat::Json { key_field: args.key_field.clone(), value_field: args.value_field.clone() }
     } else {
         LineFormat::Tabs { escaped: args.escaped }
     }

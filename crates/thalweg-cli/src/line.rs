@@ -17,7 +17,7 @@ pub const VALUE_BYTES_MAX: usize = 64 << 20;
 #[derive(Clone, Debug)]
 pub enum LineFormat {
     Tabs { escaped: bool },
-    Json { key_field: String, value_field: String, escaped: bool },
+    Json { key_field: String, value_field: String },
 }
 
 /// A key and its value, borrowed from the line where they stand in it as they are.
@@ -28,7 +28,7 @@ impl LineFormat {
     pub fn record<'a>(&self, line: &'a [u8]) -> Result<Record<'a>, String> {
         let (key, value) = match self {
             LineFormat::Tabs { escaped } => tabs(line, *escaped)?,
-            LineFormat::Json { key_field, value_field, escaped } => json(line, key_field, value_field, *escaped)?,
+            LineFormat::Json { key_field, value_field } => json(line, key_field, value_field)?,
         };
         if key.is_empty() {
             return Err("the key is empty".into());
@@ -63,7 +63,7 @@ fn tabs(line: &[u8], escaped: bool) -> Result<Record<'_>, String> {
     if escaped { Ok((unescape(key)?, unescape(value)?)) } else { Ok((Cow::Borrowed(key), Cow::Borrowed(value))) }
 }
 
-fn json<'a>(line: &'a [u8], key_field: &str, value_field: &str, escaped: bool) -> Result<Record<'a>, String> {
+fn json<'a>(line: &'a [u8], key_field: &str, value_field: &str) -> Result<Record<'a>, String> {
     let object: BTreeMap<Cow<'a, str>, &'a RawValue> = serde_json::from_slice(line).map_err(|error| match error {
         error if error.is_syntax() || error.is_eof() => format!("this is no JSON: {}", without_place(&error)),
         error => format!("this is no JSON object: {}", without_place(&error)),
@@ -77,7 +77,8 @@ fn json<'a>(line: &'a [u8], key_field: &str, value_field: &str, escaped: bool) -
     };
     let value = text(value).map_or(Cow::Borrowed(value.get().as_bytes()), |text| Cow::Owned(text.into_bytes()));
     let key = Cow::Owned(key.into_bytes());
-    if escaped && object.get("escaped").is_some_and(|flag| flag.get() == "true") {
+    // The mark that `scan --jsonl` sets on what is no text.
+    if object.get("escaped").is_some_and(|flag| flag.get() == "true") {
         return Ok((Cow::Owned(unescape(&key)?.into_owned()), Cow::Owned(unescape(&value)?.into_owned())));
     }
     Ok((key, value))
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     fn json_format() -> LineFormat {
-        LineFormat::Json { key_field: "key".into(), value_field: "value".into(), escaped: true }
+        LineFormat::Json { key_field: "key".into(), value_field: "value".into() }
     }
 
     fn read(format: &LineFormat, line: &str) -> Result<(String, Vec<u8>), String> {

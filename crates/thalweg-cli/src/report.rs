@@ -3,6 +3,7 @@
 use crate::escape::escape;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use thalweg::Error;
 
@@ -102,8 +103,12 @@ impl Paint {
 
 fn advice(error: &Error) -> Option<&'static str> {
     Some(match error {
+        Error::Corruption(damage) if is_log_or_manifest(&damage.path) => {
+            "`thalweg check DB` lists the damage; `--damage point-in-time` opens with what was written before it, \
+             where the end of log or manifest is all that is lost; else restore the file, or a checkpoint"
+        }
         Error::Corruption(_) => {
-            "`thalweg check DB` lists all damage, and `--damage point-in-time` opens with what was written before it"
+            "`thalweg check DB` lists the damage; restore the file from a copy, or the database from a checkpoint"
         }
         Error::NoSpace { .. } => "make room on the disk and run the command again",
         Error::Poisoned { .. } => "mend the disk, then run the command again",
@@ -113,6 +118,11 @@ fn advice(error: &Error) -> Option<&'static str> {
         Error::Io { source, .. } => io_advice(source),
         _ => return None,
     })
+}
+
+fn is_log_or_manifest(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    name.ends_with(".log") || name.starts_with("manifest-") || name == "log"
 }
 
 fn io_advice(error: &io::Error) -> &'static str {
@@ -129,7 +139,6 @@ fn io_advice(error: &io::Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
     use std::sync::Arc;
 
     #[test]

@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn import_reads_back_what_scan_prints() {
         let plain = LineFormat::Tabs { escaped: true };
-        let json = LineFormat::Json { key_field: "key".into(), value_field: "value".into(), escaped: true };
+        let json = LineFormat::Json { key_field: "key".into(), value_field: "value".into() };
         for first in 0..=255u8 {
             let (key, value) = (vec![first, b'\\', b'x'], vec![b'\t', first, b'"']);
             for (format, render) in [(&plain, plain_line as fn(&_, _, &mut _)), (&json, json_line)] {

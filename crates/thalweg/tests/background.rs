@@ -168,3 +168,64 @@ fn a_checkpoint_excludes_a_writer_while_it_is_read() {
     drop((reader, second, keyspace));
     Database::open(&copy.0).unwrap();
 }
+
+#[test]
+fn a_relative_path_means_the_directory_it_meant_at_the_open() {
+    // The working directory belongs to the whole process, so a process of its own changes it.
+    if let Some(first) = std::env::var_os("THALWEG_TEST_FIRST") {
+        std::env::set_current_dir(first).unwrap();
+        let database = Database::builder("data").memtable_bytes(64 << 10).open().unwrap();
+        std::env::set_current_dir("/").unwrap();
+        let keyspace = database.keyspace("k").unwrap();
+        for number in 0..2_000_u32 {
+            keyspace.insert(number.to_be_bytes(), vec![1; 200]).unwrap();
+        }
+        database.flush().unwrap();
+        return database.close().unwrap();
+    }
+    let directory = Directory::new("relative");
+    std::fs::create_dir_all(&directory.0).unwrap();
+    let name = "a_relative_path_means_the_directory_it_meant_at_the_open";
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env("THALWEG_TEST_FIRST", &directory.0)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let database = Database::open(directory.0.join("data")).unwrap();
+    assert_eq!(database.existing_keyspace("k").unwrap().unwrap().iter().count(), 2_000);
+    assert!(matches!(Database::open(""), Err(Error::InvalidInput(_))));
+}
+
+#[test]
+fn many_short_lives_leave_a_short_log() {
+    let directory = Directory::new("lives");
+    for number in 0..30_u32 {
+        let database = Database::builder(&directory.0).log_segment_bytes(64 << 10).open().unwrap();
+        database.keyspace("k").unwrap().insert(number.to_be_bytes(), "value").unwrap();
+    }
+    let segments = std::fs::read_dir(directory.0.join("log")).unwrap().count();
+    assert!(segments <= 12, "{segments} files in log/");
+    assert_eq!(Database::open(&directory.0).unwrap().keyspace("k").unwrap().iter().count(), 30);
+}
+
+#[test]
+fn check_looks_at_every_table_though_two_are_gone() {
+    let directory = Directory::new("gone");
+    let database = Database::builder(&directory.0).level0_trigger(100).open().unwrap();
+    let keyspace = database.keyspace("k").unwrap();
+    for round in 0..4_u32 {
+        keyspace.insert(round.to_be_bytes(), "value").unwrap();
+        database.flush().unwrap();
+    }
+    drop(keyspace);
+    database.close().unwrap();
+    let mut files: Vec<_> =
+        std::fs::read_dir(directory.0.join("tables")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    std::fs::remove_file(&files[0]).unwrap();
+    std::fs::remove_file(&files[2]).unwrap();
+    let mut faults = Vec::new();
+    let report = Database::check(&directory.0, &mut |fault| faults.push(fault.to_string())).unwrap();
+    assert_eq!((report.tables, report.faults), (4, 2), "{faults:?}");
+}

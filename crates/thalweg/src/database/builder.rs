@@ -14,6 +14,9 @@ use std::time::Duration;
 
 /// How a database is opened. Options are not stored: each open may choose others.
 ///
+/// The path is made absolute and its links are resolved when the database is opened; after that neither the working
+/// directory nor a link matters. Do not rename the directory while the database is open: files are opened by path.
+///
 /// ```
 /// # fn main() -> thalweg::Result<()> {
 /// # let dir = std::env::temp_dir().join(format!("thalweg-doc-builder-{}", std::process::id()));
@@ -150,6 +153,7 @@ impl Builder {
         if let Some(environment) = self.environment.take() {
             return Ok(environment);
         }
+        self.path = LinuxStorage::resolve(&self.path)?;
         let clock = Arc::new(SystemClock::default());
         let scheduler = ThreadScheduler::new(clock.clone(), self.options.compaction_workers)?;
         Ok(Environment {
@@ -184,7 +188,8 @@ impl Builder {
         Database::open_read_only_with(environment, &self.path, self.options).inspect_err(|_| scheduler.shutdown())
     }
 
-    /// Reads and verifies every byte the database uses, without changing one; gives each fault to `fault`.
+    /// Reads and verifies every byte the database uses, without changing one; gives each fault to `fault`: of each
+    /// table the first, of log and manifest what would refuse an open.
     ///
     /// # Errors
     /// What kept the check from looking: `Locked`, `NoDatabase`, `Io`. Damage is not an error but a fault.

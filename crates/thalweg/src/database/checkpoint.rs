@@ -16,8 +16,9 @@ const COPY_BYTES: usize = 1 << 20;
 
 impl Engine {
     pub(super) fn checkpoint(&self, target: &Path) -> Result<()> {
-        let workshop = self.writable()?;
-        workshop.health.check()?;
+        if target.as_os_str().is_empty() {
+            return Err(Error::invalid_input("the path of a checkpoint is empty"));
+        }
         let storage = &self.environment.storage;
         if storage.list(target)?.is_some_and(|entries| !entries.is_empty()) {
             return Err(Error::invalid_input(format!(
@@ -25,6 +26,25 @@ impl Engine {
                 target.display()
             )));
         }
+        self.write_checkpoint(target).inspect_err(|_| self.discard_checkpoint(target))
+    }
+
+    /// Removes what a checkpoint that failed has written, so that it may be tried again and takes no room.
+    fn discard_checkpoint(&self, target: &Path) {
+        let storage = &self.environment.storage;
+        for directory in [target.join("tables"), target.join("log"), target.to_path_buf()] {
+            for entry in storage.list(&directory).ok().flatten().unwrap_or_default() {
+                // What cannot be removed stays; the error that the caller gets is the first one.
+                let _ = storage.remove(&directory.join(entry.name));
+            }
+            let _ = storage.remove(&directory);
+        }
+    }
+
+    fn write_checkpoint(&self, target: &Path) -> Result<()> {
+        let workshop = self.writable()?;
+        workshop.health.check()?;
+        let storage = &self.environment.storage;
         workshop.lineage.settle()?;
         let _hold = workshop.lineage.hold_unlinks();
         let _pin = workshop.log.pin(LogMark::default());

@@ -14,6 +14,9 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Segments that a log may span after a close without being flushed.
+const SEGMENTS_AT_CLOSE_MAX: u64 = 4;
+
 /// What an engine may do.
 pub(super) enum Mode {
     Writable(Arc<Workshop>),
@@ -159,6 +162,12 @@ impl Engine {
     }
 
     fn close_writable(&self, workshop: &Arc<Workshop>) -> Result<()> {
+        // Each open goes on in a new segment: without this, many short lives would leave a long and nearly empty log.
+        let long = SEGMENTS_AT_CLOSE_MAX * u64::from(self.options.log_segment_bytes);
+        if workshop.log.backlog_bytes() > long.min(self.options.log_bytes_max) {
+            // What fails here is no reason not to close.
+            let _ = workshop.shorten_log();
+        }
         workshop.stop();
         let result = self.close_files(workshop);
         workshop.lineage.stop();

@@ -194,7 +194,8 @@ impl Database {
     }
 
     /// Writes a consistent, openable copy of the database as of now to the new directory `path`. Table files are
-    /// linked where the file system allows it, so it takes little space and time. Durable when it returns.
+    /// linked where the file system allows it, so it takes little space and time. Durable when it returns. Missing
+    /// parents are created; after an error nothing of it is left.
     ///
     /// # Errors
     /// `InvalidInput` when `path` exists and is not empty; `NoSpace`, `Io`, `Poisoned`, `Closed`, `ReadOnly`.
@@ -233,7 +234,8 @@ impl Database {
         Self::builder(path).check(fault)
     }
 
-    /// Closes the database: all handles get `Closed` from now on. What was published is durable when it returns.
+    /// Closes the database: all handles get `Closed` from now on ([`Database::keyspaces`], [`Database::statistics`] and
+    /// [`Database::draw_levels`] still answer from memory). What was published is durable when it returns.
     /// Dropping the last handle does the same without telling of errors.
     ///
     /// # Errors

@@ -122,7 +122,7 @@ impl Keyspace {
         self.range::<&[u8]>(..)
     }
 
-    /// The entries with keys in `range`, in key order, as of now.
+    /// The entries with keys in `range`, in key order, as of now. A range that ends before it begins is empty.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Range {
         self.snapshot().range(self, range)
     }

@@ -101,16 +101,9 @@ impl Database {
     }
 }
 
-/// Segments that a log may span at an open without being flushed.
-const SEGMENTS_AT_OPEN_MAX: u64 = 4;
-
 impl Engine {
     fn start(&self, workshop: &Arc<Workshop>) {
         let environment = &self.environment;
-        // Each open goes on in a new segment: without this, many short lives would leave a long and nearly empty log.
-        if workshop.log.backlog_bytes() > SEGMENTS_AT_OPEN_MAX * u64::from(self.options.log_segment_bytes) {
-            workshop.seal_all();
-        }
         for task in workshop.log.tasks() {
             self.services.spawn(environment, &workshop.health, Lane::Log, task);
         }

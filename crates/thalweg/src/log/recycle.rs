@@ -33,7 +33,7 @@ pub(super) struct Supply {
     pub(super) wanted: usize,
     /// Writers who wait for spares.
     pub(super) waiters: usize,
-    /// The disk was full, and nobody has asked for another try.
+    /// The last attempt failed (the disk was full, no file could be opened), and nobody has asked for another.
     pub(super) failed: bool,
     /// Attempts that failed so far, and how the last one did.
     pub(super) failures: u64,
@@ -160,6 +160,7 @@ impl Log {
                 preparation.discard(&self.environment);
                 return false;
             }
+            let is_harmless = preparation.is_harmless();
             match preparation.step(&self.environment, &self.metrics) {
                 Ok(None) => {}
                 Ok(Some(segment)) => {
@@ -169,7 +170,7 @@ impl Log {
                 }
                 Err(error) => {
                     preparation.discard(&self.environment);
-                    if !matches!(error, Error::NoSpace { .. }) {
+                    if !is_harmless && !matches!(error, Error::NoSpace { .. }) {
                         self.health.poison(error);
                         return false;
                     }

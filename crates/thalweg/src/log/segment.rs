@@ -86,6 +86,12 @@ impl Preparation {
         Preparation { header, path, is_new: false, step: Step::Open }
     }
 
+    /// Whether the next step only creates or opens a file: that this fails (no descriptor left, no permission)
+    /// endangers nothing that was written.
+    pub(super) fn is_harmless(&self) -> bool {
+        matches!(self.step, Step::Create | Step::Open | Step::Done)
+    }
+
     /// Takes one step; the segment after the last. After an error the file holds nothing of use: see
     /// [`Preparation::discard`].
     pub(super) fn step(&mut self, environment: &Environment, metrics: &Metrics) -> Result<Option<Segment>> {

@@ -50,7 +50,7 @@ impl Workshop {
     }
 
     /// Definitions first, but not twice in a row before a flush, so that neither starves the other.
-    fn next_work(&self, defined_last: bool) -> Option<Work> {
+    pub(super) fn next_work(&self, defined_last: bool) -> Option<Work> {
         // The memtable whose records are oldest first: it holds back the log.
         let flush = self
             .partitions()
@@ -123,7 +123,9 @@ impl Workshop {
 
     /// Tells the manifest that the log is needed only from a later segment on, when no flush is there to say so.
     async fn let_log_go(&self) -> Result<()> {
-        self.lineage.install(Edit::default(), Vec::new(), || self.new_log_start(None), || ()).await.map(drop)
+        self.lineage.install(Edit::default(), Vec::new(), || self.new_log_start(None), || ()).await?;
+        self.progress.notify_all();
+        Ok(())
     }
 
     fn new_log_start(&self, flushed: Option<&Arc<Slot>>) -> Option<LogMark> {
@@ -173,7 +175,7 @@ impl Workshop {
 }
 
 /// What the flush coroutine does next.
-enum Work {
+pub(super) enum Work {
     Define,
     Flush(Arc<Partition>, Arc<Slot>),
     LetLogGo,

@@ -280,6 +280,12 @@ impl Workshop {
         }
     }
 
+    /// Flushes what keeps the log long, and waits until the manifest knows that it may go.
+    pub(crate) fn shorten_log(&self) -> Result<()> {
+        self.seal_all();
+        self.wait_for_progress(|| self.next_work(false).is_none(), || self.flush_trouble())
+    }
+
     /// Waits until every memtable is in tables (the active ones are sealed first).
     pub(crate) fn flush(&self) -> Result<()> {
         self.seal_all();

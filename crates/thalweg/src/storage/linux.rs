@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What direct reads are aligned to, in file offset, length and memory: no device in use has larger logical blocks.
@@ -29,6 +29,25 @@ const DIRECT_READ_BYTES_MAX: usize = 1 << 20;
 /// The file systems of Linux.
 #[derive(Debug, Default)]
 pub struct LinuxStorage;
+
+impl LinuxStorage {
+    /// The path that stays the same whatever becomes of the working directory and of links on the way: absolute, and
+    /// with links resolved as far as it exists. Files are opened by path for as long as a database is open.
+    pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
+        if path.as_os_str().is_empty() {
+            return Err(Error::invalid_input("the path of a database is empty"));
+        }
+        let absolute = std::path::absolute(path).map_err(|source| Error::io("resolve", path, source))?;
+        let mut missing = Vec::new();
+        for existing in absolute.ancestors() {
+            if let Ok(resolved) = fs::canonicalize(existing) {
+                return Ok(missing.iter().rev().fold(resolved, |path, name| path.join(name)));
+            }
+            missing.extend(existing.file_name());
+        }
+        Ok(absolute)
+    }
+}
 
 impl Storage for LinuxStorage {
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
@@ -274,7 +293,7 @@ fn bytes_of(file: &fs::File, path: &Path) -> Result<u64> {
 
 /// A directory of its own for one test, removed at its end.
 #[cfg(test)]
-pub(super) struct TestDirectory(pub(super) std::path::PathBuf);
+pub(super) struct TestDirectory(pub(super) PathBuf);
 
 #[cfg(test)]
 impl TestDirectory {
