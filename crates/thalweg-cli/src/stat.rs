@@ -118,6 +118,7 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
     heading("written since the opening", paint, text);
     fact("by the user", &size(s.user_written_bytes), text);
     fact("to the log", &size(s.log_written_bytes), text);
+    fact("to make log segments ready", &size(s.log_prepared_bytes), text);
     fact("by flushes", &format!("{} ({})", size(s.flush_written_bytes), count(s.flushes)), text);
     fact(
         "by compactions",
@@ -140,6 +141,7 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
         &[s.log_syncs, s.table_syncs, s.manifest_syncs, s.directory_syncs].map(count).join(", "),
         text,
     );
+    fact("their time in all", &duration(Duration::from_nanos(s.syncs_ns)), text);
     fact("syncs that a caller waited for", &count(s.syncs_waited_for), text);
     fact("blocks found in the cache, and read", &format!("{}, {}", count(s.cache_hits), count(s.cache_misses)), text);
     fact(
@@ -184,8 +186,7 @@ fn used_levels(keyspace: &KeyspaceStatistics) -> u64 {
 
 /// Bytes written to the disk for each byte of keys and values handed in; none before the first.
 fn write_amplification(s: &Statistics) -> Option<f64> {
-    let written = s.log_written_bytes + s.flush_written_bytes + s.compaction_written_bytes + s.manifest_written_bytes;
-    (s.user_written_bytes > 0).then(|| written as f64 / s.user_written_bytes as f64)
+    (s.user_written_bytes > 0).then(|| s.write_amplification())
 }
 
 fn to_json(s: &Statistics) -> Value {
@@ -220,6 +221,7 @@ fn to_json(s: &Statistics) -> Value {
         "memtable_bytes": s.memtable_bytes,
         "user_written_bytes": s.user_written_bytes,
         "log_written_bytes": s.log_written_bytes,
+        "log_prepared_bytes": s.log_prepared_bytes,
         "flush_written_bytes": s.flush_written_bytes,
         "compaction_read_bytes": s.compaction_read_bytes,
         "compaction_written_bytes": s.compaction_written_bytes,
@@ -232,6 +234,7 @@ fn to_json(s: &Statistics) -> Value {
         "table_syncs": s.table_syncs,
         "manifest_syncs": s.manifest_syncs,
         "directory_syncs": s.directory_syncs,
+        "syncs_ns": s.syncs_ns,
         "syncs_waited_for": s.syncs_waited_for,
         "cache_hits": s.cache_hits,
         "cache_misses": s.cache_misses,

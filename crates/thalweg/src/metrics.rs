@@ -31,6 +31,8 @@ pub(crate) struct Metrics {
     pub(crate) user_written_bytes: Counter,
     /// Bytes of records (with framing) written to the log.
     pub(crate) log_written_bytes: Counter,
+    /// Bytes written to make segments ready: zeros and headers.
+    pub(crate) log_prepared_bytes: Counter,
     /// Table bytes written by flushes (minor compactions).
     pub(crate) flush_written_bytes: Counter,
     /// Table bytes read by compactions.
@@ -45,11 +47,11 @@ pub(crate) struct Metrics {
     pub(crate) compactions: Counter,
     /// Compactions that only moved a table down.
     pub(crate) trivial_moves: Counter,
-    /// Syncs issued, by file kind.
-    pub(crate) log_syncs: Counter,
-    pub(crate) table_syncs: Counter,
-    pub(crate) manifest_syncs: Counter,
-    pub(crate) directory_syncs: Counter,
+    /// Syncs, by what was synced; counted where they pass the disk seam.
+    pub(crate) log_syncs: SyncCount,
+    pub(crate) table_syncs: SyncCount,
+    pub(crate) manifest_syncs: SyncCount,
+    pub(crate) directory_syncs: SyncCount,
     /// Syncs that a foreground call waited for.
     pub(crate) syncs_waited_for: Counter,
     /// Table blocks asked for and found in the block cache, and read from a file.
@@ -62,6 +64,20 @@ pub(crate) struct Metrics {
     pub(crate) stalls_memtable: Stall,
     pub(crate) stalls_level0: Stall,
     pub(crate) stalls_log: Stall,
+}
+
+/// Syncs of one kind of file.
+#[derive(Debug, Default)]
+pub(crate) struct SyncCount {
+    pub(crate) count: Counter,
+    pub(crate) total_ns: Counter,
+}
+
+impl SyncCount {
+    pub(crate) fn record(&self, ns: u64) {
+        self.count.increment();
+        self.total_ns.add(ns);
+    }
 }
 
 /// One cause of stalls.

@@ -13,7 +13,7 @@ use crate::lineage::{Change, Edit, KeyspaceState, Lineage, Recovered, State};
 use crate::log::{Log, Operation, Record};
 use crate::metrics::Metrics;
 use crate::ordered::{DefinitionEdit, OrderedKeyspace, Partition, Registry, SnapshotRegistry, Workshop};
-use crate::runtime::{Environment, Health, Lane, Turn};
+use crate::runtime::{Environment, Health, Lane, Turn, metered};
 use crate::storage::StorageLock;
 use crate::table::{TableMeta, TableStore};
 use std::collections::VecDeque;
@@ -28,13 +28,14 @@ fn is_ours(name: &str) -> bool {
 }
 
 impl Database {
-    pub(super) fn open_with(environment: Environment, root: &Path, options: Options) -> Result<Database> {
+    pub(super) fn open_with(mut environment: Environment, root: &Path, options: Options) -> Result<Database> {
+        let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
+        environment.storage = metered(environment.storage, Arc::clone(&environment.clock), Arc::clone(&metrics));
         let lock = lock_for_writing(&environment, root, options.create_if_missing)?;
         let recovered = Recovered::run(&environment, root, options.damage_policy, false)?;
         if recovered.is_none() {
             create_layout(&environment, root, options.create_if_missing)?;
         }
-        let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
         let state = recovered.as_ref().map(|recovered| recovered.state.clone()).unwrap_or_default();
         let tables = table_store(&environment, root, &options, &metrics, &state);
         let mut replay = Replay::new(&state, &tables, options.memtable_bytes, root);

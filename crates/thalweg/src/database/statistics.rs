@@ -12,6 +12,8 @@ pub struct Statistics {
     pub user_written_bytes: u64,
     /// Bytes written to the log, framing included.
     pub log_written_bytes: u64,
+    /// Bytes written to make log segments ready for use: zeros and headers.
+    pub log_prepared_bytes: u64,
     /// Bytes of tables written by flushes (minor compactions).
     pub flush_written_bytes: u64,
     /// Bytes of tables read by compactions.
@@ -34,6 +36,8 @@ pub struct Statistics {
     pub manifest_syncs: u64,
     /// Syncs of directories.
     pub directory_syncs: u64,
+    /// How long all these syncs took, in nanoseconds.
+    pub syncs_ns: u64,
     /// Syncs that a foreground call waited for.
     pub syncs_waited_for: u64,
     /// Table blocks found in the block cache.
@@ -98,9 +102,11 @@ pub struct LevelStatistics {
 }
 
 impl Statistics {
-    /// Bytes written to storage for each byte that callers wrote: log, tables and manifest. 0 before the first write.
+    /// Bytes written to storage for each byte that callers wrote: log (and making its segments
+    /// ready), tables and manifest. 0 before the first write.
     pub fn write_amplification(&self) -> f64 {
         let written = self.log_written_bytes
+            + self.log_prepared_bytes
             + self.flush_written_bytes
             + self.compaction_written_bytes
             + self.manifest_written_bytes;
@@ -125,6 +131,7 @@ impl Engine {
         Statistics {
             user_written_bytes: metrics.user_written_bytes.get(),
             log_written_bytes: metrics.log_written_bytes.get(),
+            log_prepared_bytes: metrics.log_prepared_bytes.get(),
             flush_written_bytes: metrics.flush_written_bytes.get(),
             compaction_read_bytes: metrics.compaction_read_bytes.get(),
             compaction_written_bytes: metrics.compaction_written_bytes.get(),
@@ -132,10 +139,14 @@ impl Engine {
             flushes: metrics.flushes.get(),
             compactions: metrics.compactions.get(),
             trivial_moves: metrics.trivial_moves.get(),
-            log_syncs: metrics.log_syncs.get(),
-            table_syncs: metrics.table_syncs.get(),
-            manifest_syncs: metrics.manifest_syncs.get(),
-            directory_syncs: metrics.directory_syncs.get(),
+            log_syncs: metrics.log_syncs.count.get(),
+            table_syncs: metrics.table_syncs.count.get(),
+            manifest_syncs: metrics.manifest_syncs.count.get(),
+            directory_syncs: metrics.directory_syncs.count.get(),
+            syncs_ns: [&metrics.log_syncs, &metrics.table_syncs, &metrics.manifest_syncs, &metrics.directory_syncs]
+                .map(|syncs| syncs.total_ns.get())
+                .iter()
+                .sum(),
             syncs_waited_for: metrics.syncs_waited_for.get(),
             cache_hits: metrics.cache_hits.get(),
             cache_misses: metrics.cache_misses.get(),

@@ -6,7 +6,6 @@
 use super::current;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::TableId;
-use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundFile, Environment, Health, yield_now};
 use crate::storage::OpenMode;
@@ -39,7 +38,6 @@ pub(super) trait Backend: Send + Sync {
 pub(super) struct SyncEachFile {
     pub(super) environment: Environment,
     pub(super) health: Arc<Health>,
-    pub(super) metrics: Arc<Metrics>,
     /// The directory of the tables.
     pub(super) directory: PathBuf,
     /// Tables whose sync met a full disk. Some of their bytes may be gone for good, though a second sync would succeed.
@@ -61,7 +59,6 @@ impl Backend for SyncEachFile {
                 let synced = self.environment.storage.sync_directory(&self.directory);
                 synced.map_err(|error| self.health.poison(error))?;
             }
-            self.metrics.directory_syncs.increment();
             yield_now().await;
             Ok(())
         })
@@ -78,7 +75,6 @@ impl SyncEachFile {
         let opened = current::open(storage, &path, OpenMode::ReadWrite);
         let file = BackgroundFile::new(opened.map_err(|error| self.health.poison(error))?);
         let synced = if planted(Bug::TableSyncDropped) { Ok(()) } else { file.sync().await };
-        self.metrics.table_syncs.increment();
         match synced {
             Err(error) if error.kind() == ErrorKind::NoSpace => {
                 self.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(id);

@@ -159,7 +159,6 @@ impl Lineage {
                 (book.open.file.clone(), book.open.end)
             };
             file.sync().await.map_err(|error| self.health.poison(error))?;
-            self.metrics.manifest_syncs.increment();
             let settled = self.book().ledger.synced(end);
             self.let_go(settled);
         }

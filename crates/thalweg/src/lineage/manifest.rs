@@ -66,8 +66,6 @@ pub(super) fn begin(
     storage.sync_directory(root)?;
     if let Some(metrics) = metrics {
         metrics.manifest_written_bytes.add(bytes);
-        metrics.manifest_syncs.increment();
-        metrics.directory_syncs.add(2);
     }
     Ok(Begun { file, header, bytes })
 }

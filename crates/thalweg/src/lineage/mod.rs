@@ -169,7 +169,6 @@ impl Lineage {
         let backend = Box::new(SyncEachFile {
             environment: environment.clone(),
             health: Arc::clone(&health),
-            metrics: Arc::clone(&metrics),
             directory: root.join("tables"),
             refused: Mutex::new(BTreeSet::new()),
         });
@@ -336,7 +335,6 @@ impl Lineage {
                 (Arc::clone(book.open.file.file()), book.open.number)
             };
             file.sync().map_err(|error| self.health.poison(error))?;
-            self.metrics.manifest_syncs.increment();
             self.metrics.syncs_waited_for.increment();
             return Ok((number, end));
         }

@@ -48,8 +48,6 @@ impl Lineage {
         let synced = self.environment.storage.sync_directory(&self.root);
         synced.map_err(|error| self.health.poison(error))?;
         self.metrics.manifest_written_bytes.add(content.len() as u64);
-        self.metrics.manifest_syncs.increment();
-        self.metrics.directory_syncs.add(2);
         let begun = Begun { file: Arc::clone(file.file()), header, bytes: content.len() as u64 };
         let (old, settled) = {
             let book = &mut *self.book();

@@ -41,7 +41,7 @@ impl Log {
                 "a log segment takes {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX} bytes, in multiples of {BLOCK_BYTES}"
             )));
         }
-        ensure_directory(&environment, &directory, &metrics)?;
+        ensure_directory(&environment, &directory)?;
         let start = Start { environment: &environment, metrics: &metrics, directory: &directory, options: &options };
         let (tail, settled) = match recovered {
             None => start.fresh()?,
@@ -96,7 +96,6 @@ impl Log {
         let mut bytes = Vec::new();
         close.encode(&mut bytes, segment.id, offset);
         let written = segment.file().write_all_at(u64::from(offset), &bytes).and_then(|()| segment.file().sync());
-        self.metrics.log_syncs.increment();
         written.map_err(|error| self.health.poison(error))?;
         self.stop();
         Ok(())
@@ -104,14 +103,13 @@ impl Log {
 }
 
 /// A directory whose name is durable.
-fn ensure_directory(environment: &Environment, directory: &Path, metrics: &Metrics) -> Result<()> {
+fn ensure_directory(environment: &Environment, directory: &Path) -> Result<()> {
     if environment.storage.list(directory)?.is_some() {
         return Ok(());
     }
     environment.storage.create_directory(directory)?;
     if let Some(parent) = directory.parent() {
         environment.storage.sync_directory(parent)?;
-        metrics.directory_syncs.increment();
     }
     Ok(())
 }
@@ -236,7 +234,6 @@ impl Start<'_> {
         seal.encode(&mut bytes, id, scan.end.position.offset());
         segment.file().write_all_at(u64::from(scan.end.position.offset()), &bytes)?;
         segment.file().sync()?;
-        self.metrics.log_syncs.increment();
         Ok(())
     }
 

@@ -126,7 +126,6 @@ impl Log {
     }
 
     pub(super) fn finish_sync(&self, job: &SyncJob, result: Result<()>) -> Result<()> {
-        self.metrics.log_syncs.add(job.segments.len() as u64);
         if let Err(error) = result {
             return Err(self.health.poison(error));
         }

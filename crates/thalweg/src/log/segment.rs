@@ -101,6 +101,7 @@ impl Preparation {
             Step::Fill(file, from) => {
                 let count = (self.header.bytes - from).min(FILL_BYTES);
                 file.write_all_at(u64::from(from), &vec![0; count as usize])?;
+                metrics.log_prepared_bytes.add(u64::from(count));
                 if from + count < self.header.bytes { Step::Fill(file, from + count) } else { Step::SyncFill(file) }
             }
             Step::SyncFill(file) => {
@@ -108,18 +109,18 @@ impl Preparation {
                 Step::WriteHeader(file)
             }
             Step::WriteHeader(file) => {
-                file.write_all_at(0, &self.header.encode())?;
+                let header = self.header.encode();
+                file.write_all_at(0, &header)?;
+                metrics.log_prepared_bytes.add(header.len() as u64);
                 Step::SyncHeader(file)
             }
             Step::SyncHeader(file) => {
                 file.sync()?;
-                metrics.log_syncs.increment();
                 if self.is_new { Step::SyncDirectory } else { Step::Done }
             }
             Step::SyncDirectory => {
                 if let Some(directory) = self.path.parent() {
                     environment.storage.sync_directory(directory)?;
-                    metrics.directory_syncs.increment();
                 }
                 Step::Done
             }

@@ -10,12 +10,14 @@
 mod event;
 mod file;
 mod health;
+mod metered;
 pub mod threads;
 mod turn;
 
 pub use event::{Event, Ticket};
 pub(crate) use file::BackgroundFile;
 pub(crate) use health::Health;
+pub(crate) use metered::metered;
 pub(crate) use turn::Turn;
 
 use crate::clock::{Clock, Entropy};

@@ -1,0 +1,160 @@
+//! [`metered`]: the disk seam with every sync counted and timed, whoever issues it.
+//!
+//! The kind of a sync is told by the name of what is synced. Bytes are not counted here: who writes them knows their
+//! cause.
+
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::metrics::{Metrics, SyncCount};
+use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The same storage, its syncs counted in `metrics`.
+pub(crate) fn metered(storage: Arc<dyn Storage>, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Arc<dyn Storage> {
+    Arc::new(MeteredStorage { storage, meter: Meter { clock, metrics } })
+}
+
+/// A sync is counted under what it made durable.
+#[derive(Clone, Copy)]
+enum Kind {
+    Log,
+    Table,
+    /// Manifests, and CURRENT which names one.
+    Manifest,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Kind {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("log") => Kind::Log,
+            Some("table") => Kind::Table,
+            _ => Kind::Manifest,
+        }
+    }
+
+    fn count_in(self, metrics: &Metrics) -> &SyncCount {
+        match self {
+            Kind::Log => &metrics.log_syncs,
+            Kind::Table => &metrics.table_syncs,
+            Kind::Manifest => &metrics.manifest_syncs,
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Meter {
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+}
+
+impl Meter {
+    /// Counts a sync that was tried, also one that failed.
+    fn time(&self, count: impl FnOnce(&Metrics) -> &SyncCount, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        let start = self.clock.now_ns();
+        let done = sync();
+        count(&self.metrics).record(self.clock.now_ns().saturating_sub(start));
+        done
+    }
+}
+
+struct MeteredStorage {
+    storage: Arc<dyn Storage>,
+    meter: Meter,
+}
+
+impl MeteredStorage {
+    fn wrap(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(MeteredFile { kind: Kind::of(path), file, meter: self.meter.clone() })
+    }
+}
+
+impl Storage for MeteredStorage {
+    fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
+        Ok(self.wrap(path, self.storage.create(path)?))
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
+        let file = self.storage.open(path, mode)?;
+        // Only what can be written is ever synced: reads keep their short way.
+        Ok(file.map(|file| if mode == OpenMode::ReadWrite { self.wrap(path, file) } else { file }))
+    }
+    fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {
+        self.storage.file_bytes(path)
+    }
+    fn list(&self, directory: &Path) -> Result<Option<Vec<DirectoryEntry>>> {
+        self.storage.list(directory)
+    }
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        self.storage.create_directory(path)
+    }
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.storage.remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.storage.rename(from, to)
+    }
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<bool> {
+        self.storage.hard_link(from, to)
+    }
+    fn sync_directory(&self, path: &Path) -> Result<()> {
+        self.meter.time(|metrics| &metrics.directory_syncs, || self.storage.sync_directory(path))
+    }
+    fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>> {
+        self.storage.lock(path, shared)
+    }
+}
+
+struct MeteredFile {
+    kind: Kind,
+    file: Arc<dyn File>,
+    meter: Meter,
+}
+
+impl File for MeteredFile {
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.file.read_at(offset, buffer)
+    }
+    fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(offset, bytes)
+    }
+    fn sync(&self) -> Result<()> {
+        self.meter.time(|metrics| self.kind.count_in(metrics), || self.file.sync())
+    }
+    fn bytes(&self) -> Result<u64> {
+        self.file.bytes()
+    }
+    fn set_bytes(&self, bytes: u64) -> Result<()> {
+        self.file.set_bytes(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::storage::LinuxStorage;
+
+    #[test]
+    fn every_sync_is_counted_under_its_kind_and_timed() {
+        let root = std::env::temp_dir().join(format!("thalweg-metered-{}", std::process::id()));
+        let metrics = Arc::new(Metrics::default());
+        let storage = metered(Arc::new(LinuxStorage), Arc::new(SystemClock::default()), Arc::clone(&metrics));
+        storage.create_directory(&root).unwrap();
+        for name in ["00000001.log", "00000002.log", "0000000001.table", "manifest-00000001", "CURRENT.new"] {
+            let file = storage.create(&root.join(name)).unwrap();
+            file.write_all_at(0, b"bytes").unwrap();
+            file.sync().unwrap();
+            storage.open(&root.join(name), OpenMode::ReadWrite).unwrap().unwrap().sync().unwrap();
+        }
+        storage.sync_directory(&root).unwrap();
+        let counts = [&metrics.log_syncs, &metrics.table_syncs, &metrics.manifest_syncs, &metrics.directory_syncs];
+        assert_eq!(counts.map(|count| count.count.get()), [4, 2, 4, 1]);
+        assert!(counts.iter().all(|count| count.total_ns.get() > 0), "a sync takes time");
+        assert!(storage.sync_directory(&root.join("missing")).is_err());
+        assert_eq!(metrics.directory_syncs.count.get(), 2, "one that fails was tried");
+        std::fs::remove_dir_all(root).unwrap();
+    }
+}
