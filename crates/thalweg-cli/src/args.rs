@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[command(
     name = "thalweg",
     version,
-    about = "Import, read, inspect and check a Thalweg database",
+    about = "Import, read, inspect, check and measure a Thalweg database",
     subcommand_required = true,
     arg_required_else_help = true,
     after_help = "Examples:
@@ -19,6 +19,7 @@ use std::path::PathBuf;
   thalweg scan /tmp/usr.db --prefix /usr/bin/ --limit 5
   thalweg get /tmp/usr.db /usr/bin/env
   thalweg stat /tmp/usr.db
+  thalweg bench ycsb-a
 
 Keys and values given as arguments may hold escapes: \\xNN, \\t, \\n, \\r, \\0, \\\\.
 Exit codes: 0 done; 1 not found, faults, or failed; 2 wrong usage."
@@ -40,6 +41,7 @@ pub enum Command {
     Check(Check),
     Dump(Dump),
     Keyspaces(Keyspaces),
+    Bench(Box<thalweg_bench::command::Bench>),
 }
 
 /// Read lines of key, tab, value (or JSON) into a database, creating it if there is none

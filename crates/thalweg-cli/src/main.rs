@@ -1,4 +1,4 @@
-//! The `thalweg` command: imports, reads, inspects and checks a database.
+//! The `thalweg` command: imports, reads, inspects, checks and measures a database.
 //!
 //! One room a subcommand. Exit codes: 0 done; 1 not found, faults, or failed; 2 wrong usage; 130 and 143 stopped by a
 //! signal; 141 the reader of the output went away.
@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod args;
+mod bench;
 mod check;
 mod dump;
 mod escape;
@@ -51,5 +52,6 @@ fn run(command: &Command, output: &mut dyn Write) -> Result<(), Failure> {
         Command::Check(args) => check::run(args, output),
         Command::Dump(args) => dump::run(args, output),
         Command::Keyspaces(args) => keyspaces::run(args, output),
+        Command::Bench(args) => bench::run(args, output),
     }
 }

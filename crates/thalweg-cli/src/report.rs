@@ -125,7 +125,8 @@ fn is_log_or_manifest(path: &Path) -> bool {
     name.ends_with(".log") || name.starts_with("manifest-") || name == "log"
 }
 
-fn io_advice(error: &io::Error) -> &'static str {
+/// What may help.
+pub fn io_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename => "check the path",
         io::ErrorKind::IsADirectory => "name a file in it",

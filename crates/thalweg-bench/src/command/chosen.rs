@@ -1,0 +1,305 @@
+//! [`Chosen`]: the parameters of a run. From weak to strong: defaults, preset, TOML file, flags.
+
+use super::args::{PaceArgs, RunArgs, SettingsArgs, WorkArgs};
+use crate::error::{Error, Result};
+use crate::parameters::Parameters;
+use crate::preset::{self, Preset};
+use crate::process::Host;
+use crate::settings::Settings;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// What is run, and the preset it came from.
+pub struct Chosen {
+    pub parameters: Parameters,
+    pub preset: Option<Preset>,
+}
+
+impl Chosen {
+    /// What preset, file and flags ask for; each value by itself is in its bounds, each name is known.
+    pub fn new(host: &Host, args: &RunArgs) -> Result<Chosen> {
+        let preset = args.source.preset.as_deref().map(find_preset(host)).transpose()?;
+        let mut parameters = preset.as_ref().map_or_else(Parameters::default, |preset| preset.parameters.clone());
+        // A preset fits any engine: which ones run is the program's choice.
+        parameters.engines = host.engines.iter().map(|&name| name.to_owned()).collect();
+        if let Some(path) = &args.source.config {
+            let text =
+                std::fs::read_to_string(path).map_err(|error| Error::io(format!("read {}", path.display()), error))?;
+            parameters = overlaid(&parameters, &text, path)?;
+        }
+        apply(&mut parameters, args);
+        check_engines(host, &parameters.engines)?;
+        check_bounds(&parameters)?;
+        Ok(Chosen { parameters, preset })
+    }
+
+    /// As a TOML file that gives the same parameters.
+    pub fn render(&self, host: &Host) -> Result<String> {
+        let text = toml::to_string_pretty(&self.parameters)
+            .map_err(|error| Error::Said(format!("the parameters cannot be written as TOML: {error}")))?;
+        // An empty table would only be in the reader's way.
+        let text = if self.parameters.mix.is_empty() { text.replace("\n[mix]\n", "\n") } else { text };
+        let from = match &self.preset {
+            Some(preset) => format!("# From preset {}: give --preset {0} too for the paper's table.\n", preset.name),
+            None => String::new(),
+        };
+        Ok(format!("# Run it with: {} --config FILE\n{from}{text}", host.command))
+    }
+}
+
+fn find_preset(host: &Host) -> impl Fn(&str) -> Result<Preset> {
+    let command = host.command;
+    move |name| {
+        preset::find(name)
+            .ok_or_else(|| Error::Usage(format!("there is no preset {name}; `{command} list` shows those there are")))
+    }
+}
+
+/// `base` with what the file says. Its settings are taken one by one; its mix replaces a mix.
+fn overlaid(base: &Parameters, text: &str, path: &Path) -> Result<Parameters> {
+    let refused = |error: &toml::de::Error| {
+        let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
+        let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
+        Error::Usage(format!("{}{line}: {}", path.display(), error.message().trim().replace('\n', "; ")))
+    };
+    // Alone first: its errors have lines, those of a merged table have none.
+    toml::from_str::<Parameters>(text).map_err(|error| refused(&error))?;
+    let given: Table = toml::from_str(text).map_err(|error| refused(&error))?;
+    let mut table =
+        Table::try_from(base).map_err(|error| Error::Said(format!("a default cannot be written as TOML: {error}")))?;
+    for (name, value) in given {
+        match (table.get_mut(&name), value) {
+            (Some(Value::Table(settings)), Value::Table(given)) if name == "settings" => settings.extend(given),
+            (_, value) => {
+                table.insert(name, value);
+            }
+        }
+    }
+    table.try_into().map_err(|error| refused(&error))
+}
+
+/// What the flags say.
+fn apply(parameters: &mut Parameters, args: &RunArgs) {
+    if !args.workloads.is_empty() {
+        parameters.workloads.clone_from(&args.workloads);
+    }
+    apply_work(parameters, &args.work);
+    apply_pace(parameters, &args.pace);
+    given_some(&mut parameters.memory_limit, args.machine.memory_limit);
+    // What a preset or a file says can be taken back: not everybody may make control groups.
+    parameters.memory_limit = parameters.memory_limit.filter(|bytes| *bytes > 0);
+    parameters.warm &= !args.machine.no_warm;
+    given(&mut parameters.ramp_seconds, args.machine.ramp);
+    apply_settings(&mut parameters.settings, &args.settings);
+}
+
+fn apply_work(parameters: &mut Parameters, work: &WorkArgs) {
+    given(&mut parameters.engines, work.engines.clone());
+    given(&mut parameters.rounds, work.rounds);
+    given_some(&mut parameters.records, work.records);
+    given_some(&mut parameters.operations, work.operations);
+    given_some(&mut parameters.seconds, work.seconds);
+    given(&mut parameters.threads, work.threads);
+    given_some(&mut parameters.key_bytes, work.key_bytes);
+    given_some(&mut parameters.value_bytes, work.value_bytes);
+    given(&mut parameters.batch, work.batch);
+    given_some(&mut parameters.distribution, work.distribution);
+    given_some(&mut parameters.scan_entries_max, work.scan_entries_max);
+    given(&mut parameters.mix, work.mix.clone().map(|shares| shares.into_iter().collect()));
+    given(&mut parameters.compressible, work.compressible);
+    given(&mut parameters.scale, work.scale);
+    parameters.scale_settings |= work.scale_settings;
+    given(&mut parameters.seed, work.seed);
+}
+
+fn apply_pace(parameters: &mut Parameters, pace: &PaceArgs) {
+    given(&mut parameters.rates, pace.rate.clone());
+    given(&mut parameters.arrival, pace.arrival);
+    parameters.find_max |= pace.find_max;
+    given(&mut parameters.percentages, pace.at.clone());
+    given(&mut parameters.probe_seconds, pace.probe_seconds);
+    given(&mut parameters.attempts, pace.attempts);
+}
+
+fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
+    given(&mut settings.tuning, args.tuning);
+    given_some(&mut settings.memtable_bytes, args.memtable);
+    given_some(&mut settings.memtables_max, args.memtables_max);
+    given_some(&mut settings.table_bytes, args.table);
+    given_some(&mut settings.cache_bytes, args.cache);
+    given_some(&mut settings.filter_bits_per_key, args.filter_bits);
+    given_some(&mut settings.compression, args.compression);
+    given_some(&mut settings.background_jobs, args.background_jobs);
+    given_some(&mut settings.level0_trigger, args.level0_trigger);
+    given_some(&mut settings.level1_bytes, args.level1);
+    given_some(&mut settings.growth_factor, args.growth_factor);
+    given_some(&mut settings.log_sync_interval_ms, args.log_sync_interval);
+    given_some(&mut settings.partitions, args.partitions);
+    settings.sync |= args.sync;
+}
+
+fn given<T>(parameter: &mut T, flag: Option<T>) {
+    if let Some(value) = flag {
+        *parameter = value;
+    }
+}
+
+fn given_some<T>(parameter: &mut Option<T>, flag: Option<T>) {
+    if flag.is_some() {
+        *parameter = flag;
+    }
+}
+
+fn check_engines(host: &Host, engines: &[String]) -> Result<()> {
+    let known: Vec<&str> = host.factories.iter().map(|factory| factory.name()).collect();
+    if engines.is_empty() {
+        return Err(Error::Usage(format!("no engine is named; there are: {}", known.join(", "))));
+    }
+    for (index, engine) in engines.iter().enumerate() {
+        if !known.contains(&engine.as_str()) {
+            return Err(Error::Usage(format!(
+                "`{}` has no engine {engine}; it has: {}{}",
+                host.command,
+                known.join(", "),
+                if host.command == "thalweg bench" { " (peers/README.md has the command with the others)" } else { "" }
+            )));
+        }
+        if engines.iter().take(index).any(|earlier| earlier == engine) {
+            return Err(Error::Usage(format!("engine {engine} is named twice; --rounds repeats a run")));
+        }
+    }
+    Ok(())
+}
+
+/// What no plan can know: the rest of what makes no sense, the plan refuses.
+fn check_bounds(parameters: &Parameters) -> Result<()> {
+    let p = parameters;
+    let shares = p.mix.values().sum::<f64>();
+    let wrong = [
+        (p.rounds == 0, "rounds must be at least 1"),
+        (p.batch == 0, "batch must be at least 1"),
+        (p.memory_limit.is_some_and(|bytes| bytes < 16 << 20), "a memory limit below 16 MiB leaves no room to run"),
+        (!(0.0..=1.0).contains(&p.compressible), "compressible must be from 0 to 1"),
+        (p.mix.values().any(|share| !share.is_finite() || *share < 0.0), "a share of the mix must be 0 or more"),
+        (!p.mix.is_empty() && shares <= 0.0, "the shares of the mix must not all be 0"),
+    ];
+    match wrong.iter().find(|(wrong, _)| *wrong) {
+        Some((_, why)) => Err(Error::Usage((*why).to_owned())),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Null, Thalweg};
+    use crate::settings::Compression;
+    use clap::Parser;
+
+    const HOST: Host = Host {
+        command: "thalweg bench",
+        worker: &["bench", "worker"],
+        factories: &[&Thalweg, &Null],
+        engines: &["thalweg"],
+    };
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    fn args(words: &[&str]) -> RunArgs {
+        Line::try_parse_from([&["bench"], words].concat()).unwrap().run
+    }
+
+    fn refused(words: &[&str]) -> String {
+        match Chosen::new(&HOST, &args(words)) {
+            Err(Error::Usage(text)) => text,
+            Err(other) => panic!("{words:?} is not called wrong usage, but {other}"),
+            Ok(_) => panic!("{words:?} was taken"),
+        }
+    }
+
+    fn file(text: &str) -> Result<Parameters> {
+        let base = Parameters {
+            threads: 8,
+            mix: [("get".to_owned(), 100.0)].into(),
+            settings: Settings { memtable_bytes: Some(1), sync: true, ..Settings::default() },
+            ..Parameters::default()
+        };
+        overlaid(&base, text, Path::new("run.toml"))
+    }
+
+    #[test]
+    fn a_file_changes_what_it_names_and_nothing_else() {
+        let parameters = file("rounds = 3\nseconds = 5\n[mix]\nput = 1\n[settings]\ntable-bytes = 2\n").unwrap();
+        assert_eq!((parameters.threads, parameters.rounds, parameters.seconds), (8, 3, Some(5.0)));
+        assert_eq!(parameters.mix, [("put".to_owned(), 1.0)].into(), "a mix is replaced as a whole");
+        let settings = &parameters.settings;
+        assert_eq!((settings.memtable_bytes, settings.table_bytes, settings.sync), (Some(1), Some(2), true));
+    }
+
+    #[test]
+    fn a_wrong_file_is_named_with_line_and_field() {
+        for (text, words) in [
+            ("rounds = 3\nthread = 4\n", "run.toml, line 2: unknown field `thread`"),
+            ("[settings]\nmemtable = 4\n", "unknown field `memtable`"),
+            ("rounds = \"many\"\n", "run.toml, line 1: invalid type"),
+            ("rounds = = 1\n", "run.toml, line 1"),
+        ] {
+            let error = file(text).unwrap_err();
+            assert!(matches!(error, Error::Usage(_)));
+            let said = error.to_string();
+            assert!(said.contains(words) && !said.contains('\n'), "{said}");
+        }
+    }
+
+    #[test]
+    fn flags_change_what_they_name_and_nothing_else() {
+        let mut parameters = Parameters::default();
+        apply(&mut parameters, &args(&["ycsb-a"]));
+        assert_eq!(parameters, Parameters { workloads: vec!["ycsb-a".into()], ..Parameters::default() });
+        let words = ["--threads", "4", "--no-warm", "--compression", "lz4", "--log-sync-interval", "none", "--sync"];
+        apply(&mut parameters, &args(&words));
+        assert_eq!((parameters.threads, parameters.warm, parameters.workloads.len()), (4, false, 1));
+        let settings = &parameters.settings;
+        assert_eq!((settings.compression, settings.log_sync_interval_ms), (Some(Compression::Lz4), Some(0)));
+        assert!(settings.sync);
+    }
+
+    #[test]
+    fn parameters_survive_the_way_through_a_file() {
+        let path = std::env::temp_dir().join(format!("thalweg-bench-chosen-{}.toml", std::process::id()));
+        let words = ["ycsb-a", "--mix", "get=1,put=2.5", "--rate", "10k", "--memtable", "1M", "--seconds", "0.5"];
+        let chosen = Chosen::new(&HOST, &args(&words)).unwrap();
+        std::fs::write(&path, chosen.render(&HOST).unwrap()).unwrap();
+        let path_text = path.to_str().unwrap();
+        let again = Chosen::new(&HOST, &args(&["--config", path_text])).unwrap();
+        assert_eq!(again.parameters, chosen.parameters);
+        let other = Chosen::new(&HOST, &args(&["--config", path_text, "--memtable", "2M"])).unwrap();
+        assert_eq!(other.parameters.settings.memtable_bytes, Some(2 << 20), "a flag is stronger than a file");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_preset_is_weaker_than_a_file_and_flags() {
+        let preset = preset::all().into_iter().next().unwrap();
+        let chosen = Chosen::new(&HOST, &args(&["--preset", preset.name, "--threads", "7"])).unwrap();
+        assert_eq!((chosen.parameters.threads, chosen.parameters.scale), (7, preset.parameters.scale));
+        assert_eq!(chosen.preset.unwrap().name, preset.name);
+    }
+
+    #[test]
+    fn what_there_is_not_is_named_with_what_there_is() {
+        assert!(refused(&["--preset", "nob-e99"]).contains("`thalweg bench list`"));
+        let text = refused(&["ycsb-a", "--engines", "thalweg,rocksdb"]);
+        assert!(text.contains("no engine rocksdb") && text.contains("thalweg, null"), "{text}");
+        assert!(refused(&["ycsb-a", "--engines", "null,null"]).contains("twice"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_together_is_refused() {
+        assert!(refused(&["ycsb-a", "--mix", "get=0"]).contains("must not all be 0"));
+    }
+}

@@ -1,0 +1,90 @@
+//! [`Draft`]: a file to be written at the end of a long run, opened before it, so that a path that cannot be written
+//! costs no run.
+//!
+//! Until it is finished the file lies beside its target under another name, and what was there before stays whole.
+
+use crate::error::{Error, Result};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// A file that is to be written.
+pub struct Draft {
+    target: PathBuf,
+    /// The name it has until it is finished; `None`: the target is a pipe or a device, and is written itself.
+    temporary: Option<PathBuf>,
+    file: File,
+}
+
+impl Draft {
+    /// Opens it.
+    pub fn open(path: &Path) -> Result<Draft> {
+        Draft::try_open(path).map_err(|error| Error::io(format!("write {}", path.display()), error))
+    }
+
+    fn try_open(path: &Path) -> io::Result<Draft> {
+        // A link is followed, so that it stays one.
+        let target = if path.exists() { path.canonicalize()? } else { path.to_owned() };
+        if target.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory));
+        }
+        if target.exists() && !target.is_file() {
+            let file = OpenOptions::new().write(true).open(&target)?;
+            return Ok(Draft { target, temporary: None, file });
+        }
+        if target.exists() {
+            // A file that may not be written is not to be replaced either.
+            OpenOptions::new().append(true).open(&target)?;
+        }
+        let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
+        let temporary = target.with_file_name(format!(".{name}.{}", std::process::id()));
+        let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        Ok(Draft { target, temporary: Some(temporary), file })
+    }
+
+    /// Writes it and gives it its name.
+    pub fn finish(mut self, text: &str) -> Result<()> {
+        let mut written = self.file.write_all(text.as_bytes());
+        if let (Ok(()), Some(temporary)) = (&written, &self.temporary) {
+            written = std::fs::rename(temporary, &self.target);
+        }
+        written.map_err(|error| Error::io(format!("write {}", self.target.display()), error))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // After `finish` there is none.
+            let _ = std::fs::remove_file(temporary);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_whole_or_as_it_was() {
+        let directory = std::env::temp_dir().join(format!("thalweg-bench-draft-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("run.json");
+        std::fs::write(&path, "old").unwrap();
+        drop(Draft::open(&path).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        Draft::open(&path).unwrap().finish("new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_written_is_refused_at_once() {
+        let missing = std::env::temp_dir().join("thalweg-bench-no-such-directory").join("run.json");
+        let refused = Draft::open(&missing).err().unwrap().to_string();
+        assert!(refused.starts_with("cannot write ") && refused.contains("run.json"), "{refused}");
+        assert!(Draft::open(&std::env::temp_dir()).is_err(), "a directory was taken for a file");
+        Draft::open(Path::new("/dev/null")).unwrap().finish("gone").unwrap();
+    }
+}

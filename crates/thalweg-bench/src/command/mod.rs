@@ -1,0 +1,70 @@
+//! The command line that the `thalweg` command and the peers share.
+//!
+//! `args` is what can be said, `chosen` what it means, `run` does it; `list` and `stored` are the other subcommands.
+
+mod amount;
+mod args;
+mod chosen;
+mod date;
+mod draft;
+mod list;
+mod place;
+mod progress;
+mod run;
+mod stop;
+mod stored;
+
+pub use args::Bench;
+
+use crate::error::{Error, Result};
+use crate::process::{self, Host};
+use crate::report::Look;
+use args::{Colour, Other, When};
+use std::io::{IsTerminal, Write};
+
+/// Carries a command out; tables go to `output`, progress to standard error.
+///
+/// # Errors
+/// `Usage` for what makes no sense; `Exit` when all is said; else what kept it from being done.
+pub fn run(host: &Host, bench: &Bench, output: &mut dyn Write) -> Result<()> {
+    match &bench.other {
+        None => run::run(host, &bench.run, output),
+        Some(Other::List) => print(output, &list::render(host)),
+        Some(Other::Compare(args)) => stored::compare_reports(args, output),
+        Some(Other::Show(args)) => stored::show(args, output),
+        // Whoever started it was told what went wrong.
+        Some(Other::Worker) => process::work(host).map_err(|_| Error::Exit(1)),
+    }
+}
+
+/// The same command line with its examples in the words of this host: they are written for `thalweg bench`.
+pub fn in_words_of(host: &Host, line: clap::Command) -> clap::Command {
+    let words = |text: &clap::builder::StyledStr| text.to_string().replace("thalweg bench", host.command);
+    let line = match line.get_after_help().map(words) {
+        Some(examples) => line.after_help(examples),
+        None => line,
+    };
+    line.mut_subcommands(|subcommand| in_words_of(host, subcommand))
+}
+
+fn print(output: &mut dyn Write, text: &str) -> Result<()> {
+    output.write_all(text.as_bytes()).map_err(|error| Error::io("write the output", error))
+}
+
+/// Columns of what is no terminal: as wide as files are read.
+const WIDTH: usize = 120;
+
+impl Colour {
+    /// As the flag, standard output and `NO_COLOR` want it.
+    fn look(&self) -> Look {
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let output = std::io::stdout();
+        let terminal = match self.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => output.is_terminal() && !unwanted,
+        };
+        let columns = rustix::termios::tcgetwinsize(&output).map_or(0, |size| usize::from(size.ws_col));
+        Look { terminal, width: if columns == 0 { WIDTH } else { columns } }
+    }
+}

@@ -1,0 +1,299 @@
+//! A run: rounds of engines, each in a process and a directory of its own; and what is made of it.
+//!
+//! Everything that can be refused is refused before a directory is made. Whatever ends a run early, what was measured
+//! until then is printed and written, with what is missing.
+
+use super::args::{OutputArgs, RunArgs};
+use super::chosen::Chosen;
+use super::date::rfc3339;
+use super::draft::Draft;
+use super::place::Place;
+use super::progress::Progress;
+use super::stop::Stop;
+use crate::driver;
+use crate::engine::Description;
+use crate::error::{Error, Result};
+use crate::machine;
+use crate::parameters::Parameters;
+use crate::plan::Plan;
+use crate::process::{self, Event, Host, Task};
+use crate::report::{Report, Run, Summary, Sustained, html, json, table};
+use crate::workload::Dataset;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::SystemTime;
+
+/// Runs what the arguments ask for; the table goes to `output`.
+pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
+    let chosen = Chosen::new(host, args)?;
+    check_plan(&chosen.parameters)?;
+    check_baseline(args.output.baseline.as_deref(), &chosen.parameters.engines)?;
+    if args.source.print_config {
+        return super::print(output, &chosen.render(host)?);
+    }
+    let drafts = Drafts::open(&args.output)?;
+    let stop = Stop::on_signals()?;
+    let place = Place::create(args.machine.directory.as_deref(), args.machine.keep)?;
+    let mut report = empty_report(host, chosen, &place);
+    report.overhead_ns = Some(driver::overhead()?);
+    let mut session = Session {
+        host,
+        place: &place,
+        stop: &stop,
+        progress: Progress::new(host.command, report.parameters.rounds, args.output.quiet),
+        measured: Measured::default(),
+    };
+    if let Some(note) = machine::read_ahead_note(&report.machine) {
+        session.note(&note);
+    }
+    let ended = session.all_rounds(&report.parameters);
+    session.progress.finish();
+    let Measured { engines, runs, sustained, notes } = session.measured;
+    if args.machine.keep {
+        super::progress::say(host.command, &format!("the databases are in {}", place.path().display()));
+    }
+    drop(place);
+    // Nothing measured: what a file held before is worth more.
+    if !runs.is_empty() {
+        report.parameters.settings = report.parameters.settings.resolved();
+        (report.engines, report.runs, report.sustained, report.notes) = (engines, runs, sustained, notes);
+        // Files first: a reader of the table who goes away does not take them along. The table all the same: it may be
+        // all that is left of a long run.
+        let summary = summary(&report, args)?;
+        let written = drafts.finish(&summary);
+        super::print(output, &table::text(&summary, &args.output.colour.look()))?;
+        written?;
+    }
+    ended
+}
+
+/// The files that a run is to leave.
+struct Drafts {
+    json: Option<Draft>,
+    html: Option<Draft>,
+}
+
+impl Drafts {
+    fn open(args: &OutputArgs) -> Result<Drafts> {
+        if args.json.is_some() && args.json == args.html {
+            return Err(Error::Usage("--json and --html name the same file".into()));
+        }
+        Ok(Drafts {
+            json: args.json.as_deref().map(Draft::open).transpose()?,
+            html: args.html.as_deref().map(Draft::open).transpose()?,
+        })
+    }
+
+    fn finish(self, summary: &Summary<'_>) -> Result<()> {
+        if let Some(draft) = self.json {
+            draft.finish(&json::text(summary.report)?)?;
+        }
+        if let Some(draft) = self.html {
+            draft.finish(&html::page(summary))?;
+        }
+        Ok(())
+    }
+}
+
+fn summary<'a>(report: &'a Report, args: &RunArgs) -> Result<Summary<'a>> {
+    let ran = |name: &&str| report.engines.iter().any(|engine| engine.name == *name);
+    // It may have failed before it did anything.
+    let baseline = args.output.baseline.as_deref().filter(ran);
+    baseline.map_or_else(|| Ok(Summary::of(report)), |baseline| Summary::against(report, baseline))
+}
+
+/// Records of the datasets that a plan is tried with: what a workload refuses does not depend on more.
+const TRIAL_RECORDS: u64 = 100_000;
+
+/// Each step's workload must take the parameters: the names in a mix, the size of a key.
+fn check_plan(parameters: &Parameters) -> Result<()> {
+    for step in Plan::new(parameters)?.steps {
+        let dataset = Dataset {
+            kind: step.workload.dataset,
+            records: step.records.min(TRIAL_RECORDS),
+            next: AtomicU64::new(0),
+            acknowledged: AtomicU64::new(0),
+        };
+        (step.workload.make)(parameters, &Arc::new(dataset))?;
+    }
+    Ok(())
+}
+
+/// The engine that the others are compared with must be one that runs.
+fn check_baseline(named: Option<&str>, engines: &[String]) -> Result<()> {
+    match named {
+        Some(name) if !engines.iter().any(|engine| engine == name) => {
+            Err(Error::Usage(format!("--baseline {name} does not run; those that do: {}", engines.join(", "))))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn empty_report(host: &Host, chosen: Chosen, place: &Place) -> Report {
+    Report {
+        schema: json::SCHEMA,
+        version: env!("CARGO_PKG_VERSION").into(),
+        started: rfc3339(SystemTime::now()),
+        command: command_line(host),
+        preset: chosen.preset.as_ref().map(|preset| preset.name.to_owned()),
+        machine: machine::describe(place.path()),
+        parameters: chosen.parameters,
+        engines: Vec::new(),
+        runs: Vec::new(),
+        overhead_ns: None,
+        sustained: Vec::new(),
+        paper: chosen.preset.map(|preset| preset.paper),
+        notes: Vec::new(),
+    }
+}
+
+/// The exact command, as a shell would take it; the program by the name that a user knows.
+fn command_line(host: &Host) -> String {
+    let own_words = host.command.split_whitespace().count();
+    let arguments = std::env::args_os().skip(own_words);
+    let quoted = arguments.map(|argument| quoted(&argument.to_string_lossy()));
+    std::iter::once(host.command.to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_=+,./:@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// What came back so far.
+#[derive(Default)]
+struct Measured {
+    engines: Vec<Description>,
+    runs: Vec<Run>,
+    sustained: Vec<Sustained>,
+    notes: Vec<String>,
+}
+
+struct Session<'a> {
+    host: &'a Host,
+    place: &'a Place,
+    stop: &'a Stop,
+    progress: Progress,
+    measured: Measured,
+}
+
+impl Session<'_> {
+    /// Every engine in every round. One that fails takes part in no further round, and the others go on.
+    fn all_rounds(&mut self, parameters: &Parameters) -> Result<()> {
+        let mut failures: Vec<(String, Error)> = Vec::new();
+        for round in 1..=parameters.rounds {
+            for engine in rotated(&parameters.engines, round) {
+                if failures.iter().any(|(failed, _)| failed == engine) {
+                    continue;
+                }
+                let ended = self.one_round(engine, round, parameters);
+                if let Some(code) = self.stop.code() {
+                    let text = format!("stopped in round {round} at {engine}; this and what follows is missing");
+                    self.note(&text);
+                    return Err(Error::Exit(code));
+                }
+                if let Err(error) = ended {
+                    self.note(&format!("failed in round {round}: {error}; what follows of {engine} is missing"));
+                    failures.push((engine.to_owned(), error));
+                }
+            }
+        }
+        match failures.into_iter().next() {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn one_round(&mut self, engine: &str, round: u32, parameters: &Parameters) -> Result<()> {
+        self.progress.engine(engine, round);
+        let room = self.place.room(engine, round)?;
+        let task = Task {
+            engine: engine.to_owned(),
+            round,
+            directory: room.path().to_owned(),
+            parameters: parameters.clone(),
+        };
+        let (progress, measured) = (&mut self.progress, &mut self.measured);
+        let stop = || self.stop.code().is_some();
+        process::start(self.host, &task, &stop, &mut |event| {
+            progress.event(&event);
+            measured.take(engine, event);
+        })
+    }
+
+    /// Says it, and puts it in the report.
+    fn note(&mut self, text: &str) {
+        self.progress.note(text);
+        self.measured.note(text.to_owned());
+    }
+}
+
+impl Measured {
+    fn take(&mut self, engine: &str, event: Event) {
+        match event {
+            Event::Opened(description) => {
+                if !self.engines.iter().any(|known| known.name == description.name) {
+                    self.engines.push(description);
+                }
+            }
+            Event::Run(run) => self.runs.push(*run),
+            Event::Sustained(found) => self.sustained.push(found),
+            Event::Note(text) => self.note(format!("{engine}: {text}")),
+            Event::Step { .. } | Event::Progress(_) | Event::Failed(_) | Event::Done => {}
+        }
+    }
+
+    /// Once: each round may say the same.
+    fn note(&mut self, text: String) {
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+}
+
+/// The engines in the order of this round: each round another one begins, so that none has the better place.
+fn rotated(engines: &[String], round: u32) -> impl Iterator<Item = &str> {
+    let first = (round as usize - 1) % engines.len().max(1);
+    engines.iter().cycle().skip(first).take(engines.len()).map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_round_begins_with_another_engine() {
+        let engines = ["a", "b", "c"].map(str::to_owned);
+        let order = |round| rotated(&engines, round).collect::<String>();
+        assert_eq!([1, 2, 3, 4].map(order), ["abc", "bca", "cab", "abc"]);
+    }
+
+    #[test]
+    fn a_word_is_quoted_where_a_shell_would_break_it() {
+        assert_eq!(quoted("--rate=10k,20k"), "--rate=10k,20k");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn the_baseline_is_an_engine_that_runs() {
+        let engines = ["thalweg", "rocksdb"].map(str::to_owned);
+        assert!(check_baseline(None, &engines).is_ok() && check_baseline(Some("rocksdb"), &engines).is_ok());
+        assert!(matches!(check_baseline(Some("lmdb"), &engines), Err(Error::Usage(_))));
+    }
+
+    #[test]
+    fn a_note_is_kept_once() {
+        let mut measured = Measured::default();
+        measured.take("a", Event::Note("no control group".into()));
+        measured.take("a", Event::Note("no control group".into()));
+        measured.take("b", Event::Note("no control group".into()));
+        assert_eq!(measured.notes, ["a: no control group", "b: no control group"]);
+    }
+}

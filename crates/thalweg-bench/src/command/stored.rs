@@ -1,0 +1,28 @@
+//! Reports that were stored: shown again, or compared.
+
+use super::args::{Compare, Show};
+use super::draft::Draft;
+use crate::error::Result;
+use crate::report::{Summary, compare, html, json, table};
+use std::io::Write;
+
+/// `bench show`.
+pub fn show(args: &Show, output: &mut dyn Write) -> Result<()> {
+    let report = json::read(&args.report)?;
+    // First: a wrong baseline writes no page.
+    let summary = match &args.baseline {
+        Some(baseline) => Summary::against(&report, baseline)?,
+        None => Summary::of(&report),
+    };
+    let table = table::text(&summary, &args.colour.look());
+    if let Some(path) = &args.html {
+        Draft::open(path)?.finish(&html::page(&summary))?;
+    }
+    super::print(output, &table)
+}
+
+/// `bench compare`.
+pub fn compare_reports(args: &Compare, output: &mut dyn Write) -> Result<()> {
+    let (before, after) = (json::read(&args.before)?, json::read(&args.after)?);
+    super::print(output, &compare::compare(&before, &after).text(&args.colour.look()))
+}

@@ -1,0 +1,230 @@
+//! [`Crew`]: the threads of a phase, from their start together to their end.
+//!
+//! Each thread opens its session and makes its client, and then waits for the start, so that no thread works while
+//! others still get ready. Foreground threads are numbered `0..threads`, background ones from there on. The thread
+//! that called [`run`] sleeps, tells the progress ten times a second, and tells the background clients to stop when the
+//! foreground has ended.
+//!
+//! An error or a panic of one thread stops all; a panic goes on in the caller. Nobody waits for a thread that is gone:
+//! readiness and end are told by dropping a sender, which a panic does too.
+//!
+//! Lock: `failure` is a leaf.
+
+use super::clock::{SECOND_NS, now_ns};
+use super::recorder::{Count, Log, Recorder};
+use super::series::{Collected, Series};
+use super::{Phase, Progress};
+use crate::engine::Session;
+use crate::error::{Error, Result};
+use crate::report::Second;
+use crate::workload::Client;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{Builder, ScopedJoinHandle, scope};
+use std::time::Duration;
+
+const TICK: Duration = Duration::from_millis(100);
+/// Ticks over which the current rate is told.
+const RATE_TICKS: usize = 10;
+
+/// What all threads of a phase share.
+struct Crew<'a> {
+    phase: &'a Phase<'a>,
+    stop: AtomicBool,
+    start_ns: OnceLock<u64>,
+    series: Series,
+    counts: Box<[Count]>,
+    failure: Mutex<Option<Error>>,
+}
+
+/// One thread of a crew, ready to work.
+pub(super) struct Post<'c> {
+    /// What it does.
+    pub(super) client: Box<dyn Client + 'c>,
+    /// Its use of the engine.
+    pub(super) session: Box<dyn Session + 'c>,
+    /// What it writes down.
+    pub(super) recorder: Recorder<'c>,
+    /// When everybody starts.
+    pub(super) start_ns: u64,
+    /// Set when everybody is to stop.
+    pub(super) stop: &'c AtomicBool,
+}
+
+impl Post<'_> {
+    /// Whether everybody is to stop.
+    #[inline]
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// What a thread does.
+pub(super) type Work<'w> = dyn Fn(&mut Post<'_>) -> Result<()> + Sync + 'w;
+
+/// What a crew brought home.
+pub(super) struct Logs {
+    /// When everybody started.
+    pub(super) start_ns: u64,
+    /// Of each foreground thread.
+    pub(super) foreground: Vec<Log>,
+    /// Of each background client.
+    pub(super) background: Vec<Log>,
+    /// Each second of the foreground.
+    pub(super) series: Vec<Second>,
+}
+
+/// When dropped: everybody stops, also those who still wait for the start.
+struct Halt<'c, 'a>(&'c Crew<'a>);
+
+impl Drop for Halt<'_, '_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+        // A start that has been is left as it was.
+        let _ = self.0.start_ns.set(0);
+    }
+}
+
+/// Stops everybody if its thread panics.
+struct Alarm<'c>(&'c AtomicBool);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs the phase: `foreground` on each of its threads, `background` on each background client's. All start `lead_ns`
+/// after the last is ready.
+///
+/// # Errors
+/// The first error of a thread.
+///
+/// # Panics
+/// With the panic of a thread.
+pub(super) fn run(phase: &Phase<'_>, lead_ns: u64, foreground: &Work<'_>, background: &Work<'_>) -> Result<Logs> {
+    let crew = Crew::new(phase);
+    let joined = scope(|scope| {
+        let halt = Halt(&crew);
+        let (ready, all_ready) = channel();
+        let (alive, none_alive) = channel();
+        let mut threads = Vec::new();
+        for thread in 0..phase.threads + phase.workload.background() {
+            let (crew, ready) = (&crew, ready.clone());
+            let alive = (thread < phase.threads).then(|| alive.clone());
+            let work = if alive.is_some() { foreground } else { background };
+            let spawned = Builder::new().spawn_scoped(scope, move || crew.man(thread, ready, alive, work));
+            threads.push(spawned.map_err(|error| Error::io("start a thread", error))?);
+        }
+        drop((ready, alive));
+        // Nobody sends: this ends when the last sender is dropped.
+        while all_ready.recv().is_ok() {}
+        let start_ns = now_ns() + lead_ns;
+        assert!(crew.start_ns.set(start_ns).is_ok(), "one start");
+        let mut watch = Watch { phase, start_ns, collected: Collected::default(), history: VecDeque::new() };
+        watch.until(&none_alive, &crew);
+        drop(halt);
+        join(threads).map(|logs| (watch, logs))
+    });
+    if let Some(error) = crew.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let (mut watch, mut logs) = joined?;
+    watch.collected.collect(&crew.series);
+    (phase.progress)(watch.progress(logs[..phase.threads].iter().map(|log| log.operations).sum(), true));
+    let background = logs.split_off(phase.threads);
+    Ok(Logs { start_ns: watch.start_ns, foreground: logs, background, series: watch.collected.seconds })
+}
+
+/// The logs of all threads, when all have ended.
+fn join(threads: Vec<ScopedJoinHandle<'_, Log>>) -> Result<Vec<Log>> {
+    // All are waited for before a panic goes on, so that none is lost behind another.
+    let joined: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
+    Ok(joined.into_iter().map(|log| log.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect())
+}
+
+impl<'a> Crew<'a> {
+    fn new(phase: &'a Phase<'a>) -> Crew<'a> {
+        Crew {
+            phase,
+            stop: AtomicBool::new(false),
+            start_ns: OnceLock::new(),
+            series: Series::new(phase.threads),
+            counts: (0..phase.threads).map(|_| Count::default()).collect(),
+            failure: Mutex::new(None),
+        }
+    }
+
+    /// A thread's life. `ready` and `alive` are dropped when it is ready, and when it has ended.
+    fn man(&self, thread: usize, ready: Sender<()>, alive: Option<Sender<()>>, work: &Work<'_>) -> Log {
+        let _alarm = Alarm(&self.stop);
+        let foreground = alive.is_some();
+        let client = self.phase.workload.client(thread, self.phase.threads, self.phase.seed);
+        let session = match self.phase.engine.session() {
+            Ok(session) => session,
+            Err(error) => return self.fail(error),
+        };
+        drop(ready);
+        let start_ns = *self.start_ns.wait();
+        let recorder = match foreground {
+            true => Recorder::foreground(thread, start_ns, &self.series, &self.counts[thread]),
+            false => Recorder::background(),
+        };
+        let mut post = Post { client, session, recorder, start_ns, stop: &self.stop };
+        match work(&mut post) {
+            Ok(()) => post.recorder.end(),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Stops everybody because of this error.
+    fn fail(&self, error: Error) -> Log {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.stop.store(true, Ordering::Relaxed);
+        Log::default()
+    }
+}
+
+/// How far the crew is, as the caller's thread sees it.
+struct Watch<'a> {
+    phase: &'a Phase<'a>,
+    start_ns: u64,
+    collected: Collected,
+    /// Seconds and operations at the last ticks.
+    history: VecDeque<(f64, u64)>,
+}
+
+impl Watch<'_> {
+    /// Tells the progress until every foreground thread has dropped its sender.
+    fn until(&mut self, none_alive: &Receiver<()>, crew: &Crew<'_>) {
+        while none_alive.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+            self.collected.collect(&crew.series);
+            let operations = crew.counts.iter().map(|count| count.0.load(Ordering::Relaxed)).sum();
+            let progress = self.progress(operations, false);
+            (self.phase.progress)(progress);
+        }
+    }
+
+    fn progress(&mut self, operations: u64, ended: bool) -> Progress {
+        let seconds = now_ns().saturating_sub(self.start_ns) as f64 / SECOND_NS as f64;
+        let (since, before) = self.history.front().copied().unwrap_or_default();
+        self.history.push_back((seconds, operations));
+        if self.history.len() > RATE_TICKS {
+            self.history.pop_front();
+        }
+        let limit = &self.phase.limit;
+        let share = limit.operations.map_or(0.0, |all| operations as f64 / all as f64);
+        let share = share.max(limit.seconds.map_or(0.0, |all| seconds / all)).min(1.0);
+        Progress {
+            seconds,
+            operations,
+            rate: if seconds > since { operations.saturating_sub(before) as f64 / (seconds - since) } else { 0.0 },
+            p99_ns: self.collected.seconds.last().map_or(0, |second| second.p99_ns),
+            share: if ended { 1.0 } else { share },
+        }
+    }
+}

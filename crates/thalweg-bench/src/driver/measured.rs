@@ -1,0 +1,113 @@
+//! [`Measured`] from the logs of all threads.
+
+use super::Measured;
+use super::clock::SECOND_NS;
+use super::crew::Logs;
+use super::recorder::Log;
+use super::series::{add, histogram};
+use super::slots::{SLOT_NS, merge, stalls};
+use crate::workload::Class;
+use hdrhistogram::Histogram;
+
+/// What every loop measures.
+pub(super) fn of(logs: Logs) -> Measured {
+    let ended_ns = logs.foreground.iter().map(|log| log.ended_ns).max().unwrap_or(logs.start_ns);
+    let ran_ns = ended_ns.saturating_sub(logs.start_ns);
+    let mut measured = Measured {
+        seconds: ran_ns as f64 / SECOND_NS as f64,
+        stalls: stalls(&watched(&logs, ran_ns)),
+        operations: logs.foreground.iter().map(|log| log.operations).sum(),
+        background_operations: logs.background.iter().map(|log| log.operations).sum(),
+        series: logs.series,
+        ..Measured::default()
+    };
+    for log in logs.foreground.into_iter().chain(logs.background) {
+        measured.missing += log.missing;
+        measured.written_bytes += log.written_bytes;
+        measured.read_bytes += log.read_bytes;
+        for (class, latency) in Class::ALL.into_iter().zip(log.latency) {
+            let Some(latency) = latency else { continue };
+            add(measured.latency.entry(class).or_insert_with(histogram), &latency);
+        }
+    }
+    measured
+}
+
+/// The slots from the start to the end. When time was up for one thread while another was still in a long operation,
+/// to the moment when the first ended: from then on nobody was there to complete anything.
+fn watched(logs: &Logs, ran_ns: u64) -> Vec<u64> {
+    let mut slots = merge(logs.foreground.iter().map(|log| log.slots.as_slice()));
+    let out = logs.foreground.iter().filter(|log| log.timed_out).map(|log| log.ended_ns - logs.start_ns).min();
+    slots.resize((out.unwrap_or(ran_ns) / SLOT_NS) as usize + 1, 0);
+    slots
+}
+
+/// Open loop: how late all workers began what they had slept for.
+pub(super) fn lateness(logs: &Logs) -> Histogram<u64> {
+    let mut sum = histogram();
+    logs.foreground.iter().filter_map(|log| log.lateness.as_ref()).for_each(|lateness| add(&mut sum, lateness));
+    sum
+}
+
+/// Open loop: how far behind the start of the last of all operations was.
+pub(super) fn behind_ns(logs: &Logs) -> u64 {
+    logs.foreground.iter().filter_map(|log: &Log| log.behind).max().map_or(0, |(_, behind_ns)| behind_ns)
+}
+
+/// Operations completed later than so long after the start (to 10 ms).
+pub(super) fn completed_after(logs: &Logs, nanoseconds: u64) -> u64 {
+    let slots = merge(logs.foreground.iter().map(|log| log.slots.as_slice()));
+    slots.iter().skip(nanoseconds.div_ceil(SLOT_NS) as usize).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOT: u64 = SLOT_NS;
+
+    /// A thread that completed one operation in each of these slots.
+    fn log(slots: &[usize], timed_out: bool) -> Log {
+        let last = slots.iter().max().copied().unwrap_or(0);
+        let mut log = Log { slots: vec![0; last + 1], timed_out, operations: slots.len() as u64, ..Log::default() };
+        slots.iter().for_each(|&slot| log.slots[slot] = 1);
+        log.ended_ns = 1000 + last as u64 * SLOT + 1;
+        log
+    }
+
+    fn logs(foreground: Vec<Log>) -> Logs {
+        Logs { start_ns: 1000, foreground, background: Vec::new(), series: Vec::new() }
+    }
+
+    #[test]
+    fn one_that_is_late_home_when_time_is_up_stalls_nobody() {
+        let steady: Vec<usize> = (0..=30).collect();
+        let late = |timed_out| logs(vec![log(&steady, timed_out), log(&[2, 60], timed_out)]);
+        let measured = of(late(true));
+        assert_eq!((measured.stalls.count, measured.stalls.longest_ms), (0, 0));
+        assert!((measured.seconds - 0.6).abs() < 1e-6);
+        // If the first had nothing to do any more, the second is all there is to watch.
+        let measured = of(late(false));
+        assert_eq!((measured.stalls.count, measured.stalls.longest_ms), (1, 290));
+    }
+
+    #[test]
+    fn all_that_are_stuck_when_time_is_up_are_a_stall() {
+        let measured = of(logs(vec![log(&[0, 60], true), log(&[1, 61], true)]));
+        assert_eq!((measured.stalls.count, measured.stalls.longest_ms), (1, 580));
+    }
+
+    #[test]
+    fn the_last_to_begin_tells_how_far_behind_it_was() {
+        let behind = |behind| Log { behind, ..Log::default() };
+        let logs = logs(vec![behind(Some((500, 9_000))), behind(Some((900, 40))), behind(None)]);
+        assert_eq!(behind_ns(&logs), 40);
+    }
+
+    #[test]
+    fn what_was_completed_after_a_time_is_counted() {
+        let logs = logs(vec![log(&[0, 9, 10, 11], false), log(&[3, 12], false)]);
+        assert_eq!(completed_after(&logs, 10 * SLOT), 3);
+        assert_eq!(completed_after(&logs, u64::MAX), 0);
+    }
+}

@@ -1,0 +1,95 @@
+//! The open loop (VLSM-11): operations arrive at a rate, whether the engine is ready or not.
+//!
+//! The workers are the clients that the engine sees; the queue between the arrivals and them is the schedule itself,
+//! from which a worker that is free takes the next arrival. If that is still to come it sleeps until then, exactly and
+//! without spinning; if it has passed, it begins at once. Either way the latency counts from when the operation was to
+//! start, so that the time in which an engine made others wait is not lost (coordinated omission).
+//!
+//! An arrival is one call of the client, also where that does many operations at once; each of these has waited from
+//! the arrival to the end.
+//!
+//! Arrivals end with the phase's limit; those that were behind then are still executed, but not for ever: see
+//! [`Patience`].
+
+use super::arrivals::Arrivals;
+use super::clock::{Wait, nanoseconds, now_ns, sharpen, sleep_until};
+use super::crew::{self, Post};
+use super::{Measured, Phase, closed, measured};
+use crate::error::Result;
+use crate::parameters::Arrival;
+
+/// All are ready and asleep when the first operation arrives.
+const LEAD_NS: u64 = 2_000_000;
+
+/// When a backlog is given up: so many times the seconds of the arrivals and so many more after the start.
+#[derive(Clone, Copy)]
+pub(super) struct Patience {
+    /// Times the seconds in which operations arrive.
+    pub(super) times: f64,
+    /// Seconds more.
+    pub(super) seconds: f64,
+}
+
+/// Twice the time that was asked for, and some more for short runs.
+pub(super) const PATIENCE: Patience = Patience { times: 2.0, seconds: 5.0 };
+
+/// Runs an open loop.
+pub(super) fn run(phase: &Phase<'_>, rate: f64, arrival: Arrival, patience: Patience) -> Result<Measured> {
+    let limit = &phase.limit;
+    let arrivals = Arrivals::new(
+        arrival,
+        rate,
+        phase.seed,
+        limit.seconds.map_or(u64::MAX, nanoseconds),
+        limit.operations.unwrap_or(u64::MAX),
+    )?;
+    let last = limit.operations.map_or(f64::INFINITY, |operations| operations as f64 / rate);
+    let seconds = limit.seconds.unwrap_or(f64::INFINITY).min(last);
+    let patience_ns = nanoseconds(seconds * patience.times + patience.seconds);
+    let background_rate = phase.workload.background_rate();
+    let logs = crew::run(phase, LEAD_NS, &|post| foreground(post, &arrivals, patience_ns), &|post| {
+        closed::background(post, background_rate)
+    })?;
+    let gave_up = logs.foreground.iter().any(|log| log.timed_out);
+    let abandoned = if gave_up { arrivals.abandon() } else { 0 };
+    let lateness = measured::lateness(&logs);
+    let behind_ns = measured::behind_ns(&logs);
+    let overdue = measured::completed_after(&logs, nanoseconds(seconds));
+    let measured = measured::of(logs);
+    // From the first arrival to the end of the last one's interval: n arrivals fill n intervals, however few they are.
+    let seconds = if seconds.is_finite() { measured.seconds.max(seconds) } else { measured.seconds };
+    Ok(Measured { seconds, lateness: Some(lateness), behind_ns, abandoned, overdue, ..measured })
+}
+
+fn foreground(post: &mut Post<'_>, arrivals: &Arrivals, patience_ns: u64) -> Result<()> {
+    sharpen()?;
+    let give_up_ns = post.start_ns.saturating_add(patience_ns);
+    let mut free_ns = now_ns();
+    while !post.stopped() {
+        if free_ns >= give_up_ns {
+            post.recorder.time_out();
+            break;
+        }
+        let Some(offset_ns) = arrivals.take() else { break };
+        let intended_ns = post.start_ns + offset_ns;
+        // Before the wait: its time is the instrument's, and no latency.
+        let Some(class) = post.client.prepare() else { break };
+        let begin_ns = if intended_ns > free_ns {
+            match sleep_until(intended_ns, post.stop)? {
+                Wait::Stopped => break,
+                Wait::Past(now_ns) => now_ns,
+                Wait::Slept(now_ns) => {
+                    post.recorder.late(now_ns - intended_ns);
+                    now_ns
+                }
+            }
+        } else {
+            free_ns
+        };
+        let outcome = post.client.execute(&mut *post.session)?;
+        free_ns = now_ns();
+        post.recorder.record(class, outcome, free_ns - intended_ns, free_ns);
+        post.recorder.behind(intended_ns, begin_ns - intended_ns);
+    }
+    Ok(())
+}

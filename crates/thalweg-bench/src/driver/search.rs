@@ -1,0 +1,149 @@
+//! [`search`]: the highest rate that an engine sustains.
+//!
+//! VLSM-11 profiles each engine before it measures at up to 95 % of what the engine sustains. Here a closed loop gives
+//! the upper bound (no open loop with as many workers can do more), and open-loop probes close in on the rate from
+//! there: the first a little below the bound, where most engines end up, then halfway between what was too much and
+//! what was not.
+
+use super::Measured;
+use crate::error::{Error, Result};
+use crate::parameters::Arrival;
+use crate::plan::{Limit, Pace};
+
+/// The first probe, as a share of the closed loop's rate.
+const FIRST: f64 = 0.9;
+/// While nothing was too much, the next probe asks for so much more.
+const RAISE: f64 = 1.2;
+/// Good enough when what was too much is so little more than what was not.
+const RESOLUTION: f64 = 0.03;
+const PROBES_MAX: usize = 10;
+/// This share of the arrivals may be completed after the end of the probe.
+const OVERDUE_MAX: f64 = 0.01;
+/// The last start may be behind by this share of the probe …
+const BEHIND_SHARE: f64 = 0.01;
+/// … or by so many nanoseconds, if that is more.
+const BEHIND_NS: f64 = 1e8;
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Operations a second that the engine kept up with.
+    pub rate: f64,
+    /// Operations a second of the closed loop.
+    pub closed: f64,
+    /// Each probe: operations a second, and whether it kept up.
+    pub probes: Vec<(f64, bool)>,
+}
+
+/// Finds the highest rate at which the engine keeps up with operations that arrive so, to about 3 %, in at most ten
+/// probes of `probe_seconds` and a closed loop as long. `measure` runs the workload at a pace up to a limit; it may
+/// let the engine settle before.
+///
+/// An engine keeps up with a probe when no arrival is abandoned, at least 99 % of the arrivals are completed within
+/// the probe, and the last operation began less than 100 ms (or 1 % of the probe) late. So a probe should be a hundred
+/// times longer than an ordinary operation.
+///
+/// # Errors
+/// Those of `measure`; `Said` when it did nothing in the closed loop, or kept up with no rate.
+pub fn search(
+    arrival: Arrival,
+    probe_seconds: f64,
+    mut measure: impl FnMut(Pace, Limit) -> Result<Measured>,
+) -> Result<Found> {
+    let limit = Limit { operations: None, seconds: Some(probe_seconds) };
+    let measured = measure(Pace::Closed, limit)?;
+    if measured.operations == 0 || measured.seconds <= 0.0 {
+        return Err(Error::Said("the search for the sustained rate: nothing was done in the closed loop".into()));
+    }
+    let closed = measured.operations as f64 / measured.seconds;
+    let (mut kept, mut missed, mut rate) = (0.0, f64::INFINITY, closed * FIRST);
+    let mut probes = Vec::new();
+    while probes.len() < PROBES_MAX && (missed.is_infinite() || missed - kept > RESOLUTION * missed) {
+        let measured = measure(Pace::Open { rate, arrival, percent: None }, limit)?;
+        let keeps_up = keeps_up(&measured, probe_seconds);
+        *(if keeps_up { &mut kept } else { &mut missed }) = rate;
+        probes.push((rate, keeps_up));
+        // The closed loop is where the search begins and no bound: it may have been disturbed.
+        rate = if missed.is_infinite() { kept * RAISE } else { (kept + missed) / 2.0 };
+    }
+    if kept == 0.0 {
+        let lowest = missed.round();
+        return Err(Error::Said(format!("the search for the sustained rate: not even {lowest} operations a second")));
+    }
+    Ok(Found { rate: kept, closed, probes })
+}
+
+fn keeps_up(measured: &Measured, probe_seconds: f64) -> bool {
+    let arrivals = measured.operations + measured.abandoned;
+    let behind_max = (probe_seconds * 1e9 * BEHIND_SHARE).max(BEHIND_NS);
+    measured.abandoned == 0
+        && measured.overdue as f64 <= arrivals as f64 * OVERDUE_MAX
+        && (measured.behind_ns as f64) < behind_max
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An engine that does `capacity` operations a second and no more; `closed` in a closed loop.
+    fn simulate(capacity: f64, closed: f64) -> impl FnMut(Pace, Limit) -> Result<Measured> {
+        move |pace, limit| {
+            let seconds = limit.seconds.unwrap();
+            let (operations, took) = match pace {
+                Pace::Open { rate, .. } => (rate * seconds, seconds.max(rate * seconds / capacity)),
+                _ => (closed * seconds, seconds),
+            };
+            Ok(Measured {
+                seconds: took,
+                operations: operations as u64,
+                overdue: (operations * (1.0 - seconds / took)) as u64,
+                behind_ns: ((took - seconds) * 1e9) as u64,
+                ..Measured::default()
+            })
+        }
+    }
+
+    #[test]
+    fn finds_what_an_engine_can_do() {
+        for (capacity, closed) in
+            [(50_000.0, 50_000.0), (50_000.0, 54_000.0), (50_000.0, 60_000.0), (50_000.0, 100_000.0), (700.0, 5_000.0)]
+        {
+            let found = search(Arrival::Uniform, 10.0, simulate(capacity, closed)).unwrap();
+            assert!((found.rate / capacity - 1.0).abs() < 0.05, "{capacity}: {found:?}");
+            assert!(found.probes.len() <= PROBES_MAX);
+            assert!(found.probes.contains(&(found.rate, true)));
+            assert_eq!(found.closed, closed);
+        }
+    }
+
+    #[test]
+    fn one_that_gives_up_arrivals_does_not_keep_up() {
+        let kept_up = Measured { operations: 100_000, overdue: 900, behind_ns: 90_000_000, ..Measured::default() };
+        assert!(keeps_up(&kept_up, 10.0));
+        assert!(!keeps_up(&Measured { abandoned: 1, ..kept_up.clone() }, 10.0));
+        assert!(!keeps_up(&Measured { overdue: 1_100, ..kept_up.clone() }, 10.0));
+        let behind = Measured { behind_ns: 110_000_000, ..kept_up };
+        assert!(!keeps_up(&behind, 10.0));
+        assert!(keeps_up(&behind, 20.0));
+    }
+
+    #[test]
+    fn an_engine_that_keeps_up_with_nothing_is_an_error() {
+        let error = search(Arrival::Uniform, 10.0, simulate(1.0, 100_000.0)).unwrap_err();
+        assert!(matches!(error, Error::Said(_)));
+    }
+
+    #[test]
+    fn an_error_of_a_probe_ends_the_search() {
+        let mut probes = 0;
+        let result = search(Arrival::Poisson, 1.0, |pace, limit| {
+            probes += 1;
+            match pace {
+                Pace::Closed => simulate(1000.0, 1000.0)(pace, limit),
+                _ => Err(Error::engine("fake", "get", "gone")),
+            }
+        });
+        assert!(matches!(result, Err(Error::Engine { .. })));
+        assert_eq!(probes, 2);
+    }
+}

@@ -1,0 +1,183 @@
+//! [`Series`]: what each second was like.
+//!
+//! Each foreground thread has a histogram of its current second. When the second is over it hands the histogram in and
+//! takes an empty one, under a lock, once a second. The thread that called `run` adds them up, and finishes a
+//! second when every thread has passed it: an operation belongs to the second in which it completed, so a thread that
+//! is in a long operation holds no second open but those since its last completion. Only numbers are kept of finished
+//! seconds.
+//!
+//! Lock: `shared` is a leaf, held for a push and a pop.
+
+use crate::report::Second;
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The longest latency that is told apart, in nanoseconds: ten minutes. Longer ones count as this.
+const LONGEST_NS: u64 = 600_000_000_000;
+const DIGITS: u8 = 3;
+
+/// An empty histogram for latencies in nanoseconds.
+pub(super) fn histogram() -> Histogram<u64> {
+    match Histogram::new_with_bounds(1, LONGEST_NS, DIGITS) {
+        Ok(histogram) => histogram,
+        Err(error) => unreachable!("a histogram up to {LONGEST_NS} ns with {DIGITS} digits: {error}"),
+    }
+}
+
+/// Adds a histogram of latencies to another.
+pub(super) fn add(sum: &mut Histogram<u64>, more: &Histogram<u64>) {
+    let added = sum.add(more);
+    assert!(added.is_ok(), "histograms with the same bounds add up: {added:?}");
+}
+
+/// Where threads hand in their seconds.
+pub(super) struct Series {
+    shared: Mutex<Shared>,
+}
+
+struct Shared {
+    /// Seconds handed in and not yet collected.
+    handed: Vec<(u64, Histogram<u64>)>,
+    /// Empty ones.
+    spare: Vec<Histogram<u64>>,
+    /// The second that each thread is in; `u64::MAX`: it has ended.
+    current: Vec<u64>,
+}
+
+impl Series {
+    /// For so many threads, all in second 0.
+    pub(super) fn new(threads: usize) -> Series {
+        let shared = Shared { handed: Vec::new(), spare: Vec::new(), current: vec![0; threads] };
+        Series { shared: Mutex::new(shared) }
+    }
+
+    /// Hands in the histogram of `second`, which `thread` leaves for `next`, and puts an empty one in its place.
+    pub(super) fn hand_in(&self, thread: usize, second: u64, interval: &mut Histogram<u64>, next: u64) {
+        let spare = self.lock().spare.pop();
+        let full = std::mem::replace(interval, spare.unwrap_or_else(histogram));
+        let mut shared = self.lock();
+        shared.handed.push((second, full));
+        shared.current[thread] = next;
+    }
+
+    /// Hands in the last histogram of a thread that has ended.
+    pub(super) fn end(&self, thread: usize, second: u64, full: Histogram<u64>) {
+        let mut shared = self.lock();
+        shared.handed.push((second, full));
+        shared.current[thread] = u64::MAX;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The seconds collected so far.
+#[derive(Default)]
+pub(super) struct Collected {
+    unfinished: BTreeMap<u64, Histogram<u64>>,
+    /// The finished ones, from second 0 on.
+    pub(super) seconds: Vec<Second>,
+}
+
+impl Collected {
+    /// Takes what was handed in, and finishes the seconds that every thread has passed.
+    pub(super) fn collect(&mut self, series: &Series) {
+        let (handed, passed) = {
+            let mut shared = series.lock();
+            let passed = shared.current.iter().copied().min().unwrap_or(u64::MAX);
+            (std::mem::take(&mut shared.handed), passed)
+        };
+        let mut spare = Vec::new();
+        for (second, full) in handed {
+            match self.unfinished.get_mut(&second) {
+                Some(sum) => {
+                    add(sum, &full);
+                    spare.push(full);
+                }
+                None => {
+                    self.unfinished.insert(second, full);
+                }
+            }
+        }
+        while let Some(first) = self.unfinished.first_entry().filter(|first| *first.key() < passed) {
+            let (second, sum) = first.remove_entry();
+            if !sum.is_empty() {
+                self.seconds.resize(second as usize, Second::default());
+                self.seconds.push(summary(&sum));
+            }
+            spare.push(sum);
+        }
+        if !spare.is_empty() {
+            spare.iter_mut().for_each(Histogram::reset);
+            series.lock().spare.append(&mut spare);
+        }
+    }
+}
+
+fn summary(sum: &Histogram<u64>) -> Second {
+    Second {
+        operations: sum.len(),
+        p50_ns: sum.value_at_quantile(0.5),
+        p99_ns: sum.value_at_quantile(0.99),
+        max_ns: sum.max(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[u64]) -> Histogram<u64> {
+        let mut full = histogram();
+        values.iter().for_each(|&value| full.saturating_record(value));
+        full
+    }
+
+    #[test]
+    fn a_second_is_finished_when_every_thread_has_passed_it() {
+        let (series, mut collected) = (Series::new(2), Collected::default());
+        series.hand_in(0, 0, &mut of(&[1, 2, 3]), 1);
+        collected.collect(&series);
+        assert!(collected.seconds.is_empty());
+        series.hand_in(0, 1, &mut of(&[10]), 2);
+        series.hand_in(1, 0, &mut of(&[1000]), 2);
+        collected.collect(&series);
+        let operations: Vec<u64> = collected.seconds.iter().map(|second| second.operations).collect();
+        assert_eq!(operations, [4, 1]);
+        assert_eq!(collected.seconds[0], Second { operations: 4, p50_ns: 2, p99_ns: 1000, max_ns: 1000 });
+    }
+
+    #[test]
+    fn seconds_without_an_operation_are_there() {
+        let (series, mut collected) = (Series::new(1), Collected::default());
+        series.hand_in(0, 0, &mut of(&[1]), 4);
+        series.end(0, 4, of(&[1, 1]));
+        collected.collect(&series);
+        let operations: Vec<u64> = collected.seconds.iter().map(|second| second.operations).collect();
+        assert_eq!(operations, [1, 0, 0, 0, 2]);
+    }
+
+    #[test]
+    fn a_histogram_comes_back_empty() {
+        let (series, mut collected) = (Series::new(1), Collected::default());
+        let mut interval = of(&[5; 100]);
+        series.hand_in(0, 0, &mut interval, 1);
+        assert!(interval.is_empty());
+        collected.collect(&series);
+        assert_eq!(series.lock().spare.len(), 1);
+        series.hand_in(0, 1, &mut of(&[7]), 2);
+        assert_eq!(series.lock().spare.len(), 0);
+        series.end(0, 2, interval);
+        collected.collect(&series);
+        assert_eq!(collected.seconds.iter().map(|second| second.operations).sum::<u64>(), 101);
+    }
+
+    #[test]
+    fn a_latency_beyond_the_bounds_is_kept_as_the_longest() {
+        let full = of(&[0, u64::MAX]);
+        assert_eq!(full.len(), 2);
+        assert!(full.max() >= LONGEST_NS);
+    }
+}

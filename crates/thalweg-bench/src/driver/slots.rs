@@ -1,0 +1,93 @@
+//! Slots of 10 ms, and the stalls that they show.
+//!
+//! Each foreground thread counts what it completes in each slot; a slot without any completion of any thread is empty,
+//! and five empty ones in a row are a stall. Only whole empty slots count, so a stall is up to 20 ms longer than said.
+
+use crate::report::Stalls;
+
+/// Nanoseconds of a slot.
+pub(super) const SLOT_NS: u64 = 10_000_000;
+/// Slots of a second.
+pub(super) const SECOND_SLOTS: usize = 100;
+
+const SLOT_MS: u64 = 10;
+const STALL_SLOTS: u64 = 5;
+
+/// The sum of all threads' slots.
+pub(super) fn merge<'a>(threads: impl Iterator<Item = &'a [u32]>) -> Vec<u64> {
+    let mut sum: Vec<u64> = Vec::new();
+    for slots in threads {
+        if sum.len() < slots.len() {
+            sum.resize(slots.len(), 0);
+        }
+        for (sum, slot) in sum.iter_mut().zip(slots) {
+            *sum += u64::from(*slot);
+        }
+    }
+    sum
+}
+
+/// The stalls in these slots, which reach from the start to the end.
+pub(super) fn stalls(slots: &[u64]) -> Stalls {
+    let mut stalls = Stalls::default();
+    let mut close = |empty: u64| {
+        stalls.longest_ms = stalls.longest_ms.max(empty * SLOT_MS);
+        if empty >= STALL_SLOTS {
+            stalls.count += 1;
+            stalls.total_ms += empty * SLOT_MS;
+        }
+    };
+    let mut empty = 0;
+    for &slot in slots {
+        if slot == 0 {
+            empty += 1;
+        } else {
+            close(empty);
+            empty = 0;
+        }
+    }
+    close(empty);
+    // A last second that is not whole does not count.
+    let seconds = slots.chunks_exact(SECOND_SLOTS);
+    stalls.zero_seconds = seconds.filter(|second| second.iter().all(|&slot| slot == 0)).count() as u64;
+    stalls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_empty_slots_are_a_stall_and_four_are_none() {
+        let slots = [3, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 7, 0, 1];
+        assert_eq!(stalls(&slots), Stalls { count: 1, total_ms: 50, longest_ms: 50, zero_seconds: 0 });
+        assert_eq!(stalls(&slots[..6]), Stalls { count: 0, total_ms: 0, longest_ms: 40, zero_seconds: 0 });
+    }
+
+    #[test]
+    fn gaps_at_the_start_and_at_the_end_count() {
+        let slots = [0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0];
+        assert_eq!(stalls(&slots), Stalls { count: 2, total_ms: 110, longest_ms: 60, zero_seconds: 0 });
+    }
+
+    #[test]
+    fn only_whole_seconds_without_a_completion_are_zero_seconds() {
+        let mut slots = vec![1; 100];
+        slots.extend(vec![0; 250]);
+        slots.extend(vec![1; 51]);
+        slots.extend(vec![0; 99]);
+        // Seconds 1 and 2 are empty, the half of 3 and the 99 slots of 4 are not whole ones.
+        assert_eq!(stalls(&slots), Stalls { count: 2, total_ms: 3490, longest_ms: 2500, zero_seconds: 2 });
+    }
+
+    #[test]
+    fn a_slot_is_empty_only_if_every_thread_left_it_so() {
+        let threads: [&[u32]; 3] = [&[1, 0, 0], &[0, 0, 2, 0, 5], &[]];
+        assert_eq!(merge(threads.into_iter()), [1, 0, 2, 0, 5]);
+    }
+
+    #[test]
+    fn nothing_has_no_stalls() {
+        assert_eq!(stalls(&[]), Stalls::default());
+    }
+}

@@ -1,0 +1,132 @@
+//! What is measured: any key-value engine, behind [`Engine`] and [`Session`].
+//!
+//! An adapter adds nothing an engine does not do: what it lacks it refuses ([`Error`](crate::Error)) or leaves out of
+//! [`Counters`], and [`Description::ignored`] names the settings that mean nothing to it.
+
+#[cfg(test)]
+pub(crate) mod model;
+mod null;
+mod thalweg;
+
+pub use self::null::Null;
+pub use self::thalweg::Thalweg;
+
+use crate::error::Result;
+use crate::settings::Settings;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// An engine that can be opened, by name.
+pub trait Factory: Sync {
+    /// The name on the command line and in reports: `thalweg`, `rocksdb`.
+    fn name(&self) -> &'static str;
+
+    /// Opens the database in `path`, an existing and, the first time, empty directory. `splits` are the first keys of
+    /// the partitions but the first, in order; empty: one partition.
+    fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>>;
+}
+
+/// An open database.
+pub trait Engine: Send + Sync {
+    /// What it is, and what it does not do.
+    fn describe(&self) -> Description;
+
+    /// One thread's use of it.
+    fn session(&self) -> Result<Box<dyn Session + '_>>;
+
+    /// Makes everything written so far durable.
+    fn persist(&self) -> Result<()>;
+
+    /// Flushes memtables and waits until no compaction is due. `false`: the engine has no way to wait for that.
+    fn settle(&self) -> Result<bool>;
+
+    /// What it counted since it was opened.
+    fn counters(&self) -> Counters;
+
+    /// Closes it in good order.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// One thread's use of an engine. Keys and values are bytes; keys sort as bytes.
+pub trait Session {
+    /// Writes one entry. `sync`: it is durable when this returns.
+    fn put(&mut self, key: &[u8], value: &[u8], sync: bool) -> Result<()>;
+
+    /// Writes many entries at once, all or nothing. An engine without batches refuses.
+    fn put_batch(&mut self, entries: &[(Vec<u8>, Vec<u8>)], sync: bool) -> Result<()>;
+
+    /// Removes a key, whether it is there or not.
+    fn remove(&mut self, key: &[u8], sync: bool) -> Result<()>;
+
+    /// Gives the value of `key` to `value`, in place where the engine can. `false`: there is none.
+    fn get(&mut self, key: &[u8], value: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    /// Gives the entries from `from` on, in order, until `entry` says `false` or there are no more.
+    fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
+}
+
+/// What an engine is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// Its name on the command line.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its settings as it took them, each with its value: the fairness table's row.
+    pub settings: BTreeMap<String, String>,
+    /// Settings that it has no counterpart for.
+    pub ignored: Vec<String>,
+}
+
+/// What an engine counted since it was opened; every number only grows. An engine that does not count something leaves
+/// it out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// Bytes written to storage, by cause: `log`, `flush`, `compaction`, `manifest` …
+    pub written_bytes: BTreeMap<String, u64>,
+    /// Bytes read from storage, by cause.
+    pub read_bytes: BTreeMap<String, u64>,
+    /// Syncs.
+    pub syncs: Option<Syncs>,
+    /// Stalls that the engine itself counted, by cause: nanoseconds in all.
+    pub stall_ns: BTreeMap<String, u64>,
+    /// Whatever else it counts: `cache hits`, `flushes` …
+    pub other: BTreeMap<String, u64>,
+}
+
+/// Syncs of files, and of directories.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Syncs {
+    /// How many.
+    pub count: u64,
+    /// How long they took in all, in nanoseconds, where that is known.
+    pub total_ns: Option<u64>,
+    /// How many a foreground call waited for, where that is known.
+    pub waited_for: Option<u64>,
+}
+
+impl Counters {
+    /// What was counted after `earlier`.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        let map = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
+            now.iter().map(|(name, n)| (name.clone(), n - then.get(name).unwrap_or(&0).min(n))).collect()
+        };
+        let option = |now: Option<u64>, then: Option<u64>| now.map(|now| now.saturating_sub(then.unwrap_or(0)));
+        Counters {
+            written_bytes: map(&self.written_bytes, &earlier.written_bytes),
+            read_bytes: map(&self.read_bytes, &earlier.read_bytes),
+            syncs: self.syncs.map(|now| {
+                let then = earlier.syncs.unwrap_or_default();
+                Syncs {
+                    count: now.count.saturating_sub(then.count),
+                    total_ns: option(now.total_ns, then.total_ns),
+                    waited_for: option(now.waited_for, then.waited_for),
+                }
+            }),
+            stall_ns: map(&self.stall_ns, &earlier.stall_ns),
+            other: map(&self.other, &earlier.other),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! [`Thalweg`]: the engine of this project, through its public interface only.
+
+use super::{Counters, Description, Engine, Factory, Session, Syncs};
+use crate::error::{Error, Result};
+use crate::settings::{Compression, Settings};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use thalweg::{Database, Durability, Keyspace};
+
+const KEYSPACE: &str = "bench";
+
+/// Opens [Thalweg](thalweg) databases.
+pub struct Thalweg;
+
+struct Opened {
+    database: Database,
+    keyspace: Keyspace,
+    description: Description,
+}
+
+struct Client {
+    database: Database,
+    keyspace: Keyspace,
+}
+
+impl Factory for Thalweg {
+    fn name(&self) -> &'static str {
+        "thalweg"
+    }
+
+    fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>> {
+        let settings = settings.resolved();
+        let (builder, told) = configure(path, &settings)?;
+        let database = builder.open().map_err(|error| refused("open", error))?;
+        let keyspace = match database.existing_keyspace(KEYSPACE).map_err(|error| refused("open", error))? {
+            Some(keyspace) => keyspace,
+            None => {
+                let splits: Vec<&[u8]> = splits.iter().map(Vec::as_slice).collect();
+                database.create_keyspace(KEYSPACE, &splits).map_err(|error| refused("create a keyspace", error))?
+            }
+        };
+        let description = Description {
+            name: "thalweg".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            settings: told,
+            ignored: Vec::new(),
+        };
+        Ok(Box::new(Opened { database, keyspace, description }))
+    }
+}
+
+/// The builder for these settings, and the settings as they were taken.
+fn configure(path: &Path, settings: &Settings) -> Result<(thalweg::Builder, BTreeMap<String, String>)> {
+    let mut told = BTreeMap::new();
+    let mut tell = |name: &str, value: String| told.insert(name.to_owned(), value);
+    let mut builder = Database::builder(path);
+    if let Some(bytes) = settings.memtable_bytes {
+        builder = builder.memtable_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
+        tell("memtable_bytes", bytes.to_string());
+    }
+    if let Some(memtables) = settings.memtables_max {
+        let sealed = memtables.saturating_sub(1).max(1);
+        builder = builder.sealed_memtables_max(sealed as usize);
+        tell("sealed_memtables_max", sealed.to_string());
+    }
+    if let Some(bytes) = settings.table_bytes {
+        builder = builder.table_bytes(bytes);
+        tell("table_bytes", bytes.to_string());
+    }
+    if let Some(bytes) = settings.cache_bytes {
+        builder = builder.block_cache_bytes(bytes);
+        tell("block_cache_bytes", bytes.to_string());
+    }
+    if let Some(bits) = settings.filter_bits_per_key {
+        builder = builder.filter_bits_per_key(bits);
+        tell("filter_bits_per_key", bits.to_string());
+    }
+    if let Some(compression) = settings.compression {
+        let chosen = match compression {
+            Compression::None => thalweg::Compression::None,
+            Compression::Lz4 => thalweg::Compression::Lz4,
+            Compression::Snappy => return Err(Error::Usage("thalweg has no Snappy; choose none or lz4".into())),
+        };
+        builder = builder.compression(chosen);
+        tell("compression", format!("{compression:?}").to_lowercase());
+    }
+    if let Some(jobs) = settings.background_jobs {
+        // Flushes have a thread of their own.
+        let workers = jobs.saturating_sub(1).max(1);
+        builder = builder.compaction_workers(workers as usize);
+        tell("compaction_workers", workers.to_string());
+    }
+    if let Some(tables) = settings.level0_trigger {
+        builder = builder.level0_trigger(tables as usize);
+        tell("level0_trigger", tables.to_string());
+    }
+    if let Some(bytes) = settings.level1_bytes {
+        builder = builder.level1_bytes(bytes);
+        tell("level1_bytes", bytes.to_string());
+    }
+    if let Some(factor) = settings.growth_factor {
+        builder = builder.growth_factor(u64::from(factor));
+        tell("growth_factor", factor.to_string());
+    }
+    if let Some(milliseconds) = settings.log_sync_interval_ms {
+        builder = builder.log_sync_interval((milliseconds > 0).then(|| Duration::from_millis(milliseconds)));
+        tell("log_sync_interval", if milliseconds > 0 { format!("{milliseconds} ms") } else { "none".into() });
+    }
+    Ok((builder, told))
+}
+
+impl Engine for Opened {
+    fn describe(&self) -> Description {
+        self.description.clone()
+    }
+
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(Client { database: self.database.clone(), keyspace: self.keyspace.clone() }))
+    }
+
+    fn persist(&self) -> Result<()> {
+        self.database.persist().map_err(|error| refused("persist", error))
+    }
+
+    fn settle(&self) -> Result<bool> {
+        self.database.flush().map_err(|error| refused("flush", error))?;
+        self.database.wait_for_compactions().map_err(|error| refused("wait for compactions", error))?;
+        Ok(true)
+    }
+
+    fn counters(&self) -> Counters {
+        let s = self.database.statistics();
+        let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
+        Counters {
+            written_bytes: map(&[
+                ("log", s.log_written_bytes),
+                ("log preparation", s.log_prepared_bytes),
+                ("flush", s.flush_written_bytes),
+                ("compaction", s.compaction_written_bytes),
+                ("manifest", s.manifest_written_bytes),
+            ]),
+            read_bytes: map(&[("compaction", s.compaction_read_bytes)]),
+            syncs: Some(Syncs {
+                count: s.log_syncs + s.table_syncs + s.manifest_syncs + s.directory_syncs,
+                total_ns: Some(s.syncs_ns),
+                waited_for: Some(s.syncs_waited_for),
+            }),
+            stall_ns: s.stalls.iter().map(|stall| (stall.cause.to_owned(), stall.total_ns)).collect(),
+            other: map(&[
+                ("flushes", s.flushes),
+                ("compactions", s.compactions),
+                ("trivial moves", s.trivial_moves),
+                ("cache hits", s.cache_hits),
+                ("cache misses", s.cache_misses),
+                ("filter checks", s.filter_checks),
+                ("filter negatives", s.filter_negatives),
+            ]),
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.database.close().map_err(|error| refused("close", error))
+    }
+}
+
+impl Session for Client {
+    fn put(&mut self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        self.keyspace.insert_with(key, value, durability(sync)).map_err(|error| refused("put", error))
+    }
+
+    fn put_batch(&mut self, entries: &[(Vec<u8>, Vec<u8>)], sync: bool) -> Result<()> {
+        let mut batch = self.database.batch();
+        for (key, value) in entries {
+            batch.insert(&self.keyspace, key, value).map_err(|error| refused("put", error))?;
+        }
+        batch.durability(durability(sync));
+        batch.commit().map_err(|error| refused("put", error))
+    }
+
+    fn remove(&mut self, key: &[u8], sync: bool) -> Result<()> {
+        if !sync {
+            return self.keyspace.remove(key).map_err(|error| refused("remove", error));
+        }
+        let mut batch = self.database.batch();
+        batch.remove(&self.keyspace, key).map_err(|error| refused("remove", error))?;
+        batch.durability(Durability::Sync);
+        batch.commit().map_err(|error| refused("remove", error))
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        match self.keyspace.get(key).map_err(|error| refused("get", error))? {
+            Some(found) => {
+                value(&found);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        for next in self.keyspace.range(from..) {
+            let (key, value) = next.map_err(|error| refused("scan", error))?;
+            if !entry(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn durability(sync: bool) -> Durability {
+    if sync { Durability::Sync } else { Durability::Buffered }
+}
+
+fn refused(operation: &'static str, error: thalweg::Error) -> Error {
+    Error::engine("thalweg", operation, error)
+}

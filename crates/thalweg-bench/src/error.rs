@@ -1,0 +1,67 @@
+//! [`Error`]: why a benchmark could not be run or read.
+
+use std::fmt;
+use std::io;
+
+/// Why a benchmark could not be run, or its results not be read or written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// An engine refused an operation.
+    Engine {
+        /// Which engine.
+        engine: String,
+        /// What it was asked to do: `open`, `put`, `get` …
+        operation: &'static str,
+        /// What it said.
+        message: String,
+    },
+    /// A file, a process or a control group.
+    Io {
+        /// What was tried, with the path: `write results.json`.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The command was given something that does not make sense: exit code 2.
+    Usage(String),
+    /// Anything else, in a sentence.
+    Said(String),
+    /// Everything is said already: the exit code. 130 and 143: stopped by a signal.
+    Exit(u8),
+}
+
+/// The result of what may fail here.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An engine's refusal.
+    pub fn engine(engine: &str, operation: &'static str, message: impl fmt::Display) -> Error {
+        Error::Engine { engine: engine.to_owned(), operation, message: message.to_string() }
+    }
+
+    /// The system's refusal; `what` with the path: `write results.json`.
+    pub fn io(what: impl Into<String>, source: io::Error) -> Error {
+        Error::Io { what: what.into(), source }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Engine { engine, operation, message } => write!(f, "{engine} cannot {operation}: {message}"),
+            Error::Io { what, source } => write!(f, "cannot {what}: {source}"),
+            Error::Usage(text) | Error::Said(text) => f.write_str(text),
+            Error::Exit(code) => write!(f, "it ended with exit code {code}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

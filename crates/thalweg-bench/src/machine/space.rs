@@ -1,0 +1,65 @@
+//! The space that files take on disk.
+
+use crate::error::{Error, Result};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes allocated for `directory` and all that is below it: what is preallocated counts, holes do not, and a file with
+/// many names counts once. Files may vanish meanwhile, as compactions let them.
+///
+/// # Errors
+/// What the file system refuses, other than that something is no longer there.
+pub fn allocated(directory: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    let mut linked = BTreeSet::new();
+    let mut waiting: Vec<PathBuf> = vec![directory.to_path_buf()];
+    while let Some(path) = waiting.pop() {
+        let Some(metadata) = there(&path, fs::symlink_metadata(&path))? else { continue };
+        if metadata.nlink() == 1 || metadata.is_dir() || linked.insert((metadata.dev(), metadata.ino())) {
+            bytes += metadata.blocks() * 512;
+        }
+        if metadata.is_dir() {
+            let Some(entries) = there(&path, fs::read_dir(&path))? else { continue };
+            for entry in entries {
+                waiting.extend(there(&path, entry)?.map(|entry| entry.path()));
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+/// What was found at `path`, or `None` if it has vanished.
+fn there<T>(path: &Path, result: std::io::Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(format!("measure {}", path.display()), error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_in_folders_count_once_and_holes_do_not() {
+        let root = std::env::temp_dir().join(format!("thalweg-bench-space-{}", std::process::id()));
+        fs::create_dir_all(root.join("inner")).unwrap();
+        let empty = allocated(&root).unwrap();
+        fs::write(root.join("inner/file"), vec![7; 1 << 20]).unwrap();
+        fs::File::open(root.join("inner/file")).unwrap().sync_all().unwrap();
+        fs::hard_link(root.join("inner/file"), root.join("again")).unwrap();
+        fs::File::create(root.join("hole")).unwrap().set_len(1 << 30).unwrap();
+        let full = allocated(&root).unwrap();
+        fs::remove_dir_all(&root).unwrap();
+        assert!(full >= empty + (1 << 20) && full < empty + (2 << 20), "{empty} {full}");
+    }
+
+    #[test]
+    fn what_is_not_there_takes_nothing() {
+        assert_eq!(allocated(Path::new("/proc/self/no such directory")).unwrap(), 0);
+    }
+}

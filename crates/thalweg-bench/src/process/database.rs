@@ -1,0 +1,119 @@
+//! [`Database`]: the worker's database: emptied, opened, drained, measured, closed.
+//!
+//! The engine has the task's directory's subdirectory `database` to itself; what warms memory lies beside it, so that
+//! it is neither measured nor opened, and goes with the task's directory whatever happens.
+
+use super::Task;
+use crate::engine::{Description, Engine, Factory};
+use crate::error::{Error, Result};
+use crate::machine;
+use crate::plan::Step;
+use crate::settings::Settings;
+use crate::workload::Dataset;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// An engine's database and what has been loaded into it.
+pub struct Database<'a> {
+    task: &'a Task,
+    factory: &'a dyn Factory,
+    settings: Settings,
+    directory: PathBuf,
+    opened: Option<Opened>,
+}
+
+/// An open database.
+pub struct Opened {
+    /// The engine.
+    pub engine: Box<dyn Engine>,
+    /// What is in it.
+    pub dataset: Arc<Dataset>,
+}
+
+impl<'a> Database<'a> {
+    /// One that does not exist yet.
+    pub fn new(task: &'a Task, factory: &'a dyn Factory) -> Database<'a> {
+        let directory = task.directory.join("database");
+        Database { task, factory, settings: task.parameters.engine_settings(), directory, opened: None }
+    }
+
+    /// Where it lies.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Closes and removes what there is, and opens it anew for the load that `step` is.
+    ///
+    /// # Errors
+    /// The engine's, or the file system's.
+    pub fn renew(&mut self, step: &Step) -> Result<Description> {
+        self.close()?;
+        let refused = |what: &str, error| Error::io(format!("{what} {}", self.directory.display()), error);
+        match fs::remove_dir_all(&self.directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(refused("empty", error)),
+            _ => {}
+        }
+        fs::create_dir(&self.directory).map_err(|error| refused("make", error))?;
+        let partitions = self.settings.partitions.unwrap_or(1);
+        let splits = match partitions {
+            0 | 1 => Vec::new(),
+            _ => (step.workload.splits)(&self.task.parameters, step.records, partitions),
+        };
+        let engine = self.factory.open(&self.directory, &self.settings, &splits)?;
+        let description = engine.describe();
+        let kind = step.workload.dataset;
+        let (next, acknowledged) = (AtomicU64::new(0), AtomicU64::new(0));
+        let dataset = Arc::new(Dataset { kind, records: step.records, next, acknowledged });
+        self.opened = Some(Opened { engine, dataset });
+        Ok(description)
+    }
+
+    /// The open database.
+    ///
+    /// # Errors
+    /// `Said`: none is open, for no step began with an empty one.
+    pub fn opened(&self) -> Result<&Opened> {
+        self.opened.as_ref().ok_or_else(|| Error::Said("no step has loaded a database".into()))
+    }
+
+    /// Makes all that was written durable and waits until no flush or compaction is due and the file system has sent
+    /// every page: so that the counters that come after tell the whole cost. `false`: the engine cannot wait for that.
+    ///
+    /// # Errors
+    /// The engine's, or the file system's.
+    pub fn drain(&self) -> Result<bool> {
+        let engine = &self.opened()?.engine;
+        engine.persist()?;
+        let settled = engine.settle()?;
+        self.quiet()?;
+        Ok(settled)
+    }
+
+    /// Waits until the file system has sent every page that was written to it.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn quiet(&self) -> Result<()> {
+        let refused = |error| Error::io(format!("sync the file system of {}", self.directory.display()), error);
+        let directory = fs::File::open(&self.directory).map_err(refused)?;
+        rustix::fs::syncfs(&directory).map_err(|error| refused(error.into()))
+    }
+
+    /// Bytes that it takes on disk.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn space_bytes(&self) -> Result<u64> {
+        machine::allocated(&self.directory)
+    }
+
+    /// Closes it, if it is open.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn close(&mut self) -> Result<()> {
+        self.opened.take().map_or(Ok(()), |opened| opened.engine.close())
+    }
+}

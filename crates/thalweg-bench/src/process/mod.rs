@@ -1,0 +1,84 @@
+//! One engine, one round: a process of its own, so that memory, CPU and I/O are its alone.
+//!
+//! The parent starts its own executable with the words of [`Host::worker`], writes a [`Task`] as one line of JSON to
+//! its standard input, and reads [`Event`]s, one line of JSON each, from its standard output. Standard error passes
+//! through. `parent` is that side, `worker` the other; `execute` carries a task out, on the `database`, and `outcome`
+//! says what came of a step. A worker dies with its parent, and a parent that gives up kills its worker.
+
+use crate::driver::Progress;
+use crate::engine::{Description, Factory};
+use crate::parameters::Parameters;
+use crate::plan::Pace;
+use crate::report::{Run, Sustained};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+mod database;
+mod execute;
+#[cfg(test)]
+pub(crate) mod fake;
+mod outcome;
+mod parent;
+mod worker;
+
+pub use execute::execute;
+pub use parent::start;
+pub use worker::work;
+
+/// The program that the instrument is part of.
+pub struct Host {
+    /// What a user types before a workload: `thalweg bench`.
+    pub command: &'static str,
+    /// The words that make its executable a worker: `bench worker`.
+    pub worker: &'static [&'static str],
+    /// The engines it can open.
+    pub factories: &'static [&'static dyn Factory],
+    /// The engines that run when none is named.
+    pub engines: &'static [&'static str],
+}
+
+/// What a worker is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// The engine.
+    pub engine: String,
+    /// The round, from 1.
+    pub round: u32,
+    /// An empty directory for the database. The worker leaves what it wrote; the parent removes it.
+    pub directory: PathBuf,
+    /// What is run.
+    pub parameters: Parameters,
+}
+
+/// What a worker tells.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// The engine is open.
+    Opened(Description),
+    /// A step begins.
+    Step {
+        /// Its number, from 1.
+        number: usize,
+        /// How many there are.
+        count: usize,
+        /// The workload.
+        workload: String,
+        /// How operations follow each other.
+        pace: Pace,
+        /// `warming`, `loading`, `running`, `searching`, `draining`, `again: 7 % foreign CPU`.
+        doing: String,
+    },
+    /// How far the step is.
+    Progress(Progress),
+    /// A step, or an attempt at it, was run.
+    Run(Box<Run>),
+    /// A search found the rate.
+    Sustained(Sustained),
+    /// Something the user should know: one sentence.
+    Note(String),
+    /// It failed: why.
+    Failed(String),
+    /// All steps were run.
+    Done,
+}

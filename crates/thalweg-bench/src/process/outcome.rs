@@ -1,0 +1,66 @@
+//! What came of a step: a [`Run`] of what was measured and used.
+
+use super::Task;
+use crate::driver::Measured;
+use crate::plan::{Pace, Step};
+use crate::report::{Latency, Run, Usage};
+
+/// What a step, or an attempt at it, was and cost.
+pub struct Outcome<'a> {
+    /// The step.
+    pub step: &'a Step,
+    /// How its operations followed each other: for a percentage, the rate that it came to.
+    pub pace: Pace,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// What the driver measured.
+    pub measured: Measured,
+    /// What it cost until the last operation's end.
+    pub usage: Usage,
+    /// What it cost until all was drained, where it was.
+    pub drained: Option<Usage>,
+    /// Seconds that the draining took.
+    pub drain_seconds: Option<f64>,
+    /// Bytes on disk afterwards.
+    pub space_bytes: u64,
+    /// Others disturbed it.
+    pub noisy: bool,
+}
+
+impl Outcome<'_> {
+    /// The run for the report.
+    pub fn into_run(self, task: &Task) -> Run {
+        let Outcome { step, measured, .. } = self;
+        let seconds = measured.seconds;
+        Run {
+            engine: task.engine.clone(),
+            round: task.round,
+            attempt: self.attempt,
+            workload: step.workload.name.to_owned(),
+            preparation: step.preparation,
+            pace: self.pace,
+            limit: step.limit,
+            threads: task.parameters.threads,
+            records: step.records,
+            seconds,
+            operations: measured.operations,
+            // JSON has no infinity.
+            operations_per_second: if seconds > 0.0 { measured.operations as f64 / seconds } else { 0.0 },
+            missing: measured.missing,
+            background_operations: measured.background_operations,
+            user_written_bytes: measured.written_bytes,
+            user_read_bytes: measured.read_bytes,
+            latency: measured.latency.iter().map(|(class, latency)| (*class, Latency::of(latency))).collect(),
+            lateness: measured.lateness.as_ref().map(Latency::of),
+            behind_ns: measured.behind_ns,
+            abandoned: measured.abandoned,
+            series: measured.series,
+            stalls: measured.stalls,
+            noisy: self.noisy,
+            usage: self.usage,
+            drained: self.drained,
+            drain_seconds: self.drain_seconds,
+            space_bytes: self.space_bytes,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! [`Plot`]: lines over two axes, as wide as half a page. And which colour an engine has: the same one everywhere.
+
+use super::axis::Axis;
+use super::svg::{Anchor, Svg};
+
+/// Colours that there are; engines beyond share them.
+pub const COLOURS: usize = 8;
+
+/// The class of an engine's lines.
+pub fn stroke(engine: usize) -> String {
+    format!("s{}", engine % COLOURS)
+}
+
+/// The class of an engine's areas.
+pub fn fill(engine: usize) -> String {
+    format!("f{}", engine % COLOURS)
+}
+
+/// A plot of lines.
+pub struct Plot<'a> {
+    /// What it shows.
+    pub title: &'a str,
+    /// What lies to the right.
+    pub x: Axis,
+    /// Its ticks.
+    pub x_tick: &'a dyn Fn(f64) -> String,
+    /// Its name.
+    pub x_name: &'a str,
+    /// What lies upwards.
+    pub y: Axis,
+    /// Its ticks.
+    pub y_tick: &'a dyn Fn(f64) -> String,
+    /// The lines, in the order they are drawn.
+    pub lines: Vec<Line>,
+    /// Its height.
+    pub height: f64,
+}
+
+/// A line of a plot.
+pub struct Line {
+    /// The engine's place.
+    pub engine: usize,
+    /// What it says when pointed at.
+    pub title: String,
+    /// In the units of the axes.
+    pub points: Vec<(f64, f64)>,
+    /// A dot at each point, with what it says.
+    pub dots: Vec<String>,
+}
+
+/// The height of a plot that has no reason for another.
+pub const HEIGHT: f64 = 235.0;
+
+const WIDTH: f64 = 560.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 14.0;
+const TOP: f64 = 28.0;
+const BOTTOM: f64 = 36.0;
+
+impl Plot<'_> {
+    /// The plot as an element of a page.
+    pub fn draw(self) -> String {
+        let mut svg = Svg::new(WIDTH, self.height, self.title);
+        let x = self.x.between(LEFT, WIDTH - RIGHT);
+        let y = self.y.between(self.height - BOTTOM, TOP);
+        svg.text((LEFT, 14.0), "pt", Anchor::Start, self.title);
+        for tick in y.ticks() {
+            let at = y.at(tick);
+            svg.line((x.start(), at), (x.end(), at), "g");
+            svg.text((LEFT - 6.0, at + 4.0), "t", Anchor::End, &(self.y_tick)(tick));
+        }
+        for tick in x.ticks() {
+            let at = x.at(tick);
+            svg.line((at, y.start()), (at, y.start() + 4.0), "a");
+            svg.line((at, y.start()), (at, y.end()), "g v");
+            // The last tick's text must not leave the drawing.
+            let anchor = if at > WIDTH - 30.0 { Anchor::End } else { Anchor::Middle };
+            let at = if at > WIDTH - 30.0 { WIDTH - 2.0 } else { at };
+            svg.text((at, y.start() + 16.0), "t", anchor, &(self.x_tick)(tick));
+        }
+        svg.line((x.start(), y.start()), (x.end(), y.start()), "a");
+        svg.text((x.start(), self.height - 4.0), "t n", Anchor::Start, self.x_name);
+        // The first engine is drawn last: on top.
+        for line in self.lines.iter().rev() {
+            let points: Vec<(f64, f64)> = line.points.iter().map(|(a, b)| (x.at(*a), y.at(*b))).collect();
+            if points.len() > 1 {
+                svg.path(&points, &format!("l {}", stroke(line.engine)), &line.title);
+            }
+            let alone = [line.title.clone()];
+            let dots = if points.len() == 1 && line.dots.is_empty() { &alone[..] } else { &line.dots };
+            for (point, title) in points.iter().zip(dots) {
+                svg.dot(*point, &fill(line.engine), title);
+            }
+        }
+        svg.finish()
+    }
+}

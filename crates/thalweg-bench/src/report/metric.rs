@@ -1,0 +1,278 @@
+//! [`Metric`]: each figure that tables, plots and comparisons show, computed from one run in one place.
+//!
+//! Costs of a step that writes are those of `Run::drained` where there is such a figure: an engine that leaves its
+//! compactions for later has not spared them. A figure that a run does not have is `None`, never 0.
+
+use super::{Latency, Run, Usage, number};
+use crate::workload::Class;
+
+/// A point of a distribution of latencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantile {
+    /// The median.
+    P50,
+    /// The 90th percentile.
+    P90,
+    /// The 99th.
+    P99,
+    /// The 99.9th.
+    P999,
+    /// The 99.99th.
+    P9999,
+    /// The longest.
+    Max,
+}
+
+impl Quantile {
+    /// All, rising.
+    pub const ALL: [Quantile; 6] =
+        [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999, Quantile::P9999, Quantile::Max];
+
+    /// `P99.9`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Quantile::P50 => "P50",
+            Quantile::P90 => "P90",
+            Quantile::P99 => "P99",
+            Quantile::P999 => "P99.9",
+            Quantile::P9999 => "P99.99",
+            Quantile::Max => "max",
+        }
+    }
+
+    fn of(self, latency: &Latency) -> u64 {
+        match self {
+            Quantile::P50 => latency.p50_ns,
+            Quantile::P90 => latency.p90_ns,
+            Quantile::P99 => latency.p99_ns,
+            Quantile::P999 => latency.p999_ns,
+            Quantile::P9999 => latency.p9999_ns,
+            Quantile::Max => latency.max_ns,
+        }
+    }
+}
+
+/// A figure of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Operations a second.
+    Throughput,
+    /// A latency, in nanoseconds.
+    Latency(Class, Quantile),
+    /// Processor time of an operation, user and kernel, in microseconds.
+    Cpu,
+    /// Bytes written to storage for an operation; [`WrittenBy`] says who counted them.
+    Written,
+    /// Bytes written to storage for a byte of keys and values given.
+    WriteAmplification,
+    /// Reads of the block device for a read, of steps that only read: where something is written, compactions read too.
+    DeviceReads,
+    /// Syncs.
+    Syncs,
+    /// Syncs of a million operations: what runs of different lengths are compared by.
+    SyncsPerMillion,
+    /// Stalls.
+    Stalls,
+    /// The longest period without a completed operation, in nanoseconds.
+    LongestStall,
+    /// Resident memory at its peak, in bytes.
+    PeakMemory,
+    /// Bytes on disk afterwards.
+    Space,
+    /// The processors' time that others took, in percent.
+    Foreign,
+}
+
+/// Who counted the bytes written to storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WrittenBy {
+    /// The block device, which can be seen: all that was written to it.
+    Device,
+    /// The kernel, for the process: pages that it made dirty.
+    Process,
+}
+
+impl WrittenBy {
+    /// As part of a sentence: `the block device`.
+    pub fn name(self) -> &'static str {
+        match self {
+            WrittenBy::Device => "the block device",
+            WrittenBy::Process => "the kernel for the process",
+        }
+    }
+}
+
+/// What a step cost, drained if it was.
+fn cost(run: &Run) -> &Usage {
+    run.drained.as_ref().unwrap_or(&run.usage)
+}
+
+/// All operations, those of background clients too: the cost is of all.
+fn all_operations(run: &Run) -> Option<f64> {
+    Some((run.operations + run.background_operations) as f64).filter(|operations| *operations > 0.0)
+}
+
+/// Bytes that a run wrote to storage, and who counted them. The same for every engine: engines count differently, or
+/// not at all, so their own counters are shown apart.
+pub fn written(run: &Run) -> (u64, WrittenBy) {
+    let usage = cost(run);
+    if let Some(device) = &usage.io.device {
+        (device.written_bytes, WrittenBy::Device)
+    } else {
+        (usage.io.process.written_bytes, WrittenBy::Process)
+    }
+}
+
+/// Reads of a run that only reads; `None`: it writes.
+fn reads(run: &Run) -> Option<f64> {
+    let only = run.background_operations == 0 && run.latency.keys().all(|class| !class.writes());
+    (only && run.operations > 0).then_some(run.operations as f64)
+}
+
+impl Metric {
+    /// The figures beside latencies, in the order of reports.
+    pub const COSTS: [Metric; 10] = [
+        Metric::Cpu,
+        Metric::Written,
+        Metric::WriteAmplification,
+        Metric::DeviceReads,
+        Metric::Syncs,
+        Metric::Stalls,
+        Metric::LongestStall,
+        Metric::PeakMemory,
+        Metric::Space,
+        Metric::Foreign,
+    ];
+
+    /// The figure of a run; `None`: it has none.
+    pub fn of(self, run: &Run) -> Option<f64> {
+        let usage = cost(run);
+        let figure = match self {
+            Metric::Throughput => run.operations_per_second,
+            Metric::Latency(class, quantile) => {
+                quantile.of(run.latency.get(&class).filter(|latency| latency.count > 0)?) as f64
+            }
+            Metric::Cpu => (usage.cpu.user_seconds + usage.cpu.system_seconds) * 1e6 / all_operations(run)?,
+            Metric::Written => written(run).0 as f64 / all_operations(run)?,
+            Metric::WriteAmplification => {
+                let user = Some(run.user_written_bytes).filter(|bytes| *bytes > 0)?;
+                written(run).0 as f64 / user as f64
+            }
+            Metric::DeviceReads => run.usage.io.device?.reads as f64 / reads(run)?,
+            Metric::Syncs => usage.counters.syncs?.count as f64,
+            Metric::SyncsPerMillion => usage.counters.syncs?.count as f64 * 1e6 / all_operations(run)?,
+            Metric::Stalls => run.stalls.count as f64,
+            Metric::LongestStall => run.stalls.longest_ms as f64 * 1e6,
+            Metric::PeakMemory => run.usage.memory.peak_bytes.max(usage.memory.peak_bytes) as f64,
+            Metric::Space => run.space_bytes as f64,
+            Metric::Foreign => run.usage.cpu.foreign_percent,
+        };
+        Some(figure).filter(|figure| figure.is_finite())
+    }
+
+    /// What it is called, with its unit where the figure does not show it.
+    pub fn name(self) -> String {
+        match self {
+            Metric::Throughput => "throughput".to_owned(),
+            Metric::Latency(class, quantile) => format!("{} {}", class_name(class), quantile.name()),
+            Metric::Cpu => "CPU/op".to_owned(),
+            Metric::Written => "written/op".to_owned(),
+            Metric::WriteAmplification => "W-amp".to_owned(),
+            Metric::DeviceReads => "dev reads/read".to_owned(),
+            Metric::Syncs => "syncs".to_owned(),
+            Metric::SyncsPerMillion => "syncs/M ops".to_owned(),
+            Metric::Stalls => "stalls".to_owned(),
+            Metric::LongestStall => "longest stall".to_owned(),
+            Metric::PeakMemory => "peak RSS".to_owned(),
+            Metric::Space => "space".to_owned(),
+            Metric::Foreign => "foreign CPU".to_owned(),
+        }
+    }
+
+    /// The figure as people read it.
+    pub fn show(self, figure: f64) -> String {
+        match self {
+            Metric::Throughput => number::rate(figure),
+            Metric::Latency(..) | Metric::LongestStall => number::time(figure),
+            Metric::Cpu => number::time(figure * 1e3),
+            Metric::Written | Metric::PeakMemory | Metric::Space => number::bytes(figure),
+            Metric::WriteAmplification | Metric::DeviceReads => number::plain(figure),
+            Metric::Syncs | Metric::SyncsPerMillion | Metric::Stalls => number::count(figure),
+            Metric::Foreign => number::percent(figure),
+        }
+    }
+
+    /// The clock tells it: it does not count if others used the processors. Costs repeat all the same.
+    pub fn timed(self) -> bool {
+        matches!(self, Metric::Throughput | Metric::Latency(..) | Metric::Stalls | Metric::LongestStall)
+    }
+
+    /// More is better.
+    pub fn rises(self) -> bool {
+        self == Metric::Throughput
+    }
+}
+
+/// A class of operations, as reports call it.
+pub fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Get => "get",
+        Class::Scan => "scan",
+        Class::Query => "query",
+        Class::Insert => "insert",
+        Class::Update => "update",
+        Class::Remove => "remove",
+        Class::ReadModifyWrite => "rmw",
+        Class::Transaction => "batch",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn costs_of_writes_are_those_after_draining() {
+        let mut run = sample::run("a", 1);
+        run.operations = 1_000;
+        run.usage.cpu.user_seconds = 1.0;
+        run.drained = Some(Usage::default());
+        let drained = run.drained.as_mut().unwrap();
+        drained.cpu.user_seconds = 1.5;
+        drained.cpu.system_seconds = 0.5;
+        assert_eq!(Metric::Cpu.of(&run), Some(2_000.0));
+    }
+
+    #[test]
+    fn bytes_written_are_the_devices_else_the_processs_and_never_the_engines() {
+        let mut run = sample::run("a", 1);
+        (run.operations, run.user_written_bytes, run.drained) = (10, 100, None);
+        run.usage.io.process.written_bytes = 1_000;
+        run.usage.io.device = None;
+        run.usage.counters.written_bytes.clear();
+        assert_eq!(written(&run), (1_000, WrittenBy::Process));
+        run.usage.counters.written_bytes.insert("log".into(), 200);
+        run.usage.counters.written_bytes.insert("flush".into(), 300);
+        assert_eq!(written(&run), (1_000, WrittenBy::Process));
+        run.usage.io.device = Some(super::super::DeviceIo { written_bytes: 700, reads: 5, ..Default::default() });
+        assert_eq!(written(&run), (700, WrittenBy::Device));
+        assert_eq!(Metric::Written.of(&run), Some(70.0));
+        assert_eq!(Metric::WriteAmplification.of(&run), Some(7.0));
+    }
+
+    #[test]
+    fn device_reads_are_of_steps_that_only_read() {
+        let mut run = sample::run("a", 1);
+        run.usage.io.device = Some(super::super::DeviceIo { reads: 50, ..Default::default() });
+        run.latency.clear();
+        run.latency.insert(Class::Get, Latency { count: 100, ..Default::default() });
+        (run.operations, run.background_operations) = (100, 0);
+        assert_eq!(Metric::DeviceReads.of(&run), Some(0.5));
+        run.latency.insert(Class::Update, Latency { count: 900, ..Default::default() });
+        assert_eq!(Metric::DeviceReads.of(&run), None, "compactions may have read");
+        run.latency.remove(&Class::Update);
+        run.usage.io.device = None;
+        assert_eq!(Metric::DeviceReads.of(&run), None, "no device");
+    }
+}

@@ -1,0 +1,26 @@
+//! What is shown and written: the model of a report, tables, JSON, pages and comparisons.
+//!
+//! [`Metric`] turns a run into figures, [`Summary`] runs into medians and ratios; all that is shown is made of these
+//! two.
+
+pub mod compare;
+mod grid;
+pub mod html;
+pub mod json;
+mod latency;
+mod metric;
+mod model;
+pub(crate) mod number;
+#[cfg(test)]
+mod sample;
+mod summary;
+pub mod table;
+
+use grid::Grid;
+pub use grid::{Look, Mood};
+pub use metric::{Metric, Quantile, WrittenBy};
+pub use model::{
+    Cpu, DeviceIo, Io, Latency, Machine, Memory, Paper, PaperRow, ProcessIo, Report, Run, Second, Stalls, Sustained,
+    Usage,
+};
+pub use summary::{Entry, Spread, Step, Summary};

@@ -1,0 +1,293 @@
+//! [`Report`]: what a JSON file holds. Field names are the schema that `docs/bench.md` documents: stable within a
+//! schema number. Times in names say their unit; bytes are bytes.
+
+use crate::engine::{Counters, Description};
+use crate::parameters::Parameters;
+use crate::plan::{Limit, Pace};
+use crate::workload::Class;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// All runs of one invocation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of this schema: 1.
+    pub schema: u32,
+    /// Version of the instrument.
+    pub version: String,
+    /// When it began, RFC 3339, UTC.
+    pub started: String,
+    /// The exact command.
+    pub command: String,
+    /// The preset, if one was named.
+    pub preset: Option<String>,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What was asked for, everything filled in.
+    pub parameters: Parameters,
+    /// The engines.
+    pub engines: Vec<Description>,
+    /// Every step of every round of every engine, in the order they ran.
+    pub runs: Vec<Run>,
+    /// What the instrument itself takes of an operation in a closed loop, beside workload and engine, in nanoseconds:
+    /// measured on the null engine when the run began.
+    #[serde(default)]
+    pub overhead_ns: Option<f64>,
+    /// The sustained rates that searches found.
+    pub sustained: Vec<Sustained>,
+    /// The paper's own figures, for a preset.
+    pub paper: Option<Paper>,
+    /// What a reader must know of these runs, a sentence each: what is missing and why, what could not be done.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// The machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// How many.
+    pub cpus: u32,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// The kernel's version.
+    pub kernel: String,
+    /// The file system of the database: type and mount options.
+    pub file_system: String,
+    /// The block device under it; `None`: none that can be seen.
+    pub device: Option<String>,
+    /// Its read-ahead in KiB.
+    pub read_ahead_kb: Option<u64>,
+}
+
+/// One step of one round of one engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The engine's name.
+    pub engine: String,
+    /// The round, from 1.
+    pub round: u32,
+    /// The attempt, from 1; the last one counts.
+    pub attempt: u32,
+    /// The workload's name.
+    pub workload: String,
+    /// It was run only to load what another needs.
+    pub preparation: bool,
+    /// Closed, or open at a rate.
+    pub pace: Pace,
+    /// When it was to end.
+    pub limit: Limit,
+    /// Threads or workers.
+    pub threads: u32,
+    /// Records of the dataset.
+    pub records: u64,
+    /// Seconds from the first start to the last end.
+    pub seconds: f64,
+    /// Operations.
+    pub operations: u64,
+    /// Operations a second.
+    pub operations_per_second: f64,
+    /// Reads that found nothing.
+    pub missing: u64,
+    /// Operations of background clients (the writer of `readwhilewriting`).
+    pub background_operations: u64,
+    /// Bytes of keys and values given to the engine.
+    pub user_written_bytes: u64,
+    /// Bytes of keys and values it gave.
+    pub user_read_bytes: u64,
+    /// Latency by class of operation.
+    pub latency: BTreeMap<Class, Latency>,
+    /// Open loop: how late a waiting worker began: what the instrument itself adds to each latency.
+    pub lateness: Option<Latency>,
+    /// Open loop: how far behind the last operation's start was.
+    pub behind_ns: u64,
+    /// Open loop: arrivals that were never executed, because the engine fell so far behind that the run was given up.
+    #[serde(default)]
+    pub abandoned: u64,
+    /// Each second.
+    pub series: Vec<Second>,
+    /// Periods in which nothing was completed.
+    pub stalls: Stalls,
+    /// What it cost, from the start to the last operation's end.
+    pub usage: Usage,
+    /// What it cost in all: from the same start until what was written is synced and no flush or compaction is due.
+    /// `None` for steps that write nothing.
+    pub drained: Option<Usage>,
+    /// Seconds that the draining took; `None`: not drained, or the engine cannot wait for that.
+    pub drain_seconds: Option<f64>,
+    /// Bytes that the database takes on disk afterwards.
+    pub space_bytes: u64,
+    /// Other processes took more than 5 % of the processors' time: its latencies do not count.
+    pub noisy: bool,
+}
+
+/// Latencies of one class of operation, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Operations.
+    pub count: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th.
+    pub p99_ns: u64,
+    /// 99.9th.
+    pub p999_ns: u64,
+    /// 99.99th.
+    pub p9999_ns: u64,
+    /// Longest.
+    pub max_ns: u64,
+    /// The distribution: (nanoseconds, share of operations that took at most so long), rising; at most 200 points,
+    /// denser towards the tail.
+    pub cdf: Vec<(u64, f64)>,
+}
+
+/// One second of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// Operations completed in it.
+    pub operations: u64,
+    /// Their median, in nanoseconds.
+    pub p50_ns: u64,
+    /// Their 99th percentile.
+    pub p99_ns: u64,
+    /// Their longest.
+    pub max_ns: u64,
+}
+
+/// Periods in which no operation was completed, seen through slots of 10 ms: a stall is 50 ms or longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stalls {
+    /// How many.
+    pub count: u64,
+    /// How long in all.
+    pub total_ms: u64,
+    /// The longest period without a completed operation, also one shorter than a stall.
+    pub longest_ms: u64,
+    /// Whole seconds of the series without an operation.
+    pub zero_seconds: u64,
+}
+
+/// What a run cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Seconds it covers.
+    pub seconds: f64,
+    /// Processors.
+    pub cpu: Cpu,
+    /// Memory.
+    pub memory: Memory,
+    /// Input and output.
+    pub io: Io,
+    /// What the engine itself counted.
+    pub counters: Counters,
+}
+
+/// Processor time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Of the engine's process, in user mode.
+    pub user_seconds: f64,
+    /// Of the engine's process, in the kernel.
+    pub system_seconds: f64,
+    /// Of kernel threads: writeback, journal, loop device. Not the run's alone.
+    pub kernel_threads_seconds: f64,
+    /// Of all other processes, and stolen by the host: percent of all processors' time.
+    pub foreign_percent: f64,
+    /// Stolen by the host: percent of all processors' time; part of `foreign_percent`.
+    pub steal_percent: f64,
+}
+
+/// Memory of the engine's process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Resident at the end.
+    pub rss_bytes: u64,
+    /// Resident at most during the run.
+    pub peak_bytes: u64,
+}
+
+/// Input and output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Io {
+    /// As the kernel counts for the process (`/proc/self/io`).
+    pub process: ProcessIo,
+    /// As the block device counts; `None`: no device can be seen. The device's, not the run's alone.
+    pub device: Option<DeviceIo>,
+}
+
+/// `/proc/self/io`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessIo {
+    /// Bytes fetched from storage for the process.
+    pub read_bytes: u64,
+    /// Bytes it caused to be sent to storage: counted when pages get dirty.
+    pub written_bytes: u64,
+    /// Bytes it read through system calls.
+    pub read_call_bytes: u64,
+    /// Bytes it wrote through system calls.
+    pub write_call_bytes: u64,
+    /// Read calls.
+    pub read_calls: u64,
+    /// Write calls.
+    pub write_calls: u64,
+}
+
+/// `/sys/dev/block/…/stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceIo {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Flushes of its write cache.
+    pub flushes: u64,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sustained {
+    /// The engine.
+    pub engine: String,
+    /// The round.
+    pub round: u32,
+    /// The workload.
+    pub workload: String,
+    /// Operations a second that it kept up with.
+    pub rate: f64,
+    /// Each probe: operations a second asked for, and whether it kept up.
+    pub probes: Vec<(f64, bool)>,
+}
+
+/// A paper's own figures, beside ours in the report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Paper {
+    /// Its number on the checklist, and its figure or table: `NOB-E2, figure 4`.
+    pub source: String,
+    /// What was run there.
+    pub title: String,
+    /// What differs here.
+    pub differs: String,
+    /// The names of the columns.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub rows: Vec<PaperRow>,
+}
+
+/// One row of a paper's table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PaperRow {
+    /// What it is for.
+    pub name: String,
+    /// A figure for each column, as printed.
+    pub cells: Vec<String>,
+}

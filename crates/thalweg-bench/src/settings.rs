@@ -1,0 +1,83 @@
+//! [`Settings`]: how an engine is tuned, in words that every engine understands.
+
+use serde::{Deserialize, Serialize};
+
+/// Where settings that are not given come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tuning {
+    /// The papers' settings, the same for every engine (NOB-E, PHAT-16, VLSM-12): 64 MiB memtables and tables, 1 GiB
+    /// cache, filters of 10 bits a key, no compression, no periodic sync of the log.
+    #[default]
+    Paper,
+    /// Each engine's own defaults.
+    Defaults,
+}
+
+/// How tables are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4.
+    Lz4,
+    /// Snappy.
+    Snappy,
+}
+
+/// How an engine is tuned. `None` leaves a setting to the engine's own default; an engine that lacks a setting ignores
+/// it, and says so in [`crate::engine::Description::ignored`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Where settings that are not given come from.
+    pub tuning: Tuning,
+    /// Bytes of a memtable.
+    pub memtable_bytes: Option<u64>,
+    /// Memtables a partition may have, the active one included, before writers wait.
+    pub memtables_max: Option<u32>,
+    /// Bytes of a table.
+    pub table_bytes: Option<u64>,
+    /// Bytes of the block cache.
+    pub cache_bytes: Option<u64>,
+    /// Bits a key of the filters; 0: none.
+    pub filter_bits_per_key: Option<u32>,
+    /// How tables are compressed.
+    pub compression: Option<Compression>,
+    /// Flushes and compactions that may run at once.
+    pub background_jobs: Option<u32>,
+    /// Tables in level 0 that start a compaction.
+    pub level0_trigger: Option<u32>,
+    /// Bytes of level 1.
+    pub level1_bytes: Option<u64>,
+    /// How many times larger each level below level 1 is.
+    pub growth_factor: Option<u32>,
+    /// Milliseconds between the log's periodic syncs; 0: none. What LevelDB and RocksDB do is 0.
+    pub log_sync_interval_ms: Option<u64>,
+    /// Partitions (column families of equal key ranges); `None` or 1: one.
+    pub partitions: Option<u32>,
+    /// Each write is durable before it returns.
+    pub sync: bool,
+}
+
+impl Settings {
+    /// The settings with those of the tuning filled in.
+    pub fn resolved(&self) -> Settings {
+        let mut settings = self.clone();
+        if settings.tuning == Tuning::Paper {
+            settings.memtable_bytes.get_or_insert(64 << 20);
+            settings.memtables_max.get_or_insert(4);
+            settings.table_bytes.get_or_insert(64 << 20);
+            settings.cache_bytes.get_or_insert(1 << 30);
+            settings.filter_bits_per_key.get_or_insert(10);
+            settings.compression.get_or_insert(Compression::None);
+            settings.background_jobs.get_or_insert(2);
+            settings.level0_trigger.get_or_insert(4);
+            settings.level1_bytes.get_or_insert(256 << 20);
+            settings.growth_factor.get_or_insert(8);
+            settings.log_sync_interval_ms.get_or_insert(0);
+        }
+        settings
+    }
+}

@@ -1,0 +1,187 @@
+//! Which operation next: workloads, and the clients that carry them out.
+//!
+//! A [`Definition`] is a workload by name. Made for a [`Dataset`], it is a [`Workload`], which gives each thread a
+//! [`Client`]. A client *prepares* an operation (draws a key, fills a value: not timed) and then *executes* it (timed).
+
+use crate::engine::Session;
+use crate::error::Result;
+use crate::parameters::Parameters;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+mod acknowledgements;
+mod catalogue;
+#[cfg(test)]
+mod exercise;
+mod load;
+mod metadata;
+mod mix;
+mod numbered;
+mod prefix_dist;
+mod retail;
+mod touch;
+mod values;
+mod ycsb;
+
+pub use catalogue::{all, expand, families, find};
+
+/// What a dataset consists of; a workload runs on one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatasetKind {
+    /// Numbered keys as `db_bench` makes them.
+    Numbered,
+    /// YCSB's user table.
+    Ycsb,
+    /// Directories of 20 entries (PHAT-E3).
+    Metadata,
+    /// Tables with indexes (PMB-E10).
+    Retail,
+    /// Keys in ranges of different heat (VLSM-E4).
+    PrefixDist,
+}
+
+/// What has been loaded so far, shared by the steps of a run.
+#[derive(Debug)]
+pub struct Dataset {
+    /// Its kind.
+    pub kind: DatasetKind,
+    /// Records that a load is to write; keys are drawn from so many.
+    pub records: u64,
+    /// The number of the next record to be inserted.
+    pub next: AtomicU64,
+    /// Records `0..acknowledged` are all written (an insert beyond a hole waits for the hole).
+    pub acknowledged: AtomicU64,
+}
+
+impl Dataset {
+    /// Takes up to `count` numbers of records that nobody else inserts, and gives the first: a load's way to write each
+    /// record below `limit` once, whatever the threads. `None`: all are taken.
+    pub fn claim(&self, count: u64, limit: u64) -> Option<u64> {
+        let beyond = |next: u64| (next < limit).then(|| next.saturating_add(count).min(limit));
+        self.next.fetch_update(Ordering::SeqCst, Ordering::SeqCst, beyond).ok()
+    }
+}
+
+/// Makes a workload for parameters and a dataset.
+///
+/// # Errors
+/// `Usage` for parameters that make no sense with it.
+pub type Make = fn(&Parameters, &Arc<Dataset>) -> Result<Box<dyn Workload>>;
+
+/// A workload by name.
+pub struct Definition {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// One line for `bench list`.
+    pub about: &'static str,
+    /// Where it comes from: a paper's number, or a published specification.
+    pub source: &'static str,
+    /// The kind of data it runs on.
+    pub dataset: DatasetKind,
+    /// The workload that loads such data; its own name: it begins with an empty database and needs none.
+    pub load: &'static str,
+    /// What it does when the parameters are silent.
+    pub defaults: Defaults,
+    /// A load writes one of so many of the dataset's records: 1 means all of them.
+    pub share: u64,
+    /// Makes it.
+    pub make: Make,
+    /// The first keys of all partitions but the first, for a dataset of so many records cut into so many partitions
+    /// of about equal size.
+    pub splits: fn(&Parameters, u64, u32) -> Vec<Vec<u8>>,
+}
+
+/// What a workload does when the parameters are silent. Before `Parameters::scale`.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults {
+    /// Records of the load.
+    pub records: u64,
+    /// Operations; `None`: as many as records.
+    pub operations: Option<u64>,
+    /// Seconds; `None`: until the operations are done. Loads have none.
+    pub seconds: Option<f64>,
+    /// Bytes of a key.
+    pub key_bytes: u32,
+    /// Bytes of a value.
+    pub value_bytes: u32,
+}
+
+/// A workload on a dataset, ready to run.
+pub trait Workload: Sync {
+    /// The client of thread `thread`. Those from `threads` on are background clients: see [`Workload::background`].
+    fn client(&self, thread: usize, threads: usize, seed: u64) -> Box<dyn Client + '_>;
+
+    /// Clients beside those asked for, which go on until the others are done (`readwhilewriting`'s writer).
+    fn background(&self) -> usize {
+        0
+    }
+
+    /// How often a background client acts, in operations a second. `None`: as fast as it can.
+    fn background_rate(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// What one thread does.
+pub trait Client: Send {
+    /// Chooses the next operation and makes its keys and values. `None`: there is nothing more to do.
+    fn prepare(&mut self) -> Option<Class>;
+
+    /// Carries out what was prepared.
+    fn execute(&mut self, session: &mut dyn Session) -> Result<Outcome>;
+}
+
+/// What an operation is, for the reader of a report; latencies are kept apart by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// A point read.
+    Get,
+    /// A range read.
+    Scan,
+    /// An index query: a short scan, then point reads.
+    Query,
+    /// A new key.
+    Insert,
+    /// A new value for a key.
+    Update,
+    /// A removal.
+    Remove,
+    /// A read and then a write of the same key.
+    ReadModifyWrite,
+    /// Several writes at once.
+    Transaction,
+}
+
+impl Class {
+    /// Every class, in the order of reports.
+    pub const ALL: [Class; 8] = [
+        Class::Get,
+        Class::Scan,
+        Class::Query,
+        Class::Insert,
+        Class::Update,
+        Class::Remove,
+        Class::ReadModifyWrite,
+        Class::Transaction,
+    ];
+
+    /// Whether it writes.
+    pub fn writes(self) -> bool {
+        !matches!(self, Class::Get | Class::Scan | Class::Query)
+    }
+}
+
+/// What an operation did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// Operations it counts for: 1, but the entries of a batch, or of a stretch of `readseq`.
+    pub operations: u64,
+    /// Reads among them that found nothing.
+    pub missing: u64,
+    /// Bytes of keys and values given to the engine.
+    pub written_bytes: u64,
+    /// Bytes of keys and values it gave.
+    pub read_bytes: u64,
+}

@@ -1,0 +1,204 @@
+//! The workloads of `db_bench` (LevelDB, RocksDB), same names and meanings, on numbered keys.
+//!
+//! A key is a number of 8 bytes, the highest first, filled up with `0`. `fill*` begin with an empty database; the
+//! others draw from all numbers below `records`, of which a `fillrandom` has written about 63 % (so `readrandom`
+//! reports the rest as missing), uniformly unless told otherwise. Where the originals differ among themselves, it is
+//! said at the client.
+
+mod fill;
+mod key;
+mod read;
+mod remove;
+
+use super::values::Values;
+use super::{Client, Dataset, DatasetKind, Defaults, Definition, Make, Workload};
+use crate::distribution::{Chooser, Random, random};
+use crate::error::{Error, Result};
+use crate::parameters::{Distribution, Parameters};
+use key::Keys;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const SOURCE: &str = "db_bench of LevelDB and RocksDB";
+
+const DEFAULTS: Defaults =
+    Defaults { records: 1_000_000, operations: None, seconds: Some(10.0), key_bytes: 16, value_bytes: 100 };
+
+const LOAD: Defaults = Defaults { seconds: None, ..DEFAULTS };
+
+/// `fillsync` writes one of so many records.
+const FILL_SYNC_SHARE: u64 = 1000;
+
+/// One of the workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    FillSeq,
+    FillRandom,
+    FillSync,
+    Overwrite,
+    ReadSeq,
+    ReadRandom,
+    ReadMissing,
+    SeekRandom,
+    DeleteRandom,
+    ReadWhileWriting,
+}
+
+/// The workloads of `db_bench`.
+pub(super) static DEFINITIONS: &[Definition] = &[
+    load("fillseq", "write every record once, in the order of keys", |p, d| make(Kind::FillSeq, p, d)),
+    load("fillrandom", "write as many records as there are, each drawn from all", |p, d| make(Kind::FillRandom, p, d)),
+    Definition {
+        share: FILL_SYNC_SHARE,
+        ..load("fillsync", "fillrandom of a 1000th of the records, each durable at once", |p, d| {
+            make(Kind::FillSync, p, d)
+        })
+    },
+    run("overwrite", "write records drawn from all again", |p, d| make(Kind::Overwrite, p, d)),
+    run("readseq", "read all records in the order of keys, 10 000 at a time", |p, d| make(Kind::ReadSeq, p, d)),
+    run("readrandom", "read records drawn from all", |p, d| make(Kind::ReadRandom, p, d)),
+    run("readmissing", "read keys that do not exist, each next to a record's", |p, d| make(Kind::ReadMissing, p, d)),
+    run("seekrandom", "seek a record drawn from all and read from there on", |p, d| make(Kind::SeekRandom, p, d)),
+    run("deleterandom", "remove records drawn from all", |p, d| make(Kind::DeleteRandom, p, d)),
+    run("readwhilewriting", "readrandom, and one more thread that overwrites", |p, d| {
+        make(Kind::ReadWhileWriting, p, d)
+    }),
+];
+
+const fn load(name: &'static str, about: &'static str, make: Make) -> Definition {
+    Definition {
+        name,
+        about,
+        source: SOURCE,
+        dataset: DatasetKind::Numbered,
+        load: name,
+        defaults: LOAD,
+        share: 1,
+        make,
+        splits,
+    }
+}
+
+const fn run(name: &'static str, about: &'static str, make: Make) -> Definition {
+    Definition {
+        name,
+        about,
+        source: SOURCE,
+        dataset: DatasetKind::Numbered,
+        load: "fillrandom",
+        defaults: DEFAULTS,
+        share: 1,
+        make,
+        splits,
+    }
+}
+
+/// A workload made for a dataset: what all of its clients share.
+struct Numbered {
+    kind: Kind,
+    dataset: Arc<Dataset>,
+    keys: Keys,
+    chooser: Chooser,
+    values: Values,
+    value_bytes: usize,
+    /// Records that writes draw from: all, but for `fillsync`.
+    records: u64,
+    batch: u64,
+    sync: bool,
+    /// Entries of a seek, or of a stretch of `readseq`.
+    scan_entries: u64,
+}
+
+fn make(kind: Kind, parameters: &Parameters, dataset: &Arc<Dataset>) -> Result<Box<dyn Workload>> {
+    if dataset.records == 0 || parameters.batch == 0 {
+        return Err(Error::Usage("records and batch must be above 0".into()));
+    }
+    let keys = Keys::new(parameters.key_bytes.unwrap_or(DEFAULTS.key_bytes), dataset.records)?;
+    let value_bytes = parameters.value_bytes.unwrap_or(DEFAULTS.value_bytes) as usize;
+    let records = if kind == Kind::FillSync { (dataset.records / FILL_SYNC_SHARE).max(1) } else { dataset.records };
+    let scan_entries = match (kind, parameters.scan_entries_max) {
+        (_, Some(entries)) => u64::from(entries).max(1),
+        (Kind::ReadSeq, None) => 10_000,
+        (_, None) => 1,
+    };
+    if matches!(kind, Kind::FillSeq | Kind::FillRandom | Kind::FillSync) {
+        dataset.next.store(0, Ordering::SeqCst); // The database is empty.
+    }
+    let distribution = parameters.distribution.unwrap_or(Distribution::Uniform);
+    Ok(Box::new(Numbered {
+        kind,
+        dataset: Arc::clone(dataset),
+        keys,
+        chooser: Chooser::new(distribution, records, records),
+        values: Values::new(value_bytes, parameters.compressible, parameters.seed)?,
+        value_bytes,
+        records,
+        batch: u64::from(parameters.batch),
+        sync: parameters.settings.sync || kind == Kind::FillSync,
+        scan_entries: scan_entries.min(dataset.records),
+    }))
+}
+
+impl Workload for Numbered {
+    fn client(&self, thread: usize, threads: usize, seed: u64) -> Box<dyn Client + '_> {
+        let random = random(seed, &format!("{:?}", self.kind), thread);
+        match self.kind {
+            Kind::FillSeq | Kind::FillRandom | Kind::FillSync | Kind::Overwrite => {
+                Box::new(fill::Fill::new(self, self.kind, thread, random))
+            }
+            Kind::ReadWhileWriting if thread >= threads => {
+                Box::new(fill::Fill::new(self, Kind::Overwrite, thread, random))
+            }
+            Kind::ReadRandom | Kind::ReadWhileWriting => Box::new(read::Point::new(self, false, random)),
+            Kind::ReadMissing => Box::new(read::Point::new(self, true, random)),
+            Kind::ReadSeq => Box::new(read::Stretch::new(self, thread, threads)),
+            Kind::SeekRandom => Box::new(read::Seek::new(self, random)),
+            Kind::DeleteRandom => Box::new(remove::Remove::new(self, random)),
+        }
+    }
+
+    fn background(&self) -> usize {
+        usize::from(self.kind == Kind::ReadWhileWriting)
+    }
+}
+
+/// Keys drawn from all records, for one thread.
+struct Drawn {
+    keys: Keys,
+    chooser: Chooser,
+    random: Random,
+    records: u64,
+    /// The key last drawn.
+    key: Vec<u8>,
+}
+
+impl Drawn {
+    fn new(workload: &Numbered, random: Random) -> Drawn {
+        let key = Vec::with_capacity(workload.keys.bytes() + 1);
+        Drawn { keys: workload.keys, chooser: workload.chooser.clone(), random, records: workload.records, key }
+    }
+
+    /// Draws the next key.
+    fn draw(&mut self) {
+        let number = self.chooser.next(self.records, &mut self.random);
+        self.keys.write(number, &mut self.key);
+    }
+}
+
+/// Keys are dense: the quantiles are those of the numbers.
+fn splits(parameters: &Parameters, records: u64, partitions: u32) -> Vec<Vec<u8>> {
+    let bytes = parameters.key_bytes.unwrap_or(DEFAULTS.key_bytes);
+    let Ok(keys) = Keys::new(bytes, records) else { return Vec::new() };
+    let number = |partition: u32| (u128::from(records) * u128::from(partition) / u128::from(partitions)) as u64;
+    let mut numbers: Vec<u64> = (1..partitions).map(number).filter(|number| *number > 0).collect();
+    numbers.dedup(); // More partitions than records: one for each.
+    let key = |number| {
+        let mut key = Vec::new();
+        keys.write(number, &mut key);
+        key
+    };
+    numbers.into_iter().map(key).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! `retail`: the online shop of PM-Blade's evaluation (PMB-E10, PMB-E11; its section VI-D).
+//!
+//! What the paper says: ten tables of about ten columns, three indexes each on average; a new order inserts rows into
+//! several tables, about 100 KB; its status is updated as it progresses; reads are by primary key and, most of them, by
+//! index: a scan for the row's number, then a point read; recent data are read and updated most. It gives no
+//! proportions, no rows an order and no sizes of columns but one: an index column of 120 bytes (section VI-B).
+//!
+//! What is made of it: the tables of [`Schema`], 50 rows and 150 index entries an order in one batch. With the default
+//! sizes, index keys of 132 bytes (columns of 120) and rows of 1,600 bytes (ten columns of 160), an order writes
+//! 100,400 bytes; in general `50 (12 + value_bytes + 3 key_bytes)`. A record of the dataset is an order. The
+//! operations, with their shares in percent, which a `mix` replaces:
+//!
+//! - `order` 5, a transaction: a new order.
+//! - `query` 50: up to ten entries of one customer, merchant or status from a recent order on, then the row of each.
+//! - `update` 25: reads a row, writes it with the next status and its new index entry in one batch, and removes the old
+//!   entry. Thread t of n updates orders t, t + n, …: a store that locks rows would not let two update one at once
+//!   either.
+//! - `get` 15: a row by its number.
+//! - `scan` 5: the 1 to 50 (`scan_entries_max`) last rows of a table up to a recent order.
+//!
+//! Recent means: the distance from the newest order is zipfian, unless `distribution` says otherwise.
+
+mod client;
+mod orders;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use self::client::Shopper;
+use self::orders::Orders;
+use self::schema::Schema;
+use super::mix::{Mix, Share};
+use super::values::Values;
+use super::{Class, Client, Dataset, DatasetKind, Defaults, Definition, Workload};
+use crate::distribution::{Chooser, random};
+use crate::error::Result;
+use crate::parameters::{Distribution, Parameters};
+use std::sync::Arc;
+
+const LOAD: Defaults = Defaults { records: 4_000, operations: None, seconds: None, key_bytes: 132, value_bytes: 1_600 };
+const SOURCE: &str = "PMB-E10, PMB-E11, section VI-D";
+const SCAN_ENTRIES_MAX: u32 = 50;
+const SHARES: &[Share] = &[
+    ("order", Class::Transaction, 5.0),
+    ("query", Class::Query, 50.0),
+    ("update", Class::Update, 25.0),
+    ("get", Class::Get, 15.0),
+    ("scan", Class::Scan, 5.0),
+];
+const ORDERS_ONLY: &[Share] = &[("order", Class::Transaction, 1.0)];
+
+pub(super) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        name: "retail-load",
+        about: "insert orders, each with 50 rows in ten tables and 150 index entries, about 100 KB",
+        source: SOURCE,
+        dataset: DatasetKind::Retail,
+        load: "retail-load",
+        defaults: LOAD,
+        share: 1,
+        make: |parameters, dataset| {
+            let mix = Mix::new("retail-load", ORDERS_ONLY, &Default::default())?;
+            Ok(Box::new(Shop::new(parameters, dataset, mix, dataset.records)?))
+        },
+        splits,
+    },
+    Definition {
+        name: "retail",
+        about: "orders, index queries, status updates, gets and scans (mix: order, query, update, get, scan)",
+        source: SOURCE,
+        dataset: DatasetKind::Retail,
+        load: "retail-load",
+        defaults: Defaults { operations: Some(200_000), seconds: Some(10.0), ..LOAD },
+        share: 1,
+        make: |parameters, dataset| {
+            let mix = Mix::new("retail", SHARES, &parameters.mix)?;
+            Ok(Box::new(Shop::new(parameters, dataset, mix, u64::MAX)?))
+        },
+        splits,
+    },
+];
+
+fn splits(parameters: &Parameters, records: u64, partitions: u32) -> Vec<Vec<u8>> {
+    let schema = Schema::new(parameters, records, (LOAD.key_bytes, LOAD.value_bytes));
+    schema.map_or_else(|_| Vec::new(), |schema| schema.splits(partitions))
+}
+
+/// The shop, open for clients.
+struct Shop {
+    schema: Schema,
+    orders: Orders,
+    /// There will be so many orders at most.
+    orders_max: u64,
+    mix: Mix,
+    distribution: Distribution,
+    scan_entries_max: u64,
+    values: Values,
+    sync: bool,
+}
+
+impl Shop {
+    fn new(parameters: &Parameters, dataset: &Arc<Dataset>, mix: Mix, orders_max: u64) -> Result<Shop> {
+        let schema = Schema::new(parameters, dataset.records, (LOAD.key_bytes, LOAD.value_bytes))?;
+        Ok(Shop {
+            schema,
+            orders: Orders::new(dataset),
+            orders_max,
+            mix,
+            distribution: parameters.distribution.unwrap_or(Distribution::Latest),
+            scan_entries_max: u64::from(parameters.scan_entries_max.unwrap_or(SCAN_ENTRIES_MAX).max(1)),
+            values: Values::new(schema.value_bytes, parameters.compressible, parameters.seed)?,
+            sync: parameters.settings.sync,
+        })
+    }
+}
+
+impl Workload for Shop {
+    fn client(&self, thread: usize, threads: usize, seed: u64) -> Box<dyn Client + '_> {
+        let orders = self.orders.written().max(1);
+        let chooser = Chooser::new(self.distribution, orders, orders);
+        Box::new(Shopper::new(self, (thread as u64, threads as u64), chooser, random(seed, "retail", thread)))
+    }
+}

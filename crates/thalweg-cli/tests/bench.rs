@@ -1,0 +1,149 @@
+//! `thalweg bench` from outside, with sizes that take no time.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod command;
+
+use command::{Run, Scratch, command, thalweg};
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// `bench` with these words, in a directory that is empty.
+fn bench(directory: &Path, words: &[&str]) -> Run {
+    let mut line: Vec<&dyn AsRef<OsStr>> = vec![&"bench", &"--directory", &directory, &"--no-warm", &"--quiet"];
+    line.extend(words.iter().map(|word| word as &dyn AsRef<OsStr>));
+    thalweg(&line)
+}
+
+fn empty(scratch: &Scratch) -> std::path::PathBuf {
+    let directory = scratch.path("databases");
+    std::fs::create_dir(&directory).unwrap();
+    directory
+}
+
+fn entries(directory: &Path) -> usize {
+    std::fs::read_dir(directory).unwrap().count()
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+const SMALL: [&str; 5] = ["ycsb-a", "--records", "2000", "--operations", "3000"];
+
+#[test]
+fn a_run_leaves_a_table_a_report_a_page_and_no_database() {
+    let scratch = Scratch::new("bench");
+    let directory = empty(&scratch);
+    let (report, page) = (scratch.path("run.json"), scratch.path("run.html"));
+    let files = ["--rounds", "2", "--json", report.to_str().unwrap(), "--html", page.to_str().unwrap()];
+    let run = bench(&directory, &[&SMALL[..], &files].concat());
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.text().contains("ycsb-a"), "{run:?}");
+    assert_eq!(entries(&directory), 0, "a database was left");
+    let report = json(&report);
+    assert_eq!(report["schema"], 1);
+    assert_eq!(report["parameters"]["rounds"], 2);
+    assert!(report["command"].as_str().unwrap().starts_with("thalweg bench --directory "));
+    let runs = report["runs"].as_array().unwrap();
+    let asked: Vec<&Value> = runs.iter().filter(|run| run["workload"] == "ycsb-a").collect();
+    assert_eq!(asked.len(), 2);
+    assert!(asked.iter().all(|run| run["operations"] == 3000 && run["engine"] == "thalweg"), "{asked:?}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("<svg") && page.contains("ycsb-a"));
+}
+
+#[test]
+fn a_stored_report_is_shown_and_compared() {
+    let scratch = Scratch::new("bench");
+    let directory = empty(&scratch);
+    let (before, after) = (scratch.path("before.json"), scratch.path("after.json"));
+    for path in [&before, &after] {
+        let run = bench(&directory, &[&SMALL[..], &["--engines", "null", "--json", path.to_str().unwrap()]].concat());
+        assert_eq!(run.code, Some(0), "{run:?}");
+    }
+    assert!(thalweg(&[&"bench", &"show", &before]).ok().contains("ycsb-a"));
+    assert!(thalweg(&[&"bench", &"compare", &before, &after]).ok().contains("b/a"));
+    thalweg(&[&"bench", &"show", &before, &"--baseline", &"thalweg"]).fails(2, &["thalweg", "null"]);
+    thalweg(&[&"bench", &"show", &scratch.path("missing.json")]).fails(1, &["cannot read", "missing.json"]);
+    std::fs::write(&after, "{}").unwrap();
+    thalweg(&[&"bench", &"compare", &before, &after]).fails(1, &["after.json"]);
+}
+
+#[test]
+fn the_list_has_workloads_presets_and_engines() {
+    let run = thalweg(&[&"bench", &"list"]);
+    for word in ["fillrandom", "ycsb-a", "metadata-put", "nob-e2", "Engines: thalweg, null"] {
+        assert!(run.ok().contains(word), "no {word} in {}", run.ok());
+    }
+}
+
+#[test]
+fn printed_parameters_run_the_same() {
+    let scratch = Scratch::new("bench");
+    let words = ["--mix", "get=1,update=3", "--rate", "10k", "--memtable", "1M"];
+    let directory = empty(&scratch);
+    let printed = bench(&directory, &[&SMALL[..], &words, &["--print-config"]].concat()).ok().to_owned();
+    let file = scratch.path("run.toml");
+    std::fs::write(&file, &printed).unwrap();
+    let again = bench(&directory, &["--config", file.to_str().unwrap(), "--print-config"]).ok().to_owned();
+    assert_eq!(again, printed);
+    std::fs::write(&file, printed.replace("threads", "thread")).unwrap();
+    bench(&directory, &["--config", file.to_str().unwrap()]).fails(2, &["run.toml, line", "unknown field `thread`"]);
+    assert_eq!(entries(&directory), 0);
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_made() {
+    let scratch = Scratch::new("bench");
+    let directory = empty(&scratch);
+    bench(&directory, &["ycbs-a"]).fails(2, &["no workload", "ycbs-a", "ycsb-a"]);
+    bench(&directory, &["ycsb-a", "--engines", "rocksdb"]).fails(2, &["no engine rocksdb", "thalweg, null", "peers"]);
+    bench(&directory, &["ycsb-a", "--at", "60"]).fails(2, &["find-max"]);
+    bench(&directory, &["ycsb-a", "--mix", "jump=1"]).fails(2, &["jump"]);
+    bench(&directory, &["--preset", "nob-e99"]).fails(2, &["no preset nob-e99", "bench list"]);
+    bench(&directory, &["ycsb-a", "--baseline", "null"]).fails(2, &["--baseline null"]);
+    let missing = scratch.path("missing");
+    bench(&missing, &SMALL).fails(2, &["no directory", "missing"]);
+    let report = missing.join("run.json");
+    bench(&directory, &["ycsb-a", "--json", report.to_str().unwrap()]).fails(1, &["cannot write", "run.json"]);
+    assert_eq!(entries(&directory), 0);
+    assert!(!missing.exists());
+}
+
+#[test]
+fn ctrl_c_leaves_what_was_measured_and_nothing_else() {
+    for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let scratch = Scratch::new("bench");
+        let directory = empty(&scratch);
+        let report = scratch.path("run.json");
+        let child = command(&[&"bench", &"ycsb-a", &"--records", &"2000", &"--seconds", &"60", &"--no-warm"])
+            .args([OsStr::new("--directory"), directory.as_os_str(), OsStr::new("--json"), report.as_os_str()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let start = Instant::now();
+        // Long enough to have loaded 2 000 records, far too short for a minute of workload A.
+        std::thread::sleep(Duration::from_secs(3));
+        let kill = format!("kill -{name} {}", child.id());
+        assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        let ended = child.wait_with_output().unwrap();
+        let errors = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(code), "{errors}");
+        assert!(start.elapsed() < Duration::from_secs(30), "it went on for {:?}", start.elapsed());
+        assert!(errors.contains("stopped in round 1 at thalweg"), "{errors}");
+        assert_eq!(entries(&directory), 0, "a database was left");
+        // On a machine so slow that not even the load was done nothing was measured, and nothing is written.
+        if !report.exists() {
+            continue;
+        }
+        let report = json(&report);
+        assert_eq!(report["runs"].as_array().unwrap().len(), 1, "the load was measured");
+        assert!(report["notes"].to_string().contains("is missing"));
+        assert!(String::from_utf8(ended.stdout).unwrap().contains("is missing"));
+    }
+}
