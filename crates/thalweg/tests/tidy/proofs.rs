@@ -69,6 +69,8 @@ fn unsafe_code_is_named_and_reasoned() {
     refused(ROOM, "fn f() {\n    // SAFETY: it is fine.\n    unsafe { g() }\n}\n", 4, "not named");
     let far = format!("// SAFETY: far away.\n{}unsafe impl Send for A {{}}\n", "const A: u8 = 0;\n".repeat(8));
     refused(arena, &far, 11, "SAFETY");
+    refused("peers/src/main.rs", "fn f() {\n    // SAFETY: it is fine.\n    unsafe { g() }\n}\n", 4, "not named");
+    refused("peers/src/syncs.rs", "fn f() {\n    unsafe { g() }\n}\n", 3, "SAFETY");
     passes(arena, "// SAFETY: nothing is shared.\nunsafe impl Send for A {}\nunsafe fn f() {}\n");
     passes(ROOM, "// unsafe { }\nconst A: &str = \"unsafe {\";\nconst unsafe_code: u8 = 0;\n");
 }

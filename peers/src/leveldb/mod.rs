@@ -1,0 +1,189 @@
+//! [`LevelDb`]: LevelDB 1.23, through the C interface of the system's library.
+//!
+//! It has one background thread, two memtables, and levels whose sizes are compiled in; it has no column families, so
+//! partitions are refused.
+
+mod native;
+mod shape;
+
+use crate::syncs::Since;
+use crate::told::Told;
+use native::{Client, Database, Library, Options};
+use shape::Shape;
+use std::ffi::c_int;
+use std::fmt::Display;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use thalweg_bench::engine::{Counters, Description, Engine, Factory, Session};
+use thalweg_bench::{Compression, Error, Result, Settings};
+
+const NAME: &str = "leveldb";
+const LIBRARIES: [&str; 3] = ["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
+/// How long a due compaction may leave the levels as they are before it is given up.
+const STUCK: Duration = Duration::from_secs(300);
+
+/// Opens LevelDB databases.
+pub struct LevelDb;
+
+struct Opened {
+    database: Database,
+    description: Description,
+    syncs: Since,
+}
+
+impl Factory for LevelDb {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>> {
+        if !splits.is_empty() {
+            return Err(Error::Usage("LevelDB has no column families: choose one partition".into()));
+        }
+        let syncs = Since::now();
+        let library = Library::load(&LIBRARIES).map_err(|error| {
+            Error::engine(NAME, "load its library", format!("{error}; run `peers/fetch`, or install LevelDB 1.23"))
+        })?;
+        let (options, told) = configure(&settings.resolved())?;
+        let database = Database::open(library, path, &options).map_err(|error| refused("open", error))?;
+        Ok(Box::new(Opened { database, description: told.description(NAME, library.version()), syncs }))
+    }
+}
+
+/// LevelDB's options for these settings, and what is told of them.
+fn configure(settings: &Settings) -> Result<(Options, Told)> {
+    let mut told = Told::default();
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let compression = match settings.compression {
+        Some(Compression::Lz4) => return Err(Error::Usage("LevelDB has no LZ4; choose none or snappy".into())),
+        Some(Compression::Snappy) => Some(1),
+        Some(Compression::None) => Some(0),
+        None => None,
+    };
+    let options = Options {
+        // LevelDB clips these two: to 64 KiB and 1 GiB, and to 1 MiB and 1 GiB (`db/db_impl.cc`: `SanitizeOptions`).
+        write_buffer_size: settings.memtable_bytes.map(|bytes| size(bytes.clamp(64 << 10, 1 << 30))),
+        max_file_size: settings.table_bytes.map(|bytes| size(bytes.clamp(1 << 20, 1 << 30))),
+        block_cache_bytes: settings.cache_bytes.map(size),
+        bloom_bits: settings.filter_bits_per_key.map(|bits| c_int::try_from(bits).unwrap_or(c_int::MAX)),
+        compression,
+    };
+    tell(&mut told, "write_buffer_size", options.write_buffer_size);
+    tell(&mut told, "max_file_size", options.max_file_size);
+    tell(&mut told, "block_cache", options.block_cache_bytes.map(|bytes| format!("LRU {bytes}")));
+    tell(&mut told, "filter_policy", options.bloom_bits.map(|bits| format!("Bloom {bits} bits a key")));
+    tell(&mut told, "compression", settings.compression.map(|chosen| format!("{chosen:?}").to_lowercase()));
+    told.taken("level 1", "10 MiB, compiled in");
+    told.taken("growth", "10, compiled in");
+    told.taken("level 0", "4 files start a compaction, 8 slow writes down, 12 stop them, compiled in");
+    told.taken("background threads", "1, compiled in");
+    told.taken("memtables", "2, compiled in");
+    told.ignored("memtables_max", settings.memtables_max);
+    told.ignored("background_jobs", settings.background_jobs);
+    told.ignored("level0_trigger", settings.level0_trigger.filter(|trigger| *trigger != 4));
+    told.ignored("level1_bytes", settings.level1_bytes);
+    told.ignored("growth_factor", settings.growth_factor);
+    told.ignored("log_sync_interval_ms", settings.log_sync_interval_ms.filter(|interval| *interval > 0));
+    Ok((options, told))
+}
+
+fn tell(told: &mut Told, name: &str, value: Option<impl Display>) {
+    if let Some(value) = value {
+        told.taken(name, value);
+    }
+}
+
+impl Opened {
+    /// Writes the memtable as a table. A compaction of a range that holds nothing does that first, and then nothing.
+    fn flush(&self) {
+        let beyond = [0xff; 64];
+        self.database.compact_range(&beyond, &beyond);
+    }
+
+    fn shape(&self) -> Result<Shape> {
+        let tables = self.database.property("leveldb.sstables");
+        tables.as_deref().and_then(Shape::read).ok_or_else(|| refused("tell its tables", "unknown property".into()))
+    }
+}
+
+impl Engine for Opened {
+    fn describe(&self) -> Description {
+        self.description.clone()
+    }
+
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(self.database.client()))
+    }
+
+    /// LevelDB cannot sync its log but with a write, and that leaves out an earlier log whose memtable is not flushed
+    /// yet; so the memtable is flushed, which syncs the table.
+    fn persist(&self) -> Result<()> {
+        self.flush();
+        // The flush tells no error; after one every write is refused.
+        self.database.client().put_batch(&[], true).map_err(|message| refused("sync the log", message))
+    }
+
+    /// LevelDB cannot wait for compactions; so its tables are looked at until no level is due by its own rule. A
+    /// compaction that only reads asked for is not waited for.
+    fn settle(&self) -> Result<bool> {
+        self.flush();
+        let mut shape = self.shape()?;
+        let mut changed = Instant::now();
+        let mut pause = Duration::from_millis(2);
+        while shape.compaction_due() {
+            if changed.elapsed() > STUCK {
+                let what = format!("a compaction is due and nothing changed for {} s", STUCK.as_secs());
+                return Err(refused("compact", what));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(200));
+            let now = self.shape()?;
+            if now != shape {
+                (shape, changed) = (now, Instant::now());
+            }
+        }
+        Ok(true)
+    }
+
+    fn counters(&self) -> Counters {
+        let mut counters = Counters::default();
+        self.syncs.add_to(&mut counters);
+        let statistics = self.database.property("leveldb.stats");
+        if let Some((read, written)) = statistics.as_deref().and_then(shape::transferred) {
+            counters.read_bytes.insert("compaction".to_owned(), read);
+            counters.written_bytes.insert("flush and compaction".to_owned(), written);
+        }
+        counters
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        drop(self);
+        Ok(())
+    }
+}
+
+impl Session for Client<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        Client::put(self, key, value, sync).map_err(|error| refused("put", error))
+    }
+
+    fn put_batch(&mut self, entries: &[(Vec<u8>, Vec<u8>)], sync: bool) -> Result<()> {
+        Client::put_batch(self, entries, sync).map_err(|error| refused("put", error))
+    }
+
+    fn remove(&mut self, key: &[u8], sync: bool) -> Result<()> {
+        Client::remove(self, key, sync).map_err(|error| refused("remove", error))
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Client::get(self, key, value).map_err(|error| refused("get", error))
+    }
+
+    fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        Client::scan(self, from, entry).map_err(|error| refused("scan", error))
+    }
+}
+
+fn refused(operation: &'static str, error: String) -> Error {
+    Error::engine(NAME, operation, error)
+}

@@ -1,0 +1,213 @@
+//! [`RocksDb`]: RocksDB 11.8.1, through the C interface of the library that its Java package carries.
+//!
+//! Partitions are column families of one database. Bytes by cause are left out: RocksDB counts them only with its
+//! statistics, which slow every operation, or rounds them to hundreds of megabytes.
+
+mod native;
+
+use crate::partitions::Partitions;
+use crate::syncs::Since;
+use crate::told::Told;
+use native::{Client, Database, Library, Options};
+use std::ffi::{OsString, c_int};
+use std::fmt::Display;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use thalweg_bench::engine::{Counters, Description, Engine, Factory, Session};
+use thalweg_bench::{Compression, Error, Result, Settings};
+
+const NAME: &str = "rocksdb";
+/// Names the library instead of `lib/librocksdbjni-linux64.so`.
+const LIBRARY: &str = "THALWEG_PEERS_ROCKSDB";
+
+/// Opens RocksDB databases.
+pub struct RocksDb;
+
+struct Opened {
+    database: Database,
+    partitions: Partitions,
+    description: Description,
+    syncs: Since,
+}
+
+struct Caller<'a> {
+    client: Client<'a>,
+    partitions: &'a Partitions,
+}
+
+/// Where the library is looked for.
+pub fn library_path() -> OsString {
+    std::env::var_os(LIBRARY).unwrap_or_else(|| {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("lib/librocksdbjni-linux64.so").into_os_string()
+    })
+}
+
+impl Factory for RocksDb {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>> {
+        let syncs = Since::now();
+        let library = Library::load(&library_path()).map_err(|error| {
+            let hint = format!("run `peers/fetch`, or name the library in {LIBRARY}");
+            Error::engine(NAME, "load its library", format!("{error}; {hint}"))
+        })?;
+        let partitions = Partitions::new(splits)?;
+        let (options, told) = configure(&settings.resolved());
+        if path.join("CURRENT").exists() {
+            let found = Database::count_families(library, path).map_err(|error| refused("open", error))?;
+            if found != partitions.count() {
+                let wanted = partitions.count();
+                return Err(refused("open", format!("it has {found} partitions, {wanted} are asked for")));
+            }
+        }
+        let database =
+            Database::open(library, path, &options, partitions.count()).map_err(|error| refused("open", error))?;
+        let description = told.description(NAME, version(path).unwrap_or_else(|| "unknown".to_owned()));
+        Ok(Box::new(Opened { database, partitions, description, syncs }))
+    }
+}
+
+/// The version that RocksDB wrote at the head of its own journal: the C interface does not tell it.
+fn version(path: &Path) -> Option<String> {
+    let mut head = String::new();
+    std::fs::File::open(path.join("LOG")).ok()?.take(4096).read_to_string(&mut head).ok()?;
+    let line = head.lines().find_map(|line| line.split_once("RocksDB version: "))?;
+    Some(line.1.trim().to_owned())
+}
+
+/// RocksDB's options for these settings, and what is told of them.
+fn configure(settings: &Settings) -> (Options, Told) {
+    let mut told = Told::default();
+    let small = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
+    // Level 1 has the size that is asked for only if levels are sized from the top; by default RocksDB sizes them
+    // from the bottom.
+    let static_levels = settings.level1_bytes.is_some() || settings.growth_factor.is_some();
+    let options = Options {
+        write_buffer_size: settings.memtable_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        max_write_buffer_number: settings.memtables_max.map(small),
+        target_file_size_base: settings.table_bytes,
+        block_cache_bytes: settings.cache_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        bloom_bits: settings.filter_bits_per_key.map(f64::from),
+        compression: settings.compression.map(|compression| match compression {
+            Compression::None => 0,
+            Compression::Snappy => 1,
+            Compression::Lz4 => 4,
+        }),
+        max_background_jobs: settings.background_jobs.map(small),
+        level0_trigger: settings.level0_trigger.map(small),
+        level_base_bytes: settings.level1_bytes,
+        level_multiplier: settings.growth_factor.map(f64::from),
+        dynamic_level_bytes: static_levels.then_some(false),
+    };
+    tell(&mut told, "write_buffer_size", options.write_buffer_size);
+    tell(&mut told, "max_write_buffer_number", options.max_write_buffer_number);
+    tell(&mut told, "target_file_size_base", options.target_file_size_base);
+    tell(&mut told, "block_cache", options.block_cache_bytes.map(|bytes| format!("HyperClockCache {bytes}")));
+    tell(&mut told, "filter_policy", options.bloom_bits.map(|bits| format!("Bloom {bits} bits a key")));
+    tell(&mut told, "compression", settings.compression.map(|chosen| format!("{chosen:?}").to_lowercase()));
+    tell(&mut told, "max_background_jobs", options.max_background_jobs);
+    tell(&mut told, "level0_file_num_compaction_trigger", options.level0_trigger);
+    tell(&mut told, "max_bytes_for_level_base", options.level_base_bytes);
+    tell(&mut told, "max_bytes_for_level_multiplier", options.level_multiplier);
+    tell(&mut told, "level_compaction_dynamic_level_bytes", options.dynamic_level_bytes);
+    // It can sync each so many bytes of its log, but never does so by the clock.
+    match settings.log_sync_interval_ms {
+        Some(0) | None => told.taken("periodic log sync", "none"),
+        interval => told.ignored("log_sync_interval_ms", interval),
+    }
+    (options, told)
+}
+
+fn tell(told: &mut Told, name: &str, value: Option<impl Display>) {
+    if let Some(value) = value {
+        told.taken(name, value);
+    }
+}
+
+impl Engine for Opened {
+    fn describe(&self) -> Description {
+        self.description.clone()
+    }
+
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(Caller { client: self.database.client(), partitions: &self.partitions }))
+    }
+
+    fn persist(&self) -> Result<()> {
+        self.database.sync_log().map_err(|error| refused("sync the log", error))
+    }
+
+    fn settle(&self) -> Result<bool> {
+        self.database.wait_for_compactions().map_err(|error| refused("wait for compactions", error))?;
+        Ok(true)
+    }
+
+    fn counters(&self) -> Counters {
+        let mut counters = Counters::default();
+        self.syncs.add_to(&mut counters);
+        let stall = self.database.property("rocksdb.dbstats").as_deref().and_then(stall_ns);
+        counters.stall_ns.extend(stall.map(|ns| ("all causes".to_owned(), ns)));
+        counters
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        drop(self);
+        Ok(())
+    }
+}
+
+/// How long writes were stalled in all, from the line `Cumulative stall: 00:01:2.345 H:M:S, …`.
+fn stall_ns(statistics: &str) -> Option<u64> {
+    let time = statistics.lines().find_map(|line| line.strip_prefix("Cumulative stall: "))?;
+    let mut parts = time.split_whitespace().next()?.split(':');
+    let (hours, minutes) = (parts.next()?.parse::<f64>().ok()?, parts.next()?.parse::<f64>().ok()?);
+    let seconds = parts.next()?.parse::<f64>().ok()?;
+    // Milliseconds are all it tells.
+    Some(((hours * 3600.0 + minutes * 60.0 + seconds) * 1e3).round() as u64 * 1_000_000)
+}
+
+impl Session for Caller<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        self.client.put(self.partitions.of(key), key, value, sync).map_err(|error| refused("put", error))
+    }
+
+    fn put_batch(&mut self, entries: &[(Vec<u8>, Vec<u8>)], sync: bool) -> Result<()> {
+        let entries = entries.iter().map(|(key, value)| (self.partitions.of(key), key.as_slice(), value.as_slice()));
+        self.client.put_batch(entries, sync).map_err(|error| refused("put", error))
+    }
+
+    fn remove(&mut self, key: &[u8], sync: bool) -> Result<()> {
+        self.client.remove(self.partitions.of(key), key, sync).map_err(|error| refused("remove", error))
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.client.get(self.partitions.of(key), key, value).map_err(|error| refused("get", error))
+    }
+
+    fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        for partition in self.partitions.of(from)..self.partitions.count() {
+            if !self.client.scan(partition, from, entry).map_err(|error| refused("scan", error))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refused(operation: &'static str, error: String) -> Error {
+    Error::engine(NAME, operation, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_stalls_is_read_in_milliseconds() {
+        let text = "** DB Stats **\nUptime(secs): 1.0 total\nCumulative stall: 01:02:3.045 H:M:S, 0.0 percent\n";
+        assert_eq!(stall_ns(text), Some((3600 + 120 + 3) * 1_000_000_000 + 45_000_000));
+        assert_eq!(stall_ns("nothing"), None);
+    }
+}
