@@ -69,7 +69,7 @@ pub struct Run {
     pub engine: String,
     /// The round, from 1.
     pub round: u32,
-    /// The attempt, from 1; the last one counts.
+    /// The attempt, from 1; of those at a round the quietest counts.
     pub attempt: u32,
     /// The workload's name.
     pub workload: String,

@@ -1,7 +1,7 @@
 //! [`Summary`]: the runs of a report by step and engine; medians over rounds, and ratios of paired rounds.
 //!
 //! Rounds are paired because the machine drifts: what engine X did in round 2 is divided by what the baseline did in
-//! round 2, and only then the median is taken. Of several attempts the last one counts. A workload that is run twice in
+//! round 2, and only then the median is taken. Of several attempts the quietest counts. A workload that is run twice in
 //! one round at the same pace is two steps.
 
 use super::{Metric, Report, Run, number};
