@@ -6,6 +6,7 @@
 //! what was not.
 
 use super::Measured;
+use super::arrivals::RATE_MAX;
 use crate::error::{Error, Result};
 use crate::parameters::Arrival;
 use crate::plan::{Limit, Pace};
@@ -56,15 +57,18 @@ pub fn search(
         return Err(Error::Said("the search for the sustained rate: nothing was done in the closed loop".into()));
     }
     let closed = measured.operations as f64 / measured.seconds;
-    let (mut kept, mut missed, mut rate) = (0.0, f64::INFINITY, closed * FIRST);
+    let (mut kept, mut missed, mut rate) = (0.0, f64::INFINITY, (closed * FIRST).min(RATE_MAX));
     let mut probes = Vec::new();
-    while probes.len() < PROBES_MAX && (missed.is_infinite() || missed - kept > RESOLUTION * missed) {
+    // What keeps up with all that can be offered sustains that at least.
+    let searching =
+        |kept: f64, missed: f64| kept < RATE_MAX && (missed.is_infinite() || missed - kept > RESOLUTION * missed);
+    while probes.len() < PROBES_MAX && searching(kept, missed) {
         let measured = measure(Pace::Open { rate, arrival, percent: None }, limit)?;
         let keeps_up = keeps_up(&measured, probe_seconds);
         *(if keeps_up { &mut kept } else { &mut missed }) = rate;
         probes.push((rate, keeps_up));
         // The closed loop is where the search begins and no bound: it may have been disturbed.
-        rate = if missed.is_infinite() { kept * RAISE } else { (kept + missed) / 2.0 };
+        rate = if missed.is_infinite() { (kept * RAISE).min(RATE_MAX) } else { (kept + missed) / 2.0 };
     }
     if kept == 0.0 {
         let lowest = missed.round();
@@ -114,6 +118,12 @@ mod tests {
             assert!(found.probes.contains(&(found.rate, true)));
             assert_eq!(found.closed, closed);
         }
+    }
+
+    #[test]
+    fn no_more_is_asked_than_can_be_offered() {
+        let found = search(Arrival::Uniform, 10.0, simulate(1e9, 2e7)).unwrap();
+        assert_eq!((found.rate, found.probes), (RATE_MAX, vec![(RATE_MAX, true)]));
     }
 
     #[test]
