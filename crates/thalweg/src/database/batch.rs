@@ -126,6 +126,6 @@ impl WriteBatch {
         if self.routes.iter().any(|partition| partition.is_dropped()) {
             return Err(Error::NoKeyspace(Arc::from("(dropped while the batch was being built)")));
         }
-        engine.write(self.record, &self.routes, self.durability)
+        engine.write(&self.record.finish(), &self.routes, self.durability)
     }
 }

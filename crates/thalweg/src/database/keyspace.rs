@@ -1,12 +1,12 @@
 //! [`Keyspace`]: the handle of a named map.
 
-use super::batch::WriteBatch;
-use super::handle::{Shared, validate_key};
+use super::handle::{Shared, validate_key, validate_value};
 use super::options::Durability;
 use super::range::Range;
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::format::Slice;
+use crate::log::Operation;
 use crate::ordered::OrderedKeyspace;
 use crate::runtime::Point;
 use std::ops::RangeBounds;
@@ -44,10 +44,6 @@ impl Keyspace {
         Snapshot::new(Arc::clone(&self.shared))
     }
 
-    fn batch(&self) -> WriteBatch {
-        WriteBatch::new(Arc::clone(&self.shared))
-    }
-
     /// Its name.
     pub fn name(&self) -> &str {
         &self.ordered.name
@@ -59,9 +55,7 @@ impl Keyspace {
     /// `InvalidInput` for sizes; `NoKeyspace` after a drop; `NoSpace` (try again once there is room); `Poisoned`,
     /// `Closed`, `ReadOnly`.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let mut batch = self.batch();
-        batch.insert(self, key, value)?;
-        batch.commit()
+        self.insert_with(key, value, self.shared.engine.options.durability)
     }
 
     /// As [`Keyspace::insert`], with a durability of its own.
@@ -70,10 +64,13 @@ impl Keyspace {
     /// As for [`Keyspace::insert`]. A `Sync` write that gives an error may be visible until the close and may or may
     /// not survive it.
     pub fn insert_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
-        let mut batch = self.batch();
-        batch.insert(self, key, value)?;
-        batch.durability(durability);
-        batch.commit()
+        let (key, value) = (key.as_ref(), value.as_ref());
+        validate_key(key)?;
+        validate_value(value)?;
+        self.shared.engine.writable()?;
+        let ordered = self.ordered()?;
+        let operation = Operation::Put { keyspace: ordered.id, key, value };
+        self.shared.engine.write_one(&operation, ordered.partition_for(key), durability)
     }
 
     /// Removes `key`; nothing happens when it is not there.
@@ -81,9 +78,13 @@ impl Keyspace {
     /// # Errors
     /// As for [`Keyspace::insert`].
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        let mut batch = self.batch();
-        batch.remove(self, key)?;
-        batch.commit()
+        let key = key.as_ref();
+        validate_key(key)?;
+        self.shared.engine.writable()?;
+        let ordered = self.ordered()?;
+        let operation = Operation::Remove { keyspace: ordered.id, key };
+        let durability = self.shared.engine.options.durability;
+        self.shared.engine.write_one(&operation, ordered.partition_for(key), durability)
     }
 
     /// The value of `key`.

@@ -314,7 +314,7 @@ impl<'a> Replay<'a> {
         if seq <= partition.recovered {
             return Ok(None);
         }
-        partition.insert(mark, key, seq, kind, value);
+        partition.view().slot_for(seq).insert(mark, key, seq, kind, value);
         Ok(Some(Arc::clone(partition)))
     }
 

@@ -53,7 +53,7 @@ impl Range {
             Bound::Unbounded => partitions.len() - 1,
         };
         for partition in partitions.iter().take(last + 1).skip(first) {
-            let view = partition.view();
+            let view = partition.pinned_view();
             let open: Open = Box::new(move || view.cursor());
             range.parts.push_back(DoubleEnded::new(open, seq.seq(), bounds.clone()));
         }

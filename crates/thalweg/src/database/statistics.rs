@@ -121,9 +121,8 @@ impl Engine {
         let mut keyspaces: Vec<_> = registry.values().map(|keyspace| keyspace_statistics(keyspace)).collect();
         keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
         let partitions = registry.values().flat_map(|keyspace| keyspace.partitions());
-        let memtable_bytes = |view: std::sync::Arc<crate::ordered::View>| -> u64 {
-            view.slots().map(|slot| slot.memtable.bytes() as u64).sum()
-        };
+        let memtable_bytes =
+            |view: crate::ordered::ViewGuard| -> u64 { view.slots().map(|slot| slot.memtable.bytes() as u64).sum() };
         let (retained_bytes, log_backlog_bytes) = match &self.mode {
             Mode::Writable(workshop) => (workshop.lineage.retained_bytes(), workshop.log.backlog_bytes()),
             Mode::ReadOnly { log_bytes, .. } => (0, *log_bytes),

@@ -7,19 +7,42 @@ use super::engine::Engine;
 use super::options::Durability;
 use crate::error::Result;
 use crate::format::{EntryKind, LogMark, SeqNo};
-use crate::log::{Operation, RecordBuilder};
-use crate::ordered::Partition;
+use crate::log::{Operation, Record, RecordBuilder, Reservation};
+use crate::ordered::{Partition, ViewGuard};
 use crate::runtime::Point;
+use std::cell::Cell;
 use std::sync::Arc;
 
+thread_local! {
+    /// Where this thread encodes the record of its next single write.
+    static BODY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A larger buffer is given back, not kept by its thread.
+const BODY_BYTES_KEPT: usize = 64 << 10;
+
 impl Engine {
-    /// Writes one record whose operation i goes to `routes[i]`. Returns its last sequence number.
-    pub(super) fn write(
+    /// Writes one operation: a batch of one that owns nothing. Its record is encoded in a buffer that the thread keeps.
+    pub(super) fn write_one(
         &self,
-        record: RecordBuilder,
-        routes: &[Arc<Partition>],
+        operation: &Operation<'_>,
+        partition: &Arc<Partition>,
         durability: Durability,
-    ) -> Result<SeqNo> {
+    ) -> Result<()> {
+        // A call that waits may let another one of this thread run (in the simulator): that one gets an empty buffer.
+        let mut record = RecordBuilder::with_buffer(BODY.take());
+        record.push(operation);
+        let record = record.finish();
+        let done = self.write(&record, std::slice::from_ref(partition), durability);
+        let body = record.into_buffer();
+        if body.capacity() <= BODY_BYTES_KEPT {
+            BODY.set(body);
+        }
+        done.map(drop)
+    }
+
+    /// Writes one record whose operation i goes to `routes[i]`. Returns its last sequence number.
+    pub(super) fn write(&self, record: &Record, routes: &[Arc<Partition>], durability: Durability) -> Result<SeqNo> {
         let workshop = self.writable()?;
         workshop.health.check()?;
         // Operations of one batch mostly come in runs: a partition seen twice costs one more look.
@@ -33,28 +56,9 @@ impl Engine {
         for partition in distinct() {
             workshop.wait_for_room(partition)?;
         }
-        let record = record.finish();
-        let reservation = workshop.log.reserve(&record)?;
-        workshop.log.copy_in(&reservation, &record)?;
-        let mut seq = reservation.first_seq();
-        let mark = reservation.mark();
-        let mut user_bytes = 0;
-        for (operation, partition) in record.operations().zip(routes) {
-            match operation {
-                Operation::Put { key, value, .. } => {
-                    user_bytes += key.len() + value.len();
-                    partition.insert(mark, key, seq, EntryKind::Put, value);
-                }
-                Operation::Remove { key, .. } => {
-                    user_bytes += key.len();
-                    partition.insert(mark, key, seq, EntryKind::Remove, &[]);
-                }
-                Operation::CreateKeyspace { .. } | Operation::DropKeyspace { .. } => {
-                    unreachable!("definitions are written by write_definition")
-                }
-            }
-            seq = SeqNo(seq.0 + 1);
-        }
+        let reservation = workshop.log.reserve(record)?;
+        workshop.log.copy_in(&reservation, record)?;
+        let (seq, user_bytes) = insert(&reservation, record, routes);
         let end = reservation.end();
         workshop.log.publish(reservation)?;
         self.metrics.user_written_bytes.add(user_bytes as u64);
@@ -65,7 +69,7 @@ impl Engine {
         if durability == Durability::Sync {
             workshop.log.sync(end)?;
         }
-        Ok(SeqNo(seq.0 - 1))
+        Ok(seq)
     }
 
     /// Writes a record that creates or drops a keyspace, durably. `apply` changes the registry between the copy and
@@ -84,4 +88,31 @@ impl Engine {
         workshop.watch_log();
         workshop.log.sync(end)
     }
+}
+
+/// Inserts the entries of a record that is reserved and not yet published; the last sequence number, and the bytes of
+/// keys and values.
+fn insert(reservation: &Reservation, record: &Record, routes: &[Arc<Partition>]) -> (SeqNo, usize) {
+    let mark = reservation.mark();
+    let mut seq = reservation.first_seq();
+    let mut user_bytes = 0;
+    // A view loaded after the reservation has the memtable of every number in it: one load serves a run of operations.
+    let mut at: Option<(&Arc<Partition>, ViewGuard)> = None;
+    for (operation, partition) in record.operations().zip(routes) {
+        let (key, kind, value) = match operation {
+            Operation::Put { key, value, .. } => (key, EntryKind::Put, value),
+            Operation::Remove { key, .. } => (key, EntryKind::Remove, &[][..]),
+            Operation::CreateKeyspace { .. } | Operation::DropKeyspace { .. } => {
+                unreachable!("definitions are written by write_definition")
+            }
+        };
+        let (_, view) = match at.take().filter(|(before, _)| Arc::ptr_eq(before, partition)) {
+            Some(same) => at.insert(same),
+            None => at.insert((partition, partition.view())),
+        };
+        view.slot_for(seq).insert(mark, key, seq, kind, value);
+        user_bytes += key.len() + value.len();
+        seq = SeqNo(seq.0 + 1);
+    }
+    (SeqNo(seq.0 - 1), user_bytes)
 }

@@ -30,6 +30,7 @@ pub(crate) use dump::dump;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use fuzz::fuzz_segment;
 pub(crate) use record::{Operation, Record, RecordBuilder};
+pub(crate) use reserve::Reservation;
 pub(crate) use scan::Scan;
 
 use crate::metrics::Metrics;

@@ -32,6 +32,11 @@ impl RecordBuilder {
     pub(crate) fn new() -> Self {
         Self::default()
     }
+    /// Encodes into a buffer that was used before.
+    pub(crate) fn with_buffer(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        RecordBuilder { body: buffer, operations: 0 }
+    }
     pub(crate) fn push(&mut self, operation: &Operation<'_>) {
         match operation {
             Operation::Put { keyspace, key, value } => {
@@ -98,6 +103,10 @@ impl Record {
     /// How many operations, and so sequence numbers.
     pub(crate) fn count(&self) -> u32 {
         self.operations
+    }
+    /// Its buffer, for the next record.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.body
     }
     pub(super) fn body(&self) -> &[u8] {
         &self.body

@@ -4,6 +4,7 @@ use super::Partition;
 use crate::compaction::Levels;
 use crate::format::{KeyspaceId, PartitionId, SeqNo};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// See the module.
 pub(crate) struct OrderedKeyspace {
@@ -12,6 +13,7 @@ pub(crate) struct OrderedKeyspace {
     /// Partition i + 1 begins at `splits[i]`; ascending.
     splits: Vec<Box<[u8]>>,
     partitions: Vec<Arc<Partition>>,
+    dropped: AtomicBool,
 }
 
 impl OrderedKeyspace {
@@ -34,7 +36,7 @@ impl OrderedKeyspace {
             .zip(0..)
             .map(|((flushed, levels), number)| Partition::new(id, PartitionId(number), flushed, levels))
             .collect();
-        Arc::new(OrderedKeyspace { id, name: name.to_owned(), splits, partitions })
+        Arc::new(OrderedKeyspace { id, name: name.to_owned(), splits, partitions, dropped: AtomicBool::new(false) })
     }
 
     /// All partitions in key order.
@@ -54,11 +56,12 @@ impl OrderedKeyspace {
 
     /// Whether it was dropped.
     pub(crate) fn is_dropped(&self) -> bool {
-        self.partitions.iter().any(|partition| partition.is_dropped())
+        self.dropped.load(Ordering::SeqCst)
     }
 
     /// Stops background work on it; reads and writes from now on are refused.
     pub(crate) fn drop_now(&self) {
+        self.dropped.store(true, Ordering::SeqCst);
         self.partitions.iter().for_each(|partition| partition.drop_now());
     }
 }

@@ -1,6 +1,6 @@
 //! Ordered keyspaces: memtables over level 0 over levels, a partition a key range (DESIGN 7).
 //!
-//! A put goes to the active memtable of its partition ([`Partition::insert`]); a full memtable is *sealed* at a
+//! A put goes to the active memtable of its partition ([`Slot::insert`](view::Slot::insert)); a full memtable is *sealed* at a
 //! sequence number and flushed to a level-0 table ([`flusher`]); tables are merged downwards ([`compactor`]). Readers
 //! take one [`View`] and never look back.
 
@@ -16,7 +16,7 @@ mod view;
 mod workshop;
 
 pub(crate) use keyspace::OrderedKeyspace;
-pub(crate) use partition::Partition;
+pub(crate) use partition::{Partition, ViewGuard};
 pub(crate) use snapshots::{SnapshotRegistry, SnapshotSeq};
 pub(crate) use view::View;
 pub(crate) use workshop::{DefinitionEdit, OrderedOptions, Registry, Workshop};

@@ -1,15 +1,19 @@
 //! [`Partition`]: a key range of an ordered keyspace, with its own memtables, level 0 and levels.
 //!
-//! Locks: `view` is held for an `Arc` clone by readers and for a swap by changes; `running` for bookkeeping of jobs.
-//! Neither is held over I/O. Order: the log's reserve lock, then `view`.
+//! Readers and writers load the view without a lock. Locks: `changing` is held while a changed view is made and swapped
+//! in, `running` for bookkeeping of jobs. Neither is held over I/O. Order: the log's reserve lock, then `changing`.
 
 use super::view::{Slot, View};
 use crate::compaction::{Job, Levels, RunningJob};
 use crate::error::Error;
-use crate::format::{EntryKind, KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
+use crate::format::{KeyspaceId, PartitionId, SeqNo, TableId};
 use crate::table::Table;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use arc_swap::{ArcSwap, Guard};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A view that was loaded for a look: cheaper than an `Arc`, and not to be kept.
+pub(crate) type ViewGuard = Guard<Arc<View>>;
 
 /// See the module.
 pub(crate) struct Partition {
@@ -17,7 +21,11 @@ pub(crate) struct Partition {
     pub(crate) id: PartitionId,
     /// Records at or below it were in tables when the database was opened.
     pub(crate) recovered: SeqNo,
-    view: RwLock<Arc<View>>,
+    view: ArcSwap<View>,
+    changing: Mutex<()>,
+    /// Sealed memtables, and tables in level 0, of the view: what every write asks before it begins.
+    sealed: AtomicUsize,
+    level0: AtomicUsize,
     running: Mutex<Vec<RunningJob>>,
     /// Why its last compaction failed; cleared by the next that succeeds.
     trouble: Mutex<Option<Error>>,
@@ -33,29 +41,44 @@ impl Partition {
             keyspace,
             id,
             recovered: flushed,
-            view: RwLock::new(Arc::new(view)),
+            sealed: AtomicUsize::new(0),
+            level0: AtomicUsize::new(view.level0_tables()),
+            view: ArcSwap::from_pointee(view),
+            changing: Mutex::new(()),
             running: Mutex::new(Vec::new()),
             trouble: Mutex::new(None),
             dropped: AtomicBool::new(false),
         })
     }
 
-    /// What it holds now.
-    pub(crate) fn view(&self) -> Arc<View> {
-        Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    /// What it holds now, for a look.
+    pub(crate) fn view(&self) -> ViewGuard {
+        self.view.load()
+    }
+
+    /// What it holds now, to be kept.
+    pub(crate) fn pinned_view(&self) -> Arc<View> {
+        self.view.load_full()
+    }
+
+    /// Memtables that wait for their flush.
+    pub(crate) fn sealed_memtables(&self) -> usize {
+        self.sealed.load(Ordering::Acquire)
+    }
+
+    /// Tables in level 0.
+    pub(crate) fn level0_tables(&self) -> usize {
+        self.level0.load(Ordering::Acquire)
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut View) -> T) -> T {
-        let mut guard = self.view.write().unwrap_or_else(PoisonError::into_inner);
-        let mut view = View::clone(&guard);
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut view = View::clone(&self.view.load());
         let result = change(&mut view);
-        *guard = Arc::new(view);
+        self.sealed.store(view.sealed.len(), Ordering::Release);
+        self.level0.store(view.level0_tables(), Ordering::Release);
+        self.view.store(Arc::new(view));
         result
-    }
-
-    /// Inserts one entry of the record that begins at `mark`; the record is reserved and not yet published.
-    pub(crate) fn insert(&self, mark: LogMark, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) {
-        self.view().slot_for(seq).insert(mark, key, seq, kind, value);
     }
 
     /// Seals `slot` at `last`, the last sequence number reserved, if it is still the active one. Called where nothing

@@ -87,6 +87,11 @@ impl View {
         slot.unwrap_or_else(|| unreachable!("the memtable of an unpublished record was flushed"))
     }
 
+    /// Tables in level 0.
+    pub(crate) fn level0_tables(&self) -> usize {
+        self.levels.first().map_or(0, Vec::len)
+    }
+
     /// Slots, newest first.
     pub(crate) fn slots(&self) -> impl Iterator<Item = &Arc<Slot>> {
         std::iter::once(&self.active).chain(self.sealed.iter().rev())

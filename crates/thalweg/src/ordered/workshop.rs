@@ -153,6 +153,7 @@ impl Workshop {
         let view = partition.view();
         if view.active.memtable.bytes() >= self.options.memtable_bytes {
             self.seal(partition, &view.active);
+            drop(view);
             self.environment.point(Point::Sealed);
         }
     }
@@ -169,16 +170,12 @@ impl Workshop {
     pub(crate) fn wait_for_room(&self, partition: &Partition) -> Result<()> {
         let flush_trouble = || self.flush_trouble();
         self.stall_while(&self.metrics.stalls_memtable, flush_trouble, || {
-            !partition.is_dropped() && partition.view().sealed.len() >= self.options.sealed_max
+            partition.sealed_memtables() >= self.options.sealed_max && !partition.is_dropped()
         })?;
         self.stall_while(
             &self.metrics.stalls_level0,
             || partition.trouble(),
-            || {
-                let view = partition.view();
-                !partition.is_dropped()
-                    && view.levels.first().is_some_and(|level0| level0.len() >= self.options.level0_stop)
-            },
+            || partition.level0_tables() >= self.options.level0_stop && !partition.is_dropped(),
         )?;
         // The log's own segments are bounded too: beyond twice the cap writers wait for the flushes that free them.
         self.stall_while(&self.metrics.stalls_log, flush_trouble, || {
@@ -215,7 +212,7 @@ impl Workshop {
 
     /// Whether a memtable waits for its flush.
     pub(crate) fn flush_pending(&self) -> bool {
-        self.partitions().any(|partition| !partition.view().sealed.is_empty())
+        self.partitions().any(|partition| partition.sealed_memtables() > 0)
     }
 
     /// Why flushes fail at present.
@@ -290,7 +287,7 @@ impl Workshop {
     pub(crate) fn flush(&self) -> Result<()> {
         self.seal_all();
         let waiting: Vec<(Arc<Partition>, Arc<View>)> =
-            self.partitions().map(|partition| (Arc::clone(&partition), partition.view())).collect();
+            self.partitions().map(|partition| (Arc::clone(&partition), partition.pinned_view())).collect();
         let done = || {
             waiting.iter().all(|(partition, then)| {
                 let now = partition.view();
