@@ -16,6 +16,7 @@ use super::series::{Collected, Series};
 use super::{Phase, Progress};
 use crate::engine::Session;
 use crate::error::{Error, Result};
+use crate::machine::faults_of_this_thread;
 use crate::report::Second;
 use crate::workload::Client;
 use std::collections::VecDeque;
@@ -175,8 +176,9 @@ impl<'a> Crew<'a> {
             false => Recorder::background(),
         };
         let mut post = Post { client, session, recorder, start_ns, stop: &self.stop };
+        let faults = faults_of_this_thread();
         match work(&mut post) {
-            Ok(()) => post.recorder.end(),
+            Ok(()) => Log { faults: faults_of_this_thread().saturating_sub(faults), ..post.recorder.end() },
             Err(error) => self.fail(error),
         }
     }

@@ -25,6 +25,7 @@ pub(super) fn of(logs: Logs) -> Measured {
         measured.missing += log.missing;
         measured.written_bytes += log.written_bytes;
         measured.read_bytes += log.read_bytes;
+        measured.client_faults += log.faults;
         for (class, latency) in Class::ALL.into_iter().zip(log.latency) {
             let Some(latency) = latency else { continue };
             add(measured.latency.entry(class).or_insert_with(histogram), &latency);

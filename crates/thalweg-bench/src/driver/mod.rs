@@ -81,6 +81,8 @@ pub struct Measured {
     pub written_bytes: u64,
     /// Bytes it gave.
     pub read_bytes: u64,
+    /// Page faults of the threads of all clients.
+    pub client_faults: u64,
     /// Latencies in nanoseconds, of all clients; in an open loop those of the asked-for clients count from the intended
     /// start. Operations done at once in a closed loop have each their part of the time.
     pub latency: BTreeMap<Class, Histogram<u64>>,

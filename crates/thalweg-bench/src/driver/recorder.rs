@@ -37,6 +37,8 @@ pub(super) struct Log {
     pub(super) read_bytes: u64,
     /// Operations completed in each slot.
     pub(super) slots: Vec<u32>,
+    /// Page faults while it worked.
+    pub(super) faults: u64,
     /// When it completed its last operation, or ended without one.
     pub(super) ended_ns: u64,
     /// It ended because time was up, and might have completed more.

@@ -1,12 +1,13 @@
 //! What a run costs the machine: CPU, memory, I/O; and what the machine is.
 //!
 //! `cpu`, `memory`, `io` and `device` each read one kind of counter; [`Probe`] takes the difference of two readings of
-//! all of them. `space` measures a directory, `describe` names the machine, `group` limits a worker's memory and `warm`
+//! all of them. `faults` are a thread's own. `space` measures a directory, `describe` names the machine, `group` limits a worker's memory and `warm`
 //! brings memory into the state that a long-running machine is in.
 
 mod cpu;
 mod describe;
 mod device;
+mod faults;
 mod group;
 mod io;
 mod memory;
@@ -15,6 +16,7 @@ mod space;
 mod warm;
 
 pub use describe::{describe, read_ahead_note};
+pub use faults::of_this_thread as faults_of_this_thread;
 pub use group::Group;
 pub use io::strangers_note;
 pub use probe::Probe;

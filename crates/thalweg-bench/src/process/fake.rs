@@ -249,6 +249,7 @@ fn run(pace: Pace) -> Run {
         background_operations: 8,
         user_written_bytes: 9,
         user_read_bytes: 10,
+        client_faults: 12,
         latency: [(Class::ReadModifyWrite, latency.clone()), (Class::Get, latency.clone())].into(),
         lateness: Some(latency),
         behind_ns: 11,

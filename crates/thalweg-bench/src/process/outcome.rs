@@ -50,6 +50,7 @@ impl Outcome<'_> {
             background_operations: measured.background_operations,
             user_written_bytes: measured.written_bytes,
             user_read_bytes: measured.read_bytes,
+            client_faults: measured.client_faults,
             latency: measured.latency.iter().map(|(class, latency)| (*class, Latency::of(latency))).collect(),
             lateness: measured.lateness.as_ref().map(Latency::of),
             behind_ns: measured.behind_ns,

@@ -67,6 +67,8 @@ pub enum Metric {
     WriteAmplification,
     /// Reads of the block device for a read, of steps that only read: where something is written, compactions read too.
     DeviceReads,
+    /// Page faults of the clients' threads for an operation.
+    Faults,
     /// Syncs.
     Syncs,
     /// Syncs of a million operations: what runs of different lengths are compared by.
@@ -131,11 +133,12 @@ fn reads(run: &Run) -> Option<f64> {
 
 impl Metric {
     /// The figures beside latencies, in the order of reports.
-    pub const COSTS: [Metric; 10] = [
+    pub const COSTS: [Metric; 11] = [
         Metric::Cpu,
         Metric::Written,
         Metric::WriteAmplification,
         Metric::DeviceReads,
+        Metric::Faults,
         Metric::Syncs,
         Metric::Stalls,
         Metric::LongestStall,
@@ -159,6 +162,7 @@ impl Metric {
                 written(run).0 as f64 / user as f64
             }
             Metric::DeviceReads => run.usage.io.device?.reads as f64 / reads(run)?,
+            Metric::Faults => run.client_faults as f64 / all_operations(run)?,
             Metric::Syncs => usage.counters.syncs?.count as f64,
             Metric::SyncsPerMillion => usage.counters.syncs?.count as f64 * 1e6 / all_operations(run)?,
             Metric::Stalls => run.stalls.count as f64,
@@ -179,6 +183,7 @@ impl Metric {
             Metric::Written => "written/op".to_owned(),
             Metric::WriteAmplification => "W-amp".to_owned(),
             Metric::DeviceReads => "dev reads/read".to_owned(),
+            Metric::Faults => "faults/op".to_owned(),
             Metric::Syncs => "syncs".to_owned(),
             Metric::SyncsPerMillion => "syncs/M ops".to_owned(),
             Metric::Stalls => "stalls".to_owned(),
@@ -196,7 +201,7 @@ impl Metric {
             Metric::Latency(..) | Metric::LongestStall => number::time(figure),
             Metric::Cpu => number::time(figure * 1e3),
             Metric::Written | Metric::PeakMemory | Metric::Space => number::bytes(figure),
-            Metric::WriteAmplification | Metric::DeviceReads => number::plain(figure),
+            Metric::WriteAmplification | Metric::DeviceReads | Metric::Faults => number::plain(figure),
             Metric::Syncs | Metric::SyncsPerMillion | Metric::Stalls => number::count(figure),
             Metric::Foreign => number::percent(figure),
         }

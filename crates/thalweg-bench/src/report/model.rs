@@ -97,6 +97,9 @@ pub struct Run {
     pub user_written_bytes: u64,
     /// Bytes of keys and values it gave.
     pub user_read_bytes: u64,
+    /// Page faults of the clients' threads, minor and major: fresh or protected memory that callers paid for.
+    #[serde(default)]
+    pub client_faults: u64,
     /// Latency by class of operation.
     pub latency: BTreeMap<Class, Latency>,
     /// Open loop: how late a waiting worker began: what the instrument itself adds to each latency.

@@ -167,6 +167,7 @@ fn made(engine: &str, place: usize, round: u32, workload: &str, pace: Pace, seco
         background_operations: 0,
         user_written_bytes,
         user_read_bytes: operations * 140,
+        client_faults: operations / 50,
         lateness: None,
         behind_ns: 0,
         abandoned: 0,

@@ -189,6 +189,7 @@ fn columns(entries: &[(&Step<'_>, &Entry<'_>)]) -> Grid {
     for metric in COSTS {
         row(metric.name(), all(&|entry| shown(entry, metric)));
     }
+    row(Metric::Faults.name(), all(&|entry| shown(entry, Metric::Faults)));
     row(Metric::Stalls.name(), all(&stalls));
     row(Metric::Foreign.name(), all(&foreign));
     grid
@@ -460,6 +461,7 @@ mod tests {
             | syncs           |            40 |            40 |                 40 |
             | peak RSS        |       350 MiB |       350 MiB |            350 MiB |
             | space           |       153 MiB |       153 MiB |            153 MiB |
+            | faults/op       |        0.0200 |        0.0200 |             0.0200 |
             | stalls          |             0 |             0 |                  0 |
             | foreign CPU     |         1.5 % |         1.3 % |              1.7 % |
 
