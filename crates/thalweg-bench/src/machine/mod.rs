@@ -1,8 +1,8 @@
 //! What a run costs the machine: CPU, memory, I/O; and what the machine is.
 //!
 //! `cpu`, `memory`, `io` and `device` each read one kind of counter; [`Probe`] takes the difference of two readings of
-//! all of them. `faults` are a thread's own. `space` measures a directory, `describe` names the machine, `group` limits a worker's memory and `warm`
-//! brings memory into the state that a long-running machine is in.
+//! all of them. `faults` are a thread's own. `space` measures a directory, `describe` names the machine, `group` limits
+//! a worker's memory and `warm` brings memory into the state that a long-running machine is in.
 
 mod cpu;
 mod describe;
