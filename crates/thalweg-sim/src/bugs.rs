@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 17] = [
+pub const BUGS: [(&str, Bug); 18] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -25,6 +25,7 @@ pub const BUGS: [(&str, Bug); 17] = [
     ("ColdPartitionForgotten", Bug::ColdPartitionForgotten),
     ("EditBeyondLogAccepted", Bug::EditBeyondLogAccepted),
     ("ChecksumNotVerified", Bug::ChecksumNotVerified),
+    ("RangeSyncTooShort", Bug::RangeSyncTooShort),
 ];
 
 /// The bug of that name.

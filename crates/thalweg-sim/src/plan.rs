@@ -30,6 +30,8 @@ pub struct Plan {
     pub refuse_medium_reads: bool,
     /// The file system has no hard links.
     pub refuse_hard_links: bool,
+    /// Files cannot be mapped for stores.
+    pub refuse_mappings: bool,
     /// Of 1000 reads so many come back short.
     pub short_reads_per_mille: u32,
     durability: Durability,
@@ -65,6 +67,7 @@ impl Plan {
             writeback_one_in: *rng.choose(&[2, 20, 1_000_000]),
             refuse_medium_reads: rng.one_in(6),
             refuse_hard_links: rng.one_in(6),
+            refuse_mappings: rng.aside(2).one_in(3),
             short_reads_per_mille: *rng.choose(&[0, 0, 100]),
             durability: *rng.choose(&[Durability::Buffered, Durability::Buffered, Durability::Sync]),
             compression: *rng.choose(&[Compression::None, Compression::Lz4]),
@@ -98,6 +101,7 @@ impl Plan {
             writeback_one_in: 50,
             refuse_medium_reads: false,
             refuse_hard_links: false,
+            refuse_mappings: false,
             short_reads_per_mille: 0,
             durability: Durability::Buffered,
             compression: Compression::None,

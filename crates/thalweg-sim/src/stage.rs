@@ -39,6 +39,7 @@ impl Stage {
     pub fn new(plan: Plan, world: Arc<World>, disk: SimulatedDisk, oracle: Oracle) -> Self {
         disk.refuse_medium_reads(plan.refuse_medium_reads);
         disk.refuse_hard_links(plan.refuse_hard_links);
+        disk.refuse_mappings(plan.refuse_mappings);
         disk.set_short_reads(plan.short_reads_per_mille);
         Stage {
             world,

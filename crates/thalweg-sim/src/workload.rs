@@ -166,6 +166,11 @@ impl ClientRun {
         let stage = Rc::clone(&self.stage);
         stage.world.note(outcome.as_ref().map_or(u64::MAX, |seq| seq.unwrap_or(0)));
         match outcome {
+            // Stores to a mapping cannot fail, so without a sync a write does not hear that the power is gone. Nobody
+            // heard of it either: its caller went with the power.
+            Ok(_) if stage.is_dead() && durability == Durability::Buffered && !stage.plan.refuse_mappings => {
+                stage.oracle.borrow_mut().fail(id);
+            }
             Ok(seq) => {
                 stage.world.say(|| format!("{label} published, sequence number {seq:?}"));
                 let mut oracle = stage.oracle.borrow_mut();

@@ -26,6 +26,7 @@ pub enum Bug {
     ColdPartitionForgotten,
     EditBeyondLogAccepted,
     ChecksumNotVerified,
+    RangeSyncTooShort,
 }
 
 #[cfg(feature = "planted-bugs")]

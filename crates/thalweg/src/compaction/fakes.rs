@@ -1,9 +1,10 @@
 //! Tables in memory, and a store for them that can fail, for the tests of this module.
 
+use super::flush::Source;
 use super::outputs::{Store, Writer};
 use super::runs::{Input, Scan};
 use crate::error::{Error, Result};
-use crate::format::{Cursor, EntryKind, SeqNo, Slice, TableId};
+use crate::format::{EntryKind, SeqNo, TableId, key};
 use crate::table::TableMeta;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -75,8 +76,8 @@ fn entry_bytes(entry: &FakeEntry) -> u64 {
 
 impl Input for FakeTable {
     type Scan = FakeScan;
-    fn id(&self) -> TableId {
-        self.meta.id
+    fn meta(&self) -> &TableMeta {
+        &self.meta
     }
     fn scan(&self) -> FakeScan {
         FakeScan { entries: Arc::clone(&self.entries), next: 0 }
@@ -95,9 +96,16 @@ impl FakeScan {
 }
 
 impl Scan for FakeScan {
-    async fn advance(&mut self) -> Result<bool> {
-        self.next += 1;
-        Ok(self.next <= self.entries.len())
+    /// Chunks of three entries.
+    fn advance_in_chunk(&mut self) -> Result<bool> {
+        let more = !self.next.is_multiple_of(3) && self.next < self.entries.len();
+        self.next += usize::from(more);
+        Ok(more)
+    }
+    async fn enter_next_chunk(&mut self) -> Result<bool> {
+        let more = self.next < self.entries.len();
+        self.next += usize::from(more);
+        Ok(more)
     }
     fn key(&self) -> &[u8] {
         &self.entry().key
@@ -154,7 +162,7 @@ impl FakeStore {
 
 impl<'a> Store for &'a FakeStore {
     type Writer = FakeWriter<'a>;
-    async fn create(&self) -> Result<FakeWriter<'a>> {
+    async fn create(&self, _: usize) -> Result<FakeWriter<'a>> {
         self.call()?;
         let id = TableId(self.next_id.fetch_add(1, Ordering::Relaxed) + 1);
         self.files().insert(id, None);
@@ -182,10 +190,15 @@ pub(super) struct FakeWriter<'a> {
 }
 
 impl Writer for FakeWriter<'_> {
-    async fn add(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) -> Result<()> {
-        self.store.call()?;
+    /// Every entry is a chunk.
+    fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
+        let last = self.entries.last().map_or(&[][..], |entry| &entry.key);
+        assert_eq!(shared, key::shared_bytes(last, key), "bytes shared with the key before");
         self.entries.push(FakeEntry { key: key.into(), seq, kind, value: value.into() });
-        Ok(())
+        true
+    }
+    async fn write(&mut self) -> Result<()> {
+        self.store.call()
     }
     fn bytes(&self) -> u64 {
         self.entries.iter().map(entry_bytes).sum()
@@ -204,41 +217,22 @@ impl Writer for FakeWriter<'_> {
     }
 }
 
-/// A memtable: sorted entries. Only forward steps.
-pub(super) struct FakeCursor {
+/// A memtable: sorted entries.
+pub(super) struct FakeMemtable {
     pub(super) entries: Vec<FakeEntry>,
-    pub(super) position: Option<usize>,
+    pub(super) next: usize,
 }
 
-impl FakeCursor {
+impl FakeMemtable {
     fn entry(&self) -> &FakeEntry {
-        &self.entries[self.position.unwrap()]
+        &self.entries[self.next - 1]
     }
 }
 
-impl Cursor for FakeCursor {
-    fn valid(&self) -> bool {
-        self.position.is_some_and(|position| position < self.entries.len())
-    }
-    fn seek_to_first(&mut self) -> Result<()> {
-        self.position = Some(0);
-        Ok(())
-    }
-    fn seek_to_last(&mut self) -> Result<()> {
-        unreachable!("a flush goes forward")
-    }
-    fn seek(&mut self, _: &[u8], _: SeqNo) -> Result<()> {
-        unreachable!("a flush goes forward")
-    }
-    fn seek_before(&mut self, _: &[u8], _: SeqNo) -> Result<()> {
-        unreachable!("a flush goes forward")
-    }
-    fn next(&mut self) -> Result<()> {
-        self.position = self.position.map(|position| position + 1);
-        Ok(())
-    }
-    fn prev(&mut self) -> Result<()> {
-        unreachable!("a flush goes forward")
+impl Source for FakeMemtable {
+    fn advance(&mut self) -> bool {
+        self.next += 1;
+        self.next <= self.entries.len()
     }
     fn key(&self) -> &[u8] {
         &self.entry().key
@@ -249,7 +243,7 @@ impl Cursor for FakeCursor {
     fn kind(&self) -> EntryKind {
         self.entry().kind
     }
-    fn value(&self) -> Slice {
-        Slice::from(self.entry().value.as_slice())
+    fn value(&self) -> &[u8] {
+        &self.entry().value
     }
 }

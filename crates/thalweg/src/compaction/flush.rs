@@ -3,20 +3,32 @@
 //! Old versions that nobody can read go; tombstones stay, for what they hide is below. Like a merge it is a coroutine
 //! that gives way now and then, and it changes nothing but its own output file.
 
+use super::neighbour::Predecessor;
 use super::outputs::{Outputs, Store};
 use super::retention::Retention;
 use crate::error::Result;
-use crate::format::{Cursor, SeqNo};
+use crate::format::{EntryKind, SeqNo};
 use crate::runtime::yield_now;
 use crate::table::{TableMeta, TableStore};
 
 /// Bytes written between two yields.
 const STEP_BYTES: usize = 64 << 10;
 
+/// The entries of a memtable that nobody inserts into any more, in internal-key order.
+pub(crate) trait Source: Send {
+    /// To the next entry (the first call: to the first one); `false` after the last, and then it is not called again.
+    fn advance(&mut self) -> bool;
+    /// The entry. Requires that the last `advance` gave `true`.
+    fn key(&self) -> &[u8];
+    fn seq(&self) -> SeqNo;
+    fn kind(&self) -> EntryKind;
+    fn value(&self) -> &[u8];
+}
+
 /// Writes all entries of a memtable to one table (`None` when it has none), dropping versions no snapshot can see.
 /// Tombstones stay. `snapshots` as for [`super::merge`]. On an error the output is removed.
 pub(crate) async fn flush(
-    entries: &mut (dyn Cursor + Send),
+    entries: &mut impl Source,
     store: &TableStore,
     snapshots: &[SeqNo],
 ) -> Result<Option<TableMeta>> {
@@ -25,12 +37,12 @@ pub(crate) async fn flush(
 
 /// See [`flush`].
 pub(super) async fn flush_to<S: Store>(
-    entries: &mut (dyn Cursor + Send),
+    entries: &mut impl Source,
     store: &S,
     snapshots: &[SeqNo],
 ) -> Result<Option<TableMeta>> {
     // One table, whatever its size: level 0 is a queue of memtables, and one edit carries one memtable.
-    let mut outputs = Outputs::new(store, u64::MAX);
+    let mut outputs = Outputs::new(store, 0, u64::MAX);
     match write(entries, Retention::new(snapshots, false), &mut outputs).await {
         Ok(mut tables) => {
             assert!(tables.len() <= 1, "a flush writes one table");
@@ -44,52 +56,48 @@ pub(super) async fn flush_to<S: Store>(
 }
 
 async fn write<S: Store>(
-    entries: &mut (dyn Cursor + Send),
+    entries: &mut impl Source,
     mut retention: Retention<'_>,
     outputs: &mut Outputs<'_, S>,
 ) -> Result<Vec<TableMeta>> {
-    // A copy, as the entries may not be shared with another thread while the writer is awaited.
-    let mut key = Vec::new();
-    let mut first = true;
-    let mut step_bytes = 0;
-    entries.seek_to_first()?;
-    while entries.valid() {
-        let key_changed = std::mem::take(&mut first) || key != entries.key();
-        if key_changed {
-            key.clear();
-            key.extend_from_slice(entries.key());
-        }
+    let (mut predecessor, mut step_bytes) = (Predecessor::default(), 0);
+    while entries.advance() {
         let (seq, kind) = (entries.seq(), entries.kind());
-        step_bytes += key.len();
-        if retention.keep(key_changed, seq, kind) {
-            let value = entries.value();
-            step_bytes += value.len();
-            outputs.add(&key, seq, kind, &value).await?;
+        let Some(neighbour) = predecessor.advance(entries.key(), seq) else { unreachable!("a memtable is in order") };
+        outputs.pass(neighbour);
+        step_bytes += entries.key().len();
+        if retention.keep(neighbour.key_changed, seq, kind) {
+            if !outputs.has_room() {
+                outputs.next_table().await?;
+            }
+            step_bytes += entries.value().len();
+            if outputs.add(entries.key(), seq, kind, entries.value()) {
+                outputs.write().await?;
+            }
         }
         if step_bytes >= STEP_BYTES {
             step_bytes = 0;
             yield_now().await;
         }
-        entries.next()?;
     }
     outputs.finish().await
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::fakes::{FakeCursor, FakeEntry as E, FakeStore, block_on};
+    use super::super::fakes::{FakeEntry as E, FakeMemtable, FakeStore, block_on};
     use super::*;
     use crate::error::ErrorKind;
 
     // A coroutine may change its thread between polls.
-    const _: fn(&mut (dyn Cursor + Send), &TableStore) = |entries, store| {
+    const _: fn(&mut FakeMemtable, &TableStore) = |entries, store| {
         fn is_send(_: impl Send) {}
         is_send(flush(entries, store, &[]));
     };
 
     fn flushed(entries: Vec<E>, snapshots: &[u64], store: &FakeStore) -> Result<Option<TableMeta>> {
         let snapshots: Vec<SeqNo> = snapshots.iter().copied().map(SeqNo).collect();
-        block_on(flush_to(&mut FakeCursor { entries, position: None }, &store, &snapshots)).0
+        block_on(flush_to(&mut FakeMemtable { entries, next: 0 }, &store, &snapshots)).0
     }
 
     #[test]

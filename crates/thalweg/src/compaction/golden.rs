@@ -144,15 +144,15 @@ impl Session {
 
 #[test]
 fn level0_goes_down_whole_with_what_it_overlaps() {
-    Session::new(&["c-m:8 a-f:8", "a-b:10 d-e:10 g-h:10 p-z:10"]).pick().finish().pick().check(expect![[r#"
+    Session::new(&["c-m:8 a-f:8", "a-b:9 d-e:10 g-h:10 p-z:10"]).pick().finish().pick().check(expect![[r#"
         L0  [a———————————————————f]                      2 tables  16.0 KiB
                     [c———————————————————————m]
-        L1  [a———b]     [d———e]     [g———h]     [p———z]  4 tables  40.0 KiB
+        L1  [a———b]     [d———e]     [g———h]     [p———z]  4 tables  39.0 KiB
         > pick: merge L0 [c—m] [a—f] with L1 [a—b] [d—e] [g—h], bottom
         > finish: into L1
         L0                                   empty
-        L1  [a———c] [d———f] [g———m] [p———z]  4 tables  55.9 KiB
-        debt 15.9 KiB
+        L1  [a———c] [d———f] [g———m] [p———z]  4 tables  55.0 KiB
+        debt 15.0 KiB
         > pick: move L1 [a—c], bottom
     "#]]);
 }
@@ -301,7 +301,7 @@ fn disjoint_jobs_run_side_by_side_and_others_wait() {
             L1      [e———h]     [q———t]      2 tables  80.0 KiB
             L2  [a———————h] [p———————————z]  2 tables  60.0 KiB
             debt 40.0 KiB
-            > pick: merge L0 [a—h] [a—h] with L1 [e—h]
+            > pick: merge L1 [e—h] with L2 [a—h], bottom
             > finish: into L2
             L0  [a———————h]                  2 tables  16.0 KiB
                 [a———————h]
@@ -366,9 +366,42 @@ fn a_shorter_prefix_of_level0_goes_when_the_whole_cannot() {
 }
 
 #[test]
+fn a_deeper_level_that_is_due_goes_first_unless_level0_is_urgent() {
+    let levels = ["a-l:8 a-l:8", "a-d:30 e-h:30", "a-d:40 e-h:40 i-l:90"];
+    Session::new(&levels).pick().pick().check(expect![[r#"
+        L0  [a———————————————————l]  2 tables  16.0 KiB
+            [a———————————————————l]
+        L1  [a———d] [e———h]          2 tables  60.0 KiB
+        L2  [a———d] [e———h] [i———l]  3 tables  170.0 KiB
+        debt 30.0 KiB
+        > pick: move L2 [a—d], bottom
+        > pick: merge L1 [e—h] with L2 [e—h], bottom
+    "#]]);
+    let urgent = [["a-l:8"; 8].join(" ").leak(), levels[1], levels[2]];
+    Session::new(&urgent).pick().check(expect![[r#"
+        L0  [a———————————————————l]  8 tables  64.0 KiB
+            [a———————————————————l]
+            [a———————————————————l]
+            [a———————————————————l]
+            [a———————————————————l]
+            [a———————————————————l]
+            [a———————————————————l]
+            [a———————————————————l]
+        L1  [a———d] [e———h]          2 tables  60.0 KiB
+        L2  [a———d] [e———h] [i———l]  3 tables  170.0 KiB
+        debt 78.0 KiB
+        > pick: merge L0 [a—l] [a—l] [a—l] [a—l] [a—l] [a—l] [a—l] [a—l] with L1 [a—d] [e—h]
+    "#]]);
+}
+
+#[test]
 fn level1_starts_no_job_while_a_fuller_level0_waits_for_it() {
     Session::new(&["", "a-d:30 e-h:30 i-l:30", "a-d:10 e-h:20 i-l:20"])
         .pick()
+        .flush("a-l:8")
+        .flush("a-l:8")
+        .flush("a-l:8")
+        .flush("a-l:8")
         .flush("a-l:8")
         .flush("a-l:8")
         .flush("a-l:8")
@@ -386,16 +419,24 @@ fn level1_starts_no_job_while_a_fuller_level0_waits_for_it() {
             > flush a-l:8
             > flush a-l:8
             > flush a-l:8
+            > flush a-l:8
+            > flush a-l:8
+            > flush a-l:8
+            > flush a-l:8
             > pick: nothing to do
             > finish: into L2
-            L0  [a———————————————————l]  4 tables  32.0 KiB
+            L0  [a———————————————————l]  8 tables  64.0 KiB
+                [a———————————————————l]
+                [a———————————————————l]
+                [a———————————————————l]
+                [a———————————————————l]
                 [a———————————————————l]
                 [a———————————————————l]
                 [a———————————————————l]
             L1          [e———h] [i———l]  2 tables  60.0 KiB
             L2  [a———d] [e———h] [i———l]  3 tables  80.0 KiB
-            debt 36.0 KiB
-            > pick: merge L0 [a—l] [a—l] [a—l] [a—l] with L1 [e—h] [i—l]
+            debt 68.0 KiB
+            > pick: merge L0 [a—l] [a—l] [a—l] [a—l] [a—l] [a—l] [a—l] [a—l] with L1 [e—h] [i—l]
         "#]]);
 }
 

@@ -1,9 +1,15 @@
 //! The classic leveled policy (DESIGN 7): which job the shape of a partition asks for most.
 //!
 //! A level's *score* is what is in it over what should be: tables over `level0_trigger` in level 0, bytes over
-//! target below; what a running job already takes out of it does not count. The highest score of at least 1 whose
-//! job can run beside the running ones wins; the last level is never a source. While level 0 waits for jobs of
-//! level 1 to end, level 1 starts no other, unless it is the fuller one.
+//! target below; what a running job already takes out of it does not count. A level is *due* at a score of 1; the last
+//! level is never a source.
+//!
+//! **Deeper first**: of the levels that are due the deepest goes whose job can run beside the running ones. So level 0
+//! is merged into a level 1 of its proper size, and each level into a next one of its: what is in excess there would be
+//! rewritten for nothing, and would make the job longer. Meanwhile level 0 gathers tables, and its job takes all of
+//! them at once. Only when it has [`LEVEL0_URGENT`] times its trigger does the highest score win, so that writers need
+//! not wait for what is deep; and while level 0 then waits for jobs of level 1 to end, level 1 starts no other, unless
+//! it is the fuller one.
 //!
 //! **Level 0** gives its oldest tables, as many as can run: a prefix in flush order holds, for each key in it,
 //! every version that level 0 has below it, so the order of versions (see [`super`]) is kept. **Other levels** give
@@ -30,6 +36,9 @@ use crate::table::TableMeta;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// With so many times the tables that make it due, level 0 no longer waits for deeper levels that are less full.
+const LEVEL0_URGENT: u64 = 4;
 
 /// A table with a tombstone in this many entries, and nothing below its range, is rewritten rather than moved.
 const ENTRIES_PER_TOMBSTONE_MOVED: u64 = 4;
@@ -64,8 +73,13 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
         .map(|level| score(options, shape, running, level))
         .filter(|score| score.amount >= score.target)
         .collect();
-    // Stable, so that of equal scores the upper level goes first.
-    scores.sort_by(|a, b| b.ratio_cmp(a));
+    let urgent = |score: &Score| score.level == 0 && score.amount >= score.target.saturating_mul(LEVEL0_URGENT);
+    if scores.iter().any(urgent) {
+        // Stable, so that of equal scores the upper level goes first.
+        scores.sort_by(|a, b| b.ratio_cmp(a));
+    } else {
+        scores.reverse();
+    }
     // Else jobs that start one after the other in level 1 could keep level 0 waiting until level 1 is small.
     let level0_runs = running.iter().any(|job| job.level == 0);
     let mut level0_waits = false;

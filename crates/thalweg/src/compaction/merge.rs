@@ -1,11 +1,12 @@
 //! The merge of one job: read the inputs in internal-key order, keep what somebody may still read, write new tables.
 //!
 //! Runs as a coroutine: it gives way, and asks whether it was cancelled, every [`STEP_BYTES`] it has read, however
-//! little it writes. It changes nothing but its own output files: the caller's edit makes them live.
+//! little it writes. From one [`Pause`] to the next, the others being where what was read ends or a chunk to write is
+//! full, it is a plain loop. It changes nothing but its own output files: the caller's edit makes them live.
 
 use super::outputs::{Outputs, Store};
 use super::retention::Retention;
-use super::runs::{Input, MergedRuns, Run, Scan};
+use super::runs::{Damaged, Input, MergedRuns, Run, Scan};
 use super::{Job, LeveledOptions};
 use crate::error::{Error, Result};
 use crate::format::{SeqNo, TableId};
@@ -29,7 +30,8 @@ pub(crate) async fn merge(
 ) -> Result<Vec<TableMeta>> {
     assert!(!job.trivial_move, "a trivial move has nothing to merge");
     let runs = runs(job.level, &job.upper, &job.lower);
-    merge_runs(runs, retention(snapshots, job.bottom), options.table_bytes, store, cancelled).await
+    let outputs = Outputs::new(store, job.level + 1, options.table_bytes);
+    merge_runs(runs, retention(snapshots, job.bottom), outputs, cancelled).await
 }
 
 /// What a job keeps.
@@ -50,12 +52,20 @@ pub(super) fn runs<I: Input + Clone>(level: usize, upper: &[I], lower: &[I]) -> 
 pub(super) async fn merge_runs<I: Input, S: Store>(
     runs: Vec<Run<I>>,
     retention: Retention<'_>,
-    table_bytes: u64,
-    store: &S,
+    mut outputs: Outputs<'_, S>,
     cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<TableMeta>> {
-    let mut outputs = Outputs::new(store, table_bytes);
-    match write(MergedRuns::new(runs), retention, store, &mut outputs, cancelled).await {
+    let store = outputs.store();
+    let damaged = |id: TableId, expected, found| Error::corruption(&store.path(id), 0, expected, found);
+    let entries = MergedRuns::new(runs);
+    // The first entry already asks whether to go on at all.
+    let step_bytes = STEP_BYTES;
+    let merge = Merge { entries, retention, outputs: &mut outputs, step_bytes, damaged: &damaged };
+    let done = match merge.run(cancelled).await {
+        Ok(()) => outputs.finish().await,
+        Err(error) => Err(error),
+    };
+    match done {
         Ok(tables) => Ok(tables),
         Err(error) => {
             outputs.discard().await;
@@ -64,36 +74,97 @@ pub(super) async fn merge_runs<I: Input, S: Store>(
     }
 }
 
-async fn write<I: Input, S: Store>(
-    mut entries: MergedRuns<I>,
-    mut retention: Retention<'_>,
-    store: &S,
-    outputs: &mut Outputs<'_, S>,
-    cancelled: &(dyn Fn() -> bool + Sync),
-) -> Result<Vec<TableMeta>> {
-    let damaged = |id: TableId, expected, found| Error::corruption(&store.path(id), 0, expected, found);
-    // The first entry already asks whether to go on at all.
-    let mut step_bytes = STEP_BYTES;
-    while entries.advance(&damaged).await? {
-        if step_bytes >= STEP_BYTES {
-            step_bytes = 0;
+/// Why the merge cannot simply take the next entry.
+enum Pause {
+    /// The chunk that the entry is in has ended.
+    ChunkEnd,
+    /// The entry stays, and there is no table with room for it.
+    NoRoom,
+    /// A chunk of a table is full.
+    Write,
+    /// It is time to give way.
+    Yield,
+}
+
+struct Merge<'m, 's, I: Input, S: Store> {
+    entries: MergedRuns<I>,
+    retention: Retention<'m>,
+    outputs: &'m mut Outputs<'s, S>,
+    /// Bytes merged since the last yield.
+    step_bytes: usize,
+    damaged: &'m Damaged<'m>,
+}
+
+impl<I: Input, S: Store> Merge<'_, '_, I, S> {
+    async fn run(mut self, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<()> {
+        let mut pause = Some(Pause::ChunkEnd);
+        loop {
+            match pause {
+                Some(Pause::ChunkEnd) => {
+                    if !self.entries.enter_next_chunk(self.damaged).await? {
+                        return Ok(());
+                    }
+                    self.give_way(cancelled).await?;
+                    pause = self.take();
+                    continue;
+                }
+                Some(Pause::NoRoom) => {
+                    self.outputs.next_table().await?;
+                    pause = self.add();
+                    continue;
+                }
+                Some(Pause::Write) => self.outputs.write().await?,
+                Some(Pause::Yield) | None => {}
+            }
+            self.give_way(cancelled).await?;
+            pause = Some(self.go()?);
+        }
+    }
+
+    /// Gives way if it is time to.
+    async fn give_way(&mut self, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<()> {
+        if self.step_bytes >= STEP_BYTES {
+            self.step_bytes = 0;
             yield_now().await;
             if cancelled() {
                 return Err(Error::Closed);
             }
         }
-        let key_changed = entries.key_changed();
-        let entry = entries.entry();
-        let (key, value) = (entry.key(), entry.value());
-        step_bytes += key.len() + value.len();
-        if key_changed {
-            outputs.key_changed();
-        }
-        if retention.keep(key_changed, entry.seq(), entry.kind()) {
-            outputs.add(key, entry.seq(), entry.kind(), value).await?;
-        }
+        Ok(())
     }
-    outputs.finish().await
+
+    /// Takes entry after entry.
+    fn go(&mut self) -> Result<Pause> {
+        while self.entries.advance_in_chunk(self.damaged)? {
+            if let Some(pause) = self.take() {
+                return Ok(pause);
+            }
+            if self.step_bytes >= STEP_BYTES {
+                return Ok(Pause::Yield);
+            }
+        }
+        Ok(Pause::ChunkEnd)
+    }
+
+    /// Takes the entry at hand.
+    #[inline]
+    fn take(&mut self) -> Option<Pause> {
+        let (entry, neighbour) = (self.entries.entry(), self.entries.neighbour());
+        self.step_bytes += entry.key().len() + entry.value().len();
+        self.outputs.pass(neighbour);
+        if !self.retention.keep(neighbour.key_changed, entry.seq(), entry.kind()) {
+            return None;
+        }
+        if self.outputs.has_room() { self.add() } else { Some(Pause::NoRoom) }
+    }
+
+    /// Adds the entry at hand, which stays.
+    #[inline]
+    fn add(&mut self) -> Option<Pause> {
+        let entry = self.entries.entry();
+        let due = self.outputs.add(entry.key(), entry.seq(), entry.kind(), entry.value());
+        due.then_some(Pause::Write)
+    }
 }
 
 #[cfg(test)]
@@ -117,7 +188,8 @@ mod tests {
         store: &FakeStore,
     ) -> Result<Vec<Vec<FakeEntry>>> {
         let snapshots: Vec<SeqNo> = snapshots.iter().copied().map(SeqNo).collect();
-        let (tables, _) = block_on(merge_runs(runs, retention(&snapshots, bottom), table_bytes, &store, &|| false));
+        let outputs = Outputs::new(&store, 1, table_bytes);
+        let (tables, _) = block_on(merge_runs(runs, retention(&snapshots, bottom), outputs, &|| false));
         Ok(store.entries(&tables?))
     }
 
@@ -227,7 +299,7 @@ mod tests {
             let asked = std::sync::atomic::AtomicUsize::new(0);
             let cancelled = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1 == stop_at;
             let runs = vec![run(vec![entries()])];
-            block_on(merge_runs(runs, retention(&snapshots, false), 50_000, &store, &cancelled))
+            block_on(merge_runs(runs, retention(&snapshots, false), Outputs::new(&store, 1, 50_000), &cancelled))
         };
         let (whole, steps) = merge(&FakeStore::default(), 0);
         assert!(whole.is_ok());

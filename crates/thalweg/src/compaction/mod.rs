@@ -19,10 +19,12 @@ mod flush;
 mod job;
 mod leveled;
 mod merge;
+mod neighbour;
 mod outputs;
 mod retention;
 mod runs;
 mod shape;
+mod tournament;
 
 #[cfg(test)]
 mod fakes;
@@ -32,7 +34,7 @@ mod golden;
 mod simulate;
 
 pub(crate) use draw::draw;
-pub(crate) use flush::flush;
+pub(crate) use flush::{Source, flush};
 pub(crate) use job::{Job, RunningJob};
 pub(crate) use leveled::pick;
 pub(crate) use merge::merge;

@@ -3,6 +3,7 @@
 //! Until an edit names them outputs belong to nobody: whoever fails calls [`Outputs::discard`], which removes what was
 //! written. A removal that fails, or a coroutine that is dropped half-way, leaves an orphan, which recovery removes.
 
+use super::neighbour::Neighbour;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo, TableId};
 use crate::table::{TableMeta, TableStore, TableWriter};
@@ -12,15 +13,15 @@ use std::path::PathBuf;
 /// Where output tables are written: [`TableStore`], and a fake in tests.
 pub(super) trait Store: Sync {
     type Writer: Writer;
-    fn create(&self) -> impl Future<Output = Result<Self::Writer>> + Send;
+    fn create(&self, level: usize) -> impl Future<Output = Result<Self::Writer>> + Send;
     fn remove(&self, id: TableId) -> Result<()>;
     fn path(&self, id: TableId) -> PathBuf;
 }
 
 /// See [`TableWriter`].
 pub(super) trait Writer: Send {
-    fn add(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8])
-    -> impl Future<Output = Result<()>> + Send;
+    fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool;
+    fn write(&mut self) -> impl Future<Output = Result<()>> + Send;
     fn bytes(&self) -> u64;
     /// On an error the file is gone.
     fn finish(self) -> impl Future<Output = Result<TableMeta>> + Send;
@@ -30,8 +31,8 @@ pub(super) trait Writer: Send {
 
 impl Store for TableStore {
     type Writer = TableWriter;
-    async fn create(&self) -> Result<TableWriter> {
-        TableStore::create(self).await
+    async fn create(&self, level: usize) -> Result<TableWriter> {
+        TableStore::create(self, level).await
     }
     fn remove(&self, id: TableId) -> Result<()> {
         TableStore::remove(self, id)
@@ -42,8 +43,12 @@ impl Store for TableStore {
 }
 
 impl Writer for TableWriter {
-    async fn add(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) -> Result<()> {
-        TableWriter::add(self, key, seq, kind, value).await
+    #[inline]
+    fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
+        TableWriter::add(self, key, shared, seq, kind, value)
+    }
+    async fn write(&mut self) -> Result<()> {
+        TableWriter::write(self).await
     }
     fn bytes(&self) -> u64 {
         TableWriter::bytes(self)
@@ -56,38 +61,70 @@ impl Writer for TableWriter {
     }
 }
 
-/// Tables being written, one after the other.
+/// Tables being written, one after the other. An entry that stays is a call of `pass`, then `next_table` unless there
+/// is room, then `add`, then `write` if that says so; one that does not stay is a call of `pass` alone.
 pub(super) struct Outputs<'a, S: Store> {
     store: &'a S,
+    /// The level that the tables are for.
+    level: usize,
     /// A table is closed at this many bytes, at the next change of the user key.
     table_bytes: u64,
     writer: Option<S::Writer>,
     finished: Vec<TableMeta>,
     /// The user key changed since the last entry that was added.
     may_cut: bool,
+    /// First bytes that the key passed last has in common with the key added last. Of sorted keys that is the least
+    /// that any two neighbours between them have in common.
+    shared: usize,
 }
 
 impl<'a, S: Store> Outputs<'a, S> {
-    pub(super) fn new(store: &'a S, table_bytes: u64) -> Self {
-        Outputs { store, table_bytes, writer: None, finished: Vec::new(), may_cut: false }
+    pub(super) fn new(store: &'a S, level: usize, table_bytes: u64) -> Self {
+        Outputs { store, level, table_bytes, writer: None, finished: Vec::new(), may_cut: false, shared: usize::MAX }
     }
 
-    /// The entries from here on are of another user key. Only here may a table end: a user key never straddles two
-    /// tables of a level (DESIGN 7).
-    pub(super) fn key_changed(&mut self) {
-        self.may_cut = true;
+    pub(super) fn store(&self) -> &'a S {
+        self.store
     }
 
-    pub(super) async fn add(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) -> Result<()> {
-        if self.may_cut && self.writer.as_ref().is_some_and(|writer| writer.bytes() >= self.table_bytes) {
-            self.close().await?;
-        }
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            none => none.insert(self.store.create().await?),
-        };
+    /// The next entry, whether it stays or not.
+    #[inline]
+    pub(super) fn pass(&mut self, neighbour: Neighbour) {
+        self.may_cut |= neighbour.key_changed;
+        self.shared = self.shared.min(neighbour.shared);
+    }
+
+    /// Whether the entry passed last can be added. Only where the user key changes may a table end: a user key never
+    /// straddles two tables of a level (DESIGN 7).
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| !self.may_cut || writer.bytes() < self.table_bytes)
+    }
+
+    /// Ends the table that is full, if there is one, and begins the next.
+    pub(super) async fn next_table(&mut self) -> Result<()> {
+        self.close().await?;
+        self.writer = Some(self.store.create(self.level).await?);
+        self.shared = 0;
+        Ok(())
+    }
+
+    /// Adds the entry passed last; whether `write` is due. Requires room.
+    #[inline]
+    pub(super) fn add(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
+        let Some(writer) = &mut self.writer else { unreachable!("an entry is added where there is room") };
+        let due = writer.add(key, self.shared, seq, kind, value);
         self.may_cut = false;
-        writer.add(key, seq, kind, value).await
+        self.shared = usize::MAX;
+        due
+    }
+
+    /// Writes what was gathered.
+    pub(super) async fn write(&mut self) -> Result<()> {
+        match &mut self.writer {
+            Some(writer) => writer.write().await,
+            None => Ok(()),
+        }
     }
 
     /// The tables written. After an error: `discard`.

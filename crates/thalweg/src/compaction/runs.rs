@@ -1,29 +1,35 @@
 //! [`MergedRuns`]: the entries of several sorted runs of tables, in one internal-key order.
 //!
 //! A [`Run`] is one level-0 table, or tables of one level one after the other; only the table it is in is being read.
-//! The merge is a binary heap of runs. It compares keys where they lie in the runs' buffers, first by a prefix of
-//! eight bytes kept in the heap, so that no entry costs an allocation.
+//! A [`Tournament`] tells which run is next, by eight bytes of the key behind those that all keys of the merge share;
+//! where these are equal, keys are compared where they lie in the runs' buffers. Nearly every step stays within one
+//! chunk of a table and is a plain call: only where a chunk ends does it have to wait.
 //!
-//! What comes out is checked: an entry not after the one before it means that a table is damaged in a way its
-//! checksums did not show, and writing it on would spread the damage.
+//! What comes out is checked, each entry against the one before: one that is not after it means that a table is damaged
+//! in a way its checksums did not show, and writing it on would spread the damage. That also finds any disorder within
+//! one run, for an entry is looked at only after those before it in its run came out. And it makes the order of what
+//! comes out independent of what the tables say of the keys they hold, from which the shared bytes are taken.
 
+use super::neighbour::{Neighbour, Predecessor};
+use super::shape::hull;
+use super::tournament::Tournament;
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, TableId, key};
-use crate::table::{Table, TableScan};
-use std::cmp::Ordering;
+use crate::table::{Table, TableMeta, TableScan};
 use std::future::Future;
 use std::sync::Arc;
 
 /// A table to be merged: [`Table`], and a fake in tests.
 pub(super) trait Input: Send + Sync {
     type Scan: Scan;
-    fn id(&self) -> TableId;
+    fn meta(&self) -> &TableMeta;
     fn scan(&self) -> Self::Scan;
 }
 
 /// See [`TableScan`].
 pub(super) trait Scan: Send + Sync {
-    fn advance(&mut self) -> impl Future<Output = Result<bool>> + Send;
+    fn advance_in_chunk(&mut self) -> Result<bool>;
+    fn enter_next_chunk(&mut self) -> impl Future<Output = Result<bool>> + Send;
     fn key(&self) -> &[u8];
     fn seq(&self) -> SeqNo;
     fn kind(&self) -> EntryKind;
@@ -32,8 +38,8 @@ pub(super) trait Scan: Send + Sync {
 
 impl Input for Arc<Table> {
     type Scan = TableScan;
-    fn id(&self) -> TableId {
-        self.meta().id
+    fn meta(&self) -> &TableMeta {
+        Table::meta(self)
     }
     fn scan(&self) -> TableScan {
         Table::scan(self)
@@ -41,8 +47,12 @@ impl Input for Arc<Table> {
 }
 
 impl Scan for TableScan {
-    async fn advance(&mut self) -> Result<bool> {
-        TableScan::advance(self).await
+    #[inline]
+    fn advance_in_chunk(&mut self) -> Result<bool> {
+        TableScan::advance_in_chunk(self)
+    }
+    async fn enter_next_chunk(&mut self) -> Result<bool> {
+        TableScan::enter_next_chunk(self).await
     }
     fn key(&self) -> &[u8] {
         TableScan::key(self)
@@ -62,6 +72,7 @@ impl Scan for TableScan {
 pub(super) struct Run<I: Input> {
     /// Still to be read.
     inputs: std::vec::IntoIter<I>,
+    /// `None` before the first entry and after the last.
     current: Option<(TableId, I::Scan)>,
 }
 
@@ -70,11 +81,18 @@ impl<I: Input> Run<I> {
         Run { inputs: inputs.into_iter(), current: None }
     }
 
-    /// To the next entry, opening the next table when one ends; `false` after the last.
-    async fn advance(&mut self) -> Result<bool> {
+    /// To the next entry of the chunk; `false` where it ends.
+    #[inline]
+    fn advance_in_chunk(&mut self) -> Result<bool> {
+        self.current.as_mut().map_or(Ok(false), |(_, scan)| scan.advance_in_chunk())
+    }
+
+    /// To the first entry of the next chunk, opening the next table when one ends; `false` after the last. Requires
+    /// that `advance_in_chunk` gave `false`.
+    async fn enter_next_chunk(&mut self) -> Result<bool> {
         loop {
             if let Some((_, scan)) = &mut self.current
-                && scan.advance().await?
+                && scan.enter_next_chunk().await?
             {
                 return Ok(true);
             }
@@ -82,165 +100,161 @@ impl<I: Input> Run<I> {
                 self.current = None;
                 return Ok(false);
             };
-            self.current = Some((input.id(), input.scan()));
+            self.current = Some((input.meta().id, input.scan()));
         }
     }
 
-    fn table(&self) -> &(TableId, I::Scan) {
-        let Some(current) = &self.current else { unreachable!("a run in the heap is at an entry") };
-        current
+    /// The scan that is at the run's entry; `None` at its end.
+    #[inline]
+    fn scan(&self) -> Option<&I::Scan> {
+        self.current.as_ref().map(|(_, scan)| scan)
     }
 
-    fn scan(&self) -> &I::Scan {
-        &self.table().1
+    /// The eight bytes of its key behind the first `shared`; the greatest number at its end.
+    #[inline]
+    fn prefix(&self, shared: usize) -> u64 {
+        self.scan().map_or(u64::MAX, |scan| prefix(scan.key(), shared))
     }
 }
 
-/// A run in the heap, with the first bytes of its key.
-#[derive(Clone, Copy)]
-struct Head {
-    prefix: u64,
-    run: usize,
-}
-
-/// The k-way merge. `advance` first; then the entry is that of [`MergedRuns::entry`].
+/// The k-way merge. Its steps are `advance_in_chunk` and, where that gives `false`, `enter_next_chunk`; then the entry
+/// is that of [`MergedRuns::entry`]. Nothing is to be called after an error.
 pub(super) struct MergedRuns<I: Input> {
     runs: Vec<Run<I>>,
-    /// A binary heap, the smallest first; `None` until the first `advance`.
-    heap: Option<Vec<Head>>,
-    /// The user key and sequence number of the entry before this one.
-    previous_key: Vec<u8>,
-    previous_seq: Option<SeqNo>,
-    key_changed: bool,
+    /// First bytes that all keys have in common.
+    shared: usize,
+    /// `None` until the first step.
+    tournament: Option<Tournament>,
+    predecessor: Predecessor,
+    neighbour: Neighbour,
 }
 
 impl<I: Input> MergedRuns<I> {
     pub(super) fn new(runs: Vec<Run<I>>) -> Self {
-        MergedRuns { runs, heap: None, previous_key: Vec::new(), previous_seq: None, key_changed: false }
+        let metas = runs.iter().flat_map(|run| run.inputs.as_slice()).map(Input::meta);
+        let shared = hull(metas).map_or(0, |(from, to)| key::shared_bytes(from, to));
+        let (predecessor, neighbour) = (Predecessor::default(), Neighbour::default());
+        MergedRuns { runs, shared, tournament: None, predecessor, neighbour }
     }
 
-    /// To the next entry (the first call: to the first one); `false` at the end. `damaged` makes the error for a table
-    /// whose entries are not in order, from what was expected and what was found.
-    pub(super) async fn advance(
-        &mut self,
-        damaged: &(dyn Fn(TableId, String, String) -> Error + Sync),
-    ) -> Result<bool> {
-        match self.heap.as_ref().map(|heap| heap.first().map(|head| head.run)) {
-            None => self.open().await?,
-            Some(None) => return Ok(false),
-            Some(Some(run)) => {
-                self.remember(run);
-                self.step(run).await?;
-            }
+    /// To the next entry; `false` where the chunk ends that this entry is in, and before the first one. `damaged` makes
+    /// the error for a table whose entries are not in order, from what was expected and what was found.
+    #[inline]
+    pub(super) fn advance_in_chunk(&mut self, damaged: &Damaged<'_>) -> Result<bool> {
+        let Some(tournament) = &mut self.tournament else { return Ok(false) };
+        let winner = tournament.winner();
+        let run = &mut self.runs[winner];
+        if !run.advance_in_chunk()? {
+            return Ok(false);
         }
-        let Some(run) = self.top() else { return Ok(false) };
-        self.check_order(run, damaged)?;
-        Ok(true)
+        let prefix = run.prefix(self.shared);
+        tournament.replay(prefix, |a, b| before(&self.runs, a, b));
+        self.check_order(damaged)
     }
 
-    /// The entry. Requires that the last `advance` gave `true`.
-    pub(super) fn entry(&self) -> &I::Scan {
-        let Some(run) = self.top() else { unreachable!("no entry after the end") };
-        self.run(run).scan()
-    }
-
-    /// Whether the entry is the first of its user key.
-    pub(super) fn key_changed(&self) -> bool {
-        self.key_changed
-    }
-
-    fn top(&self) -> Option<usize> {
-        self.heap.as_ref()?.first().map(|head| head.run)
-    }
-
-    fn run(&self, run: usize) -> &Run<I> {
-        &self.runs[run]
-    }
-
-    async fn open(&mut self) -> Result<()> {
-        let mut heap = Vec::with_capacity(self.runs.len());
-        for (index, run) in self.runs.iter_mut().enumerate() {
-            if run.advance().await? {
-                heap.push(Head { prefix: prefix(run.scan().key()), run: index });
-            }
+    /// To the next entry, which is the first of another chunk; `false` at the end. Requires that `advance_in_chunk`
+    /// gave `false`.
+    pub(super) async fn enter_next_chunk(&mut self, damaged: &Damaged<'_>) -> Result<bool> {
+        if self.runs.is_empty() {
+            return Ok(false);
         }
-        for position in (0..heap.len() / 2).rev() {
-            self.sift_down(&mut heap, position);
-        }
-        self.heap = Some(heap);
-        Ok(())
-    }
-
-    /// Advances the run at the top and puts it where it now belongs.
-    async fn step(&mut self, run: usize) -> Result<()> {
-        let more = self.runs[run].advance().await?;
-        let Some(mut heap) = self.heap.take() else { unreachable!("stepping an open merge") };
-        if more {
-            heap[0].prefix = prefix(self.run(run).scan().key());
-        } else {
-            heap.swap_remove(0);
-        }
-        self.sift_down(&mut heap, 0);
-        self.heap = Some(heap);
-        Ok(())
-    }
-
-    fn sift_down(&self, heap: &mut [Head], mut position: usize) {
-        loop {
-            let mut least = position;
-            for child in [2 * position + 1, 2 * position + 2] {
-                if child < heap.len() && self.compare(heap[child], heap[least]).is_lt() {
-                    least = child;
+        match &mut self.tournament {
+            None => {
+                for run in &mut self.runs {
+                    run.enter_next_chunk().await?;
                 }
+                let prefixes: Vec<u64> = self.runs.iter().map(|run| run.prefix(self.shared)).collect();
+                self.tournament = Some(Tournament::new(&prefixes, |a, b| before(&self.runs, a, b)));
             }
-            if least == position {
-                return;
+            Some(tournament) => {
+                let run = &mut self.runs[tournament.winner()];
+                run.enter_next_chunk().await?;
+                let prefix = run.prefix(self.shared);
+                tournament.replay(prefix, |a, b| before(&self.runs, a, b));
             }
-            heap.swap(position, least);
-            position = least;
+        }
+        self.check_order(damaged)
+    }
+
+    /// The entry. Requires that the last step gave `true`.
+    #[inline]
+    pub(super) fn entry(&self) -> &I::Scan {
+        match self.winner().and_then(Run::scan) {
+            Some(scan) => scan,
+            None => unreachable!("no entry after the end"),
         }
     }
 
-    fn compare(&self, a: Head, b: Head) -> Ordering {
-        a.prefix.cmp(&b.prefix).then_with(|| {
-            let (x, y) = (self.run(a.run).scan(), self.run(b.run).scan());
-            key::compare((x.key(), x.seq()), (y.key(), y.seq())).then(a.run.cmp(&b.run))
-        })
+    /// How the entry relates to the one before.
+    #[inline]
+    pub(super) fn neighbour(&self) -> Neighbour {
+        self.neighbour
     }
 
-    fn remember(&mut self, run: usize) {
-        let Some((_, scan)) = &self.runs[run].current else { unreachable!("a run in the heap is at an entry") };
-        if self.key_changed {
-            self.previous_key.clear();
-            self.previous_key.extend_from_slice(scan.key());
-        }
-        self.previous_seq = Some(scan.seq());
+    fn winner(&self) -> Option<&Run<I>> {
+        Some(&self.runs[self.tournament.as_ref()?.winner()])
     }
 
-    fn check_order(&mut self, run: usize, damaged: &(dyn Fn(TableId, String, String) -> Error + Sync)) -> Result<()> {
-        let (id, scan) = self.runs[run].table();
-        let Some(previous_seq) = self.previous_seq else {
-            self.key_changed = true;
-            return Ok(());
-        };
-        match scan.key().cmp(&self.previous_key) {
-            Ordering::Greater => self.key_changed = true,
-            Ordering::Equal if scan.seq() < previous_seq => self.key_changed = false,
-            _ => {
-                let expected = format!("an entry after \"{}\" @{previous_seq}", self.previous_key.escape_ascii());
-                let found = format!("\"{}\" @{}", scan.key().escape_ascii(), scan.seq());
-                return Err(damaged(*id, expected, found));
+    /// Compares the entry with the one before; `false` when there is none.
+    #[inline]
+    fn check_order(&mut self, damaged: &Damaged<'_>) -> Result<bool> {
+        let Some(tournament) = &self.tournament else { return Ok(false) };
+        let Some((id, scan)) = &self.runs[tournament.winner()].current else { return Ok(false) };
+        match self.predecessor.advance(scan.key(), scan.seq()) {
+            Some(neighbour) => {
+                self.neighbour = neighbour;
+                Ok(true)
+            }
+            None => {
+                let expected = format!("an entry after {}", self.predecessor.describe());
+                Err(damaged(*id, expected, format!("\"{}\" @{}", scan.key().escape_ascii(), scan.seq())))
             }
         }
-        Ok(())
     }
 }
 
-/// The first eight bytes of a key, in an order that agrees with that of the keys where two prefixes differ.
-fn prefix(key: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    for (to, from) in bytes.iter_mut().zip(key) {
-        *to = *from;
+/// Makes an error for a damaged table, from what was expected and what was found.
+pub(super) type Damaged<'a> = dyn Fn(TableId, String, String) -> Error + Sync + 'a;
+
+/// Whether the entry of run `a` goes before that of run `b`; what has ended goes before nothing.
+fn before<I: Input>(runs: &[Run<I>], a: usize, b: usize) -> bool {
+    match (runs[a].scan(), runs[b].scan()) {
+        (Some(x), Some(y)) => key::compare((x.key(), x.seq()), (y.key(), y.seq())).then(a.cmp(&b)).is_lt(),
+        (x, _) => x.is_some(),
     }
-    u64::from_be_bytes(bytes)
+}
+
+/// The eight bytes of a key behind the first `shared`, in an order that agrees with that of keys which have these in
+/// common, where two prefixes differ.
+#[inline]
+fn prefix(key: &[u8], shared: usize) -> u64 {
+    let rest = key.get(shared..).unwrap_or_default();
+    if let Some(bytes) = rest.first_chunk() {
+        return u64::from_be_bytes(*bytes);
+    }
+    if let Some(bytes) = key.last_chunk() {
+        // The rest are the last of these eight bytes, as many as it has.
+        return u64::from_be_bytes(*bytes).checked_shl(64 - 8 * rest.len() as u32).unwrap_or(0);
+    }
+    let bytes = rest.iter().chain(std::iter::repeat(&0)).take(8);
+    bytes.fold(0, |prefix, byte| prefix << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prefix;
+
+    #[test]
+    fn a_prefix_is_the_next_eight_bytes_with_zeros_for_those_that_are_not_there() {
+        for len in 0..20usize {
+            let key: Vec<u8> = (1..=len as u8).collect();
+            for shared in 0..22 {
+                let mut expected = [0; 8];
+                for (to, from) in expected.iter_mut().zip(key.iter().skip(shared)) {
+                    *to = *from;
+                }
+                assert_eq!(prefix(&key, shared), u64::from_be_bytes(expected), "{len} {shared}");
+            }
+        }
+    }
 }

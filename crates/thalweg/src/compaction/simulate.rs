@@ -6,11 +6,12 @@
 //! version at or below it answers.
 
 use super::LeveledOptions;
-use super::fakes::{FakeCursor, FakeEntry, FakeStore, FakeTable, block_on};
+use super::fakes::{FakeEntry, FakeMemtable, FakeStore, FakeTable, block_on};
 use super::flush::flush_to;
 use super::job::RunningJob;
 use super::leveled::{Plan, debt_of, plan};
 use super::merge::{merge_runs, retention, runs};
+use super::outputs::Outputs;
 use super::shape::Shape;
 use crate::format::{EntryKind, SeqNo};
 use crate::table::TableMeta;
@@ -122,8 +123,8 @@ impl World {
         }
         entries.sort_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
         let snapshots = self.snapshots();
-        let mut cursor = FakeCursor { entries, position: None };
-        let meta = block_on(flush_to(&mut cursor, &&self.store, &snapshots)).0.unwrap().unwrap();
+        let mut memtable = FakeMemtable { entries, next: 0 };
+        let meta = block_on(flush_to(&mut memtable, &&self.store, &snapshots)).0.unwrap().unwrap();
         let table = self.store.table(&meta);
         self.level(0).push(table);
     }
@@ -162,7 +163,8 @@ impl World {
             self.bottoms += usize::from(bottom);
             let (snapshots, runs) = (self.snapshots(), runs(level, &upper, &lower));
             let store = &self.store;
-            let merged = merge_runs(runs, retention(&snapshots, bottom), self.options.table_bytes, &store, &|| false);
+            let outputs = Outputs::new(&store, level + 1, self.options.table_bytes);
+            let merged = merge_runs(runs, retention(&snapshots, bottom), outputs, &|| false);
             block_on(merged).0.unwrap().iter().map(|meta| self.store.table(meta)).collect()
         };
         self.running.push(RunningMerge { job, outputs });

@@ -102,6 +102,26 @@ impl Builder {
         compression: Compression
     );
     option!(
+        /// How table blocks are compressed, by level: the first entry is for level 0 (what flushes write), the next for
+        /// level 1 and so on, and the last is also for every level below. When it is not empty it takes the place of
+        /// [`Builder::compression`] (default: empty).
+        ///
+        /// Upper levels are small and rewritten soon, so leaving them as they are saves processor time and costs little
+        /// space. A table that moves down a level without a rewrite stays as it was written.
+        ///
+        /// ```
+        /// use thalweg::{Compression, Database};
+        /// # let directory = std::env::temp_dir().join(format!("thalweg-levels-{}", std::process::id()));
+        /// // Levels 0 and 1 as they are, LZ4 from level 2 on.
+        /// let levels = vec![Compression::None, Compression::None, Compression::Lz4];
+        /// let database = Database::builder(&directory).compression_per_level(levels).open()?;
+        /// # drop(database);
+        /// # std::fs::remove_dir_all(&directory).ok();
+        /// # Ok::<(), thalweg::Error>(())
+        /// ```
+        compression_per_level: Vec<Compression>
+    );
+    option!(
         /// Bits a key of a table's filter; 0: no filters (default: 10).
         filter_bits_per_key: u32
     );

@@ -33,6 +33,7 @@ pub(super) struct Options {
     pub(super) block_cache_bytes: u64,
     pub(super) block_bytes: usize,
     pub(super) compression: Compression,
+    pub(super) compression_per_level: Vec<Compression>,
     pub(super) filter_bits_per_key: u32,
     pub(super) table_bytes: u64,
     pub(super) level0_trigger: usize,
@@ -60,6 +61,7 @@ impl Default for Options {
             block_cache_bytes: 128 * MIB,
             block_bytes: 4 << 10,
             compression: Compression::Lz4,
+            compression_per_level: Vec::new(),
             filter_bits_per_key: 10,
             table_bytes: 64 * MIB,
             level0_trigger: 4,
@@ -108,6 +110,7 @@ impl Options {
         TableOptions {
             block_bytes: self.block_bytes,
             compression: self.compression,
+            compression_per_level: self.compression_per_level.clone(),
             filter_bits_per_key: self.filter_bits_per_key,
         }
     }

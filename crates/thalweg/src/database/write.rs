@@ -57,7 +57,7 @@ impl Engine {
             workshop.wait_for_room(partition)?;
         }
         let reservation = workshop.log.reserve(record)?;
-        workshop.log.copy_in(&reservation, record)?;
+        workshop.log.copy_in(&reservation, record, durability == Durability::Sync)?;
         let (seq, user_bytes) = insert(&reservation, record, routes);
         let end = reservation.end();
         workshop.log.publish(reservation)?;
@@ -80,7 +80,7 @@ impl Engine {
         workshop.wait_for_definitions()?;
         let record = record.finish();
         let reservation = workshop.log.reserve(&record)?;
-        workshop.log.copy_in(&reservation, &record)?;
+        workshop.log.copy_in(&reservation, &record, true)?;
         apply(reservation.mark(), reservation.first_seq());
         let end = reservation.end();
         workshop.log.publish(reservation)?;

@@ -53,3 +53,40 @@ pub(crate) fn unpack_trailer(trailer: u64) -> Option<(SeqNo, EntryKind)> {
 pub(crate) fn compare(a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
     a.0.cmp(b.0).then_with(|| b.1.cmp(&a.1))
 }
+
+/// How many first bytes two keys have in common.
+#[inline]
+pub(crate) fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
+    let ((a_words, _), (b_words, _)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let mut shared = 0;
+    for (x, y) in a_words.iter().zip(b_words) {
+        let different = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if different != 0 {
+            return shared + different.trailing_zeros() as usize / 8;
+        }
+        shared += 8;
+    }
+    let rests = a.iter().skip(shared).zip(b.iter().skip(shared));
+    shared + rests.take_while(|(x, y)| x == y).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shared_bytes;
+
+    #[test]
+    fn keys_share_bytes_up_to_the_first_that_differs_or_the_end_of_the_shorter() {
+        for len in 0..40usize {
+            let key: Vec<u8> = (0..len as u8).collect();
+            for other in 0..40usize {
+                let mut longer_or_shorter: Vec<u8> = (0..other as u8).collect();
+                assert_eq!(shared_bytes(&key, &longer_or_shorter), len.min(other));
+                for at in 0..other {
+                    longer_or_shorter[at] ^= 0x80;
+                    assert_eq!(shared_bytes(&key, &longer_or_shorter), len.min(at), "{len} {other} {at}");
+                    longer_or_shorter[at] ^= 0x80;
+                }
+            }
+        }
+    }
+}

@@ -5,7 +5,9 @@
 //! between any two of these writes leaves the same records (`docs/format/log.md`, Going on after recovery).
 //! Locks: none over I/O.
 
-use super::framing::{BLOCK_BYTES, Close, Header, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Seal, SegmentId};
+use super::framing::{
+    BLOCK_BYTES, Close, Header, SEAL_FRAGMENT_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Seal, SegmentId,
+};
 use super::publish::Published;
 use super::recycle::Supply;
 use super::reserve::Tail;
@@ -43,16 +45,16 @@ impl Log {
         }
         ensure_directory(&environment, &directory)?;
         let start = Start { environment: &environment, metrics: &metrics, directory: &directory, options: &options };
-        let (tail, settled) = match recovered {
+        let (mut tail, settled) = match recovered {
             None => start.fresh()?,
             Some(scan) => start.recovered(scan)?,
         };
+        tail.supply.unpopulated = Some((Arc::clone(&tail.segment), 0));
         let id = tail.segment.id;
         let position = LogPosition::new(id.index, tail.offset);
         let mark = LogMark { position, generation: id.generation, seq: tail.last_seq };
         Ok(Arc::new(Log {
             advanced: health.watched_event(),
-            synced: health.watched_event(),
             supplied: health.watched_event(),
             wanted: health.watched_event(),
             ended: health.watched_event(),
@@ -67,6 +69,7 @@ impl Log {
             syncs: Mutex::default(),
             settled: AtomicU64::new(settled.0),
             is_stopped: AtomicBool::new(false),
+            backlog: AtomicU64::new(tail.backlog_bytes()),
             tail: Mutex::new(tail),
         }))
     }
@@ -93,10 +96,11 @@ impl Log {
         let offset = mark.position.offset();
         assert_eq!(segment.id.index, mark.position.segment(), "the log ends in the tail's segment");
         let close = Close { manifest_number, manifest_end, synced: self.durable(), last_seq: mark.seq };
-        let mut bytes = Vec::new();
-        close.encode(&mut bytes, segment.id, offset);
-        let written = segment.file().write_all_at(u64::from(offset), &bytes).and_then(|()| segment.file().sync());
-        written.map_err(|error| self.health.poison(error))?;
+        let head = close.encode(segment.id, offset);
+        let written = segment.write(offset, head.as_slice());
+        let end = offset + head.as_slice().len() as u32;
+        let [handle, _] = &segment.handles;
+        written.and_then(|()| handle.sync(offset, end)).map_err(|error| self.health.poison(error))?;
         self.stop();
         Ok(())
     }
@@ -230,11 +234,10 @@ impl Start<'_> {
         let segment = Segment::open(self.environment, slot.path.clone(), id, header.bytes)?;
         let next_seq = SeqNo(scan.end.seq.0 + 1);
         let seal = Seal { successor, next_seq, synced: scan.end.position };
-        let mut bytes = Vec::new();
-        seal.encode(&mut bytes, id, scan.end.position.offset());
-        segment.file().write_all_at(u64::from(scan.end.position.offset()), &bytes)?;
-        segment.file().sync()?;
-        Ok(())
+        let offset = scan.end.position.offset();
+        segment.write(offset, seal.encode(id, offset).as_slice())?;
+        let [handle, _] = &segment.handles;
+        handle.sync(offset, offset + SEAL_FRAGMENT_BYTES)
     }
 
     fn header(&self, index: u32, settled: EditId) -> Header {

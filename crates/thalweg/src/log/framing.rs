@@ -118,12 +118,12 @@ pub(super) struct RecordHeader {
 }
 
 impl RecordHeader {
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        out.put_u64(self.first_seq.0);
-        out.put_u32(self.operations);
-        out.put_u64(self.synced.raw());
-        out.put_u32(self.body_bytes);
-        out.put_u32(self.body_crc);
+    fn encode(&self, head: &mut Head) {
+        head.put(&self.first_seq.0.to_le_bytes());
+        head.put(&self.operations.to_le_bytes());
+        head.put(&self.synced.raw().to_le_bytes());
+        head.put(&self.body_bytes.to_le_bytes());
+        head.put(&self.body_crc.to_le_bytes());
     }
     pub(super) fn decode(payload: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new(payload);
@@ -152,13 +152,13 @@ pub(super) struct Seal {
 
 impl Seal {
     /// The whole fragment.
-    pub(super) fn encode(&self, out: &mut Vec<u8>, id: SegmentId, offset: u32) {
-        let start = begin_fragment(out, Kind::Seal, SEAL_BYTES);
-        out.put_u32(self.successor.index);
-        out.put_u64(self.successor.generation);
-        out.put_u64(self.next_seq.0);
-        out.put_u64(self.synced.raw());
-        finish_fragment(out, start, id, offset);
+    pub(super) fn encode(&self, id: SegmentId, offset: u32) -> Head {
+        let mut head = Head::begin(id, offset, Kind::Seal, SEAL_BYTES);
+        head.put(&self.successor.index.to_le_bytes());
+        head.put(&self.successor.generation.to_le_bytes());
+        head.put(&self.next_seq.0.to_le_bytes());
+        head.put(&self.synced.raw().to_le_bytes());
+        head.finish()
     }
     pub(super) fn decode(payload: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new(payload);
@@ -181,13 +181,13 @@ pub(super) struct Close {
 
 impl Close {
     /// The whole fragment.
-    pub(super) fn encode(&self, out: &mut Vec<u8>, id: SegmentId, offset: u32) {
-        let start = begin_fragment(out, Kind::Close, CLOSE_BYTES);
-        out.put_u64(self.manifest_number);
-        out.put_u64(self.manifest_end);
-        out.put_u64(self.synced.raw());
-        out.put_u64(self.last_seq.0);
-        finish_fragment(out, start, id, offset);
+    pub(super) fn encode(&self, id: SegmentId, offset: u32) -> Head {
+        let mut head = Head::begin(id, offset, Kind::Close, CLOSE_BYTES);
+        head.put(&self.manifest_number.to_le_bytes());
+        head.put(&self.manifest_end.to_le_bytes());
+        head.put(&self.synced.raw().to_le_bytes());
+        head.put(&self.last_seq.0.to_le_bytes());
+        head.finish()
     }
     pub(super) fn decode(payload: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new(payload);
@@ -200,38 +200,61 @@ impl Close {
     }
 }
 
-/// Appends a fragment of a record: a header (with the record's, for the first) and `body`.
-pub(super) fn encode_piece(
-    out: &mut Vec<u8>,
-    id: SegmentId,
-    offset: u32,
-    piece: Piece,
-    header: &RecordHeader,
-    body: &[u8],
-) {
-    let start = begin_fragment(out, piece.kind, piece.bytes() - FRAGMENT_BYTES);
-    if matches!(piece.kind, Kind::Full | Kind::First) {
-        header.encode(out);
+/// The start of a fragment up to where its checksum ends, on the stack; what follows is of the record's body.
+pub(super) struct Head {
+    /// The fragment's place, which the checksum covers too, then its bytes but for the checksum; once finished, that
+    /// stands in the last bytes of the place.
+    bytes: [u8; PLACE_BYTES + ROOM_BYTES as usize - CRC_BYTES],
+    end: usize,
+}
+
+/// Generation, index and offset.
+const PLACE_BYTES: usize = 16;
+const CRC_BYTES: usize = 4;
+
+impl Head {
+    fn begin(id: SegmentId, offset: u32, kind: Kind, length: u32) -> Head {
+        let length = u16::try_from(length);
+        assert!(length.is_ok(), "a fragment is shorter than a block");
+        let mut head = Head { bytes: [0; _], end: 0 };
+        head.put(&id.generation.to_le_bytes());
+        head.put(&id.index.to_le_bytes());
+        head.put(&offset.to_le_bytes());
+        head.put(&length.unwrap_or_default().to_le_bytes());
+        head.put(&[kind as u8, 0]);
+        head
     }
-    finish_fragment(out, start, id, offset);
-    out.extend_from_slice(body);
-}
 
-fn begin_fragment(out: &mut Vec<u8>, kind: Kind, length: u32) -> usize {
-    let start = out.len();
-    let length = u16::try_from(length);
-    assert!(length.is_ok(), "a fragment is shorter than a block");
-    out.put_u32(0);
-    out.put_u16(length.unwrap_or_default());
-    out.put_u8(kind as u8);
-    out.put_u8(0);
-    start
-}
+    /// Of a fragment of a record: with the record's header, if it is the first.
+    pub(super) fn of_piece(id: SegmentId, offset: u32, piece: Piece, header: &RecordHeader) -> Head {
+        let mut head = Head::begin(id, offset, piece.kind, piece.bytes() - FRAGMENT_BYTES);
+        if matches!(piece.kind, Kind::Full | Kind::First) {
+            header.encode(&mut head);
+        }
+        head.finish()
+    }
 
-/// Computes the checksum over what stands in `out` from `start` on: exactly what it covers.
-fn finish_fragment(out: &mut [u8], start: usize, id: SegmentId, offset: u32) {
-    if let Some((crc, covered)) = out.get_mut(start..).and_then(|fragment| fragment.split_at_mut_checked(4)) {
-        crc.copy_from_slice(&checksum(id, offset, covered).to_le_bytes());
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.end + bytes.len();
+        let room = self.bytes.get_mut(self.end..end);
+        assert!(room.is_some(), "no head is longer than a close");
+        if let Some(room) = room {
+            room.copy_from_slice(bytes);
+        }
+        self.end = end;
+    }
+
+    fn finish(mut self) -> Head {
+        let crc = crc32c::crc32c(self.bytes.get(..self.end).unwrap_or_default());
+        if let Some(room) = self.bytes.get_mut(PLACE_BYTES - CRC_BYTES..PLACE_BYTES) {
+            room.copy_from_slice(&crc.to_le_bytes());
+        }
+        self
+    }
+
+    pub(super) fn as_slice(&self) -> &[u8] {
+        self.bytes.get(PLACE_BYTES - CRC_BYTES..self.end).unwrap_or_default()
     }
 }
 
@@ -351,12 +374,12 @@ mod tests {
     #[test]
     fn a_fragment_is_bound_to_generation_index_and_offset() {
         let seal = Seal { successor: ID, next_seq: SeqNo(1), synced: LogPosition::new(1, 64) };
-        let mut bytes = Vec::new();
-        seal.encode(&mut bytes, ID, 64);
-        assert!(decode_fragment(&bytes, ID, 64).is_ok());
-        assert!(decode_fragment(&bytes, ID, 65).is_err());
-        assert!(decode_fragment(&bytes, SegmentId { index: 4, ..ID }, 64).is_err());
-        assert!(decode_fragment(&bytes, SegmentId { generation: 1, ..ID }, 64).is_err());
+        let head = seal.encode(ID, 64);
+        let bytes = head.as_slice();
+        assert!(decode_fragment(bytes, ID, 64).is_ok());
+        assert!(decode_fragment(bytes, ID, 65).is_err());
+        assert!(decode_fragment(bytes, SegmentId { index: 4, ..ID }, 64).is_err());
+        assert!(decode_fragment(bytes, SegmentId { generation: 1, ..ID }, 64).is_err());
     }
 
     #[test]

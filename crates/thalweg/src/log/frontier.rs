@@ -1,18 +1,26 @@
 //! The durable frontier, and the group commit that moves it (DESIGN 5, Frontier).
 //!
-//! A sync covers what was published before it was issued. At most two are in flight, each with its own handle of each
-//! segment. Completions are recorded in any order, but the frontier moves only over a prefix *in the order of issue*:
-//! a sync that returned says nothing about what an earlier one, still in flight or failed, was to write. A failure
-//! poisons, stays at the head of the order for ever, and nothing is synced again.
+//! A sync covers what was published before it was issued, from where the one issued before it ends. At most two are in
+//! flight, each with its own handle of each segment. Completions are recorded in any order, but the frontier moves only
+//! over a prefix *in the order of issue*: a sync that returned says nothing about what an earlier one, still in flight
+//! or failed, was to write. A failure poisons, stays at the head of the order for ever, and nothing is synced again.
+//!
+//! Who wants a position durable leads, that is, issues a sync itself, if it may; it waits for nobody to join. Else it
+//! joins a *group*: of the sync in flight that covers it, or of the next one. A group is woken once, when its sync is
+//! behind the frontier. When a sync ends, one of the next group is woken to lead.
+//!
+//! Invariant: while somebody waits in the next group, two syncs are in flight, or one who was woken to lead is on its
+//! way (or the database is poisoned, and everyone was woken).
 //!
 //! Locks: `syncs`, never over a sync; `published` and the tail's are taken under it for a few instructions.
 
 use super::Log;
+use super::framing::HEADER_BYTES;
 use super::segment::Segment;
 use crate::error::{Error, Result};
 use crate::format::{LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
-use crate::runtime::{BackgroundFile, Point};
+use crate::runtime::{Event, Point, Ticket};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -20,11 +28,16 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 /// Syncs that may be in flight, and handles a segment has.
 const IN_FLIGHT_MAX: usize = 2;
 
-/// Syncs in the order of their issue, from the first that is not done.
+/// What the planted bug leaves out at the end of a range.
+const PAGE_BYTES: u32 = 4096;
+
+/// Syncs in the order of their issue, from the first that is not behind the frontier.
 #[derive(Default)]
 pub(super) struct Syncs {
     issued: VecDeque<Issued>,
     next_number: u64,
+    /// Those whom the next sync to be issued will cover.
+    next_group: Arc<Event>,
 }
 
 struct Issued {
@@ -32,13 +45,22 @@ struct Issued {
     to: LogPosition,
     handle: usize,
     is_done: bool,
+    /// Those whom it covers.
+    group: Arc<Event>,
 }
 
 /// A sync that was issued.
 pub(super) struct SyncJob {
     number: u64,
     handle: usize,
-    segments: Vec<Arc<Segment>>,
+    parts: Vec<SyncPart>,
+}
+
+/// What a sync is to make durable of one segment.
+struct SyncPart {
+    segment: Arc<Segment>,
+    from: u32,
+    to: u32,
 }
 
 /// What somebody who wants the frontier at a position is to do.
@@ -46,6 +68,8 @@ enum Attempt {
     Durable,
     Failed(Error),
     Run(SyncJob),
+    /// Wait in a group, and then look again.
+    Join(Arc<Event>, Ticket),
 }
 
 impl Log {
@@ -66,9 +90,10 @@ impl Log {
         }
         self.metrics.syncs_waited_for.increment();
         loop {
-            match self.environment.wait_until(&self.synced, || self.attempt(end)) {
+            match self.attempt(end) {
                 Attempt::Durable => return Ok(()),
                 Attempt::Failed(error) => return Err(error),
+                Attempt::Join(group, ticket) => self.environment.scheduler.wait(&group, ticket, None),
                 Attempt::Run(job) => {
                     self.environment.point(Point::Syncing);
                     let result = job.run();
@@ -88,9 +113,10 @@ impl Log {
     /// The same for a coroutine.
     pub(super) async fn sync_in_background(&self, end: LogPosition) -> Result<()> {
         loop {
-            match self.environment.until(&self.synced, || self.attempt(end)).await {
+            match self.attempt(end) {
                 Attempt::Durable => return Ok(()),
                 Attempt::Failed(error) => return Err(error),
+                Attempt::Join(group, ticket) => group.listen(ticket).await,
                 Attempt::Run(job) => {
                     let result = job.run_in_background().await;
                     self.finish_sync(&job, result)?;
@@ -99,60 +125,98 @@ impl Log {
         }
     }
 
-    /// `None`: wait, a sync in flight covers `end`, or two are in flight.
-    fn attempt(&self, end: LogPosition) -> Option<Attempt> {
+    fn attempt(&self, end: LogPosition) -> Attempt {
+        if self.durable() >= end {
+            return Attempt::Durable;
+        }
         let mut syncs = self.lock_syncs();
         if self.durable() >= end {
-            return Some(Attempt::Durable);
+            return Attempt::Durable;
         }
         if let Some(error) = self.failure() {
-            return Some(Attempt::Failed(error));
+            return Attempt::Failed(error);
         }
-        let busy: Vec<_> = syncs.issued.iter().filter(|issued| !issued.is_done).map(|issued| issued.handle).collect();
-        let is_covered = syncs.issued.iter().any(|issued| issued.to >= end);
-        if is_covered || busy.len() >= IN_FLIGHT_MAX {
-            return None;
+        let join = |group: &Arc<Event>| Attempt::Join(Arc::clone(group), group.ticket());
+        if let Some(covering) = syncs.issued.iter().find(|issued| issued.to >= end) {
+            return join(&covering.group);
         }
-        let handle = (0..IN_FLIGHT_MAX).find(|handle| !busy.contains(handle))?;
+        let is_free = |handle: &usize| !syncs.issued.iter().any(|issued| !issued.is_done && issued.handle == *handle);
+        let Some(handle) = (0..IN_FLIGHT_MAX).find(is_free) else {
+            return join(&syncs.next_group);
+        };
         // Read under the lock of the syncs: the order of issue is the order of positions.
         let to = self.published().position;
         assert!(to >= end, "only what is published can be made durable");
-        let from = self.durable().segment();
-        let segments = self.lock_tail().chain.range(from..=to.segment()).map(|(_, held)| Arc::clone(held)).collect();
+        // What an earlier sync was issued for is its affair: the frontier waits for it.
+        let from = syncs.issued.back().map_or(self.durable(), |last| last.to);
+        let parts = self.sync_parts(from, to);
         let number = syncs.next_number;
         syncs.next_number += 1;
-        syncs.issued.push_back(Issued { number, to, handle, is_done: false });
-        Some(Attempt::Run(SyncJob { number, handle, segments }))
+        let group = std::mem::take(&mut syncs.next_group);
+        syncs.issued.push_back(Issued { number, to, handle, is_done: false, group });
+        Attempt::Run(SyncJob { number, handle, parts })
+    }
+
+    /// The segments between two positions, and what of each lies between them.
+    fn sync_parts(&self, from: LogPosition, to: LogPosition) -> Vec<SyncPart> {
+        let tail = self.lock_tail();
+        let part = |(index, segment): (&u32, &Arc<Segment>)| {
+            let first = if *index == from.segment() { from.offset() } else { HEADER_BYTES };
+            let end = if *index == to.segment() { to.offset() } else { segment.bytes };
+            let end = if planted(Bug::RangeSyncTooShort) { end.saturating_sub(PAGE_BYTES).max(first) } else { end };
+            SyncPart { segment: Arc::clone(segment), from: first, to: end }
+        };
+        tail.chain.range(from.segment()..=to.segment()).map(part).collect()
     }
 
     pub(super) fn finish_sync(&self, job: &SyncJob, result: Result<()>) -> Result<()> {
-        if let Err(error) = result {
-            return Err(self.health.poison(error));
-        }
-        {
+        let result = result.map_err(|error| self.health.poison(error));
+        let (behind, next) = {
             let mut syncs = self.lock_syncs();
-            let mut frontier = self.durable();
-            for issued in syncs.issued.iter_mut().filter(|issued| issued.number == job.number) {
-                issued.is_done = true;
-                if planted(Bug::SyncClaimsTooMuch) {
-                    issued.to = issued.to.max(self.published().position);
-                }
+            if result.is_ok() {
+                self.advance_frontier(&mut syncs, job)
+            } else {
+                // Nothing will be durable any more: everyone is to hear why.
+                let groups = syncs.issued.iter().map(|issued| Arc::clone(&issued.group)).collect();
+                (groups, Arc::clone(&syncs.next_group))
             }
-            while let Some(to) = syncs.issued.front().filter(|first| first.is_done).map(|first| first.to) {
-                syncs.issued.pop_front();
-                frontier = frontier.max(to);
-            }
-            self.durable.store(frontier.raw(), Ordering::Release);
+        };
+        for group in behind {
+            group.notify_all();
         }
-        self.synced.notify_all();
+        if self.failure().is_some() {
+            next.notify_all();
+            return result;
+        }
+        next.notify_one();
         // Segments that were let go before they were durable can be used again now.
         self.recycle_what_may_be();
         Ok(())
     }
 
+    /// Takes note that a sync is done; the groups that are behind the frontier now, and the next one.
+    fn advance_frontier(&self, syncs: &mut Syncs, job: &SyncJob) -> (Vec<Arc<Event>>, Arc<Event>) {
+        let mut frontier = self.durable();
+        for issued in syncs.issued.iter_mut().filter(|issued| issued.number == job.number) {
+            issued.is_done = true;
+            if planted(Bug::SyncClaimsTooMuch) {
+                issued.to = issued.to.max(self.published().position);
+            }
+        }
+        let mut behind = Vec::new();
+        while syncs.issued.front().is_some_and(|first| first.is_done)
+            && let Some(first) = syncs.issued.pop_front()
+        {
+            frontier = frontier.max(first.to);
+            behind.push(first.group);
+        }
+        self.durable.store(frontier.raw(), Ordering::Release);
+        (behind, Arc::clone(&syncs.next_group))
+    }
+
     #[cfg(test)]
     pub(super) fn issue_for_tests(&self, end: LogPosition) -> Option<SyncJob> {
-        self.attempt(end).and_then(|attempt| if let Attempt::Run(job) = attempt { Some(job) } else { None })
+        if let Attempt::Run(job) = self.attempt(end) { Some(job) } else { None }
     }
 
     fn lock_syncs(&self) -> MutexGuard<'_, Syncs> {
@@ -188,15 +252,15 @@ impl SyncJob {
         if planted(Bug::LogSyncDropped) {
             return Ok(());
         }
-        self.segments.iter().try_for_each(|segment| segment.handles[self.handle].sync())
+        self.parts.iter().try_for_each(|part| part.segment.handles[self.handle].sync(part.from, part.to))
     }
 
     async fn run_in_background(&self) -> Result<()> {
         if planted(Bug::LogSyncDropped) {
             return Ok(());
         }
-        for segment in &self.segments {
-            BackgroundFile::new(Arc::clone(&segment.handles[self.handle])).sync().await?;
+        for part in &self.parts {
+            part.segment.handles[self.handle].sync_in_background(part.from, part.to).await?;
         }
         Ok(())
     }

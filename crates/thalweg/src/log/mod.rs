@@ -76,11 +76,11 @@ pub(crate) struct Log {
     durable: AtomicU64,
     /// The last settled edit.
     settled: AtomicU64,
+    /// Bytes of the segments in use.
+    backlog: AtomicU64,
     is_stopped: AtomicBool,
     /// The published mark moved.
     advanced: Arc<Event>,
-    /// A sync was recorded.
-    synced: Arc<Event>,
     /// A spare is ready, or could not be made.
     supplied: Arc<Event>,
     /// The preparer may have work.
@@ -99,7 +99,7 @@ impl Log {
     /// Ends the background coroutines.
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
-        for event in [&self.advanced, &self.synced, &self.supplied, &self.wanted, &self.ended] {
+        for event in [&self.advanced, &self.supplied, &self.wanted, &self.ended] {
             event.notify_all();
         }
     }

@@ -9,9 +9,12 @@ use crate::error::Result;
 use crate::format::{LogMark, LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
 use crate::runtime::Point;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
+
+/// How often a writer looks whether the one before it is done before it falls asleep: some microseconds.
+const TURNS_SPUN: usize = 200;
 
 /// The contiguous prefix of published records.
 pub(super) struct Published {
@@ -19,13 +22,13 @@ pub(super) struct Published {
     next_ticket: u64,
     /// The boundary after the prefix.
     mark: LogMark,
-    /// Records that are done, behind one that is not.
-    done: BTreeMap<u64, LogMark>,
+    /// The ends of the records after that one, in the order of their tickets: of those that are done.
+    done: VecDeque<Option<LogMark>>,
 }
 
 impl Published {
     pub(super) fn new(mark: LogMark) -> Self {
-        Published { next_ticket: 0, mark, done: BTreeMap::new() }
+        Published { next_ticket: 0, mark, done: VecDeque::new() }
     }
     pub(super) fn position(&self) -> LogPosition {
         self.mark.position
@@ -38,41 +41,45 @@ impl Log {
     }
 
     /// Makes the record visible, in sequence order: returns once it and all earlier records are.
-    pub(crate) fn publish(&self, mut reservation: Reservation) -> Result<()> {
+    pub(crate) fn publish(&self, mut reservation: Reservation<'_>) -> Result<()> {
         self.environment.point(Point::Inserted);
         if planted(Bug::BatchSplit) {
             self.publish_half(&reservation);
         }
-        let ticket = reservation.ticket;
         reservation.is_published = true;
+        let end = reservation.end;
         let is_next = {
             let mut published = self.lock_published();
-            assert!(published.next_ticket <= ticket, "a record is published once");
-            let is_next = published.next_ticket == ticket;
+            let is_next = published.take(reservation.ticket, end);
             if is_next {
-                published.advance(reservation.end);
                 self.visible.store(published.mark.seq.0, Ordering::Release);
-            } else {
-                published.done.insert(ticket, reservation.end);
             }
             is_next
         };
         if is_next {
             self.advanced.notify_all();
         } else {
-            self.environment.wait_until(&self.advanced, || {
-                if self.lock_published().next_ticket > ticket {
-                    return Some(Ok(()));
-                }
-                self.failure().map(Err)
-            })?;
+            self.wait_for_turn(end.seq)?;
         }
         self.environment.point(Point::Published);
         Ok(())
     }
 
+    /// Returns once the record that ends at `seq` is visible: an earlier writer makes it so.
+    fn wait_for_turn(&self, seq: SeqNo) -> Result<()> {
+        // Mostly that writer runs right now on another core, and needs less time than it takes to fall asleep.
+        for _ in 0..TURNS_SPUN {
+            if self.visible() >= seq {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        self.environment
+            .wait_until(&self.advanced, || if self.visible() >= seq { Some(Ok(())) } else { self.failure().map(Err) })
+    }
+
     /// The planted bug: half of a batch is visible before the other half.
-    fn publish_half(&self, reservation: &Reservation) {
+    fn publish_half(&self, reservation: &Reservation<'_>) {
         if self.lock_published().next_ticket != reservation.ticket || reservation.operations < 2 {
             return;
         }
@@ -116,13 +123,32 @@ impl Log {
 }
 
 impl Published {
-    /// Takes the next record, and all that were waiting for it.
+    /// Takes note that a record is done; whether it was the next, and so it and what waited for it are published.
+    fn take(&mut self, ticket: u64, end: LogMark) -> bool {
+        let Some(behind) = ticket.checked_sub(self.next_ticket) else {
+            unreachable!("a record is published once");
+        };
+        if let Some(behind) = behind.checked_sub(1) {
+            let behind = behind as usize;
+            if self.done.len() <= behind {
+                self.done.resize(behind + 1, None);
+            }
+            if let Some(done) = self.done.get_mut(behind) {
+                *done = Some(end);
+            }
+            return false;
+        }
+        self.advance(end);
+        // The first of `done` is the record after the next one, so each step shifts it by one.
+        while let Some(done) = self.done.pop_front() {
+            let Some(end) = done else { break };
+            self.advance(end);
+        }
+        true
+    }
+
     fn advance(&mut self, end: LogMark) {
         self.next_ticket += 1;
         self.mark = end;
-        while let Some(end) = self.done.remove(&self.next_ticket) {
-            self.next_ticket += 1;
-            self.mark = end;
-        }
     }
 }

@@ -21,8 +21,11 @@ use std::sync::atomic::Ordering;
 /// Prepared segments that are kept ready.
 const SPARES: usize = 2;
 
-/// Slots that are kept, prepared or not, beyond those in use.
+/// Slots that are kept, prepared or not, beyond those in use; more when the log was longer not long ago.
 const SLOTS_KEPT: usize = 4;
+
+/// The memory of how long the log was fades by one segment with every so many taken.
+const PEAK_FADES_EVERY: u32 = 8;
 
 /// Where new segments come from.
 #[derive(Default)]
@@ -42,12 +45,17 @@ pub(super) struct Supply {
     pub(super) free: VecDeque<PathBuf>,
     /// Slots that cannot be reused.
     pub(super) useless: Vec<PathBuf>,
+    /// The most segments in use at once, of late: flushes let many go at a time, and a slot that is removed then would
+    /// have to be made and filled again.
+    pub(super) peak: usize,
     /// Segments below this index are not needed.
     pub(super) let_go_before: u32,
     /// By the index of the first segment it holds: how many pins.
     pub(super) pins: BTreeMap<u32, usize>,
     pub(super) next_index: u32,
     pub(super) next_number: u32,
+    /// The segment that the log began in, and from where its pages are still to be populated.
+    pub(super) unpopulated: Option<(Arc<Segment>, u32)>,
 }
 
 impl Supply {
@@ -64,6 +72,8 @@ impl Supply {
 /// What the preparer does next.
 enum Work {
     Prepare(Preparation),
+    /// Of the segment that the log began in, from this offset on.
+    Populate(Arc<Segment>, u32),
     Remove(PathBuf),
     End,
 }
@@ -92,11 +102,12 @@ impl Log {
     pub(crate) fn let_go(&self, mark: LogMark) {
         {
             let published = self.published().position.segment();
-            let supply = &mut self.lock_tail().supply;
-            supply.let_go_before = supply.let_go_before.max(mark.position.segment());
+            let mut tail = self.lock_tail();
+            tail.supply.let_go_before = tail.supply.let_go_before.max(mark.position.segment());
             if planted(Bug::SegmentRecycledEarly) {
-                supply.let_go_before = published;
+                tail.supply.let_go_before = published;
             }
+            self.count_backlog(&tail);
         }
         self.recycle_what_may_be();
     }
@@ -113,10 +124,14 @@ impl Log {
         self.settled.fetch_max(edit.0, Ordering::Relaxed);
     }
 
-    /// Bytes of segments in use (not yet let go).
+    /// Bytes of segments in use (not yet let go). Asked with every write, so it takes no lock.
     pub(crate) fn backlog_bytes(&self) -> u64 {
-        let tail = self.lock_tail();
-        tail.chain.range(tail.supply.let_go_before..).map(|(_, segment)| u64::from(segment.bytes)).sum()
+        self.backlog.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of the backlog, after a change of the segments in use.
+    pub(super) fn count_backlog(&self, tail: &Tail) {
+        self.backlog.store(tail.backlog_bytes(), Ordering::Relaxed);
     }
 
     /// Bytes of the segments from index `segment` on.
@@ -126,7 +141,12 @@ impl Log {
 
     pub(super) fn recycle_what_may_be(&self) {
         let durable = self.durable().segment();
-        let recycled = self.lock_tail().release(durable, self.options.segment_bytes);
+        let recycled = {
+            let mut tail = self.lock_tail();
+            let recycled = tail.release(durable, self.options.segment_bytes);
+            self.count_backlog(&tail);
+            recycled
+        };
         if recycled {
             self.wanted.notify_all();
         }
@@ -141,6 +161,13 @@ impl Log {
                     yield_now().await;
                     // A slot that stays holds nothing that counts, and the next open tries again.
                     drop(self.environment.storage.remove(&path));
+                }
+                Work::Populate(segment, from) => {
+                    yield_now().await;
+                    match segment.populate(from) {
+                        Ok(next) => self.lock_tail().supply.unpopulated = next.map(|next| (segment, next)),
+                        Err(error) => drop(self.health.poison(error)),
+                    }
                 }
                 Work::Prepare(preparation) => {
                     if !self.prepare(preparation).await {
@@ -187,7 +214,11 @@ impl Log {
             return Some(Work::End);
         }
         let mut tail = self.lock_tail();
+        let tail = &mut *tail;
         let supply = &mut tail.supply;
+        if let Some((segment, from)) = supply.unpopulated.take() {
+            return Some(Work::Populate(segment, from));
+        }
         if let Some(path) = supply.useless.pop() {
             return Some(Work::Remove(path));
         }
@@ -198,7 +229,8 @@ impl Log {
                 None => Preparation::create(self.next_path(supply), header),
             }));
         }
-        if supply.free.len() + supply.spares.len() > SLOTS_KEPT.max(supply.wanted) {
+        let kept = SLOTS_KEPT.max(supply.wanted).max((supply.peak + SPARES).saturating_sub(tail.chain.len()));
+        if supply.free.len() + supply.spares.len() > kept {
             let spare = || supply.spares.pop_back().map(|spare| spare.path.clone());
             return supply.free.pop_front().or_else(spare).map(Work::Remove);
         }
@@ -220,6 +252,21 @@ impl Log {
 }
 
 impl Tail {
+    /// Takes the oldest spare as the segment to write.
+    pub(super) fn take_spare(&mut self, taken: &Arc<Segment>) {
+        let spare = self.supply.spares.pop_front();
+        assert!(spare.is_some_and(|spare| spare.id == taken.id), "a record takes the oldest spares");
+        self.chain.insert(taken.id.index, Arc::clone(taken));
+        self.segment = Arc::clone(taken);
+        let fading = usize::from(taken.id.index.is_multiple_of(PEAK_FADES_EVERY));
+        self.supply.peak = self.supply.peak.saturating_sub(fading).max(self.chain.len());
+    }
+
+    /// Bytes of segments not yet let go.
+    pub(super) fn backlog_bytes(&self) -> u64 {
+        self.chain.range(self.supply.let_go_before..).map(|(_, segment)| u64::from(segment.bytes)).sum()
+    }
+
     /// Moves segments that may go from the log to the supply; whether there were any.
     fn release(&mut self, durable: u32, segment_bytes: u32) -> bool {
         let supply = &mut self.supply;

@@ -2,19 +2,27 @@
 //!
 //! Invariant: a slot with a valid header has all its blocks written and durable, because a new file is filled and
 //! synced before its header is written; and a segment is given out only when its header is durable under a durable
-//! name (DESIGN 5). A preparation is a row of steps, so that a coroutine can give way between them and an open can
-//! run them at once. Locks: none.
+//! name (DESIGN 5). The first half is what stores through a mapping stand on: a block that is there cannot be refused
+//! when a power cut and a full disk come together, and no sync has to write more than the bytes.
+//!
+//! The pages of a mapping are populated last: the syncs of the preparation would only take them away again. A
+//! preparation is a row of steps, so that a coroutine can give way between them and an open can run them at once; an
+//! open leaves the populating to the preparer, which is far ahead of any writer by the time that one could notice.
+//! Locks: none.
 
 use super::framing::{BLOCK_BYTES, Header, SegmentId};
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
-use crate::runtime::Environment;
-use crate::storage::{File, OpenMode};
+use crate::runtime::{BackgroundFile, Environment, yield_now};
+use crate::storage::{File, Mapping, OpenMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Zeros written at once while a new file is filled.
 const FILL_BYTES: u32 = 16 * BLOCK_BYTES;
+
+/// Bytes of a mapping populated at once.
+const POPULATE_BYTES: u32 = 1 << 20;
 
 /// A segment with the handles to write and sync it.
 pub(super) struct Segment {
@@ -22,20 +30,75 @@ pub(super) struct Segment {
     pub(super) bytes: u32,
     pub(super) path: PathBuf,
     /// One handle for each sync that may be in flight: the kernel tells a failed write-back once per open file
-    /// description, so two syncs must not share one.
-    pub(super) handles: [Arc<dyn File>; 2],
+    /// description, so two syncs must not share one. Writes go through the first.
+    pub(super) handles: [Handle; 2],
+}
+
+/// An open file description of a segment, mapped where stores cannot fail.
+pub(super) struct Handle {
+    file: Arc<dyn File>,
+    mapping: Option<Arc<dyn Mapping>>,
+}
+
+impl Handle {
+    fn open(environment: &Environment, path: &Path, mapped_bytes: Option<u32>) -> Result<Handle> {
+        let file = open_file(environment, path)?;
+        let mapping = mapped_bytes.map_or(Ok(None), |bytes| file.map(u64::from(bytes)))?;
+        Ok(Handle { file, mapping })
+    }
+
+    /// Makes what was written to `[from, to)` durable. Of a mapping only these pages are written: what is populated
+    /// ahead of the tail stays writable, so that no sync brings page faults to the writers.
+    pub(super) fn sync(&self, from: u32, to: u32) -> Result<()> {
+        match &self.mapping {
+            Some(mapping) => mapping.sync_range(u64::from(from), u64::from(to)),
+            None => self.file.sync(),
+        }
+    }
+
+    /// The same for a coroutine.
+    pub(super) async fn sync_in_background(&self, from: u32, to: u32) -> Result<()> {
+        if self.mapping.is_none() {
+            return BackgroundFile::new(Arc::clone(&self.file)).sync().await;
+        }
+        yield_now().await;
+        self.sync(from, to)?;
+        yield_now().await;
+        Ok(())
+    }
 }
 
 impl Segment {
-    /// Opens the segment that the file at `path` holds.
+    /// Opens the segment that the file at `path` holds, for few writes: none goes through a mapping.
     pub(super) fn open(environment: &Environment, path: PathBuf, id: SegmentId, bytes: u32) -> Result<Segment> {
-        let handles = [open_file(environment, &path)?, open_file(environment, &path)?];
-        Ok(Segment { id, bytes, path, handles })
+        let handle = || Handle::open(environment, &path, None);
+        Ok(Segment { id, bytes, handles: [handle()?, handle()?], path })
     }
-    /// The handle that writes go through.
-    pub(super) fn file(&self) -> &Arc<dyn File> {
+
+    /// The same for the log to go on in: mapped where that is possible. All its blocks must be written.
+    fn open_mapped(environment: &Environment, path: PathBuf, id: SegmentId, bytes: u32) -> Result<Segment> {
+        let handle = || Handle::open(environment, &path, Some(bytes));
+        Ok(Segment { id, bytes, handles: [handle()?, handle()?], path })
+    }
+
+    /// Where stores take the place of writes.
+    pub(super) fn mapping(&self) -> Option<&dyn Mapping> {
         let [first, _] = &self.handles;
-        first
+        first.mapping.as_deref()
+    }
+
+    /// Writes by position at `offset`.
+    pub(super) fn write(&self, offset: u32, bytes: &[u8]) -> Result<()> {
+        let [first, _] = &self.handles;
+        first.file.write_all_at(u64::from(offset), bytes)
+    }
+
+    /// Makes the pages from `from` on ready for stores, a step of them; where the next step begins.
+    pub(super) fn populate(&self, from: u32) -> Result<Option<u32>> {
+        let Some(mapping) = self.mapping() else { return Ok(None) };
+        let to = from.saturating_add(POPULATE_BYTES).min(self.bytes);
+        mapping.populate(u64::from(from), u64::from(to))?;
+        Ok((to < self.bytes).then_some(to))
     }
 }
 
@@ -65,6 +128,8 @@ enum Step {
     WriteHeader(Arc<dyn File>),
     SyncHeader(Arc<dyn File>),
     SyncDirectory,
+    Map,
+    Populate(Segment, u32),
     Done,
 }
 
@@ -89,10 +154,10 @@ impl Preparation {
     /// Whether the next step only creates or opens a file: that this fails (no descriptor left, no permission)
     /// endangers nothing that was written.
     pub(super) fn is_harmless(&self) -> bool {
-        matches!(self.step, Step::Create | Step::Open | Step::Done)
+        matches!(self.step, Step::Create | Step::Open | Step::Map)
     }
 
-    /// Takes one step; the segment after the last. After an error the file holds nothing of use: see
+    /// Takes one step; the segment, mapped and populated, after the last. After an error the file holds nothing of use: see
     /// [`Preparation::discard`].
     pub(super) fn step(&mut self, environment: &Environment, metrics: &Metrics) -> Result<Option<Segment>> {
         self.step = match std::mem::replace(&mut self.step, Step::Done) {
@@ -116,26 +181,36 @@ impl Preparation {
             }
             Step::SyncHeader(file) => {
                 file.sync()?;
-                if self.is_new { Step::SyncDirectory } else { Step::Done }
+                if self.is_new { Step::SyncDirectory } else { Step::Map }
             }
             Step::SyncDirectory => {
                 if let Some(directory) = self.path.parent() {
                     environment.storage.sync_directory(directory)?;
                 }
-                Step::Done
+                Step::Map
             }
-            Step::Done => {
-                let segment = Segment::open(environment, self.path.clone(), self.header.id, self.header.bytes)?;
-                return Ok(Some(segment));
-            }
+            Step::Map => Step::Populate(self.map(environment)?, 0),
+            Step::Populate(segment, from) => match segment.populate(from)? {
+                Some(next) => Step::Populate(segment, next),
+                None => return Ok(Some(segment)),
+            },
+            Step::Done => unreachable!("a preparation that gave its segment or failed takes no more steps"),
         };
         Ok(None)
     }
 
-    /// Takes all steps at once: for an open.
+    fn map(&self, environment: &Environment) -> Result<Segment> {
+        Segment::open_mapped(environment, self.path.clone(), self.header.id, self.header.bytes)
+    }
+
+    /// Takes all steps at once but the populating: for an open.
     pub(super) fn run(mut self, environment: &Environment, metrics: &Metrics) -> Result<Segment> {
         loop {
-            match self.step(environment, metrics) {
+            let taken = match &self.step {
+                Step::Map => self.map(environment).map(Some),
+                _ => self.step(environment, metrics),
+            };
+            match taken {
                 Ok(Some(segment)) => return Ok(segment),
                 Ok(None) => {}
                 Err(error) => {

@@ -37,6 +37,10 @@ impl Event {
 
     /// Wakes everyone who waits. Call it after the state was changed.
     pub fn notify_all(&self) {
+        self.notify(true);
+    }
+
+    fn notify(&self, all: bool) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
         // A waiter registers (SeqCst) before it looks at the epoch, so either it sees the new epoch or we see it.
         if self.waiters.load(Ordering::SeqCst) == 0 {
@@ -44,13 +48,23 @@ impl Event {
         }
         let wakers = {
             let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-            self.changed.notify_all();
+            if all {
+                self.changed.notify_all();
+            } else {
+                self.changed.notify_one();
+            }
             self.waiters.fetch_sub(wakers.len(), Ordering::SeqCst);
             std::mem::take(&mut *wakers)
         };
         for waker in wakers {
             waker.wake();
         }
+    }
+
+    /// Wakes one thread that waits, or all coroutines; others may wake, too. For waiters who look at the state again
+    /// and of whom one is enough.
+    pub fn notify_one(&self) {
+        self.notify(false);
     }
 
     /// A future that ends once the event was notified after `ticket`.

@@ -6,7 +6,7 @@
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::metrics::{Metrics, SyncCount};
-use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
+use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -129,6 +129,28 @@ impl File for MeteredFile {
     fn set_bytes(&self, bytes: u64) -> Result<()> {
         self.file.set_bytes(bytes)
     }
+    fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
+        let wrap = |mapping| Arc::new(MeteredMapping { kind: self.kind, mapping, meter: self.meter.clone() });
+        Ok(self.file.map(bytes)?.map(|mapping| wrap(mapping) as Arc<dyn Mapping>))
+    }
+}
+
+struct MeteredMapping {
+    kind: Kind,
+    mapping: Arc<dyn Mapping>,
+    meter: Meter,
+}
+
+impl Mapping for MeteredMapping {
+    fn write(&self, offset: u64, bytes: &[u8]) {
+        self.mapping.write(offset, bytes);
+    }
+    fn populate(&self, from: u64, to: u64) -> Result<()> {
+        self.mapping.populate(from, to)
+    }
+    fn sync_range(&self, from: u64, to: u64) -> Result<()> {
+        self.meter.time(|metrics| self.kind.count_in(metrics), || self.mapping.sync_range(from, to))
+    }
 }
 
 #[cfg(test)]
@@ -155,6 +177,11 @@ mod tests {
         assert!(counts.iter().all(|count| count.total_ns.get() > 0), "a sync takes time");
         assert!(storage.sync_directory(&root.join("missing")).is_err());
         assert_eq!(metrics.directory_syncs.count.get(), 2, "one that fails was tried");
+        let log = storage.open(&root.join("00000001.log"), OpenMode::ReadWrite).unwrap().unwrap();
+        if let Some(mapping) = log.map(5).unwrap() {
+            mapping.sync_range(0, 5).unwrap();
+            assert_eq!(metrics.log_syncs.count.get(), 5);
+        }
         std::fs::remove_dir_all(root).unwrap();
     }
 }

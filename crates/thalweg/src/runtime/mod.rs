@@ -46,6 +46,8 @@ pub enum Lane {
 pub enum Point {
     /// Log space was reserved; nothing is copied yet.
     Reserved,
+    /// A part of the record was copied to the log.
+    Copying,
     /// The record was copied to the log; nothing is in a memtable yet.
     Copied,
     /// The entries are in their memtables; the record is not published.

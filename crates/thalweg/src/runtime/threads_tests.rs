@@ -277,3 +277,26 @@ fn no_wake_up_is_lost_between_threads_and_coroutines() {
     }
     scheduler.shutdown();
 }
+
+#[test]
+fn of_threads_that_wait_one_is_woken_and_then_the_rest() {
+    let event = Arc::new(Event::default());
+    let (sender, woken) = channel();
+    let ticket = event.ticket();
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let (event, sender) = (Arc::clone(&event), sender.clone());
+            std::thread::spawn(move || {
+                event.block(ticket, None);
+                sender.send(()).unwrap();
+            })
+        })
+        .collect();
+    event.notify_one();
+    woken.recv_timeout(Duration::from_secs(20)).expect("one is woken");
+    event.notify_all();
+    for _ in 1..4 {
+        woken.recv_timeout(Duration::from_secs(20)).expect("the rest is woken");
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}

@@ -2,7 +2,7 @@
 
 use super::linux::TestDirectory;
 use super::simulated::SimulatedDisk;
-use super::{File, LinuxStorage, OpenMode, Storage};
+use super::{File, LinuxStorage, Mapping, OpenMode, Storage};
 use crate::error::{Error, ErrorKind, Result};
 use std::io;
 use std::path::Path;
@@ -227,5 +227,68 @@ fn directories_sync_and_files_in_the_way_are_errors() {
         assert_eq!(io_kind(storage.list(&directory.join("a"))), io::ErrorKind::NotADirectory);
         assert!(storage.create_directory(&directory.join("a")).is_err());
         assert!(storage.create_directory(&directory.join("a/b")).is_err());
+    });
+}
+
+/// A mapping of a file of `bytes` ones; `None` where the file system of the test has none.
+fn mapped(storage: &dyn Storage, path: &Path, bytes: usize) -> Option<(Arc<dyn File>, Arc<dyn Mapping>)> {
+    let file = create_with(storage, path, &vec![1; bytes]);
+    file.sync().unwrap();
+    let mapping = file.map(bytes as u64).unwrap()?;
+    Some((file, mapping))
+}
+
+#[test]
+fn stores_to_a_mapping_are_read_back_and_synced_by_range() {
+    on_each("mapping", |storage, directory| {
+        let path = directory.join("a");
+        let Some((file, mapping)) = mapped(storage, &path, 20_000) else { return };
+        mapping.populate(0, 20_000).unwrap();
+        assert_eq!(contents(storage, &path), vec![1; 20_000], "populating changes nothing");
+        mapping.write(4090, &[2; 12]);
+        mapping.write(19_999, &[3]);
+        let mut expected = vec![1; 20_000];
+        expected[4090..4102].fill(2);
+        expected[19_999] = 3;
+        assert_eq!(contents(storage, &path), expected);
+        mapping.sync_range(4090, 4102).unwrap();
+        mapping.sync_range(19_999, 20_000).unwrap();
+        file.write_all_at(4092, &[4; 4]).unwrap();
+        expected[4092..4096].fill(4);
+        drop((file, mapping));
+        assert_eq!(contents(storage, &path), expected, "a mapping and writes by position see each other");
+    });
+}
+
+#[test]
+fn a_mapping_outlives_the_handle_it_was_made_from() {
+    on_each("outlives", |storage, directory| {
+        let path = directory.join("a");
+        let Some((file, mapping)) = mapped(storage, &path, 5000) else { return };
+        drop(file);
+        mapping.write(0, b"later");
+        mapping.sync_range(0, 5).unwrap();
+        assert_eq!(contents(storage, &path)[..6], *b"later\x01");
+    });
+}
+
+#[test]
+fn what_has_holes_or_is_too_short_is_not_mapped() {
+    on_each("holes-unmapped", |storage, directory| {
+        let sparse = storage.create(&directory.join("sparse")).unwrap();
+        sparse.set_bytes(1 << 20).unwrap();
+        sparse.write_all_at(0, &[1; 4096]).unwrap();
+        assert!(sparse.map(1 << 20).unwrap().is_none());
+        let short = create_with(storage, &directory.join("short"), &[1; 4096]);
+        assert!(short.map(4097).unwrap().is_none());
+    });
+}
+
+#[test]
+fn a_store_beyond_a_mapping_panics() {
+    on_each("beyond-mapping", |storage, directory| {
+        let Some((_file, mapping)) = mapped(storage, &directory.join("a"), 5000) else { return };
+        let beyond = || mapping.write(4999, &[1, 2]);
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(beyond)).is_err());
     });
 }

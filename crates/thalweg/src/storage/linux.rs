@@ -10,12 +10,14 @@
 //!
 //! No locks are held; positions travel with each call.
 
-use super::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
+use super::linux_mapping;
+use super::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock};
 use crate::error::{Error, Result};
 use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags};
 use rustix::io::Errno;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -188,6 +190,10 @@ impl File for LinuxFile {
 
     fn set_bytes(&self, bytes: u64) -> Result<()> {
         self.file.set_len(bytes).map_err(|error| Error::io("set the length of", &self.path, error))
+    }
+
+    fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
+        linux_mapping::map(self.file.as_fd(), &self.path, bytes)
     }
 }
 

@@ -10,6 +10,7 @@
 #[cfg(test)]
 mod contract;
 mod linux;
+mod linux_mapping;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulated;
 
@@ -86,6 +87,28 @@ pub trait File: Send + Sync + 'static {
     fn bytes(&self) -> Result<u64>;
     /// Cuts the file, or extends it with zeros.
     fn set_bytes(&self, bytes: u64) -> Result<()>;
+    /// Maps the first `bytes` of the file for stores; `Ok(None)` where a store could fail: blocks that are not written
+    /// yet, or a file system that does not overwrite in place. Then write by position. The mapping and this handle
+    /// share the report of a failed write-back.
+    fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
+        let _ = bytes;
+        Ok(None)
+    }
+}
+
+/// The first bytes of a file, mapped for stores. What is stored is in the page cache at once: reads of the file see it,
+/// and it is unsynced until a sync that was issued after the store. Every file must keep its length while it is mapped.
+pub trait Mapping: Send + Sync + 'static {
+    /// Stores `bytes` at `offset`. Threads may store at once, but not to one place.
+    ///
+    /// # Panics
+    /// When that is beyond the mapping.
+    fn write(&self, offset: u64, bytes: &[u8]);
+    /// Makes the pages of `[from, to)` resident, writable and dirty, so that stores to them do not fault until they are
+    /// synced. Changes no byte.
+    fn populate(&self, from: u64, to: u64) -> Result<()>;
+    /// Makes the bytes `[from, to)` durable, and perhaps others: any page may become durable at any moment.
+    fn sync_range(&self, from: u64, to: u64) -> Result<()>;
 }
 
 impl dyn File {

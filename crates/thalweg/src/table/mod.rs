@@ -49,7 +49,18 @@ pub enum Compression {
 pub(crate) struct TableOptions {
     /// A data block is closed once its entries reach this many bytes (before compression).
     pub(crate) block_bytes: usize,
+    /// Of a level that `compression_per_level` does not name, because it is empty.
     pub(crate) compression: Compression,
+    /// Of level 0, 1 and so on; the last also of all deeper ones.
+    pub(crate) compression_per_level: Vec<Compression>,
     /// Bits a key of the table's filter; 0: no filter.
     pub(crate) filter_bits_per_key: u32,
+}
+
+impl TableOptions {
+    /// How tables that are written for `level` are compressed.
+    pub(crate) fn compression_of(&self, level: usize) -> Compression {
+        let per_level = &self.compression_per_level;
+        *per_level.get(level).or(per_level.last()).unwrap_or(&self.compression)
+    }
 }

@@ -50,10 +50,12 @@ impl Properties {
         }
     }
 
-    /// Counts the next entry; whether its user key is another one than the last entry's.
-    pub(super) fn count(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value_bytes: usize) -> bool {
+    /// Counts the next entry; whether its user key is another one than the last entry's. `shared`: how many first bytes
+    /// it has in common with `key_max`, the last entry's.
+    #[inline]
+    pub(super) fn count(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value_bytes: usize) -> bool {
         let first = self.entries == 0;
-        let new_key = first || self.key_max != key;
+        let new_key = first || shared < key.len() || shared < self.key_max.len();
         if first {
             self.key_min = key.to_vec();
         }

@@ -1,10 +1,11 @@
 //! [`TableScan`]: a forward scan of a whole table for compactions.
 //!
-//! Reads many blocks at once, and leaves the block cache to the foreground. Verifies the order of all entries, so that
-//! what a compaction writes is in order whatever it reads.
+//! Reads many blocks at once, a chunk, and leaves the block cache to the foreground. Within a chunk a step is a plain
+//! call; only where one ends does it have to wait. Verifies the order of the blocks; that of the entries within one is
+//! verified by the merge, in what comes out of all its inputs.
 
 use super::Table;
-use super::block::{Block, BlockCursor, zeroed};
+use super::block::{Block, BlockEntries, zeroed};
 use super::damage::Damage;
 use super::index::Handle;
 use super::opened::Opened;
@@ -26,7 +27,7 @@ pub(crate) struct TableScan {
     chunk: Slice,
     chunk_start: u64,
     /// The block the entry is in, and the number of the block after it.
-    block: Option<BlockCursor>,
+    block: Option<BlockEntries>,
     next_block: usize,
     failed: bool,
 }
@@ -44,33 +45,82 @@ impl TableScan {
         }
     }
 
-    /// To the next entry (the first call: to the first one); `false` at the end. Not to be called after an error.
-    pub(crate) async fn advance(&mut self) -> Result<bool> {
-        assert!(!self.failed, "a scan was used after an error");
-        self.failed = true;
-        let more = self.step().await?;
-        self.failed = false;
-        Ok(more)
-    }
-
-    async fn step(&mut self) -> Result<bool> {
-        if let Some(block) = &mut self.block {
-            let at = self.next_block.saturating_sub(1);
-            let opened = self.table.opened()?;
-            if !block.at_last() {
-                block.next().map_err(|damage| self.table.block_damaged(opened, at, damage))?;
-                return Ok(true);
+    /// To the next entry of the chunk; `false` where it ends, and before the first one. Not to be called after an
+    /// error.
+    #[inline]
+    pub(crate) fn advance_in_chunk(&mut self) -> Result<bool> {
+        let Some(block) = &mut self.block else { return Ok(false) };
+        match block.advance() {
+            Ok(true) => Ok(true),
+            Ok(false) => self.enter_next_block(),
+            Err(damage) => {
+                self.failed = true;
+                let opened = self.table.opened()?;
+                Err(self.table.block_damaged(opened, self.next_block.saturating_sub(1), damage))
             }
-            // Where the block ends, the index must say so too; else what comes next may be out of order.
-            if opened.index.last_key(at) != Some((block.key(), block.seq())) {
-                return Err(self.table.ends_early(opened, at));
-            }
-            self.block = None;
         }
-        self.enter_next_block().await
     }
 
-    /// The entry. Requires that the last `advance` gave `true`.
+    /// To the first entry of the next block; `false` at the end. Requires that `advance_in_chunk` gave `false`. Not to
+    /// be called after an error.
+    pub(crate) async fn enter_next_chunk(&mut self) -> Result<bool> {
+        assert!(!self.failed, "a scan was used after an error");
+        assert!(self.block.is_none(), "a block is left at its end only");
+        self.failed = true;
+        let table = Arc::clone(&self.table);
+        if self.next_block == 0 {
+            yield_now().await;
+        }
+        let opened = table.opened()?;
+        let at = self.next_block;
+        let Some(handle) = opened.index.handle(at) else {
+            self.failed = false;
+            return Ok(false);
+        };
+        if self.in_chunk(handle).is_none() {
+            self.read_chunk(opened, at, handle).await?;
+        }
+        let sealed = self.in_chunk(handle).ok_or_else(|| table.ends_early(opened, at))?;
+        self.enter_block(opened, at, handle, &sealed)?;
+        self.failed = false;
+        Ok(true)
+    }
+
+    /// Leaves the block that ends, for the next one if the chunk has it.
+    fn enter_next_block(&mut self) -> Result<bool> {
+        let Some(block) = self.block.take() else { return Ok(false) };
+        self.failed = true;
+        let table = Arc::clone(&self.table);
+        let (opened, at) = (table.opened()?, self.next_block);
+        // Where a block ends, the index must say so too; else what comes next may be out of order.
+        let last = at.saturating_sub(1);
+        if opened.index.last_key(last) != Some((block.key(), block.seq())) {
+            return Err(table.ends_early(opened, last));
+        }
+        let next = opened.index.handle(at).and_then(|handle| Some((handle, self.in_chunk(handle)?)));
+        if let Some((handle, sealed)) = &next {
+            self.enter_block(opened, at, *handle, sealed)?;
+        }
+        self.failed = false;
+        Ok(next.is_some())
+    }
+
+    fn enter_block(&mut self, opened: &Opened, at: usize, handle: Handle, sealed: &Slice) -> Result<()> {
+        let content = opened.unseal(sealed, handle)?;
+        let block = Block::parse(content).and_then(|block| {
+            let block = BlockEntries::first(block)?;
+            let before = at.checked_sub(1).and_then(|before| opened.index.last_key(before));
+            if before.is_some_and(|before| key::compare(before, (block.key(), block.seq())) != Ordering::Less) {
+                return Err(Damage::new(0, "a key after the block before", "one that is not"));
+            }
+            Ok(block)
+        });
+        self.block = Some(block.map_err(opened.damaged(handle))?);
+        self.next_block = at + 1;
+        Ok(())
+    }
+
+    /// The entry. Requires that the last step gave `true`.
     pub(crate) fn key(&self) -> &[u8] {
         self.entry().key()
     }
@@ -84,44 +134,14 @@ impl TableScan {
     }
 
     pub(crate) fn value(&self) -> &[u8] {
-        self.entry().value_bytes()
+        self.entry().value()
     }
 
-    fn entry(&self) -> &BlockCursor {
+    fn entry(&self) -> &BlockEntries {
         match &self.block {
             Some(block) => block,
             None => panic!("a scan without an entry was read"),
         }
-    }
-
-    async fn enter_next_block(&mut self) -> Result<bool> {
-        if self.next_block == 0 {
-            yield_now().await;
-        }
-        let table = Arc::clone(&self.table);
-        let opened = table.opened()?;
-        let at = self.next_block;
-        let Some(handle) = opened.index.handle(at) else { return Ok(false) };
-        let sealed = match self.in_chunk(handle) {
-            Some(sealed) => sealed,
-            None => {
-                self.read_chunk(opened, at, handle).await?;
-                self.in_chunk(handle).ok_or_else(|| table.ends_early(opened, at))?
-            }
-        };
-        let content = opened.unseal(&sealed, handle)?;
-        let block = Block::parse(content).and_then(|block| {
-            let mut block = BlockCursor::new(block);
-            block.seek_to_first()?;
-            let before = at.checked_sub(1).and_then(|before| opened.index.last_key(before));
-            if before.is_some_and(|before| key::compare(before, (block.key(), block.seq())) != Ordering::Less) {
-                return Err(Damage::new(0, "a key after the block before", "one that is not"));
-            }
-            Ok(block)
-        });
-        self.block = Some(block.map_err(opened.damaged(handle))?);
-        self.next_block = at + 1;
-        Ok(true)
     }
 
     /// The block with its trailer, if the chunk has it.

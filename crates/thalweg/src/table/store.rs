@@ -56,8 +56,8 @@ impl TableStore {
         TableId(self.next_id.load(Ordering::SeqCst))
     }
 
-    /// A new file to write entries to, in internal-key order. An error leaves no file.
-    pub(crate) async fn create(&self) -> Result<TableWriter> {
+    /// A new file to write the entries of a table of `level` to, in internal-key order. An error leaves no file.
+    pub(crate) async fn create(&self, level: usize) -> Result<TableWriter> {
         let mut taken = 0;
         loop {
             let id = TableId(self.next_id.fetch_add(1, Ordering::SeqCst));
@@ -66,7 +66,8 @@ impl TableStore {
             match self.environment.storage.create(&path) {
                 Ok(file) => {
                     let storage = Arc::clone(&self.environment.storage);
-                    return Ok(TableWriter::new(storage, file, id, self.options.clone()));
+                    let compression = self.options.compression_of(level);
+                    return Ok(TableWriter::new(storage, file, id, self.options.clone(), compression));
                 }
                 // An orphan that an earlier life wrote and no edit names: never overwritten, its id is not used.
                 Err(Error::Io { source, .. })

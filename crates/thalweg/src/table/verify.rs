@@ -102,7 +102,8 @@ fn check_block(opened: &Opened, at: usize, block: Block, counted: &mut Propertie
         return Err(Damage::new(0, "a key after the block before", "one that is not"));
     }
     loop {
-        let new_key = counted.count(cursor.key(), cursor.seq(), cursor.kind(), cursor.value_bytes().len());
+        let shared = key::shared_bytes(&counted.key_max, cursor.key());
+        let new_key = counted.count(cursor.key(), shared, cursor.seq(), cursor.kind(), cursor.value_bytes().len());
         let passes = |filter: &filter::Filter| filter.may_contain(filter::hash(cursor.key()));
         if new_key && !opened.filter.as_ref().is_none_or(passes) {
             let expected = format!("key \"{}\" in the filter", cursor.key().escape_ascii());

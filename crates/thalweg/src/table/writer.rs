@@ -1,5 +1,8 @@
 //! [`TableWriter`]: writes one table, in chunks, checksumming the whole file on its way.
 //!
+//! Entries are laid out where they will be written from: the open block is the end of `pending`, so `pending` only ever
+//! grows while a block is open, and is written where none is.
+//!
 //! Nothing is synced here; lineage makes outputs durable. A writer that is dropped leaves its file behind, for
 //! recovery to find as an orphan; [`TableWriter::abandon`] removes it. After an error only `abandon` may be called.
 
@@ -14,7 +17,6 @@ use crate::format::key::{self, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::format::{EntryKind, SeqNo, TableId};
 use crate::runtime::BackgroundFile;
 use crate::storage::{File, Storage};
-use std::cmp::Ordering;
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -26,6 +28,7 @@ pub(crate) struct TableWriter {
     storage: Arc<dyn Storage>,
     file: BackgroundFile,
     options: TableOptions,
+    compression: Compression,
     block: BlockBuilder,
     index: IndexBuilder,
     /// Hashes of the distinct user keys, for the filter.
@@ -34,8 +37,10 @@ pub(crate) struct TableWriter {
     properties: Properties,
     last_seq: SeqNo,
     last_kind: EntryKind,
-    /// Blocks not yet written, which belong at `written` of the file.
+    /// Blocks not yet written, which belong at `written` of the file; the last may be open.
     pending: Vec<u8>,
+    /// Where blocks are compressed.
+    scratch: Vec<u8>,
     written: u64,
     /// Of the first `written` bytes.
     checksum: Box<Xxh3>,
@@ -43,7 +48,13 @@ pub(crate) struct TableWriter {
 }
 
 impl TableWriter {
-    pub(super) fn new(storage: Arc<dyn Storage>, file: Arc<dyn File>, id: TableId, options: TableOptions) -> Self {
+    pub(super) fn new(
+        storage: Arc<dyn Storage>,
+        file: Arc<dyn File>,
+        id: TableId,
+        options: TableOptions,
+        compression: Compression,
+    ) -> Self {
         TableWriter {
             storage,
             file: BackgroundFile::new(file),
@@ -52,9 +63,11 @@ impl TableWriter {
             hashes: Vec::new(),
             properties: Properties::new(id, options.filter_bits_per_key),
             options,
+            compression,
             last_seq: SeqNo::MAX,
             last_kind: EntryKind::Remove,
             pending: Vec::new(),
+            scratch: Vec::new(),
             written: 0,
             checksum: Box::default(),
             failed: false,
@@ -65,34 +78,48 @@ impl TableWriter {
         self.properties.table
     }
 
-    /// Appends an entry; entries come in internal-key order, each once.
-    pub(crate) async fn add(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) -> Result<()> {
+    /// Appends an entry; entries come in internal-key order, each once. `shared`: how many first bytes its key has in
+    /// common with that of the entry before; 0 for the first. Whether a chunk is full: then [`TableWriter::write`] is
+    /// due before the next entry.
+    #[inline]
+    pub(crate) fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
         assert!(!self.failed, "a table writer was used after an error");
         assert!(key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX && seq <= SeqNo::MAX);
         assert!(kind == EntryKind::Put || value.is_empty(), "a tombstone has no value");
         if self.properties.entries > 0 {
-            let last = (self.properties.key_max.as_slice(), self.last_seq);
-            assert!(key::compare(last, (key, seq)) == Ordering::Less, "entries are not in order");
+            let last = self.properties.key_max.as_slice();
+            debug_assert_eq!(shared, key::shared_bytes(last, key), "shared bytes were counted wrong");
+            // The byte after the shared ones decides.
+            let in_order = match (last.get(shared), key.get(shared)) {
+                (Some(last), Some(new)) => last < new,
+                (None, Some(_)) => true,
+                (None, None) => seq < self.last_seq,
+                (Some(_), None) => false,
+            };
+            assert!(in_order, "entries are not in order");
         }
-        let new_key = self.properties.count(key, seq, kind, value.len());
+        let new_key = self.properties.count(key, shared, seq, kind, value.len());
         if new_key && self.options.filter_bits_per_key > 0 {
             self.hashes.push(filter::hash(key));
         }
-        self.block.add(key, seq, kind, value);
+        self.block.add(&mut self.pending, key, shared, seq, kind, value);
         self.last_seq = seq;
         self.last_kind = kind;
-        if self.block.entry_bytes() >= self.options.block_bytes.min(BLOCK_BYTES_MAX) {
-            self.close_block();
-            if self.pending.len() >= CHUNK_BYTES {
-                self.write_pending().await?;
-            }
+        if self.block.entry_bytes(&self.pending) < self.options.block_bytes.min(BLOCK_BYTES_MAX) {
+            return false;
         }
-        Ok(())
+        self.close_block();
+        self.pending.len() >= CHUNK_BYTES
+    }
+
+    /// Writes the chunk that [`TableWriter::add`] found full.
+    pub(crate) async fn write(&mut self) -> Result<()> {
+        self.write_pending().await
     }
 
     /// Bytes of the file so far, the open block included.
     pub(crate) fn bytes(&self) -> u64 {
-        let open = if self.block.is_empty() { 0 } else { self.block.bytes() + TRAILER_BYTES };
+        let open = if self.block.is_empty() { 0 } else { self.block.end_bytes() + TRAILER_BYTES };
         self.offset() + open as u64
     }
 
@@ -119,20 +146,20 @@ impl TableWriter {
         let _ = self.storage.remove(&path);
     }
 
-    /// Where the next block begins.
+    /// Where the next byte belongs in the file.
     fn offset(&self) -> u64 {
         self.written + self.pending.len() as u64
     }
 
     fn close_block(&mut self) {
-        let (table, offset) = (self.id(), self.offset());
-        let content = self.block.finish();
-        let bytes = match self.options.compression {
-            Compression::None => seal(&mut self.pending, content, table, offset),
-            Compression::Lz4 => seal_compressed(&mut self.pending, content, table, offset),
+        let start = self.block.finish(&mut self.pending);
+        let raw_bytes = (self.pending.len() - start) as u64;
+        let (table, offset) = (self.id(), self.written + start as u64);
+        let bytes = match self.compression {
+            Compression::None => seal(&mut self.pending, start, table, offset),
+            Compression::Lz4 => seal_compressed(&mut self.pending, start, table, offset, &mut self.scratch),
         };
-        let handle = Handle { offset, bytes, raw_bytes: content.len() as u64 };
-        self.block.clear();
+        let handle = Handle { offset, bytes, raw_bytes };
         self.index.add(&self.properties.key_max, self.last_seq, self.last_kind, handle);
         self.properties.data_blocks += 1;
         self.properties.data_bytes = self.offset();
@@ -144,25 +171,28 @@ impl TableWriter {
         }
         let filter = (self.options.filter_bits_per_key > 0).then(|| {
             let hashes = std::mem::take(&mut self.hashes);
-            Filter::build(&hashes, self.options.filter_bits_per_key).encode()
+            let filter = Filter::build(&hashes, self.options.filter_bits_per_key);
+            self.seal_region(|out| filter.encode(out))
         });
-        let filter = filter.map(|content| self.seal_region(&content));
         let index = std::mem::take(&mut self.index);
-        let index = self.seal_region(index.content());
-        let properties = self.seal_region(&self.properties.encode());
+        let index = self.seal_region(|out| out.extend_from_slice(index.content()));
+        let properties = self.properties.encode();
+        let properties = self.seal_region(|out| out.extend_from_slice(&properties));
         let footer = Footer { table: self.id(), index, filter, properties };
         self.pending.extend_from_slice(&footer.encode());
         assert!(self.pending.len() >= FOOTER_BYTES);
         self.write_pending().await
     }
 
-    fn seal_region(&mut self, content: &[u8]) -> Region {
-        let (table, offset) = (self.id(), self.offset());
-        let bytes = seal(&mut self.pending, content, table, offset);
+    fn seal_region(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> Region {
+        let (table, offset, start) = (self.id(), self.offset(), self.pending.len());
+        append(&mut self.pending);
+        let bytes = seal(&mut self.pending, start, table, offset);
         Region { offset, bytes }
     }
 
     async fn write_pending(&mut self) -> Result<()> {
+        assert!(self.block.is_empty(), "an open block is not written");
         // Stays set when the write fails, or is cut short by dropping the future.
         self.failed = true;
         self.checksum.update(&self.pending);

@@ -255,7 +255,7 @@ fn survives_power_cuts(seed: u64) {
                 let seq = reservation.first_seq().0;
                 written.push((seq, record.body().to_vec()));
                 let end = reservation.end();
-                let is_copied = bench.log.copy_in(&reservation, &record).is_ok();
+                let is_copied = bench.log.copy_in(&reservation, &record, true).is_ok();
                 if !is_copied || bench.log.publish(reservation).is_err() {
                     break;
                 }

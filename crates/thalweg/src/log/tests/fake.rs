@@ -6,7 +6,7 @@
 use crate::clock::{Clock, Entropy};
 use crate::error::{Error, Result};
 use crate::runtime::{Environment, Event, Lane, Point, Scheduler, Task, Ticket};
-use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
+use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,8 @@ pub(super) struct Disk {
     pub(super) refuses_space: AtomicBool,
     pub(super) fails_syncs: AtomicBool,
     pub(super) refuses_direct_reads: AtomicBool,
+    /// Files can be mapped.
+    pub(super) maps: AtomicBool,
 }
 
 impl Disk {
@@ -145,6 +147,35 @@ impl File for Handle {
     }
     fn set_bytes(&self, bytes: u64) -> Result<()> {
         self.content.lock().unwrap().written.resize(bytes as usize, 0);
+        Ok(())
+    }
+    fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
+        assert!(bytes <= self.bytes()?);
+        let handle = Handle {
+            disk: Arc::clone(&self.disk),
+            path: self.path.clone(),
+            content: Arc::clone(&self.content),
+            reads_medium: false,
+        };
+        Ok(self.disk.maps.load(Ordering::SeqCst).then(|| Arc::new(handle) as Arc<dyn Mapping>))
+    }
+}
+
+impl Mapping for Handle {
+    fn write(&self, offset: u64, bytes: &[u8]) {
+        self.content.lock().unwrap().written[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+    }
+    fn populate(&self, _: u64, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn sync_range(&self, from: u64, to: u64) -> Result<()> {
+        self.disk.change(&self.path)?;
+        if self.disk.fails_syncs.load(Ordering::SeqCst) {
+            return Err(Error::io("sync", &self.path, io::Error::other("medium error")));
+        }
+        let mut content = self.content.lock().unwrap();
+        let Content { written, durable, .. } = &mut *content;
+        durable[from as usize..to as usize].copy_from_slice(&written[from as usize..to as usize]);
         Ok(())
     }
 }

@@ -46,14 +46,17 @@ impl Bench {
         Self::try_begin(&Arc::default(), 1, None).unwrap()
     }
     fn write(&self, record: &Record) -> Result<LogPosition> {
+        self.write_as(record, false)
+    }
+    fn write_as(&self, record: &Record, is_synced: bool) -> Result<LogPosition> {
         let reservation = self.log.reserve(record)?;
         let end = reservation.end();
-        self.log.copy_in(&reservation, record)?;
+        self.log.copy_in(&reservation, record, is_synced)?;
         self.log.publish(reservation)?;
         Ok(end)
     }
     fn write_synced(&self, record: &Record) {
-        let end = self.write(record).unwrap();
+        let end = self.write_as(record, true).unwrap();
         self.log.sync(end).unwrap();
     }
 }

@@ -44,6 +44,9 @@ fn a_segment_is_not_recycled_before_it_is_durable_or_while_it_is_pinned() {
     let copy = PathBuf::from("copy/log");
     bench.log.copy_to(start, end, &copy).unwrap();
     drop(pin);
+    // Kept until a spare is taken.
+    bench.scheduler.settle();
+    records.iter().for_each(|record| bench.write_synced(record));
     bench.scheduler.settle();
     assert!(scan(&bench.disk.after_crash(false), start).is_err(), "the first segment is used again");
     let found = Scan::run(&bench.environment, &copy, start, DamagePolicy::Strict, true).unwrap();
@@ -130,7 +133,7 @@ fn a_record_given_up_poisons_and_what_follows_is_not_visible() {
     bench.write(&record(1, 1)).unwrap();
     let given_up = bench.log.reserve(&record(2, 1)).unwrap();
     let later = bench.log.reserve(&record(3, 1)).unwrap();
-    bench.log.copy_in(&later, &record(3, 1)).unwrap();
+    bench.log.copy_in(&later, &record(3, 1), false).unwrap();
     drop(given_up);
     assert_eq!(bench.log.publish(later).err().unwrap().kind(), ErrorKind::Poisoned);
     assert_eq!(bench.log.visible(), SeqNo(1));
@@ -148,7 +151,7 @@ fn records_become_visible_in_order() {
     assert_eq!(second.mark().seq, SeqNo(1));
     assert_eq!(bench.log.at_seal_point(|seq| seq), SeqNo(4));
     assert_eq!(bench.log.visible(), SeqNo(0));
-    bench.log.copy_in(&first, &record(1, 1)).unwrap();
+    bench.log.copy_in(&first, &record(1, 1), false).unwrap();
     bench.log.publish(first).unwrap();
     assert_eq!(bench.log.visible(), SeqNo(1));
     std::mem::forget(second);
@@ -174,7 +177,7 @@ fn the_interval_syncer_makes_published_records_durable() {
     log.tasks().into_iter().for_each(|task| scheduler.spawn(Lane::Log, task));
     let record = record(1, 10);
     let reservation = log.reserve(&record).unwrap();
-    log.copy_in(&reservation, &record).unwrap();
+    log.copy_in(&reservation, &record, false).unwrap();
     log.publish(reservation).unwrap();
     assert!(log.durable() < log.published().position);
     scheduler.settle();
@@ -186,16 +189,32 @@ fn the_interval_syncer_makes_published_records_durable() {
 
 #[test]
 fn threads_write_and_sync_together() {
-    let disk = Arc::default();
-    let (environment, scheduler) = fake::environment(&disk, 1, true);
+    write_and_sync_in_threads(4, 7, &Arc::default());
+}
+
+#[test]
+fn threads_write_and_sync_together_through_mappings() {
+    let disk = Arc::<Disk>::default();
+    disk.maps.store(true, Ordering::SeqCst);
+    write_and_sync_in_threads(4, 7, &disk);
+}
+
+#[test]
+fn many_threads_that_all_sync_are_all_woken() {
+    let disk = Arc::<Disk>::default();
+    disk.maps.store(true, Ordering::SeqCst);
+    write_and_sync_in_threads(12, 1, &disk);
+}
+
+fn write_and_sync_in_threads(writers: u64, sync_one_in: u64, disk: &Arc<Disk>) {
+    let (environment, scheduler) = fake::environment(disk, 1, true);
     let options = LogOptions { segment_bytes: SEGMENT_BYTES, sync_interval: None };
     let log = Log::begin(environment, Arc::default(), Arc::default(), directory(), options, None).unwrap();
     log.tasks().into_iter().for_each(|task| scheduler.spawn(Lane::Log, task));
     let is_done = AtomicBool::new(false);
-    const WRITERS: u64 = 4;
     const EACH: u64 = 300;
     std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..WRITERS)
+        let threads: Vec<_> = (0..writers)
             .map(|writer| {
                 let log = Arc::clone(&log);
                 scope.spawn(move || {
@@ -203,10 +222,10 @@ fn threads_write_and_sync_together() {
                         let record = record(writer * 1_000_000 + i, (i * 37 % 3000) as usize);
                         let reservation = log.reserve(&record).unwrap();
                         let (end, seq) = (reservation.end(), reservation.first_seq());
-                        log.copy_in(&reservation, &record).unwrap();
+                        log.copy_in(&reservation, &record, i % sync_one_in == 0 && i % 2 == 0).unwrap();
                         log.publish(reservation).unwrap();
                         assert!(log.visible() >= seq);
-                        if i % 7 == 0 {
+                        if i % sync_one_in == 0 {
                             log.sync(end).unwrap();
                             assert!(log.durable() >= end);
                         }
@@ -220,14 +239,61 @@ fn threads_write_and_sync_together() {
                 std::thread::yield_now();
             }
         });
-        for writer in writers {
-            writer.join().unwrap();
+        for thread in threads {
+            thread.join().unwrap();
         }
         is_done.store(true, Ordering::SeqCst);
         background.join().unwrap();
     });
-    assert_eq!(log.visible(), SeqNo(WRITERS * EACH));
+    assert_eq!(log.visible(), SeqNo(writers * EACH));
     log.sync(log.published().position).unwrap();
     let found = scan(&disk.after_crash(false), LogMark::default()).unwrap();
-    assert_eq!((found.end, found.records), (log.published(), WRITERS * EACH));
+    assert_eq!((found.end, found.records), (log.published(), writers * EACH));
+}
+
+#[test]
+fn a_buffered_put_in_a_mapped_segment_calls_no_file() {
+    let disk = Arc::<Disk>::default();
+    disk.maps.store(true, Ordering::SeqCst);
+    let bench = Bench::try_begin(&disk, 1, None).unwrap();
+    bench.scheduler.settle();
+    *disk.changes_left.lock().unwrap() = Some(0);
+    let records: Vec<_> = (0..20).map(|seed| record(seed, 5000)).collect();
+    for record in &records {
+        bench.write(record).unwrap();
+    }
+    assert_eq!(replayed(&disk.after_crash(true)), expected(&records));
+    assert!(replayed(&disk.after_crash(false)).is_empty());
+}
+
+#[test]
+fn range_syncs_keep_all_that_was_synced_over_blocks_and_segments() {
+    let disk = Arc::<Disk>::default();
+    disk.maps.store(true, Ordering::SeqCst);
+    let bench = Bench::try_begin(&disk, 1, None).unwrap();
+    let sizes = [0, 1, 31, 32_000, 5, 33_000, 100, 70_000, 300_000, 40, 65_000, 12, 32_600, 32_650, 32_668];
+    let records: Vec<_> = (0..).zip(sizes).map(|(seed, bytes)| record(seed, bytes)).collect();
+    for (written, record) in (1..).zip(&records) {
+        let end = bench.write_as(record, written % 3 == 0).unwrap();
+        bench.log.sync(end).unwrap();
+        assert_eq!(replayed(&disk.after_crash(false)), expected(&records[..written]));
+    }
+    bench.health.close();
+    bench.log.close(7, 1234).unwrap();
+    assert_eq!(scan(&disk.after_crash(false), LogMark::default()).unwrap().closed, Some((7, 1234)));
+}
+
+#[test]
+fn slots_that_were_in_use_at_once_are_kept_and_used_again() {
+    let bench = Bench::new();
+    let fill = |from: u64| (from..from + 150).for_each(|seed| bench.write_synced(&record(seed, 5000)));
+    fill(0);
+    bench.log.let_go(bench.log.published());
+    bench.scheduler.settle();
+    let (slots, prepared) = (bench.disk.paths(), bench.metrics.log_prepared_bytes.get());
+    assert!(slots.len() >= 12, "{} slots", slots.len());
+    fill(1000);
+    assert_eq!(bench.disk.paths(), slots);
+    let headers = bench.metrics.log_prepared_bytes.get() - prepared;
+    assert!(headers < u64::from(SEGMENT_BYTES), "{headers} bytes to make segments ready again");
 }

@@ -4,6 +4,7 @@
 //! go away. Locks: none.
 
 use super::skiplist::{Position, SkipList};
+use crate::compaction::Source;
 use crate::error::Result;
 use crate::format::{Cursor, EntryKind, SeqNo, Slice};
 use std::sync::Arc;
@@ -16,6 +17,30 @@ pub(crate) struct MemtableCursor {
 impl MemtableCursor {
     pub(super) fn new(list: Arc<SkipList>) -> Self {
         MemtableCursor { position: Position::new(list) }
+    }
+}
+
+/// What a flush reads: no entry is copied on the way.
+impl Source for MemtableCursor {
+    fn advance(&mut self) -> bool {
+        if self.position.valid() {
+            self.position.go_to_next()
+        } else {
+            self.position.go_to_first()
+        }
+        self.position.valid()
+    }
+    fn key(&self) -> &[u8] {
+        self.position.key()
+    }
+    fn seq(&self) -> SeqNo {
+        self.position.seq()
+    }
+    fn kind(&self) -> EntryKind {
+        self.position.kind()
+    }
+    fn value(&self) -> &[u8] {
+        self.position.value()
     }
 }
 

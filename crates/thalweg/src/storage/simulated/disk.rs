@@ -9,6 +9,7 @@ use super::inode::PAGE_BYTES;
 use super::random::Random;
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 
 /// How an operation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,7 @@ pub(super) struct Properties {
     pub(super) capacity_pages: Option<u64>,
     pub(super) refuses_medium_reads: bool,
     pub(super) refuses_hard_links: bool,
+    pub(super) refuses_mappings: bool,
     pub(super) short_reads_per_mille: u32,
 }
 
@@ -143,8 +145,13 @@ impl Disk {
 
     /// Fails to write the dirty pages of a file: they are clean now, and every handle is owed the error.
     pub(super) fn fail_write_back(&mut self, inode: InodeId) {
+        self.fail_write_back_of(inode, 0..u64::MAX);
+    }
+
+    /// The same for some pages.
+    pub(super) fn fail_write_back_of(&mut self, inode: InodeId, pages: Range<u64>) {
         let random = &mut self.random;
-        self.image.change_file(inode, |file| file.fail_write_back(random));
+        self.image.change_file(inode, |file| file.fail_write_back(random, pages));
         for handle in self.handles.values_mut().filter(|handle| handle.inode == inode) {
             handle.owes_error = true;
         }

@@ -4,8 +4,9 @@ use super::SimulatedDisk;
 use super::disk::{Disk, Fate, input_output_error, power_cut};
 use super::fault::OperationKinds;
 use super::image::InodeId;
+use super::mapping::SimulatedMapping;
 use crate::error::{Error, Result};
-use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
+use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,8 @@ impl SimulatedDisk {
     }
 
     fn handle(&self, path: &Path, mode: OpenMode, inode: InodeId, number: u64) -> SimulatedFile {
-        SimulatedFile { disk: self.clone(), path: Arc::from(path), mode, inode, number }
+        let opened = Arc::new(Opened { disk: self.clone(), inode, number });
+        SimulatedFile { disk: self.clone(), path: Arc::from(path), mode, inode, number, opened }
     }
 }
 
@@ -175,6 +177,19 @@ impl Drop for SimulatedLock {
     }
 }
 
+/// An open file description: what a handle and its mappings share.
+pub(super) struct Opened {
+    pub(super) disk: SimulatedDisk,
+    pub(super) inode: InodeId,
+    pub(super) number: u64,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.disk.disk().close_handle(self.number);
+    }
+}
+
 /// A handle of a simulated file.
 struct SimulatedFile {
     disk: SimulatedDisk,
@@ -182,6 +197,7 @@ struct SimulatedFile {
     mode: OpenMode,
     inode: InodeId,
     number: u64,
+    opened: Arc<Opened>,
 }
 
 impl SimulatedFile {
@@ -294,10 +310,14 @@ impl File for SimulatedFile {
             Ok(())
         })
     }
-}
 
-impl Drop for SimulatedFile {
-    fn drop(&mut self) {
-        self.disk.disk().close_handle(self.number);
+    fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
+        let can_map = self.disk.operate(OperationKinds::LOOKUPS, "map", &self.path, |disk| {
+            self.need_writable()?;
+            let file = disk.image.files.get(&self.inode).ok_or_else(input_output_error)?;
+            Ok(!disk.properties.refuses_mappings && file.is_written(bytes))
+        })?;
+        let mapping = || SimulatedMapping::new(Arc::clone(&self.opened), Arc::clone(&self.path), bytes);
+        Ok(can_map.then(|| Arc::new(mapping()) as Arc<dyn Mapping>))
     }
 }

@@ -188,15 +188,29 @@ impl Inode {
         }
     }
 
+    /// Whether the first `bytes` are all in blocks of their own: a store there needs no room.
+    pub(super) fn is_written(&self, bytes: u64) -> bool {
+        bytes > 0 && bytes <= self.live_bytes && self.pages_needed(0, usize::try_from(bytes).unwrap_or(usize::MAX)) == 0
+    }
+
+    /// Makes these pages dirty as they are.
+    pub(super) fn touch(&mut self, pages: Range<u64>) {
+        for (index, page) in self.pages.range_mut(pages).filter(|(_, page)| page.live.is_some()) {
+            page.dirty = true;
+            self.dirty.insert(*index);
+        }
+    }
+
     /// Makes every dirty page and the length durable. Phantom pages are clean, so nothing is done for them.
     pub(super) fn sync(&mut self) {
-        for index in std::mem::take(&mut self.dirty) {
-            let Some(page) = self.pages.get_mut(&index) else { continue };
-            page.medium = page.live.clone();
-            page.dirty = false;
-            if page.medium.is_none() {
-                self.pages.remove(&index);
-            }
+        self.sync_pages(0..u64::MAX);
+    }
+
+    /// Makes the dirty ones of these pages, and the length, durable.
+    pub(super) fn sync_pages(&mut self, pages: Range<u64>) {
+        let dirty: Vec<u64> = self.dirty.range(pages).copied().collect();
+        for index in dirty {
+            self.write_back(index, Survival::New);
         }
         self.sync_length();
     }
@@ -213,9 +227,9 @@ impl Inode {
     }
 
     /// A failed write-back: each dirty page reaches the medium or does not, and is clean in the cache either way.
-    pub(super) fn fail_write_back(&mut self, random: &mut Random) {
-        let end = page_count(self.live_bytes);
-        for index in self.dirty.clone().range(..end) {
+    pub(super) fn fail_write_back(&mut self, random: &mut Random, pages: Range<u64>) {
+        let end = page_count(self.live_bytes).min(pages.end);
+        for index in self.dirty.clone().range(pages.start.min(end)..end) {
             let Some(page) = self.pages.get_mut(index) else { continue };
             if random.coin() {
                 page.medium = page.live.clone();

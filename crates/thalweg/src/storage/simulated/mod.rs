@@ -17,6 +17,7 @@ mod fault;
 mod handles;
 mod image;
 mod inode;
+mod mapping;
 mod random;
 #[cfg(test)]
 mod tests;
@@ -105,7 +106,8 @@ impl SimulatedDisk {
         self.disk().faults = plan;
     }
 
-    /// How many operations were tried so far: every call of [`super::Storage`] and [`super::File`], but `path`.
+    /// How many operations were tried so far: every call of [`super::Storage`], [`super::File`] and [`super::Mapping`],
+    /// but `path`, and stores to a mapping, which cannot fail.
     pub fn operations(&self) -> u64 {
         self.disk().operations
     }
@@ -134,6 +136,11 @@ impl SimulatedDisk {
     /// Whether hard links are refused, as by a file system without them.
     pub fn refuse_hard_links(&self, refuse: bool) {
         self.disk().properties.refuses_hard_links = refuse;
+    }
+
+    /// Whether mappings are refused, as by a file system that does not overwrite in place.
+    pub fn refuse_mappings(&self, refuse: bool) {
+        self.disk().properties.refuses_mappings = refuse;
     }
 
     /// The kernel fails to write a file's dirty pages back by itself: some become phantoms, and the next sync of each

@@ -56,6 +56,12 @@ impl Block {
         self.entries_end
     }
 
+    /// The entries from `offset` on; none past their end.
+    #[inline]
+    pub(super) fn entries_from(&self, offset: usize) -> &[u8] {
+        self.content.get(offset..self.entries_end).unwrap_or_default()
+    }
+
     /// Where the entry of restart `index` begins.
     pub(super) fn restart(&self, index: usize) -> Result<usize, Damage> {
         let at = self.entries_end.saturating_add(index.saturating_mul(4));

@@ -3,11 +3,13 @@
 mod builder;
 mod content;
 mod cursor;
+mod entries;
 mod trailer;
 
 pub(super) use builder::BlockBuilder;
 pub(super) use content::Block;
 pub(super) use cursor::BlockCursor;
+pub(super) use entries::BlockEntries;
 pub(super) use trailer::{Place, TRAILER_BYTES, seal, seal_compressed, unseal, zeroed};
 
 /// A data block is closed at this many bytes whatever the options say, so that offsets in it fit 32 bits.

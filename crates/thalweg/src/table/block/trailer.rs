@@ -28,30 +28,45 @@ pub(in crate::table) struct Place<'a> {
     pub(in crate::table) offset: u64,
 }
 
-/// Appends `content` as a stored block for offset `offset` of `table`, and its trailer; gives its stored length.
-pub(in crate::table) fn seal(out: &mut Vec<u8>, content: &[u8], table: TableId, offset: u64) -> u64 {
-    out.extend_from_slice(content);
-    put_trailer(out, content.len(), CODEC_NONE, table, offset);
-    content.len() as u64
+/// Makes a stored block for offset `offset` of `table` of the content at the end of `out`, from `start` on: appends its
+/// trailer; gives its stored length.
+pub(in crate::table) fn seal(out: &mut Vec<u8>, start: usize, table: TableId, offset: u64) -> u64 {
+    put_trailer(out, start, CODEC_NONE, table, offset)
 }
 
-/// As [`seal`], compressed with LZ4 if that saves at least an eighth.
-pub(in crate::table) fn seal_compressed(out: &mut Vec<u8>, content: &[u8], table: TableId, offset: u64) -> u64 {
-    let compressed = lz4_flex::block::compress(content);
-    if compressed.len() > content.len() - content.len() / 8 {
-        return seal(out, content, table, offset);
+/// As [`seal`], compressed with LZ4 if that saves at least an eighth. `scratch` is room to work in, kept for the next
+/// block.
+pub(in crate::table) fn seal_compressed(
+    out: &mut Vec<u8>,
+    start: usize,
+    table: TableId,
+    offset: u64,
+    scratch: &mut Vec<u8>,
+) -> u64 {
+    let content = out.get(start..).unwrap_or_default();
+    let worth = content.len() - content.len() / 8;
+    let room = lz4_flex::block::get_maximum_output_size(content.len());
+    if scratch.len() < room {
+        scratch.resize(room, 0);
     }
-    out.extend_from_slice(&compressed);
-    put_trailer(out, compressed.len(), CODEC_LZ4, table, offset);
-    compressed.len() as u64
+    // With room for the worst case it cannot fail; stored as it is a block is right in any case.
+    let compressed = lz4_flex::block::compress_into(content, scratch).ok().and_then(|bytes| scratch.get(..bytes));
+    let Some(compressed) = compressed.filter(|compressed| compressed.len() <= worth) else {
+        return seal(out, start, table, offset);
+    };
+    out.truncate(start);
+    out.extend_from_slice(compressed);
+    put_trailer(out, start, CODEC_LZ4, table, offset)
 }
 
-/// The trailer of the last `len` bytes of `out`.
-fn put_trailer(out: &mut Vec<u8>, len: usize, codec: u8, table: TableId, offset: u64) {
-    let content = out.get(out.len() - len..).unwrap_or_default();
+/// The trailer of what is in `out` from `start` on; gives the length of that.
+fn put_trailer(out: &mut Vec<u8>, start: usize, codec: u8, table: TableId, offset: u64) -> u64 {
+    let content = out.get(start..).unwrap_or_default();
+    let bytes = content.len() as u64;
     let checksum = checksum(content, codec, table, offset);
     out.put_u8(codec);
     out.put_u32(checksum);
+    bytes
 }
 
 fn checksum(content: &[u8], codec: u8, table: TableId, offset: u64) -> u32 {
@@ -110,10 +125,15 @@ mod tests {
     #[test]
     fn a_block_opens_only_at_its_own_place() {
         let content = vec![7u8; 1000];
-        for seal in [seal, seal_compressed] {
-            let mut out = Vec::new();
-            seal(&mut out, &content, TableId(3), 4096);
-            let sealed = Slice::from(out);
+        let compressed =
+            |out: &mut Vec<u8>, start, table, offset| seal_compressed(out, start, table, offset, &mut Vec::new());
+        for seal in [seal, compressed] {
+            let mut out = b"what is before stays".to_vec();
+            let start = out.len();
+            out.extend_from_slice(&content);
+            seal(&mut out, start, TableId(3), 4096);
+            assert!(out.starts_with(b"what is before stays"));
+            let sealed = Slice::from(out.split_off(start));
             assert_eq!(unseal(&sealed, place(3, 4096), 1000, true).unwrap(), content);
             assert!(unseal(&sealed, place(3, 8192), 1000, true).is_err());
             assert!(unseal(&sealed, place(4, 4096), 1000, true).is_err());
@@ -130,15 +150,15 @@ mod tests {
         })
         .take(1000)
         .collect();
-        let mut out = Vec::new();
-        assert_eq!(seal_compressed(&mut out, &noise, TableId(1), 0), 1000);
+        let mut out = noise;
+        assert_eq!(seal_compressed(&mut out, 0, TableId(1), 0, &mut Vec::new()), 1000);
         assert_eq!(out.get(1000), Some(&CODEC_NONE));
     }
 
     #[test]
     fn every_flipped_bit_of_a_block_is_caught() {
-        let mut out = Vec::new();
-        seal(&mut out, b"content", TableId(1), 5);
+        let mut out = b"content".to_vec();
+        seal(&mut out, 0, TableId(1), 5);
         for bit in 0..out.len() * 8 {
             let mut bytes = out.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);

@@ -3,11 +3,11 @@
 use crate::cache::BlockCache;
 use crate::clock::{Clock, Entropy};
 use crate::error::{Error, Result};
-use crate::format::{EntryKind, SeqNo, TableId};
+use crate::format::{EntryKind, SeqNo, TableId, key};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, Lane, Point, Scheduler, Task, Ticket};
 use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
-use crate::table::{Compression, TableMeta, TableOptions, TableStore};
+use crate::table::{Compression, TableMeta, TableOptions, TableScan, TableStore, TableWriter};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -211,17 +211,33 @@ impl Bench {
 
     pub(super) fn write(&self, entries: &[Entry]) -> TableMeta {
         run(async {
-            let mut writer = self.store.create().await.unwrap();
+            let mut writer = self.store.create(0).await.unwrap();
+            let mut before = &[][..];
             for entry in entries {
-                writer.add(&entry.key, SeqNo(entry.seq), entry.kind, &entry.value).await.unwrap();
+                add(&mut writer, before, entry).await.unwrap();
+                before = &entry.key;
             }
             writer.finish().await.unwrap()
         })
     }
 }
 
+/// Adds an entry, after one with the key `before`, and writes what it makes due.
+pub(super) async fn add(writer: &mut TableWriter, before: &[u8], entry: &Entry) -> Result<()> {
+    let shared = key::shared_bytes(before, &entry.key);
+    if writer.add(&entry.key, shared, SeqNo(entry.seq), entry.kind, &entry.value) {
+        writer.write().await?;
+    }
+    Ok(())
+}
+
+/// One step of a scan, whether it stays in the block or not.
+pub(super) async fn advance(scan: &mut TableScan) -> Result<bool> {
+    Ok(scan.advance_in_chunk()? || scan.enter_next_chunk().await?)
+}
+
 pub(super) fn options(block_bytes: usize, compression: Compression, filter_bits_per_key: u32) -> TableOptions {
-    TableOptions { block_bytes, compression, filter_bits_per_key }
+    TableOptions { block_bytes, compression, compression_per_level: Vec::new(), filter_bits_per_key }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

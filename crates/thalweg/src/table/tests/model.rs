@@ -1,6 +1,6 @@
 //! Reads of random tables give what a sorted vector gives, for every shape of table.
 
-use super::disk::{Bench, Entry, Random, options, put, run, tombstone};
+use super::disk::{Bench, Entry, Random, advance, options, put, run, tombstone};
 use crate::format::{Cursor, EntryKind, SeqNo, Version};
 use crate::table::{Compression, Table, check, verify_file};
 use std::cmp::Ordering;
@@ -37,11 +37,11 @@ fn assert_reads(table: &Arc<Table>, entries: &[Entry], probes: &[(Vec<u8>, u64)]
     run(async {
         let mut scan = table.scan();
         for entry in entries {
-            assert!(scan.advance().await.unwrap());
+            assert!(advance(&mut scan).await.unwrap());
             assert_eq!((scan.key(), scan.seq().0, scan.kind(), scan.value()), fields(entry));
         }
-        assert!(!scan.advance().await.unwrap());
-        assert!(!scan.advance().await.unwrap());
+        assert!(!advance(&mut scan).await.unwrap());
+        assert!(!advance(&mut scan).await.unwrap());
     });
     for (key, seq) in probes {
         let at = entries.partition_point(|entry| order(entry, key, *seq) == Ordering::Less);
@@ -156,7 +156,7 @@ fn a_block_is_read_once_while_it_is_cached_and_scans_leave_the_cache_alone() {
     let table = bench.store.open(meta.clone());
     run(async {
         let mut scan = table.scan();
-        while scan.advance().await.unwrap() {}
+        while advance(&mut scan).await.unwrap() {}
     });
     assert_eq!(bench.cache.bytes_used(), 0);
     assert!(bench.metrics.compaction_read_bytes.get() > meta.bytes / 2);

@@ -1,8 +1,8 @@
 //! Creating, failing, giving up, removing.
 
-use super::disk::{Bench, Random, options, put, run};
+use super::disk::{Bench, Random, add, options, put, run};
 use crate::error::ErrorKind;
-use crate::format::{EntryKind, SeqNo, TableId};
+use crate::format::{SeqNo, TableId};
 use crate::table::{Compression, check, dump, verify_file};
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ fn bench() -> Bench {
 fn ids_are_given_out_once_whatever_becomes_of_the_file() {
     let bench = bench();
     run(async {
-        let writer = bench.store.create().await.unwrap();
+        let writer = bench.store.create(0).await.unwrap();
         assert_eq!(writer.id(), TableId(7));
         writer.abandon().await;
     });
@@ -30,8 +30,8 @@ fn a_full_disk_while_finishing_leaves_no_file() {
     let bench = bench();
     bench.disk.room.store(10, Ordering::Relaxed);
     let error = run(async {
-        let mut writer = bench.store.create().await.unwrap();
-        writer.add(b"k", SeqNo(1), EntryKind::Put, b"v").await.unwrap();
+        let mut writer = bench.store.create(0).await.unwrap();
+        add(&mut writer, b"", &put(b"k", 1, b"v")).await.unwrap();
         writer.finish().await.unwrap_err()
     });
     assert_eq!(error.kind(), ErrorKind::NoSpace);
@@ -43,13 +43,15 @@ fn a_full_disk_while_adding_is_told_and_the_file_can_be_given_up() {
     let bench = bench();
     bench.disk.room.store(300 << 10, Ordering::Relaxed);
     run(async {
-        let mut writer = bench.store.create().await.unwrap();
-        let mut n = 0u32;
+        let mut writer = bench.store.create(0).await.unwrap();
+        let (mut n, mut before) = (0u32, Vec::new());
         let error = loop {
             n += 1;
-            if let Err(error) = writer.add(&n.to_be_bytes(), SeqNo(1), EntryKind::Put, &[0; 1000]).await {
+            let entry = put(&n.to_be_bytes(), 1, &[0; 1000]);
+            if let Err(error) = add(&mut writer, &before, &entry).await {
                 break error;
             }
+            before = entry.key;
         };
         assert_eq!(error.kind(), ErrorKind::NoSpace);
         writer.abandon().await;
@@ -68,10 +70,12 @@ fn bytes_grow_with_every_entry_and_stay_below_the_finished_file() {
     let bench = bench();
     let entries = Random(3).entries(2000);
     let (meta, largest) = run(async {
-        let mut writer = bench.store.create().await.unwrap();
+        let mut writer = bench.store.create(0).await.unwrap();
         let mut largest = 0;
+        let mut before = &[][..];
         for entry in &entries {
-            writer.add(&entry.key, SeqNo(entry.seq), entry.kind, &entry.value).await.unwrap();
+            add(&mut writer, before, entry).await.unwrap();
+            before = &entry.key;
             assert!(writer.bytes() > largest);
             largest = writer.bytes();
         }

@@ -1,5 +1,6 @@
 //! What each crash keeps and loses.
 
+use super::super::{FaultPlan, OperationKinds};
 use super::*;
 use std::collections::BTreeSet;
 
@@ -319,4 +320,57 @@ fn background_writeback_tears_pages() {
         after.contains(&1) && after.contains(&2)
     });
     assert!(torn);
+}
+
+#[test]
+fn a_range_sync_keeps_its_pages_and_often_no_others() {
+    let mut others_lost = 0;
+    for seed in 0..64 {
+        let disk = disk(seed);
+        let mapping = synced(&disk, "a", &[1; 3 * 4096]).map(3 * 4096).unwrap().unwrap();
+        mapping.write(100, &[2; 3 * 4096 - 200]);
+        mapping.sync_range(4096, 4097).unwrap();
+        let after = disk.crash(Strictness::LoseUnsynced).read_file(&at("a")).unwrap();
+        assert_eq!(after[4096..8192], [2; 4096]);
+        others_lost += u32::from(after[..4096] == [1; 4096] && after[8192..] == [1; 4096]);
+    }
+    assert!((40..64).contains(&others_lost), "{others_lost} of 64");
+}
+
+#[test]
+fn a_failed_range_sync_leaves_phantoms_in_the_range_and_is_told_to_each_description_once() {
+    let mut lost = 0;
+    for seed in 0..16 {
+        let disk = disk(seed);
+        let file = synced(&disk, "a", &[1; 8192]);
+        let other = open(&disk, "a", OpenMode::ReadWrite).map(8192).unwrap().unwrap();
+        let mapping = file.map(8192).unwrap().unwrap();
+        mapping.write(0, &[2; 8192]);
+        disk.set_faults(Some(FaultPlan::once(1).only(OperationKinds::SYNCS)));
+        assert!(mapping.sync_range(0, 4096).is_err());
+        assert!(file.sync().is_ok(), "handle and mapping share one report");
+        assert!(other.sync_range(0, 8192).is_err());
+        assert!(other.sync_range(0, 8192).is_ok());
+        let after = disk.crash(Strictness::LoseUnsynced).read_file(&at("a")).unwrap();
+        lost += u32::from(after[..4096] == [1; 4096]);
+        assert_eq!(after[4096..], [2; 4096], "a page outside of the range is no phantom");
+    }
+    assert!((1..16).contains(&lost), "{lost} of 16");
+}
+
+#[test]
+fn populated_pages_are_dirty_and_stores_on_a_dead_disk_change_nothing() {
+    let disk = disk(5);
+    let mapping = synced(&disk, "a", &[1; 4096]).map(4096).unwrap().unwrap();
+    assert!(!disk.background_writeback());
+    mapping.populate(0, 4096).unwrap();
+    assert!(disk.background_writeback());
+    let operations = disk.operations();
+    mapping.write(0, &[2; 8]);
+    assert_eq!(disk.operations(), operations, "a store is nothing that could fail");
+    let after = disk.crash(Strictness::ProcessDeath);
+    mapping.write(0, &[3; 8]);
+    assert!(is_power_cut(mapping.sync_range(0, 8)));
+    assert_eq!(disk.read_file(&at("a")).unwrap()[..9], [2, 2, 2, 2, 2, 2, 2, 2, 1]);
+    assert_eq!(after.read_file(&at("a")).unwrap()[..8], [2; 8]);
 }

@@ -1,0 +1,81 @@
+//! [`Predecessor`]: the entry before, to which each entry that a flush or a merge reads is compared, once.
+//!
+//! One comparison gives all that depends on both: whether they are in order, whether the user key is another one, and
+//! how many bytes the keys share, which the table that is written does not store twice.
+
+use crate::format::{SeqNo, key};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Predecessor {
+    key: Vec<u8>,
+    /// `None` before the first entry.
+    seq: Option<SeqNo>,
+}
+
+/// How an entry relates to the one before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Neighbour {
+    /// It is the first of its user key.
+    pub(super) key_changed: bool,
+    /// First bytes that its user key has in common with the one before; 0 of the first entry.
+    pub(super) shared: usize,
+}
+
+impl Predecessor {
+    /// Compares the next entry and remembers it; `None` when it is not after the one before.
+    #[inline]
+    pub(super) fn advance(&mut self, key: &[u8], seq: SeqNo) -> Option<Neighbour> {
+        let shared = key::shared_bytes(&self.key, key);
+        // The byte after the shared ones decides.
+        let key_changed = match (self.key.get(shared), key.get(shared)) {
+            (Some(before), Some(now)) if before < now => true,
+            (None, Some(_)) => true,
+            (None, None) => match self.seq {
+                None => true,
+                Some(before) if seq < before => false,
+                Some(_) => return None,
+            },
+            _ => return None,
+        };
+        if key_changed {
+            // The whole of it: its length is nearly always that of the last one, so a copy of it is guessed right.
+            self.key.clear();
+            self.key.extend_from_slice(key);
+        }
+        self.seq = Some(seq);
+        Some(Neighbour { key_changed, shared })
+    }
+
+    /// The entry, for messages: after an `advance` that gave `None`, the one before.
+    pub(super) fn describe(&self) -> String {
+        format!("\"{}\" @{}", self.key.escape_ascii(), self.seq.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_told_by_key_and_then_by_number() {
+        let mut before = Predecessor::default();
+        let mut advance = |key: &[u8], seq| before.advance(key, SeqNo(seq)).map(|n| (n.key_changed, n.shared));
+        assert_eq!(advance(b"", 5), Some((true, 0)));
+        assert_eq!(advance(b"", 4), Some((false, 0)));
+        assert_eq!(advance(b"river/bed", 1), Some((true, 0)));
+        assert_eq!(advance(b"river/bed/deep", 9), Some((true, 9)));
+        assert_eq!(advance(b"river/bed/deep", 3), Some((false, 14)));
+        assert_eq!(advance(b"river/c", 7), Some((true, 6)));
+    }
+
+    #[test]
+    fn what_is_not_after_the_entry_before_is_refused() {
+        for (key, seq) in [(&b"b"[..], 5), (b"b", 6), (b"a", 1), (b"", 1), (b"abc", 1)] {
+            let mut before = Predecessor::default();
+            assert!(before.advance(b"b", SeqNo(5)).is_some());
+            assert_eq!(before.advance(key, SeqNo(seq)), None, "{key:?} {seq}");
+            assert_eq!(before.describe(), "\"b\" @5");
+        }
+    }
+}
