@@ -229,3 +229,30 @@ fn check_looks_at_every_table_though_two_are_gone() {
     let report = Database::check(&directory.0, &mut |fault| faults.push(fault.to_string())).unwrap();
     assert_eq!((report.tables, report.faults), (4, 2), "{faults:?}");
 }
+
+#[test]
+fn each_level_is_compressed_as_its_own_option_says() {
+    let directory = Directory::new("per-level");
+    let database = Database::builder(&directory.0)
+        .level0_trigger(2)
+        .compression(Compression::Lz4)
+        .compression_per_level(vec![Compression::None, Compression::Lz4])
+        .open()
+        .unwrap();
+    let data = database.keyspace("data").unwrap();
+    let level_bytes = |level: usize| {
+        let statistics = database.statistics();
+        statistics.keyspaces[0].levels.get(level).map_or(0, |level| level.bytes)
+    };
+    for number in 0..200_u32 {
+        data.insert(number.to_be_bytes(), vec![0; 1000]).unwrap();
+    }
+    database.flush().unwrap();
+    assert!(level_bytes(0) > 200_000, "level 0 is compressed: {} bytes", level_bytes(0));
+    // Overlaps the first table, so that the two are merged and not moved.
+    data.insert(7_u32.to_be_bytes(), vec![0; 1000]).unwrap();
+    database.flush().unwrap();
+    database.wait_for_compactions().unwrap();
+    let (upper, lower) = (level_bytes(0), level_bytes(1));
+    assert!(upper == 0 && lower > 0 && lower < 50_000, "level 1 is not compressed: {lower} bytes");
+}

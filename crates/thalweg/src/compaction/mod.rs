@@ -31,6 +31,8 @@ mod fakes;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod load;
+#[cfg(test)]
 mod simulate;
 
 pub(crate) use draw::draw;
