@@ -2,16 +2,18 @@
 //!
 //! Every counter is a relaxed atomic. Names carry their unit last.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A number that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
+    #[inline]
     pub(crate) fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Ordering::Relaxed);
     }
+    #[inline]
     pub(crate) fn increment(&self) {
         self.add(1);
     }
@@ -54,16 +56,44 @@ pub(crate) struct Metrics {
     pub(crate) directory_syncs: SyncCount,
     /// Syncs that a foreground call waited for.
     pub(crate) syncs_waited_for: Counter,
+    /// What reads count, each thread mostly in a stripe of its own.
+    reads: [ReadCounters; READ_STRIPES],
+    /// Writers that had to wait: how often, how long in all, and the longest.
+    pub(crate) stalls_memtable: Stall,
+    pub(crate) stalls_level0: Stall,
+    pub(crate) stalls_log: Stall,
+}
+
+/// Lines of counters that reads are spread over.
+const READ_STRIPES: usize = 16;
+
+/// What reads count. A line of its own in the CPU's caches, or threads that read would wait for each other.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct ReadCounters {
     /// Table blocks asked for and found in the block cache, and read from a file.
     pub(crate) cache_hits: Counter,
     pub(crate) cache_misses: Counter,
     /// Filters asked, and point reads they spared.
     pub(crate) filter_checks: Counter,
     pub(crate) filter_negatives: Counter,
-    /// Writers that had to wait: how often, how long in all, and the longest.
-    pub(crate) stalls_memtable: Stall,
-    pub(crate) stalls_level0: Stall,
-    pub(crate) stalls_log: Stall,
+}
+
+impl Metrics {
+    /// Where the current thread counts its reads.
+    #[inline]
+    pub(crate) fn reads(&self) -> &ReadCounters {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static STRIPE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % READ_STRIPES;
+        }
+        &self.reads[STRIPE.with(|stripe| *stripe)]
+    }
+
+    /// What all threads counted of one kind of read.
+    pub(crate) fn all_reads(&self, kind: impl Fn(&ReadCounters) -> &Counter) -> u64 {
+        self.reads.iter().map(|reads| kind(reads).get()).sum()
+    }
 }
 
 /// Syncs of one kind of file.

@@ -1,186 +1,134 @@
-//! The block cache: decoded table blocks, shared by all tables, bounded in bytes.
+//! The block cache: decoded table blocks, shared by all tables, bounded in bytes (`docs/cache.md`).
 //!
-//! Keyed by table and offset. Table ids are never reused, so a block of a removed table can never be asked for again;
-//! it is left to eviction. Deterministic for the simulator: a fixed hash, a number of shards that depends on the
-//! capacity alone, and an eviction (CLOCK-Pro) without randomness or time; the same calls give the same hits.
-//! Locks: one a shard, inside `quick_cache`, held for a look-up or an insertion, never across I/O.
+//! Every open table has a [`TableBlocks`]: one slot for each of its blocks, empty or with the block. A hit is a load of
+//! the slot and a reference count: nothing is hashed, and no two tables' blocks can be taken for each other. Which
+//! blocks stay is decided by [`queues::Queues`], which only insertions touch.
+//!
+//! Deterministic for the simulator: a number of shards that depends on the capacity alone, and an eviction without
+//! randomness or time; the same calls give the same hits.
+//!
+//! Locks: one a slot, held for a clone of a handle; one a shard, held for an insertion and what it evicts. Order: shard,
+//! then slot. Never across I/O.
+
+mod queues;
+mod slot;
 
 use crate::format::{Slice, TableId};
 use crate::planted::{Bug, planted};
-use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{OptionsBuilder, Weighter};
-use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::sync::Arc;
-use xxhash_rust::xxh3::xxh3_64;
+use queues::Queues;
+use slot::Slots;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What an entry costs beside its bytes: the key, the slab and map slots, the shared buffer's header.
+/// What an entry costs beside its bytes: its slot, its place in a queue, the buffer's trailer and headers.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
 /// A shard is not made smaller than this, so that small caches have one shard and large blocks find room.
 const SHARD_BYTES_MIN: u64 = 8 << 20;
-const SHARDS_MAX: u64 = 64;
+const SHARDS_MAX: u64 = 16;
 /// A block larger than this part of a shard would push out too much for one read: it is not kept.
 const SHARD_PART_MAX: u64 = 8;
-/// For sizing the cache's memory of recently evicted keys.
-const BLOCK_BYTES_TYPICAL: u64 = 4 << 10;
 
 /// See the module.
 pub(crate) struct BlockCache {
-    /// `None` for a cache of 0 bytes, which keeps nothing.
-    blocks: Option<Blocks>,
+    /// None for a cache of 0 bytes, which keeps nothing.
+    shards: Box<[Mutex<Queues>]>,
     block_bytes_max: u64,
+    /// The slots that every table gets while a bug is planted.
+    mixed: OnceLock<Arc<Slots>>,
 }
 
-type Blocks = Cache<BlockKey, Slice, BlockWeight, BuildHasherDefault<Passthrough>, DefaultLifecycle<BlockKey, Slice>>;
+/// The cached blocks of one open table, by number. Dropped, it lets go of them.
+pub(crate) struct TableBlocks {
+    cache: Arc<BlockCache>,
+    slots: Arc<Slots>,
+    /// Where its first block's shard is.
+    first_shard: usize,
+}
 
 impl BlockCache {
     /// A cache of at most `bytes`, its own overhead included.
     pub(crate) fn new(bytes: u64) -> Arc<Self> {
-        let shards = (bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX);
-        let shards = if shards.is_power_of_two() { shards } else { shards.next_power_of_two() / 2 };
-        let options = OptionsBuilder::new()
-            .shards(shards as usize)
-            .estimated_items_capacity(usize::try_from(bytes / BLOCK_BYTES_TYPICAL).unwrap_or(usize::MAX))
-            .weight_capacity(bytes)
-            .build();
-        let blocks = options.ok().filter(|_| bytes > 0).map(|options| {
-            Cache::with_options(options, BlockWeight, BuildHasherDefault::default(), DefaultLifecycle::default())
-        });
-        Arc::new(BlockCache { blocks, block_bytes_max: bytes / shards / SHARD_PART_MAX })
+        let shards = if bytes == 0 { 0 } else { (bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX) };
+        let shard_bytes = bytes.checked_div(shards).unwrap_or(0);
+        Arc::new(BlockCache {
+            shards: (0..shards).map(|_| Mutex::new(Queues::new(shard_bytes))).collect(),
+            block_bytes_max: shard_bytes / SHARD_PART_MAX,
+            mixed: OnceLock::new(),
+        })
     }
 
-    /// The block of `table` at `offset`, if it is here.
-    pub(crate) fn get(&self, table: TableId, offset: u64) -> Option<Slice> {
-        self.blocks.as_ref()?.get(&BlockKey::new(table, offset))
+    /// Room for the blocks of a table that is opened. Each table asks once.
+    pub(crate) fn table(self: &Arc<Self>, table: TableId, blocks: usize) -> TableBlocks {
+        let blocks = if self.shards.is_empty() { 0 } else { blocks };
+        let first_shard = usize::try_from(table.0).unwrap_or_default();
+        TableBlocks { cache: Arc::clone(self), slots: self.slots(blocks), first_shard }
     }
 
-    /// Keeps a block, unless it is too large for this cache.
-    pub(crate) fn insert(&self, table: TableId, offset: u64, block: Slice) {
-        let Some(blocks) = &self.blocks else { return };
-        if weight(&block) <= self.block_bytes_max {
-            blocks.insert(BlockKey::new(table, offset), block);
+    fn slots(&self, blocks: usize) -> Arc<Slots> {
+        const MIXED_BLOCKS: usize = 1 << 16;
+        if planted(Bug::StaleCacheBlock) {
+            return Arc::clone(self.mixed.get_or_init(|| Slots::new(MIXED_BLOCKS)));
         }
+        Slots::new(blocks)
     }
 
     /// Bytes in use, overhead included.
     #[cfg(test)]
     pub(crate) fn bytes_used(&self) -> u64 {
-        self.blocks.as_ref().map_or(0, |blocks| blocks.weight())
+        self.shards.iter().map(|shard| lock(shard).bytes()).sum()
     }
 }
 
-fn weight(block: &Slice) -> u64 {
-    block.len() as u64 + ENTRY_OVERHEAD_BYTES
+impl TableBlocks {
+    /// Block number `at`, if it is here.
+    #[inline]
+    pub(crate) fn get(&self, at: usize) -> Option<Slice> {
+        self.slots.get(at)?.take_hit()
+    }
+
+    /// Whether block number `at` is here; no use of it.
+    pub(crate) fn has(&self, at: usize) -> bool {
+        self.slots.get(at).is_some_and(|slot| slot.is_full())
+    }
+
+    /// Keeps block number `at`, unless it is here already or too large for this cache.
+    pub(crate) fn insert(&self, at: usize, block: Slice) {
+        let weight = weight(block.len());
+        let Some(shard) = self.shard(at).filter(|_| weight <= self.cache.block_bytes_max) else { return };
+        // What is pushed out is freed once the lock is given back.
+        let evicted = lock(shard).insert(&self.slots, at, block);
+        drop(evicted);
+    }
+
+    fn shard(&self, at: usize) -> Option<&Mutex<Queues>> {
+        let shards = &self.cache.shards;
+        shards.get(self.first_shard.wrapping_add(at).checked_rem(shards.len())?)
+    }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct BlockKey {
-    table: TableId,
-    offset: u64,
-}
-
-impl BlockKey {
-    fn new(table: TableId, offset: u64) -> Self {
+impl Drop for TableBlocks {
+    fn drop(&mut self) {
         if planted(Bug::StaleCacheBlock) {
-            return BlockKey { table: TableId(0), offset };
+            return;
         }
-        BlockKey { table, offset }
+        let shards = self.cache.shards.len();
+        for start in 0..shards.min(self.slots.len()) {
+            let Some(shard) = self.shard(start) else { return };
+            let blocks = (start..self.slots.len()).step_by(shards).filter_map(|at| self.slots.get(at));
+            let taken: Vec<_> = blocks.filter_map(|slot| slot.take()).collect();
+            if !taken.is_empty() {
+                lock(shard).forget(&taken);
+            }
+        }
     }
 }
 
-impl Hash for BlockKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let both = u128::from(self.table.0) << 64 | u128::from(self.offset);
-        state.write_u64(xxh3_64(&both.to_le_bytes()));
-    }
+fn weight(bytes: usize) -> u64 {
+    bytes as u64 + ENTRY_OVERHEAD_BYTES
 }
 
-/// Passes on the hash that [`BlockKey`] computed.
-#[derive(Default)]
-struct Passthrough(u64);
-
-impl Hasher for Passthrough {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 ^= xxh3_64(bytes);
-    }
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-#[derive(Clone)]
-struct BlockWeight;
-
-impl Weighter<BlockKey, Slice> for BlockWeight {
-    fn weight(&self, _: &BlockKey, block: &Slice) -> u64 {
-        weight(block)
-    }
+fn lock(shard: &Mutex<Queues>) -> MutexGuard<'_, Queues> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn block(byte: u8, len: usize) -> Slice {
-        Slice::from(vec![byte; len])
-    }
-
-    #[test]
-    fn blocks_of_two_tables_at_one_offset_do_not_mix() {
-        let cache = BlockCache::new(1 << 20);
-        cache.insert(TableId(1), 0, block(1, 100));
-        cache.insert(TableId(2), 0, block(2, 100));
-        assert_eq!(cache.get(TableId(1), 0).unwrap(), block(1, 100));
-        assert_eq!(cache.get(TableId(2), 0).unwrap(), block(2, 100));
-        assert!(cache.get(TableId(1), 100).is_none());
-    }
-
-    #[test]
-    fn bytes_used_never_pass_the_capacity() {
-        let cache = BlockCache::new(64 << 10);
-        for offset in 0..1000 {
-            cache.insert(TableId(1), offset, block(0, 100 + offset as usize));
-            assert!(cache.bytes_used() <= 64 << 10);
-        }
-        assert!(cache.bytes_used() > 32 << 10);
-    }
-
-    #[test]
-    fn a_block_larger_than_an_eighth_is_not_kept() {
-        let cache = BlockCache::new(64 << 10);
-        cache.insert(TableId(1), 0, block(0, 8 << 10));
-        assert_eq!(cache.bytes_used(), 0);
-    }
-
-    #[test]
-    fn a_cache_of_no_bytes_keeps_nothing() {
-        let cache = BlockCache::new(0);
-        cache.insert(TableId(1), 0, block(0, 1));
-        assert!(cache.get(TableId(1), 0).is_none());
-        assert_eq!(cache.bytes_used(), 0);
-    }
-
-    #[test]
-    fn the_same_calls_give_the_same_hits() {
-        let run = || {
-            let cache = BlockCache::new(256 << 10);
-            let mut state = 7u64;
-            let mut hits = Vec::new();
-            for _ in 0..20_000 {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                let (table, offset) = (TableId(state >> 62), (state >> 33) % 200);
-                let hit = cache.get(table, offset).is_some();
-                if !hit {
-                    cache.insert(table, offset, block(0, 1000 + offset as usize));
-                }
-                hits.push(hit);
-            }
-            hits
-        };
-        let hits = run();
-        assert!(hits.contains(&true) && hits.iter().skip(1000).any(|hit| !hit));
-        assert_eq!(hits, run());
-    }
-}
+mod tests;

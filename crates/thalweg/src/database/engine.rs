@@ -139,7 +139,7 @@ impl Engine {
     /// A reader that kept tables alive is gone.
     pub(super) fn readers_left(&self) {
         if let Mode::Writable(workshop) = &self.mode {
-            workshop.lineage.wake_cleanup();
+            workshop.lineage.readers_left();
         }
     }
 

@@ -2,9 +2,9 @@
 
 use super::handle::Shared;
 use crate::error::{Error, Result};
-use crate::format::{Cursor, Slice};
+use crate::format::Slice;
 use crate::ordered::cursor::{Bounds, DoubleEnded};
-use crate::ordered::{OrderedKeyspace, SnapshotSeq};
+use crate::ordered::{OrderedKeyspace, SnapshotSeq, ViewSource};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,16 +12,15 @@ use std::sync::Arc;
 /// A key and its value, as iterators give them.
 pub type Entry = (Slice, Slice);
 
-/// Makes a cursor over one partition's view.
-type Open = Box<dyn FnMut() -> Box<dyn Cursor + Send> + Send>;
-
 /// Entries of a keyspace in key order as of one moment; double-ended. After an error it ends.
 ///
 /// While it lives it keeps its state readable and the tables it reads on disk.
 pub struct Range {
     /// The partitions not yet exhausted from either side, in key order.
-    parts: VecDeque<DoubleEnded<Open>>,
+    parts: VecDeque<DoubleEnded<ViewSource>>,
     error: Option<Error>,
+    /// It had the last handle of a view: tables may have been let go.
+    let_go: bool,
     /// Pins the state until the range is dropped.
     _seq: Arc<SnapshotSeq>,
     shared: Arc<Shared>,
@@ -34,8 +33,13 @@ impl Range {
         keyspace: Result<&Arc<OrderedKeyspace>>,
         bounds: Bounds,
     ) -> Self {
-        let mut range =
-            Range { parts: VecDeque::new(), error: None, _seq: Arc::clone(seq), shared: Arc::clone(shared) };
+        let mut range = Range {
+            parts: VecDeque::new(),
+            error: None,
+            let_go: false,
+            _seq: Arc::clone(seq),
+            shared: Arc::clone(shared),
+        };
         let keyspace = match keyspace {
             Ok(keyspace) => keyspace,
             Err(error) => {
@@ -53,22 +57,36 @@ impl Range {
             Bound::Unbounded => partitions.len() - 1,
         };
         for partition in partitions.iter().take(last + 1).skip(first) {
-            let view = partition.pinned_view();
-            let open: Open = Box::new(move || view.cursor());
-            range.parts.push_back(DoubleEnded::new(open, seq.seq(), bounds.clone()));
+            range.parts.push_back(DoubleEnded::new(ViewSource(partition.pinned_view()), seq.seq(), bounds.clone()));
         }
         range
     }
 
     /// What keeps it from going on: an error met when it was made, or a close of the database.
+    #[inline]
     fn obstacle(&mut self) -> Option<Error> {
-        let closed = || self.shared.engine.readable().err().filter(|_| !self.parts.is_empty());
-        self.error.take().or_else(closed)
+        if self.error.is_some() {
+            return self.error.take();
+        }
+        self.shared.engine.readable().err().filter(|_| !self.parts.is_empty())
     }
 
+    #[cold]
     fn fail(&mut self, error: Error) -> Option<Result<Entry>> {
-        self.parts.clear();
+        self.end();
         Some(Err(error))
+    }
+
+    fn end(&mut self) {
+        while let Some(part) = self.parts.pop_front() {
+            self.leave(part);
+        }
+    }
+
+    /// Lets go of a partition's view.
+    fn leave(&mut self, part: DoubleEnded<ViewSource>) {
+        let ViewSource(view) = part.into_source();
+        self.let_go |= Arc::into_inner(view).is_some();
     }
 }
 
@@ -82,7 +100,11 @@ impl Iterator for Range {
         while let Some(part) = self.parts.front_mut() {
             match part.next() {
                 Some(Ok(entry)) => return Some(Ok(entry)),
-                None => drop(self.parts.pop_front()),
+                None => {
+                    if let Some(part) = self.parts.pop_front() {
+                        self.leave(part);
+                    }
+                }
                 Some(Err(error)) => return self.fail(error),
             }
         }
@@ -98,7 +120,11 @@ impl DoubleEndedIterator for Range {
         while let Some(part) = self.parts.back_mut() {
             match part.next_back() {
                 Some(Ok(entry)) => return Some(Ok(entry)),
-                None => drop(self.parts.pop_back()),
+                None => {
+                    if let Some(part) = self.parts.pop_back() {
+                        self.leave(part);
+                    }
+                }
                 Some(Err(error)) => return self.fail(error),
             }
         }
@@ -110,7 +136,9 @@ impl std::iter::FusedIterator for Range {}
 
 impl Drop for Range {
     fn drop(&mut self) {
-        self.parts.clear();
-        self.shared.engine.readers_left();
+        self.end();
+        if self.let_go {
+            self.shared.engine.readers_left();
+        }
     }
 }

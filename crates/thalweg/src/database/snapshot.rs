@@ -10,6 +10,9 @@ use crate::ordered::cursor::Bounds;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
+/// Keys that are looked for together: enough for any device's queue, few enough not to flood the page cache.
+const KEYS_AT_ONCE_MAX: usize = 256;
+
 /// All keyspaces as they were at one moment. Cloning is cheap. While it lives, compactions keep what it can see.
 ///
 /// ```
@@ -60,7 +63,25 @@ impl Snapshot {
     /// # Errors
     /// As for [`Snapshot::get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        keys.iter().map(|key| self.get(keyspace, key)).collect()
+        self.owns(keyspace)?;
+        let mut sorted = Vec::with_capacity(keys.len());
+        for (number, key) in keys.iter().enumerate() {
+            validate_key(key.as_ref())?;
+            sorted.push((key.as_ref(), number));
+        }
+        sorted.sort_unstable();
+        let ordered = keyspace.ordered()?;
+        let mut values = vec![None; keys.len()];
+        let same_partition = |a: &(&[u8], usize), b: &(&[u8], usize)| ordered.index_for(a.0) == ordered.index_for(b.0);
+        for part in sorted.chunk_by(same_partition).flat_map(|part| part.chunks(KEYS_AT_ONCE_MAX)) {
+            let Some((first, _)) = part.first() else { continue };
+            let view = ordered.partition_for(first).view();
+            let wanted: Vec<&[u8]> = part.iter().map(|(key, _)| *key).collect();
+            for ((_, number), value) in part.iter().zip(view.multi_get(&wanted, self.seq.seq())?) {
+                values[*number] = value;
+            }
+        }
+        Ok(values)
     }
 
     /// All entries of a keyspace, in key order.
@@ -70,7 +91,7 @@ impl Snapshot {
 
     /// The entries with keys in `range`, in key order. A range that ends before it begins is empty.
     pub fn range<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, range: impl RangeBounds<K>) -> Range {
-        let own = |bound: Bound<&K>| bound.map(|key| Box::from(key.as_ref()));
+        let own = |bound: Bound<&K>| bound.map(|key| Slice::from(key.as_ref()));
         self.entries(keyspace, Bounds { from: own(range.start_bound()), to: own(range.end_bound()) })
     }
 

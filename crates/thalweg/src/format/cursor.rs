@@ -3,6 +3,7 @@
 
 use super::{EntryKind, SeqNo, Slice};
 use crate::error::Result;
+use std::sync::Arc;
 
 /// A position in a sequence of entries in internal-key order ([`super::key::compare`]).
 ///
@@ -33,6 +34,83 @@ pub(crate) trait Cursor {
     fn kind(&self) -> EntryKind;
     /// The value of the entry (empty for a tombstone), sharing the block it is in where there is one.
     fn value(&self) -> Slice;
+    /// All of the entry in one question; `None` while not `valid`.
+    #[inline]
+    fn entry(&self) -> Option<CursorEntry<'_>> {
+        self.valid().then(|| CursorEntry {
+            key: self.key(),
+            seq: self.seq(),
+            kind: self.kind(),
+            value: ValueAt::Copied(self.value()),
+        })
+    }
+}
+
+/// An entry where a cursor is.
+pub(crate) struct CursorEntry<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) seq: SeqNo,
+    pub(crate) kind: EntryKind,
+    pub(crate) value: ValueAt<'a>,
+}
+
+/// A value that is made a slice of only where it is wanted.
+pub(crate) enum ValueAt<'a> {
+    Copied(Slice),
+    /// In a buffer, from where to where.
+    In(&'a Arc<[u8]>, usize, usize),
+}
+
+impl ValueAt<'_> {
+    /// The value, sharing the buffer it is in.
+    #[inline]
+    pub(crate) fn into_slice(self) -> Slice {
+        match self {
+            ValueAt::Copied(value) => value,
+            ValueAt::In(buffer, start, end) => Slice::of(buffer, start, end),
+        }
+    }
+}
+
+/// Tests mix cursors of several kinds.
+#[cfg(test)]
+impl<C: Cursor + ?Sized> Cursor for Box<C> {
+    fn valid(&self) -> bool {
+        (**self).valid()
+    }
+    fn seek_to_first(&mut self) -> Result<()> {
+        (**self).seek_to_first()
+    }
+    fn seek_to_last(&mut self) -> Result<()> {
+        (**self).seek_to_last()
+    }
+    fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
+        (**self).seek(user_key, seq)
+    }
+    fn seek_before(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
+        (**self).seek_before(user_key, seq)
+    }
+    fn next(&mut self) -> Result<()> {
+        (**self).next()
+    }
+    fn prev(&mut self) -> Result<()> {
+        (**self).prev()
+    }
+    fn key(&self) -> &[u8] {
+        (**self).key()
+    }
+    fn seq(&self) -> SeqNo {
+        (**self).seq()
+    }
+    fn kind(&self) -> EntryKind {
+        (**self).kind()
+    }
+    fn value(&self) -> Slice {
+        (**self).value()
+    }
+    fn entry(&self) -> Option<CursorEntry<'_>> {
+        (**self).entry()
+    }
 }
 
 /// One version of a key, as a point read finds it.

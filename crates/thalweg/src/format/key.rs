@@ -49,42 +49,61 @@ pub(crate) fn unpack_trailer(trailer: u64) -> Option<(SeqNo, EntryKind)> {
     Some((SeqNo(trailer >> 8), EntryKind::from_code(trailer as u8)?))
 }
 
+/// How many bytes two keys have in common at their beginning.
+#[inline]
+pub(crate) fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
+    let ((a_words, _), (b_words, _)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let mut shared = 0;
+    for (a, b) in a_words.iter().zip(b_words) {
+        let difference = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if difference != 0 {
+            return shared + difference.trailing_zeros() as usize / 8;
+        }
+        shared += 8;
+    }
+    let rests = a.iter().skip(shared).zip(b.iter().skip(shared));
+    shared + rests.take_while(|(a, b)| a == b).count()
+}
+
+/// The first eight bytes of a key as a number whose order is that of the keys, as far as it goes: of two keys the one
+/// with the smaller prefix is the smaller, and equal prefixes say nothing (a key may be shorter, or longer).
+#[inline]
+pub(crate) fn prefix(user_key: &[u8]) -> u64 {
+    if let Some(first) = user_key.first_chunk::<8>() {
+        return u64::from_be_bytes(*first);
+    }
+    let mut bytes = [0; 8];
+    for (to, from) in bytes.iter_mut().zip(user_key) {
+        *to = *from;
+    }
+    u64::from_be_bytes(bytes)
+}
+
 /// Order of internal keys: user key ascending, sequence number descending.
 pub(crate) fn compare(a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
     a.0.cmp(b.0).then_with(|| b.1.cmp(&a.1))
 }
 
-/// How many first bytes two keys have in common.
-#[inline]
-pub(crate) fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
-    let ((a_words, _), (b_words, _)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
-    let mut shared = 0;
-    for (x, y) in a_words.iter().zip(b_words) {
-        let different = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        if different != 0 {
-            return shared + different.trailing_zeros() as usize / 8;
-        }
-        shared += 8;
-    }
-    let rests = a.iter().skip(shared).zip(b.iter().skip(shared));
-    shared + rests.take_while(|(x, y)| x == y).count()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::shared_bytes;
+    use super::*;
 
     #[test]
-    fn keys_share_bytes_up_to_the_first_that_differs_or_the_end_of_the_shorter() {
-        for len in 0..40usize {
-            let key: Vec<u8> = (0..len as u8).collect();
-            for other in 0..40usize {
-                let mut longer_or_shorter: Vec<u8> = (0..other as u8).collect();
-                assert_eq!(shared_bytes(&key, &longer_or_shorter), len.min(other));
-                for at in 0..other {
-                    longer_or_shorter[at] ^= 0x80;
-                    assert_eq!(shared_bytes(&key, &longer_or_shorter), len.min(at), "{len} {other} {at}");
-                    longer_or_shorter[at] ^= 0x80;
+    fn shared_bytes_and_prefixes_agree_with_the_order_of_keys() {
+        let mut keys = vec![vec![]];
+        for len in 0..20usize {
+            for last in [0, 1, 0x7f, 0xff] {
+                let mut key: Vec<u8> = (0..len).map(|at| (at as u8 / 5) * 0x55).collect();
+                key.push(last);
+                keys.push(key);
+            }
+        }
+        for a in &keys {
+            for b in &keys {
+                let shared = shared_bytes(a, b);
+                assert_eq!(shared, a.iter().zip(b).take_while(|(a, b)| a == b).count());
+                if prefix(a) != prefix(b) {
+                    assert_eq!(prefix(a).cmp(&prefix(b)), a.cmp(b), "{a:?} {b:?}");
                 }
             }
         }

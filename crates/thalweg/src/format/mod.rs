@@ -8,7 +8,7 @@ pub(crate) mod key;
 mod numbers;
 mod slice;
 
-pub(crate) use cursor::{Cursor, Version};
+pub(crate) use cursor::{Cursor, CursorEntry, ValueAt, Version};
 pub(crate) use key::EntryKind;
 pub(crate) use numbers::{EditId, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
 pub use slice::Slice;

@@ -16,6 +16,7 @@ use crate::planted::{Bug, planted};
 use crate::storage::File;
 use crate::table::Table;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 /// Where and how the next record is written.
 struct Append {
@@ -168,7 +169,13 @@ impl Lineage {
     /// log hears of edits in order.
     pub(super) fn let_go(&self, settled: Option<Settled<Input>>) {
         let Some(Settled { edit, log_start, inputs }) = settled else { return };
-        self.book().retained.keep(inputs);
+        if !inputs.is_empty() {
+            let mut book = self.book();
+            book.retained.keep(inputs);
+            self.readers_awaited.store(true, Ordering::Relaxed);
+            // Between saying that readers are waited for and looking whether there are any; see `readers_left`.
+            fence(Ordering::SeqCst);
+        }
         self.neighbours().settled(edit, log_start);
         self.changed.notify_all();
         self.wake.notify_all();

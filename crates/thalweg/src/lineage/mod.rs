@@ -54,7 +54,7 @@ use settle::Ledger;
 use state::TakeBack;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A manifest is replaced once it has grown by this much, and to four times what it began with: a few hundred edits,
@@ -78,6 +78,9 @@ pub(crate) struct Lineage {
     /// Wakes the settler.
     wake: Arc<Event>,
     stopping: AtomicBool,
+    /// Settled inputs wait for their last reader. Set before the settler looks at them, so that a reader which lets go
+    /// after the look finds it set.
+    readers_awaited: AtomicBool,
     /// Checkpoints in progress: nothing is unlinked meanwhile.
     holds: AtomicUsize,
 }
@@ -199,6 +202,7 @@ impl Lineage {
             syncing: Turn::default(),
             book: Mutex::new(book),
             stopping: AtomicBool::new(false),
+            readers_awaited: AtomicBool::new(false),
             holds: AtomicUsize::new(0),
         }))
     }
@@ -247,6 +251,15 @@ impl Lineage {
     /// Tables may have been let go by their last reader: look again.
     pub(crate) fn wake_cleanup(&self) {
         self.wake.notify_all();
+    }
+
+    /// A reader has let go of what it held: looks again if anything waits for readers. Costs one load if nothing does.
+    pub(crate) fn readers_left(&self) {
+        // Between letting go and looking; its counterpart is in `Lineage::let_go`.
+        fence(Ordering::SeqCst);
+        if self.readers_awaited.load(Ordering::Relaxed) {
+            self.wake_cleanup();
+        }
     }
 
     /// Keeps every table of every state taken from now on on disk, until the hold is dropped: for checkpoints.

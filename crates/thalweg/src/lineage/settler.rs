@@ -94,7 +94,12 @@ impl Lineage {
         if self.holds.load(Ordering::SeqCst) > 0 {
             return;
         }
-        let free = self.book().retained.take_free();
+        let free = {
+            let mut book = self.book();
+            let free = book.retained.take_free();
+            self.readers_awaited.store(book.retained.bytes() > 0, Ordering::Relaxed);
+            free
+        };
         for id in free {
             yield_now().await;
             let _ = self.neighbours().remove_table(id);

@@ -17,6 +17,7 @@ mod workshop;
 
 pub(crate) use keyspace::OrderedKeyspace;
 pub(crate) use partition::{Partition, ViewGuard};
+pub(crate) use read::ViewSource;
 pub(crate) use snapshots::{SnapshotRegistry, SnapshotSeq};
 pub(crate) use view::View;
 pub(crate) use workshop::{DefinitionEdit, OrderedOptions, Registry, Workshop};

@@ -1,56 +1,154 @@
 //! The read path of a view: memtables newest first, level 0 newest first, then one table a level.
 
-use super::cursor::{LevelCursor, MergingCursor};
+use super::cursor::{Child, LevelCursor, LevelTables, MergingCursor, Open};
 use super::view::View;
 use crate::error::Result;
-use crate::format::{Cursor, EntryKind, SeqNo, Slice, Version};
+use crate::format::{EntryKind, SeqNo, Slice, Version};
+use crate::table::{BlockNumber, PointKey, Table};
+use std::sync::Arc;
 
 impl View {
     /// The value of `key` as of `seq`; `None` when it was removed or never written.
     ///
     /// The first version found is the newest: whatever is newer lies above (the module's invariant).
     pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Result<Option<Slice>> {
-        Ok(self.version(key, seq)?.filter(|found| found.kind == EntryKind::Put).map(|found| found.value))
-    }
-
-    fn version(&self, key: &[u8], seq: SeqNo) -> Result<Option<Version>> {
-        for slot in self.slots() {
-            if let Some(found) = slot.memtable.get(key, seq) {
-                return Ok(Some(found));
-            }
+        if let Some(found) = self.in_memory(key, seq) {
+            return Ok(value_of(found));
         }
-        for (level, tables) in self.levels.iter().enumerate() {
-            if level == 0 {
-                for table in tables.iter().rev().filter(|table| table.meta().overlaps(key, key)) {
-                    if let Some(found) = table.get(key, seq)? {
-                        return Ok(Some(found));
-                    }
-                }
-                continue;
-            }
-            let index = tables.partition_point(|table| *table.meta().key_max < *key);
-            if let Some(table) = tables.get(index).filter(|table| *table.meta().key_min <= *key)
-                && let Some(found) = table.get(key, seq)?
-            {
-                return Ok(Some(found));
+        let point = PointKey::new(key, seq);
+        let mut place = Place::default();
+        while let Some(table) = self.table_for(&point, &mut place) {
+            if let Some(found) = table.find(&point)? {
+                return Ok(value_of(found));
             }
         }
         Ok(None)
     }
 
-    /// A cursor over all versions of all keys.
-    pub(crate) fn cursor(&self) -> Box<dyn Cursor + Send> {
-        let mut children: Vec<Box<dyn Cursor + Send>> = Vec::new();
-        for slot in self.slots() {
-            children.push(Box::new(slot.memtable.cursor()));
-        }
-        for (level, tables) in self.levels.iter().enumerate() {
-            if level == 0 {
-                children.extend(tables.iter().rev().map(|table| table.cursor()));
-            } else if !tables.is_empty() {
-                children.push(Box::new(LevelCursor::new(tables.clone())));
+    /// The values of `keys` as of `seq`, in their order, equal to those that `get` finds.
+    ///
+    /// All keys go down through the tables together, in rounds: each goes on until it needs a block that is not in
+    /// memory; the device is asked for all of those blocks at once; then each is read. `keys` should be sorted, so that
+    /// keys of one block come one after the other.
+    pub(crate) fn multi_get(&self, keys: &[&[u8]], seq: SeqNo) -> Result<Vec<Option<Slice>>> {
+        let mut values = vec![None; keys.len()];
+        let mut seekers = Vec::new();
+        for (number, key) in keys.iter().enumerate() {
+            match self.in_memory(key, seq) {
+                Some(found) => set(&mut values, number, found),
+                None => seekers.push(Seeker { number, point: PointKey::new(key, seq), place: Place::default() }),
             }
         }
-        Box::new(MergingCursor::new(children))
+        while !seekers.is_empty() {
+            let mut waiting = Vec::new();
+            for mut seeker in seekers.drain(..) {
+                match self.go_on(&mut seeker)? {
+                    Stop::Found(found) => set(&mut values, seeker.number, found),
+                    Stop::NotFound => {}
+                    Stop::Needs(table, block) => waiting.push((seeker, table, block)),
+                }
+            }
+            for (seeker, table, block) in waiting {
+                match table.find_in(block, &seeker.point)? {
+                    Some(found) => set(&mut values, seeker.number, found),
+                    None => seekers.push(seeker),
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// Looks through tables as far as their blocks are in memory.
+    fn go_on(&self, seeker: &mut Seeker<'_>) -> Result<Stop<'_>> {
+        while let Some(table) = self.table_for(&seeker.point, &mut seeker.place) {
+            let Some(block) = table.locate(&seeker.point)? else { continue };
+            if !table.is_at_hand(block)? {
+                return Ok(Stop::Needs(table, block));
+            }
+            if let Some(found) = table.find_in(block, &seeker.point)? {
+                return Ok(Stop::Found(found));
+            }
+        }
+        Ok(Stop::NotFound)
+    }
+
+    fn in_memory(&self, key: &[u8], seq: SeqNo) -> Option<Version> {
+        self.slots().find_map(|slot| slot.memtable.get(key, seq))
+    }
+
+    /// The next table to ask, from `place` on, which moves on behind it.
+    fn table_for(&self, point: &PointKey<'_>, place: &mut Place) -> Option<&Arc<Table>> {
+        if place.level == 0 {
+            let newer = self.levels.first().map(Vec::as_slice).unwrap_or_default();
+            let left = newer.len().checked_sub(place.passed + 1);
+            if let Some(table) = left.and_then(|left| newer.get(left)) {
+                place.passed += 1;
+                return Some(table);
+            }
+            place.level = 1;
+        }
+        while let Some(tables) = self.levels.get(place.level) {
+            place.level += 1;
+            let index = tables.partition_point(|table| table.ends_before(point));
+            if let Some(table) = tables.get(index) {
+                return Some(table);
+            }
+        }
+        None
+    }
+
+    fn cursor(self: &Arc<Self>) -> MergingCursor<Child> {
+        let level0 = self.levels.first().map(Vec::as_slice).unwrap_or_default();
+        let mut children = Vec::with_capacity(1 + self.sealed.len() + level0.len() + self.levels.len());
+        children.extend(self.slots().map(|slot| Child::Memtable(slot.memtable.cursor())));
+        children.extend(level0.iter().rev().map(|table| Child::Table(table.cursor())));
+        for (level, _) in self.levels.iter().enumerate().skip(1).filter(|(_, tables)| !tables.is_empty()) {
+            let levels = Arc::clone(&self.levels);
+            children.push(Child::Level(LevelCursor::new(LevelTables { levels, level })));
+        }
+        MergingCursor::new(children)
+    }
+}
+
+/// What [`super::cursor::DoubleEnded`] walks: all versions of all keys of a view.
+pub(crate) struct ViewSource(pub(crate) Arc<View>);
+
+impl Open for ViewSource {
+    type Cursor = MergingCursor<Child>;
+    fn open(&mut self) -> MergingCursor<Child> {
+        self.0.cursor()
+    }
+}
+
+/// How far down a read has come: in level 0, how many of its tables it has passed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    level: usize,
+    passed: usize,
+}
+
+/// One key of several, on its way down.
+struct Seeker<'a> {
+    /// Which of the keys it is.
+    number: usize,
+    point: PointKey<'a>,
+    place: Place,
+}
+
+/// Where a seeker stops.
+enum Stop<'a> {
+    Found(Version),
+    NotFound,
+    /// Only this block can tell.
+    Needs(&'a Arc<Table>, BlockNumber),
+}
+
+fn value_of(found: Version) -> Option<Slice> {
+    (found.kind == EntryKind::Put).then_some(found.value)
+}
+
+fn set(values: &mut [Option<Slice>], number: usize, found: Version) {
+    if let Some(value) = values.get_mut(number) {
+        *value = value_of(found);
     }
 }

@@ -1,16 +1,61 @@
 //! [`SnapshotRegistry`]: the sequence numbers readers are pinned at, which compactions must keep readable.
 //!
 //! Registering reads the visible number under the registry's lock, and a compaction reads visible number and list
-//! under the same lock: so every later snapshot is at or above the visible number the compaction kept.
+//! under the same lock: so every later snapshot is at or above the visible number the compaction kept. That is also why
+//! numbers are pinned in ascending order, and a queue is all that is needed.
+//!
+//! Invariants of the queue: numbers ascend; the first and the last are pinned; at most half of the others are not.
 
 use crate::format::SeqNo;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotRegistry {
-    pinned: Mutex<BTreeMap<SeqNo, usize>>,
+    pinned: Mutex<Pinned>,
+}
+
+#[derive(Debug, Default)]
+struct Pinned {
+    /// Numbers, and how many snapshots each has: 0 for some that were given back.
+    counts: VecDeque<(SeqNo, usize)>,
+    /// How many of them are 0.
+    given_back: usize,
+}
+
+impl Pinned {
+    fn pin(&mut self, seq: SeqNo) {
+        match self.counts.back_mut() {
+            Some((last, count)) if *last == seq => *count += 1,
+            last => {
+                assert!(last.is_none_or(|(last, _)| *last < seq), "what is visible does not go back");
+                self.counts.push_back((seq, 1));
+            }
+        }
+    }
+
+    fn give_back(&mut self, seq: SeqNo) {
+        // Most snapshots are short: theirs is the last number, or near it.
+        let Some(at) = self.counts.iter().rposition(|(other, _)| *other <= seq) else { return };
+        let Some((_, count)) = self.counts.get_mut(at).filter(|(other, count)| *other == seq && *count > 0) else {
+            return;
+        };
+        *count -= 1;
+        self.given_back += usize::from(*count == 0);
+        while self.counts.front().is_some_and(|(_, count)| *count == 0) {
+            self.counts.pop_front();
+            self.given_back -= 1;
+        }
+        while self.counts.back().is_some_and(|(_, count)| *count == 0) {
+            self.counts.pop_back();
+            self.given_back -= 1;
+        }
+        if self.given_back > self.counts.len() / 2 {
+            self.counts.retain(|(_, count)| *count > 0);
+            self.given_back = 0;
+        }
+    }
 }
 
 /// A registered snapshot, until dropped.
@@ -25,7 +70,7 @@ impl SnapshotRegistry {
     pub(crate) fn pin(self: &Arc<Self>, visible: impl FnOnce() -> SeqNo) -> SnapshotSeq {
         let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         let seq = visible();
-        *pinned.entry(seq).or_insert(0) += 1;
+        pinned.pin(seq);
         SnapshotSeq { registry: Arc::clone(self), seq }
     }
 
@@ -33,7 +78,8 @@ impl SnapshotRegistry {
     pub(crate) fn boundaries(&self, visible: impl FnOnce() -> SeqNo) -> Vec<SeqNo> {
         let pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         let visible = visible();
-        let mut boundaries: Vec<SeqNo> = pinned.keys().copied().filter(|seq| *seq < visible).collect();
+        let counts = pinned.counts.iter().filter(|(seq, count)| *count > 0 && *seq < visible);
+        let mut boundaries: Vec<SeqNo> = counts.map(|(seq, _)| *seq).collect();
         boundaries.push(visible);
         boundaries
     }
@@ -48,12 +94,7 @@ impl SnapshotSeq {
 impl Drop for SnapshotSeq {
     fn drop(&mut self) {
         let mut pinned = self.registry.pinned.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = pinned.get_mut(&self.seq) {
-            *count -= 1;
-            if *count == 0 {
-                pinned.remove(&self.seq);
-            }
-        }
+        pinned.give_back(self.seq);
     }
 }
 
@@ -72,5 +113,27 @@ mod tests {
         assert_eq!(registry.boundaries(|| SeqNo(7)), [SeqNo(3), SeqNo(7)]);
         drop((again, second));
         assert_eq!(registry.boundaries(|| SeqNo(9)), [SeqNo(9)]);
+    }
+
+    #[test]
+    fn numbers_given_back_in_any_order_take_no_room() {
+        let registry = Arc::new(SnapshotRegistry::default());
+        let oldest = registry.pin(|| SeqNo(1));
+        let mut held = Vec::new();
+        let mut state = 1u64;
+        for seq in 2..5000 {
+            held.push(registry.pin(|| SeqNo(seq)));
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+            if held.len() > 20 {
+                held.swap_remove((state >> 33) as usize % 20);
+            }
+            let mut expected: Vec<SeqNo> = held.iter().map(SnapshotSeq::seq).collect();
+            expected.extend([SeqNo(1), SeqNo(seq + 1)]);
+            expected.sort();
+            assert_eq!(registry.boundaries(|| SeqNo(seq + 1)), expected);
+            assert!(registry.pinned.lock().unwrap().counts.len() <= 2 * held.len() + 2);
+        }
+        drop((oldest, held));
+        assert!(registry.pinned.lock().unwrap().counts.is_empty());
     }
 }

@@ -13,11 +13,12 @@
 use super::linux_mapping;
 use super::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock};
 use crate::error::{Error, Result};
-use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags};
+use rustix::fs::{Advice, AtFlags, FlockOperation, OFlags, StatxFlags};
 use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -174,6 +175,11 @@ impl File for LinuxFile {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         read_uninterrupted(&self.file, offset, buffer).map_err(|error| Error::io("read", &self.path, error))
+    }
+
+    fn will_need(&self, offset: u64, bytes: u64) {
+        // A hint: what it cannot do is done by the read.
+        let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(bytes), Advice::WillNeed);
     }
 
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {

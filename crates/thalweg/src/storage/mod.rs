@@ -79,6 +79,8 @@ pub trait File: Send + Sync + 'static {
     fn path(&self) -> &Path;
     /// Reads up to `buffer.len()` bytes at `offset`; fewer at any time, 0 only at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+    /// Says that these bytes will be read soon: the device may begin to read them, and nobody waits. No promise.
+    fn will_need(&self, _offset: u64, _bytes: u64) {}
     /// Writes all of `bytes` at `offset`, extending the file where needed. After an error any part may be written.
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Makes the file's bytes and length durable (not its name).

@@ -1,134 +1,163 @@
 //! [`TableCursor`]: a position in a table, through the block cache, in both directions.
 //!
-//! Invariant: valid exactly when `block` is a valid cursor; it is then on data block `at`. An error leaves `None`.
+//! Invariant: valid exactly when `block` is there and valid; it is then on data block `at`. An error leaves it invalid.
 
 use super::Table;
+use super::ahead::ReadAhead;
 use super::block::BlockCursor;
+use super::damage::Damage;
 use super::opened::Opened;
 use crate::error::Result;
-use crate::format::{Cursor, EntryKind, SeqNo, Slice};
+use crate::format::{Cursor, CursorEntry, EntryKind, SeqNo, Slice};
 use std::sync::Arc;
 
 /// See the module.
-pub(super) struct TableCursor {
+pub(crate) struct TableCursor {
     table: Arc<Table>,
     at: usize,
+    /// Kept from block to block for its buffer.
     block: Option<BlockCursor>,
+    ahead: ReadAhead,
 }
+
+type Moved = std::result::Result<(), Damage>;
 
 impl TableCursor {
     pub(super) fn new(table: Arc<Table>) -> Self {
-        TableCursor { table, at: 0, block: None }
+        TableCursor { table, at: 0, block: None, ahead: ReadAhead::default() }
     }
 
     /// To an entry of data block `at` as `position` has it; invalid when there is no such block.
-    fn enter(
-        &mut self,
-        opened: impl FnOnce(&Opened) -> Option<usize>,
-        position: impl FnOnce(&mut BlockCursor) -> std::result::Result<(), super::damage::Damage>,
-    ) -> Result<()> {
-        self.block = None;
-        let file = self.table.opened()?;
-        let Some(at) = opened(file) else { return Ok(()) };
-        let Some(mut block) = self.table.block(file, at)? else { return Ok(()) };
-        position(&mut block).map_err(|damage| self.table.block_damaged(file, at, damage))?;
+    fn enter(&mut self, at: Option<usize>, position: impl FnOnce(&mut BlockCursor) -> Moved) -> Result<()> {
+        self.leave();
+        let Some(at) = at else { return Ok(()) };
+        let Some(content) = self.table.block(at, Some(&mut self.ahead))? else { return Ok(()) };
+        let block = match &mut self.block {
+            Some(block) => {
+                block.enter(content);
+                block
+            }
+            none => none.insert(BlockCursor::new(content)),
+        };
         self.at = at;
-        self.block = Some(block);
-        Ok(())
+        position(block).map_err(|damage| damaged(&self.table, at, damage))
     }
 
-    /// Moves within the block; an error, or its end, leaves the cursor invalid. Gives whether it is valid.
-    fn step(
-        &mut self,
-        step: impl FnOnce(&mut BlockCursor) -> std::result::Result<(), super::damage::Damage>,
-    ) -> Result<bool> {
-        assert!(self.valid(), "a cursor that is not valid was moved");
-        let Some(block) = &mut self.block else { return Ok(false) };
-        match step(block) {
-            Ok(()) => Ok(block.valid()),
-            Err(damage) => {
-                self.block = None;
-                Err(self.table.block_damaged(self.table.opened()?, self.at, damage))
-            }
+    fn leave(&mut self) {
+        if let Some(block) = &mut self.block {
+            block.leave();
         }
     }
 
+    /// Moves within the block; an error, or its end, leaves the cursor invalid. Gives whether it is valid.
+    #[inline]
+    fn step(&mut self, step: impl FnOnce(&mut BlockCursor) -> Moved) -> Result<bool> {
+        let Some(block) = self.block.as_mut().filter(|block| block.valid()) else {
+            panic!("a cursor that is not valid was moved");
+        };
+        match step(block) {
+            Ok(()) => Ok(block.valid()),
+            Err(damage) => Err(damaged(&self.table, self.at, damage)),
+        }
+    }
+
+    #[inline]
     fn entry(&self) -> &BlockCursor {
         match &self.block {
             Some(block) => block,
             None => panic!("a cursor that is not valid was read"),
         }
     }
+
+    fn opened(&self) -> Result<&Opened> {
+        self.table.opened()
+    }
+}
+
+#[cold]
+fn damaged(table: &Table, at: usize, damage: Damage) -> crate::error::Error {
+    match table.opened() {
+        Ok(opened) => table.block_damaged(opened, at, damage),
+        Err(error) => error,
+    }
 }
 
 impl Cursor for TableCursor {
+    #[inline]
     fn valid(&self) -> bool {
         self.block.as_ref().is_some_and(BlockCursor::valid)
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.enter(|_| Some(0), BlockCursor::seek_to_first)
+        self.enter(Some(0), BlockCursor::seek_to_first)
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.enter(|opened| opened.index.blocks().checked_sub(1), BlockCursor::seek_to_last)
+        self.leave();
+        let last = self.opened()?.index.blocks().checked_sub(1);
+        self.enter(last, BlockCursor::seek_to_last)
     }
 
     fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
-        self.enter(|opened| Some(opened.index.find(user_key, seq)), |block| block.seek(user_key, seq))?;
-        if self.block.as_ref().is_some_and(|block| !block.valid()) {
-            self.block = None;
-            return Err(self.table.ends_early(self.table.opened()?, self.at));
+        self.leave();
+        let opened = self.opened()?;
+        let (at, blocks) = (opened.index.find(user_key, seq), opened.index.blocks());
+        self.enter(Some(at), |block| block.seek(user_key, seq))?;
+        if at < blocks && !self.valid() {
+            return Err(self.table.ends_early(self.opened()?, at));
         }
         Ok(())
     }
 
     fn seek_before(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
-        let mut first = false;
-        let find = |opened: &Opened| {
-            let at = opened.index.find(user_key, seq);
-            first = at == 0;
-            Some(at.min(opened.index.blocks().saturating_sub(1)))
-        };
-        self.enter(find, |block| block.seek_before(user_key, seq))?;
-        match &self.block {
-            Some(block) if !block.valid() && !first => {
-                let before = self.at.checked_sub(1);
-                self.enter(|_| before, BlockCursor::seek_to_last)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn next(&mut self) -> Result<()> {
-        if !self.step(BlockCursor::next)? {
-            let next = self.at + 1;
-            self.enter(|_| Some(next), BlockCursor::seek_to_first)?;
+        self.leave();
+        let opened = self.opened()?;
+        let at = opened.index.find(user_key, seq);
+        let last = opened.index.blocks().saturating_sub(1);
+        self.enter(Some(at.min(last)), |block| block.seek_before(user_key, seq))?;
+        if !self.valid() && at > 0 {
+            let before = self.at.checked_sub(1);
+            return self.enter(before, BlockCursor::seek_to_last);
         }
         Ok(())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        if self.step(BlockCursor::next)? {
+            return Ok(());
+        }
+        self.enter(Some(self.at + 1), BlockCursor::seek_to_first)
     }
 
     fn prev(&mut self) -> Result<()> {
-        if !self.step(BlockCursor::prev)? {
-            let before = self.at.checked_sub(1);
-            self.enter(|_| before, BlockCursor::seek_to_last)?;
+        if self.step(BlockCursor::prev)? {
+            return Ok(());
         }
-        Ok(())
+        self.enter(self.at.checked_sub(1), BlockCursor::seek_to_last)
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         self.entry().key()
     }
 
+    #[inline]
     fn seq(&self) -> SeqNo {
         self.entry().seq()
     }
 
+    #[inline]
     fn kind(&self) -> EntryKind {
         self.entry().kind()
     }
 
+    #[inline]
     fn value(&self) -> Slice {
         self.entry().value()
+    }
+    #[inline]
+    fn entry(&self) -> Option<CursorEntry<'_>> {
+        self.block.as_ref()?.entry()
     }
 }

@@ -4,7 +4,7 @@ use super::Table;
 use super::block::{Block, BlockCursor};
 use super::opened::Opened;
 use crate::error::{Error, Result};
-use crate::format::{SeqNo, Slice};
+use crate::format::{Cursor, SeqNo, Slice};
 use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
 use std::io;
 use std::path::Path;

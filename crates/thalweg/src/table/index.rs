@@ -1,7 +1,10 @@
 //! [`Index`]: where each data block is, and the last key in it; pinned while the table is open.
+//!
+//! A key is looked for by its first bytes ([`PrefixTree`]); whole keys are compared only where those are equal.
 
 use super::block::TRAILER_BYTES;
 use super::damage::Damage;
+use super::search::PrefixTree;
 use crate::format::codec::{Decoder, Encode};
 use crate::format::{EntryKind, SeqNo, Slice, key};
 use std::cmp::Ordering;
@@ -47,6 +50,7 @@ impl IndexBuilder {
 pub(super) struct Index {
     content: Slice,
     blocks: Vec<IndexEntry>,
+    tree: PrefixTree,
 }
 
 #[derive(Debug)]
@@ -60,7 +64,7 @@ struct IndexEntry {
 impl Index {
     /// Decodes an index of blocks that fill `[0, data_end)`.
     pub(super) fn decode(content: Slice, data_end: u64) -> Result<Index, Damage> {
-        let mut index = Index { content: content.clone(), blocks: Vec::new() };
+        let mut blocks: Vec<IndexEntry> = Vec::new();
         let mut decoder = Decoder::new(&content);
         let mut end = 0;
         while !decoder.is_empty() {
@@ -71,20 +75,18 @@ impl Index {
             end = next.ok_or_else(|| {
                 Damage::new(at, format!("a block from {end}, before {data_end}"), format!("{:?}", entry.handle))
             })?;
-            let new = (index.key_of(&entry), entry.seq);
-            if index
-                .blocks
-                .last()
-                .is_some_and(|last| key::compare((index.key_of(last), last.seq), new) != Ordering::Less)
+            let new = (entry.key_in(&content), entry.seq);
+            if blocks.last().is_some_and(|last| key::compare((last.key_in(&content), last.seq), new) != Ordering::Less)
             {
                 return Err(Damage::new(at, "a key after the one before", "one that is not"));
             }
-            index.blocks.push(entry);
+            blocks.push(entry);
         }
-        if index.blocks.is_empty() || end != data_end {
+        if blocks.is_empty() || end != data_end {
             return Err(Damage::new(0, format!("blocks that end at {data_end}"), format!("an end at {end}")));
         }
-        Ok(index)
+        let tree = PrefixTree::new(blocks.iter().map(|entry| entry.key_in(&content)));
+        Ok(Index { content, blocks, tree })
     }
 
     /// Data blocks; at least 1.
@@ -99,18 +101,29 @@ impl Index {
     /// The last entry of a block.
     pub(super) fn last_key(&self, block: usize) -> Option<(&[u8], SeqNo)> {
         let entry = self.blocks.get(block)?;
-        Some((self.key_of(entry), entry.seq))
+        Some((entry.key_in(&self.content), entry.seq))
     }
 
     /// The first block whose last entry is at or after `(user_key, seq)`: the one that holds the first such entry.
     /// [`Index::blocks`] when there is none.
     pub(super) fn find(&self, user_key: &[u8], seq: SeqNo) -> usize {
-        self.blocks
-            .partition_point(|entry| key::compare((self.key_of(entry), entry.seq), (user_key, seq)) == Ordering::Less)
+        let around = self.tree.around(user_key);
+        let blocks = self.blocks.get(around.clone()).unwrap_or_default();
+        let is_before = |entry: &IndexEntry| {
+            key::compare((entry.key_in(&self.content), entry.seq), (user_key, seq)) == Ordering::Less
+        };
+        around.start + blocks.partition_point(is_before)
     }
 
-    fn key_of(&self, entry: &IndexEntry) -> &[u8] {
-        self.content.get(entry.key_start..entry.key_start.saturating_add(entry.key_bytes)).unwrap_or_default()
+    /// The block that begins at `offset`.
+    pub(super) fn block_at(&self, offset: u64) -> Option<usize> {
+        self.blocks.binary_search_by_key(&offset, |entry| entry.handle.offset).ok()
+    }
+}
+
+impl IndexEntry {
+    fn key_in<'a>(&self, content: &'a [u8]) -> &'a [u8] {
+        content.get(self.key_start..self.key_start.saturating_add(self.key_bytes)).unwrap_or_default()
     }
 }
 

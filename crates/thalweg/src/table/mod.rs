@@ -4,10 +4,12 @@
 //! block cache, scans past it. Every block is verified each time it is read from a file; what a damaged file gives is
 //! the right answer or [`crate::Error::Corruption`], never a panic.
 
+mod ahead;
 mod block;
 mod cursor;
 mod damage;
 mod dump;
+mod fence;
 mod filter;
 mod footer;
 #[cfg(any(test, feature = "simulation"))]
@@ -18,17 +20,19 @@ mod opened;
 mod properties;
 mod reader;
 mod scan;
+mod search;
 mod store;
 #[cfg(test)]
 mod tests;
 mod verify;
 mod writer;
 
+pub(crate) use cursor::TableCursor;
 pub(crate) use dump::dump;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use fuzz::{fuzz_block, fuzz_table};
 pub(crate) use meta::TableMeta;
-pub(crate) use reader::Table;
+pub(crate) use reader::{BlockNumber, PointKey, Table};
 pub(crate) use scan::TableScan;
 pub(crate) use store::{TableStore, path_in};
 pub(crate) use verify::{check, verify_file};

@@ -5,14 +5,17 @@
 //! same time may both open it, and one of the two is dropped.
 
 use super::TableMeta;
-use super::block::{Block, BlockCursor};
+use super::ahead::ReadAhead;
+use super::block::{Block, Found};
 use super::cursor::TableCursor;
+use super::damage::Damage;
+use super::fence::Fence;
 use super::filter;
 use super::opened::Opened;
 use super::scan::TableScan;
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, TableBlocks};
 use crate::error::{Error, Result};
-use crate::format::{Cursor, SeqNo, Version};
+use crate::format::{SeqNo, Slice, Version};
 use crate::metrics::Metrics;
 use crate::storage::Storage;
 use std::path::PathBuf;
@@ -20,13 +23,42 @@ use std::sync::{Arc, OnceLock};
 
 /// A table of the set of live files.
 pub(crate) struct Table {
-    storage: Arc<dyn Storage>,
-    path: PathBuf,
     meta: TableMeta,
+    /// Where it begins and ends, for reads that look for their table.
+    key_min: Fence,
+    key_max: Fence,
+    live: OnceLock<Live>,
     cache: Arc<BlockCache>,
     metrics: Arc<Metrics>,
-    opened: OnceLock<Opened>,
+    storage: Arc<dyn Storage>,
+    path: PathBuf,
 }
+
+/// An open table and those of its blocks that are cached.
+struct Live {
+    opened: Opened,
+    cached: TableBlocks,
+}
+
+/// A key that is looked for, and what tables want to know of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PointKey<'a> {
+    key: &'a [u8],
+    seq: SeqNo,
+    hash: u64,
+    fence: Fence,
+}
+
+impl<'a> PointKey<'a> {
+    /// For the newest version of `key` at or below `seq`.
+    pub(crate) fn new(key: &'a [u8], seq: SeqNo) -> Self {
+        PointKey { key, seq, hash: filter::hash(key), fence: Fence::new(key) }
+    }
+}
+
+/// The block of a table that has a key, if any has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockNumber(usize);
 
 impl Table {
     pub(super) fn new(
@@ -36,39 +68,82 @@ impl Table {
         cache: Arc<BlockCache>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Table { storage, path, meta, cache, metrics, opened: OnceLock::new() }
+        let (key_min, key_max) = (Fence::new(&meta.key_min), Fence::new(&meta.key_max));
+        Table { storage, path, meta, key_min, key_max, cache, metrics, live: OnceLock::new() }
     }
 
     pub(crate) fn meta(&self) -> &TableMeta {
         &self.meta
     }
 
+    /// Whether all keys of the table are less.
+    #[inline]
+    pub(crate) fn ends_before(&self, point: &PointKey<'_>) -> bool {
+        self.key_max.is_less(&self.meta.key_max, &point.fence, point.key)
+    }
+
     /// The newest version of `key` at or below `seq`.
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Result<Option<Version>> {
-        if key < &*self.meta.key_min || key > &*self.meta.key_max || seq < self.meta.seq_min {
+        self.find(&PointKey::new(key, seq))
+    }
+
+    /// The version that is looked for, if this table has it.
+    pub(crate) fn find(&self, point: &PointKey<'_>) -> Result<Option<Version>> {
+        match self.locate(point)? {
+            Some(block) => self.find_in(block, point),
+            None => Ok(None),
+        }
+    }
+
+    /// The only block that may have what is looked for, by range, filter and index.
+    pub(crate) fn locate(&self, point: &PointKey<'_>) -> Result<Option<BlockNumber>> {
+        let begins_after = point.fence.is_less(point.key, &self.key_min, &self.meta.key_min);
+        if begins_after || self.ends_before(point) || point.seq < self.meta.seq_min {
             return Ok(None);
         }
         let opened = self.opened()?;
         if let Some(filter) = &opened.filter {
-            self.metrics.filter_checks.increment();
-            if !filter.may_contain(filter::hash(key)) {
-                self.metrics.filter_negatives.increment();
+            let reads = self.metrics.reads();
+            reads.filter_checks.increment();
+            if !filter.may_contain(point.hash) {
+                reads.filter_negatives.increment();
                 return Ok(None);
             }
         }
         // The first entry at or after (key, seq) is in this block, wherever the other versions of the key are.
-        let at = opened.index.find(key, seq);
-        let Some(mut block) = self.block(opened, at)? else { return Ok(None) };
-        block.seek(key, seq).map_err(|damage| self.block_damaged(opened, at, damage))?;
-        if !block.valid() {
-            return Err(self.ends_early(opened, at));
+        let at = opened.index.find(point.key, point.seq);
+        Ok((at < opened.index.blocks()).then_some(BlockNumber(at)))
+    }
+
+    /// What `block`, as [`Table::locate`] gave it, has.
+    pub(crate) fn find_in(&self, block: BlockNumber, point: &PointKey<'_>) -> Result<Option<Version>> {
+        let BlockNumber(at) = block;
+        let live = self.live()?;
+        let Some(block) = self.load(live, at, None)? else { return Ok(None) };
+        match block.find(point.key, point.seq).map_err(|damage| self.block_damaged(&live.opened, at, damage))? {
+            Found::Version(version) => Ok(Some(version)),
+            Found::Nothing => Ok(None),
+            Found::PastEnd => Err(self.ends_early(&live.opened, at)),
         }
-        Ok((block.key() == key).then(|| Version { seq: block.seq(), kind: block.kind(), value: block.value() }))
+    }
+
+    /// Whether `block` is in memory. If it is not, the device is asked to begin to read it, without waiting.
+    pub(crate) fn is_at_hand(&self, block: BlockNumber) -> Result<bool> {
+        let live = self.live()?;
+        if live.cached.has(block.0) {
+            return Ok(true);
+        }
+        if let Some(handle) = live.opened.index.handle(block.0) {
+            let end = handle.end().unwrap_or(handle.offset);
+            live.opened.file.will_need(handle.offset, end - handle.offset);
+        }
+        Ok(false)
     }
 
     /// A cursor through the block cache, for foreground reads.
-    pub(crate) fn cursor(self: &Arc<Self>) -> Box<dyn Cursor + Send> {
-        Box::new(TableCursor::new(Arc::clone(self)))
+    pub(crate) fn cursor(self: &Arc<Self>) -> TableCursor {
+        TableCursor::new(Arc::clone(self))
     }
 
     /// A forward scan for compactions: asynchronous, reads ahead, leaves the block cache alone.
@@ -77,43 +152,92 @@ impl Table {
     }
 
     /// The file, opened now if it was not.
+    #[inline]
     pub(super) fn opened(&self) -> Result<&Opened> {
-        if let Some(opened) = self.opened.get() {
-            return Ok(opened);
-        }
-        let opened = Opened::open_live(&*self.storage, &self.path, &self.meta)?;
-        Ok(self.opened.get_or_init(|| opened))
+        Ok(&self.live()?.opened)
     }
 
-    /// A cursor on data block `at`, through the cache; `None` past the last one.
-    pub(super) fn block(&self, opened: &Opened, at: usize) -> Result<Option<BlockCursor>> {
-        let Some(handle) = opened.index.handle(at) else { return Ok(None) };
-        let content = match self.cache.get(self.meta.id, handle.offset) {
+    #[inline]
+    fn live(&self) -> Result<&Live> {
+        match self.live.get() {
+            Some(live) => Ok(live),
+            None => self.open(),
+        }
+    }
+
+    #[cold]
+    fn open(&self) -> Result<&Live> {
+        let opened = Opened::open_live(&*self.storage, &self.path, &self.meta)?;
+        Ok(self.live.get_or_init(|| Live::new(opened, &self.cache)))
+    }
+
+    /// Data block `at`, through the cache; `None` past the last one.
+    pub(super) fn block(&self, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Block>> {
+        self.load(self.live()?, at, ahead)
+    }
+
+    #[inline]
+    fn load(&self, live: &Live, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Block>> {
+        let content = match live.cached.get(at) {
             Some(content) => {
-                self.metrics.cache_hits.increment();
+                self.metrics.reads().cache_hits.increment();
                 content
             }
-            None => {
-                self.metrics.cache_misses.increment();
-                let content = opened.read_block(handle)?;
-                self.cache.insert(self.meta.id, handle.offset, content.clone());
-                content
-            }
+            None => match self.read(live, at, ahead)? {
+                Some(content) => content,
+                None => return Ok(None),
+            },
         };
-        let block = Block::parse(content).map_err(opened.damaged(handle))?;
-        Ok(Some(BlockCursor::new(block)))
+        self.parse(live, at, content).map(Some)
+    }
+
+    fn parse(&self, live: &Live, at: usize, content: Slice) -> Result<Block> {
+        Block::parse(content).map_err(|damage| self.block_damaged(&live.opened, at, damage))
+    }
+
+    /// Reads a block from the file, and caches it.
+    #[cold]
+    fn read(&self, live: &Live, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Slice>> {
+        let Some(handle) = live.opened.index.handle(at) else { return Ok(None) };
+        self.metrics.reads().cache_misses.increment();
+        let content = match ahead {
+            Some(ahead) => ahead.read(&live.opened, at, handle)?,
+            None => live.opened.read_block(handle)?,
+        };
+        live.cached.insert(at, content.clone());
+        Ok(Some(content))
+    }
+
+    /// Caches the block at `offset` of the file, whose writer has its content at hand: what flushes and compactions
+    /// warm the cache with. Cheap, but for the first block, which opens the table.
+    #[cfg_attr(not(test), expect(dead_code, reason = "who fills the cache when is decided where tables are installed"))]
+    pub(crate) fn cache_block(&self, offset: u64, content: Slice) -> Result<()> {
+        let live = self.live()?;
+        if let Some(at) = live.opened.index.block_at(offset) {
+            live.cached.insert(at, content);
+        }
+        Ok(())
     }
 
     /// Damage inside data block `at`.
-    pub(super) fn block_damaged(&self, opened: &Opened, at: usize, damage: super::damage::Damage) -> Error {
+    #[cold]
+    pub(super) fn block_damaged(&self, opened: &Opened, at: usize, damage: Damage) -> Error {
         damage.in_block(&self.path, opened.index.handle(at).map_or(0, |handle| handle.offset))
     }
 
     /// The index has an entry for block `at` that is not in it.
+    #[cold]
     pub(super) fn ends_early(&self, opened: &Opened, at: usize) -> Error {
         let last = opened.index.last_key(at).map(|(key, _)| key).unwrap_or_default();
         let offset = opened.index.handle(at).map_or(0, |handle| handle.offset);
         Error::corruption(&self.path, offset, format!("a block up to key \"{}\"", last.escape_ascii()), "its end")
+    }
+}
+
+impl Live {
+    fn new(opened: Opened, cache: &Arc<BlockCache>) -> Self {
+        let cached = cache.table(opened.footer.table, opened.index.blocks());
+        Live { opened, cached }
     }
 }
 
@@ -122,8 +246,9 @@ impl Table {
     /// A table that was opened already, from any file, for fuzzing.
     pub(super) fn of(storage: Arc<dyn Storage>, opened: Opened) -> Arc<Self> {
         let meta = opened.properties.to_meta(opened.file_bytes, 0);
-        let table = Table::new(storage, opened.path().to_path_buf(), meta, BlockCache::new(0), Arc::default());
-        table.opened.get_or_init(|| opened);
+        let cache = BlockCache::new(0);
+        let table = Table::new(storage, opened.path().to_path_buf(), meta, Arc::clone(&cache), Arc::default());
+        table.live.get_or_init(|| Live::new(opened, &cache));
         Arc::new(table)
     }
 }

@@ -85,7 +85,7 @@ fn inputs_are_unlinked_only_once_the_settled_record_survives_a_power_cut() {
 }
 
 #[test]
-fn an_input_that_a_reader_holds_stays_until_cleanup_is_woken() {
+fn an_input_that_a_reader_holds_stays_until_the_reader_says_that_it_left() {
     let world = two_tables();
     let held: Arc<()> = Arc::new(());
     world.disk.put(&table_path(3), vec![0; 103]);
@@ -96,7 +96,7 @@ fn an_input_that_a_reader_holds_stays_until_cleanup_is_woken() {
     world.thread.pass_ms(300);
     assert!(world.disk.disk().has(&table_path(1)));
     drop(held);
-    world.lineage.wake_cleanup();
+    world.lineage.readers_left();
     world.thread.pass_ms(5);
     assert!(!world.disk.disk().has(&table_path(1)));
 }

@@ -1,13 +1,14 @@
 //! [`Bounds`]: the user keys that a range covers.
 
+use crate::format::Slice;
 use crate::planted::{Bug, planted};
 use std::ops::Bound;
 
 /// A range of user keys in byte order. Bounds that cross cover nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    pub(crate) from: Bound<Box<[u8]>>,
-    pub(crate) to: Bound<Box<[u8]>>,
+    pub(crate) from: Bound<Slice>,
+    pub(crate) to: Bound<Slice>,
 }
 
 impl Bounds {
@@ -25,11 +26,11 @@ impl Bounds {
                 let mut to = prefix.to_vec();
                 to.truncate(last + 1);
                 to.iter_mut().skip(last).for_each(|byte| *byte += 1);
-                Bound::Excluded(Box::from(to))
+                Bound::Excluded(Slice::from(to))
             }
             None => Bound::Unbounded,
         };
-        Bounds { from: Bound::Included(Box::from(prefix)), to }
+        Bounds { from: Bound::Included(Slice::from(prefix)), to }
     }
 
     /// The lower bound.
@@ -89,6 +90,6 @@ mod tests {
     fn a_prefix_without_a_larger_neighbour_has_no_upper_bound() {
         assert_eq!(Bounds::prefix(b"").to, Bound::Unbounded);
         assert_eq!(Bounds::prefix(b"\xff\xff").to, Bound::Unbounded);
-        assert_eq!(Bounds::prefix(b"a\xff").to, Bound::Excluded(Box::from(&b"b"[..])));
+        assert_eq!(Bounds::prefix(b"a\xff").to, Bound::Excluded(Slice::from(&b"b"[..])));
     }
 }

@@ -146,7 +146,7 @@ pub(crate) fn random_versions(random: &mut Random, count: u64) -> Entries {
 /// Any bounds, also such that cross.
 pub(crate) fn random_bounds(random: &mut Random) -> Bounds {
     let mut bound = || {
-        let key = random.key().into_boxed_slice();
+        let key = Slice::from(random.key());
         match random.below(3) {
             0 => Bound::Included(key),
             1 => Bound::Excluded(key),

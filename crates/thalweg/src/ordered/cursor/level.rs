@@ -3,44 +3,61 @@
 //! The tables are sorted and disjoint, so the cursor opens one at a time, when it gets there.
 //! Invariant: while the cursor is valid, `open` is a cursor of table `index` and is at an entry.
 
+use crate::compaction::Levels;
 use crate::error::Result;
-use crate::format::{Cursor, EntryKind, SeqNo, Slice};
-use crate::table::Table;
+use crate::format::{Cursor, CursorEntry, EntryKind, SeqNo, Slice};
+use crate::table::{Table, TableCursor};
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// A table, as a level needs it.
 pub(crate) trait Source {
+    /// A position in the table.
+    type Cursor: Cursor;
     /// The first user key.
     fn key_min(&self) -> &[u8];
     /// The last user key.
     fn key_max(&self) -> &[u8];
     /// A cursor over the table, which it keeps alive.
-    fn cursor(&self) -> Box<dyn Cursor + Send>;
+    fn cursor(&self) -> Self::Cursor;
 }
 
 impl Source for Arc<Table> {
+    type Cursor = TableCursor;
     fn key_min(&self) -> &[u8] {
         &self.meta().key_min
     }
     fn key_max(&self) -> &[u8] {
         &self.meta().key_max
     }
-    fn cursor(&self) -> Box<dyn Cursor + Send> {
+    fn cursor(&self) -> TableCursor {
         Table::cursor(self)
     }
 }
 
+/// The tables of one level of a view, kept alive together with all the others.
+pub(crate) struct LevelTables {
+    pub(crate) levels: Arc<Levels>,
+    pub(crate) level: usize,
+}
+
+impl Deref for LevelTables {
+    type Target = [Arc<Table>];
+    fn deref(&self) -> &[Arc<Table>] {
+        self.levels.get(self.level).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
 /// The concatenation of `sources`.
-pub(crate) struct LevelCursor<L> {
+pub(crate) struct LevelCursor<L, S: Source> {
     sources: L,
     index: usize,
-    open: Option<Box<dyn Cursor + Send>>,
+    open: Option<S::Cursor>,
     /// Whether `open` is at the entry that the cursor is at.
     valid: bool,
 }
 
-impl<L, S> LevelCursor<L>
+impl<L, S> LevelCursor<L, S>
 where
     L: Deref<Target = [S]>,
     S: Source,
@@ -52,17 +69,17 @@ where
     }
 
     /// The cursor of table `index`, if there is such a table.
-    fn table(&mut self, index: usize) -> Option<&mut (dyn Cursor + Send + 'static)> {
+    fn table(&mut self, index: usize) -> Option<&mut S::Cursor> {
         let source = self.sources.get(index)?;
         if self.index != index {
             self.open = None;
         }
         self.index = index;
-        Some(self.open.get_or_insert_with(|| source.cursor()).as_mut())
+        Some(self.open.get_or_insert_with(|| source.cursor()))
     }
 
     /// Does `seek` in table `index`, then walks on to the first entry of a later table where there is none in it.
-    fn settle_forward(&mut self, index: usize, seek: impl FnOnce(&mut dyn Cursor) -> Result<()>) -> Result<()> {
+    fn settle_forward(&mut self, index: usize, seek: impl FnOnce(&mut S::Cursor) -> Result<()>) -> Result<()> {
         self.valid = false;
         let Some(table) = self.table(index) else { return Ok(()) };
         seek(table)?;
@@ -77,7 +94,7 @@ where
     }
 
     /// As `settle_forward`, to the last entry of an earlier table.
-    fn settle_backward(&mut self, index: usize, seek: impl FnOnce(&mut dyn Cursor) -> Result<()>) -> Result<()> {
+    fn settle_backward(&mut self, index: usize, seek: impl FnOnce(&mut S::Cursor) -> Result<()>) -> Result<()> {
         self.valid = false;
         let Some(table) = self.table(index) else { return Ok(()) };
         seek(table)?;
@@ -92,19 +109,21 @@ where
         Ok(())
     }
 
-    fn at(&self) -> &(dyn Cursor + Send) {
+    #[inline]
+    fn at(&self) -> &S::Cursor {
         match &self.open {
-            Some(table) if self.valid => table.as_ref(),
+            Some(table) if self.valid => table,
             _ => panic!("the cursor is not at an entry"),
         }
     }
 }
 
-impl<L, S> Cursor for LevelCursor<L>
+impl<L, S> Cursor for LevelCursor<L, S>
 where
     L: Deref<Target = [S]>,
     S: Source,
 {
+    #[inline]
     fn valid(&self) -> bool {
         self.valid
     }
@@ -129,25 +148,39 @@ where
             None => Ok(()),
         }
     }
+    #[inline]
     fn next(&mut self) -> Result<()> {
         assert!(self.valid, "the cursor is not at an entry");
-        self.settle_forward(self.index, |table| table.next())
+        if let Some(table) = &mut self.open {
+            self.valid = false;
+            table.next()?;
+            self.valid = table.valid();
+        }
+        if self.valid { Ok(()) } else { self.settle_forward(self.index + 1, |table| table.seek_to_first()) }
     }
     fn prev(&mut self) -> Result<()> {
         assert!(self.valid, "the cursor is not at an entry");
         self.settle_backward(self.index, |table| table.prev())
     }
+    #[inline]
     fn key(&self) -> &[u8] {
         self.at().key()
     }
+    #[inline]
     fn seq(&self) -> SeqNo {
         self.at().seq()
     }
+    #[inline]
     fn kind(&self) -> EntryKind {
         self.at().kind()
     }
+    #[inline]
     fn value(&self) -> Slice {
         self.at().value()
+    }
+    #[inline]
+    fn entry(&self) -> Option<CursorEntry<'_>> {
+        self.open.as_ref().filter(|_| self.valid)?.entry()
     }
 }
 
@@ -168,15 +201,16 @@ mod tests {
     }
 
     impl Source for FakeTable {
+        type Cursor = FakeCursor;
         fn key_min(&self) -> &[u8] {
             &self.key_min
         }
         fn key_max(&self) -> &[u8] {
             &self.key_max
         }
-        fn cursor(&self) -> Box<dyn Cursor + Send> {
+        fn cursor(&self) -> FakeCursor {
             self.opened.fetch_add(1, Ordering::Relaxed);
-            Box::new(FakeCursor::with_fuse(&self.entries, self.fuse.clone()))
+            FakeCursor::with_fuse(&self.entries, self.fuse.clone())
         }
     }
 

@@ -3,21 +3,23 @@
 //! The children that are at an entry form a binary heap, the smallest entry (going backwards: the largest) on top.
 //!
 //! Invariants, while the cursor is valid: going forwards, every child but the top is at its first entry after the
-//! top's, or at its end; going backwards, at its last entry before. After an error the heap is empty.
+//! top's, or at its end; going backwards, at its last entry before. After an error the heap is empty. `runner_up` is
+//! unknown, or the place in the heap of the child that comes next: while the top stays before it, a step compares once.
 //!
 //! Entries are unique by key and sequence number, but the same entry may come from two children: a sealed memtable and
 //! the table it was flushed to, seen in one breath. Both copies are given; the earlier child's comes first forwards
 //! and last backwards. Where the direction turns at such an entry, the other copy may be left out.
 
 use crate::error::Result;
-use crate::format::{Cursor, EntryKind, SeqNo, Slice, key};
+use crate::format::{Cursor, CursorEntry, EntryKind, SeqNo, Slice, key};
 use std::cmp::Ordering;
 
 /// The union of `children`, in internal-key order.
-pub(crate) struct MergingCursor {
-    children: Vec<Box<dyn Cursor + Send>>,
+pub(crate) struct MergingCursor<C> {
+    children: Vec<C>,
     /// Indices of the children that are at an entry.
     heap: Vec<usize>,
+    runner_up: Option<usize>,
     direction: Direction,
     /// The entry at which the direction turns; a buffer that is kept.
     turn_key: Vec<u8>,
@@ -29,23 +31,19 @@ enum Direction {
     Backward,
 }
 
-impl MergingCursor {
+impl<C: Cursor> MergingCursor<C> {
     /// Merges `children`; the earlier one comes first where two have the same entry.
-    pub(crate) fn new(children: Vec<Box<dyn Cursor + Send>>) -> Self {
+    pub(crate) fn new(children: Vec<C>) -> Self {
         let heap = Vec::with_capacity(children.len());
-        MergingCursor { children, heap, direction: Direction::Forward, turn_key: Vec::new() }
+        MergingCursor { children, heap, runner_up: None, direction: Direction::Forward, turn_key: Vec::new() }
     }
 
     /// Moves every child with `seek`, then rebuilds the heap.
-    fn seek_all(
-        &mut self,
-        direction: Direction,
-        mut seek: impl FnMut(&mut (dyn Cursor + Send)) -> Result<()>,
-    ) -> Result<()> {
+    fn seek_all(&mut self, direction: Direction, mut seek: impl FnMut(&mut C) -> Result<()>) -> Result<()> {
         self.heap.clear();
         self.direction = direction;
         for child in &mut self.children {
-            seek(child.as_mut())?;
+            seek(child)?;
         }
         self.rebuild();
         Ok(())
@@ -53,6 +51,7 @@ impl MergingCursor {
 
     fn rebuild(&mut self) {
         self.heap.clear();
+        self.runner_up = None;
         self.heap.extend((0..self.children.len()).filter(|child| self.children[*child].valid()));
         for place in (0..self.heap.len() / 2).rev() {
             self.sift_down(place);
@@ -103,8 +102,17 @@ impl MergingCursor {
         }
         if !child.valid() {
             self.heap.swap_remove(0);
+            self.runner_up = None;
+            self.sift_down(0);
+        } else if self.heap.len() > 1 {
+            let runner_up = self.runner_up.unwrap_or_else(|| self.first_below(0));
+            self.runner_up = Some(runner_up);
+            if self.comes_before(self.heap[runner_up], top) {
+                self.heap.swap(0, runner_up);
+                self.runner_up = None;
+                self.sift_down(runner_up);
+            }
         }
-        self.sift_down(0);
         Ok(())
     }
 
@@ -116,15 +124,9 @@ impl MergingCursor {
     }
 
     fn sift_down(&mut self, mut place: usize) {
-        loop {
-            let left = 2 * place + 1;
-            let right = left + 1;
-            let Some(&left_child) = self.heap.get(left) else { return };
-            let (first, first_child) = match self.heap.get(right) {
-                Some(&right_child) if self.comes_before(right_child, left_child) => (right, right_child),
-                _ => (left, left_child),
-            };
-            if !self.comes_before(first_child, self.heap[place]) {
+        while 2 * place + 1 < self.heap.len() {
+            let first = self.first_below(place);
+            if !self.comes_before(self.heap[first], self.heap[place]) {
                 return;
             }
             self.heap.swap(place, first);
@@ -132,7 +134,17 @@ impl MergingCursor {
         }
     }
 
+    /// Where in the heap the child lies that comes first of the one or two below `place`.
+    fn first_below(&self, place: usize) -> usize {
+        let left = 2 * place + 1;
+        match (self.heap.get(left), self.heap.get(left + 1)) {
+            (Some(left_child), Some(right_child)) if self.comes_before(*right_child, *left_child) => left + 1,
+            _ => left,
+        }
+    }
+
     /// Whether child `a` is given before child `b` in the current direction. Both are at an entry.
+    #[inline]
     fn comes_before(&self, a: usize, b: usize) -> bool {
         let (left, right) = (&self.children[a], &self.children[b]);
         let order = key::compare((left.key(), left.seq()), (right.key(), right.seq())).then(a.cmp(&b));
@@ -143,7 +155,8 @@ impl MergingCursor {
     }
 }
 
-impl Cursor for MergingCursor {
+impl<C: Cursor> Cursor for MergingCursor<C> {
+    #[inline]
     fn valid(&self) -> bool {
         !self.heap.is_empty()
     }
@@ -159,23 +172,32 @@ impl Cursor for MergingCursor {
     fn seek_before(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
         self.seek_all(Direction::Backward, |child| child.seek_before(user_key, seq))
     }
+    #[inline]
     fn next(&mut self) -> Result<()> {
         self.step(Direction::Forward)
     }
     fn prev(&mut self) -> Result<()> {
         self.step(Direction::Backward)
     }
+    #[inline]
     fn key(&self) -> &[u8] {
         self.children[self.top()].key()
     }
+    #[inline]
     fn seq(&self) -> SeqNo {
         self.children[self.top()].seq()
     }
+    #[inline]
     fn kind(&self) -> EntryKind {
         self.children[self.top()].kind()
     }
+    #[inline]
     fn value(&self) -> Slice {
         self.children[self.top()].value()
+    }
+    #[inline]
+    fn entry(&self) -> Option<CursorEntry<'_>> {
+        self.children.get(*self.heap.first()?)?.entry()
     }
 }
 
@@ -216,7 +238,7 @@ mod tests {
 
     #[test]
     fn no_children_make_an_empty_sequence() {
-        walk(&mut Random::new(1), &mut MergingCursor::new(Vec::new()), &Entries::new(), 1, 50);
+        walk(&mut Random::new(1), &mut MergingCursor::<FakeCursor>::new(Vec::new()), &Entries::new(), 1, 50);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! entries at a snapshot, within [`Bounds`]; a [`DoubleEnded`] walks a range from both ends.
 
 mod bounds;
+mod child;
 #[cfg(test)]
 pub(crate) mod fake;
 mod level;
@@ -13,6 +14,7 @@ mod range;
 mod visible;
 
 pub(crate) use bounds::Bounds;
-pub(crate) use level::LevelCursor;
+pub(crate) use child::Child;
+pub(crate) use level::{LevelCursor, LevelTables};
 pub(crate) use merging::MergingCursor;
-pub(crate) use range::DoubleEnded;
+pub(crate) use range::{DoubleEnded, Open};

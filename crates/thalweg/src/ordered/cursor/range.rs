@@ -13,50 +13,52 @@ use crate::error::Result;
 use crate::format::{Cursor, SeqNo, Slice};
 use std::iter::FusedIterator;
 
+/// Makes cursors over all that a partition holds.
+pub(crate) trait Open {
+    /// What it makes.
+    type Cursor: Cursor;
+    /// Another cursor over the same entries.
+    fn open(&mut self) -> Self::Cursor;
+}
+
 /// The entries of one partition within bounds at a snapshot: key and value, from either end.
-pub(crate) struct DoubleEnded<F> {
-    /// Makes a cursor over all that the partition holds.
-    make: F,
+pub(crate) struct DoubleEnded<O: Open> {
+    source: O,
     snapshot: SeqNo,
     bounds: Bounds,
-    front: End,
-    back: End,
+    front: Option<VisibleCursor<O::Cursor>>,
+    back: Option<VisibleCursor<O::Cursor>>,
     done: bool,
 }
 
-#[derive(Default)]
-struct End {
-    cursor: Option<VisibleCursor>,
-    /// The key given last.
-    last: Option<Slice>,
-}
-
-impl<F> DoubleEnded<F>
-where
-    F: FnMut() -> Box<dyn Cursor + Send>,
-{
-    /// `make` is called at most twice, at the first call of `next` and of `next_back`. Both cursors must hold the same
+impl<O: Open> DoubleEnded<O> {
+    /// `source` is asked at most twice, at the first call of `next` and of `next_back`. Both cursors must hold the same
     /// entries up to `snapshot`: the caller pins one state of the partition.
-    pub(crate) fn new(make: F, snapshot: SeqNo, bounds: Bounds) -> Self {
-        DoubleEnded { make, snapshot, bounds, front: End::default(), back: End::default(), done: false }
+    pub(crate) fn new(source: O, snapshot: SeqNo, bounds: Bounds) -> Self {
+        DoubleEnded { source, snapshot, bounds, front: None, back: None, done: false }
     }
 
+    /// Ends it, and gives back what the cursors were made of.
+    pub(crate) fn into_source(self) -> O {
+        self.source
+    }
+
+    #[inline(always)]
     fn step(&mut self, backwards: bool) -> Result<Option<(Slice, Slice)>> {
         let (end, other) = if backwards { (&mut self.back, &self.front) } else { (&mut self.front, &self.back) };
-        let cursor = end.cursor.get_or_insert_with(|| {
+        let cursor = end.get_or_insert_with(|| {
             let make = if backwards { VisibleCursor::backward } else { VisibleCursor::forward };
-            make((self.make)(), self.snapshot, self.bounds.clone())
+            make(self.source.open(), self.snapshot, self.bounds.clone())
         });
         let Some((key, value)) = cursor.next()? else { return Ok(None) };
-        let met = other.last.as_ref().is_some_and(|last| if backwards { key <= *last } else { key >= *last });
-        if met {
-            return Ok(None);
-        }
-        end.last = Some(key.clone());
-        Ok(Some((key, value)))
+        // An end that came to its end, or failed, ended the other too: the other's last key was given.
+        let met =
+            other.as_ref().is_some_and(|other| if backwards { *key <= *other.last() } else { *key >= *other.last() });
+        Ok((!met).then_some((key, value)))
     }
 
     /// A step, and the end of both ends when there was none.
+    #[inline(always)]
     fn fused_step(&mut self, backwards: bool) -> Option<Result<(Slice, Slice)>> {
         if self.done {
             return None;
@@ -65,47 +67,48 @@ where
         if !matches!(found, Some(Ok(_))) {
             self.done = true;
             // Lets go of blocks and files early: callers keep spent iterators.
-            (self.front, self.back) = (End::default(), End::default());
+            (self.front, self.back) = (None, None);
         }
         found
     }
 }
 
-impl<F> Iterator for DoubleEnded<F>
-where
-    F: FnMut() -> Box<dyn Cursor + Send>,
-{
+impl<O: Open> Iterator for DoubleEnded<O> {
     type Item = Result<(Slice, Slice)>;
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.fused_step(false)
     }
 }
 
-impl<F> DoubleEndedIterator for DoubleEnded<F>
-where
-    F: FnMut() -> Box<dyn Cursor + Send>,
-{
+impl<O: Open> DoubleEndedIterator for DoubleEnded<O> {
     fn next_back(&mut self) -> Option<Self::Item> {
         self.fused_step(true)
     }
 }
 
-impl<F> FusedIterator for DoubleEnded<F> where F: FnMut() -> Box<dyn Cursor + Send> {}
+impl<O: Open> FusedIterator for DoubleEnded<O> {}
 
 #[cfg(test)]
 mod tests {
     use super::super::fake::{Entries, FakeCursor, Fuse, Random, random_bounds, random_versions, visible};
     use super::*;
 
+    impl<F: FnMut() -> FakeCursor> Open for F {
+        type Cursor = FakeCursor;
+        fn open(&mut self) -> FakeCursor {
+            self()
+        }
+    }
+
     fn range(
         entries: &Entries,
         fuse: &Fuse,
         snapshot: SeqNo,
         bounds: Bounds,
-    ) -> DoubleEnded<impl FnMut() -> Box<dyn Cursor + Send> + use<>> {
+    ) -> DoubleEnded<impl FnMut() -> FakeCursor + use<>> {
         let (entries, fuse) = (entries.clone(), fuse.clone());
-        let make = move || -> Box<dyn Cursor + Send> { Box::new(FakeCursor::with_fuse(&entries, fuse.clone())) };
-        DoubleEnded::new(make, snapshot, bounds)
+        DoubleEnded::new(move || FakeCursor::with_fuse(&entries, fuse.clone()), snapshot, bounds)
     }
 
     #[test]
@@ -138,9 +141,9 @@ mod tests {
     fn an_end_that_is_not_asked_makes_no_cursor() {
         let mut made = 0;
         let mut range = DoubleEnded::new(
-            || -> Box<dyn Cursor + Send> {
+            || {
                 made += 1;
-                Box::new(FakeCursor::new(&random_versions(&mut Random::new(1), 50)))
+                FakeCursor::new(&random_versions(&mut Random::new(1), 50))
             },
             SeqNo(50),
             Bounds::all(),

@@ -18,13 +18,15 @@ use std::ops::Bound;
 const STEPS_MAX: u32 = 8;
 
 /// See the head of this file. Ends for good at its last entry, and after an error.
-pub(crate) struct VisibleCursor {
-    inner: Box<dyn Cursor + Send>,
+pub(crate) struct VisibleCursor<C> {
+    inner: C,
     snapshot: SeqNo,
     bounds: Bounds,
     direction: Direction,
     state: State,
-    decided: Vec<u8>,
+    decided: Slice,
+    /// Going forwards: the inner cursor is at the version that decided.
+    is_at_decided: bool,
     /// A key with versions that the snapshot does not see; a buffer that is kept.
     unseen: Vec<u8>,
 }
@@ -47,23 +49,24 @@ enum State {
     Ended,
 }
 
-impl VisibleCursor {
+impl<C: Cursor> VisibleCursor<C> {
     /// The entries of `inner` within `bounds` at `snapshot`, ascending.
-    pub(crate) fn forward(inner: Box<dyn Cursor + Send>, snapshot: SeqNo, bounds: Bounds) -> Self {
+    pub(crate) fn forward(inner: C, snapshot: SeqNo, bounds: Bounds) -> Self {
         Self::new(inner, snapshot, bounds, Direction::Forward)
     }
 
     /// The entries of `inner` within `bounds` at `snapshot`, descending.
-    pub(crate) fn backward(inner: Box<dyn Cursor + Send>, snapshot: SeqNo, bounds: Bounds) -> Self {
+    pub(crate) fn backward(inner: C, snapshot: SeqNo, bounds: Bounds) -> Self {
         Self::new(inner, snapshot, bounds, Direction::Backward)
     }
 
-    fn new(inner: Box<dyn Cursor + Send>, snapshot: SeqNo, bounds: Bounds, direction: Direction) -> Self {
-        let (decided, unseen) = (Vec::new(), Vec::new());
-        VisibleCursor { inner, snapshot, bounds, direction, state: State::Fresh, decided, unseen }
+    fn new(inner: C, snapshot: SeqNo, bounds: Bounds, direction: Direction) -> Self {
+        let (decided, unseen) = (Slice::EMPTY, Vec::new());
+        VisibleCursor { inner, snapshot, bounds, direction, state: State::Fresh, decided, is_at_decided: false, unseen }
     }
 
     /// The next key, in this cursor's direction, and its value. `None` at the end and ever after, also after an error.
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(Slice, Slice)>> {
         if self.state == State::Ended {
             return Ok(None);
@@ -78,40 +81,50 @@ impl VisibleCursor {
         found
     }
 
+    /// The key that `next` gave last. Requires that it gave one, and no end or error since.
+    pub(crate) fn last(&self) -> &[u8] {
+        &self.decided
+    }
+
+    #[inline]
     fn next_forward(&mut self) -> Result<Option<(Slice, Slice)>> {
         if self.state == State::Fresh {
             self.seek_lower()?;
             self.state = State::Positioned;
         }
+        let mut steps = 0;
         loop {
-            self.pass_older_versions()?;
-            if !self.inner.valid() || self.bounds.is_above(self.inner.key()) {
+            if self.is_at_decided {
+                self.is_at_decided = false;
+                self.inner.next()?;
+            }
+            let Some(entry) = self.inner.entry() else { return Ok(None) };
+            if self.state == State::Decided && *entry.key == *self.decided {
+                // An older version.
+                steps += 1;
+                if steps < STEPS_MAX {
+                    self.inner.next()?;
+                } else {
+                    self.inner.seek(&successor(&self.decided), SeqNo::MAX)?;
+                }
+                continue;
+            }
+            if self.bounds.is_above(entry.key) {
                 return Ok(None);
             }
-            if self.inner.seq() > self.snapshot {
+            if entry.seq > self.snapshot {
                 self.pass_unseen_versions()?;
                 continue;
             }
-            self.decide();
+            steps = 0;
+            self.decided = Slice::from(entry.key);
+            self.state = State::Decided;
             // The inner cursor stays, so that an error of its next step does not take this entry along.
-            if self.inner.kind() == EntryKind::Put {
-                return Ok(Some((Slice::from(&*self.decided), self.inner.value())));
+            self.is_at_decided = true;
+            if entry.kind == EntryKind::Put {
+                return Ok(Some((self.decided.clone(), entry.value.into_slice())));
             }
         }
-    }
-
-    /// Going forwards, leaves the remaining versions of the decided key.
-    fn pass_older_versions(&mut self) -> Result<()> {
-        for _ in 0..STEPS_MAX {
-            if !self.inner.valid() || !self.at_decided() {
-                return Ok(());
-            }
-            self.inner.next()?;
-        }
-        if self.inner.valid() && self.at_decided() {
-            self.inner.seek(&successor(&self.decided), SeqNo::MAX)?;
-        }
-        Ok(())
     }
 
     /// Going forwards from a version newer than the snapshot: to the first version of that key which the snapshot
@@ -140,7 +153,7 @@ impl VisibleCursor {
             }
             self.decide();
             if let Some((EntryKind::Put, value)) = self.newest_visible()? {
-                return Ok(Some((Slice::from(&*self.decided), value)));
+                return Ok(Some((self.decided.clone(), value)));
             }
         }
     }
@@ -187,13 +200,12 @@ impl VisibleCursor {
 
     /// Whether the inner cursor, which is at an entry, is at a version of the decided key.
     fn at_decided(&self) -> bool {
-        self.state == State::Decided && self.inner.key() == self.decided
+        self.state == State::Decided && self.decided == self.inner.key()
     }
 
     /// Decides the key that the inner cursor is at.
     fn decide(&mut self) {
-        self.decided.clear();
-        self.decided.extend_from_slice(self.inner.key());
+        self.decided = Slice::from(self.inner.key());
         self.state = State::Decided;
     }
 
@@ -230,7 +242,7 @@ mod tests {
     use std::cmp::Reverse;
     use std::collections::BTreeMap;
 
-    fn drain(mut cursor: VisibleCursor) -> Vec<(Slice, Slice)> {
+    fn drain<C: Cursor>(mut cursor: VisibleCursor<C>) -> Vec<(Slice, Slice)> {
         let mut entries = Vec::new();
         while let Some(entry) = cursor.next().unwrap() {
             entries.push(entry);
@@ -239,7 +251,10 @@ mod tests {
         entries
     }
 
-    fn assert_agrees(expected: &BTreeMap<Vec<u8>, Vec<u8>>, mut make: impl FnMut(Direction) -> VisibleCursor) {
+    fn assert_agrees(
+        expected: &BTreeMap<Vec<u8>, Vec<u8>>,
+        mut make: impl FnMut(Direction) -> VisibleCursor<FakeCursor>,
+    ) {
         let mut expected: Vec<_> =
             expected.iter().map(|(key, value)| (Slice::from(&**key), Slice::from(&**value))).collect();
         assert_eq!(drain(make(Direction::Forward)), expected);
@@ -256,7 +271,7 @@ mod tests {
             let bounds = random_bounds(random);
             let snapshot = SeqNo(random.below(count + 2));
             assert_agrees(&visible(&entries, snapshot, &bounds), |direction| {
-                VisibleCursor::new(Box::new(FakeCursor::new(&entries)), snapshot, bounds.clone(), direction)
+                VisibleCursor::new(FakeCursor::new(&entries), snapshot, bounds.clone(), direction)
             });
         }
     }
@@ -284,7 +299,7 @@ mod tests {
             for direction in [Direction::Forward, Direction::Backward] {
                 let children: Vec<Box<dyn Cursor + Send>> =
                     vec![Box::new(memtable.cursor()), Box::new(FakeCursor::new(&table))];
-                let merged = Box::new(MergingCursor::new(children));
+                let merged = MergingCursor::new(children);
                 let mut cursor = VisibleCursor::new(merged, snapshot, bounds.clone(), direction);
                 let mut found = BTreeMap::new();
                 while let Some((key, value)) = cursor.next().unwrap() {
@@ -310,7 +325,7 @@ mod tests {
         for direction in [Direction::Forward, Direction::Backward] {
             let fuse = Fuse::never();
             fuse.set(60);
-            let inner = Box::new(FakeCursor::with_fuse(&entries, fuse));
+            let inner = FakeCursor::with_fuse(&entries, fuse);
             let cursor = VisibleCursor::new(inner, SeqNo(500), Bounds::all(), direction);
             assert_eq!(drain(cursor), [(Slice::from(&b"k"[..]), Slice::from(&b"500"[..]))]);
         }
@@ -324,7 +339,7 @@ mod tests {
             for moves in 0..40 {
                 let fuse = Fuse::never();
                 fuse.set(moves);
-                let inner = Box::new(FakeCursor::with_fuse(&entries, fuse));
+                let inner = FakeCursor::with_fuse(&entries, fuse);
                 let mut cursor = VisibleCursor::new(inner, SeqNo(70), Bounds::all(), direction);
                 let mut found = Vec::new();
                 let error = loop {

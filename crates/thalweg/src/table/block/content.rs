@@ -5,17 +5,42 @@
 
 use crate::format::codec::Decoder;
 use crate::format::key::{KEY_BYTES_MAX, TRAILER_BYTES, VALUE_BYTES_MAX};
-use crate::format::{EntryKind, SeqNo, Slice, key};
+use crate::format::{EntryKind, SeqNo, Slice, ValueAt, Version, key};
 use crate::table::damage::Damage;
+use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// A data block.
 #[derive(Clone, Debug)]
 pub(in crate::table) struct Block {
-    content: Slice,
-    /// Where the entries end and the restarts begin.
+    buffer: Arc<[u8]>,
+    /// Where in the buffer the block begins and ends.
+    start: usize,
+    end: usize,
+    /// Where in the block the entries end and the restarts begin.
     entries_end: usize,
     /// At least 1.
     restarts: usize,
+}
+
+/// What a point read finds in a block.
+#[derive(Debug)]
+pub(in crate::table) enum Found {
+    Version(Version),
+    /// Another key comes where it would be.
+    Nothing,
+    /// Every entry of the block is before it.
+    PastEnd,
+}
+
+/// The three numbers that an entry begins with.
+#[derive(Clone, Copy)]
+struct Lengths {
+    shared: usize,
+    unshared: usize,
+    value_bytes: usize,
+    /// Bytes of the numbers themselves.
+    bytes: usize,
 }
 
 /// One entry as it lies in the block.
@@ -39,13 +64,26 @@ impl Block {
         let restarts = count.unwrap_or(0) as usize;
         let entries_end = restarts.checked_mul(4).and_then(|bytes| content.len().checked_sub(bytes.checked_add(4)?));
         match entries_end {
-            Some(entries_end) if restarts > 0 && entries_end > 0 => Ok(Block { content, entries_end, restarts }),
+            Some(entries_end) if restarts > 0 && entries_end > 0 => {
+                let (buffer, start, end) = content.into_parts();
+                Ok(Block { buffer, start, end, entries_end, restarts })
+            }
             _ => Err(Damage::new(
                 content.len().saturating_sub(4),
                 "a restart count that fits the block",
                 format!("{restarts} restarts in {} bytes", content.len()),
             )),
         }
+    }
+
+    #[inline]
+    fn content(&self) -> &[u8] {
+        self.buffer.get(self.start..self.end).unwrap_or_default()
+    }
+
+    #[inline]
+    fn entries(&self) -> &[u8] {
+        self.buffer.get(self.start..self.start + self.entries_end).unwrap_or_default()
     }
 
     pub(super) fn restarts(&self) -> usize {
@@ -59,13 +97,13 @@ impl Block {
     /// The entries from `offset` on; none past their end.
     #[inline]
     pub(super) fn entries_from(&self, offset: usize) -> &[u8] {
-        self.content.get(offset..self.entries_end).unwrap_or_default()
+        self.content().get(offset..self.entries_end).unwrap_or_default()
     }
 
     /// Where the entry of restart `index` begins.
     pub(super) fn restart(&self, index: usize) -> Result<usize, Damage> {
         let at = self.entries_end.saturating_add(index.saturating_mul(4));
-        let offset = self.content.get(at..).and_then(|bytes| Decoder::new(bytes).u32()).map(|offset| offset as usize);
+        let offset = self.content().get(at..).and_then(|bytes| Decoder::new(bytes).u32()).map(|offset| offset as usize);
         match offset {
             Some(offset) if offset < self.entries_end && index < self.restarts && (index > 0 || offset == 0) => {
                 Ok(offset)
@@ -74,12 +112,74 @@ impl Block {
         }
     }
 
+    /// The newest version of `user_key` at or below `seq`.
+    ///
+    /// No key is put together on the way: `matched` is how many bytes the keys so far have in common with `user_key`,
+    /// all of them being less. An entry that shares more of its predecessor is less too, and passed by on its lengths
+    /// alone.
+    pub(in crate::table) fn find(self, user_key: &[u8], seq: SeqNo) -> Result<Found, Damage> {
+        let before = self.restarts_before(|entry| key::compare(entry, (user_key, seq)) == Ordering::Less)?;
+        let mut offset = self.restart(before.saturating_sub(1))?;
+        let (mut matched, mut key_bytes) = (0, 0);
+        let entries = self.entries();
+        while offset < self.entries_end {
+            let bytes = entries.get(offset..).unwrap_or_default();
+            let Some((lengths, end)) = Lengths::read(bytes).and_then(|lengths| Some((lengths, lengths.end()?))) else {
+                return Err(Damage::new(offset, "an entry", "malformed bytes"));
+            };
+            if lengths.shared > key_bytes {
+                let found = format!("{} bytes of {key_bytes} shared", lengths.shared);
+                return Err(Damage::new(offset, "a key that shares bytes with the one before", found));
+            }
+            key_bytes = lengths.shared + lengths.unshared;
+            if lengths.shared <= matched {
+                let suffix = bytes.get(lengths.bytes..lengths.bytes + lengths.unshared).unwrap_or_default();
+                let wanted = user_key.get(lengths.shared..).unwrap_or_default();
+                let same = key::shared_bytes(suffix, wanted);
+                match (suffix.get(same), wanted.get(same)) {
+                    (None, None) => {
+                        let entry = self.entry(offset)?;
+                        if entry.seq <= seq {
+                            let (seq, kind) = (entry.seq, entry.kind);
+                            let start = self.start + entry.value_start;
+                            let end = start + entry.value_bytes;
+                            let value = Slice::of_owned(self.buffer, start, end);
+                            return Ok(Found::Version(Version { seq, kind, value }));
+                        }
+                    }
+                    (Some(found), Some(wanted)) if found > wanted => return Ok(Found::Nothing),
+                    (Some(_), None) => return Ok(Found::Nothing),
+                    _ => {}
+                }
+                matched = lengths.shared + same;
+            }
+            offset += end;
+        }
+        Ok(Found::PastEnd)
+    }
+
+    /// The entry at `offset`, if nothing is wrong with it; [`Block::entry`] tells what is.
+    #[inline(always)]
+    pub(super) fn sound_entry(&self, offset: usize) -> Option<RawEntry<'_>> {
+        RawEntry::read(self.entries().get(offset..)?, offset)
+    }
+
     /// The entry at `offset`.
     pub(super) fn entry(&self, offset: usize) -> Result<RawEntry<'_>, Damage> {
-        let entries = self.content.get(offset..self.entries_end).unwrap_or_default();
+        match self.sound_entry(offset) {
+            Some(entry) => Ok(entry),
+            None => self.damaged_entry(offset),
+        }
+    }
+
+    /// What is wrong with the entry at `offset`.
+    #[cold]
+    fn damaged_entry(&self, offset: usize) -> Result<RawEntry<'_>, Damage> {
+        let entries = self.entries().get(offset..).unwrap_or_default();
         let malformed = || Damage::new(offset, "an entry", "malformed bytes");
+        let Lengths { shared, unshared, value_bytes, bytes } = Lengths::read(entries).ok_or_else(malformed)?;
         let mut decoder = Decoder::new(entries);
-        let (shared, unshared, value_bytes) = lengths(&mut decoder).ok_or_else(malformed)?;
+        decoder.take(bytes).ok_or_else(malformed)?;
         if shared.checked_add(unshared).is_none_or(|bytes| bytes > KEY_BYTES_MAX) || value_bytes > VALUE_BYTES_MAX {
             let found = format!("{shared} + {unshared} and {value_bytes} bytes");
             return Err(Damage::new(offset, "a key of at most 64 KiB and a value of at most 64 MiB", found));
@@ -137,12 +237,14 @@ impl Block {
         Ok(low.saturating_sub(1))
     }
 
-    pub(super) fn slice(&self, start: usize, len: usize) -> Slice {
-        self.content.get_slice(start, len).unwrap_or_else(|| self.content.slice(0..0))
+    #[inline]
+    pub(super) fn value_at(&self, start: usize, len: usize) -> ValueAt<'_> {
+        let start = self.start + start;
+        ValueAt::In(&self.buffer, start, start + len)
     }
 
     pub(super) fn bytes(&self, start: usize, len: usize) -> &[u8] {
-        self.content.get(start..start.saturating_add(len)).unwrap_or_default()
+        self.content().get(start..start.saturating_add(len)).unwrap_or_default()
     }
 
     /// Checks that every restart is an entry with a whole key, in order (`thalweg check`).
@@ -163,15 +265,59 @@ impl Block {
     }
 }
 
-/// The three numbers that an entry begins with; nearly always of a byte each.
-fn lengths(decoder: &mut Decoder<'_>) -> Option<(usize, usize, usize)> {
-    if let Some(&[shared, unshared, value_bytes]) = decoder.clone().take(3)
-        && shared | unshared | value_bytes < 0x80
-    {
-        decoder.take(3)?;
-        return Some((shared.into(), unshared.into(), value_bytes.into()));
+impl Lengths {
+    /// Nearly always a byte each, or two for the value.
+    #[inline(always)]
+    fn read(entry: &[u8]) -> Option<Lengths> {
+        if let &[shared, unshared, low, high, ..] = entry
+            && shared | unshared < 0x80
+        {
+            let (shared, unshared) = (shared.into(), unshared.into());
+            if low < 0x80 {
+                return Some(Lengths { shared, unshared, value_bytes: low.into(), bytes: 3 });
+            }
+            if high < 0x80 && high > 0 {
+                let value_bytes = usize::from(low & 0x7f) | usize::from(high) << 7;
+                return Some(Lengths { shared, unshared, value_bytes, bytes: 4 });
+            }
+        }
+        let mut decoder = Decoder::new(entry);
+        let (shared, unshared) = (decoder.varint_usize()?, decoder.varint_usize()?);
+        let value_bytes = decoder.varint_usize()?;
+        Some(Lengths { shared, unshared, value_bytes, bytes: decoder.offset() })
     }
-    Some((decoder.varint_usize()?, decoder.varint_usize()?, decoder.varint_usize()?))
+
+    /// Bytes of the whole entry; `None` when key or value are longer than any.
+    #[inline]
+    fn end(&self) -> Option<usize> {
+        let key_bytes = self.shared.checked_add(self.unshared)?;
+        let fits = key_bytes <= KEY_BYTES_MAX && self.value_bytes <= VALUE_BYTES_MAX;
+        fits.then(|| self.bytes + self.unshared + TRAILER_BYTES + self.value_bytes)
+    }
+}
+
+impl<'a> RawEntry<'a> {
+    /// The entry that `bytes`, from `offset` of the block, begin with, if nothing is wrong with it.
+    #[inline(always)]
+    fn read(bytes: &'a [u8], offset: usize) -> Option<RawEntry<'a>> {
+        let lengths = Lengths::read(bytes)?;
+        let end = lengths.end()?;
+        let (suffix, rest) = bytes.get(lengths.bytes..end)?.split_at_checked(lengths.unshared)?;
+        let (seq, kind) = key::unpack_trailer(u64::from_le_bytes(*rest.first_chunk()?))?;
+        if kind == EntryKind::Remove && lengths.value_bytes > 0 {
+            return None;
+        }
+        let (shared, value_bytes) = (lengths.shared, lengths.value_bytes);
+        Some(RawEntry {
+            shared,
+            suffix,
+            seq,
+            kind,
+            value_start: offset + end - value_bytes,
+            value_bytes,
+            end: offset + end,
+        })
+    }
 }
 
 #[cfg(test)]

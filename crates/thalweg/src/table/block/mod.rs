@@ -7,7 +7,7 @@ mod entries;
 mod trailer;
 
 pub(super) use builder::BlockBuilder;
-pub(super) use content::Block;
+pub(super) use content::{Block, Found};
 pub(super) use cursor::BlockCursor;
 pub(super) use entries::BlockEntries;
 pub(super) use trailer::{Place, TRAILER_BYTES, seal, seal_compressed, unseal, zeroed};

@@ -2,7 +2,7 @@
 
 use super::disk::{Bench, Entry, Random, advance, options, put, run, tombstone};
 use crate::error::{Error, Result};
-use crate::format::SeqNo;
+use crate::format::{Cursor, SeqNo};
 use crate::table::{Compression, TableMeta, check, fuzz_block, fuzz_table, verify_file};
 use std::path::Path;
 
