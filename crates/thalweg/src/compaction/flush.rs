@@ -9,7 +9,7 @@ use super::retention::Retention;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo};
 use crate::runtime::yield_now;
-use crate::table::{TableMeta, TableStore};
+use crate::table::{TableMeta, TableWriters};
 
 /// Bytes written between two yields.
 const STEP_BYTES: usize = 64 << 10;
@@ -29,7 +29,7 @@ pub(crate) trait Source: Send {
 /// Tombstones stay. `snapshots` as for [`super::merge`]. On an error the output is removed.
 pub(crate) async fn flush(
     entries: &mut impl Source,
-    store: &TableStore,
+    store: &TableWriters,
     snapshots: &[SeqNo],
 ) -> Result<Option<TableMeta>> {
     flush_to(entries, store, snapshots).await
@@ -90,7 +90,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     // A coroutine may change its thread between polls.
-    const _: fn(&mut FakeMemtable, &TableStore) = |entries, store| {
+    const _: fn(&mut FakeMemtable, &TableWriters) = |entries, store| {
         fn is_send(_: impl Send) {}
         is_send(flush(entries, store, &[]));
     };

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::{SeqNo, TableId};
 use crate::planted::{Bug, planted};
 use crate::runtime::yield_now;
-use crate::table::{TableMeta, TableStore};
+use crate::table::{TableMeta, TableWriters};
 
 /// Bytes merged between two yields.
 const STEP_BYTES: usize = 64 << 10;
@@ -24,7 +24,7 @@ const STEP_BYTES: usize = 64 << 10;
 pub(crate) async fn merge(
     job: &Job,
     options: &LeveledOptions,
-    store: &TableStore,
+    store: &TableWriters,
     snapshots: &[SeqNo],
     cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<TableMeta>> {
@@ -175,7 +175,7 @@ mod tests {
     use crate::format::EntryKind;
 
     // A coroutine may change its thread between polls.
-    const _: fn(&Job, &LeveledOptions, &TableStore) = |job, options, store| {
+    const _: fn(&Job, &LeveledOptions, &TableWriters) = |job, options, store| {
         fn is_send(_: impl Send) {}
         is_send(merge(job, options, store, &[], &|| false));
     };

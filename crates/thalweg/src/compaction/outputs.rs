@@ -6,11 +6,11 @@
 use super::neighbour::Neighbour;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo, TableId};
-use crate::table::{TableMeta, TableStore, TableWriter};
+use crate::table::{TableMeta, TableWriter, TableWriters};
 use std::future::Future;
 use std::path::PathBuf;
 
-/// Where output tables are written: [`TableStore`], and a fake in tests.
+/// Where output tables are written: [`TableWriters`], and a fake in tests.
 pub(super) trait Store: Sync {
     type Writer: Writer;
     fn create(&self, level: usize) -> impl Future<Output = Result<Self::Writer>> + Send;
@@ -29,16 +29,16 @@ pub(super) trait Writer: Send {
     fn abandon(self) -> impl Future<Output = ()> + Send;
 }
 
-impl Store for TableStore {
+impl Store for TableWriters {
     type Writer = TableWriter;
     async fn create(&self, level: usize) -> Result<TableWriter> {
-        TableStore::create(self, level).await
+        TableWriters::create(self, level).await
     }
     fn remove(&self, id: TableId) -> Result<()> {
-        TableStore::remove(self, id)
+        TableWriters::remove(self, id)
     }
     fn path(&self, id: TableId) -> PathBuf {
-        TableStore::path(self, id)
+        TableWriters::path(self, id)
     }
 }
 

@@ -142,8 +142,14 @@ impl Builder {
         growth_factor: u64
     );
     option!(
-        /// Compactions that may run at once, each on a thread of its own (default: 1).
+        /// Threads for compactions (default: 1). On each, `io_depth / compaction_workers` compactions may take turns,
+        /// but at least one and at most two.
         compaction_workers: usize
+    );
+    option!(
+        /// Operations that background work and reads that miss the cache may have at the device at once before table
+        /// writes wait, 1 to 1024 (default: 8). One table write may always be made.
+        io_depth: usize
     );
 
     /// The seams to open with, for simulation.

@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::ordered::{DefinitionEdit, OrderedKeyspace, Partition, Registry, SnapshotRegistry, Workshop};
 use crate::runtime::{Environment, Health, Lane, Turn, metered};
 use crate::storage::StorageLock;
-use crate::table::{TableMeta, TableStore};
+use crate::table::{TableMeta, TableStore, TableWriters};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -111,10 +111,20 @@ impl Engine {
         for task in workshop.lineage.tasks() {
             self.services.spawn(environment, &workshop.health, Lane::Compaction, task);
         }
-        self.workers.spawn(environment, &workshop.health, Lane::Flush, Arc::clone(workshop).run_flusher());
-        for _ in 0..self.options.compaction_workers {
-            let compactor = Arc::clone(workshop).run_compactor();
-            self.workers.spawn(environment, &workshop.health, Lane::Compaction, compactor);
+        let writers = |lane: Lane| {
+            let (queue, flush_coroutine) = workshop.tables.write_queue();
+            self.workers.spawn(environment, &workshop.health, lane, flush_coroutine);
+            TableWriters::new(Arc::clone(&workshop.tables), queue)
+        };
+        let flusher = Arc::clone(workshop).run_flusher(writers(Lane::Flush));
+        self.workers.spawn(environment, &workshop.health, Lane::Flush, flusher);
+        for worker in 0..self.options.compaction_workers {
+            let lane = Lane::CompactionWorker(worker);
+            let writers = writers(lane);
+            for _ in 0..self.options.compactions_a_worker() {
+                let compactor = Arc::clone(workshop).run_compactor(writers.clone());
+                self.workers.spawn(environment, &workshop.health, lane, compactor);
+            }
         }
     }
 }

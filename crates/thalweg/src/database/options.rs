@@ -40,11 +40,17 @@ pub(super) struct Options {
     pub(super) level1_bytes: u64,
     pub(super) growth_factor: u64,
     pub(super) compaction_workers: usize,
+    pub(super) io_depth: usize,
     #[cfg(feature = "simulation")]
     pub(super) manifest_rotation_bytes: Option<u64>,
 }
 
 const MIB: u64 = 1 << 20;
+
+/// Compactions that share a worker. The paper splits one compaction among its coroutines; ours are whole jobs, and each
+/// more delays the one that relieves level 0. With read-ahead and a write queue one keeps its processor busy; a second
+/// fills the gaps while the first waits for syncs and its edit.
+const COMPACTIONS_A_WORKER_MAX: usize = 2;
 
 impl Default for Options {
     fn default() -> Self {
@@ -68,6 +74,7 @@ impl Default for Options {
             level1_bytes: 256 * MIB,
             growth_factor: 8,
             compaction_workers: 1,
+            io_depth: 8,
             #[cfg(feature = "simulation")]
             manifest_rotation_bytes: None,
         }
@@ -94,6 +101,7 @@ impl Options {
             (self.level1_bytes >= 1 << 10, "level1_bytes: at least 1 KiB"),
             (self.growth_factor >= 2, "growth_factor: at least 2"),
             (self.compaction_workers >= 1 && self.compaction_workers <= 64, "compaction_workers: 1 to 64"),
+            (self.io_depth >= 1 && self.io_depth <= 1024, "io_depth: 1 to 1024"),
             (self.log_sync_interval != Some(Duration::ZERO), "log_sync_interval: above zero, or None"),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
@@ -112,7 +120,13 @@ impl Options {
             compression: self.compression,
             compression_per_level: self.compression_per_level.clone(),
             filter_bits_per_key: self.filter_bits_per_key,
+            io_depth: self.io_depth,
         }
+    }
+
+    /// `k = max(q / c, 1)` (PMB-16), but no more than [`COMPACTIONS_A_WORKER_MAX`].
+    pub(super) fn compactions_a_worker(&self) -> usize {
+        (self.io_depth / self.compaction_workers.max(1)).clamp(1, COMPACTIONS_A_WORKER_MAX)
     }
 
     pub(super) fn ordered(&self) -> OrderedOptions {

@@ -54,6 +54,16 @@ pub struct Statistics {
     pub log_backlog_bytes: u64,
     /// Bytes of all memtables, active and sealed.
     pub memtable_bytes: u64,
+    /// Table writes that waited because the device had `io_depth` operations already.
+    pub gate_waits: u64,
+    /// Merges that waited because their worker had too many bytes waiting to be written.
+    pub write_queue_waits: u64,
+    /// Whether background reads, writes and syncs are handed to the kernel (io_uring); else they block their worker.
+    pub io_uring: bool,
+    /// Whether the tables written since the open were written past the page cache. `false` before the first.
+    pub direct_io: bool,
+    /// Why `io_uring` or `direct_io` is off, in words.
+    pub io_notes: Vec<String>,
     /// Writers that waited, by cause.
     pub stalls: Vec<StallStatistics>,
     /// Each keyspace, by name.
@@ -154,6 +164,11 @@ impl Engine {
             retained_bytes,
             log_backlog_bytes,
             memtable_bytes: partitions.map(|partition| memtable_bytes(partition.view())).sum(),
+            gate_waits: metrics.gate_waits.get(),
+            write_queue_waits: metrics.write_queue_waits.get(),
+            io_uring: self.environment.scheduler.ring_refused().is_none(),
+            direct_io: metrics.tables_direct.get() > 0 && metrics.tables_cached.get() == 0,
+            io_notes: self.io_notes(),
             stalls: [
                 ("memtable", &metrics.stalls_memtable),
                 ("level 0", &metrics.stalls_level0),
@@ -163,6 +178,16 @@ impl Engine {
             .into(),
             keyspaces,
         }
+    }
+
+    fn io_notes(&self) -> Vec<String> {
+        let refused = self.environment.scheduler.ring_refused();
+        let ring = refused.map(|reason| format!("no io_uring, background operations block their worker: {reason}"));
+        let cached = self.metrics.tables_cached.get();
+        let direct = (cached > 0).then(|| {
+            format!("the file system refuses direct I/O: {cached} tables were written through the page cache")
+        });
+        ring.into_iter().chain(direct).collect()
     }
 }
 

@@ -5,12 +5,14 @@ use super::{Partition, Workshop};
 use crate::compaction::{self, Job};
 use crate::error::{Error, Result};
 use crate::lineage::{Change, Edit};
+use crate::table::TableWriters;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Workshop {
-    /// Runs until [`Workshop::stop`], or until the database is poisoned. Several run at once.
-    pub(crate) async fn run_compactor(self: Arc<Self>) {
+    /// Runs until [`Workshop::stop`], or until the database is poisoned. Several run at once; `writers` are of its
+    /// worker.
+    pub(crate) async fn run_compactor(self: Arc<Self>, writers: TableWriters) {
         loop {
             let ticket = self.compaction_wanted.ticket();
             if self.is_stopping() {
@@ -20,7 +22,7 @@ impl Workshop {
                 self.compaction_wanted.listen(ticket).await;
                 continue;
             };
-            match self.run_job(&partition, &job).await {
+            match self.run_job(&writers, &partition, &job).await {
                 Ok(()) => partition.set_trouble(None),
                 Err(Error::Closed) => {}
                 Err(error) => {
@@ -73,13 +75,13 @@ impl Workshop {
         self.progress.notify_all();
     }
 
-    async fn run_job(&self, partition: &Arc<Partition>, job: &Job) -> Result<()> {
+    async fn run_job(&self, writers: &TableWriters, partition: &Arc<Partition>, job: &Job) -> Result<()> {
         if job.trivial_move {
             return self.move_table(partition, job).await;
         }
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
         let cancelled = || self.is_stopping() || partition.is_dropped();
-        let outputs = compaction::merge(job, &self.options.leveled, &self.tables, &boundaries, &cancelled).await?;
+        let outputs = compaction::merge(job, &self.options.leveled, writers, &boundaries, &cancelled).await?;
         let (keyspace, id) = (partition.keyspace, partition.id);
         let level = level_number(job.level);
         let lower = level_number(job.level + 1);

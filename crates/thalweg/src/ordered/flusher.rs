@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::{LogMark, SeqNo};
 use crate::lineage::{Change, Edit};
 use crate::ordered::view::Slot;
+use crate::table::TableWriters;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -17,7 +18,7 @@ const LET_GO_SEGMENTS: u32 = 4;
 
 impl Workshop {
     /// Runs until [`Workshop::stop`], or until the database is poisoned.
-    pub(crate) async fn run_flusher(self: Arc<Self>) {
+    pub(crate) async fn run_flusher(self: Arc<Self>, writers: TableWriters) {
         let mut defined_last = false;
         loop {
             let ticket = self.flush_wanted.ticket();
@@ -29,7 +30,7 @@ impl Workshop {
             defined_last = matches!(work, Some(Work::Define));
             let done = match work {
                 Some(Work::Define) => self.install_definitions().await,
-                Some(Work::Flush(partition, slot)) => self.flush_slot(&partition, &slot).await,
+                Some(Work::Flush(partition, slot)) => self.flush_slot(&writers, &partition, &slot).await,
                 Some(Work::LetLogGo) => self.let_log_go().await,
                 None => {
                     self.flush_wanted.listen(ticket).await;
@@ -134,11 +135,11 @@ impl Workshop {
         Some(needed)
     }
 
-    async fn flush_slot(&self, partition: &Arc<Partition>, slot: &Arc<Slot>) -> Result<()> {
+    async fn flush_slot(&self, writers: &TableWriters, partition: &Arc<Partition>, slot: &Arc<Slot>) -> Result<()> {
         self.log.until_visible(slot.sealed_at()).await?;
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
         let mut cursor = slot.memtable.cursor();
-        let meta = compaction::flush(&mut cursor, &self.tables, &boundaries).await?;
+        let meta = compaction::flush(&mut cursor, writers, &boundaries).await?;
         let last: SeqNo = slot.last_seq();
         let mut edit = Edit { seq: last, ..Edit::default() };
         let (keyspace, id) = (partition.keyspace, partition.id);

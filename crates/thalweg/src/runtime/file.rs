@@ -1,11 +1,17 @@
 //! [`BackgroundFile`]: a file as background coroutines use it.
 //!
-//! Each call is a point where the coroutine gives way, before and after. Today the call itself blocks its worker; the
-//! ring (io_uring) will take its place behind the same functions.
+//! On a worker that has a ring, direct reads and writes, syncs and reservations are handed to the kernel and the
+//! coroutine gives way until they have ended. Elsewhere (simulation, a kernel without io_uring, a file in the page
+//! cache) the call itself is made, with a point to give way before and after it. A short write in the page cache is
+//! always such a call: it is a copy.
+//!
+//! An operation owns its buffer: a coroutine that is dropped meanwhile takes nothing away from the kernel.
 
-use super::yield_now;
-use crate::error::Result;
-use crate::storage::File;
+use super::ring::{self, Done, Operation, Request};
+use super::{Gate, yield_now};
+use crate::error::{Error, Result};
+use crate::storage::{ALIGNMENT, File, IoBuffer};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,13 +35,77 @@ impl BackgroundFile {
         self.file.path()
     }
 
-    /// Fills `buffer` from `offset`; corruption when the file ends before.
-    pub(crate) async fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        yield_now().await;
-        self.file.read_exact_at(offset, buffer)
+    /// Reads as many bytes as the buffer's length says, from `offset` on; fewer where the file ends, which the length
+    /// then says. `gate` learns of the read for as long as it is at the device.
+    pub(crate) async fn read(&self, gate: &Gate, offset: u64, mut buffer: IoBuffer) -> Result<IoBuffer> {
+        let (mut done, wanted) = (0, buffer.len());
+        while self.file.is_direct() && done < wanted {
+            let _at_the_device = gate.background_read();
+            match self.hand_over(Operation::Read, offset, Some(buffer), done).await {
+                Ok(Done { request: Request { buffer: Some(filled), .. }, result, .. }) => {
+                    let count = result.map_err(|error| Error::io("read", self.path(), error))?;
+                    done += count;
+                    buffer = filled;
+                    // What ends off the alignment ended with the file, and cannot be gone on with.
+                    if count == 0 || !done.is_multiple_of(ALIGNMENT) {
+                        buffer.set_len(done);
+                        return Ok(buffer);
+                    }
+                }
+                Err(Some(back)) => {
+                    buffer = back;
+                    break;
+                }
+                Ok(_) | Err(None) => unreachable!("a read without its buffer"),
+            }
+        }
+        if done == 0 {
+            yield_now().await;
+        }
+        let _at_the_device = gate.background_read();
+        while let Some(rest) = buffer.bytes_mut().get_mut(done..wanted).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(offset + done as u64, rest)? {
+                0 => break,
+                count => done += count,
+            }
+        }
+        buffer.set_len(done);
+        Ok(buffer)
     }
 
-    /// Writes all of `bytes` at `offset`.
+    /// Writes what is filled of `buffer` at `offset`, and lets the buffer go.
+    pub(crate) async fn write(&self, offset: u64, mut buffer: IoBuffer) -> Result<()> {
+        let mut done = 0;
+        while self.file.is_direct() {
+            match self.hand_over(Operation::Write, offset, Some(buffer), done).await {
+                Ok(Done { request: Request { buffer: Some(written), .. }, result, .. }) => {
+                    let failed = |error| Error::io("write to", self.path(), error);
+                    let count = result.map_err(failed)?;
+                    buffer = written;
+                    if done + count >= buffer.len() {
+                        return Ok(());
+                    }
+                    // Goes on at a boundary, as a direct write must.
+                    let aligned = (done + count) / ALIGNMENT * ALIGNMENT;
+                    if aligned == done {
+                        return Err(failed(io::Error::from(io::ErrorKind::WriteZero)));
+                    }
+                    done = aligned;
+                }
+                Err(Some(back)) => {
+                    buffer = back;
+                    break;
+                }
+                Ok(_) | Err(None) => unreachable!("a write without its buffer"),
+            }
+        }
+        yield_now().await;
+        self.file.write_all_at(offset, buffer.filled())?;
+        yield_now().await;
+        Ok(())
+    }
+
+    /// Writes all of `bytes` at `offset`, through the page cache.
     pub(crate) async fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         yield_now().await;
         self.file.write_all_at(offset, bytes)?;
@@ -43,11 +113,60 @@ impl BackgroundFile {
         Ok(())
     }
 
+    /// See [`File::reserve`].
+    pub(crate) async fn reserve(&self, bytes: u64) -> Result<()> {
+        if self.file.is_direct()
+            && let Ok(done) = self.hand_over(Operation::Reserve(bytes), 0, None, 0).await
+        {
+            return match done.result {
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+                Err(error) => Err(Error::io("reserve space for", self.path(), error)),
+                Ok(_) => Ok(()),
+            };
+        }
+        self.file.reserve(bytes)
+    }
+
     /// Makes bytes and length durable.
     pub(crate) async fn sync(&self) -> Result<()> {
+        if let Ok(done) = self.hand_over(Operation::Sync, 0, None, 0).await {
+            self.file.count_sync(done.ns);
+            done.result.map_err(|error| Error::io("sync", self.path(), error))?;
+            return Ok(());
+        }
         yield_now().await;
         self.file.sync()?;
         yield_now().await;
         Ok(())
     }
+
+    /// Has the kernel do it, interruptions aside. `Err`: the buffer back, because there is no ring here.
+    async fn hand_over(
+        &self,
+        operation: Operation,
+        offset: u64,
+        buffer: Option<IoBuffer>,
+        from: usize,
+    ) -> std::result::Result<Done, Option<IoBuffer>> {
+        let mut request = Request { file: Arc::clone(&self.file), operation, offset, buffer, from };
+        loop {
+            let done = match ring::submit(request) {
+                Ok(in_flight) => in_flight.await,
+                Err(request) => return Err(request.buffer),
+            };
+            match &done.result {
+                // A sync that was interrupted may have dropped what it covered: never tried again.
+                Err(error) if operation != Operation::Sync && is_passing(error) => request = done.request,
+                _ => return Ok(done),
+            }
+        }
+    }
 }
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::metrics::{Metrics, SyncCount};
 use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -73,6 +74,9 @@ impl Storage for MeteredStorage {
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
         Ok(self.wrap(path, self.storage.create(path)?))
     }
+    fn create_direct(&self, path: &Path) -> Result<Arc<dyn File>> {
+        Ok(self.wrap(path, self.storage.create_direct(path)?))
+    }
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
         let file = self.storage.open(path, mode)?;
         // Only what can be written is ever synced: reads keep their short way.
@@ -133,6 +137,18 @@ impl File for MeteredFile {
         let wrap = |mapping| Arc::new(MeteredMapping { kind: self.kind, mapping, meter: self.meter.clone() });
         Ok(self.file.map(bytes)?.map(|mapping| wrap(mapping) as Arc<dyn Mapping>))
     }
+    fn reserve(&self, bytes: u64) -> Result<()> {
+        self.file.reserve(bytes)
+    }
+    fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.descriptor()
+    }
+    fn count_sync(&self, ns: u64) {
+        self.kind.count_in(&self.meter.metrics).record(ns);
+    }
 }
 
 struct MeteredMapping {
@@ -171,9 +187,12 @@ mod tests {
             file.sync().unwrap();
             storage.open(&root.join(name), OpenMode::ReadWrite).unwrap().unwrap().sync().unwrap();
         }
+        let table = storage.create_direct(&root.join("0000000002.table")).unwrap();
+        table.sync().unwrap();
+        table.count_sync(1);
         storage.sync_directory(&root).unwrap();
         let counts = [&metrics.log_syncs, &metrics.table_syncs, &metrics.manifest_syncs, &metrics.directory_syncs];
-        assert_eq!(counts.map(|count| count.count.get()), [4, 2, 4, 1]);
+        assert_eq!(counts.map(|count| count.count.get()), [4, 4, 4, 1]);
         assert!(counts.iter().all(|count| count.total_ns.get() > 0), "a sync takes time");
         assert!(storage.sync_directory(&root.join("missing")).is_err());
         assert_eq!(metrics.directory_syncs.count.get(), 2, "one that fails was tried");

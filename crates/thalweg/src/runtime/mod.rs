@@ -9,16 +9,21 @@
 
 mod event;
 mod file;
+mod gate;
 mod health;
 mod metered;
+mod ring;
 pub mod threads;
 mod turn;
+mod write_queue;
 
 pub use event::{Event, Ticket};
 pub(crate) use file::BackgroundFile;
+pub(crate) use gate::Gate;
 pub(crate) use health::Health;
 pub(crate) use metered::metered;
 pub(crate) use turn::Turn;
+pub(crate) use write_queue::{WriteQueue, WrittenFile, write_queue};
 
 use crate::clock::{Clock, Entropy};
 use crate::storage::Storage;
@@ -29,16 +34,18 @@ use std::sync::Arc;
 /// A background coroutine.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send + 'static>>;
 
-/// Which worker a coroutine belongs to. Until I/O is asynchronous (io_uring), a blocking sync holds up its worker, so
-/// log work has one of its own.
+/// Which worker a coroutine belongs to. Log work has one of its own: where there is no io_uring a sync holds up its
+/// worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// Log syncs and segment preparation: short, and somebody may be waiting.
     Log,
     /// Flushes of memtables.
     Flush,
-    /// Compactions and cleanup.
+    /// Compactions and cleanup; dealt to the compaction workers in turn.
     Compaction,
+    /// As `Compaction`, on the worker of this number (modulo how many there are).
+    CompactionWorker(usize),
 }
 
 /// A moment in a foreground call at which the simulator may run somebody else, or cut the power.
@@ -72,6 +79,10 @@ pub trait Scheduler: Send + Sync + 'static {
     fn wait(&self, event: &Event, ticket: Ticket, deadline_ns: Option<u64>);
     /// A moment at which the simulator may do something else; nothing in production.
     fn point(&self, point: Point);
+    /// Why background operations are not handed to the kernel (io_uring) but block; `None` where they are.
+    fn ring_refused(&self) -> Option<&str> {
+        Some("the scheduler is not the operating system's")
+    }
     /// Called once the last coroutine of a database has ended: stops and joins the workers. Called from a foreground
     /// thread, never from a coroutine.
     fn shutdown(&self);

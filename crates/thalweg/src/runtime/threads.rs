@@ -1,20 +1,24 @@
 //! [`ThreadScheduler`]: the production scheduler: worker threads, each with an executor of its own.
 //!
 //! One worker serves `Lane::Log`, one `Lane::Flush`, and n serve `Lane::Compaction`, to which tasks are dealt in turn.
-//! A task stays with its worker (no work stealing). A worker waits on its condition variable until a task is woken or
-//! its earliest timer is due, so no thread is spent on timers.
+//! A task stays with its worker (no work stealing). A worker without ready tasks *parks* until one is woken, an
+//! operation of its ring (`ring.rs`) has ended or its earliest timer is due, so no thread is spent on timers. It parks
+//! in its ring, or where the kernel gives it none on a condition variable. Only a parked worker is woken: while it is
+//! busy a wake-up is a push to its queue. Between two rounds of ready tasks it gives the kernel what they queued.
 //!
 //! A task that panics is dropped and its worker goes on; what a lost task means is for its owner, who guards it.
 //!
 //! Locks: `Worker::state` is held for a few instructions and nothing foreign is called under it: no waker is woken or
 //! dropped, no future polled or dropped. `TaskCell::future` is held while the task is polled, by its worker alone.
 
+use super::ring::{self, Bell, Ring};
 use super::{Event, Lane, Point, Scheduler, Task, Ticket};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::pin::Pin;
@@ -33,35 +37,57 @@ pub struct ThreadScheduler {
     /// The worker that gets the next compaction task.
     next_compaction: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Why a worker has no ring.
+    ring_refused: Option<String>,
 }
 
 impl ThreadScheduler {
     /// Starts the workers; at least one for compactions. An error when the operating system refuses a thread.
     pub fn new(clock: Arc<dyn Clock>, compaction_workers: usize) -> Result<Self> {
-        let worker = || Worker::new(Arc::clone(&clock));
+        let ring_clock = Arc::clone(&clock);
+        ThreadScheduler::with_rings(clock, compaction_workers, || Ring::new(Arc::clone(&ring_clock)))
+    }
+
+    /// As [`ThreadScheduler::new`], with what gives a worker its ring.
+    fn with_rings(
+        clock: Arc<dyn Clock>,
+        compaction_workers: usize,
+        new_ring: impl Fn() -> io::Result<Ring>,
+    ) -> Result<Self> {
+        let mut rings = Vec::new();
+        let mut ring_refused = None;
+        let mut worker = || {
+            let ring = new_ring().map_err(|error| ring_refused = Some(error.to_string())).ok();
+            let worker = Worker::new(Arc::clone(&clock), ring.as_ref().map(|ring| Arc::clone(ring.bell())));
+            rings.push(ring);
+            worker
+        };
+        let (log, flush) = (worker(), worker());
+        let compaction = (0..compaction_workers.max(1)).map(|_| worker()).collect();
         let scheduler = ThreadScheduler {
-            log: worker(),
-            flush: worker(),
-            compaction: (0..compaction_workers.max(1)).map(|_| worker()).collect(),
+            log,
+            flush,
+            compaction,
             next_compaction: AtomicUsize::new(0),
             threads: Mutex::new(Vec::new()),
+            ring_refused,
             clock,
         };
+        let numbered = (0..scheduler.compaction.len()).map(|number| format!("thalweg-compact-{number}"));
+        let names = ["thalweg-log".to_owned(), "thalweg-flush".to_owned()].into_iter().chain(numbered);
         // On an error the drop stops those that run.
-        scheduler.start(&scheduler.log, "thalweg-log".into())?;
-        scheduler.start(&scheduler.flush, "thalweg-flush".into())?;
-        for (number, worker) in scheduler.compaction.iter().enumerate() {
-            scheduler.start(worker, format!("thalweg-compact-{number}"))?;
+        for ((worker, name), ring) in scheduler.workers().zip(names).zip(rings) {
+            scheduler.start(worker, name, ring)?;
         }
         Ok(scheduler)
     }
 
-    fn start(&self, worker: &Arc<Worker>, name: String) -> Result<()> {
+    fn start(&self, worker: &Arc<Worker>, name: String, ring: Option<Ring>) -> Result<()> {
         let path = Path::new(&name).to_path_buf();
         let worker = Arc::clone(worker);
         let handle = std::thread::Builder::new()
             .name(name)
-            .spawn(move || worker.run())
+            .spawn(move || worker.run(ring))
             .map_err(|source| Error::io("start the worker thread", &path, source))?;
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
         Ok(())
@@ -81,6 +107,7 @@ impl Scheduler for ThreadScheduler {
                 let turn = self.next_compaction.fetch_add(1, Ordering::Relaxed);
                 &self.compaction[turn % self.compaction.len()]
             }
+            Lane::CompactionWorker(number) => &self.compaction[number % self.compaction.len()],
         };
         worker.spawn(task);
     }
@@ -97,6 +124,10 @@ impl Scheduler for ThreadScheduler {
     }
 
     fn point(&self, _: Point) {}
+
+    fn ring_refused(&self) -> Option<&str> {
+        self.ring_refused.as_deref()
+    }
 
     /// Drops the pending tasks, on their workers, and joins these. A second call does nothing. From a worker itself
     /// (the last handle was dropped inside a coroutine) that worker is let go instead: it ends by itself.
@@ -130,13 +161,16 @@ thread_local! {
 struct Worker {
     clock: Arc<dyn Clock>,
     state: Mutex<WorkerState>,
-    /// A task was woken, an earlier timer set, or the worker is to stop.
+    /// Wakes the worker where it parks: in its ring, or on `changed`.
+    bell: Option<Arc<Bell>>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct WorkerState {
     stopping: bool,
+    /// The worker waits, or is about to: whoever gives it something to do takes this back and wakes it.
+    parked: bool,
     ready: VecDeque<Arc<TaskCell>>,
     /// All tasks that have not ended, by number, so that stopping can drop them.
     tasks: BTreeMap<u64, Arc<TaskCell>>,
@@ -150,12 +184,24 @@ struct WorkerState {
 enum Next {
     Poll(Arc<TaskCell>),
     Wake(Vec<Waker>),
+    Park(Option<Duration>),
     Stop,
 }
 
 impl Worker {
-    fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Worker { clock, state: Mutex::default(), changed: Condvar::new() })
+    fn new(clock: Arc<dyn Clock>, bell: Option<Arc<Bell>>) -> Arc<Self> {
+        Arc::new(Worker { clock, state: Mutex::default(), bell, changed: Condvar::new() })
+    }
+
+    /// After a change: wakes the worker if it is parked.
+    fn changed(&self, mut state: MutexGuard<'_, WorkerState>) {
+        let parked = std::mem::take(&mut state.parked);
+        drop(state);
+        match &self.bell {
+            _ if !parked => {}
+            Some(bell) => bell.ring(),
+            None => self.changed.notify_one(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, WorkerState> {
@@ -179,54 +225,80 @@ impl Worker {
         });
         state.tasks.insert(number, Arc::clone(&cell));
         state.ready.push_back(cell);
-        drop(state);
-        self.changed.notify_one();
+        self.changed(state);
     }
 
     fn stop(&self) {
-        self.state().stopping = true;
-        self.changed.notify_one();
+        let mut state = self.state();
+        state.stopping = true;
+        self.changed(state);
     }
 
-    fn run(self: Arc<Self>) {
+    fn run(self: Arc<Self>, ring: Option<Ring>) {
         CURRENT.with(|current| *current.borrow_mut() = Some(Arc::clone(&self)));
+        if let Some(ring) = ring {
+            ring::install(ring);
+        }
+        // Tasks that were ready when the round began and are still to be polled.
+        let mut round = 0;
         loop {
+            if round == 0 {
+                ring::turn();
+                round = self.state().ready.len();
+            }
             match self.next() {
-                Next::Poll(cell) => self.poll(&cell),
+                Next::Poll(cell) => {
+                    self.poll(&cell);
+                    round = round.saturating_sub(1);
+                }
                 Next::Wake(wakers) => wakers.into_iter().for_each(Waker::wake),
+                Next::Park(timeout) => self.park(timeout),
                 Next::Stop => break,
             }
         }
         self.drop_tasks();
+        // Only now that nobody can submit: waits for what the kernel still has.
+        ring::uninstall();
         CURRENT.with(|current| *current.borrow_mut() = None);
     }
 
-    /// Blocks until there is something to do. Due timers go before ready tasks, so that neither starves the other:
-    /// a timer fires once and what it wakes queues up behind.
+    /// What there is to do. Due timers go before ready tasks, so that neither starves the other: a timer fires once and
+    /// what it wakes queues up behind.
     fn next(&self) -> Next {
         let mut state = self.state();
-        loop {
-            if state.stopping {
-                return Next::Stop;
-            }
-            // The clock is only read when there is a timer: a task that yields costs no clock call.
-            let now_ns = if state.timers.is_empty() { 0 } else { self.clock.now_ns() };
-            let later = state.timers.split_off(&(now_ns.saturating_add(1), 0));
-            let due = std::mem::replace(&mut state.timers, later);
-            if !due.is_empty() {
-                return Next::Wake(due.into_values().collect());
-            }
-            if let Some(cell) = state.ready.pop_front() {
-                return Next::Poll(cell);
-            }
-            state = match state.timers.keys().next() {
+        if state.stopping {
+            return Next::Stop;
+        }
+        // The clock is only read when there is a timer: a task that yields costs no clock call.
+        let now_ns = if state.timers.is_empty() { 0 } else { self.clock.now_ns() };
+        let later = state.timers.split_off(&(now_ns.saturating_add(1), 0));
+        let due = std::mem::replace(&mut state.timers, later);
+        if !due.is_empty() {
+            return Next::Wake(due.into_values().collect());
+        }
+        if let Some(cell) = state.ready.pop_front() {
+            return Next::Poll(cell);
+        }
+        state.parked = true;
+        let deadline_ns = state.timers.keys().next().map(|&(deadline_ns, _)| deadline_ns);
+        Next::Park(deadline_ns.map(|deadline_ns| Duration::from_nanos(deadline_ns.saturating_sub(now_ns))))
+    }
+
+    /// Waits until somebody takes back `parked`, a completion arrives, or `timeout` has passed.
+    fn park(&self, timeout: Option<Duration>) {
+        if self.bell.is_some() {
+            ring::park(timeout);
+            self.state().parked = false;
+            return;
+        }
+        let mut state = self.state();
+        if state.parked {
+            state = match timeout {
                 None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(&(deadline_ns, _)) => {
-                    let timeout = Duration::from_nanos(deadline_ns.saturating_sub(now_ns));
-                    self.changed.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0
-                }
+                Some(timeout) => self.changed.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0,
             };
         }
+        state.parked = false;
     }
 
     fn poll(&self, cell: &Arc<TaskCell>) {
@@ -264,8 +336,7 @@ impl Worker {
         let key = (deadline_ns, state.next_timer);
         state.next_timer += 1;
         state.timers.insert(key, waker);
-        drop(state);
-        self.changed.notify_one();
+        self.changed(state);
         key
     }
 
@@ -304,8 +375,7 @@ impl Wake for TaskCell {
             return;
         }
         state.ready.push_back(Arc::clone(self));
-        drop(state);
-        self.worker.changed.notify_one();
+        self.worker.changed(state);
     }
 }
 

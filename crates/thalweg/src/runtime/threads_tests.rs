@@ -221,12 +221,53 @@ fn a_panic_drops_its_task_and_the_worker_goes_on() {
     receiver.recv_timeout(LIMIT).unwrap();
 }
 
-/// A token goes round between coroutines on three threads and one foreground thread: one lost wake-up stops it.
 #[test]
 fn no_wake_up_is_lost_between_threads_and_coroutines() {
+    pass_a_token_round(Arc::new(scheduler(1)));
+}
+
+#[test]
+fn no_wake_up_is_lost_where_the_kernel_gives_no_ring() {
+    let scheduler = without_rings(1);
+    assert!(scheduler.ring_refused().is_some_and(|reason| reason.contains("not here")));
+    pass_a_token_round(Arc::new(scheduler));
+}
+
+#[test]
+fn sleeps_and_shutdown_work_where_the_kernel_gives_no_ring() {
+    let scheduler = without_rings(2);
+    let (sender, receiver) = channel();
+    let sleep = scheduler.sleep_until(scheduler.clock.now_ns() + 5_000_000);
+    let tell = Tell(sender.clone());
+    scheduler.spawn(
+        Lane::CompactionWorker(1),
+        Box::pin(async move {
+            sleep.await;
+            drop(tell);
+        }),
+    );
+    receiver.recv_timeout(LIMIT).unwrap();
+    let (tell, forever) = (Tell(sender), scheduler.sleep_until(u64::MAX));
+    scheduler.spawn(
+        Lane::Log,
+        Box::pin(async move {
+            let _tell = tell;
+            forever.await;
+        }),
+    );
+    scheduler.shutdown();
+    assert_eq!(receiver.try_iter().count(), 1);
+}
+
+fn without_rings(compaction_workers: usize) -> ThreadScheduler {
+    let clock = Arc::new(SystemClock::default());
+    ThreadScheduler::with_rings(clock, compaction_workers, || Err(io::Error::other("not here"))).unwrap()
+}
+
+/// A token goes round between coroutines on three threads and one foreground thread: one lost wake-up stops it.
+fn pass_a_token_round(scheduler: Arc<ThreadScheduler>) {
     const ROUNDS: u64 = 4_000;
     const PLACES: u64 = 4;
-    let scheduler = Arc::new(scheduler(1));
     let token = Arc::new(AtomicU64::new(0));
     let moved = Arc::new(Event::default());
     for place in 0..PLACES - 1 {
@@ -299,4 +340,18 @@ fn of_threads_that_wait_one_is_woken_and_then_the_rest() {
         woken.recv_timeout(Duration::from_secs(20)).expect("the rest is woken");
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn coroutines_of_a_numbered_worker_share_its_thread() {
+    let scheduler = scheduler(2);
+    let (sender, receiver) = channel();
+    for number in [0, 1, 0, 3] {
+        let sender = sender.clone();
+        let task = async move { sender.send(std::thread::current().name().unwrap_or("?").to_owned()).unwrap() };
+        scheduler.spawn(Lane::CompactionWorker(number), Box::pin(task));
+    }
+    let mut names: Vec<String> = (0..4).map(|_| receiver.recv_timeout(LIMIT).unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["thalweg-compact-0", "thalweg-compact-0", "thalweg-compact-1", "thalweg-compact-1"]);
 }

@@ -2,7 +2,7 @@
 
 use super::linux::TestDirectory;
 use super::simulated::SimulatedDisk;
-use super::{File, LinuxStorage, Mapping, OpenMode, Storage};
+use super::{ALIGNMENT, BufferPool, File, LinuxStorage, Mapping, OpenMode, Storage};
 use crate::error::{Error, ErrorKind, Result};
 use std::io;
 use std::path::Path;
@@ -290,5 +290,31 @@ fn a_store_beyond_a_mapping_panics() {
         let Some((_file, mapping)) = mapped(storage, &directory.join("a"), 5000) else { return };
         let beyond = || mapping.write(4999, &[1, 2]);
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(beyond)).is_err());
+    });
+}
+
+#[test]
+fn a_file_written_in_aligned_pieces_and_cut_has_exactly_its_bytes() {
+    on_each("direct", |storage, directory| {
+        let path = directory.join("a");
+        let file = storage.create_direct(&path).unwrap();
+        assert_eq!(io_kind(storage.create_direct(&path)), io::ErrorKind::AlreadyExists);
+        file.reserve(10 * ALIGNMENT as u64).unwrap();
+        assert!(file.bytes().unwrap() <= 10 * ALIGNMENT as u64);
+        let mut buffer = BufferPool::new(2 * ALIGNMENT).take();
+        for (piece, len) in [2 * ALIGNMENT, 100].into_iter().enumerate() {
+            buffer.bytes_mut().fill(piece as u8 + 1);
+            buffer.set_len(len);
+            buffer.pad();
+            file.write_all_at(2 * (piece * ALIGNMENT) as u64, buffer.filled()).unwrap();
+        }
+        file.reserve(ALIGNMENT as u64).unwrap();
+        let len = 2 * ALIGNMENT + 100;
+        file.set_bytes(len as u64).unwrap();
+        file.sync().unwrap();
+        let expected: Vec<u8> = (0..len).map(|at| if at < 2 * ALIGNMENT { 1 } else { 2 }).collect();
+        assert_eq!(contents(storage, &path), expected);
+        let medium = open(storage, &path, OpenMode::ReadMedium);
+        assert_eq!(medium.read_at(2 * ALIGNMENT as u64, buffer.bytes_mut()).unwrap(), 100, "up to the end of the file");
     });
 }

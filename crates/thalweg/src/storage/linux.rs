@@ -1,33 +1,25 @@
-//! [`LinuxStorage`]: files of the operating system. The one place of the engine that touches `std::fs`.
+//! [`LinuxStorage`]: files of the operating system. With `linux_direct.rs` the one place that touches `std::fs`.
 //!
 //! What it relies on:
 //! - `fdatasync` makes contents *and length* durable: POSIX and Linux write with it every piece of metadata that is
 //!   needed to read the data back, and a grown length is one (ext4: `i_datasync_tid`). Only times are left out.
 //! - A name is durable after an `fsync` of its directory.
 //! - A failed sync is reported once per open file description, so every `open` here opens anew.
-//! - Direct reads (`O_DIRECT`) come from the medium. ext4 turns them into cached reads where it cannot do them
-//!   (encrypted directories, `data=journal`: E13), and says so through `statx`; such files are refused.
+//! - Direct reads (`O_DIRECT`) come from the medium; see `linux_direct.rs`.
 //!
 //! No locks are held; positions travel with each call.
 
-use super::linux_mapping;
-use super::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock};
+use super::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock, linux_direct, linux_mapping};
 use crate::error::{Error, Result};
-use rustix::fs::{Advice, AtFlags, FlockOperation, OFlags, StatxFlags};
+use rustix::fs::{Advice, FlockOperation};
 use rustix::io::Errno;
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
 use std::num::NonZeroU64;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// What direct reads are aligned to, in file offset, length and memory: no device in use has larger logical blocks.
-const DIRECT_ALIGNMENT: usize = 4096;
-
-/// The most that one direct read moves; longer ones come back short.
-const DIRECT_READ_BYTES_MAX: usize = 1 << 20;
 
 /// The file systems of Linux.
 #[derive(Debug, Default)]
@@ -54,25 +46,23 @@ impl LinuxStorage {
 
 impl Storage for LinuxStorage {
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
-        let file = fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)
-            .map_err(|error| Error::io("create", path, error))?;
-        Ok(Arc::new(LinuxFile { file, path: Arc::from(path) }))
+        Ok(Arc::new(LinuxFile { file: create_file(path)?, path: Arc::from(path), eager: false }))
+    }
+
+    fn create_direct(&self, path: &Path) -> Result<Arc<dyn File>> {
+        linux_direct::create(path)
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
         if mode == OpenMode::ReadMedium {
-            return open_medium(path);
+            return linux_direct::open(path);
         }
         let file = fs::OpenOptions::new()
             .read(true)
             .write(mode == OpenMode::ReadWrite)
             .open(path)
             .map_err(|error| Error::io("open", path, error))?;
-        Ok(Some(Arc::new(LinuxFile { file, path: Arc::from(path) })))
+        Ok(Some(Arc::new(LinuxFile { file, path: Arc::from(path), eager: false })))
     }
 
     fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {
@@ -166,6 +156,18 @@ impl StorageLock for LinuxLock {}
 struct LinuxFile {
     file: fs::File,
     path: Arc<Path>,
+    /// Each write is written back at once, so that the sync at the end finds little to do.
+    eager: bool,
+}
+
+pub(super) fn create_file(path: &Path) -> Result<fs::File> {
+    let created = fs::OpenOptions::new().read(true).write(true).create_new(true).open(path);
+    created.map_err(|error| Error::io("create", path, error))
+}
+
+/// A file written through the page cache, where direct I/O is refused.
+pub(super) fn eagerly_written(file: fs::File, path: &Path) -> Arc<dyn File> {
+    Arc::new(LinuxFile { file, path: Arc::from(path), eager: true })
 }
 
 impl File for LinuxFile {
@@ -183,7 +185,13 @@ impl File for LinuxFile {
     }
 
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(|error| Error::io("write to", &self.path, error))
+        self.file.write_all_at(bytes, offset).map_err(|error| Error::io("write to", &self.path, error))?;
+        if self.eager {
+            // Starts the write-back of the range and drops what is clean already. That it is only a hint is enough:
+            // the sync finds out what went wrong.
+            let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(bytes.len() as u64), Advice::DontNeed);
+        }
+        Ok(())
     }
 
     fn sync(&self) -> Result<()> {
@@ -201,96 +209,17 @@ impl File for LinuxFile {
     fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
         linux_mapping::map(self.file.as_fd(), &self.path, bytes)
     }
-}
 
-/// A file read from the medium, past the page cache.
-struct MediumFile {
-    file: fs::File,
-    path: Arc<Path>,
-}
-
-impl MediumFile {
-    /// One aligned read that covers as much of `buffer` as [`DIRECT_READ_BYTES_MAX`] allows.
-    fn read_aligned(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let skip = (offset % DIRECT_ALIGNMENT as u64) as usize;
-        let wanted = (skip + buffer.len().min(DIRECT_READ_BYTES_MAX)).next_multiple_of(DIRECT_ALIGNMENT);
-        let mut memory = vec![0u8; wanted + DIRECT_ALIGNMENT];
-        let start = memory.as_ptr().align_offset(DIRECT_ALIGNMENT);
-        let Some(aligned) = start.checked_add(wanted).and_then(|end| memory.get_mut(start..end)) else {
-            return Err(io::Error::other("no aligned memory"));
-        };
-        let count = read_uninterrupted(&self.file, offset - skip as u64, aligned)?;
-        let found = aligned.get(skip..count).unwrap_or_default();
-        let moved = found.len().min(buffer.len());
-        if let (Some(to), Some(from)) = (buffer.get_mut(..moved), found.get(..moved)) {
-            to.copy_from_slice(from);
-        }
-        // Nothing beyond `skip` must mean the end of the file, as the caller will take it so.
-        if moved == 0 && !buffer.is_empty() && self.file.metadata()?.len() > offset {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a direct read ended before the file"));
-        }
-        Ok(moved)
+    fn reserve(&self, bytes: u64) -> Result<()> {
+        linux_direct::reserve(&self.file, &self.path, bytes)
     }
 
-    /// An error for what a handle that only reads is not for.
-    fn refuse(&self, operation: &'static str) -> Error {
-        Error::io(operation, &self.path, io::Error::from(Errno::BADF))
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 }
 
-impl File for MediumFile {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.read_aligned(offset, buffer).map_err(|error| Error::io("read", &self.path, error))
-    }
-
-    fn write_all_at(&self, _offset: u64, _bytes: &[u8]) -> Result<()> {
-        Err(self.refuse("write to"))
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
-    }
-
-    fn bytes(&self) -> Result<u64> {
-        bytes_of(&self.file, &self.path)
-    }
-
-    fn set_bytes(&self, _bytes: u64) -> Result<()> {
-        Err(self.refuse("set the length of"))
-    }
-}
-
-/// Opens `path` for direct reads; `None` where the file system refuses them, or would quietly read from its cache.
-fn open_medium(path: &Path) -> Result<Option<Arc<dyn File>>> {
-    let direct = OFlags::DIRECT.bits().cast_signed();
-    let file = match fs::OpenOptions::new().read(true).custom_flags(direct).open(path) {
-        Ok(file) => file,
-        Err(error) if refuses_direct_reads(&error) => return Ok(None),
-        Err(error) => return Err(Error::io("open", path, error)),
-    };
-    let statx = rustix::fs::statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
-    if statx.is_ok_and(|found| {
-        StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN) && found.stx_dio_offset_align == 0
-    }) {
-        return Ok(None);
-    }
-    let medium = MediumFile { file, path: Arc::from(path) };
-    match medium.read_aligned(0, &mut [0u8; 1]) {
-        Ok(_) => Ok(Some(Arc::new(medium))),
-        Err(error) if refuses_direct_reads(&error) => Ok(None),
-        Err(error) => Err(Error::io("read", path, error)),
-    }
-}
-
-fn refuses_direct_reads(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::OPNOTSUPP))
-}
-
-fn read_uninterrupted(file: &fs::File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_uninterrupted(file: &fs::File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read_at(buffer, offset) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -299,7 +228,7 @@ fn read_uninterrupted(file: &fs::File, offset: u64, buffer: &mut [u8]) -> io::Re
     }
 }
 
-fn bytes_of(file: &fs::File, path: &Path) -> Result<u64> {
+pub(super) fn bytes_of(file: &fs::File, path: &Path) -> Result<u64> {
     file.metadata().map(|metadata| metadata.len()).map_err(|error| Error::io("look at", path, error))
 }
 
@@ -340,17 +269,18 @@ mod tests {
     }
 
     #[test]
-    fn direct_reads_longer_than_the_bounce_buffer_come_back_whole() {
-        let directory = TestDirectory::new("long-direct-read");
+    fn a_file_that_may_not_be_written_directly_is_written_back_as_it_grows_and_reads_the_same() {
+        let directory = TestDirectory::new("eager");
         let path = directory.0.join("file");
-        let bytes: Vec<u8> = (0..3 * DIRECT_READ_BYTES_MAX + 77).map(|i| (i % 251) as u8).collect();
-        fs::write(&path, &bytes).unwrap();
-        let Some(file) = LinuxStorage.open(&path, OpenMode::ReadMedium).unwrap() else { return };
-        let mut found = vec![0u8; bytes.len() - 5];
-        file.read_exact_at(5, &mut found).unwrap();
-        assert_eq!(found, bytes[5..]);
-        assert_eq!(file.read_at(bytes.len() as u64, &mut [0; 10]).unwrap(), 0);
-        assert_eq!(file.read_at(bytes.len() as u64 + 9999, &mut [0; 10]).unwrap(), 0);
+        let file = eagerly_written(create_file(&path).unwrap(), &path);
+        assert!(!file.is_direct());
+        file.reserve(1 << 20).unwrap();
+        file.write_all_at(0, &[1; 5000]).unwrap();
+        file.write_all_at(5000, &[2; 77]).unwrap();
+        file.set_bytes(5077).unwrap();
+        file.sync().unwrap();
+        let bytes = fs::read(&path).unwrap();
+        assert_eq!((&bytes[..5000], &bytes[5000..]), (&[1; 5000][..], &[2; 77][..]));
     }
 
     #[test]

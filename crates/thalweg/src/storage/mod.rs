@@ -1,22 +1,28 @@
 //! The disk seam: the only way to files, in production and in simulation.
 //!
-//! Calls are direct and blocking; background coroutines go through [`crate::runtime::BackgroundFile`], which yields
-//! around each. A write is *unsynced* until a sync that was issued after it returned `Ok`; a new, renamed or removed
+//! Calls are direct and blocking; background coroutines go through [`crate::runtime::BackgroundFile`], which hands them
+//! to the kernel where it can, and else yields around each.
+//!
+//! A write is *unsynced* until a sync that was issued after it returned `Ok`; a new, renamed or removed
 //! name is unsynced until its directory was synced. A sync that failed may have dropped what it covered (Linux marks
 //! the pages clean), so nobody retries one.
 //!
 //! Every error names its path. A full disk or quota is [`crate::Error::NoSpace`].
 
+mod buffer;
 #[cfg(test)]
 mod contract;
 mod linux;
+mod linux_direct;
 mod linux_mapping;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulated;
 
+pub(crate) use buffer::{ALIGNMENT, BufferPool, IoBuffer};
 pub use linux::LinuxStorage;
 
 use crate::error::Result;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -46,6 +52,12 @@ pub struct DirectoryEntry {
 pub trait Storage: Send + Sync + 'static {
     /// Creates a file for reading and writing; an error when the name exists.
     fn create(&self, path: &Path) -> Result<Arc<dyn File>>;
+    /// As [`Storage::create`], for a file that is written in large pieces and not read soon: past the page cache where
+    /// the file system allows it. Offset, length and memory of each write must be multiples of 4096
+    /// ([`File::is_direct`] says whether that matters); the true length is set at the end.
+    fn create_direct(&self, path: &Path) -> Result<Arc<dyn File>> {
+        self.create(path)
+    }
     /// Opens an existing file. With [`OpenMode::ReadMedium`], `Ok(None)` where the file system refuses direct reads;
     /// the other modes always give `Some`. A missing file is `Error::Io` with `ErrorKind::NotFound` as its source.
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>>;
@@ -96,6 +108,21 @@ pub trait File: Send + Sync + 'static {
         let _ = bytes;
         Ok(None)
     }
+    /// Makes room for the first `bytes` bytes, so that writing them allocates nothing and, if this grew the length,
+    /// extends nothing. May do nothing; a full disk is told here.
+    fn reserve(&self, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+    /// Whether reads and writes go past the page cache, and writes must be aligned.
+    fn is_direct(&self) -> bool {
+        false
+    }
+    /// The open file itself, for operations that are handed to the kernel and awaited; `None` in a simulation.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    /// Told by who synced the descriptor instead of calling [`File::sync`]: how long that took, in nanoseconds.
+    fn count_sync(&self, _ns: u64) {}
 }
 
 /// The first bytes of a file, mapped for stores. What is stored is in the page cache at once: reads of the file see it,

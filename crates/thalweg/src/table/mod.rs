@@ -6,6 +6,7 @@
 
 mod ahead;
 mod block;
+mod chunks;
 mod cursor;
 mod damage;
 mod dump;
@@ -17,6 +18,7 @@ mod fuzz;
 mod index;
 mod meta;
 mod opened;
+mod output;
 mod properties;
 mod reader;
 mod scan;
@@ -26,6 +28,7 @@ mod store;
 mod tests;
 mod verify;
 mod writer;
+mod writers;
 
 pub(crate) use cursor::TableCursor;
 pub(crate) use dump::dump;
@@ -37,6 +40,7 @@ pub(crate) use scan::TableScan;
 pub(crate) use store::{TableStore, path_in};
 pub(crate) use verify::{check, verify_file};
 pub(crate) use writer::TableWriter;
+pub(crate) use writers::TableWriters;
 
 /// How blocks are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +63,8 @@ pub(crate) struct TableOptions {
     pub(crate) compression_per_level: Vec<Compression>,
     /// Bits a key of the table's filter; 0: no filter.
     pub(crate) filter_bits_per_key: u32,
+    /// Operations that the device may have at once before writes wait; see [`crate::runtime::Gate`].
+    pub(crate) io_depth: usize,
 }
 
 impl TableOptions {

@@ -13,11 +13,12 @@ use super::fence::Fence;
 use super::filter;
 use super::opened::Opened;
 use super::scan::TableScan;
+use super::store::TableIo;
 use crate::cache::{BlockCache, TableBlocks};
 use crate::error::{Error, Result};
 use crate::format::{SeqNo, Slice, Version};
 use crate::metrics::Metrics;
-use crate::storage::Storage;
+use crate::storage::{File, OpenMode, Storage};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -30,6 +31,7 @@ pub(crate) struct Table {
     live: OnceLock<Live>,
     cache: Arc<BlockCache>,
     metrics: Arc<Metrics>,
+    pub(super) io: TableIo,
     storage: Arc<dyn Storage>,
     path: PathBuf,
 }
@@ -67,9 +69,15 @@ impl Table {
         meta: TableMeta,
         cache: Arc<BlockCache>,
         metrics: Arc<Metrics>,
+        io: TableIo,
     ) -> Self {
         let (key_min, key_max) = (Fence::new(&meta.key_min), Fence::new(&meta.key_max));
-        Table { storage, path, meta, key_min, key_max, cache, metrics, live: OnceLock::new() }
+        Table { storage, path, meta, key_min, key_max, cache, metrics, io, live: OnceLock::new() }
+    }
+
+    /// The file for reads past the page cache; `None` where that is refused.
+    pub(super) fn open_medium(&self) -> Result<Option<Arc<dyn File>>> {
+        self.storage.open(&self.path, OpenMode::ReadMedium)
     }
 
     pub(crate) fn meta(&self) -> &TableMeta {
@@ -200,6 +208,7 @@ impl Table {
     fn read(&self, live: &Live, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Slice>> {
         let Some(handle) = live.opened.index.handle(at) else { return Ok(None) };
         self.metrics.reads().cache_misses.increment();
+        let _at_the_device = self.io.gate.client_read();
         let content = match ahead {
             Some(ahead) => ahead.read(&live.opened, at, handle)?,
             None => live.opened.read_block(handle)?,
@@ -246,8 +255,9 @@ impl Table {
     /// A table that was opened already, from any file, for fuzzing.
     pub(super) fn of(storage: Arc<dyn Storage>, opened: Opened) -> Arc<Self> {
         let meta = opened.properties.to_meta(opened.file_bytes, 0);
-        let cache = BlockCache::new(0);
-        let table = Table::new(storage, opened.path().to_path_buf(), meta, Arc::clone(&cache), Arc::default());
+        let (cache, metrics, path) = (BlockCache::new(0), Arc::<Metrics>::default(), opened.path().to_path_buf());
+        let io = TableIo::new(1, &metrics);
+        let table = Table::new(storage, path, meta, Arc::clone(&cache), metrics, io);
         table.live.get_or_init(|| Live::new(opened, &cache));
         Arc::new(table)
     }

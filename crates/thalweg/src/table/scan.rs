@@ -1,31 +1,28 @@
 //! [`TableScan`]: a forward scan of a whole table for compactions.
 //!
-//! Reads many blocks at once, a chunk, and leaves the block cache to the foreground. Within a chunk a step is a plain
-//! call; only where one ends does it have to wait. Verifies the order of the blocks; that of the entries within one is
-//! verified by the merge, in what comes out of all its inputs.
+//! Reads ahead past page cache and block cache, which it leaves to the foreground. Within a chunk of what was read a step
+//! is a plain call; only where one ends does it have to wait. Verifies the order of the blocks; that of the entries
+//! within one is verified by the merge, in what comes out of all its inputs.
 
 use super::Table;
-use super::block::{Block, BlockEntries, zeroed};
+use super::block::{Block, BlockEntries};
+use super::chunks::Chunks;
 use super::damage::Damage;
 use super::index::Handle;
 use super::opened::Opened;
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, Slice, key};
 use crate::metrics::Metrics;
-use crate::runtime::{BackgroundFile, yield_now};
+use crate::runtime::yield_now;
 use std::cmp::Ordering;
 use std::sync::Arc;
-
-/// Blocks are read together up to this many bytes.
-const CHUNK_BYTES: u64 = 256 << 10;
 
 /// See [`Table::scan`].
 pub(crate) struct TableScan {
     table: Arc<Table>,
     metrics: Arc<Metrics>,
-    /// Bytes of the file that were read and begin at `chunk_start`.
-    chunk: Slice,
-    chunk_start: u64,
+    /// The file, once the first block was asked for.
+    source: Option<Chunks>,
     /// The block the entry is in, and the number of the block after it.
     block: Option<BlockEntries>,
     next_block: usize,
@@ -34,15 +31,7 @@ pub(crate) struct TableScan {
 
 impl TableScan {
     pub(super) fn new(table: Arc<Table>, metrics: Arc<Metrics>) -> Self {
-        TableScan {
-            table,
-            metrics,
-            chunk: Slice::from(Vec::new()),
-            chunk_start: 0,
-            block: None,
-            next_block: 0,
-            failed: false,
-        }
+        TableScan { table, metrics, source: None, block: None, next_block: 0, failed: false }
     }
 
     /// To the next entry of the chunk; `false` where it ends, and before the first one. Not to be called after an
@@ -77,10 +66,7 @@ impl TableScan {
             self.failed = false;
             return Ok(false);
         };
-        if self.in_chunk(handle).is_none() {
-            self.read_chunk(opened, at, handle).await?;
-        }
-        let sealed = self.in_chunk(handle).ok_or_else(|| table.ends_early(opened, at))?;
+        let sealed = self.read(opened, handle).await?;
         self.enter_block(opened, at, handle, &sealed)?;
         self.failed = false;
         Ok(true)
@@ -146,28 +132,24 @@ impl TableScan {
 
     /// The block with its trailer, if the chunk has it.
     fn in_chunk(&self, handle: Handle) -> Option<Slice> {
-        let start = usize::try_from(handle.offset.checked_sub(self.chunk_start)?).ok()?;
         let len = usize::try_from(handle.end()?.checked_sub(handle.offset)?).ok()?;
-        self.chunk.get_slice(start, len)
+        self.source.as_ref()?.at_hand(handle.offset, len)
     }
 
-    /// Reads block `at` and as many after it as make a chunk.
-    async fn read_chunk(&mut self, opened: &Opened, at: usize, first: Handle) -> Result<()> {
-        let ends = (at..opened.index.blocks()).filter_map(|at| opened.index.handle(at)?.end());
-        let mut end = first.end().unwrap_or(first.offset);
-        for next in ends.take_while(|end| *end - first.offset <= CHUNK_BYTES) {
-            end = next;
-        }
-        let bytes = usize::try_from(end - first.offset)
-            .map_err(|_| Error::corruption(opened.path(), first.offset, "a block", format!("{first:?}")))?;
-        let mut chunk = zeroed(bytes);
-        // Let the last chunk go before the next one is read, as far as no entry of it is held.
-        self.chunk = Slice::from(Vec::new());
-        let file = BackgroundFile::new(Arc::clone(&opened.file));
-        file.read_exact_at(first.offset, Arc::make_mut(&mut chunk)).await?;
-        self.metrics.compaction_read_bytes.add(bytes as u64);
-        self.chunk = Slice::from(chunk);
-        self.chunk_start = first.offset;
-        Ok(())
+    /// The block with its trailer, read where the chunk does not have it.
+    async fn read(&mut self, opened: &Opened, handle: Handle) -> Result<Slice> {
+        let len = handle.end().and_then(|end| usize::try_from(end.checked_sub(handle.offset)?).ok());
+        let len = len.ok_or_else(|| {
+            Error::corruption(opened.path(), handle.offset, "a block and its trailer", format!("{handle:?}"))
+        })?;
+        let source = match &mut self.source {
+            Some(source) => source,
+            none => {
+                let file = self.table.open_medium()?.unwrap_or_else(|| Arc::clone(&opened.file));
+                let (end, io) = (opened.footer.data_end(), self.table.io.clone());
+                none.insert(Chunks::new(file, end, io, Arc::clone(&self.metrics)))
+            }
+        };
+        source.bytes(handle.offset, len).await
     }
 }

@@ -3,16 +3,23 @@
 //! Invariant: an id is given out once, whatever becomes of its file. No locks: the next id is one atomic.
 
 use super::opened::is_missing;
+use super::output::Output;
 use super::{Table, TableMeta, TableOptions, TableWriter};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::TableId;
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, yield_now};
+use crate::runtime::{Environment, Gate, WriteQueue, write_queue, yield_now};
+use crate::storage::BufferPool;
+use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Tables are written, and read by compactions, in pieces of this size: where a device is near its full speed, and
+/// small enough that all the buffers in use stay a few megabytes.
+pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
 /// How many orphans of earlier lives may be in the way of a new file.
 const TAKEN_NAMES_MAX: usize = 1024;
@@ -25,6 +32,20 @@ pub(crate) struct TableStore {
     cache: Arc<BlockCache>,
     metrics: Arc<Metrics>,
     next_id: AtomicU64,
+    io: TableIo,
+}
+
+/// What all background I/O on tables shares.
+#[derive(Clone)]
+pub(super) struct TableIo {
+    pub(super) gate: Arc<Gate>,
+    pub(super) buffers: Arc<BufferPool>,
+}
+
+impl TableIo {
+    pub(super) fn new(io_depth: usize, metrics: &Arc<Metrics>) -> Self {
+        TableIo { gate: Gate::new(io_depth, Arc::clone(metrics)), buffers: BufferPool::new(CHUNK_BYTES) }
+    }
 }
 
 /// Where the table `id` lies in `directory`.
@@ -43,7 +64,13 @@ impl TableStore {
         next_id: TableId,
     ) -> Arc<Self> {
         let next_id = AtomicU64::new(next_id.0);
-        Arc::new(TableStore { environment, directory, options, cache, metrics, next_id })
+        let io = TableIo::new(options.io_depth, &metrics);
+        Arc::new(TableStore { environment, directory, options, cache, metrics, next_id, io })
+    }
+
+    /// A queue for the table writes of one worker, and the flush coroutine that makes them, to be spawned there.
+    pub(crate) fn write_queue(&self) -> (WriteQueue, impl Future<Output = ()> + Send + use<>) {
+        write_queue(Arc::clone(&self.io.buffers), Arc::clone(&self.io.gate), Arc::clone(&self.metrics))
     }
 
     pub(crate) fn path(&self, id: TableId) -> PathBuf {
@@ -56,18 +83,24 @@ impl TableStore {
         TableId(self.next_id.load(Ordering::SeqCst))
     }
 
-    /// A new file to write the entries of a table of `level` to, in internal-key order. An error leaves no file.
-    pub(crate) async fn create(&self, level: usize) -> Result<TableWriter> {
+    /// A new file to write the entries of a table of `level` to, in internal-key order, through `queue`. An error leaves
+    /// no file.
+    pub(super) async fn create(&self, level: usize, queue: &WriteQueue) -> Result<TableWriter> {
         let mut taken = 0;
         loop {
             let id = TableId(self.next_id.fetch_add(1, Ordering::SeqCst));
             let path = self.path(id);
             yield_now().await;
-            match self.environment.storage.create(&path) {
+            match self.environment.storage.create_direct(&path) {
                 Ok(file) => {
                     let storage = Arc::clone(&self.environment.storage);
-                    let compression = self.options.compression_of(level);
-                    return Ok(TableWriter::new(storage, file, id, self.options.clone(), compression));
+                    let counter = match file.is_direct() {
+                        true => &self.metrics.tables_direct,
+                        false => &self.metrics.tables_cached,
+                    };
+                    counter.increment();
+                    let (output, compression) = (Output::new(queue, file), self.options.compression_of(level));
+                    return Ok(TableWriter::new(storage, output, id, self.options.clone(), compression));
                 }
                 // An orphan that an earlier life wrote and no edit names: never overwritten, its id is not used.
                 Err(Error::Io { source, .. })
@@ -84,7 +117,8 @@ impl TableStore {
     pub(crate) fn open(&self, meta: TableMeta) -> Arc<Table> {
         let path = self.path(meta.id);
         let storage = Arc::clone(&self.environment.storage);
-        Arc::new(Table::new(storage, path, meta, Arc::clone(&self.cache), Arc::clone(&self.metrics)))
+        let (cache, metrics) = (Arc::clone(&self.cache), Arc::clone(&self.metrics));
+        Arc::new(Table::new(storage, path, meta, cache, metrics, self.io.clone()))
     }
 
     /// Removes a file that no edit names or will name (a failed output, a settled input, an orphan). That it is gone

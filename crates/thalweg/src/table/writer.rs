@@ -1,4 +1,4 @@
-//! [`TableWriter`]: writes one table, in chunks, checksumming the whole file on its way.
+//! [`TableWriter`]: writes one table, block by block, checksumming the whole file on its way to its [`Output`].
 //!
 //! Entries are laid out where they will be written from: the open block is the end of `pending`, so `pending` only ever
 //! grows while a block is open, and is written where none is.
@@ -10,23 +10,24 @@ use super::block::{BLOCK_BYTES_MAX, BlockBuilder, TRAILER_BYTES, seal, seal_comp
 use super::filter::{self, Filter};
 use super::footer::{FOOTER_BYTES, Footer, Region};
 use super::index::{Handle, IndexBuilder};
+use super::output::Output;
 use super::properties::Properties;
 use super::{Compression, TableMeta, TableOptions};
 use crate::error::Result;
 use crate::format::key::{self, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::format::{EntryKind, SeqNo, TableId};
-use crate::runtime::BackgroundFile;
-use crate::storage::{File, Storage};
+use crate::storage::Storage;
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
-/// Blocks are gathered to this many bytes before they are written.
-const CHUNK_BYTES: usize = 256 << 10;
+/// Blocks are gathered to this many bytes before they go to the output: few enough that they are copied within the
+/// processor's cache, and so many that an entry seldom has to wait.
+const PIECE_BYTES: usize = 32 << 10;
 
 /// Writes one table.
 pub(crate) struct TableWriter {
     storage: Arc<dyn Storage>,
-    file: BackgroundFile,
+    output: Output,
     options: TableOptions,
     compression: Compression,
     block: BlockBuilder,
@@ -37,7 +38,7 @@ pub(crate) struct TableWriter {
     properties: Properties,
     last_seq: SeqNo,
     last_kind: EntryKind,
-    /// Blocks not yet written, which belong at `written` of the file; the last may be open.
+    /// Blocks not yet in `output`, which belong at `written` of the file; the last may be open.
     pending: Vec<u8>,
     /// Where blocks are compressed.
     scratch: Vec<u8>,
@@ -50,14 +51,14 @@ pub(crate) struct TableWriter {
 impl TableWriter {
     pub(super) fn new(
         storage: Arc<dyn Storage>,
-        file: Arc<dyn File>,
+        output: Output,
         id: TableId,
         options: TableOptions,
         compression: Compression,
     ) -> Self {
         TableWriter {
             storage,
-            file: BackgroundFile::new(file),
+            output,
             block: BlockBuilder::default(),
             index: IndexBuilder::default(),
             hashes: Vec::new(),
@@ -79,7 +80,7 @@ impl TableWriter {
     }
 
     /// Appends an entry; entries come in internal-key order, each once. `shared`: how many first bytes its key has in
-    /// common with that of the entry before; 0 for the first. Whether a chunk is full: then [`TableWriter::write`] is
+    /// common with that of the entry before; 0 for the first. Whether a piece is full: then [`TableWriter::write`] is
     /// due before the next entry.
     #[inline]
     pub(crate) fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
@@ -109,10 +110,10 @@ impl TableWriter {
             return false;
         }
         self.close_block();
-        self.pending.len() >= CHUNK_BYTES
+        self.pending.len() >= PIECE_BYTES
     }
 
-    /// Writes the chunk that [`TableWriter::add`] found full.
+    /// Writes the piece that [`TableWriter::add`] found full.
     pub(crate) async fn write(&mut self) -> Result<()> {
         self.write_pending().await
     }
@@ -139,9 +140,8 @@ impl TableWriter {
 
     /// Gives the table up and removes its file. Where that fails the file is left to recovery, as an orphan.
     pub(crate) async fn abandon(self) {
-        let path = self.file.path().to_path_buf();
-        drop(self.file);
-        crate::runtime::yield_now().await;
+        let path = self.output.path().to_path_buf();
+        self.output.abandon().await;
         // The error that made the caller give up is the one to tell; an orphan costs space until the next open.
         let _ = self.storage.remove(&path);
     }
@@ -181,7 +181,8 @@ impl TableWriter {
         let footer = Footer { table: self.id(), index, filter, properties };
         self.pending.extend_from_slice(&footer.encode());
         assert!(self.pending.len() >= FOOTER_BYTES);
-        self.write_pending().await
+        self.write_pending().await?;
+        self.output.finish().await
     }
 
     fn seal_region(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> Region {
@@ -196,7 +197,7 @@ impl TableWriter {
         // Stays set when the write fails, or is cut short by dropping the future.
         self.failed = true;
         self.checksum.update(&self.pending);
-        self.file.write_all_at(self.written, &self.pending).await?;
+        self.output.append(&self.pending).await?;
         self.written += self.pending.len() as u64;
         self.pending.clear();
         self.failed = false;

@@ -10,18 +10,20 @@ const LINE_CHARS_MAX: usize = 120;
 const SAFETY_LINES_MAX: usize = 8;
 
 /// The only files of the engine that reach the world, in `crates/thalweg/src/`.
-const SEAMS: [&str; 4] = ["storage/linux.rs", "storage/linux_mapping.rs", "clock.rs", "runtime/threads.rs"];
+const SEAMS: [&str; 5] =
+    ["storage/linux.rs", "storage/linux_direct.rs", "storage/linux_mapping.rs", "clock.rs", "runtime/threads.rs"];
 
 /// What reaches the world: files, time, threads, chance.
 const WORLD: [&str; 8] =
     ["fs", "Instant::now", "SystemTime", "thread::spawn", "thread::Builder", "thread::scope", "getrandom", "rand"];
 
-/// The only files that may be unsafe: the memtable's memory, its list, and their tests; a mapped file; of the peers, what calls other
-/// engines' C interfaces, maps a file, or takes the place of the C library's syncs.
-const UNSAFE: [&str; 9] = [
+/// The only files that may be unsafe: the memtable's memory, its list, and their tests; the ring; a mapped file; of the
+/// peers, what calls other engines' C interfaces, maps a file, or takes the place of the C library's syncs.
+const UNSAFE: [&str; 10] = [
     "crates/thalweg/src/ordered/memtable/arena.rs",
     "crates/thalweg/src/ordered/memtable/skiplist.rs",
     "crates/thalweg/src/ordered/memtable/tests.rs",
+    "crates/thalweg/src/runtime/ring.rs",
     "crates/thalweg/src/storage/linux_mapping.rs",
     "peers/src/leveldb/native.rs",
     "peers/src/library.rs",

@@ -311,6 +311,11 @@ impl File for SimulatedFile {
         })
     }
 
+    fn reserve(&self, bytes: u64) -> Result<()> {
+        // As Linux: the length grows with what is reserved. Blocks are not: what is written later may find no space.
+        if bytes > self.bytes()? { self.set_bytes(bytes) } else { Ok(()) }
+    }
+
     fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
         let can_map = self.disk.operate(OperationKinds::LOOKUPS, "map", &self.path, |disk| {
             self.need_writable()?;

@@ -7,7 +7,7 @@ use crate::format::{EntryKind, SeqNo, TableId, key};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, Lane, Point, Scheduler, Task, Ticket};
 use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
-use crate::table::{Compression, TableMeta, TableOptions, TableScan, TableStore, TableWriter};
+use crate::table::{Compression, TableMeta, TableOptions, TableScan, TableStore, TableWriter, TableWriters};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 /// Files in memory. Writes fail once `room` bytes were written.
-pub(super) struct Disk {
+pub(in crate::table) struct Disk {
     files: Mutex<BTreeMap<PathBuf, Arc<Mutex<Vec<u8>>>>>,
     pub(super) room: AtomicU64,
     pub(super) reads: AtomicU64,
@@ -31,14 +31,14 @@ struct MemoryFile {
 }
 
 /// The disk as a storage; a newtype, so that files can hold the disk.
-pub(super) struct Memory(pub(super) Arc<Disk>);
+pub(in crate::table) struct Memory(pub(in crate::table) Arc<Disk>);
 
 fn error(operation: &'static str, path: &Path, kind: io::ErrorKind) -> Error {
     Error::io(operation, path, io::Error::from(kind))
 }
 
 impl Disk {
-    pub(super) fn new(medium: bool) -> Arc<Self> {
+    pub(in crate::table) fn new(medium: bool) -> Arc<Self> {
         Arc::new(Disk { files: Mutex::default(), room: AtomicU64::new(u64::MAX), reads: AtomicU64::new(0), medium })
     }
     pub(super) fn names(&self) -> Vec<PathBuf> {
@@ -47,7 +47,7 @@ impl Disk {
     pub(super) fn contents(&self, path: &Path) -> Vec<u8> {
         self.files.lock().unwrap()[path].lock().unwrap().clone()
     }
-    pub(super) fn put(&self, path: &Path, bytes: &[u8]) {
+    pub(in crate::table) fn put(&self, path: &Path, bytes: &[u8]) {
         self.files.lock().unwrap().insert(path.to_path_buf(), Arc::new(Mutex::new(bytes.to_vec())));
     }
 }
@@ -137,8 +137,9 @@ impl File for MemoryFile {
     fn bytes(&self) -> Result<u64> {
         Ok(self.bytes.lock().unwrap().len() as u64)
     }
-    fn set_bytes(&self, _: u64) -> Result<()> {
-        unreachable!()
+    fn set_bytes(&self, bytes: u64) -> Result<()> {
+        self.bytes.lock().unwrap().resize(bytes as usize, 0);
+        Ok(())
     }
 }
 
@@ -170,8 +171,8 @@ impl Scheduler for Nothing {
     fn shutdown(&self) {}
 }
 
-/// Drives one future to its end; in these tests nothing ever waits for another.
-pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
+/// Drives one future to its end; nothing it waits for is elsewhere.
+pub(in crate::table) fn run<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = Context::from_waker(Waker::noop());
     loop {
@@ -209,9 +210,23 @@ impl Bench {
         Bench { disk, environment, metrics, cache, store }
     }
 
+    /// Drives what `work` makes of a worker's table writers, and the flush coroutine of that worker.
+    pub(super) fn write_with<T>(&self, work: impl AsyncFnOnce(TableWriters) -> T) -> T {
+        let (queue, flush) = self.store.write_queue();
+        let mut flush = std::pin::pin!(flush);
+        let mut work = std::pin::pin!(work(TableWriters::new(Arc::clone(&self.store), queue)));
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(value) = work.as_mut().poll(&mut context) {
+                return value;
+            }
+            let _ = flush.as_mut().poll(&mut context);
+        }
+    }
+
     pub(super) fn write(&self, entries: &[Entry]) -> TableMeta {
-        run(async {
-            let mut writer = self.store.create(0).await.unwrap();
+        self.write_with(async |writers| {
+            let mut writer = writers.create(0).await.unwrap();
             let mut before = &[][..];
             for entry in entries {
                 add(&mut writer, before, entry).await.unwrap();
@@ -237,7 +252,7 @@ pub(super) async fn advance(scan: &mut TableScan) -> Result<bool> {
 }
 
 pub(super) fn options(block_bytes: usize, compression: Compression, filter_bits_per_key: u32) -> TableOptions {
-    TableOptions { block_bytes, compression, compression_per_level: Vec::new(), filter_bits_per_key }
+    TableOptions { block_bytes, compression, compression_per_level: Vec::new(), filter_bits_per_key, io_depth: 8 }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

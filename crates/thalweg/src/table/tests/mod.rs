@@ -1,7 +1,7 @@
 //! Tests of tables as their users see them.
 
 mod damaged;
-mod disk;
+pub(super) mod disk;
 mod golden;
 mod model;
 mod writing;

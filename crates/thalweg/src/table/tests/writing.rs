@@ -1,6 +1,6 @@
 //! Creating, failing, giving up, removing.
 
-use super::disk::{Bench, Random, add, options, put, run};
+use super::disk::{Bench, Random, add, options, put};
 use crate::error::ErrorKind;
 use crate::format::{SeqNo, TableId};
 use crate::table::{Compression, check, dump, verify_file};
@@ -13,8 +13,8 @@ fn bench() -> Bench {
 #[test]
 fn ids_are_given_out_once_whatever_becomes_of_the_file() {
     let bench = bench();
-    run(async {
-        let writer = bench.store.create(0).await.unwrap();
+    bench.write_with(async |writers| {
+        let writer = writers.create(0).await.unwrap();
         assert_eq!(writer.id(), TableId(7));
         writer.abandon().await;
     });
@@ -29,8 +29,8 @@ fn ids_are_given_out_once_whatever_becomes_of_the_file() {
 fn a_full_disk_while_finishing_leaves_no_file() {
     let bench = bench();
     bench.disk.room.store(10, Ordering::Relaxed);
-    let error = run(async {
-        let mut writer = bench.store.create(0).await.unwrap();
+    let error = bench.write_with(async |writers| {
+        let mut writer = writers.create(0).await.unwrap();
         add(&mut writer, b"", &put(b"k", 1, b"v")).await.unwrap();
         writer.finish().await.unwrap_err()
     });
@@ -42,8 +42,8 @@ fn a_full_disk_while_finishing_leaves_no_file() {
 fn a_full_disk_while_adding_is_told_and_the_file_can_be_given_up() {
     let bench = bench();
     bench.disk.room.store(300 << 10, Ordering::Relaxed);
-    run(async {
-        let mut writer = bench.store.create(0).await.unwrap();
+    bench.write_with(async |writers| {
+        let mut writer = writers.create(0).await.unwrap();
         let (mut n, mut before) = (0u32, Vec::new());
         let error = loop {
             n += 1;
@@ -69,8 +69,8 @@ fn an_entry_twice_is_refused() {
 fn bytes_grow_with_every_entry_and_stay_below_the_finished_file() {
     let bench = bench();
     let entries = Random(3).entries(2000);
-    let (meta, largest) = run(async {
-        let mut writer = bench.store.create(0).await.unwrap();
+    let (meta, largest) = bench.write_with(async |writers| {
+        let mut writer = writers.create(0).await.unwrap();
         let mut largest = 0;
         let mut before = &[][..];
         for entry in &entries {

@@ -1,0 +1,131 @@
+//! Tests of [`BackgroundFile`]: on workers with a ring and without, on Linux and on a simulated disk.
+
+use super::*;
+use crate::clock::SystemClock;
+use crate::error::ErrorKind;
+use crate::metrics::Metrics;
+use crate::runtime::threads::ThreadScheduler;
+use crate::runtime::{Lane, Scheduler};
+use crate::storage::simulated::{FaultPlan, SimulatedDisk};
+use crate::storage::{BufferPool, LinuxStorage, OpenMode, Storage};
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Runs a coroutine on a worker, with a ring where the kernel gives one.
+fn on_a_worker<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let scheduler = ThreadScheduler::new(Arc::new(SystemClock::default()), 1).unwrap();
+    let (sender, receiver) = channel();
+    scheduler.spawn(Lane::Compaction, Box::pin(async move { sender.send(work.await).unwrap() }));
+    receiver.recv_timeout(LIMIT).unwrap()
+}
+
+fn gate() -> Arc<Gate> {
+    Gate::new(8, Arc::<Metrics>::default())
+}
+
+fn numbered(pool: &Arc<BufferPool>) -> IoBuffer {
+    let mut buffer = pool.take();
+    buffer.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = (at % 251) as u8);
+    buffer.set_len(buffer.capacity());
+    buffer
+}
+
+fn directory(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("thalweg-background-{}-{name}", std::process::id()));
+    LinuxStorage.create_directory(&path).unwrap();
+    path
+}
+
+/// What is written is read, up to an end of the file that is aligned to nothing.
+async fn there_and_back(storage: Arc<dyn Storage>, path: PathBuf) {
+    let pool = BufferPool::new(8 * ALIGNMENT);
+    let file = BackgroundFile::new(storage.create_direct(&path).unwrap());
+    file.reserve(64 * ALIGNMENT as u64).await.unwrap();
+    file.write(0, numbered(&pool)).await.unwrap();
+    file.write(8 * ALIGNMENT as u64, numbered(&pool)).await.unwrap();
+    let len = 9 * ALIGNMENT + 100;
+    file.file().set_bytes(len as u64).unwrap();
+    file.sync().await.unwrap();
+    let read = BackgroundFile::new(storage.open(&path, OpenMode::ReadMedium).unwrap().unwrap());
+    let (gate, mut found) = (gate(), Vec::new());
+    for offset in [0, 8 * ALIGNMENT as u64, 16 * ALIGNMENT as u64] {
+        let mut buffer = pool.take();
+        buffer.set_len(buffer.capacity());
+        found.extend_from_slice(read.read(&gate, offset, buffer).await.unwrap().filled());
+    }
+    let expected: Vec<u8> = (0..len).map(|at| (at % (8 * ALIGNMENT) % 251) as u8).collect();
+    assert!(found == expected, "{} bytes", found.len());
+}
+
+#[test]
+fn what_is_written_is_read_up_to_an_odd_end() {
+    let root = directory("odd-end");
+    on_a_worker(there_and_back(Arc::new(LinuxStorage), root.join("a")));
+    std::fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn what_is_written_is_read_without_a_ring_and_with_short_reads() {
+    let disk = SimulatedDisk::new(5);
+    disk.set_short_reads(500);
+    on_a_worker(there_and_back(Arc::new(disk), PathBuf::from("/a")));
+}
+
+#[test]
+fn what_is_written_is_read_directly_where_there_is_no_ring() {
+    let root = directory("no-ring");
+    let mut work = Box::pin(there_and_back(Arc::new(LinuxStorage), root.join("a")));
+    // This thread is no worker.
+    while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
+    drop(work);
+    std::fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn a_write_that_fails_names_its_file() {
+    let root = directory("failing");
+    LinuxStorage.create(&root.join("a")).unwrap();
+    let medium = LinuxStorage.open(&root.join("a"), OpenMode::ReadMedium).unwrap();
+    let file = BackgroundFile::new(medium.unwrap());
+    let error = on_a_worker(async move {
+        let pool = BufferPool::new(ALIGNMENT);
+        file.write(0, numbered(&pool)).await.unwrap_err()
+    });
+    let name = root.join("a").display().to_string();
+    assert!(error.kind() == ErrorKind::Io && error.to_string().contains(&name), "{error}");
+    let disk = SimulatedDisk::new(5);
+    let file = BackgroundFile::new(disk.create(Path::new("/a")).unwrap());
+    disk.set_faults(Some(FaultPlan::from_then_on(1)));
+    let failed = on_a_worker(async move { (file.sync().await.is_err(), file.reserve(9).await.is_err()) });
+    assert_eq!(failed, (true, true));
+    std::fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn shutting_down_in_flight_leaves_whole_writes() {
+    let root = directory("shutdown");
+    let pool = BufferPool::new(64 * ALIGNMENT);
+    let scheduler = ThreadScheduler::new(Arc::new(SystemClock::default()), 1).unwrap();
+    for number in 0..20 {
+        let file = BackgroundFile::new(LinuxStorage.create_direct(&root.join(number.to_string())).unwrap());
+        let buffer = numbered(&pool);
+        scheduler.spawn(
+            Lane::Compaction,
+            Box::pin(async move {
+                file.write(0, buffer).await.unwrap();
+                file.sync().await.unwrap();
+            }),
+        );
+    }
+    scheduler.shutdown();
+    for number in 0..20 {
+        let len = std::fs::metadata(root.join(number.to_string())).unwrap().len();
+        assert!(len == 0 || len == 64 * ALIGNMENT as u64, "{len} bytes of {number}");
+    }
+    std::fs::remove_dir_all(root).unwrap();
+}

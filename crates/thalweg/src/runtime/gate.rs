@@ -1,0 +1,226 @@
+//! [`Gate`]: how many background writes may be at the device at once, so that reads do not queue behind them.
+//!
+//! PM-Blade (PMB-15): of `q` operations that the device may have at once (a cap the user sets, e.g. 8), `q_comp` are
+//! background operations in flight (reads of compactions, S1, *and* the writes themselves, S3: PMB-A6) and `q_cli` are
+//! reads of clients that missed the cache; `max(q - q_comp - q_cli, 0)` writes more may start. Reads are never held up.
+//!
+//! With `q_cli >= q` for good the paper's rule admits no write ever (PMB-A6). Here one write may always be at the
+//! device: the gate never has fewer than one and, but for that one, never lets the sum grow beyond `q`.
+//!
+//! No locks: the three counts are one atomic number, so an admission sees all of them at one moment.
+
+use super::Event;
+use crate::metrics::Metrics;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The counts, each of so many bits: writes lowest, then background reads, then client reads.
+const COUNT_BITS: u32 = 20;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+const WRITE: u64 = 1;
+const BACKGROUND_READ: u64 = 1 << COUNT_BITS;
+const CLIENT_READ: u64 = 1 << (2 * COUNT_BITS);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// `q`.
+    depth: u64,
+    in_flight: AtomicU64,
+    /// Flush coroutines that were refused, so that a read nobody waits for tells nobody of its end.
+    refused: AtomicUsize,
+    freed: Event,
+    metrics: Arc<Metrics>,
+}
+
+/// An operation in flight, until dropped.
+#[derive(Debug)]
+pub(crate) struct Admitted<'a> {
+    gate: &'a Gate,
+    count: u64,
+}
+
+/// A write in flight, until dropped.
+#[derive(Debug)]
+pub(crate) struct AdmittedWrite(Arc<Gate>);
+
+impl Gate {
+    /// A gate for `depth` operations at once, at least 1.
+    pub(crate) fn new(depth: usize, metrics: Arc<Metrics>) -> Arc<Self> {
+        let depth = (depth as u64).clamp(1, COUNT_MASK);
+        let (in_flight, refused, freed) = (AtomicU64::new(0), AtomicUsize::new(0), Event::default());
+        Arc::new(Gate { depth, in_flight, refused, freed, metrics })
+    }
+
+    /// A foreground read is about to go to the device. Costs two atomic additions.
+    pub(crate) fn client_read(&self) -> Admitted<'_> {
+        self.begin(CLIENT_READ)
+    }
+
+    /// A read of a compaction is about to go to the device.
+    pub(crate) fn background_read(&self) -> Admitted<'_> {
+        self.begin(BACKGROUND_READ)
+    }
+
+    fn begin(&self, count: u64) -> Admitted<'_> {
+        self.in_flight.fetch_add(count, Ordering::SeqCst);
+        Admitted { gate: self, count }
+    }
+
+    fn end(&self, count: u64) {
+        self.in_flight.fetch_sub(count, Ordering::SeqCst);
+        // Whoever is refused says so before it asks again, so either it sees this end or we see it.
+        if self.refused.load(Ordering::SeqCst) > 0 {
+            self.freed.notify_all();
+        }
+    }
+
+    /// Admits a write if it may start now.
+    pub(crate) fn try_write(self: &Arc<Self>) -> Option<AdmittedWrite> {
+        let admit = |counts: u64| {
+            let [writes, reads, clients] = split(counts);
+            (writes == 0 || writes + reads + clients < self.depth).then(|| counts + WRITE)
+        };
+        self.in_flight.fetch_update(Ordering::SeqCst, Ordering::SeqCst, admit).ok()?;
+        Some(AdmittedWrite(Arc::clone(self)))
+    }
+
+    /// Waits until a write may start.
+    pub(crate) async fn write(self: &Arc<Self>) -> AdmittedWrite {
+        if let Some(admitted) = self.try_write() {
+            return admitted;
+        }
+        self.metrics.gate_waits.increment();
+        let _refused = Refused::new(self);
+        loop {
+            let ticket = self.freed.ticket();
+            if let Some(admitted) = self.try_write() {
+                return admitted;
+            }
+            self.freed.listen(ticket).await;
+        }
+    }
+}
+
+fn split(counts: u64) -> [u64; 3] {
+    [counts & COUNT_MASK, counts >> COUNT_BITS & COUNT_MASK, counts >> (2 * COUNT_BITS) & COUNT_MASK]
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.gate.end(self.count);
+    }
+}
+
+impl Drop for AdmittedWrite {
+    fn drop(&mut self) {
+        self.0.end(WRITE);
+    }
+}
+
+/// Counts who waits at the gate.
+struct Refused<'a>(&'a Gate);
+
+impl<'a> Refused<'a> {
+    fn new(gate: &'a Gate) -> Self {
+        gate.refused.fetch_add(1, Ordering::SeqCst);
+        Refused(gate)
+    }
+}
+
+impl Drop for Refused<'_> {
+    fn drop(&mut self) {
+        self.0.refused.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    fn gate(depth: usize) -> (Arc<Gate>, Arc<Metrics>) {
+        let metrics = Arc::<Metrics>::default();
+        (Gate::new(depth, Arc::clone(&metrics)), metrics)
+    }
+
+    #[test]
+    fn reads_take_the_room_of_writes() {
+        let (gate, _) = gate(8);
+        let reads: Vec<_> = (0..3).map(|_| gate.background_read()).chain((0..2).map(|_| gate.client_read())).collect();
+        let writes: Vec<_> = std::iter::from_fn(|| gate.try_write()).collect();
+        assert_eq!(writes.len(), 3, "max(8 - 3 - 2, 0)");
+        drop(reads);
+        let more: Vec<_> = std::iter::from_fn(|| gate.try_write()).collect();
+        assert_eq!(more.len(), 5, "max(8 - 3, 0)");
+        drop(more);
+        drop(writes);
+        assert_eq!(gate.in_flight.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn clients_without_end_leave_one_write() {
+        let (gate, metrics) = gate(4);
+        let clients: Vec<_> = (0..100).map(|_| gate.client_read()).collect();
+        let one = gate.try_write();
+        assert!(one.is_some());
+        assert!(gate.try_write().is_none());
+        let mut waiting = pin!(gate.write());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        assert_eq!(metrics.gate_waits.get(), 1);
+        drop(one);
+        assert!(waiting.as_mut().poll(&mut context).is_ready());
+        drop(clients);
+    }
+
+    #[test]
+    fn whoever_waits_hears_of_every_end() {
+        let (gate, _) = gate(1);
+        let wakes = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let (write, read) = (gate.try_write(), gate.client_read());
+        let mut waiting = pin!(gate.write());
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(read);
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(write);
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 2);
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+    }
+
+    /// Threads that read and write at random: the sum is never above the depth but for the one write.
+    #[test]
+    fn no_interleaving_admits_more_than_the_depth() {
+        let (gate, _) = gate(3);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..20_000 {
+                        if round % 3 == 0 {
+                            drop(gate.client_read());
+                        }
+                        if let Some(write) = gate.try_write() {
+                            let [writes, ..] = split(gate.in_flight.load(Ordering::SeqCst));
+                            assert!((1..=3).contains(&writes), "{writes}");
+                            drop(write);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(gate.in_flight.load(Ordering::SeqCst), 0);
+    }
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl std::task::Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}

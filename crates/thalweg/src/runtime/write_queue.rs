@@ -1,0 +1,321 @@
+//! [`WriteQueue`]: the table writes of one worker, and its *flush coroutine*, which alone makes them (PMB-14).
+//!
+//! Coroutines that merge hand over full buffers and go on; they are never cut short by one (PMB-13). That a write comes
+//! later is safe: a table becomes visible only after [`WrittenFile::finish`], which waits for all of its writes and
+//! tells the first error. The queue is bounded in bytes; only who would go beyond that waits, and is counted.
+//!
+//! The flush coroutine starts writes in the order in which they came, as many at once as the [`Gate`] admits. It ends
+//! when the last [`WriteQueue`] is dropped and nothing is left to write. Should it be lost, whatever was not written
+//! fails with [`Error::Closed`], and so does what comes later.
+//!
+//! Locks: `Shared::state` and `Progress::state` are held for a push, a pop or a look, never together.
+
+use super::{BackgroundFile, Event, Gate};
+use crate::error::{Error, Result};
+use crate::metrics::Metrics;
+use crate::storage::{BufferPool, IoBuffer};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+/// Bytes that may wait in a queue; what is at the device already does not count.
+const QUEUE_BYTES_MAX: usize = 4 << 20;
+
+/// A coroutine's end of its worker's queue.
+pub(crate) struct WriteQueue {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Something was queued, or the last producer is gone.
+    queued: Event,
+    /// There is room again, or the queue is closed.
+    taken: Event,
+    buffers: Arc<BufferPool>,
+    gate: Arc<Gate>,
+    metrics: Arc<Metrics>,
+}
+
+#[derive(Default)]
+struct State {
+    writes: VecDeque<Write>,
+    bytes: usize,
+    producers: usize,
+    /// The flush coroutine is gone.
+    closed: bool,
+}
+
+/// A write not yet made. It tells its outcome when it is dropped.
+struct Write {
+    file: BackgroundFile,
+    progress: Arc<Progress>,
+    offset: u64,
+    buffer: Option<IoBuffer>,
+    outcome: Option<Result<()>>,
+}
+
+/// What has become of a file's writes.
+#[derive(Default)]
+struct Progress {
+    state: Mutex<ProgressState>,
+    /// A write has ended.
+    ended: Event,
+}
+
+#[derive(Default)]
+struct ProgressState {
+    outstanding: usize,
+    /// The first.
+    error: Option<Error>,
+    /// Nobody wants the file any more: what is queued is not written.
+    abandoned: bool,
+}
+
+/// A file written through a queue, piece after piece.
+pub(crate) struct WrittenFile {
+    file: BackgroundFile,
+    queue: WriteQueue,
+    progress: Arc<Progress>,
+}
+
+/// Writes at the device.
+type InFlight<'a> = Vec<Pin<Box<dyn Future<Output = ()> + Send + 'a>>>;
+
+/// A queue, and the flush coroutine that serves it.
+pub(crate) fn write_queue(
+    buffers: Arc<BufferPool>,
+    gate: Arc<Gate>,
+    metrics: Arc<Metrics>,
+) -> (WriteQueue, impl Future<Output = ()> + Send + 'static) {
+    let shared = Arc::new(Shared {
+        state: Mutex::new(State { producers: 1, ..State::default() }),
+        queued: Event::default(),
+        taken: Event::default(),
+        buffers,
+        gate,
+        metrics,
+    });
+    let closing = CloseAtEnd(Arc::clone(&shared));
+    (WriteQueue { shared }, async move { closing.0.serve().await })
+}
+
+impl Clone for WriteQueue {
+    fn clone(&self) -> Self {
+        self.shared.state().producers += 1;
+        WriteQueue { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl Drop for WriteQueue {
+    fn drop(&mut self) {
+        self.shared.state().producers -= 1;
+        self.shared.queued.notify_all();
+    }
+}
+
+impl WriteQueue {
+    /// Writes `file` through this queue.
+    pub(crate) fn file(&self, file: BackgroundFile) -> WrittenFile {
+        WrittenFile { file, queue: self.clone(), progress: Arc::default() }
+    }
+
+    /// Where buffers for it come from.
+    pub(crate) fn buffers(&self) -> &Arc<BufferPool> {
+        &self.shared.buffers
+    }
+
+    async fn push(&self, write: Write) -> Result<()> {
+        let mut write = Some(write);
+        let mut waited = false;
+        loop {
+            let ticket = self.shared.taken.ticket();
+            {
+                let mut state = self.shared.state();
+                if state.closed {
+                    return Err(Error::Closed);
+                }
+                if state.bytes < QUEUE_BYTES_MAX
+                    && let Some(write) = write.take()
+                {
+                    state.bytes += write.bytes();
+                    state.writes.push_back(write);
+                    break;
+                }
+            }
+            if !std::mem::replace(&mut waited, true) {
+                self.shared.metrics.write_queue_waits.increment();
+            }
+            self.shared.taken.listen(ticket).await;
+        }
+        self.shared.queued.notify_all();
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The flush coroutine.
+    async fn serve(&self) {
+        let mut in_flight: InFlight<'_> = Vec::new();
+        loop {
+            let ticket = self.queued.ticket();
+            while let Some(write) = self.take() {
+                let mut admission = Box::pin(self.gate.write());
+                let admitted = besides(&mut in_flight, admission.as_mut()).await;
+                in_flight.push(Box::pin(async move {
+                    write.make().await;
+                    drop(admitted);
+                }));
+            }
+            if in_flight.is_empty() && self.is_over() {
+                return;
+            }
+            // Goes round when there is something new, or the last write has ended.
+            let mut listen = Box::pin(self.queued.listen(ticket));
+            let had = in_flight.len();
+            std::future::poll_fn(|context| {
+                in_flight.retain_mut(|write| write.as_mut().poll(context).is_pending());
+                let over = had > 0 && in_flight.is_empty();
+                if over { Poll::Ready(()) } else { listen.as_mut().poll(context) }
+            })
+            .await;
+        }
+    }
+
+    fn take(&self) -> Option<Write> {
+        let write = {
+            let mut state = self.state();
+            let write = state.writes.pop_front()?;
+            state.bytes -= write.bytes();
+            write
+        };
+        self.taken.notify_all();
+        Some(write)
+    }
+
+    fn is_over(&self) -> bool {
+        let state = self.state();
+        state.producers == 0 && state.writes.is_empty()
+    }
+}
+
+/// Awaits `future` while the writes in flight go on.
+async fn besides<T>(in_flight: &mut InFlight<'_>, mut future: Pin<&mut (impl Future<Output = T> + Send)>) -> T {
+    std::future::poll_fn(|context| {
+        in_flight.retain_mut(|write| write.as_mut().poll(context).is_pending());
+        future.as_mut().poll(context)
+    })
+    .await
+}
+
+impl WrittenFile {
+    /// Has `buffer` written at `offset`. Waits only while the queue is full. An error is one of an earlier write.
+    pub(crate) async fn write(&self, offset: u64, buffer: IoBuffer) -> Result<()> {
+        {
+            let mut progress = self.progress.state();
+            if let Some(error) = &progress.error {
+                return Err(error.clone());
+            }
+            progress.outstanding += 1;
+        }
+        let file = self.file.clone();
+        let progress = Arc::clone(&self.progress);
+        self.queue.push(Write { file, progress, offset, buffer: Some(buffer), outcome: None }).await
+    }
+
+    /// Waits until all that was handed over is written. The first error.
+    pub(crate) async fn finish(&self) -> Result<()> {
+        loop {
+            let ticket = self.progress.ended.ticket();
+            {
+                let progress = self.progress.state();
+                if progress.outstanding == 0 {
+                    return progress.error.clone().map_or(Ok(()), Err);
+                }
+            }
+            self.progress.ended.listen(ticket).await;
+        }
+    }
+
+    /// Gives the file up: what is queued is not written. Waits for what is at the device.
+    pub(crate) async fn abandon(&self) {
+        self.progress.state().abandoned = true;
+        let _ = self.finish().await;
+    }
+
+    /// The queue it goes through.
+    pub(crate) fn queue(&self) -> &WriteQueue {
+        &self.queue
+    }
+
+    /// The file itself.
+    pub(crate) fn file(&self) -> &BackgroundFile {
+        &self.file
+    }
+}
+
+impl Drop for WrittenFile {
+    fn drop(&mut self) {
+        self.progress.state().abandoned = true;
+    }
+}
+
+impl Write {
+    fn bytes(&self) -> usize {
+        self.buffer.as_ref().map_or(0, IoBuffer::len)
+    }
+
+    async fn make(mut self) {
+        let Some(buffer) = self.buffer.take() else { return };
+        let wanted = !self.progress.state().abandoned;
+        let written = if wanted { self.file.write(self.offset, buffer).await } else { Ok(()) };
+        self.outcome = Some(written);
+    }
+}
+
+impl Drop for Write {
+    fn drop(&mut self) {
+        // Without an outcome it was never made, or its end was not waited for: the file lacks it.
+        let outcome = self.outcome.take().unwrap_or(Err(Error::Closed));
+        {
+            let mut progress = self.progress.state();
+            progress.outstanding -= 1;
+            if let Err(error) = outcome {
+                progress.error.get_or_insert(error);
+            }
+        }
+        self.progress.ended.notify_all();
+    }
+}
+
+impl Progress {
+    fn state(&self) -> MutexGuard<'_, ProgressState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// However the flush coroutine ends, nobody waits for it afterwards.
+struct CloseAtEnd(Arc<Shared>);
+
+impl Drop for CloseAtEnd {
+    fn drop(&mut self) {
+        let left = {
+            let mut state = self.0.state();
+            state.closed = true;
+            state.bytes = 0;
+            std::mem::take(&mut state.writes)
+        };
+        drop(left);
+        self.0.taken.notify_all();
+    }
+}
+
+#[cfg(test)]
+#[path = "write_queue_tests.rs"]
+mod tests;

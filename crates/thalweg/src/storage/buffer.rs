@@ -1,0 +1,181 @@
+//! [`IoBuffer`]: memory as direct I/O wants it, used again and again.
+//!
+//! A buffer's first touch costs more than writing it to the device does (cold pages), so a [`BufferPool`] keeps what it
+//! once allocated: in the steady state nothing is allocated and nothing freed, but for a surplus beyond [`KEPT_MAX`].
+//!
+//! Invariants: [`IoBuffer::bytes_mut`] is aligned to [`ALIGNMENT`]; a buffer that is filled or given to the kernel is
+//! shared with nobody; slices of a filled one may outlive it, and its memory is not used again before they are gone.
+//!
+//! Locks: `BufferPool::free` is held for a search of a short list, and nothing is called under it.
+
+use crate::format::Slice;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What direct I/O is aligned to, in file offset, length and memory: no device in use has larger logical blocks.
+pub(crate) const ALIGNMENT: usize = 4096;
+
+/// So many free buffers are kept.
+const KEPT_MAX: usize = 64;
+
+/// Buffers of one size.
+#[derive(Debug)]
+pub(crate) struct BufferPool {
+    /// Bytes of each buffer, a multiple of [`ALIGNMENT`].
+    capacity: usize,
+    free: Mutex<Vec<Arc<[u8]>>>,
+}
+
+impl BufferPool {
+    /// An empty pool of buffers of `capacity` bytes, which must be a multiple of [`ALIGNMENT`] and not 0.
+    pub(crate) fn new(capacity: usize) -> Arc<Self> {
+        assert!(capacity > 0 && capacity.is_multiple_of(ALIGNMENT), "a capacity that is not aligned");
+        Arc::new(BufferPool { capacity, free: Mutex::default() })
+    }
+
+    /// An empty buffer.
+    pub(crate) fn take(self: &Arc<Self>) -> IoBuffer {
+        let memory = self.reusable().unwrap_or_else(|| std::iter::repeat_n(0, self.capacity + ALIGNMENT - 1).collect());
+        // The memory never moves: this holds for as long as it lives.
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        assert!(start < ALIGNMENT, "memory that cannot be aligned");
+        IoBuffer { memory, start, len: 0, pool: Arc::clone(self) }
+    }
+
+    /// Memory that nobody has a slice of any more.
+    fn reusable(&self) -> Option<Arc<[u8]>> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = free.iter_mut().rposition(|memory| Arc::get_mut(memory).is_some())?;
+        Some(free.swap_remove(index))
+    }
+
+    fn give_back(&self, memory: Arc<[u8]>) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < KEPT_MAX {
+            free.push(memory);
+        }
+    }
+}
+
+/// An aligned buffer of its pool's capacity, filled up to a length.
+#[derive(Debug)]
+pub(crate) struct IoBuffer {
+    memory: Arc<[u8]>,
+    start: usize,
+    len: usize,
+    pool: Arc<BufferPool>,
+}
+
+impl IoBuffer {
+    pub(crate) fn capacity(&self) -> usize {
+        self.pool.capacity
+    }
+
+    /// How many bytes were filled.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The filled bytes.
+    pub(crate) fn filled(&self) -> &[u8] {
+        self.memory.get(self.start..self.start + self.len).unwrap_or_default()
+    }
+
+    /// All of the buffer, filled or not.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        let range = self.start..self.start + self.pool.capacity;
+        match Arc::get_mut(&mut self.memory).and_then(|memory| memory.get_mut(range)) {
+            Some(bytes) => bytes,
+            None => panic!("a buffer was filled while somebody reads it"),
+        }
+    }
+
+    /// Says how many bytes were filled.
+    pub(crate) fn set_len(&mut self, len: usize) {
+        assert!(len <= self.capacity(), "more bytes than the buffer has");
+        self.len = len;
+    }
+
+    /// Copies as many of `bytes` as there is room for, behind what is filled. Returns how many.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> usize {
+        let len = self.len;
+        let room = self.bytes_mut().get_mut(len..).unwrap_or_default();
+        let moved = room.len().min(bytes.len());
+        if let (Some(to), Some(from)) = (room.get_mut(..moved), bytes.get(..moved)) {
+            to.copy_from_slice(from);
+        }
+        self.len += moved;
+        moved
+    }
+
+    /// Fills up to the next multiple of [`ALIGNMENT`] with zeros.
+    pub(crate) fn pad(&mut self) {
+        let (len, padded) = (self.len, self.len.next_multiple_of(ALIGNMENT));
+        self.bytes_mut().get_mut(len..padded).unwrap_or_default().fill(0);
+        self.len = padded;
+    }
+
+    /// A part of the filled bytes, shared; `None` when it does not lie within them.
+    pub(crate) fn share(&self, start: usize, len: usize) -> Option<Slice> {
+        let within = start.checked_add(len).is_some_and(|end| end <= self.len);
+        within.then(|| Slice::from(Arc::clone(&self.memory)).get_slice(self.start + start, len))?
+    }
+}
+
+impl Drop for IoBuffer {
+    fn drop(&mut self) {
+        self.pool.give_back(Arc::clone(&self.memory));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_buffer_is_aligned_and_has_its_capacity() {
+        let pool = BufferPool::new(2 * ALIGNMENT);
+        for mut buffer in (0..20).map(|_| pool.take()).collect::<Vec<_>>() {
+            assert_eq!(buffer.bytes_mut().as_ptr() as usize % ALIGNMENT, 0);
+            assert_eq!(buffer.bytes_mut().len(), 2 * ALIGNMENT);
+        }
+    }
+
+    #[test]
+    fn memory_is_used_again_once_nobody_reads_it() {
+        let pool = BufferPool::new(ALIGNMENT);
+        let address = |buffer: &mut IoBuffer| buffer.bytes_mut().as_ptr() as usize;
+        let mut first = pool.take();
+        let place = address(&mut first);
+        first.append(b"still read");
+        let slice = first.share(0, 10).unwrap();
+        drop(first);
+        let mut second = pool.take();
+        assert_ne!(address(&mut second), place, "somebody reads it");
+        assert_eq!(slice, b"still read");
+        drop((slice, second));
+        let mut both = [pool.take(), pool.take()];
+        assert!(both.iter_mut().any(|buffer| address(buffer) == place));
+    }
+
+    #[test]
+    fn a_buffer_takes_what_fits_and_pads_with_zeros() {
+        let pool = BufferPool::new(2 * ALIGNMENT);
+        let mut dirty = pool.take();
+        dirty.bytes_mut().fill(9);
+        drop(dirty);
+        let mut buffer = pool.take();
+        assert_eq!(buffer.append(&[1; ALIGNMENT + 1]), ALIGNMENT + 1);
+        buffer.pad();
+        assert_eq!(buffer.filled()[ALIGNMENT + 1..], [0; ALIGNMENT - 1]);
+        assert_eq!(buffer.append(&[1; 5]), 0);
+        assert_eq!(buffer.share(ALIGNMENT, 2).unwrap(), [1, 0]);
+        assert!(buffer.share(2 * ALIGNMENT - 1, 2).is_none() && buffer.share(usize::MAX, 2).is_none());
+    }
+
+    #[test]
+    fn a_surplus_is_freed() {
+        let pool = BufferPool::new(ALIGNMENT);
+        drop((0..2 * KEPT_MAX).map(|_| pool.take()).collect::<Vec<_>>());
+        assert!(pool.free.lock().unwrap().len() <= KEPT_MAX);
+    }
+}

@@ -1,0 +1,226 @@
+//! [`DirectFile`]: a file read and written past the page cache (`O_DIRECT`), and where that is refused.
+//!
+//! Aligned memory goes to the device as it is; a read into other memory goes through an aligned copy. Writes must be
+//! aligned in offset, length and memory. ext4 turns direct I/O into cached I/O where it cannot do it (encrypted
+//! directories, `data=journal`: E13), and says so through `statx`; such files are refused here.
+//!
+//! No locks are held; positions travel with each call.
+
+use super::buffer::ALIGNMENT;
+use super::linux::{bytes_of, read_uninterrupted};
+use super::{File, OpenMode, linux};
+use crate::error::{Error, Result};
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
+use rustix::io::Errno;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The most that one read through a copy moves; longer ones come back short.
+const COPIED_READ_BYTES_MAX: usize = 1 << 20;
+
+/// A file open for direct I/O.
+pub(super) struct DirectFile {
+    file: fs::File,
+    path: Arc<Path>,
+    mode: OpenMode,
+}
+
+/// Opens `path` for direct reads; `None` where the file system refuses them, or would quietly read from its cache.
+pub(super) fn open(path: &Path) -> Result<Option<Arc<dyn File>>> {
+    let direct = OFlags::DIRECT.bits().cast_signed();
+    let file = match fs::OpenOptions::new().read(true).custom_flags(direct).open(path) {
+        Ok(file) => file,
+        Err(error) if refuses_direct(&error) => return Ok(None),
+        Err(error) => return Err(Error::io("open", path, error)),
+    };
+    if is_quietly_cached(&file) {
+        return Ok(None);
+    }
+    let opened = DirectFile { file, path: Arc::from(path), mode: OpenMode::ReadMedium };
+    match opened.read_copied(0, &mut [0u8; 1]) {
+        Ok(_) => Ok(Some(Arc::new(opened))),
+        Err(error) if refuses_direct(&error) => Ok(None),
+        Err(error) => Err(Error::io("read", path, error)),
+    }
+}
+
+/// A new file for direct I/O, or through the page cache where the file system refuses it.
+pub(super) fn create(path: &Path) -> Result<Arc<dyn File>> {
+    let file = linux::create_file(path)?;
+    // Not at the open: one that is refused there may leave the new name behind.
+    let flags = rustix::fs::fcntl_getfl(&file).map_err(|error| Error::io("look at", path, error.into()))?;
+    let refused = match rustix::fs::fcntl_setfl(&file, flags | OFlags::DIRECT) {
+        Ok(()) => is_quietly_cached(&file),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => true,
+        Err(error) => return Err(Error::io("create", path, error.into())),
+    };
+    if refused {
+        rustix::fs::fcntl_setfl(&file, flags).map_err(|error| Error::io("create", path, error.into()))?;
+        return Ok(linux::eagerly_written(file, path));
+    }
+    Ok(Arc::new(DirectFile { file, path: Arc::from(path), mode: OpenMode::ReadWrite }))
+}
+
+/// Makes room for the file's first `bytes` bytes; nothing where the file system cannot.
+pub(super) fn reserve(file: &fs::File, path: &Path, bytes: u64) -> Result<()> {
+    loop {
+        return match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::INTR) => continue,
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(Error::io("reserve space for", path, error.into())),
+        };
+    }
+}
+
+/// Whether direct I/O would go through the page cache all the same, or needs a coarser alignment than ours.
+fn is_quietly_cached(file: &fs::File) -> bool {
+    let found = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    found.is_ok_and(|found| {
+        let alignment = found.stx_dio_offset_align;
+        StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN)
+            && (alignment == 0 || alignment as usize > ALIGNMENT)
+    })
+}
+
+fn refuses_direct(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::OPNOTSUPP))
+}
+
+fn is_aligned(offset: u64, memory: &[u8]) -> bool {
+    offset.is_multiple_of(ALIGNMENT as u64)
+        && memory.len().is_multiple_of(ALIGNMENT)
+        && (memory.as_ptr() as usize).is_multiple_of(ALIGNMENT)
+}
+
+impl DirectFile {
+    /// One aligned read that covers as much of `buffer` as [`COPIED_READ_BYTES_MAX`] allows.
+    fn read_copied(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let skip = (offset % ALIGNMENT as u64) as usize;
+        let wanted = (skip + buffer.len().min(COPIED_READ_BYTES_MAX)).next_multiple_of(ALIGNMENT);
+        let mut memory = vec![0u8; wanted + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        let Some(aligned) = start.checked_add(wanted).and_then(|end| memory.get_mut(start..end)) else {
+            return Err(io::Error::other("no aligned memory"));
+        };
+        let count = read_uninterrupted(&self.file, offset - skip as u64, aligned)?;
+        let found = aligned.get(skip..count).unwrap_or_default();
+        let moved = found.len().min(buffer.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..moved), found.get(..moved)) {
+            to.copy_from_slice(from);
+        }
+        // Nothing beyond `skip` must mean the end of the file, as the caller will take it so.
+        if moved == 0 && !buffer.is_empty() && self.file.metadata()?.len() > offset {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a direct read ended before the file"));
+        }
+        Ok(moved)
+    }
+
+    /// An error for what a handle that only reads is not for.
+    fn need_writable(&self, operation: &'static str) -> Result<()> {
+        match self.mode {
+            OpenMode::ReadWrite => Ok(()),
+            _ => Err(Error::io(operation, &self.path, io::Error::from(Errno::BADF))),
+        }
+    }
+}
+
+impl File for DirectFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let read = if is_aligned(offset, buffer) {
+            read_uninterrupted(&self.file, offset, buffer)
+        } else {
+            self.read_copied(offset, buffer)
+        };
+        read.map_err(|error| Error::io("read", &self.path, error))
+    }
+
+    fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.need_writable("write to")?;
+        self.file.write_all_at(bytes, offset).map_err(|error| Error::io("write to", &self.path, error))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        bytes_of(&self.file, &self.path)
+    }
+
+    fn set_bytes(&self, bytes: u64) -> Result<()> {
+        self.need_writable("set the length of")?;
+        self.file.set_len(bytes).map_err(|error| Error::io("set the length of", &self.path, error))
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<()> {
+        self.need_writable("reserve space for")?;
+        reserve(&self.file, &self.path, bytes)
+    }
+
+    fn is_direct(&self) -> bool {
+        true
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::buffer::BufferPool;
+    use super::super::linux::TestDirectory;
+    use super::super::{LinuxStorage, Storage};
+    use super::*;
+
+    #[test]
+    fn direct_reads_longer_than_the_copy_come_back_whole() {
+        let directory = TestDirectory::new("long-direct-read");
+        let path = directory.0.join("file");
+        let bytes: Vec<u8> = (0..3 * COPIED_READ_BYTES_MAX + 77).map(|i| (i % 251) as u8).collect();
+        fs::write(&path, &bytes).unwrap();
+        let Some(file) = LinuxStorage.open(&path, OpenMode::ReadMedium).unwrap() else { return };
+        let mut found = vec![0u8; bytes.len() - 5];
+        file.read_exact_at(5, &mut found).unwrap();
+        assert_eq!(found, bytes[5..]);
+        assert_eq!(file.read_at(bytes.len() as u64, &mut [0; 10]).unwrap(), 0);
+        assert_eq!(file.read_at(bytes.len() as u64 + 9999, &mut [0; 10]).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_file_written_padded_and_cut_has_exactly_its_bytes() {
+        let directory = TestDirectory::new("padded");
+        let path = directory.0.join("file");
+        let file = LinuxStorage.create_direct(&path).unwrap();
+        file.reserve(1 << 20).unwrap();
+        let mut buffer = BufferPool::new(2 * ALIGNMENT).take();
+        buffer.append(&[7; ALIGNMENT + 100]);
+        buffer.pad();
+        file.write_all_at(0, buffer.filled()).unwrap();
+        file.set_bytes(ALIGNMENT as u64 + 100).unwrap();
+        file.sync().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), [7; ALIGNMENT + 100]);
+    }
+
+    #[test]
+    fn what_was_written_directly_is_read_through_the_cache_and_directly() {
+        let directory = TestDirectory::new("written-directly");
+        let path = directory.0.join("file");
+        let file = LinuxStorage.create_direct(&path).unwrap();
+        let mut buffer = BufferPool::new(ALIGNMENT).take();
+        buffer.append(&[3; ALIGNMENT]);
+        file.write_all_at(0, buffer.filled()).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), [3; ALIGNMENT]);
+        buffer.bytes_mut().fill(0);
+        assert_eq!(file.read_at(0, buffer.bytes_mut()).unwrap(), ALIGNMENT);
+        assert_eq!(buffer.filled(), [3; ALIGNMENT]);
+    }
+}

@@ -1,0 +1,37 @@
+//! [`TableWriters`]: what a coroutine makes tables with: the store, and the write queue of the coroutine's worker.
+
+use super::{TableStore, TableWriter};
+use crate::error::Result;
+use crate::format::TableId;
+use crate::runtime::WriteQueue;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct TableWriters {
+    store: Arc<TableStore>,
+    queue: WriteQueue,
+}
+
+impl TableWriters {
+    /// `queue` must be of the worker on which these are used.
+    pub(crate) fn new(store: Arc<TableStore>, queue: WriteQueue) -> Self {
+        TableWriters { store, queue }
+    }
+
+    /// A new file to write the entries of a table of `level` to, in internal-key order. An error leaves no file.
+    pub(crate) async fn create(&self, level: usize) -> Result<TableWriter> {
+        self.store.create(level, &self.queue).await
+    }
+
+    /// See [`TableStore::remove`].
+    pub(crate) fn remove(&self, id: TableId) -> Result<()> {
+        self.store.remove(id)
+    }
+
+    /// See [`TableStore::path`].
+    pub(crate) fn path(&self, id: TableId) -> PathBuf {
+        self.store.path(id)
+    }
+}
