@@ -114,7 +114,7 @@ impl Database {
         let splits: Vec<Box<[u8]>> = splits.iter().map(|split| Box::from(*split)).collect();
         let mut created = None;
         engine.write_definition(record, |mark, seq| {
-            let keyspace = OrderedKeyspace::new(id, name, splits.clone(), seq);
+            let keyspace = OrderedKeyspace::new(id, name, splits.clone(), seq, &workshop.memtable_pool);
             let change = Change::CreateKeyspace { keyspace: id, name: name.to_owned(), splits };
             let edit = Edit { changes: vec![change], seq, log_start: None };
             created = Some(Arc::clone(&keyspace));

@@ -12,7 +12,7 @@ use crate::format::{EntryKind, KeyspaceId, LogMark, SeqNo};
 use crate::lineage::{Change, Edit, KeyspaceState, Lineage, Recovered, State};
 use crate::log::{Log, Operation, Record};
 use crate::metrics::Metrics;
-use crate::ordered::{DefinitionEdit, OrderedKeyspace, Partition, Registry, SnapshotRegistry, Workshop};
+use crate::ordered::{DefinitionEdit, MemtablePool, OrderedKeyspace, Partition, Registry, SnapshotRegistry, Workshop};
 use crate::runtime::{Environment, Health, Lane, Turn, metered};
 use crate::storage::StorageLock;
 use crate::table::{TableMeta, TableStore, TableWriters};
@@ -38,7 +38,7 @@ impl Database {
         }
         let state = recovered.as_ref().map(|recovered| recovered.state.clone()).unwrap_or_default();
         let tables = table_store(&environment, root, &options, &metrics, &state);
-        let mut replay = Replay::new(&state, &tables, options.memtable_bytes, root);
+        let mut replay = Replay::new(&state, &tables, options.memtable_bytes, memtable_pool(&options), root);
         if let Some(recovered) = &recovered {
             recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
         }
@@ -57,6 +57,7 @@ impl Database {
             Arc::clone(&snapshots),
             replay.registry,
             replay.definitions,
+            replay.memtable_pool,
         );
         let engine = Engine {
             environment,
@@ -82,7 +83,7 @@ impl Database {
         let recovered = recovered.ok_or_else(|| Error::NoDatabase { path: Arc::from(root) })?;
         let metrics = Arc::new(Metrics::default());
         let tables = table_store(&environment, root, &options, &metrics, &recovered.state);
-        let mut replay = Replay::new(&recovered.state, &tables, usize::MAX, root);
+        let mut replay = Replay::new(&recovered.state, &tables, usize::MAX, MemtablePool::new(0), root);
         recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
         let registry = Arc::new(replay.registry);
         Ok(Database::from_engine(Engine {
@@ -242,17 +243,23 @@ fn create_layout(environment: &Environment, root: &Path, create: bool) -> Result
     environment.storage.sync_directory(root)
 }
 
+/// It keeps what a partition writes to and what it flushes meanwhile: with more, idle memory would grow.
+fn memtable_pool(options: &Options) -> MemtablePool {
+    MemtablePool::new(options.memtable_bytes.saturating_mul(2))
+}
+
 /// The memtables and keyspaces that the log makes of the recovered state.
 struct Replay<'a> {
     root: &'a Path,
     memtable_bytes: usize,
+    memtable_pool: MemtablePool,
     registry: Registry,
     definitions: VecDeque<DefinitionEdit>,
     next_keyspace: KeyspaceId,
 }
 
 impl<'a> Replay<'a> {
-    fn new(state: &State, tables: &TableStore, memtable_bytes: usize, root: &'a Path) -> Self {
+    fn new(state: &State, tables: &TableStore, memtable_bytes: usize, pool: MemtablePool, root: &'a Path) -> Self {
         let recover = |(id, keyspace): (&KeyspaceId, &KeyspaceState)| {
             let partitions = keyspace.partitions.iter().map(|partition| {
                 let open =
@@ -260,12 +267,13 @@ impl<'a> Replay<'a> {
                 (partition.flushed, partition.levels.iter().map(open).collect())
             });
             let splits = keyspace.splits.clone();
-            (*id, OrderedKeyspace::recovered(*id, &keyspace.name, splits, partitions.collect()))
+            (*id, OrderedKeyspace::recovered(*id, &keyspace.name, splits, partitions.collect(), &pool))
         };
         Replay {
             root,
             memtable_bytes,
             registry: state.keyspaces.iter().map(recover).collect(),
+            memtable_pool: pool,
             definitions: VecDeque::new(),
             next_keyspace: state.next_keyspace.max(KeyspaceId(1)),
         }
@@ -336,7 +344,7 @@ impl<'a> Replay<'a> {
         let change = Change::CreateKeyspace { keyspace: id, name: name.to_owned(), splits: splits.clone() };
         let edit = Edit { changes: vec![change], seq, log_start: None };
         self.definitions.push_back(DefinitionEdit { edit, mark, dropped: None });
-        self.registry.insert(id, OrderedKeyspace::new(id, name, splits, seq));
+        self.registry.insert(id, OrderedKeyspace::new(id, name, splits, seq, &self.memtable_pool));
     }
 
     fn drop_keyspace(&mut self, mark: LogMark, id: KeyspaceId, seq: SeqNo) {

@@ -1,6 +1,6 @@
 //! [`OrderedKeyspace`]: a named map cut into partitions by key range.
 
-use super::Partition;
+use super::{MemtablePool, Partition};
 use crate::compaction::Levels;
 use crate::format::{KeyspaceId, PartitionId, SeqNo};
 use std::sync::Arc;
@@ -18,9 +18,15 @@ pub(crate) struct OrderedKeyspace {
 
 impl OrderedKeyspace {
     /// A new keyspace, whose records all have numbers above `after`.
-    pub(crate) fn new(id: KeyspaceId, name: &str, splits: Vec<Box<[u8]>>, after: SeqNo) -> Arc<Self> {
+    pub(crate) fn new(
+        id: KeyspaceId,
+        name: &str,
+        splits: Vec<Box<[u8]>>,
+        after: SeqNo,
+        pool: &MemtablePool,
+    ) -> Arc<Self> {
         let recovered = (0..=splits.len()).map(|_| (after, Levels::new())).collect();
-        Self::recovered(id, name, splits, recovered)
+        Self::recovered(id, name, splits, recovered, pool)
     }
 
     /// A keyspace from the manifest: for each partition the number up to which it is flushed, and its levels.
@@ -29,12 +35,13 @@ impl OrderedKeyspace {
         name: &str,
         splits: Vec<Box<[u8]>>,
         partitions: Vec<(SeqNo, Levels)>,
+        pool: &MemtablePool,
     ) -> Arc<Self> {
         assert_eq!(partitions.len(), splits.len() + 1, "a partition for each range");
         let partitions = partitions
             .into_iter()
             .zip(0..)
-            .map(|((flushed, levels), number)| Partition::new(id, PartitionId(number), flushed, levels))
+            .map(|((flushed, levels), number)| Partition::new(id, PartitionId(number), flushed, levels, pool))
             .collect();
         Arc::new(OrderedKeyspace { id, name: name.to_owned(), splits, partitions, dropped: AtomicBool::new(false) })
     }

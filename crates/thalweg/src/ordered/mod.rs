@@ -16,6 +16,7 @@ mod view;
 mod workshop;
 
 pub(crate) use keyspace::OrderedKeyspace;
+pub(crate) use memtable::MemtablePool;
 pub(crate) use partition::{Partition, ViewGuard};
 pub(crate) use read::ViewSource;
 pub(crate) use snapshots::{SnapshotRegistry, SnapshotSeq};

@@ -3,6 +3,7 @@
 //! Readers and writers load the view without a lock. Locks: `changing` is held while a changed view is made and swapped
 //! in, `running` for bookkeeping of jobs. Neither is held over I/O. Order: the log's reserve lock, then `changing`.
 
+use super::memtable::MemtablePool;
 use super::view::{Slot, View};
 use crate::compaction::{Job, Levels, RunningJob};
 use crate::error::Error;
@@ -21,6 +22,8 @@ pub(crate) struct Partition {
     pub(crate) id: PartitionId,
     /// Records at or below it were in tables when the database was opened.
     pub(crate) recovered: SeqNo,
+    /// Where its memtables' memory comes from.
+    pool: MemtablePool,
     view: ArcSwap<View>,
     changing: Mutex<()>,
     /// Sealed memtables, and tables in level 0, of the view: what every write asks before it begins.
@@ -35,12 +38,19 @@ pub(crate) struct Partition {
 
 impl Partition {
     /// A partition with recovered levels, every record at or below `flushed` being in them.
-    pub(crate) fn new(keyspace: KeyspaceId, id: PartitionId, flushed: SeqNo, levels: Levels) -> Arc<Self> {
-        let view = View { active: Slot::new(flushed), sealed: Vec::new(), levels: Arc::new(levels) };
+    pub(crate) fn new(
+        keyspace: KeyspaceId,
+        id: PartitionId,
+        flushed: SeqNo,
+        levels: Levels,
+        pool: &MemtablePool,
+    ) -> Arc<Self> {
+        let view = View { active: Slot::new(flushed, pool, 0), sealed: Vec::new(), levels: Arc::new(levels) };
         Arc::new(Partition {
             keyspace,
             id,
             recovered: flushed,
+            pool: pool.clone(),
             sealed: AtomicUsize::new(0),
             level0: AtomicUsize::new(view.level0_tables()),
             view: ArcSwap::from_pointee(view),
@@ -90,7 +100,8 @@ impl Partition {
                 return false;
             }
             slot.seal(last);
-            let sealed = std::mem::replace(&mut view.active, Slot::new(last));
+            let next = Slot::new(last, &self.pool, slot.memtable.bytes());
+            let sealed = std::mem::replace(&mut view.active, next);
             view.sealed.push(sealed);
             true
         })
@@ -144,7 +155,8 @@ impl Partition {
     /// the drop still finds a memtable.
     pub(crate) fn clear(&self) {
         assert!(self.is_dropped(), "only a dropped partition is cleared");
-        self.change(|view| *view = View { active: Slot::new(SeqNo(0)), sealed: Vec::new(), levels: Arc::default() });
+        let active = Slot::new(SeqNo(0), &self.pool, 0);
+        self.change(|view| *view = View { active, sealed: Vec::new(), levels: Arc::default() });
     }
 
     pub(crate) fn drop_now(&self) {

@@ -3,7 +3,7 @@
 //! Invariants: sequence numbers in `active` are above all those in `sealed`, which ascend; those are above all in the
 //! levels for the same key. A slot holds exactly the records of its partition with `after < seq <= sealed_at`.
 
-use super::memtable::Memtable;
+use super::memtable::{Memtable, MemtablePool};
 use crate::compaction::Levels;
 use crate::format::{EntryKind, LogMark, SeqNo};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,9 +23,10 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    pub(crate) fn new(after: SeqNo) -> Arc<Self> {
+    /// An empty memtable for the records above `after`; the rest as for [`Memtable::new`].
+    pub(crate) fn new(after: SeqNo, pool: &MemtablePool, bytes_expected: usize) -> Arc<Self> {
         Arc::new(Slot {
-            memtable: Memtable::new(),
+            memtable: Memtable::new(pool, bytes_expected),
             after,
             sealed_at: AtomicU64::new(0),
             first_seq: AtomicU64::new(u64::MAX),

@@ -3,7 +3,7 @@
 //!
 //! Locks: `registry`, `definitions` and `trouble` are each held for a clone or a swap, never together.
 
-use super::{OrderedKeyspace, Partition, SnapshotRegistry, View};
+use super::{MemtablePool, OrderedKeyspace, Partition, SnapshotRegistry, View};
 use crate::compaction::LeveledOptions;
 use crate::error::{Error, Result};
 use crate::format::{KeyspaceId, LogMark};
@@ -66,6 +66,8 @@ pub(crate) struct Workshop {
     pub(crate) tables: Arc<TableStore>,
     pub(crate) snapshots: Arc<SnapshotRegistry>,
     pub(crate) registry: RwLock<Arc<Registry>>,
+    /// Where the memory of memtables comes from and goes to.
+    pub(crate) memtable_pool: MemtablePool,
     /// In log order; the flush coroutine installs them before any flush.
     pub(super) definitions: Mutex<VecDeque<DefinitionEdit>>,
     /// A memtable was sealed, a definition queued, the log grew beyond its cap, or it is time to stop.
@@ -98,6 +100,7 @@ impl Workshop {
         snapshots: Arc<SnapshotRegistry>,
         registry: Registry,
         definitions: VecDeque<DefinitionEdit>,
+        memtable_pool: MemtablePool,
     ) -> Arc<Self> {
         Arc::new(Workshop {
             flush_wanted: health.watched_event(),
@@ -115,6 +118,7 @@ impl Workshop {
             snapshots,
             registry: RwLock::new(Arc::new(registry)),
             definitions: Mutex::new(definitions),
+            memtable_pool,
             flush_trouble: Mutex::new(None),
             stopping: AtomicBool::new(false),
             next_partition: AtomicUsize::new(0),

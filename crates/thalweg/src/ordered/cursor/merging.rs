@@ -205,7 +205,7 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
 mod tests {
     use super::super::fake::{Entries, FakeCursor, Fuse, Random, walk};
     use super::*;
-    use crate::ordered::memtable::Memtable;
+    use crate::ordered::memtable::{Memtable, MemtablePool};
     use std::cmp::Reverse;
 
     fn boxed(cursor: impl Cursor + Send + 'static) -> Box<dyn Cursor + Send> {
@@ -264,7 +264,8 @@ mod tests {
 
     #[test]
     fn a_turn_passes_by_what_was_inserted_on_the_other_side_meanwhile() {
-        let (one, two) = (Memtable::new(), Memtable::new());
+        let pool = MemtablePool::new(0);
+        let (one, two) = (Memtable::new(&pool, 0), Memtable::new(&pool, 0));
         let insert = |memtable: &Memtable, key: &[u8], seq| memtable.insert(key, SeqNo(seq), EntryKind::Put, b"");
         insert(&one, b"b", 1);
         insert(&two, b"a", 2);

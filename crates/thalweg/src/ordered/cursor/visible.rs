@@ -238,7 +238,7 @@ mod tests {
     use super::super::fake::{Entries, FakeCursor, Fuse, Random, random_bounds, random_versions, visible};
     use super::super::merging::MergingCursor;
     use super::*;
-    use crate::ordered::memtable::Memtable;
+    use crate::ordered::memtable::{Memtable, MemtablePool};
     use std::cmp::Reverse;
     use std::collections::BTreeMap;
 
@@ -284,7 +284,7 @@ mod tests {
             let entries = random_versions(random, count);
             let bounds = random_bounds(random);
             let snapshot = SeqNo(count);
-            let (mut table, memtable) = (Entries::new(), Memtable::new());
+            let (mut table, memtable) = (Entries::new(), Memtable::new(&MemtablePool::new(0), 0));
             for ((key, seq), (kind, value)) in &entries {
                 // A few entries are in both, as when a memtable was flushed at this moment.
                 let place = random.below(5);

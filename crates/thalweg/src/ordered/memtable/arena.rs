@@ -1,16 +1,20 @@
 //! [`Arena`]: memory that is handed out piece by piece and given back all at once.
 //!
-//! Pieces come from *chunks*: the first is small (many partitions have almost empty memtables), each later one as
-//! large as everything before it, up to 1 MiB. A piece larger than a quarter of the next chunk gets an exact chunk of
-//! its own, so that it wastes neither the rest of the current chunk nor the most of a new one.
+//! Pieces come from *chunks*. The first is small (many partitions have almost empty memtables), each later one as large
+//! as everything before it, until there is 1 MiB; from then on chunks are blocks of the pool, on huge pages. An arena
+//! that is said to become large takes such blocks from its second chunk on. A piece larger than a quarter of the next
+//! chunk gets an exact chunk of its own, so that it wastes neither the rest of the current chunk nor the most of a new
+//! one.
 //!
 //! Invariants: a piece belongs to one caller alone and stays where it is until the arena drops; `Chunk::used` never
-//! exceeds the chunk's capacity; chunks are freed by `drop` only.
+//! exceeds the chunk's capacity; chunks are freed, or given back to the pool, by `drop` only.
 //!
 //! Locks: `grow` is held while a chunk is allocated and listed, never while a piece is taken from the current chunk.
 
 #![allow(unsafe_code)]
 
+use super::pages::{PAGES_BYTES, Pages};
+use super::pool::MemtablePool;
 use super::sync::{AtomicPtr, AtomicUsize, Mutex, MutexGuard, Ordering};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -19,8 +23,13 @@ use std::sync::PoisonError;
 /// Alignment of every piece; all pieces are multiples of it.
 pub(super) const ALIGNMENT: usize = 8;
 
+/// Every address in an arena is below 2 to this. Kernels give a process larger ones only where it asks for them
+/// (x86-64: `Documentation/arch/x86/x86_64/5level-paging.rst`; arm64: `Documentation/arch/arm64/memory.rst`).
+pub(super) const ADDRESS_BITS: u32 = 48;
+
 const CHUNK_BYTES_MIN: usize = 4 << 10;
-const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// An arena of so many bytes is large: its chunks are blocks of the pool from then on.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// A bump allocator for many threads.
 pub(super) struct Arena {
@@ -30,11 +39,15 @@ pub(super) struct Arena {
     large_bytes: AtomicUsize,
     /// All chunks, the current one included.
     chunks: Mutex<Vec<NonNull<Chunk>>>,
+    pool: MemtablePool,
+    /// Whether it is said to become large.
+    expect_large: bool,
 }
 
-/// One allocation of the system allocator.
+/// One allocation of the system allocator, or one block of the pool.
 struct Chunk {
     memory: NonNull<u8>,
+    pages: Option<Pages>,
     capacity: usize,
     used: AtomicUsize,
     /// Bytes of all chunks that were current before this one.
@@ -48,12 +61,15 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    pub(super) fn new() -> Self {
+    /// An arena that takes its blocks from `pool`. `bytes_expected` is a guess at what it will hold.
+    pub(super) fn new(pool: &MemtablePool, bytes_expected: usize) -> Self {
         let first = Chunk::allocate(CHUNK_BYTES_MIN, 0, 0);
         Arena {
             current: AtomicPtr::new(first.as_ptr()),
             large_bytes: AtomicUsize::new(0),
             chunks: Mutex::new(vec![first]),
+            pool: pool.clone(),
+            expect_large: bytes_expected >= 2 * LARGE_BYTES,
         }
     }
 
@@ -73,7 +89,7 @@ impl Arena {
             if let Some(piece) = chunk.take(bytes) {
                 return piece;
             }
-            let next_bytes = self.bytes().next_power_of_two().clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+            let next_bytes = self.next_chunk_bytes();
             if bytes > next_bytes / 4 {
                 return self.allocate_large(bytes);
             }
@@ -81,10 +97,19 @@ impl Arena {
         }
     }
 
+    fn next_chunk_bytes(&self) -> usize {
+        let bytes = self.bytes();
+        if self.expect_large || bytes >= LARGE_BYTES {
+            PAGES_BYTES
+        } else {
+            bytes.next_power_of_two().max(CHUNK_BYTES_MIN)
+        }
+    }
+
     fn current(&self) -> &Chunk {
         // Acquire: pairs with the Release in `grow`, so that the fields of a chunk made by another thread are seen.
         let chunk = self.current.load(Ordering::Acquire);
-        // SAFETY: `current` always points at a chunk made by `Chunk::allocate`, which lives until `drop`; nobody has
+        // SAFETY: `current` always points at a chunk of `Chunk::listed`, which lives until `drop`; nobody has
         // a `&mut` to a chunk before that.
         unsafe { &*chunk }
     }
@@ -96,7 +121,11 @@ impl Arena {
         if !std::ptr::eq(self.current.load(Ordering::Relaxed), full) {
             return;
         }
-        let chunk = Chunk::allocate(capacity, full.bytes_before + full.capacity, 0);
+        let bytes_before = full.bytes_before + full.capacity;
+        let chunk = match capacity {
+            PAGES_BYTES => Chunk::of_pages(self.pool.take(), bytes_before),
+            _ => Chunk::allocate(capacity, bytes_before, 0),
+        };
         chunks.push(chunk);
         // Release: pairs with the Acquire in `current`.
         self.current.store(chunk.as_ptr(), Ordering::Release);
@@ -121,11 +150,14 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let chunks = std::mem::take(&mut *self.chunks());
         for chunk in chunks {
-            // SAFETY: each chunk was made by `Box::into_raw` in `Chunk::allocate`, is listed once, and is reached by
+            // SAFETY: each chunk was leaked from a box by `Chunk::listed`, is listed once, and is reached by
             // nobody now that the arena is dropped.
             let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
-            // SAFETY: `memory` was allocated with this very layout and is freed once, here.
-            unsafe { dealloc(chunk.memory.as_ptr(), Chunk::layout(chunk.capacity)) };
+            match chunk.pages {
+                Some(pages) => self.pool.give(pages),
+                // SAFETY: `memory` was allocated with this very layout and is freed once, here.
+                None => unsafe { dealloc(chunk.memory.as_ptr(), Chunk::layout(chunk.capacity)) },
+            }
         }
     }
 }
@@ -138,15 +170,27 @@ impl Chunk {
         }
     }
 
-    /// A chunk on the heap; freed by `Arena::drop`.
+    /// A chunk of the system allocator.
     fn allocate(capacity: usize, bytes_before: usize, used: usize) -> NonNull<Chunk> {
         assert!(capacity > 0 && used <= capacity);
         let layout = Self::layout(capacity);
         // SAFETY: the layout has a size above zero.
         let memory = unsafe { alloc(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        let chunk = Box::new(Chunk { memory, capacity, used: AtomicUsize::new(used), bytes_before });
-        NonNull::from(Box::leak(chunk))
+        Self::listed(Chunk { memory, pages: None, capacity, used: AtomicUsize::new(used), bytes_before })
+    }
+
+    /// A chunk of the pool.
+    fn of_pages(pages: Pages, bytes_before: usize) -> NonNull<Chunk> {
+        let (memory, capacity) = (pages.memory(), PAGES_BYTES);
+        Self::listed(Chunk { memory, pages: Some(pages), capacity, used: AtomicUsize::new(0), bytes_before })
+    }
+
+    /// On the heap, to be freed by `Arena::drop`.
+    fn listed(self) -> NonNull<Chunk> {
+        let end = self.memory.addr().get() + self.capacity;
+        assert!(end >> ADDRESS_BITS == 0, "an address that the process did not ask for");
+        NonNull::from(Box::leak(Box::new(self)))
     }
 
     /// The next `bytes` bytes, if the chunk has them.
@@ -182,7 +226,7 @@ mod tests {
 
     #[test]
     fn pieces_are_aligned_and_do_not_overlap() {
-        let arena = Arena::new();
+        let arena = Arena::new(&MemtablePool::new(0), 0);
         let sizes = [1, 7, 8, 9, 100, 1000, 3000, 5000, 4096, 1 << 17, 64, 1 << 19, 3];
         let pieces: Vec<_> = (0..if cfg!(miri) { 40 } else { 2000 })
             .map(|i| {
@@ -200,14 +244,14 @@ mod tests {
 
     #[test]
     fn an_empty_arena_has_one_small_chunk_and_no_bytes() {
-        let arena = Arena::new();
+        let arena = Arena::new(&MemtablePool::new(0), 0);
         assert_eq!(arena.bytes(), 0);
         assert_eq!(arena.current().capacity, CHUNK_BYTES_MIN);
     }
 
     #[test]
     fn bytes_cover_every_piece_and_waste_is_bounded() {
-        let arena = Arena::new();
+        let arena = Arena::new(&MemtablePool::new(0), 0);
         let mut handed_out = 0;
         let mut before = 0;
         for i in 0..if cfg!(miri) { 200 } else { 20_000 } {
@@ -222,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_large_piece_leaves_the_current_chunk_in_use() {
-        let arena = Arena::new();
+        let arena = Arena::new(&MemtablePool::new(0), 0);
         arena.allocate(64);
         let chunk: *const Chunk = arena.current();
         arena.allocate(2 << 20);
@@ -232,8 +276,29 @@ mod tests {
     }
 
     #[test]
+    fn a_large_arena_takes_blocks_of_the_pool_and_gives_them_back() {
+        let pool = MemtablePool::new(4 * PAGES_BYTES);
+        let addresses = |bytes_expected| {
+            let arena = Arena::new(&pool, bytes_expected);
+            let mut blocks = Vec::new();
+            while arena.bytes() < LARGE_BYTES + 3 * PAGES_BYTES {
+                arena.allocate(5000);
+                blocks.extend(arena.current().pages.as_ref().map(Pages::memory));
+            }
+            blocks.sort();
+            blocks.dedup();
+            blocks
+        };
+        let first = addresses(0);
+        assert!(first.len() >= 3);
+        assert_eq!(addresses(0), first);
+        let expected = addresses(2 * LARGE_BYTES);
+        assert!(expected.len() >= first.len() && first.iter().all(|block| expected.contains(block)));
+    }
+
+    #[test]
     fn threads_get_pieces_of_their_own() {
-        let arena = Arena::new();
+        let arena = Arena::new(&MemtablePool::new(0), 0);
         std::thread::scope(|scope| {
             for thread in 0..4u8 {
                 let arena = &arena;
@@ -262,7 +327,7 @@ mod loom_tests {
     #[test]
     fn loom_two_threads_that_fill_a_chunk_get_pieces_of_their_own_from_one_new_chunk() {
         loom::model(|| {
-            let arena = Arc::new(Arena::new());
+            let arena = Arc::new(Arena::new(&MemtablePool::new(0), 0));
             arena.allocate(1024);
             arena.allocate(1024);
             arena.allocate(1024);

@@ -1,21 +1,23 @@
 //! [`MemtableCursor`]: a position in a memtable, which it keeps alive.
 //!
-//! It sees entries that are inserted while it is open; a reader tells them by their sequence numbers. Entries never
-//! go away. Locks: none.
+//! It sees what was inserted before it was last sent somewhere with a seek, and may see entries inserted afterwards; a
+//! reader tells them by their sequence numbers. Entries never go away. Locks: none.
 
-use super::skiplist::{Position, SkipList};
+use super::entry::Place;
+use super::list::LeafList;
+use super::position::Position;
 use crate::compaction::Source;
 use crate::error::Result;
 use crate::format::{Cursor, EntryKind, SeqNo, Slice};
 use std::sync::Arc;
 
-/// See [`super::Memtable::cursor`]. Its calls never fail. Going backwards costs a search a step.
+/// See [`super::Memtable::cursor`]. Its calls never fail.
 pub(crate) struct MemtableCursor {
     position: Position,
 }
 
 impl MemtableCursor {
-    pub(super) fn new(list: Arc<SkipList>) -> Self {
+    pub(super) fn new(list: Arc<LeafList>) -> Self {
         MemtableCursor { position: Position::new(list) }
     }
 }
@@ -31,16 +33,16 @@ impl Source for MemtableCursor {
         self.position.valid()
     }
     fn key(&self) -> &[u8] {
-        self.position.key()
+        self.position.entry().key()
     }
     fn seq(&self) -> SeqNo {
-        self.position.seq()
+        self.position.entry().seq()
     }
     fn kind(&self) -> EntryKind {
-        self.position.kind()
+        self.position.entry().kind()
     }
     fn value(&self) -> &[u8] {
-        self.position.value()
+        self.position.entry().value()
     }
 }
 
@@ -57,11 +59,11 @@ impl Cursor for MemtableCursor {
         Ok(())
     }
     fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
-        self.position.go_to_at_or_after(user_key, seq);
+        self.position.go_to_at_or_after(Place { key: user_key, seq });
         Ok(())
     }
     fn seek_before(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
-        self.position.go_to_before(user_key, seq);
+        self.position.go_to_before(Place { key: user_key, seq });
         Ok(())
     }
     fn next(&mut self) -> Result<()> {
@@ -73,15 +75,15 @@ impl Cursor for MemtableCursor {
         Ok(())
     }
     fn key(&self) -> &[u8] {
-        self.position.key()
+        self.position.entry().key()
     }
     fn seq(&self) -> SeqNo {
-        self.position.seq()
+        self.position.entry().seq()
     }
     fn kind(&self) -> EntryKind {
-        self.position.kind()
+        self.position.entry().kind()
     }
     fn value(&self) -> Slice {
-        Slice::from(self.position.value())
+        Slice::from(self.position.entry().value())
     }
 }

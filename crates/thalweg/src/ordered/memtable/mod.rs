@@ -1,24 +1,36 @@
 //! [`Memtable`]: the newest entries of a partition, in memory, sorted (DESIGN 7).
 //!
-//! A skip list in an arena: readers take no lock and never wait; any number of writers insert at once. Entries are
-//! never removed, so what a reader once saw stays. The memory goes when the last handle and cursor do.
+//! A list of leaves in an arena (`docs/memtable.md`): readers take no lock and never wait; any number of writers insert
+//! at once. Entries are never removed, so what a reader once saw stays. The memory goes when the last handle
+//! and cursor do.
 //!
 //! Invariants: each `(key, seq)` is inserted once. When a memtable is sealed, its owner has waited for the inserts
 //! under way (DESIGN 5, "Letting go"); the memtable itself knows no such state. Locks: none of its own.
 
 mod arena;
 mod cursor;
-mod skiplist;
+mod entry;
+mod leaf;
+mod list;
+mod order;
+mod pages;
+mod pool;
+mod position;
+mod prefetch;
+mod slots;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub(crate) use cursor::MemtableCursor;
+pub(crate) use pool::MemtablePool;
 
 use crate::format::{EntryKind, SeqNo, Slice, Version};
-use skiplist::SkipList;
+use arena::Arena;
+use entry::Place;
+use list::LeafList;
 use std::sync::Arc;
 
-/// What arena and skip list synchronise with: the standard library, or loom's models of it.
+/// What arena and list synchronise with: the standard library, or loom's models of it.
 mod sync {
     #[cfg(all(test, loom))]
     pub(super) use loom::sync::{
@@ -34,12 +46,14 @@ mod sync {
 
 /// A sorted buffer of entries.
 pub(crate) struct Memtable {
-    list: Arc<SkipList>,
+    list: Arc<LeafList>,
 }
 
 impl Memtable {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Memtable { list: Arc::new(SkipList::new()) })
+    /// An empty memtable, whose memory comes from `pool` once it is large. `bytes_expected` is a guess at what it will
+    /// hold, such as the bytes of the one before it: a large one is large from the start.
+    pub(crate) fn new(pool: &MemtablePool, bytes_expected: usize) -> Arc<Self> {
+        Arc::new(Memtable { list: Arc::new(LeafList::new(Arena::new(pool, bytes_expected))) })
     }
 
     /// Adds an entry; a reader on any thread sees it whole or not at all.
@@ -52,8 +66,8 @@ impl Memtable {
 
     /// The newest version of `key` at or below `seq`.
     pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Option<Version> {
-        let (seq, kind, value) = self.list.get(key, seq)?;
-        Some(Version { seq, kind, value: Slice::from(value) })
+        let entry = self.list.get(Place { key, seq })?;
+        Some(Version { seq: entry.seq(), kind: entry.kind(), value: Slice::from(entry.value()) })
     }
 
     /// A cursor over all entries, also those inserted while it is open.

@@ -7,6 +7,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+fn new_memtable() -> Arc<Memtable> {
+    Memtable::new(&MemtablePool::new(0), 0)
+}
+
 fn fill(random: &mut Random, memtable: &Memtable, entries: u64) -> Entries {
     let mut model = Entries::new();
     for i in 1..=entries {
@@ -22,7 +26,7 @@ fn fill(random: &mut Random, memtable: &Memtable, entries: u64) -> Entries {
 #[test]
 fn a_get_finds_the_newest_version_at_or_below_the_sequence_number() {
     let mut random = Random::new(1);
-    let memtable = Memtable::new();
+    let memtable = new_memtable();
     let entries = if cfg!(miri) { 60 } else { 3000 };
     let model = fill(&mut random, &memtable, entries);
     for _ in 0..entries {
@@ -38,7 +42,7 @@ fn a_get_finds_the_newest_version_at_or_below_the_sequence_number() {
 #[test]
 fn a_cursor_walks_as_the_model_does() {
     let mut random = Random::new(2);
-    let memtable = Memtable::new();
+    let memtable = new_memtable();
     let entries = if cfg!(miri) { 40 } else { 1000 };
     let model = fill(&mut random, &memtable, entries);
     assert!(!memtable.cursor().valid());
@@ -47,7 +51,7 @@ fn a_cursor_walks_as_the_model_does() {
 
 #[test]
 fn an_empty_memtable_has_nothing() {
-    let memtable = Memtable::new();
+    let memtable = new_memtable();
     assert!(memtable.is_empty());
     assert_eq!(memtable.get(b"", SeqNo::MAX), None);
     let mut cursor = memtable.cursor();
@@ -62,14 +66,14 @@ fn an_empty_memtable_has_nothing() {
 #[test]
 #[should_panic(expected = "a sequence number was used twice for a key")]
 fn the_same_key_and_sequence_number_twice_is_refused() {
-    let memtable = Memtable::new();
+    let memtable = new_memtable();
     memtable.insert(b"key", SeqNo(7), EntryKind::Put, b"one");
     memtable.insert(b"key", SeqNo(7), EntryKind::Remove, b"");
 }
 
 #[test]
 fn a_cursor_keeps_the_memory_when_the_memtable_is_gone() {
-    let memtable = Memtable::new();
+    let memtable = new_memtable();
     memtable.insert(b"key", SeqNo(1), EntryKind::Put, b"value");
     let mut cursor = memtable.cursor();
     drop(memtable);
@@ -83,7 +87,7 @@ fn a_cursor_keeps_the_memory_when_the_memtable_is_gone() {
 
 #[test]
 fn large_and_small_values_lie_side_by_side() {
-    let memtable = Memtable::new();
+    let memtable = new_memtable();
     let sizes = [0, 1, 3000, 5000, 300_000, 7, 2 << 20];
     for (i, size) in sizes.iter().enumerate() {
         memtable.insert(&[i as u8], SeqNo(1), EntryKind::Put, &vec![i as u8; *size]);
@@ -97,7 +101,7 @@ fn large_and_small_values_lie_side_by_side() {
 #[test]
 fn the_same_inserts_take_the_same_memory() {
     let bytes = || {
-        let memtable = Memtable::new();
+        let memtable = new_memtable();
         fill(&mut Random::new(3), &memtable, 100);
         (memtable.bytes(), memtable.entries())
     };
@@ -178,7 +182,7 @@ impl Stress {
 #[test]
 fn readers_see_order_and_lose_nothing_while_writers_insert() {
     let stress = Stress {
-        memtable: Memtable::new(),
+        memtable: new_memtable(),
         inserted: Default::default(),
         each: if cfg!(miri) { 12 } else { 4000 },
         done: AtomicBool::new(false),

@@ -1,0 +1,119 @@
+//! [`Pages`]: a block of [`PAGES_BYTES`] of memory, on one huge page where the system has any.
+//!
+//! The first touch of an ordinary page costs microseconds, and a search through many of them as many misses of the
+//! address cache; a block that is aligned and of the size of a huge page, and said to want one, has neither. Where huge
+//! pages are refused it is on ordinary pages, and nobody is told: it is memory all the same.
+//!
+//! Invariants: a block is owned by one `Pages` and goes with it. Its memory may hold anything, but is initialised.
+//! Locks: none.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+/// Bytes of a block and its alignment: a huge page of x86-64, and of arm64 with pages of 4 KiB.
+pub(super) const PAGES_BYTES: usize = 2 << 20;
+
+/// See the module.
+pub(super) struct Pages {
+    memory: NonNull<u8>,
+    /// Whether it was mapped; otherwise it is of the allocator.
+    mapped: bool,
+}
+
+// SAFETY: the memory is owned, and of no thread.
+unsafe impl Send for Pages {}
+
+impl Pages {
+    /// A block that nobody has touched.
+    pub(super) fn new() -> Self {
+        if let Some(memory) = map() {
+            return Pages { memory, mapped: true };
+        }
+        let layout = Self::layout();
+        // SAFETY: the layout has a size above zero.
+        match NonNull::new(unsafe { alloc_zeroed(layout) }) {
+            Some(memory) => Pages { memory, mapped: false },
+            None => handle_alloc_error(layout),
+        }
+    }
+
+    /// Where it is: for reads and writes by the owner of this.
+    pub(super) fn memory(&self) -> NonNull<u8> {
+        self.memory
+    }
+
+    fn layout() -> Layout {
+        match Layout::from_size_align(PAGES_BYTES, PAGES_BYTES) {
+            Ok(layout) => layout,
+            Err(_) => unreachable!("a power of two"),
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        if self.mapped {
+            unmap(self.memory, PAGES_BYTES);
+        } else {
+            // SAFETY: `new` allocated it with this layout, and nobody has it any more.
+            unsafe { dealloc(self.memory.as_ptr(), Self::layout()) };
+        }
+    }
+}
+
+/// A mapping of a block, aligned; `None` where there are no mappings.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn map() -> Option<NonNull<u8>> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    // Twice as much has an aligned block in it; what is around that is given back.
+    let bytes = 2 * PAGES_BYTES;
+    // SAFETY: a new mapping where the kernel likes overlaps nothing.
+    let all =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+    let all = NonNull::new(all.ok()?.cast::<u8>())?;
+    let before = all.addr().get().next_multiple_of(PAGES_BYTES) - all.addr().get();
+    // SAFETY: `before` and what follows are multiples of the page size and lie within the mapping.
+    let (memory, end) = unsafe { (all.add(before), all.add(before + PAGES_BYTES)) };
+    unmap(all, before);
+    unmap(end, PAGES_BYTES - before);
+    // SAFETY: the advice changes nothing that the program could see. Refused: ordinary pages do.
+    let _ = unsafe { madvise(memory.as_ptr().cast(), PAGES_BYTES, Advice::LinuxHugepage) };
+    Some(memory)
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn map() -> Option<NonNull<u8>> {
+    None
+}
+
+/// Gives back a part of what [`map`] mapped, which nobody uses any more.
+fn unmap(memory: NonNull<u8>, bytes: usize) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if bytes > 0 {
+        // SAFETY: the callers own this part of a mapping. It fails only where the kernel has no room for the
+        // bookkeeping: then the memory stays.
+        let _ = unsafe { rustix::mm::munmap(memory.as_ptr().cast(), bytes) };
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    unreachable!("nothing is mapped here: {memory:?}, {bytes} bytes");
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_aligned_and_can_be_written_from_end_to_end() {
+        for _ in 0..3 {
+            let pages = Pages::new();
+            assert_eq!(pages.memory().addr().get() % PAGES_BYTES, 0);
+            // SAFETY: the block has so many bytes and is ours.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(pages.memory().as_ptr(), PAGES_BYTES) };
+            assert_eq!((bytes[0], bytes[PAGES_BYTES - 1]), (0, 0));
+            bytes[0] = 1;
+            bytes[PAGES_BYTES - 1] = 2;
+        }
+    }
+}
