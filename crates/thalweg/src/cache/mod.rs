@@ -7,8 +7,8 @@
 //! Deterministic for the simulator: a number of shards that depends on the capacity alone, and an eviction without
 //! randomness or time; the same calls give the same hits.
 //!
-//! Locks: one a slot, held for a clone of a handle; one a shard, held for an insertion and what it evicts. Order: shard,
-//! then slot. Never across I/O.
+//! Locks: one a slot, held for a clone of a handle; one a shard, held for an insertion and what it evicts. Order:
+//! shard, then slot. Never across I/O.
 
 mod queues;
 mod slot;

@@ -2,8 +2,8 @@
 //!
 //! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023). A new block enters the *small*
 //! queue, a tenth of the room; if it is not hit again before its turn, it goes, so that a scan pushes out little else
-//! than itself. Else it enters the *main* queue, where each hit is good for another round. A block that was evicted from
-//! the small queue not long ago and is read again enters the main queue at once: its slot remembers the eviction.
+//! than itself. Else it enters the *main* queue, where each hit is good for another round. A block that was evicted
+//! from the small queue not long ago and is read again enters the main queue at once: its slot remembers the eviction.
 //!
 //! Invariants: `bytes` of a queue are those of the full slots that its entries name, and no more than the room once an
 //! insertion is over. Entries whose table was dropped are passed over, and swept once they are the greater part.

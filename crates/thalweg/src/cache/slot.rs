@@ -1,7 +1,7 @@
 //! [`Slots`]: a place for each block of a table, with or without the block.
 //!
-//! Invariant: a full slot is named by exactly one entry of a queue; an empty one by none, or by one that is passed over.
-//! A slot has 32 bytes, so that none lies across two lines of the CPU's cache.
+//! Invariant: a full slot is named by exactly one entry of a queue; an empty one by none, or by one that is passed
+//! over. A slot has 32 bytes, so that none lies across two lines of the CPU's cache.
 
 use crate::format::Slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

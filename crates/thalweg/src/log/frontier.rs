@@ -184,7 +184,7 @@ impl Log {
         for group in behind {
             group.notify_all();
         }
-        if self.failure().is_some() {
+        if result.is_err() || self.failure().is_some() {
             next.notify_all();
             return result;
         }

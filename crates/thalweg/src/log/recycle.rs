@@ -141,13 +141,13 @@ impl Log {
 
     pub(super) fn recycle_what_may_be(&self) {
         let durable = self.durable().segment();
-        let recycled = {
+        let released = {
             let mut tail = self.lock_tail();
-            let recycled = tail.release(durable, self.options.segment_bytes);
+            let released = tail.release(durable, self.options.segment_bytes);
             self.count_backlog(&tail);
-            recycled
+            released
         };
-        if recycled {
+        if !released.is_empty() {
             self.wanted.notify_all();
         }
     }
@@ -267,15 +267,17 @@ impl Tail {
         self.chain.range(self.supply.let_go_before..).map(|(_, segment)| u64::from(segment.bytes)).sum()
     }
 
-    /// Moves segments that may go from the log to the supply; whether there were any.
-    fn release(&mut self, durable: u32, segment_bytes: u32) -> bool {
+    /// Moves segments that may go from the log to the supply. They are to be dropped, and so unmapped and closed, after
+    /// the lock was given back.
+    #[must_use]
+    fn release(&mut self, durable: u32, segment_bytes: u32) -> Vec<Arc<Segment>> {
         let supply = &mut self.supply;
         let pinned = supply.pins.keys().next().copied().unwrap_or(u32::MAX);
         let mut before = supply.let_go_before.min(durable).min(pinned).min(self.segment.id.index);
         if planted(Bug::SegmentRecycledEarly) {
             before = supply.let_go_before;
         }
-        let mut any = false;
+        let mut released = Vec::new();
         while let Some(entry) = self.chain.first_entry().filter(|entry| *entry.key() < before) {
             let segment = entry.remove();
             if segment.bytes == segment_bytes {
@@ -283,12 +285,12 @@ impl Tail {
             } else {
                 supply.useless.push(segment.path.clone());
             }
-            any = true;
+            released.push(segment);
         }
-        if any {
+        if !released.is_empty() {
             // There is room now that a full disk did not give.
             supply.failed = false;
         }
-        any
+        released
     }
 }

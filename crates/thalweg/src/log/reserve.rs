@@ -2,8 +2,9 @@
 //!
 //! The reserve mutex ([`Tail`]) is held for arithmetic only: encoding and checksums are done before it, the copy after
 //! (DESIGN 5). The copy goes through the segment's mapping, straight from the record: no system call, no buffer. Where
-//! there is none it is one positional write for each segment. A reservation may end segments: then its copy writes their seals too. Sequence numbers,
-//! places and tickets are given out together, so all three have one order.
+//! there is none, or a sync follows at once, it is one positional write for each segment. A reservation may end
+//! segments: then its copy writes their seals too. Sequence numbers, places and tickets are given out together, so all
+//! three have one order.
 //!
 //! Locks of the log, in the order in which they nest: syncs, published, tail. None is held over I/O or a wait.
 
@@ -249,8 +250,8 @@ impl Log {
         Ok(Reservation { log: self, ticket, first_seq, operations, mark, end, synced, first, others, is_published })
     }
 
-    /// Copies the record into its place; `is_synced`: a sync of it follows at once. An error, where the copy is no store
-    /// to a mapping, poisons the database.
+    /// Copies the record into its place; `is_synced`: a sync of it follows at once. An error, where the copy is no
+    /// store to a mapping, poisons the database.
     pub(crate) fn copy_in(&self, reservation: &Reservation<'_>, record: &Record, is_synced: bool) -> Result<()> {
         self.environment.point(Point::Reserved);
         assert_eq!(record.count(), reservation.operations, "a reservation is for one record");

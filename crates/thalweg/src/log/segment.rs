@@ -157,8 +157,8 @@ impl Preparation {
         matches!(self.step, Step::Create | Step::Open | Step::Map)
     }
 
-    /// Takes one step; the segment, mapped and populated, after the last. After an error the file holds nothing of use: see
-    /// [`Preparation::discard`].
+    /// Takes one step; the segment, mapped and populated, after the last. After an error the file holds nothing of use:
+    /// see [`Preparation::discard`].
     pub(super) fn step(&mut self, environment: &Environment, metrics: &Metrics) -> Result<Option<Segment>> {
         self.step = match std::mem::replace(&mut self.step, Step::Done) {
             Step::Create => Step::Fill(environment.storage.create(&self.path)?, 0),

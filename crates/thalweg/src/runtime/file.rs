@@ -7,6 +7,7 @@
 //!
 //! An operation owns its buffer: a coroutine that is dropped meanwhile takes nothing away from the kernel.
 
+use super::gate::AdmittedRead;
 use super::ring::{self, Done, Operation, Request};
 use super::{Gate, yield_now};
 use crate::error::{Error, Result};
@@ -37,11 +38,11 @@ impl BackgroundFile {
 
     /// Reads as many bytes as the buffer's length says, from `offset` on; fewer where the file ends, which the length
     /// then says. `gate` learns of the read for as long as it is at the device.
-    pub(crate) async fn read(&self, gate: &Gate, offset: u64, mut buffer: IoBuffer) -> Result<IoBuffer> {
+    pub(crate) async fn read(&self, gate: &Arc<Gate>, offset: u64, mut buffer: IoBuffer) -> Result<IoBuffer> {
         let (mut done, wanted) = (0, buffer.len());
         while self.file.is_direct() && done < wanted {
-            let _at_the_device = gate.background_read();
-            match self.hand_over(Operation::Read, offset, Some(buffer), done).await {
+            let admitted = Some(gate.background_read());
+            match self.hand_over(Operation::Read, offset, Some(buffer), done, admitted).await {
                 Ok(Done { request: Request { buffer: Some(filled), .. }, result, .. }) => {
                     let count = result.map_err(|error| Error::io("read", self.path(), error))?;
                     done += count;
@@ -77,7 +78,7 @@ impl BackgroundFile {
     pub(crate) async fn write(&self, offset: u64, mut buffer: IoBuffer) -> Result<()> {
         let mut done = 0;
         while self.file.is_direct() {
-            match self.hand_over(Operation::Write, offset, Some(buffer), done).await {
+            match self.hand_over(Operation::Write, offset, Some(buffer), done, None).await {
                 Ok(Done { request: Request { buffer: Some(written), .. }, result, .. }) => {
                     let failed = |error| Error::io("write to", self.path(), error);
                     let count = result.map_err(failed)?;
@@ -116,7 +117,7 @@ impl BackgroundFile {
     /// See [`File::reserve`].
     pub(crate) async fn reserve(&self, bytes: u64) -> Result<()> {
         if self.file.is_direct()
-            && let Ok(done) = self.hand_over(Operation::Reserve(bytes), 0, None, 0).await
+            && let Ok(done) = self.hand_over(Operation::Reserve(bytes), 0, None, 0, None).await
         {
             return match done.result {
                 Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
@@ -129,7 +130,7 @@ impl BackgroundFile {
 
     /// Makes bytes and length durable.
     pub(crate) async fn sync(&self) -> Result<()> {
-        if let Ok(done) = self.hand_over(Operation::Sync, 0, None, 0).await {
+        if let Ok(done) = self.hand_over(Operation::Sync, 0, None, 0, None).await {
             self.file.count_sync(done.ns);
             done.result.map_err(|error| Error::io("sync", self.path(), error))?;
             return Ok(());
@@ -147,8 +148,9 @@ impl BackgroundFile {
         offset: u64,
         buffer: Option<IoBuffer>,
         from: usize,
+        admitted: Option<AdmittedRead>,
     ) -> std::result::Result<Done, Option<IoBuffer>> {
-        let mut request = Request { file: Arc::clone(&self.file), operation, offset, buffer, from };
+        let mut request = Request { file: Arc::clone(&self.file), operation, offset, buffer, from, admitted };
         loop {
             let done = match ring::submit(request) {
                 Ok(in_flight) => in_flight.await,

@@ -69,6 +69,51 @@ fn what_is_written_is_read_up_to_an_odd_end() {
     std::fs::remove_dir_all(root).unwrap();
 }
 
+/// Reads `file` ahead as a merge does: begun, and then not looked at for a while. How many writes the gate of depth 2
+/// admits then.
+async fn writes_beside_a_read_that_has_ended(file: BackgroundFile) -> usize {
+    let (gate, pool) = (Gate::new(2, Arc::<Metrics>::default()), BufferPool::new(ALIGNMENT));
+    let begin = || {
+        let mut buffer = pool.take();
+        buffer.set_len(ALIGNMENT);
+        Box::pin(file.read(&gate, 0, buffer))
+    };
+    let (mut first, mut second) = (begin(), begin());
+    std::future::poll_fn(|context| {
+        assert!(first.as_mut().poll(context).is_pending() && second.as_mut().poll(context).is_pending());
+        std::task::Poll::Ready(())
+    })
+    .await;
+    let mut admitted = 0;
+    for _ in 0..1000 {
+        yield_now().await;
+        std::thread::sleep(Duration::from_millis(1));
+        admitted = std::iter::from_fn(|| gate.try_write()).collect::<Vec<_>>().len();
+        if admitted == 2 {
+            break;
+        }
+    }
+    first.await.unwrap();
+    second.await.unwrap();
+    admitted
+}
+
+#[test]
+fn a_read_that_has_ended_takes_no_room_at_the_gate_although_nobody_has_looked_yet() {
+    let root = directory("ended-read");
+    let file = LinuxStorage.create_direct(&root.join("a")).unwrap();
+    if !file.is_direct() {
+        return; // It is read by a call, which is over when it is looked at.
+    }
+    let admitted = on_a_worker(async move {
+        let file = BackgroundFile::new(file);
+        file.write(0, numbered(&BufferPool::new(ALIGNMENT))).await.unwrap();
+        writes_beside_a_read_that_has_ended(file).await
+    });
+    assert_eq!(admitted, 2);
+    std::fs::remove_dir_all(root).unwrap();
+}
+
 #[test]
 fn what_is_written_is_read_without_a_ring_and_with_short_reads() {
     let disk = SimulatedDisk::new(5);

@@ -33,16 +33,18 @@ pub(crate) struct Gate {
     metrics: Arc<Metrics>,
 }
 
-/// An operation in flight, until dropped.
+/// A foreground read in flight, until dropped.
 #[derive(Debug)]
-pub(crate) struct Admitted<'a> {
-    gate: &'a Gate,
-    count: u64,
-}
+pub(crate) struct ClientRead<'a>(&'a Gate);
 
 /// A write in flight, until dropped.
 #[derive(Debug)]
 pub(crate) struct AdmittedWrite(Arc<Gate>);
+
+/// A background read in flight, until dropped. It goes with the read to the kernel and ends when that is complete:
+/// whoever reads ahead looks for what it read much later.
+#[derive(Debug)]
+pub(crate) struct AdmittedRead(Arc<Gate>);
 
 impl Gate {
     /// A gate for `depth` operations at once, at least 1.
@@ -53,18 +55,15 @@ impl Gate {
     }
 
     /// A foreground read is about to go to the device. Costs two atomic additions.
-    pub(crate) fn client_read(&self) -> Admitted<'_> {
-        self.begin(CLIENT_READ)
+    pub(crate) fn client_read(&self) -> ClientRead<'_> {
+        self.in_flight.fetch_add(CLIENT_READ, Ordering::SeqCst);
+        ClientRead(self)
     }
 
     /// A read of a compaction is about to go to the device.
-    pub(crate) fn background_read(&self) -> Admitted<'_> {
-        self.begin(BACKGROUND_READ)
-    }
-
-    fn begin(&self, count: u64) -> Admitted<'_> {
-        self.in_flight.fetch_add(count, Ordering::SeqCst);
-        Admitted { gate: self, count }
+    pub(crate) fn background_read(self: &Arc<Self>) -> AdmittedRead {
+        self.in_flight.fetch_add(BACKGROUND_READ, Ordering::SeqCst);
+        AdmittedRead(Arc::clone(self))
     }
 
     fn end(&self, count: u64) {
@@ -106,9 +105,15 @@ fn split(counts: u64) -> [u64; 3] {
     [counts & COUNT_MASK, counts >> COUNT_BITS & COUNT_MASK, counts >> (2 * COUNT_BITS) & COUNT_MASK]
 }
 
-impl Drop for Admitted<'_> {
+impl Drop for ClientRead<'_> {
     fn drop(&mut self) {
-        self.gate.end(self.count);
+        self.0.end(CLIENT_READ);
+    }
+}
+
+impl Drop for AdmittedRead {
+    fn drop(&mut self) {
+        self.0.end(BACKGROUND_READ);
     }
 }
 
@@ -149,10 +154,11 @@ mod tests {
     #[test]
     fn reads_take_the_room_of_writes() {
         let (gate, _) = gate(8);
-        let reads: Vec<_> = (0..3).map(|_| gate.background_read()).chain((0..2).map(|_| gate.client_read())).collect();
+        let reads: Vec<_> = (0..3).map(|_| gate.background_read()).collect();
+        let clients: Vec<_> = (0..2).map(|_| gate.client_read()).collect();
         let writes: Vec<_> = std::iter::from_fn(|| gate.try_write()).collect();
         assert_eq!(writes.len(), 3, "max(8 - 3 - 2, 0)");
-        drop(reads);
+        drop((reads, clients));
         let more: Vec<_> = std::iter::from_fn(|| gate.try_write()).collect();
         assert_eq!(more.len(), 5, "max(8 - 3, 0)");
         drop(more);

@@ -15,6 +15,7 @@
 //! Locks: a cell's, held for a swap. The ring itself belongs to one thread.
 #![allow(unsafe_code)]
 
+use super::gate::AdmittedRead;
 use crate::clock::Clock;
 use crate::storage::{File, IoBuffer};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
@@ -58,6 +59,8 @@ pub(super) struct Request {
     pub(super) buffer: Option<IoBuffer>,
     /// How much of the buffer was moved before.
     pub(super) from: usize,
+    /// Given up at the completion.
+    pub(super) admitted: Option<AdmittedRead>,
 }
 
 /// A request that has ended.
@@ -160,15 +163,27 @@ pub(super) fn turn() {
     wake(ended.unwrap_or_default());
 }
 
-/// As [`turn`], and waits: for a completion, the bell, or the end of `timeout`.
-pub(super) fn park(timeout: Option<Duration>) {
+/// Gives what is queued to the kernel and waits: for a completion, the bell, or the end of `timeout`. Whoever waited
+/// for what has ended is to be woken by the caller, once it is not parked any more: no bell is rung for that.
+pub(super) fn park(timeout: Option<Duration>) -> Ended {
     let ended = RING.with(|current| current.borrow_mut().as_mut().map(|ring| ring.park(timeout)));
-    wake(ended.unwrap_or_default());
+    Ended(ended.unwrap_or_default())
+}
+
+/// What has ended while its worker was parked.
+#[must_use]
+pub(super) struct Ended(Vec<(Arc<Cell>, Done)>);
+
+impl Ended {
+    pub(super) fn wake(self) {
+        wake(self.0);
+    }
 }
 
 /// Outside of the ring: a waker is foreign code, and a request that nobody waits for is dropped here.
 fn wake(ended: Vec<(Arc<Cell>, Done)>) {
-    for (cell, done) in ended {
+    for (cell, mut done) in ended {
+        done.request.admitted = None;
         let waker = {
             let mut state = cell.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.done = Some(done);

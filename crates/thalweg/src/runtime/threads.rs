@@ -287,8 +287,9 @@ impl Worker {
     /// Waits until somebody takes back `parked`, a completion arrives, or `timeout` has passed.
     fn park(&self, timeout: Option<Duration>) {
         if self.bell.is_some() {
-            ring::park(timeout);
+            let ended = ring::park(timeout);
             self.state().parked = false;
+            ended.wake();
             return;
         }
         let mut state = self.state();

@@ -6,9 +6,9 @@
 //!
 //! What it relies on, of Linux:
 //! - stores are in the page cache at once: readers of the file see them, and they outlive the process;
-//! - `msync(MS_SYNC)` of a part of a mapping is `vfs_fsync_range(file, part, datasync)`: it writes the dirty pages of that
-//!   part only, waits for them, and flushes the device. Pages populated ahead stay as they are: writable and dirty. That
-//!   keeps faults away from who stores there; a sync of the whole file would write and write-protect them all;
+//! - `msync(MS_SYNC)` of a part of a mapping is `vfs_fsync_range(file, part, datasync)`: it writes the dirty pages of
+//!   that part only, waits for them, and flushes the device. Pages populated ahead stay as they are: writable and
+//!   dirty. That keeps faults away from who stores there; a sync of the whole file would write and write-protect all;
 //! - it tells a failed write-back once per open file description, as `fdatasync` does. The mapping keeps the
 //!   description that it was made from;
 //! - a page that was evicted and cannot be read back, or a file that somebody cuts short, ends the process with a
@@ -19,7 +19,7 @@
 
 use super::Mapping;
 use crate::error::{Error, Result};
-use rustix::fs::{fstat, fstatfs};
+use rustix::fs::{SeekFrom, fstat, fstatfs, seek};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};
 use std::os::fd::BorrowedFd;
@@ -49,11 +49,12 @@ unsafe impl Sync for LinuxMapping {}
 /// Maps the first `bytes` of a file; `None` where a store could fail (see the module).
 pub(super) fn map(file: BorrowedFd<'_>, path: &Arc<Path>, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
     let failed = |error: Errno| Error::io("map", path, error.into());
-    #[expect(clippy::unnecessary_cast, reason = "its width depends on the architecture")]
     let is_ext = fstatfs(file).map_err(failed)?.f_type as i64 == EXT_MAGIC;
     let stat = fstat(file).map_err(failed)?;
     let allocated = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK_BYTES);
-    let is_whole = u64::try_from(stat.st_size).is_ok_and(|size| size >= bytes) && allocated >= bytes;
+    // Blocks of the file's own tree count too, so what is allocated may have a hole all the same.
+    let hole = seek(file, SeekFrom::Hole(0)).unwrap_or(0);
+    let is_whole = u64::try_from(stat.st_size).is_ok_and(|size| size >= bytes) && allocated >= bytes && hole >= bytes;
     let Ok(length) = usize::try_from(bytes) else { return Ok(None) };
     if !is_ext || !is_whole || length == 0 {
         return Ok(None);
@@ -96,7 +97,7 @@ impl Mapping for LinuxMapping {
         loop {
             // SAFETY: the pages are the mapping's own, and what they hold does not change.
             match unsafe { rustix::mm::madvise(start.cast(), length, Advice::LinuxPopulateWrite) } {
-                // Before Linux 5.14 there is no such advice, and memory may be short: stores take their faults themselves.
+                // No such advice before Linux 5.14, or memory is short: stores take their faults themselves.
                 Ok(()) | Err(Errno::INVAL | Errno::NOMEM) => return Ok(()),
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(error) => return Err(Error::io("populate the mapping of", &self.path, error.into())),

@@ -1,8 +1,8 @@
 //! [`TableScan`]: a forward scan of a whole table for compactions.
 //!
-//! Reads ahead past page cache and block cache, which it leaves to the foreground. Within a chunk of what was read a step
-//! is a plain call; only where one ends does it have to wait. Verifies the order of the blocks; that of the entries
-//! within one is verified by the merge, in what comes out of all its inputs.
+//! Reads ahead past page cache and block cache, which it leaves to the foreground. Within a chunk of what was read a
+//! step is a plain call; only where one ends does it have to wait. Verifies the order of the blocks; that of the
+//! entries within one is verified by the merge, in what comes out of all its inputs.
 
 use super::Table;
 use super::block::{Block, BlockEntries};

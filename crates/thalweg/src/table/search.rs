@@ -1,9 +1,9 @@
 //! [`PrefixTree`]: where a key's place is among sorted keys, by their first bytes alone.
 //!
 //! The keys' common beginning is left out; of what follows, eight bytes are kept as a number. The numbers lie in nodes
-//! of [`NODE`], one line of the CPU's cache each, and above every [`NODE`] nodes lies one with the largest number of each:
-//! a search reads a line a level (five for a table of 64 MiB), where a binary search over whole keys follows a pointer
-//! and misses the cache at each of its fourteen steps.
+//! of [`NODE`], one line of the CPU's cache each, and above every [`NODE`] nodes lies one with the largest number of
+//! each: a search reads a line a level (five for a table of 64 MiB), where a binary search over whole keys follows
+//! a pointer and misses the cache at each of its fourteen steps.
 //!
 //! Invariant: every level is sorted; `levels[i + 1][j]` is the largest number of node `j` of `levels[i]`.
 

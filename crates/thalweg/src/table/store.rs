@@ -83,8 +83,8 @@ impl TableStore {
         TableId(self.next_id.load(Ordering::SeqCst))
     }
 
-    /// A new file to write the entries of a table of `level` to, in internal-key order, through `queue`. An error leaves
-    /// no file.
+    /// A new file to write the entries of a table of `level` to, in internal-key order, through `queue`. An error
+    /// leaves no file.
     pub(super) async fn create(&self, level: usize, queue: &WriteQueue) -> Result<TableWriter> {
         let mut taken = 0;
         loop {

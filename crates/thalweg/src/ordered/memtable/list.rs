@@ -25,11 +25,14 @@
 //!   larger slots with the same entries are put in its place.
 //! - *Split* otherwise: a new leaf with the upper part of `A` is linked behind this leaf, and then slots with the rest
 //!   are put in `A`'s place. Whoever meets `A` in between (it has entries at or after the next leaf) does the second
-//!   step itself. Where the new entry is after all of `A`, it begins the new leaf alone, and `A` stays.
+//!   step itself. Where the new entry is after all of `A`, and the next leaf has not much room, it begins the new leaf
+//!   alone. `A` then stays if some of its slots were closed before they were filled; else a copy as full takes its
+//!   place.
 //!
 //! A link behind the leaf is exchanged only against a next leaf that was seen to be after all of `A`, `A` being frozen
-//! and of the kind that is split. By 1 the link has not held a leaf within `A` before that exchange, so `A` was not
-//! replaced before it, so nothing that is not in `A` was added to this leaf: the new leaf misses nothing.
+//! and of the kind that is split. By 1 the link has not held a leaf within `A` before that exchange, so `A` was
+//! replaced before it, if at all, by a full copy of itself, to which nothing can be added. So nothing that is not in
+//! `A` was added to this leaf: the new leaf misses nothing.
 //!
 //! Everyone reads the slots first and the next leaf after that. Slots that hold the lower part of a split were stored
 //! after the link to the new leaf: who sees them sees that leaf. Who sees `A` instead has everything in it. An insert
@@ -250,13 +253,17 @@ impl LeafList {
         }
         let last = slots.len() - 1;
         settle(&mut slots, last);
-        let is_last = slots[last].rank() == slot.rank();
+        // An ascending load fills leaf after leaf. But into a gap before a leaf that is there already, entry after
+        // entry would begin a leaf of its own.
+        let is_gap = cover.next.is_some_and(|next| next.slots().slots().count() < CAPACITY_MAX / 2);
+        let is_last = slots[last].rank() == slot.rank() && !is_gap;
         let middle = if is_last { last } else { slots.len() / 2 };
         settle(&mut slots, middle);
         let (lower, upper) = slots.split_at_mut(middle);
         let entry_is_upper = upper.iter().any(|upper| upper.rank() == slot.rank());
         let Some(leaf) = self.link_behind(&cover, upper) else { return false };
         if is_last && lower.len() < CAPACITY_MAX {
+            // Slots with room in its place could take entries that a late splitter of `old` does not know.
             return true;
         }
         let new = self.write_slots(CAPACITY_MAX, old.skip(), cover.leaf, Some(leaf), lower);
@@ -362,8 +369,8 @@ mod tests {
 }
 
 /// Interleavings: `RUSTFLAGS="--cfg loom" cargo test -p thalweg --lib loom_`. Leaves have two slots here, so that a
-/// third entry splits one. All of them where one thread reads; where both write, which takes hours, those in which a thread
-/// is interrupted up to [`PREEMPTIONS`] times besides where it ends.
+/// third entry splits one. All of them where one thread reads; where both write, which takes hours, those in which a
+/// thread is interrupted up to [`PREEMPTIONS`] times.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::super::pool::MemtablePool;

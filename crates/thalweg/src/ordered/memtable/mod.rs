@@ -59,7 +59,8 @@ impl Memtable {
     /// Adds an entry; a reader on any thread sees it whole or not at all.
     ///
     /// # Panics
-    /// When `(key, seq)` was inserted before, or key or value are longer than the format's limits.
+    /// When key or value are longer than the format's limits; in debug builds when `(key, seq)` was inserted before (in
+    /// others only if it is noticed).
     pub(crate) fn insert(&self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) {
         self.list.insert(key, seq, kind, value);
     }

@@ -64,11 +64,34 @@ fn an_empty_memtable_has_nothing() {
 }
 
 #[test]
+#[cfg(debug_assertions)]
 #[should_panic(expected = "a sequence number was used twice for a key")]
 fn the_same_key_and_sequence_number_twice_is_refused() {
     let memtable = new_memtable();
     memtable.insert(b"key", SeqNo(7), EntryKind::Put, b"one");
     memtable.insert(b"key", SeqNo(7), EntryKind::Remove, b"");
+}
+
+#[test]
+fn inserts_into_the_gap_behind_a_full_leaf_do_not_begin_a_leaf_each() {
+    let (leaf, more) = (list::CAPACITY_MAX as u64, if cfg!(miri) { 300 } else { 20_000 });
+    let overwritten = |n: u64| (leaf.to_be_bytes(), n);
+    let descending = |n: u64| ((leaf << 32 | (more - n)).to_be_bytes(), n);
+    for key_of in [&overwritten as &dyn Fn(u64) -> ([u8; 8], u64), &descending] {
+        let memtable = new_memtable();
+        for n in 0..=leaf {
+            let key = if n < leaf { n } else { leaf << 33 };
+            memtable.insert(&key.to_be_bytes(), SeqNo(n + 1), EntryKind::Put, b"");
+        }
+        memtable.insert(&leaf.to_be_bytes(), SeqNo(leaf + 2), EntryKind::Put, b"");
+        let before = memtable.bytes();
+        for n in 0..more {
+            let (key, n) = key_of(n);
+            memtable.insert(&key, SeqNo(leaf + 3 + n), EntryKind::Put, b"");
+        }
+        let bytes_an_entry = (memtable.bytes() - before) as u64 / more;
+        assert!(bytes_an_entry < 100, "{bytes_an_entry} bytes an entry");
+    }
 }
 
 #[test]
