@@ -32,6 +32,7 @@ pub(crate) struct BlockCache {
     /// None for a cache of 0 bytes, which keeps nothing.
     shards: Box<[Mutex<Queues>]>,
     block_bytes_max: u64,
+    bytes_max: u64,
     /// The slots that every table gets while a bug is planted.
     mixed: OnceLock<Arc<Slots>>,
 }
@@ -52,8 +53,14 @@ impl BlockCache {
         Arc::new(BlockCache {
             shards: (0..shards).map(|_| Mutex::new(Queues::new(shard_bytes))).collect(),
             block_bytes_max: shard_bytes / SHARD_PART_MAX,
+            bytes_max: bytes,
             mixed: OnceLock::new(),
         })
+    }
+
+    /// What it may hold, overhead included.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
     }
 
     /// Room for the blocks of a table that is opened. Each table asks once.

@@ -100,7 +100,7 @@ impl Workshop {
             self.discard_outputs(ids);
             return Err(Error::Closed);
         }
-        let tables = outputs.into_iter().map(|meta| self.tables.open(meta)).collect();
+        let tables = outputs.into_iter().map(|meta| self.tables.open_written(meta)).collect();
         let inputs = job.tables().cloned().collect();
         let installed = self.lineage.install(edit, inputs, || None, || partition.install_job(job, tables)).await;
         if let Err(error) = installed {

@@ -146,7 +146,7 @@ impl Workshop {
         let table = meta.map(|meta| {
             self.metrics.flush_written_bytes.add(meta.bytes);
             edit.changes.push(Change::Add { keyspace, partition: id, level: 0, meta: meta.clone() });
-            self.tables.open(meta)
+            self.tables.open_written(meta)
         });
         // Not the number it was sealed at: after a power cut that number may be given to another record.
         edit.changes.push(Change::Flushed { keyspace, partition: id, seq: last });

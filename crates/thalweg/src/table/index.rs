@@ -114,11 +114,6 @@ impl Index {
         };
         around.start + blocks.partition_point(is_before)
     }
-
-    /// The block that begins at `offset`.
-    pub(super) fn block_at(&self, offset: u64) -> Option<usize> {
-        self.blocks.binary_search_by_key(&offset, |entry| entry.handle.offset).ok()
-    }
 }
 
 impl IndexEntry {

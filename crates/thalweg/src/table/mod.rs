@@ -16,6 +16,7 @@ mod footer;
 #[cfg(any(test, feature = "simulation"))]
 mod fuzz;
 mod index;
+mod kept;
 mod meta;
 mod opened;
 mod output;

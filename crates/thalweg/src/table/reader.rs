@@ -20,6 +20,7 @@ use crate::format::{SeqNo, Slice, Version};
 use crate::metrics::Metrics;
 use crate::storage::{File, OpenMode, Storage};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A table of the set of live files.
@@ -40,7 +41,12 @@ pub(crate) struct Table {
 struct Live {
     opened: Opened,
     cached: TableBlocks,
+    /// A bit for each chunk of the file of which a block was read.
+    asked: Vec<AtomicU64>,
 }
+
+/// Bytes that the page cache is asked for when the first block among them is read.
+const ASKED_BYTES: u64 = 64 << 10;
 
 /// A key that is looked for, and what tables want to know of it.
 #[derive(Clone, Copy, Debug)]
@@ -211,18 +217,19 @@ impl Table {
         let _at_the_device = self.io.gate.client_read();
         let content = match ahead {
             Some(ahead) => ahead.read(&live.opened, at, handle)?,
-            None => live.opened.read_block(handle)?,
+            None => {
+                live.ask_for_chunk_of(handle.offset);
+                live.opened.read_block(handle)?
+            }
         };
         live.cached.insert(at, content.clone());
         Ok(Some(content))
     }
 
-    /// Caches the block at `offset` of the file, whose writer has its content at hand: what flushes and compactions
-    /// warm the cache with. Cheap, but for the first block, which opens the table.
-    #[cfg_attr(not(test), expect(dead_code, reason = "who fills the cache when is decided where tables are installed"))]
-    pub(crate) fn cache_block(&self, offset: u64, content: Slice) -> Result<()> {
+    /// Caches the first data blocks, whose writer kept their contents. Opens the table.
+    pub(super) fn fill_cache(&self, blocks: Vec<Slice>) -> Result<()> {
         let live = self.live()?;
-        if let Some(at) = live.opened.index.block_at(offset) {
+        for (at, content) in blocks.into_iter().enumerate().take(live.opened.index.blocks()) {
             live.cached.insert(at, content);
         }
         Ok(())
@@ -246,7 +253,20 @@ impl Table {
 impl Live {
     fn new(opened: Opened, cache: &Arc<BlockCache>) -> Self {
         let cached = cache.table(opened.footer.table, opened.index.blocks());
-        Live { opened, cached }
+        let chunks = opened.file_bytes.div_ceil(ASKED_BYTES).div_ceil(u64::from(u64::BITS));
+        let asked = (0..chunks).map(|_| AtomicU64::new(0)).collect();
+        Live { opened, cached, asked }
+    }
+
+    /// The table was written past the page cache: the first read of a chunk asks for all of it, so that where there is
+    /// memory its neighbours are read from there. Once only: where there is not, they are not asked for again.
+    fn ask_for_chunk_of(&self, offset: u64) {
+        let chunk = offset / ASKED_BYTES;
+        let bit = 1 << (chunk % u64::from(u64::BITS));
+        let word = usize::try_from(chunk / u64::from(u64::BITS)).ok().and_then(|word| self.asked.get(word));
+        if word.is_some_and(|word| word.fetch_or(bit, Ordering::Relaxed) & bit == 0) {
+            self.opened.file.will_need(chunk * ASKED_BYTES, ASKED_BYTES);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Invariant: an id is given out once, whatever becomes of its file. No locks: the next id is one atomic.
 
+use super::kept::{Keeper, KeptBlocks};
 use super::opened::is_missing;
 use super::output::Output;
 use super::{Table, TableMeta, TableOptions, TableWriter};
@@ -21,6 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// small enough that all the buffers in use stay a few megabytes.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
+/// A table may fill this part of the cache when it is new.
+const KEPT_PART: u64 = 8;
+
 /// How many orphans of earlier lives may be in the way of a new file.
 const TAKEN_NAMES_MAX: usize = 1024;
 
@@ -33,6 +37,9 @@ pub(crate) struct TableStore {
     metrics: Arc<Metrics>,
     next_id: AtomicU64,
     io: TableIo,
+    kept: Arc<KeptBlocks>,
+    /// Blocks that readers had asked for when the last table was begun.
+    reads_seen: AtomicU64,
 }
 
 /// What all background I/O on tables shares.
@@ -65,7 +72,8 @@ impl TableStore {
     ) -> Arc<Self> {
         let next_id = AtomicU64::new(next_id.0);
         let io = TableIo::new(options.io_depth, &metrics);
-        Arc::new(TableStore { environment, directory, options, cache, metrics, next_id, io })
+        let (kept, reads_seen) = (Arc::default(), AtomicU64::new(0));
+        Arc::new(TableStore { environment, directory, options, cache, metrics, next_id, io, kept, reads_seen })
     }
 
     /// A queue for the table writes of one worker, and the flush coroutine that makes them, to be spawned there.
@@ -100,7 +108,8 @@ impl TableStore {
                     };
                     counter.increment();
                     let (output, compression) = (Output::new(queue, file), self.options.compression_of(level));
-                    return Ok(TableWriter::new(storage, output, id, self.options.clone(), compression));
+                    let keeper = Keeper::new(Arc::clone(&self.kept), self.room_for_kept());
+                    return Ok(TableWriter::new(storage, output, id, self.options.clone(), compression, keeper));
                 }
                 // An orphan that an earlier life wrote and no edit names: never overwritten, its id is not used.
                 Err(Error::Io { source, .. })
@@ -111,6 +120,27 @@ impl TableStore {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// How many bytes of its blocks the writer of a table may keep for the cache: none where nobody has read a block since
+    /// the last table was begun.
+    fn room_for_kept(&self) -> usize {
+        let reads =
+            self.metrics.all_reads(|reads| &reads.cache_hits) + self.metrics.all_reads(|reads| &reads.cache_misses);
+        let anybody_reads = self.reads_seen.swap(reads, Ordering::Relaxed) != reads;
+        if anybody_reads { usize::try_from(self.cache.bytes_max() / KEPT_PART).unwrap_or(usize::MAX) } else { 0 }
+    }
+
+    /// As [`TableStore::open`], for a table that was just written: what its writer kept goes into the cache, for which
+    /// the file is opened now.
+    pub(crate) fn open_written(&self, meta: TableMeta) -> Arc<Table> {
+        let kept = self.kept.take(meta.id);
+        let table = self.open(meta);
+        if let Some(blocks) = kept {
+            // What is wrong with the file its readers will hear.
+            let _ = table.fill_cache(blocks);
+        }
+        table
     }
 
     /// A handle on a table in the set of live files. No I/O: the file is opened at its first use.
@@ -124,6 +154,7 @@ impl TableStore {
     /// Removes a file that no edit names or will name (a failed output, a settled input, an orphan). That it is gone
     /// already is no error: a removal may be tried again after a crash.
     pub(crate) fn remove(&self, id: TableId) -> Result<()> {
+        drop(self.kept.take(id));
         match self.environment.storage.remove(&self.path(id)) {
             Err(error) if is_missing(&error) => Ok(()),
             done => done,

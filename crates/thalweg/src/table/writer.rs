@@ -10,6 +10,7 @@ use super::block::{BLOCK_BYTES_MAX, BlockBuilder, TRAILER_BYTES, seal, seal_comp
 use super::filter::{self, Filter};
 use super::footer::{FOOTER_BYTES, Footer, Region};
 use super::index::{Handle, IndexBuilder};
+use super::kept::Keeper;
 use super::output::Output;
 use super::properties::Properties;
 use super::{Compression, TableMeta, TableOptions};
@@ -30,6 +31,7 @@ pub(crate) struct TableWriter {
     output: Output,
     options: TableOptions,
     compression: Compression,
+    keeper: Keeper,
     block: BlockBuilder,
     index: IndexBuilder,
     /// Hashes of the distinct user keys, for the filter.
@@ -55,6 +57,7 @@ impl TableWriter {
         id: TableId,
         options: TableOptions,
         compression: Compression,
+        keeper: Keeper,
     ) -> Self {
         TableWriter {
             storage,
@@ -65,6 +68,7 @@ impl TableWriter {
             properties: Properties::new(id, options.filter_bits_per_key),
             options,
             compression,
+            keeper,
             last_seq: SeqNo::MAX,
             last_kind: EntryKind::Remove,
             pending: Vec::new(),
@@ -130,7 +134,10 @@ impl TableWriter {
         assert!(!self.failed, "a table writer was used after an error");
         assert!(self.properties.entries > 0, "a table has at least one entry");
         match self.write_end().await {
-            Ok(()) => Ok(self.properties.to_meta(self.written, self.checksum.digest())),
+            Ok(()) => {
+                self.keeper.finish(self.id());
+                Ok(self.properties.to_meta(self.written, self.checksum.digest()))
+            }
             Err(error) => {
                 self.abandon().await;
                 Err(error)
@@ -153,7 +160,9 @@ impl TableWriter {
 
     fn close_block(&mut self) {
         let start = self.block.finish(&mut self.pending);
-        let raw_bytes = (self.pending.len() - start) as u64;
+        let content = self.pending.get(start..).unwrap_or_default();
+        let raw_bytes = content.len() as u64;
+        self.keeper.keep(content);
         let (table, offset) = (self.id(), self.written + start as u64);
         let bytes = match self.compression {
             Compression::None => seal(&mut self.pending, start, table, offset),

@@ -195,14 +195,21 @@ fn a_scan_of_what_is_not_cached_reads_many_blocks_at_once() {
 
 #[test]
 fn a_block_that_its_writer_put_into_the_cache_is_not_read() {
-    let bench = Bench::new(options(4096, Compression::None, 10), 1 << 20);
-    let meta = bench.write(&[put(b"a", 1, b"value"), put(b"b", 2, b"other")]);
-    let content = &bench.disk.contents(&bench.store.path(meta.id))[..2 * (3 + 1 + 8 + 5) + 8];
-    let table = bench.store.open(meta);
-    table.cache_block(0, content.into()).unwrap();
-    table.cache_block(1, b"no block begins here"[..].into()).unwrap();
-    assert_eq!(&*table.get(b"b", SeqNo::MAX).unwrap().unwrap().value, b"other");
-    assert_eq!(bench.metrics.all_reads(|reads| &reads.cache_misses), 0);
+    let bench = Bench::new(options(4096, Compression::Lz4, 10), 1 << 20);
+    let misses = || bench.metrics.all_reads(|reads| &reads.cache_misses);
+    let entries: Vec<_> = (0..2000u32).map(|n| put(&n.to_be_bytes(), 1, &n.to_le_bytes().repeat(9))).collect();
+    let get = |meta| bench.store.open_written(meta).get(&7u32.to_be_bytes(), SeqNo::MAX).unwrap().unwrap();
+    assert_eq!(&*get(bench.write(&entries)).value, 7u32.to_le_bytes().repeat(9));
+    assert_eq!(misses(), 1, "nobody had read anything when it was written");
+    assert_eq!(&*get(bench.write(&entries)).value, 7u32.to_le_bytes().repeat(9));
+    assert_eq!(misses(), 1, "its writer kept what it wrote");
+    assert_eq!(&*get(bench.write(&entries)).value, 7u32.to_le_bytes().repeat(9));
+    assert_eq!(misses(), 1, "a hit is a read too");
+    get(bench.write(&entries));
+    bench.write(&entries);
+    let meta = bench.write(&entries);
+    get(meta);
+    assert_eq!(misses(), 2, "nobody had read since the table before it was begun");
 }
 
 #[test]
