@@ -1,9 +1,9 @@
 //! [`KeptBlocks`]: the content of blocks just written, on its way from their writer to the block cache.
 //!
 //! Tables are written past the page cache, so whoever reads a new one first would wait for the device. While anybody
-//! reads at all, a writer keeps copies of its first blocks, and when the table is taken into use they go into the cache;
-//! the blocks of the tables that it replaces leave the cache at the same moment. A load that nobody reads meanwhile
-//! copies nothing.
+//! reads at all, a writer keeps copies of its first blocks, and when the table is taken into use they go into the
+//! cache; the blocks of the tables that it replaces leave the cache at the same moment. A load that nobody reads
+//! meanwhile copies nothing.
 //!
 //! Locks: `finished` is held for an insertion or a removal.
 

@@ -122,8 +122,8 @@ impl TableStore {
         }
     }
 
-    /// How many bytes of its blocks the writer of a table may keep for the cache: none where nobody has read a block since
-    /// the last table was begun.
+    /// How many bytes of its blocks the writer of a table may keep for the cache: none where nobody has read a block
+    /// since the last table was begun.
     fn room_for_kept(&self) -> usize {
         let reads =
             self.metrics.all_reads(|reads| &reads.cache_hits) + self.metrics.all_reads(|reads| &reads.cache_misses);
