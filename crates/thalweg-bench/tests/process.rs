@@ -94,8 +94,12 @@ fn a_task_is_done_in_a_process_of_its_own(directory: &Path) {
     assert!(drained.counters.written_bytes["flush"] > 2000 * 100, "{drained:?}");
 }
 
-/// Within 5 %: the engine's counters, what the kernel says the process wrote, and, where a device can be seen and
-/// others may write too, at least as much there.
+/// Log segments that are made ready ahead of the writers: two spares, and what is left of the one in use. The kernel
+/// counts their pages as written when they are populated, and they may never be.
+const POPULATED_BYTES_MAX: f64 = 3.0 * (16 << 20) as f64;
+
+/// Within 5 %: the engine's counters, what the kernel says the process wrote (but for what is populated ahead), and,
+/// where a device can be seen and others may write too, at least as much there.
 fn what_the_engine_counts_is_what_goes_to_storage(directory: &Path) {
     let mut task = task("thalweg", directory);
     (task.parameters.workloads, task.parameters.records) = (vec!["fillrandom".into()], Some(200_000));
@@ -111,7 +115,8 @@ fn what_the_engine_counts_is_what_goes_to_storage(directory: &Path) {
         println!("the file system of {} has no storage: nothing to compare with", directory.display());
         return;
     }
-    assert!((process / counted - 1.0).abs() < 0.05, "the process wrote {process}, the engine counted {counted}");
+    let expected = 0.95 * counted..1.05 * counted + POPULATED_BYTES_MAX;
+    assert!(expected.contains(&process), "the process wrote {process}, the engine counted {counted}");
     if let Some(device) = drained.io.device {
         let device = device.written_bytes as f64;
         assert!(device > 0.95 * counted, "the device took {device}, the engine counted {counted}");
