@@ -232,7 +232,12 @@ fn everything_prepared_is_executed() {
     let workload = Reads::default();
     run(&phase(&Null, &workload, 2, Pace::Closed, seconds(0.05))).unwrap();
     let open = Patience { times: 1.0, seconds: 0.0 };
-    let phase = phase(&Null, &workload, 2, uniform(1e7), seconds(0.02));
+    // So slow that it falls behind on any machine.
+    let engine = Fake(|| {
+        std::thread::sleep(Duration::from_micros(100));
+        Ok(())
+    });
+    let phase = phase(&engine, &workload, 2, uniform(1e7), seconds(0.02));
     assert!(open::run(&phase, 1e7, Arrival::Uniform, open).unwrap().abandoned > 0);
     assert_eq!(workload.prepared.into_inner(), workload.executed.into_inner());
 }
