@@ -85,9 +85,11 @@ impl Partition {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut view = View::clone(&self.view.load());
         let result = change(&mut view);
-        self.sealed.store(view.sealed.len(), Ordering::Release);
-        self.level0.store(view.level0_tables(), Ordering::Release);
+        let (sealed, level0) = (view.sealed.len(), view.level0_tables());
         self.view.store(Arc::new(view));
+        // After the view: whoever hears that no memtable waits must find the table it became.
+        self.sealed.store(sealed, Ordering::Release);
+        self.level0.store(level0, Ordering::Release);
         result
     }
 
