@@ -100,10 +100,14 @@ impl<'a> Cover<'a> {
         !self.next.is_some_and(|next| next.begins_by(word, place))
     }
 
-    /// Makes `slots` the leaf's entries, ranked.
-    pub(super) fn ranked_into(&self, slots: &mut Vec<Slot<'a>>) {
+    /// Makes `slots` the entries of the leaf, and perhaps some at or after the next leaf, in no order.
+    pub(super) fn copy_into(&self, slots: &mut Vec<Slot<'a>>) {
         slots.clear();
         slots.extend(self.slots.slots());
+    }
+
+    /// Ranks what [`Cover::copy_into`] gave, and takes off what is not of the leaf.
+    pub(super) fn rank(&self, slots: &mut Vec<Slot<'a>>) {
         rank(slots);
         self.cut(slots);
     }
@@ -355,7 +359,8 @@ mod tests {
         let (mut cover, mut count) = (list.first(), 0);
         loop {
             let mut slots = Vec::new();
-            cover.ranked_into(&mut slots);
+            cover.copy_into(&mut slots);
+            cover.rank(&mut slots);
             count += slots.len() as u64;
             for entry in slots.iter().map(|slot| slot.entry()) {
                 assert!(cover.leaf.low().is_none_or(|low| low.place() <= entry.place()));

@@ -1,10 +1,10 @@
 //! The entries of a leaf put in order, no more of them than is needed: by their words, which touches no entry, and by
-//! their keys only where words are equal and someone looks.
+//! their keys only where words are equal and someone looks. Or not put in order at all, where only one is wanted.
 //!
 //! A *run* is a longest row of slots with equal words. Slots are *ranked* when their words ascend; a run is *settled*
 //! when its entries ascend. All slots here have words of one `skip`. Locks: none.
 
-use super::entry::Place;
+use super::entry::{EntryRef, Place};
 use super::slots::Slot;
 use std::ops::Range;
 
@@ -37,4 +37,74 @@ pub(super) fn count_before(slots: &mut [Slot<'_>], word: u16, place: Place<'_>) 
     }
     let run = settle(slots, start);
     start + slots[run].partition_point(|slot| slot.entry().place() < place)
+}
+
+/// Of `slots` in any order the first entry that `is_before` does not hold for: it holds for a beginning of the entries,
+/// which ends among those with this `word`.
+pub(super) fn first_from<'a>(
+    slots: &[Slot<'a>],
+    word: u16,
+    is_before: impl Fn(EntryRef<'a>) -> bool,
+) -> Option<EntryRef<'a>> {
+    const NONE: u32 = u32::MAX;
+    let (word, mut equal, mut above) = (u32::from(word), 0u32, NONE);
+    for slot in slots {
+        let other = u32::from(slot.word());
+        equal += u32::from(other == word);
+        above = above.min(if other > word { other } else { NONE });
+    }
+    let first = |entries: &mut dyn Iterator<Item = EntryRef<'a>>| entries.min_by(|a, b| a.place().cmp(&b.place()));
+    let found = if equal > 0 { first(&mut of_word(slots, word).filter(|entry| !is_before(*entry))) } else { None };
+    found.or_else(|| first(&mut of_word(slots, above)))
+}
+
+/// Of `slots` in any order the last entry before `place`, whose key has this `word`.
+pub(super) fn last_before<'a>(slots: &[Slot<'a>], word: u16, place: Place<'_>) -> Option<EntryRef<'a>> {
+    const NONE: i32 = -1;
+    let (word, mut equal, mut below) = (i32::from(word), 0u32, NONE);
+    for slot in slots {
+        let other = i32::from(slot.word());
+        equal += u32::from(other == word);
+        below = below.max(if other < word { other } else { NONE });
+    }
+    let last = |entries: &mut dyn Iterator<Item = EntryRef<'a>>| entries.max_by(|a, b| a.place().cmp(&b.place()));
+    let is_before = |entry: &EntryRef<'_>| entry.place() < place;
+    let found = if equal > 0 { last(&mut of_word(slots, word as u32).filter(is_before)) } else { None };
+    found.or_else(|| last(&mut of_word(slots, below as u32)))
+}
+
+/// The entries with this word; none if it is larger than words are.
+fn of_word<'a>(slots: &[Slot<'a>], word: u32) -> impl Iterator<Item = EntryRef<'a>> {
+    slots.iter().filter(move |slot| u32::from(slot.word()) == word).map(|slot| slot.entry())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::arena::Arena;
+    use super::super::pool::MemtablePool;
+    use super::super::slots::word_of;
+    use super::*;
+    use crate::format::{EntryKind, SeqNo};
+    use crate::ordered::cursor::fake::Random;
+
+    #[test]
+    fn what_a_look_finds_is_what_the_order_has() {
+        let arena = Arena::new(&MemtablePool::new(0), 0);
+        for seed in 0..if cfg!(miri) { 10 } else { 300 } {
+            let random = &mut Random::new(seed);
+            let slot = |key: &[u8], seq| {
+                Slot::new(word_of(key, 0), EntryRef::write(&arena, key, SeqNo(seq), EntryKind::Put, b""))
+            };
+            let slots: Vec<_> = (1..=random.below(20)).map(|seq| slot(&random.key(), seq)).collect();
+            let mut places: Vec<_> = slots.iter().map(|slot| slot.entry().place()).collect();
+            places.sort();
+            let key = random.key();
+            let place = Place { key: &key, seq: SeqNo(random.below(22)) };
+            let (index, word) = (places.partition_point(|other| *other < place), word_of(&key, 0));
+            let first = first_from(&slots, word, |entry| entry.place() < place).map(EntryRef::place);
+            assert_eq!(first.as_ref(), places.get(index), "{seed}");
+            let last = last_before(&slots, word, place).map(EntryRef::place);
+            assert_eq!(last.as_ref(), index.checked_sub(1).and_then(|index| places.get(index)), "{seed}");
+        }
+    }
 }

@@ -50,6 +50,43 @@ fn a_cursor_walks_as_the_model_does() {
 }
 
 #[test]
+fn steps_from_a_seek_agree_with_the_model_before_and_after_leaves_are_ranked() {
+    let mut random = Random::new(5);
+    let memtable = new_memtable();
+    let (entries, seeks) = if cfg!(miri) { (150, 20) } else { (3000, 3000) };
+    let mut model = BTreeSet::new();
+    for seq in 1..=entries {
+        // Digits, so that words repeat; several versions of some keys.
+        let key = format!("{:05}", random.below(entries)).into_bytes();
+        memtable.insert(&key, SeqNo(seq), EntryKind::Put, b"");
+        model.insert((key, Reverse(SeqNo(seq))));
+    }
+    let mut cursor = memtable.cursor();
+    for _ in 0..seeks {
+        let place = (format!("{:05}", random.below(entries)).into_bytes(), Reverse(SeqNo(random.below(entries))));
+        let mut at = if random.below(2) == 0 {
+            cursor.seek(&place.0, place.1.0).unwrap();
+            model.range(place..).next()
+        } else {
+            cursor.seek_before(&place.0, place.1.0).unwrap();
+            model.range(..place).next_back()
+        };
+        let backwards_in_8 = random.below(9);
+        for _ in 0..random.below(300).min(random.below(300)) {
+            assert_eq!(cursor.valid().then(|| (cursor.key().to_vec(), Reverse(cursor.seq()))).as_ref(), at);
+            let Some(here) = at else { break };
+            at = if random.below(8) < backwards_in_8 {
+                cursor.prev().unwrap();
+                model.range(..here).next_back()
+            } else {
+                cursor.next().unwrap();
+                model.range(here..).nth(1)
+            };
+        }
+    }
+}
+
+#[test]
 fn an_empty_memtable_has_nothing() {
     let memtable = new_memtable();
     assert!(memtable.is_empty());
