@@ -16,6 +16,9 @@ pub(crate) trait Cursor {
     fn seek_to_first(&mut self) -> Result<()>;
     /// To the last entry.
     fn seek_to_last(&mut self) -> Result<()>;
+    /// Begins a seek: asks for the memory that it will need, so that several cursors wait for theirs at once. Leaves the
+    /// cursor not valid; the next call is `seek` with the same place.
+    fn approach(&mut self, _user_key: &[u8], _seq: SeqNo) {}
     /// To the first entry at or after `(user_key, seq)` in internal order: with `SeqNo::MAX` the newest version of
     /// `user_key`, or the first entry of the next key.
     fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()>;
@@ -83,6 +86,9 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     }
     fn seek_to_last(&mut self) -> Result<()> {
         (**self).seek_to_last()
+    }
+    fn approach(&mut self, user_key: &[u8], seq: SeqNo) {
+        (**self).approach(user_key, seq);
     }
     fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
         (**self).seek(user_key, seq)

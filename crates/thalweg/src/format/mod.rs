@@ -6,9 +6,11 @@ pub(crate) mod codec;
 pub(crate) mod cursor;
 pub(crate) mod key;
 mod numbers;
+mod prefetch;
 mod slice;
 
 pub(crate) use cursor::{Cursor, CursorEntry, ValueAt, Version};
 pub(crate) use key::EntryKind;
 pub(crate) use numbers::{EditId, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
+pub(crate) use prefetch::prefetch;
 pub use slice::Slice;

@@ -98,6 +98,14 @@ impl Cursor for TableCursor {
         self.enter(last, BlockCursor::seek_to_last)
     }
 
+    fn approach(&mut self, user_key: &[u8], seq: SeqNo) {
+        self.leave();
+        // What is wrong with the table, the seek will say.
+        if let Ok(opened) = self.opened() {
+            self.table.approach_block(opened.index.find(user_key, seq));
+        }
+    }
+
     fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
         self.leave();
         let opened = self.opened()?;
@@ -127,7 +135,10 @@ impl Cursor for TableCursor {
         if self.step(BlockCursor::next)? {
             return Ok(());
         }
-        self.enter(Some(self.at + 1), BlockCursor::seek_to_first)
+        self.enter(Some(self.at + 1), BlockCursor::seek_to_first)?;
+        // While the caller goes through this block, the next one comes near.
+        self.table.approach_block(self.at + 1);
+        Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {

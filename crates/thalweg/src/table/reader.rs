@@ -205,6 +205,14 @@ impl Table {
         self.parse(live, at, content).map(Some)
     }
 
+    /// Brings data block `at` near the processor, if it is cached.
+    #[inline]
+    pub(super) fn approach_block(&self, at: usize) {
+        if let Some(live) = self.live.get() {
+            live.cached.approach(at);
+        }
+    }
+
     fn parse(&self, live: &Live, at: usize, content: Slice) -> Result<Block> {
         Block::parse(content).map_err(|damage| self.block_damaged(&live.opened, at, damage))
     }

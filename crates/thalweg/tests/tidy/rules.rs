@@ -17,16 +17,16 @@ const SEAMS: [&str; 5] =
 const WORLD: [&str; 8] =
     ["fs", "Instant::now", "SystemTime", "thread::spawn", "thread::Builder", "thread::scope", "getrandom", "rand"];
 
-/// The only files that may be unsafe: the memtable's memory and its list; the ring; a mapped file; of the peers, what
+/// The only files that may be unsafe: a prefetch; the memtable's memory and its list; the ring; a mapped file; of the peers, what
 /// calls other engines' C interfaces, maps a file, or takes the place of the C library's syncs.
 const UNSAFE: [&str; 15] = [
+    "crates/thalweg/src/format/prefetch.rs",
     "crates/thalweg/src/ordered/memtable/arena.rs",
     "crates/thalweg/src/ordered/memtable/entry.rs",
     "crates/thalweg/src/ordered/memtable/leaf.rs",
     "crates/thalweg/src/ordered/memtable/list.rs",
     "crates/thalweg/src/ordered/memtable/pages.rs",
     "crates/thalweg/src/ordered/memtable/position.rs",
-    "crates/thalweg/src/ordered/memtable/prefetch.rs",
     "crates/thalweg/src/ordered/memtable/slots.rs",
     "crates/thalweg/src/runtime/ring.rs",
     "crates/thalweg/src/storage/linux_mapping.rs",

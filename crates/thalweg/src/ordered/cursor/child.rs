@@ -37,6 +37,9 @@ impl Cursor for Child {
     fn seek_to_last(&mut self) -> Result<()> {
         each!(self, cursor => cursor.seek_to_last())
     }
+    fn approach(&mut self, user_key: &[u8], seq: SeqNo) {
+        each!(self, cursor => cursor.approach(user_key, seq))
+    }
     fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
         each!(self, cursor => cursor.seek(user_key, seq))
     }

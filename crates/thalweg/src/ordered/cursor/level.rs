@@ -78,6 +78,11 @@ where
         Some(self.open.get_or_insert_with(|| source.cursor()))
     }
 
+    /// The first table that does not end before `user_key`.
+    fn index_for(&self, user_key: &[u8]) -> usize {
+        self.sources.partition_point(|source| source.key_max() < user_key)
+    }
+
     /// Does `seek` in table `index`, then walks on to the first entry of a later table where there is none in it.
     fn settle_forward(&mut self, index: usize, seek: impl FnOnce(&mut S::Cursor) -> Result<()>) -> Result<()> {
         self.valid = false;
@@ -136,8 +141,15 @@ where
             None => Ok(()),
         }
     }
+    fn approach(&mut self, user_key: &[u8], seq: SeqNo) {
+        self.valid = false;
+        let index = self.index_for(user_key);
+        if let Some(table) = self.table(index) {
+            table.approach(user_key, seq);
+        }
+    }
     fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
-        let index = self.sources.partition_point(|source| source.key_max() < user_key);
+        let index = self.index_for(user_key);
         self.settle_forward(index, |table| table.seek(user_key, seq))
     }
     fn seek_before(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {

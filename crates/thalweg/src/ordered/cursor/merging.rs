@@ -167,6 +167,9 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
         self.seek_all(Direction::Backward, |child| child.seek_to_last())
     }
     fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
+        for child in &mut self.children {
+            child.approach(user_key, seq);
+        }
         self.seek_all(Direction::Forward, |child| child.seek(user_key, seq))
     }
     fn seek_before(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {

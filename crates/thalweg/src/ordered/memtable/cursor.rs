@@ -58,6 +58,9 @@ impl Cursor for MemtableCursor {
         self.position.go_to_last();
         Ok(())
     }
+    fn approach(&mut self, user_key: &[u8], seq: SeqNo) {
+        self.position.approach(Place { key: user_key, seq });
+    }
     fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
         self.position.go_to_at_or_after(Place { key: user_key, seq });
         Ok(())

@@ -13,9 +13,8 @@
 #![allow(unsafe_code)]
 
 use super::arena::{ALIGNMENT, Arena};
-use super::prefetch::prefetch;
 use crate::format::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, pack_trailer, unpack_trailer};
-use crate::format::{EntryKind, SeqNo};
+use crate::format::{EntryKind, SeqNo, prefetch};
 use std::cmp::{Ordering as Order, Reverse};
 use std::marker::PhantomData;
 use std::ptr::NonNull;

@@ -16,7 +16,6 @@ mod order;
 mod pages;
 mod pool;
 mod position;
-mod prefetch;
 mod slots;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -36,6 +36,8 @@ pub(super) struct Position {
     order: Order,
     /// The entry it is at.
     entry: Option<EntryRef<'static>>,
+    /// Where the next seek leads.
+    approached: Option<Cover<'static>>,
     /// Steps that may yet look for their entry.
     looks_left: u32,
     list: Arc<LeafList>,
@@ -57,7 +59,8 @@ unsafe impl Send for Position {}
 impl Position {
     /// Nowhere in `list`.
     pub(super) fn new(list: Arc<LeafList>) -> Self {
-        Position { cover: None, slots: Vec::new(), order: Order::Unread, entry: None, looks_left: 0, list }
+        let (slots, order) = (Vec::new(), Order::Unread);
+        Position { cover: None, slots, order, entry: None, approached: None, looks_left: 0, list }
     }
 
     #[inline]
@@ -79,9 +82,16 @@ impl Position {
         self.backwards_from(self.slots.len());
     }
 
+    /// Asks for the memory that going to `place` needs. Going there with `go_to_at_or_after` is the next call.
+    pub(super) fn approach(&mut self, place: Place<'_>) {
+        let cover = self.list().cover(place);
+        cover.slots.prefetch_all();
+        (self.approached, self.entry) = (Some(cover), None);
+    }
+
     /// To the first entry at or after `place`.
     pub(super) fn go_to_at_or_after(&mut self, place: Place<'_>) {
-        let cover = self.list().cover(place);
+        let cover = self.approached.take().unwrap_or_else(|| self.list().cover(place));
         self.enter(cover);
         self.looks_left = LOOKS_MAX;
         self.look_forwards(place, |entry| entry.place() < place);
@@ -144,7 +154,7 @@ impl Position {
 
     /// Into the leaf of `cover`, at none of its entries.
     fn enter(&mut self, cover: Cover<'static>) {
-        (self.cover, self.order, self.entry) = (Some(cover), Order::Unread, None);
+        (self.cover, self.order, self.entry, self.approached) = (Some(cover), Order::Unread, None, None);
     }
 
     /// The leaf it is in, which was read. Requires that it was sent somewhere.

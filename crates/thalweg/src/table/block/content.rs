@@ -5,10 +5,13 @@
 
 use crate::format::codec::Decoder;
 use crate::format::key::{KEY_BYTES_MAX, TRAILER_BYTES, VALUE_BYTES_MAX};
-use crate::format::{EntryKind, SeqNo, Slice, ValueAt, Version, key};
+use crate::format::{EntryKind, SeqNo, Slice, ValueAt, Version, key, prefetch};
 use crate::table::damage::Damage;
 use std::cmp::Ordering;
 use std::sync::Arc;
+
+/// Restarts of a block of usual size with small entries.
+const RESTARTS_FEW: usize = 8;
 
 /// A data block.
 #[derive(Clone, Debug)]
@@ -212,6 +215,12 @@ impl Block {
     /// How many restarts, from the first, have entries for which `before` holds; it must hold for a first part only.
     pub(super) fn restarts_before(&self, mut before: impl FnMut((&[u8], SeqNo)) -> bool) -> Result<usize, Damage> {
         let (mut low, mut high) = (0, self.restarts);
+        if high <= RESTARTS_FEW {
+            // Each step of the search would wait for its entry: wait for all of them at once.
+            for index in 0..high {
+                prefetch(self.entries_from(self.restart(index)?).as_ptr());
+            }
+        }
         while low < high {
             let middle = low + (high - low) / 2;
             if before(self.restart_key(middle)?) {

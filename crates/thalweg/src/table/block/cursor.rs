@@ -4,7 +4,7 @@
 //! is where the next one begins. Steps forward check that keys ascend. After an error the cursor is not valid.
 
 use super::content::Block;
-use crate::format::{CursorEntry, EntryKind, SeqNo, Slice, key};
+use crate::format::{CursorEntry, EntryKind, SeqNo, Slice, key, prefetch};
 use crate::table::damage::Damage;
 use std::cmp::Ordering;
 
@@ -200,6 +200,8 @@ impl BlockCursor {
         self.offset = offset;
         self.next = entry.end;
         self.valid = true;
+        // Where the values are large, each entry is a line that no processor guesses.
+        prefetch(self.block.entries_from(entry.end).as_ptr());
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 
 /// Asks for the cache line at `address`, of memory that need not exist.
 #[inline]
-pub(super) fn prefetch<T>(address: *const T) {
+pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch reads nothing that the program could see, and faults at no address.
     unsafe {
