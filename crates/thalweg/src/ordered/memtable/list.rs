@@ -453,6 +453,26 @@ mod loom_tests {
     }
 
     #[test]
+    fn loom_steps_from_a_seek_see_all_that_was_there_before_while_the_leaf_splits() {
+        model(|| {
+            let list = list();
+            insert(&list, b"b", 1);
+            insert(&list, b"d", 2);
+            let other = Arc::clone(&list);
+            let thread = loom::thread::spawn(move || insert(&other, b"c", 3));
+            let mut position = Position::new(Arc::clone(&list));
+            position.go_to_at_or_after(Place { key: b"b", seq: SeqNo::MAX });
+            let mut seen = Vec::new();
+            while position.valid() {
+                seen.extend_from_slice(position.entry().key());
+                position.go_to_next();
+            }
+            assert!([&b"bd"[..], b"bcd"].contains(&&*seen), "{seen:?}");
+            thread.join().unwrap();
+        });
+    }
+
+    #[test]
     fn loom_a_reader_sees_entries_whole_in_order_and_all_that_were_there_before() {
         loom::model(|| {
             let list = list();

@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// How many entries ahead of a walk memory is asked for.
 const AHEAD: usize = 6;
 
-/// Steps from a seek that look for their entry. A look costs a tenth of ranking the leaf, and most seeks lead to few
-/// steps: the entries that come next are in other memtables and tables.
+/// Steps from a seek that look for their entry. A look passes over the slots, ranking sorts them, and most seeks lead
+/// to few steps here: the entries that come next are in other memtables and tables.
 const LOOKS_MAX: u32 = if cfg!(all(loom, test)) { 1 } else { 4 };
 
 /// See the module.
