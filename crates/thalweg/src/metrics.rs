@@ -58,9 +58,10 @@ pub(crate) struct Metrics {
     pub(crate) syncs_waited_for: Counter,
     /// What reads count, each thread mostly in a stripe of its own.
     reads: [ReadCounters; READ_STRIPES],
-    /// Tables written past the page cache, and those through it because the file system wants it so.
+    /// Tables written past the page cache, through it because they fit there, and because the file system wants it so.
     pub(crate) tables_direct: Counter,
-    pub(crate) tables_cached: Counter,
+    pub(crate) tables_through_cache: Counter,
+    pub(crate) tables_refused_direct: Counter,
     /// Table writes that had to wait at the gate, and merges that had to wait because their worker's queue was full.
     pub(crate) gate_waits: Counter,
     pub(crate) write_queue_waits: Counter,

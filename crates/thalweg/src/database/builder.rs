@@ -2,7 +2,7 @@
 
 use super::check::CheckReport;
 use super::options::{Durability, Options};
-use super::{Compression, DamagePolicy, Database, DurabilityBackend};
+use super::{Compression, DamagePolicy, Database, DurabilityBackend, TableWrites};
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::error::{Error, Result};
 use crate::runtime::Environment;
@@ -145,6 +145,10 @@ impl Builder {
         /// Threads for compactions (default: 1). On each, `io_depth / compaction_workers` compactions may take turns,
         /// but at least one and at most two.
         compaction_workers: usize
+    );
+    option!(
+        /// Whether tables are written through the page cache or past it (default: [`TableWrites::Automatic`]).
+        table_writes: TableWrites
     );
     option!(
         /// Operations that background work and reads that miss the cache may have at the device at once before table

@@ -10,6 +10,7 @@ use crate::metrics::Metrics;
 use crate::ordered::{OrderedKeyspace, Registry, SnapshotRegistry, SnapshotSeq, Workshop};
 use crate::runtime::{Environment, Event, Health, Lane, Turn};
 use crate::storage::StorageLock;
+use crate::table::TableStore;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +26,7 @@ pub(super) enum Mode {
         registry: Arc<Registry>,
         visible: SeqNo,
         log_bytes: u64,
+        tables: Arc<TableStore>,
     },
 }
 
@@ -154,7 +156,11 @@ impl Engine {
         }
         let result = match &self.mode {
             Mode::Writable(workshop) => self.close_writable(workshop),
-            Mode::ReadOnly { .. } => Ok(()),
+            Mode::ReadOnly { tables, .. } => {
+                tables.stop_warming();
+                self.services.wait(&self.environment);
+                Ok(())
+            }
         };
         self.environment.scheduler.shutdown();
         *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -172,6 +178,7 @@ impl Engine {
         let result = self.close_files(workshop);
         workshop.lineage.stop();
         workshop.log.stop();
+        workshop.tables.stop_warming();
         self.workers.wait(&self.environment);
         self.services.wait(&self.environment);
         // Writers still waiting somewhere hear of it.

@@ -86,17 +86,19 @@ impl Database {
         let mut replay = Replay::new(&recovered.state, &tables, usize::MAX, MemtablePool::new(0), root);
         recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
         let registry = Arc::new(replay.registry);
+        let services = Arc::<TaskCount>::default();
+        services.spawn(&environment, &Arc::default(), Lane::Compaction, tables.warming());
         Ok(Database::from_engine(Engine {
             environment,
             metrics,
             options,
-            mode: Mode::ReadOnly { registry, visible: recovered.log.end.seq, log_bytes: recovered.log.bytes() },
+            mode: Mode::ReadOnly { registry, visible: recovered.log.end.seq, log_bytes: recovered.log.bytes(), tables },
             snapshots: Arc::new(SnapshotRegistry::default()),
             dropped: recovered.dropped,
             definition_turn: Turn::default(),
             next_keyspace: AtomicU64::new(replay.next_keyspace.0),
             workers: Arc::new(TaskCount::default()),
-            services: Arc::new(TaskCount::default()),
+            services,
             closed: AtomicBool::new(false),
             lock: Mutex::new(lock),
         }))
@@ -112,6 +114,7 @@ impl Engine {
         for task in workshop.lineage.tasks() {
             self.services.spawn(environment, &workshop.health, Lane::Compaction, task);
         }
+        self.services.spawn(environment, &workshop.health, Lane::Compaction, workshop.tables.warming());
         let writers = |lane: Lane| {
             let (queue, flush_coroutine) = workshop.tables.write_queue();
             self.workers.spawn(environment, &workshop.health, lane, flush_coroutine);

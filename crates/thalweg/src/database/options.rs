@@ -5,7 +5,7 @@ use crate::compaction::LeveledOptions;
 use crate::error::{Error, Result};
 use crate::log::LogOptions;
 use crate::ordered::OrderedOptions;
-use crate::table::TableOptions;
+use crate::table::{TableOptions, TableWrites};
 use std::time::Duration;
 
 /// When a write returns.
@@ -40,6 +40,7 @@ pub(super) struct Options {
     pub(super) level1_bytes: u64,
     pub(super) growth_factor: u64,
     pub(super) compaction_workers: usize,
+    pub(super) table_writes: TableWrites,
     pub(super) io_depth: usize,
     #[cfg(feature = "simulation")]
     pub(super) manifest_rotation_bytes: Option<u64>,
@@ -74,6 +75,7 @@ impl Default for Options {
             level1_bytes: 256 * MIB,
             growth_factor: 8,
             compaction_workers: 1,
+            table_writes: TableWrites::default(),
             io_depth: 8,
             #[cfg(feature = "simulation")]
             manifest_rotation_bytes: None,
@@ -120,6 +122,7 @@ impl Options {
             compression: self.compression,
             compression_per_level: self.compression_per_level.clone(),
             filter_bits_per_key: self.filter_bits_per_key,
+            writes: self.table_writes,
             io_depth: self.io_depth,
         }
     }

@@ -60,7 +60,11 @@ pub struct Statistics {
     pub write_queue_waits: u64,
     /// Whether background reads, writes and syncs are handed to the kernel (io_uring); else they block their worker.
     pub io_uring: bool,
-    /// Whether the tables written since the open were written past the page cache. `false` before the first.
+    /// Tables written since the open past the page cache, and through it ([`crate::TableWrites`]).
+    pub tables_written_direct: u64,
+    /// See there.
+    pub tables_written_cached: u64,
+    /// Whether direct I/O is possible: `false` once the file system has refused it for a table that was to be written so.
     pub direct_io: bool,
     /// Why `io_uring` or `direct_io` is off, in words.
     pub io_notes: Vec<String>,
@@ -167,7 +171,9 @@ impl Engine {
             gate_waits: metrics.gate_waits.get(),
             write_queue_waits: metrics.write_queue_waits.get(),
             io_uring: self.environment.scheduler.ring_refused().is_none(),
-            direct_io: metrics.tables_direct.get() > 0 && metrics.tables_cached.get() == 0,
+            tables_written_direct: metrics.tables_direct.get(),
+            tables_written_cached: metrics.tables_through_cache.get() + metrics.tables_refused_direct.get(),
+            direct_io: metrics.tables_refused_direct.get() == 0,
             io_notes: self.io_notes(),
             stalls: [
                 ("memtable", &metrics.stalls_memtable),
@@ -183,7 +189,7 @@ impl Engine {
     fn io_notes(&self) -> Vec<String> {
         let refused = self.environment.scheduler.ring_refused();
         let ring = refused.map(|reason| format!("no io_uring, background operations block their worker: {reason}"));
-        let cached = self.metrics.tables_cached.get();
+        let cached = self.metrics.tables_refused_direct.get();
         let direct = (cached > 0).then(|| {
             format!("the file system refuses direct I/O: {cached} tables were written through the page cache")
         });

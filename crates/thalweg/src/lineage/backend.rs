@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::TableId;
 use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundFile, Environment, Health, yield_now};
-use crate::storage::OpenMode;
+use crate::storage::{File, OpenMode};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::PathBuf;
@@ -31,7 +31,14 @@ pub(super) type Step<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>
 pub(super) trait Backend: Send + Sync {
     /// Makes these tables and their names durable, before an edit names them. On `NoSpace` none of them may be named,
     /// now or later; other errors have poisoned.
-    fn make_durable(&self, outputs: Vec<TableId>) -> Step<'_>;
+    fn make_durable(&self, outputs: Vec<Unsynced>) -> Step<'_>;
+}
+
+/// A table to be made durable.
+pub(super) struct Unsynced {
+    pub(super) id: TableId,
+    /// As its writer had it open: there the kernel tells of every write-back that failed. Else it is opened anew.
+    pub(super) file: Option<Arc<dyn File>>,
 }
 
 /// A sync for every file.
@@ -46,13 +53,13 @@ pub(super) struct SyncEachFile {
 }
 
 impl Backend for SyncEachFile {
-    fn make_durable(&self, outputs: Vec<TableId>) -> Step<'_> {
+    fn make_durable(&self, outputs: Vec<Unsynced>) -> Step<'_> {
         Box::pin(async move {
             if outputs.is_empty() {
                 return Ok(());
             }
-            for &id in &outputs {
-                self.sync_table(id).await?;
+            for table in outputs {
+                self.sync_table(table).await?;
             }
             yield_now().await;
             if !planted(Bug::DirectorySyncDropped) {
@@ -66,13 +73,13 @@ impl Backend for SyncEachFile {
 }
 
 impl SyncEachFile {
-    async fn sync_table(&self, id: TableId) -> Result<()> {
+    async fn sync_table(&self, Unsynced { id, file }: Unsynced) -> Result<()> {
         let path = self.directory.join(current::table_name(id));
         if self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(&id) {
             return Err(Error::NoSpace { path: Arc::from(path) });
         }
         let storage = &*self.environment.storage;
-        let opened = current::open(storage, &path, OpenMode::ReadWrite);
+        let opened = file.map_or_else(|| current::open(storage, &path, OpenMode::ReadWrite), Ok);
         let file = BackgroundFile::new(opened.map_err(|error| self.health.poison(error))?);
         let synced = if planted(Bug::TableSyncDropped) { Ok(()) } else { file.sync().await };
         match synced {

@@ -5,12 +5,13 @@
 //! So whatever a crash leaves, a record on the medium names only outputs that are there, and inputs are still there
 //! too.
 
+use super::backend::Unsynced;
 use super::record::{Record, edit_payload};
 use super::retained::Input;
 use super::settle::{Ledger, Settled};
 use super::{Edit, Lineage};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{EditId, LogMark, SeqNo, TableId};
+use crate::format::{EditId, LogMark, SeqNo};
 use crate::lineage::framing::frame;
 use crate::planted::{Bug, planted};
 use crate::storage::File;
@@ -58,14 +59,16 @@ impl Lineage {
         if edit.seq > SeqNo(0) && !planted(Bug::EditBeyondLogAccepted) {
             self.neighbours().sync_log(edit.seq).await?;
         }
-        let outputs: Vec<TableId> = edit.outputs().map(|meta| meta.id).collect();
+        let unsynced = |id| Unsynced { id, file: self.neighbours().take_unsynced(id) };
+        let outputs: Vec<Unsynced> = edit.outputs().map(|meta| unsynced(meta.id)).collect();
         let is_late = planted(Bug::ManifestBeforeTables);
-        if !is_late {
-            self.backend.make_durable(outputs.clone()).await?;
+        let mut outputs = Some(outputs);
+        if let Some(outputs) = outputs.take_if(|_| !is_late) {
+            self.backend.make_durable(outputs).await?;
         }
         let id = self.put_in_force(edit, inputs, log_start, apply).await?;
         self.sync_until(|ledger| ledger.durable() >= id).await?;
-        if is_late {
+        if let Some(outputs) = outputs {
             self.unlink_inputs(id);
             self.backend.make_durable(outputs).await?;
         }

@@ -4,6 +4,7 @@ use super::backend::Step;
 use crate::error::Result;
 use crate::format::{EditId, LogMark, SeqNo, TableId};
 use crate::log::Log;
+use crate::storage::File;
 use crate::table::TableStore;
 use std::sync::Arc;
 
@@ -13,6 +14,8 @@ pub(super) trait Neighbours: Send + Sync {
     fn sync_log(&self, seq: SeqNo) -> Step<'_>;
     /// `edit` is settled; the log is needed only from `log_start`, where there is one.
     fn settled(&self, edit: EditId, log_start: Option<LogMark>);
+    /// The file of a table just written, as its writer had it open, if it is still there.
+    fn take_unsynced(&self, id: TableId) -> Option<Arc<dyn File>>;
     /// Unlinks the file of a table.
     fn remove_table(&self, id: TableId) -> Result<()>;
 }
@@ -32,6 +35,9 @@ impl Neighbours for Attached {
         if let Some(mark) = log_start {
             self.log.let_go(mark);
         }
+    }
+    fn take_unsynced(&self, id: TableId) -> Option<Arc<dyn File>> {
+        self.tables.take_unsynced(id)
     }
     fn remove_table(&self, id: TableId) -> Result<()> {
         self.tables.remove(id)

@@ -1,7 +1,7 @@
 //! [`BackgroundFile`]: a file as background coroutines use it.
 //!
 //! On a worker that has a ring, direct reads and writes, syncs and reservations are handed to the kernel and the
-//! coroutine gives way until they have ended. Elsewhere (simulation, a kernel without io_uring, a file in the page
+//! coroutine gives way until they have ended; so is the beginning of write-back that follows a write into the page cache. Elsewhere (simulation, a kernel without io_uring, a file in the page
 //! cache) the call itself is made, with a point to give way before and after it. A short write in the page cache is
 //! always such a call: it is a copy.
 //!
@@ -38,9 +38,19 @@ impl BackgroundFile {
 
     /// Reads as many bytes as the buffer's length says, from `offset` on; fewer where the file ends, which the length
     /// then says. `gate` learns of the read for as long as it is at the device.
-    pub(crate) async fn read(&self, gate: &Arc<Gate>, offset: u64, mut buffer: IoBuffer) -> Result<IoBuffer> {
+    pub(crate) async fn read(&self, gate: &Arc<Gate>, offset: u64, buffer: IoBuffer) -> Result<IoBuffer> {
+        self.read_by(self.file.is_direct(), gate, offset, buffer).await
+    }
+
+    /// As [`BackgroundFile::read`], for a file in the page cache that is probably not there yet: the kernel waits for the
+    /// device, where it can.
+    pub(crate) async fn read_cached(&self, gate: &Arc<Gate>, offset: u64, buffer: IoBuffer) -> Result<IoBuffer> {
+        self.read_by(true, gate, offset, buffer).await
+    }
+
+    async fn read_by(&self, ring: bool, gate: &Arc<Gate>, offset: u64, mut buffer: IoBuffer) -> Result<IoBuffer> {
         let (mut done, wanted) = (0, buffer.len());
-        while self.file.is_direct() && done < wanted {
+        while ring && done < wanted {
             let admitted = Some(gate.background_read());
             match self.hand_over(Operation::Read, offset, Some(buffer), done, admitted).await {
                 Ok(Done { request: Request { buffer: Some(filled), .. }, result, .. }) => {
@@ -102,8 +112,18 @@ impl BackgroundFile {
         }
         yield_now().await;
         self.file.write_all_at(offset, buffer.filled())?;
+        self.begin_write_back(offset, buffer.len()).await;
         yield_now().await;
         Ok(())
+    }
+
+    /// See [`File::begin_write_back`].
+    async fn begin_write_back(&self, offset: u64, bytes: usize) {
+        let operation = Operation::WriteBack(u32::try_from(bytes).unwrap_or(0));
+        if self.file.is_direct() || self.hand_over(operation, offset, None, 0, None).await.is_ok() {
+            return;
+        }
+        self.file.begin_write_back(offset, bytes as u64);
     }
 
     /// Writes all of `bytes` at `offset`, through the page cache.

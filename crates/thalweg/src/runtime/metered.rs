@@ -103,6 +103,9 @@ impl Storage for MeteredStorage {
     fn sync_directory(&self, path: &Path) -> Result<()> {
         self.meter.time(|metrics| &metrics.directory_syncs, || self.storage.sync_directory(path))
     }
+    fn file_room_bytes(&self) -> Option<u64> {
+        self.storage.file_room_bytes()
+    }
     fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>> {
         self.storage.lock(path, shared)
     }
@@ -123,6 +126,12 @@ impl File for MeteredFile {
     }
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.file.write_all_at(offset, bytes)
+    }
+    fn will_need(&self, offset: u64, bytes: u64) {
+        self.file.will_need(offset, bytes);
+    }
+    fn begin_write_back(&self, offset: u64, bytes: u64) {
+        self.file.begin_write_back(offset, bytes);
     }
     fn sync(&self) -> Result<()> {
         self.meter.time(|metrics| self.kind.count_in(metrics), || self.file.sync())

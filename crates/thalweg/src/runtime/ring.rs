@@ -34,6 +34,9 @@ use std::time::Duration;
 /// Entries of the submission queue; what is more waits in [`Ring::backlog`].
 const ENTRIES: u32 = 64;
 
+/// `SYNC_FILE_RANGE_WRITE` of `linux/fs.h`.
+const SYNC_FILE_RANGE_WRITE: u32 = 2;
+
 /// The completion of the bell's read.
 const BELL: u64 = u64::MAX;
 
@@ -44,6 +47,8 @@ pub(super) enum Operation {
     Read,
     /// Writes what is filled of the buffer.
     Write,
+    /// Begins the write-back of so many bytes of the page cache, from the offset on.
+    WriteBack(u32),
     /// `fdatasync`.
     Sync,
     /// `fallocate` of so many bytes, from the start.
@@ -325,6 +330,10 @@ fn entry(request: &mut Request) -> Option<squeue::Entry> {
         (Operation::Write, Some(buffer)) => {
             let rest = buffer.filled().get(from..)?;
             opcode::Write::new(fd, rest.as_ptr(), len(rest.len())).offset(at).build()
+        }
+        (Operation::WriteBack(bytes), _) => {
+            // Only begun, nothing awaited: then it takes no error away from the sync to come either.
+            opcode::SyncFileRange::new(fd, bytes).offset(at).flags(SYNC_FILE_RANGE_WRITE).build()
         }
         (Operation::Sync, _) => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
         (Operation::Reserve(bytes), _) => opcode::Fallocate::new(fd, bytes).build(),

@@ -9,7 +9,7 @@
 //!
 //! No locks are held; positions travel with each call.
 
-use super::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock, linux_direct, linux_mapping};
+use super::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock, linux_direct, linux_mapping, linux_memory};
 use crate::error::{Error, Result};
 use rustix::fs::{Advice, FlockOperation};
 use rustix::io::Errno;
@@ -46,7 +46,7 @@ impl LinuxStorage {
 
 impl Storage for LinuxStorage {
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
-        Ok(Arc::new(LinuxFile { file: create_file(path)?, path: Arc::from(path), eager: false }))
+        Ok(cached(create_file(path)?, path))
     }
 
     fn create_direct(&self, path: &Path) -> Result<Arc<dyn File>> {
@@ -62,7 +62,7 @@ impl Storage for LinuxStorage {
             .write(mode == OpenMode::ReadWrite)
             .open(path)
             .map_err(|error| Error::io("open", path, error))?;
-        Ok(Some(Arc::new(LinuxFile { file, path: Arc::from(path), eager: false })))
+        Ok(Some(cached(file, path)))
     }
 
     fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {
@@ -128,6 +128,10 @@ impl Storage for LinuxStorage {
         fs::File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| Error::io("sync", path, error))
     }
 
+    fn file_room_bytes(&self) -> Option<u64> {
+        linux_memory::file_room_bytes()
+    }
+
     fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>> {
         // Opened for reading whatever the kind, so that readers can lock on a read-only file system. `flock` belongs
         // to the open file description: a second call in this process conflicts too, and a dead process lets go.
@@ -156,8 +160,6 @@ impl StorageLock for LinuxLock {}
 struct LinuxFile {
     file: fs::File,
     path: Arc<Path>,
-    /// Each write is written back at once, so that the sync at the end finds little to do.
-    eager: bool,
 }
 
 pub(super) fn create_file(path: &Path) -> Result<fs::File> {
@@ -165,9 +167,9 @@ pub(super) fn create_file(path: &Path) -> Result<fs::File> {
     created.map_err(|error| Error::io("create", path, error))
 }
 
-/// A file written through the page cache, where direct I/O is refused.
-pub(super) fn eagerly_written(file: fs::File, path: &Path) -> Arc<dyn File> {
-    Arc::new(LinuxFile { file, path: Arc::from(path), eager: true })
+/// A file that is read and written through the page cache.
+pub(super) fn cached(file: fs::File, path: &Path) -> Arc<dyn File> {
+    Arc::new(LinuxFile { file, path: Arc::from(path) })
 }
 
 impl File for LinuxFile {
@@ -185,13 +187,12 @@ impl File for LinuxFile {
     }
 
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(|error| Error::io("write to", &self.path, error))?;
-        if self.eager {
-            // Starts the write-back of the range and drops what is clean already. That it is only a hint is enough:
-            // the sync finds out what went wrong.
-            let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(bytes.len() as u64), Advice::DontNeed);
-        }
-        Ok(())
+        self.file.write_all_at(bytes, offset).map_err(|error| Error::io("write to", &self.path, error))
+    }
+
+    fn begin_write_back(&self, offset: u64, bytes: u64) {
+        // Drops what is clean already, too: who has a ring asks that for a write-back and nothing else.
+        let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(bytes), Advice::DontNeed);
     }
 
     fn sync(&self) -> Result<()> {
@@ -269,14 +270,16 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_may_not_be_written_directly_is_written_back_as_it_grows_and_reads_the_same() {
-        let directory = TestDirectory::new("eager");
+    fn a_file_whose_write_back_is_begun_as_it_grows_reads_the_same() {
+        let directory = TestDirectory::new("written-back");
         let path = directory.0.join("file");
-        let file = eagerly_written(create_file(&path).unwrap(), &path);
+        let file = LinuxStorage.create(&path).unwrap();
         assert!(!file.is_direct());
         file.reserve(1 << 20).unwrap();
         file.write_all_at(0, &[1; 5000]).unwrap();
+        file.begin_write_back(0, 5000);
         file.write_all_at(5000, &[2; 77]).unwrap();
+        file.begin_write_back(5000, 77);
         file.set_bytes(5077).unwrap();
         file.sync().unwrap();
         let bytes = fs::read(&path).unwrap();

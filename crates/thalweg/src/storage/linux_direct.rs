@@ -60,7 +60,7 @@ pub(super) fn create(path: &Path) -> Result<Arc<dyn File>> {
     };
     if refused {
         rustix::fs::fcntl_setfl(&file, flags).map_err(|error| Error::io("create", path, error.into()))?;
-        return Ok(linux::eagerly_written(file, path));
+        return Ok(linux::cached(file, path));
     }
     Ok(Arc::new(DirectFile { file, path: Arc::from(path), mode: OpenMode::ReadWrite }))
 }

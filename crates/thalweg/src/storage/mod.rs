@@ -15,6 +15,7 @@ mod contract;
 mod linux;
 mod linux_direct;
 mod linux_mapping;
+mod linux_memory;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulated;
 
@@ -75,6 +76,10 @@ pub trait Storage: Send + Sync + 'static {
     fn hard_link(&self, from: &Path, to: &Path) -> Result<bool>;
     /// Makes the names in a directory durable.
     fn sync_directory(&self, path: &Path) -> Result<()>;
+    /// Bytes of files that memory has room for, what of them is there already included; `None` where nobody knows.
+    fn file_room_bytes(&self) -> Option<u64> {
+        None
+    }
     /// Takes the advisory lock on the existing file at `path`: shared for readers, else exclusive. `Ok(None)` when
     /// another process, or another call in this one, has it. Released when the value is dropped, or the process dies.
     fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>>;
@@ -95,6 +100,9 @@ pub trait File: Send + Sync + 'static {
     fn will_need(&self, _offset: u64, _bytes: u64) {}
     /// Writes all of `bytes` at `offset`, extending the file where needed. After an error any part may be written.
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Has the device begin to write these bytes, so that a sync finds little left to do, and does not wait for it. No
+    /// promise: what goes wrong the sync tells.
+    fn begin_write_back(&self, _offset: u64, _bytes: u64) {}
     /// Makes the file's bytes and length durable (not its name).
     fn sync(&self) -> Result<()>;
     /// The length in bytes.

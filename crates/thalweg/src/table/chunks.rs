@@ -112,6 +112,10 @@ impl Chunks {
     fn read(&self, start: u64) -> Reading {
         let (file, io) = (self.file.clone(), self.io.clone());
         let rest = usize::try_from(self.end.saturating_sub(start)).unwrap_or(usize::MAX);
+        if !file.file().is_direct() {
+            // What the page cache has let go the device reads while the chunk before is merged.
+            file.file().will_need(start, rest.min(CHUNK_BYTES) as u64);
+        }
         Box::pin(async move {
             let mut buffer = io.buffers.take();
             buffer.set_len(rest.min(CHUNK_BYTES).next_multiple_of(ALIGNMENT));

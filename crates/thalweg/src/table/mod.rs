@@ -22,12 +22,14 @@ mod opened;
 mod output;
 mod properties;
 mod reader;
+mod residence;
 mod scan;
 mod search;
 mod store;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod warming;
 mod writer;
 mod writers;
 
@@ -53,6 +55,21 @@ pub enum Compression {
     Lz4,
 }
 
+/// Whether tables are written through the page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TableWrites {
+    /// Through it while all tables of the database fit in the memory that the machine and the process's control groups
+    /// leave for files; past it (direct I/O) once they do not.
+    #[default]
+    Automatic,
+    /// Through it: what was written is in memory, as far as there is room, and whoever reads it need not wait for the
+    /// device.
+    PageCache,
+    /// Past it: writing costs less processor time, and leaves the page cache to others.
+    Direct,
+}
+
 /// How tables are written.
 #[derive(Clone, Debug)]
 pub(crate) struct TableOptions {
@@ -64,6 +81,7 @@ pub(crate) struct TableOptions {
     pub(crate) compression_per_level: Vec<Compression>,
     /// Bits a key of the table's filter; 0: no filter.
     pub(crate) filter_bits_per_key: u32,
+    pub(crate) writes: TableWrites,
     /// Operations that the device may have at once before writes wait; see [`crate::runtime::Gate`].
     pub(crate) io_depth: usize,
 }

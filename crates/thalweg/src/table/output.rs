@@ -31,6 +31,10 @@ impl Output {
         Output { file: queue.file(BackgroundFile::new(file)), buffer, start: 0, reserved: 0 }
     }
 
+    pub(super) fn file(&self) -> &Arc<dyn File> {
+        self.file.file().file()
+    }
+
     pub(super) fn path(&self) -> &Path {
         self.file.file().path()
     }

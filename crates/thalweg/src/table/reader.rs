@@ -12,6 +12,7 @@ use super::damage::Damage;
 use super::fence::Fence;
 use super::filter;
 use super::opened::Opened;
+use super::residence::Resident;
 use super::scan::TableScan;
 use super::store::TableIo;
 use crate::cache::{BlockCache, TableBlocks};
@@ -20,7 +21,7 @@ use crate::format::{SeqNo, Slice, Version};
 use crate::metrics::Metrics;
 use crate::storage::{File, OpenMode, Storage};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A table of the set of live files.
@@ -35,18 +36,18 @@ pub(crate) struct Table {
     pub(super) io: TableIo,
     storage: Arc<dyn Storage>,
     path: PathBuf,
+    /// Written through the page cache by this process: read from there too.
+    through_cache: bool,
+    _counted: Option<Resident>,
 }
 
 /// An open table and those of its blocks that are cached.
 struct Live {
     opened: Opened,
     cached: TableBlocks,
-    /// A bit for each chunk of the file of which a block was read.
-    asked: Vec<AtomicU64>,
+    /// In the page cache, as far as there is room, or asked to be brought there.
+    is_warm: AtomicBool,
 }
-
-/// Bytes that the page cache is asked for when the first block among them is read.
-const ASKED_BYTES: u64 = 64 << 10;
 
 /// A key that is looked for, and what tables want to know of it.
 #[derive(Clone, Copy, Debug)]
@@ -78,11 +79,31 @@ impl Table {
         io: TableIo,
     ) -> Self {
         let (key_min, key_max) = (Fence::new(&meta.key_min), Fence::new(&meta.key_max));
-        Table { storage, path, meta, key_min, key_max, cache, metrics, io, live: OnceLock::new() }
+        Table {
+            storage,
+            path,
+            meta,
+            key_min,
+            key_max,
+            cache,
+            metrics,
+            io,
+            live: OnceLock::new(),
+            through_cache: false,
+            _counted: None,
+        }
     }
 
-    /// The file for reads past the page cache; `None` where that is refused.
+    /// Counted, and with what is known of where its bytes are.
+    pub(super) fn with(self, counted: Resident, through_cache: bool) -> Self {
+        Table { through_cache, _counted: Some(counted), ..self }
+    }
+
+    /// The file for reads past the page cache; `None` where that is refused, and where the bytes are in that cache.
     pub(super) fn open_medium(&self) -> Result<Option<Arc<dyn File>>> {
+        if self.through_cache {
+            return Ok(None);
+        }
         self.storage.open(&self.path, OpenMode::ReadMedium)
     }
 
@@ -182,7 +203,7 @@ impl Table {
     #[cold]
     fn open(&self) -> Result<&Live> {
         let opened = Opened::open_live(&*self.storage, &self.path, &self.meta)?;
-        Ok(self.live.get_or_init(|| Live::new(opened, &self.cache)))
+        Ok(self.live.get_or_init(|| Live::new(opened, &self.cache, self.through_cache)))
     }
 
     /// Data block `at`, through the cache; `None` past the last one.
@@ -222,13 +243,13 @@ impl Table {
     fn read(&self, live: &Live, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Slice>> {
         let Some(handle) = live.opened.index.handle(at) else { return Ok(None) };
         self.metrics.reads().cache_misses.increment();
+        if !live.is_warm.load(Ordering::Relaxed) && !live.is_warm.swap(true, Ordering::Relaxed) {
+            self.io.warming.ask(&live.opened.file, live.opened.file_bytes);
+        }
         let _at_the_device = self.io.gate.client_read();
         let content = match ahead {
             Some(ahead) => ahead.read(&live.opened, at, handle)?,
-            None => {
-                live.ask_for_chunk_of(handle.offset);
-                live.opened.read_block(handle)?
-            }
+            None => live.opened.read_block(handle)?,
         };
         live.cached.insert(at, content.clone());
         Ok(Some(content))
@@ -259,22 +280,9 @@ impl Table {
 }
 
 impl Live {
-    fn new(opened: Opened, cache: &Arc<BlockCache>) -> Self {
+    fn new(opened: Opened, cache: &Arc<BlockCache>, is_warm: bool) -> Self {
         let cached = cache.table(opened.footer.table, opened.index.blocks());
-        let chunks = opened.file_bytes.div_ceil(ASKED_BYTES).div_ceil(u64::from(u64::BITS));
-        let asked = (0..chunks).map(|_| AtomicU64::new(0)).collect();
-        Live { opened, cached, asked }
-    }
-
-    /// The table was written past the page cache: the first read of a chunk asks for all of it, so that where there is
-    /// memory its neighbours are read from there. Once only: where there is not, they are not asked for again.
-    fn ask_for_chunk_of(&self, offset: u64) {
-        let chunk = offset / ASKED_BYTES;
-        let bit = 1 << (chunk % u64::from(u64::BITS));
-        let word = usize::try_from(chunk / u64::from(u64::BITS)).ok().and_then(|word| self.asked.get(word));
-        if word.is_some_and(|word| word.fetch_or(bit, Ordering::Relaxed) & bit == 0) {
-            self.opened.file.will_need(chunk * ASKED_BYTES, ASKED_BYTES);
-        }
+        Live { opened, cached, is_warm: AtomicBool::new(is_warm) }
     }
 }
 
@@ -286,7 +294,7 @@ impl Table {
         let (cache, metrics, path) = (BlockCache::new(0), Arc::<Metrics>::default(), opened.path().to_path_buf());
         let io = TableIo::new(1, &metrics);
         let table = Table::new(storage, path, meta, Arc::clone(&cache), metrics, io);
-        table.live.get_or_init(|| Live::new(opened, &cache));
+        table.live.get_or_init(|| Live::new(opened, &cache, true));
         Arc::new(table)
     }
 }

@@ -5,13 +5,15 @@
 use super::kept::{Keeper, KeptBlocks};
 use super::opened::is_missing;
 use super::output::Output;
+use super::residence::Residence;
+use super::warming::Warming;
 use super::{Table, TableMeta, TableOptions, TableWriter};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::TableId;
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Gate, WriteQueue, write_queue, yield_now};
-use crate::storage::BufferPool;
+use crate::storage::{BufferPool, File};
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,6 +40,7 @@ pub(crate) struct TableStore {
     next_id: AtomicU64,
     io: TableIo,
     kept: Arc<KeptBlocks>,
+    residence: Arc<Residence>,
     /// Blocks that readers had asked for when the last table was begun.
     reads_seen: AtomicU64,
 }
@@ -47,11 +50,13 @@ pub(crate) struct TableStore {
 pub(super) struct TableIo {
     pub(super) gate: Arc<Gate>,
     pub(super) buffers: Arc<BufferPool>,
+    pub(super) warming: Arc<Warming>,
 }
 
 impl TableIo {
     pub(super) fn new(io_depth: usize, metrics: &Arc<Metrics>) -> Self {
-        TableIo { gate: Gate::new(io_depth, Arc::clone(metrics)), buffers: BufferPool::new(CHUNK_BYTES) }
+        let (buffers, warming) = (BufferPool::new(CHUNK_BYTES), Arc::default());
+        TableIo { gate: Gate::new(io_depth, Arc::clone(metrics)), buffers, warming }
     }
 }
 
@@ -73,12 +78,34 @@ impl TableStore {
         let next_id = AtomicU64::new(next_id.0);
         let io = TableIo::new(options.io_depth, &metrics);
         let (kept, reads_seen) = (Arc::default(), AtomicU64::new(0));
-        Arc::new(TableStore { environment, directory, options, cache, metrics, next_id, io, kept, reads_seen })
+        let residence = Arc::new(Residence::new(options.writes));
+        Arc::new(TableStore {
+            environment,
+            directory,
+            options,
+            cache,
+            metrics,
+            next_id,
+            io,
+            kept,
+            residence,
+            reads_seen,
+        })
     }
 
     /// A queue for the table writes of one worker, and the flush coroutine that makes them, to be spawned there.
     pub(crate) fn write_queue(&self) -> (WriteQueue, impl Future<Output = ()> + Send + use<>) {
         write_queue(Arc::clone(&self.io.buffers), Arc::clone(&self.io.gate), Arc::clone(&self.metrics))
+    }
+
+    /// The coroutine that brings tables into the page cache that are read; it ends after [`TableStore::stop_warming`].
+    pub(crate) fn warming(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (environment, residence, io) = (self.environment.clone(), Arc::clone(&self.residence), self.io.clone());
+        async move { io.warming.run(&environment, &residence, &io).await }
+    }
+
+    pub(crate) fn stop_warming(&self) {
+        self.io.warming.stop();
     }
 
     pub(crate) fn path(&self, id: TableId) -> PathBuf {
@@ -99,16 +126,20 @@ impl TableStore {
             let id = TableId(self.next_id.fetch_add(1, Ordering::SeqCst));
             let path = self.path(id);
             yield_now().await;
-            match self.environment.storage.create_direct(&path) {
+            let storage = Arc::clone(&self.environment.storage);
+            let is_read = self.is_read();
+            let through_cache = self.residence.is_through_cache(&*storage, level, is_read);
+            match if through_cache { storage.create(&path) } else { storage.create_direct(&path) } {
                 Ok(file) => {
-                    let storage = Arc::clone(&self.environment.storage);
-                    let counter = match file.is_direct() {
-                        true => &self.metrics.tables_direct,
-                        false => &self.metrics.tables_cached,
+                    let counter = match (through_cache, file.is_direct()) {
+                        (true, _) => &self.metrics.tables_through_cache,
+                        (false, true) => &self.metrics.tables_direct,
+                        (false, false) => &self.metrics.tables_refused_direct,
                     };
                     counter.increment();
                     let (output, compression) = (Output::new(queue, file), self.options.compression_of(level));
-                    let keeper = Keeper::new(Arc::clone(&self.kept), self.room_for_kept());
+                    let room = if is_read && !through_cache { self.room_for_kept() } else { 0 };
+                    let keeper = Keeper::new(Arc::clone(&self.kept), room, through_cache);
                     return Ok(TableWriter::new(storage, output, id, self.options.clone(), compression, keeper));
                 }
                 // An orphan that an earlier life wrote and no edit names: never overwritten, its id is not used.
@@ -122,20 +153,23 @@ impl TableStore {
         }
     }
 
-    /// How many bytes of its blocks the writer of a table may keep for the cache: none where nobody has read a block
-    /// since the last table was begun.
+    /// How many bytes of its blocks the writer of a table that is read may keep for the cache.
     fn room_for_kept(&self) -> usize {
+        usize::try_from(self.cache.bytes_max() / KEPT_PART).unwrap_or(usize::MAX)
+    }
+
+    /// Whether anybody has read a block since the last table was begun.
+    fn is_read(&self) -> bool {
         let reads =
             self.metrics.all_reads(|reads| &reads.cache_hits) + self.metrics.all_reads(|reads| &reads.cache_misses);
-        let anybody_reads = self.reads_seen.swap(reads, Ordering::Relaxed) != reads;
-        if anybody_reads { usize::try_from(self.cache.bytes_max() / KEPT_PART).unwrap_or(usize::MAX) } else { 0 }
+        self.reads_seen.swap(reads, Ordering::Relaxed) != reads
     }
 
     /// As [`TableStore::open`], for a table that was just written: what its writer kept goes into the cache, for which
     /// the file is opened now.
     pub(crate) fn open_written(&self, meta: TableMeta) -> Arc<Table> {
-        let kept = self.kept.take(meta.id);
-        let table = self.open(meta);
+        let kept = self.kept.take_blocks(meta.id);
+        let table = self.open_as(self.kept.is_through_cache(meta.id), meta);
         if let Some(blocks) = kept {
             // What is wrong with the file its readers will hear.
             let _ = table.fill_cache(blocks);
@@ -145,16 +179,27 @@ impl TableStore {
 
     /// A handle on a table in the set of live files. No I/O: the file is opened at its first use.
     pub(crate) fn open(&self, meta: TableMeta) -> Arc<Table> {
+        self.open_as(false, meta)
+    }
+
+    /// The file of a table that was just written, as its writer had it open, for who syncs it: a write-back that failed
+    /// is told to the descriptor that was open then. `None` when it was asked for before.
+    pub(crate) fn take_unsynced(&self, id: TableId) -> Option<Arc<dyn File>> {
+        self.kept.take_file(id)
+    }
+
+    fn open_as(&self, through_cache: bool, meta: TableMeta) -> Arc<Table> {
         let path = self.path(meta.id);
         let storage = Arc::clone(&self.environment.storage);
         let (cache, metrics) = (Arc::clone(&self.cache), Arc::clone(&self.metrics));
-        Arc::new(Table::new(storage, path, meta, cache, metrics, self.io.clone()))
+        let (io, resident) = (self.io.clone(), self.residence.count(meta.bytes));
+        Arc::new(Table::new(storage, path, meta, cache, metrics, io).with(resident, through_cache))
     }
 
     /// Removes a file that no edit names or will name (a failed output, a settled input, an orphan). That it is gone
     /// already is no error: a removal may be tried again after a crash.
     pub(crate) fn remove(&self, id: TableId) -> Result<()> {
-        drop(self.kept.take(id));
+        self.kept.forget(id);
         match self.environment.storage.remove(&self.path(id)) {
             Err(error) if is_missing(&error) => Ok(()),
             done => done,

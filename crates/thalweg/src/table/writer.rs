@@ -135,7 +135,7 @@ impl TableWriter {
         assert!(self.properties.entries > 0, "a table has at least one entry");
         match self.write_end().await {
             Ok(()) => {
-                self.keeper.finish(self.id());
+                self.keeper.finish(self.id(), Arc::clone(self.output.file()));
                 Ok(self.properties.to_meta(self.written, self.checksum.digest()))
             }
             Err(error) => {

@@ -117,6 +117,9 @@ impl Neighbours for Others {
         let from = log_start.map(|mark| format!(", log from {}", mark.position)).unwrap_or_default();
         self.asked.note(format!("settled {edit}{from}"));
     }
+    fn take_unsynced(&self, _: TableId) -> Option<Arc<dyn crate::storage::File>> {
+        None
+    }
     fn remove_table(&self, id: TableId) -> Result<()> {
         self.asked.note(format!("remove {id}"));
         crate::storage::Storage::remove(&self.disk, &table_path(id.0))

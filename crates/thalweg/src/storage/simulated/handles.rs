@@ -11,6 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Small, so that a database under test begins with tables through the page cache and outgrows them.
+const FILE_ROOM_BYTES: u64 = 64 << 10;
+
 impl SimulatedDisk {
     fn operate<T>(
         &self,
@@ -51,6 +54,10 @@ impl Storage for SimulatedDisk {
             Ok(Some((inode, disk.open_handle(inode))))
         })?;
         Ok(opened.map(|(inode, number)| Arc::new(self.handle(path, mode, inode, number)) as Arc<dyn File>))
+    }
+
+    fn file_room_bytes(&self) -> Option<u64> {
+        Some(FILE_ROOM_BYTES)
     }
 
     fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {

@@ -7,7 +7,9 @@ use crate::format::{EntryKind, SeqNo, TableId, key};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, Lane, Point, Scheduler, Task, Ticket};
 use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
-use crate::table::{Compression, TableMeta, TableOptions, TableScan, TableStore, TableWriter, TableWriters};
+use crate::table::{
+    Compression, TableMeta, TableOptions, TableScan, TableStore, TableWriter, TableWriters, TableWrites,
+};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -252,7 +254,8 @@ pub(super) async fn advance(scan: &mut TableScan) -> Result<bool> {
 }
 
 pub(super) fn options(block_bytes: usize, compression: Compression, filter_bits_per_key: u32) -> TableOptions {
-    TableOptions { block_bytes, compression, compression_per_level: Vec::new(), filter_bits_per_key, io_depth: 8 }
+    let (compression_per_level, writes) = (Vec::new(), TableWrites::default());
+    TableOptions { block_bytes, compression, compression_per_level, filter_bits_per_key, writes, io_depth: 8 }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

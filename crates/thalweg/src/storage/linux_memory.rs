@@ -1,0 +1,135 @@
+//! How much memory Linux has for the page cache of this process.
+//!
+//! The least of what the machine has available and of what each control group on the way up leaves (both versions of
+//! them): its limit, less what it uses, plus the pages of files that it uses, for those give way. What cannot be read
+//! sets no limit.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The names that one version of control groups has for things.
+struct Names {
+    limit: &'static str,
+    used: &'static str,
+    file_pages: [&'static str; 2],
+}
+
+const VERSION_1: Names = Names {
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    file_pages: ["total_active_file", "total_inactive_file"],
+};
+
+const VERSION_2: Names =
+    Names { limit: "memory.max", used: "memory.current", file_pages: ["active_file", "inactive_file"] };
+
+/// See [`super::Storage::file_room_bytes`].
+pub(super) fn file_room_bytes() -> Option<u64> {
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_bytes(&text));
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    groups.lines().filter_map(|line| group_room_bytes(line, &mounts)).chain(machine).min()
+}
+
+/// `MemAvailable` of `/proc/meminfo`.
+fn available_bytes(meminfo: &str) -> Option<u64> {
+    let kib = field(meminfo, "MemAvailable:")?;
+    kib.checked_mul(1024)
+}
+
+/// What the groups of one line of `/proc/self/cgroup` leave; `None` where they do not limit memory.
+fn group_room_bytes(line: &str, mountinfo: &str) -> Option<u64> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (fields.next()?, fields.next()?);
+    let (file_system, names) = match controllers {
+        "" => ("cgroup2", VERSION_2),
+        _ if controllers.split(',').any(|controller| controller == "memory") => ("cgroup", VERSION_1),
+        _ => return None,
+    };
+    let (root, mounted) = mount_of(mountinfo, file_system)?;
+    // In a container the mount may show a part of the tree only.
+    let within = Path::new(path).strip_prefix(&root).unwrap_or(Path::new(""));
+    let innermost = mounted.join(within);
+    let groups = innermost.ancestors().take_while(|group| group.starts_with(&mounted));
+    groups.filter_map(|group| left_in(group, &names)).min()
+}
+
+/// The root within its hierarchy, and the place, of the mount that has the memory controller.
+fn mount_of(mountinfo: &str, file_system: &str) -> Option<(PathBuf, PathBuf)> {
+    mountinfo.lines().find_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let mut kind = kind.split(' ');
+        let options = (kind.next()? == file_system).then(|| kind.nth(1))??;
+        if file_system == "cgroup" && !options.split(',').any(|option| option == "memory") {
+            return None;
+        }
+        let mut places = mount.split(' ').skip(3);
+        Some((PathBuf::from(places.next()?), PathBuf::from(places.next()?)))
+    })
+}
+
+fn left_in(group: &Path, names: &Names) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(group.join(name)).ok();
+    // "max" in version 2, and more than any machine has in version 1.
+    let limit: u64 = read(names.limit)?.trim().parse().ok().filter(|limit| *limit < 1 << 60)?;
+    let used: u64 = read(names.used)?.trim().parse().ok()?;
+    let pages = read("memory.stat")?;
+    let files = names.file_pages.iter().filter_map(|name| field(&pages, name)).sum();
+    Some(limit.saturating_sub(used.saturating_sub(files)))
+}
+
+/// The number behind a name at the beginning of a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        (words.next()? == name).then(|| words.next()?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::linux::TestDirectory;
+    use super::*;
+
+    fn group(directory: &Path, names: &Names, limit: &str, used: u64, files: u64) {
+        fs::create_dir_all(directory).unwrap();
+        fs::write(directory.join(names.limit), format!("{limit}\n")).unwrap();
+        fs::write(directory.join(names.used), format!("{used}\n")).unwrap();
+        let [active, inactive] = names.file_pages;
+        fs::write(directory.join("memory.stat"), format!("cache 7\n{active} {files}\n{inactive} 1\n")).unwrap();
+    }
+
+    #[test]
+    fn the_tightest_group_on_the_way_up_decides_and_pages_of_files_give_way() {
+        let directory = TestDirectory::new("groups");
+        let root = &directory.0;
+        group(root, &VERSION_2, "max", 5000, 0);
+        group(&root.join("a"), &VERSION_2, "1000", 700, 199);
+        group(&root.join("a/b"), &VERSION_2, "900", 200, 99);
+        let mounts = format!("30 20 0:26 / {} rw,nosuid - cgroup2 cgroup2 rw\n", root.display());
+        assert_eq!(group_room_bytes("0::/a/b", &mounts), Some(500));
+        assert_eq!(group_room_bytes("0::/a", &mounts), Some(500));
+        assert_eq!(group_room_bytes("0::/", &mounts), None);
+    }
+
+    #[test]
+    fn the_first_version_is_asked_where_its_memory_controller_is() {
+        let directory = TestDirectory::new("groups-1");
+        let root = &directory.0;
+        group(&root.join("x"), &VERSION_1, "4096", 1000, 499);
+        group(root, &VERSION_1, "9223372036854771712", 1000, 0);
+        let line =
+            |controllers: &str| format!("33 20 0:28 /outer {} rw - cgroup cgroup rw,{controllers}\n", root.display());
+        let mounts = format!("29 20 0:25 / /elsewhere rw - cgroup cgroup rw,cpu\n{}", line("memory"));
+        assert_eq!(group_room_bytes("4:memory:/outer/x", &mounts), Some(3596));
+        assert_eq!(group_room_bytes("2:cpu,cpuacct:/outer/x", &mounts), None);
+        assert_eq!(group_room_bytes("4:memory:/outer/x", &line("cpu")), None);
+    }
+
+    #[test]
+    fn what_is_available_is_told_in_bytes() {
+        assert_eq!(available_bytes("MemTotal:  9 kB\nMemAvailable:    3 kB\n"), Some(3072));
+        assert_eq!(available_bytes("MemTotal:  9 kB\n"), None);
+        assert!(file_room_bytes().is_none_or(|room| room > 0));
+    }
+}

@@ -1,0 +1,63 @@
+//! [`Residence`]: whether a new table is written through the page cache, to be read from memory at once, or past it.
+//!
+//! A table that was written through the page cache is read from memory from the start, at the price of a copy of each of
+//! its bytes into pages that somebody must find first. While somebody reads, that is worth it for every table. In a load
+//! that nobody reads it is for those of the lower levels: what the upper ones get is replaced before anybody wants it, so it
+//! goes past the cache, and what of it is read later is brought there then ([`super::warming`]). Tables that do not fit
+//! would push out what is read. So the bytes of all live tables are held against the room that memory has for files,
+//! anew for each table: as a database outgrows its memory, or other memory grows, it goes over to direct writes by
+//! itself (`docs/io.md`).
+//!
+//! Invariant: `live_bytes` is the sum of [`Resident::bytes`] of the tables that have a handle. No locks.
+
+use super::TableWrites;
+use crate::storage::Storage;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Tables from this level on are not replaced soon: they are most of what a database that fits in memory has.
+const LASTING_LEVEL: usize = 2;
+
+/// See the module.
+pub(super) struct Residence {
+    writes: TableWrites,
+    live_bytes: Arc<AtomicU64>,
+}
+
+/// A table's part in the bytes of all. Dropped, it is taken off.
+pub(super) struct Resident {
+    bytes: u64,
+    live_bytes: Arc<AtomicU64>,
+}
+
+impl Residence {
+    pub(super) fn new(writes: TableWrites) -> Self {
+        Residence { writes, live_bytes: Arc::default() }
+    }
+
+    /// Counts a table of `bytes`.
+    pub(super) fn count(&self, bytes: u64) -> Resident {
+        self.live_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Resident { bytes, live_bytes: Arc::clone(&self.live_bytes) }
+    }
+
+    /// Whether the next table, of `level`, is written through the page cache; `is_read`: somebody reads tables.
+    pub(super) fn is_through_cache(&self, storage: &dyn Storage, level: usize, is_read: bool) -> bool {
+        match self.writes {
+            TableWrites::PageCache => true,
+            TableWrites::Direct => false,
+            TableWrites::Automatic => (is_read || level >= LASTING_LEVEL) && self.fits(storage),
+        }
+    }
+
+    /// Whether memory has room for all live tables.
+    pub(super) fn fits(&self, storage: &dyn Storage) -> bool {
+        storage.file_room_bytes().is_some_and(|room| self.live_bytes.load(Ordering::Relaxed) <= room)
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        self.live_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

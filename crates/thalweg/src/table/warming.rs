@@ -1,0 +1,79 @@
+//! [`Warming`]: brings the tables that somebody reads into the page cache, as long as all of them fit there.
+//!
+//! A table that was written past the page cache, or by an earlier life, is read from the device until its blocks are in
+//! memory. The first read that misses asks here, once a table, and goes on; a coroutine then reads the whole table from
+//! front to back through the page cache, one piece after the other, so that what foreground reads want at the device
+//! waits for two pieces at most. What it meets of errors it leaves to those who read.
+//!
+//! Locks: `State` is held for a push or a pop.
+
+use super::residence::Residence;
+use super::store::{CHUNK_BYTES, TableIo};
+use crate::runtime::{BackgroundFile, Environment, Event};
+use crate::storage::File;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Warming {
+    asked: Mutex<VecDeque<Asked>>,
+    changed: Event,
+    stopping: AtomicBool,
+}
+
+/// A table's file, while anybody has it open, and its length.
+struct Asked {
+    file: Weak<dyn File>,
+    bytes: u64,
+}
+
+impl Warming {
+    /// Somebody reads this file, of `bytes` bytes, and it is not known to be in memory.
+    pub(super) fn ask(&self, file: &Arc<dyn File>, bytes: u64) {
+        let asked = Asked { file: Arc::downgrade(file), bytes };
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push_back(asked);
+        self.changed.notify_all();
+    }
+
+    /// Ends the coroutine.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// The coroutine, until it is stopped.
+    pub(super) async fn run(&self, environment: &Environment, residence: &Residence, io: &TableIo) {
+        loop {
+            let next = environment
+                .until(&self.changed, || if self.is_stopping() { Some(None) } else { self.next().map(Some) });
+            let Some(asked) = next.await else { return };
+            if residence.fits(&*environment.storage) {
+                self.read(&asked, io).await;
+            }
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    fn next(&self) -> Option<Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    async fn read(&self, asked: &Asked, io: &TableIo) {
+        for start in (0..asked.bytes).step_by(CHUNK_BYTES) {
+            // Replaced meanwhile, its bytes are worth nothing any more.
+            let Some(file) = asked.file.upgrade().filter(|_| !self.is_stopping()) else { return };
+            let end = start + CHUNK_BYTES as u64;
+            file.will_need(end, CHUNK_BYTES as u64);
+            let mut buffer = io.buffers.take();
+            buffer.set_len(CHUNK_BYTES);
+            if BackgroundFile::new(file).read_cached(&io.gate, start, buffer).await.is_err() {
+                return;
+            }
+        }
+    }
+}
