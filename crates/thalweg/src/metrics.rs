@@ -47,6 +47,8 @@ pub(crate) struct Metrics {
     pub(crate) flushes: Counter,
     /// Compactions that merged tables.
     pub(crate) compactions: Counter,
+    /// What these were cut into, by key range; one each where it is small.
+    pub(crate) subtasks: Counter,
     /// Compactions that only moved a table down.
     pub(crate) trivial_moves: Counter,
     /// Syncs, by what was synced; counted where they pass the disk seam.

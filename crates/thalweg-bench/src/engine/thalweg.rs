@@ -150,6 +150,7 @@ impl Engine for Opened {
             other: map(&[
                 ("flushes", s.flushes),
                 ("compactions", s.compactions),
+                ("subtasks", s.subtasks),
                 ("trivial moves", s.trivial_moves),
                 ("cache hits", s.cache_hits),
                 ("cache misses", s.cache_misses),

@@ -5,7 +5,7 @@ use super::outputs::{Store, Writer};
 use super::runs::{Input, Scan};
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, TableId, key};
-use crate::table::TableMeta;
+use crate::table::{KeyRange, TableMeta};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
@@ -79,8 +79,18 @@ impl Input for FakeTable {
     fn meta(&self) -> &TableMeta {
         &self.meta
     }
-    fn scan(&self) -> FakeScan {
-        FakeScan { entries: Arc::clone(&self.entries), next: 0 }
+    fn scan(&self, range: &Arc<KeyRange>) -> FakeScan {
+        let within = |entry: &&FakeEntry| !range.is_after(&entry.key) && !range.is_before(&entry.key);
+        FakeScan { entries: Arc::new(self.entries.iter().filter(within).cloned().collect()), next: 0 }
+    }
+    /// Blocks of two entries.
+    fn samples(&self, most: usize) -> Result<Vec<(Box<[u8]>, u64)>> {
+        let blocks: Vec<_> = self.entries.chunks(2).collect();
+        let sample = |blocks: &[&[FakeEntry]]| {
+            let last = blocks.last().and_then(|block| block.last()).unwrap();
+            (Box::from(&*last.key), blocks.iter().copied().flatten().map(entry_bytes).sum())
+        };
+        Ok(blocks.chunks(blocks.len().div_ceil(most)).map(sample).collect())
     }
 }
 

@@ -1,8 +1,10 @@
 //! [`Job`]: one compaction, and [`RunningJob`]: what other jobs must know of it while it runs.
 
 use super::shape::hull;
+use super::split::split;
+use crate::error::Result;
 use crate::format::TableId;
-use crate::table::{Table, TableMeta};
+use crate::table::{KeyRange, Table, TableMeta};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -38,6 +40,12 @@ impl Job {
     /// What [`super::pick`] must be told while this job runs.
     pub(crate) fn running(&self) -> RunningJob {
         RunningJob::new(self.level, self.inputs())
+    }
+
+    /// Cuts its keys into at most `parts` ranges, at least one, of about equal bytes. Opens the tables if there is to be
+    /// more than one.
+    pub(crate) fn split(&self, parts: usize) -> Result<Vec<Arc<KeyRange>>> {
+        split(self.tables(), parts)
     }
 
     /// Every input, upper and lower.

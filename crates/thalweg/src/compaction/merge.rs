@@ -12,24 +12,26 @@ use crate::error::{Error, Result};
 use crate::format::{SeqNo, TableId};
 use crate::planted::{Bug, planted};
 use crate::runtime::yield_now;
-use crate::table::{TableMeta, TableWriters};
+use crate::table::{KeyRange, TableMeta, TableWriters};
+use std::sync::Arc;
 
 /// Bytes merged between two yields.
 const STEP_BYTES: usize = 64 << 10;
 
-/// Merges the job's inputs to new tables. `snapshots`: the sequence numbers readers may be pinned at, ascending, the
+/// Merges what the job's inputs have of `range` to new tables. `snapshots`: the sequence numbers readers may be pinned at, ascending, the
 /// visible one last; of the versions of a key only the newest at or below each is kept, and those above the last. A
 /// reader that is not among them must read at or above the last, or from the tables as they were before this job.
 /// `cancelled` is asked now and then, and answered with [`Error::Closed`]. On an error every output so far is removed.
 pub(crate) async fn merge(
     job: &Job,
+    range: &Arc<KeyRange>,
     options: &LeveledOptions,
     store: &TableWriters,
     snapshots: &[SeqNo],
     cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<TableMeta>> {
     assert!(!job.trivial_move, "a trivial move has nothing to merge");
-    let runs = runs(job.level, &job.upper, &job.lower);
+    let runs = runs(job.level, &job.upper, &job.lower, range);
     let outputs = Outputs::new(store, job.level + 1, options.table_bytes);
     merge_runs(runs, retention(snapshots, job.bottom), outputs, cancelled).await
 }
@@ -40,12 +42,12 @@ pub(super) fn retention(snapshots: &[SeqNo], bottom: bool) -> Retention<'_> {
 }
 
 /// The runs of a job: level-0 tables overlap, so each is its own; tables of another level follow each other.
-pub(super) fn runs<I: Input + Clone>(level: usize, upper: &[I], lower: &[I]) -> Vec<Run<I>> {
+pub(super) fn runs<I: Input + Clone>(level: usize, upper: &[I], lower: &[I], range: &Arc<KeyRange>) -> Vec<Run<I>> {
     let upper: Vec<Vec<I>> = match level {
         0 => upper.iter().map(|table| vec![table.clone()]).collect(),
         _ => vec![upper.to_vec()],
     };
-    upper.into_iter().chain([lower.to_vec()]).map(Run::new).collect()
+    upper.into_iter().chain([lower.to_vec()]).map(|run| Run::new(run, range)).collect()
 }
 
 /// See [`merge`].
@@ -177,7 +179,7 @@ mod tests {
     // A coroutine may change its thread between polls.
     const _: fn(&Job, &LeveledOptions, &TableWriters) = |job, options, store| {
         fn is_send(_: impl Send) {}
-        is_send(merge(job, options, store, &[], &|| false));
+        is_send(merge(job, &Arc::default(), options, store, &[], &|| false));
     };
 
     fn merged(
@@ -194,7 +196,8 @@ mod tests {
     }
 
     fn run(tables: Vec<Vec<FakeEntry>>) -> Run<FakeTable> {
-        Run::new(tables.into_iter().enumerate().map(|(id, entries)| FakeTable::new(100 + id as u64, entries)).collect())
+        let table = |(id, entries)| FakeTable::new(100 + id as u64, entries);
+        Run::new(tables.into_iter().enumerate().map(table).collect(), &Arc::default())
     }
 
     use FakeEntry as E;
@@ -330,9 +333,10 @@ mod tests {
     fn level0_tables_are_runs_of_their_own_and_others_follow_each_other() {
         let table = |id, key: &str| FakeTable::new(id, vec![E::put(key, id, "")]);
         let (upper, lower) = ([table(3, "m"), table(4, "a")], [table(1, "b"), table(2, "c")]);
-        assert_eq!(runs(0, &upper, &lower).len(), 3);
-        assert_eq!(runs(1, &upper[..1], &lower).len(), 2);
-        let kinds = merged(runs(0, &upper, &lower), &[9], true, u64::MAX, &FakeStore::default()).unwrap();
+        assert_eq!(runs(0, &upper, &lower, &Arc::default()).len(), 3);
+        assert_eq!(runs(1, &upper[..1], &lower, &Arc::default()).len(), 2);
+        let kinds =
+            merged(runs(0, &upper, &lower, &Arc::default()), &[9], true, u64::MAX, &FakeStore::default()).unwrap();
         assert_eq!(kinds[0].iter().map(|e| e.seq.0).collect::<Vec<_>>(), [4, 1, 2, 3]);
         assert!(kinds[0].iter().all(|e| e.kind == EntryKind::Put));
     }

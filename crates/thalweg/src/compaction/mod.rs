@@ -24,6 +24,7 @@ mod outputs;
 mod retention;
 mod runs;
 mod shape;
+mod split;
 mod tournament;
 
 #[cfg(test)]

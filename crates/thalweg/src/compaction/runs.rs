@@ -15,7 +15,7 @@ use super::shape::hull;
 use super::tournament::Tournament;
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, TableId, key};
-use crate::table::{Table, TableMeta, TableScan};
+use crate::table::{KeyRange, Table, TableMeta, TableScan};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -23,7 +23,10 @@ use std::sync::Arc;
 pub(super) trait Input: Send + Sync {
     type Scan: Scan;
     fn meta(&self) -> &TableMeta;
-    fn scan(&self) -> Self::Scan;
+    /// The entries of a range.
+    fn scan(&self, range: &Arc<KeyRange>) -> Self::Scan;
+    /// At most about `most` of its user keys, ascending; with each the bytes up to it since the one before.
+    fn samples(&self, most: usize) -> Result<Vec<(Box<[u8]>, u64)>>;
 }
 
 /// See [`TableScan`].
@@ -41,8 +44,11 @@ impl Input for Arc<Table> {
     fn meta(&self) -> &TableMeta {
         Table::meta(self)
     }
-    fn scan(&self) -> TableScan {
-        Table::scan(self)
+    fn scan(&self, range: &Arc<KeyRange>) -> TableScan {
+        Table::scan(self, range)
+    }
+    fn samples(&self, most: usize) -> Result<Vec<(Box<[u8]>, u64)>> {
+        Table::samples(self, most)
     }
 }
 
@@ -68,17 +74,19 @@ impl Scan for TableScan {
     }
 }
 
-/// Sorted tables, read one after the other.
+/// What sorted tables have of a range of keys, read one after the other.
 pub(super) struct Run<I: Input> {
     /// Still to be read.
     inputs: std::vec::IntoIter<I>,
+    range: Arc<KeyRange>,
     /// `None` before the first entry and after the last.
     current: Option<(TableId, I::Scan)>,
 }
 
 impl<I: Input> Run<I> {
-    pub(super) fn new(inputs: Vec<I>) -> Self {
-        Run { inputs: inputs.into_iter(), current: None }
+    pub(super) fn new(mut inputs: Vec<I>, range: &Arc<KeyRange>) -> Self {
+        inputs.retain(|input| range.overlaps(&input.meta().key_min, &input.meta().key_max));
+        Run { inputs: inputs.into_iter(), range: Arc::clone(range), current: None }
     }
 
     /// To the next entry of the chunk; `false` where it ends.
@@ -100,7 +108,7 @@ impl<I: Input> Run<I> {
                 self.current = None;
                 return Ok(false);
             };
-            self.current = Some((input.meta().id, input.scan()));
+            self.current = Some((input.meta().id, input.scan(&self.range)));
         }
     }
 

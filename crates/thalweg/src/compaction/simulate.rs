@@ -13,9 +13,11 @@ use super::leveled::{Plan, debt_of, plan};
 use super::merge::{merge_runs, retention, runs};
 use super::outputs::Outputs;
 use super::shape::Shape;
+use super::split::split;
 use crate::format::{EntryKind, SeqNo};
-use crate::table::TableMeta;
+use crate::table::{KeyRange, TableMeta};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// SplitMix64.
 struct Random(u64);
@@ -53,6 +55,7 @@ struct World {
     /// What happened, to see that the test reaches it.
     moves: usize,
     merges: usize,
+    subtasks: usize,
     bottoms: usize,
     parallel_max: usize,
 }
@@ -76,6 +79,7 @@ impl World {
             pinned: Vec::new(),
             moves: 0,
             merges: 0,
+            subtasks: 0,
             bottoms: 0,
             parallel_max: 0,
         }
@@ -161,15 +165,36 @@ impl World {
         } else {
             self.merges += 1;
             self.bottoms += usize::from(bottom);
-            let (snapshots, runs) = (self.snapshots(), runs(level, &upper, &lower));
-            let store = &self.store;
-            let outputs = Outputs::new(&store, level + 1, self.options.table_bytes);
-            let merged = merge_runs(runs, retention(&snapshots, bottom), outputs, &|| false);
-            block_on(merged).0.unwrap().iter().map(|meta| self.store.table(meta)).collect()
+            let snapshots = self.snapshots();
+            // One to three subtasks, whichever the job.
+            let parts = 1 + self.merges % 3;
+            let ranges = split(upper.iter().chain(&lower), parts).unwrap();
+            self.subtasks += ranges.len();
+            let whole = self.merge(level, &upper, &lower, &Arc::default(), &snapshots, bottom);
+            let merge = |range| self.merge(level, &upper, &lower, range, &snapshots, bottom);
+            let outputs: Vec<FakeTable> = ranges.iter().flat_map(merge).collect();
+            assert_eq!(entries_of(&outputs), entries_of(&whole), "the same entries, however it is cut");
+            outputs
         };
         self.running.push(RunningMerge { job, outputs });
         self.parallel_max = self.parallel_max.max(self.running.len());
         true
+    }
+
+    fn merge(
+        &self,
+        level: usize,
+        upper: &[FakeTable],
+        lower: &[FakeTable],
+        range: &Arc<KeyRange>,
+        snapshots: &[SeqNo],
+        bottom: bool,
+    ) -> Vec<FakeTable> {
+        let store = &self.store;
+        let runs = runs(level, upper, lower, range);
+        let outputs = Outputs::new(&store, level + 1, self.options.table_bytes);
+        let merged = block_on(merge_runs(runs, retention(snapshots, bottom), outputs, &|| false)).0;
+        merged.unwrap().iter().map(|meta| self.store.table(meta)).collect()
     }
 
     fn finish(&mut self, index: usize) {
@@ -242,6 +267,10 @@ impl World {
     }
 }
 
+fn entries_of(tables: &[FakeTable]) -> Vec<FakeEntry> {
+    tables.iter().flat_map(|table| table.entries.iter().cloned()).collect()
+}
+
 fn simulate(seed: u64) -> World {
     let mut random = Random(seed);
     let mut world = World::new(&mut random);
@@ -256,15 +285,17 @@ fn simulate(seed: u64) -> World {
 
 #[test]
 fn reads_never_change_and_the_shape_is_reached() {
-    let (mut moves, mut merges, mut bottoms, mut parallel) = (0, 0, 0, 0);
+    let (mut moves, mut merges, mut subtasks, mut bottoms, mut parallel) = (0, 0, 0, 0, 0);
     for seed in 0..150 {
         let world = simulate(seed);
         moves += world.moves;
         merges += world.merges;
+        subtasks += world.subtasks;
         bottoms += world.bottoms;
         parallel = parallel.max(world.parallel_max);
     }
     assert!(moves > 150 && merges > 1500 && bottoms > 150, "{moves} moves, {merges} merges, {bottoms} at the bottom");
+    assert!(subtasks > merges * 3 / 2, "{subtasks} subtasks of {merges} merges");
     assert!(parallel >= 3, "at most {parallel} jobs ran side by side");
 }
 

@@ -138,6 +138,7 @@ impl Options {
             sealed_max: self.sealed_memtables_max,
             level0_stop: self.level0_trigger.saturating_mul(5).max(12),
             log_bytes_max: self.log_bytes_max,
+            compactors: self.compactions_a_worker().saturating_mul(self.compaction_workers),
             leveled: LeveledOptions {
                 level0_trigger: self.level0_trigger,
                 level1_bytes: self.level1_bytes,

@@ -26,6 +26,8 @@ pub struct Statistics {
     pub flushes: u64,
     /// Compactions that merged tables.
     pub compactions: u64,
+    /// What the compactions that merged were cut into, by key range; one each where it is small.
+    pub subtasks: u64,
     /// Compactions that only moved a table down a level.
     pub trivial_moves: u64,
     /// Syncs of log segments.
@@ -151,6 +153,7 @@ impl Engine {
             manifest_written_bytes: metrics.manifest_written_bytes.get(),
             flushes: metrics.flushes.get(),
             compactions: metrics.compactions.get(),
+            subtasks: metrics.subtasks.get(),
             trivial_moves: metrics.trivial_moves.get(),
             log_syncs: metrics.log_syncs.count.get(),
             table_syncs: metrics.table_syncs.count.get(),

@@ -252,7 +252,10 @@ impl SyncJob {
         if planted(Bug::LogSyncDropped) {
             return Ok(());
         }
-        self.parts.iter().try_for_each(|part| part.segment.handles[self.handle].sync(part.from, part.to))
+        self.parts.iter().try_for_each(|part| {
+            part.segment.release(part.from, part.to);
+            part.segment.handles[self.handle].sync(part.from, part.to)
+        })
     }
 
     async fn run_in_background(&self) -> Result<()> {
@@ -260,6 +263,7 @@ impl SyncJob {
             return Ok(());
         }
         for part in &self.parts {
+            part.segment.release(part.from, part.to);
             part.segment.handles[self.handle].sync_in_background(part.from, part.to).await?;
         }
         Ok(())

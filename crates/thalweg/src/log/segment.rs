@@ -93,6 +93,13 @@ impl Segment {
         first.file.write_all_at(u64::from(offset), bytes)
     }
 
+    /// All stores to `[from, to)` are done, and it is about to be synced through one of the handles.
+    pub(super) fn release(&self, from: u32, to: u32) {
+        if let Some(mapping) = self.mapping() {
+            mapping.release(u64::from(from), u64::from(to));
+        }
+    }
+
     /// Makes the pages from `from` on ready for stores, a step of them; where the next step begins.
     pub(super) fn populate(&self, from: u32) -> Result<Option<u32>> {
         let Some(mapping) = self.mapping() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Compaction coroutines: take the job a partition's shape asks for, merge, install.
+//! Compaction coroutines: take a subtask that waits, or else the job a partition's shape asks for, merge, install.
 
 use super::flusher::RETRY_NS;
 use super::{Partition, Workshop};
@@ -17,6 +17,10 @@ impl Workshop {
             let ticket = self.compaction_wanted.ticket();
             if self.is_stopping() {
                 return;
+            }
+            if let Some(subtask) = self.subtasks.take() {
+                self.run_subtask(&writers, subtask).await;
+                continue;
             }
             let Some((partition, job)) = self.take_job() else {
                 self.compaction_wanted.listen(ticket).await;
@@ -49,7 +53,7 @@ impl Workshop {
         })
     }
 
-    fn take_job(&self) -> Option<(Arc<Partition>, Job)> {
+    fn take_job(&self) -> Option<(Arc<Partition>, Arc<Job>)> {
         let partitions: Vec<_> = self.partitions().collect();
         let first = self.next_partition.fetch_add(1, Ordering::Relaxed);
         for index in 0..partitions.len() {
@@ -62,7 +66,7 @@ impl Workshop {
             if let Some(job) = compaction::pick(&self.options.leveled, &levels, &running) {
                 running.push(job.running());
                 drop(running);
-                return Some((Arc::clone(partition), job));
+                return Some((Arc::clone(partition), Arc::new(job)));
             }
         }
         None
@@ -75,13 +79,11 @@ impl Workshop {
         self.progress.notify_all();
     }
 
-    async fn run_job(&self, writers: &TableWriters, partition: &Arc<Partition>, job: &Job) -> Result<()> {
+    async fn run_job(&self, writers: &TableWriters, partition: &Arc<Partition>, job: &Arc<Job>) -> Result<()> {
         if job.trivial_move {
             return self.move_table(partition, job).await;
         }
-        let boundaries = self.snapshots.boundaries(|| self.log.visible());
-        let cancelled = || self.is_stopping() || partition.is_dropped();
-        let outputs = compaction::merge(job, &self.options.leveled, writers, &boundaries, &cancelled).await?;
+        let outputs = self.merge_in_subtasks(writers, partition, job).await?;
         let (keyspace, id) = (partition.keyspace, partition.id);
         let level = level_number(job.level);
         let lower = level_number(job.level + 1);

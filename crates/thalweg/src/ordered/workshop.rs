@@ -3,6 +3,7 @@
 //!
 //! Locks: `registry`, `definitions` and `trouble` are each held for a clone or a swap, never together.
 
+use super::subtasks::Subtasks;
 use super::{MemtablePool, OrderedKeyspace, Partition, SnapshotRegistry, View};
 use crate::compaction::LeveledOptions;
 use crate::error::{Error, Result};
@@ -29,6 +30,8 @@ pub(crate) struct OrderedOptions {
     pub(crate) level0_stop: usize,
     /// The memtables that pin the oldest segment are flushed when the log holds more.
     pub(crate) log_bytes_max: u64,
+    /// Coroutines that compact.
+    pub(crate) compactors: usize,
     pub(crate) leveled: LeveledOptions,
 }
 
@@ -72,7 +75,9 @@ pub(crate) struct Workshop {
     pub(super) definitions: Mutex<VecDeque<DefinitionEdit>>,
     /// A memtable was sealed, a definition queued, the log grew beyond its cap, or it is time to stop.
     pub(super) flush_wanted: Arc<Event>,
-    /// Levels changed, or it is time to stop.
+    /// What coroutines that compact may take before they look for a job.
+    pub(super) subtasks: Subtasks,
+    /// Levels changed, subtasks wait, or it is time to stop.
     pub(super) compaction_wanted: Arc<Event>,
     /// Something waiting writers, `flush` or `wait_for_compactions` look at has changed.
     pub(super) progress: Arc<Event>,
@@ -118,6 +123,7 @@ impl Workshop {
             snapshots,
             registry: RwLock::new(Arc::new(registry)),
             definitions: Mutex::new(definitions),
+            subtasks: Subtasks::default(),
             memtable_pool,
             flush_trouble: Mutex::new(None),
             stopping: AtomicBool::new(false),

@@ -173,6 +173,9 @@ impl Mapping for MeteredMapping {
     fn populate(&self, from: u64, to: u64) -> Result<()> {
         self.mapping.populate(from, to)
     }
+    fn release(&self, from: u64, to: u64) {
+        self.mapping.release(from, to);
+    }
     fn sync_range(&self, from: u64, to: u64) -> Result<()> {
         self.meter.time(|metrics| self.kind.count_in(metrics), || self.mapping.sync_range(from, to))
     }

@@ -261,6 +261,22 @@ fn stores_to_a_mapping_are_read_back_and_synced_by_range() {
 }
 
 #[test]
+fn what_was_released_of_a_mapping_stays_and_can_be_stored_to_again() {
+    on_each("released", |storage, directory| {
+        let path = directory.join("a");
+        let Some((_file, mapping)) = mapped(storage, &path, 100_000) else { return };
+        mapping.write(0, &[2; 100_000]);
+        for (from, to) in [(5000, 90_001), (0, 100_000), (4096, 4097), (7, 7)] {
+            mapping.release(from, to);
+        }
+        assert_eq!(contents(storage, &path), vec![2; 100_000], "nothing that was stored is lost");
+        mapping.write(50_000, &[3; 10]);
+        mapping.sync_range(0, 100_000).unwrap();
+        assert_eq!(contents(storage, &path)[49_999..50_011], [2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 2]);
+    });
+}
+
+#[test]
 fn a_mapping_outlives_the_handle_it_was_made_from() {
     on_each("outlives", |storage, directory| {
         let path = directory.join("a");

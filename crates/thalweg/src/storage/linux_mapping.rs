@@ -9,6 +9,9 @@
 //! - `msync(MS_SYNC)` of a part of a mapping is `vfs_fsync_range(file, part, datasync)`: it writes the dirty pages of
 //!   that part only, waits for them, and flushes the device. Pages populated ahead stay as they are: writable and
 //!   dirty. That keeps faults away from who stores there; a sync of the whole file would write and write-protect all;
+//! - before it writes a dirty page it protects it in every mapping, and tells every processor that runs the process: an
+//!   interrupt a page. `madvise(MADV_DONTNEED)` of a range takes the pages out of the mapping with one, and leaves
+//!   them dirty in the page cache;
 //! - it tells a failed write-back once per open file description, as `fdatasync` does. The mapping keeps the
 //!   description that it was made from;
 //! - a page that was evicted and cannot be read back, or a file that somebody cuts short, ends the process with a
@@ -32,6 +35,9 @@ const EXT_MAGIC: i64 = 0xef53;
 
 /// What `st_blocks` counts in.
 const STAT_BLOCK_BYTES: u64 = 512;
+
+/// Fewer pages are not worth a call.
+const RELEASED_PAGES_MIN: u64 = 4;
 
 /// A mapping of the first bytes of a file.
 pub(super) struct LinuxMapping {
@@ -103,6 +109,20 @@ impl Mapping for LinuxMapping {
                 Err(error) => return Err(Error::io("populate the mapping of", &self.path, error.into())),
             }
         }
+    }
+
+    fn release(&self, from: u64, to: u64) {
+        let page = rustix::param::page_size() as u64;
+        let (first, end) = (from.next_multiple_of(page), to / page * page);
+        if end < first.saturating_add(RELEASED_PAGES_MIN * page) {
+            return;
+        }
+        let (start, length) = self.pages(first, end);
+        // SAFETY: the pages are the mapping's own, and of a shared mapping of a file: what was stored is in the page
+        // cache, a page that is dirty stays so, and the next access maps the same page again.
+        let released = unsafe { rustix::mm::madvise(start.cast(), length, Advice::LinuxDontNeed) };
+        // Refused of locked memory: then a sync protects page by page.
+        debug_assert!(released.is_ok() || released == Err(Errno::INVAL), "{released:?}");
     }
 
     fn sync_range(&self, from: u64, to: u64) -> Result<()> {

@@ -21,6 +21,7 @@ mod meta;
 mod opened;
 mod output;
 mod properties;
+mod range;
 mod reader;
 mod residence;
 mod scan;
@@ -38,6 +39,7 @@ pub(crate) use dump::dump;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use fuzz::{fuzz_block, fuzz_table};
 pub(crate) use meta::TableMeta;
+pub(crate) use range::KeyRange;
 pub(crate) use reader::{BlockNumber, PointKey, Table};
 pub(crate) use scan::TableScan;
 pub(crate) use store::{TableStore, path_in};

@@ -4,7 +4,6 @@
 //! of itself than the manifest is corruption. No lock is held over I/O: two threads that use a table first at the
 //! same time may both open it, and one of the two is dropped.
 
-use super::TableMeta;
 use super::ahead::ReadAhead;
 use super::block::{Block, Found};
 use super::cursor::TableCursor;
@@ -15,6 +14,7 @@ use super::opened::Opened;
 use super::residence::Resident;
 use super::scan::TableScan;
 use super::store::TableIo;
+use super::{KeyRange, TableMeta};
 use crate::cache::{BlockCache, TableBlocks};
 use crate::error::{Error, Result};
 use crate::format::{SeqNo, Slice, Version};
@@ -182,8 +182,22 @@ impl Table {
     }
 
     /// A forward scan for compactions: asynchronous, reads ahead, leaves the block cache alone.
-    pub(crate) fn scan(self: &Arc<Self>) -> TableScan {
-        TableScan::new(Arc::clone(self), Arc::clone(&self.metrics))
+    pub(crate) fn scan(self: &Arc<Self>, range: &Arc<KeyRange>) -> TableScan {
+        TableScan::new(Arc::clone(self), Arc::clone(range), Arc::clone(&self.metrics))
+    }
+
+    /// At most about `most` user keys of the table, evenly spread over its bytes, ascending; with each the bytes up to
+    /// it since the one before. Opens the table.
+    pub(crate) fn samples(&self, most: usize) -> Result<Vec<(Box<[u8]>, u64)>> {
+        let index = &self.opened()?.index;
+        let (mut samples, mut before) = (Vec::new(), 0);
+        for block in (0..index.blocks()).step_by(index.blocks().div_ceil(most.max(1))) {
+            if let (Some((key, _)), Some(end)) = (index.last_key(block), index.handle(block).and_then(|it| it.end())) {
+                samples.push((Box::from(key), end - before));
+                before = end;
+            }
+        }
+        Ok(samples)
     }
 
     /// The file, opened now if it was not.

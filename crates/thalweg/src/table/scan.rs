@@ -1,15 +1,16 @@
-//! [`TableScan`]: a forward scan of a whole table for compactions.
+//! [`TableScan`]: a forward scan of a table, or of a range of its keys, for compactions.
 //!
 //! Reads ahead past page cache and block cache, which it leaves to the foreground. Within a chunk of what was read a
 //! step is a plain call; only where one ends does it have to wait. Verifies the order of the blocks; that of the
-//! entries within one is verified by the merge, in what comes out of all its inputs.
+//! entries within one is verified by the merge, in what comes out of all its inputs. A block in which a range begins or
+//! ends belongs to two scans; whatever is out of order in it comes out of one of them.
 
-use super::Table;
 use super::block::{Block, BlockEntries};
 use super::chunks::Chunks;
 use super::damage::Damage;
 use super::index::Handle;
 use super::opened::Opened;
+use super::{KeyRange, Table};
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, Slice, key};
 use crate::metrics::Metrics;
@@ -26,12 +27,15 @@ pub(crate) struct TableScan {
     /// The block the entry is in, and the number of the block after it.
     block: Option<BlockEntries>,
     next_block: usize,
+    range: Arc<KeyRange>,
+    /// The first block that may have keys behind the range; unknown before the first block was asked for.
+    last_block: Option<usize>,
     failed: bool,
 }
 
 impl TableScan {
-    pub(super) fn new(table: Arc<Table>, metrics: Arc<Metrics>) -> Self {
-        TableScan { table, metrics, source: None, block: None, next_block: 0, failed: false }
+    pub(super) fn new(table: Arc<Table>, range: Arc<KeyRange>, metrics: Arc<Metrics>) -> Self {
+        TableScan { table, metrics, source: None, block: None, next_block: 0, range, last_block: None, failed: false }
     }
 
     /// To the next entry of the chunk; `false` where it ends, and before the first one. Not to be called after an
@@ -40,7 +44,7 @@ impl TableScan {
     pub(crate) fn advance_in_chunk(&mut self) -> Result<bool> {
         let Some(block) = &mut self.block else { return Ok(false) };
         match block.advance() {
-            Ok(true) => Ok(true),
+            Ok(true) => Ok(self.is_within()),
             Ok(false) => self.enter_next_block(),
             Err(damage) => {
                 self.failed = true;
@@ -57,8 +61,9 @@ impl TableScan {
         assert!(self.block.is_none(), "a block is left at its end only");
         self.failed = true;
         let table = Arc::clone(&self.table);
-        if self.next_block == 0 {
+        if self.last_block.is_none() {
             yield_now().await;
+            self.begin(table.opened()?);
         }
         let opened = table.opened()?;
         let at = self.next_block;
@@ -68,8 +73,42 @@ impl TableScan {
         };
         let sealed = self.read(opened, handle).await?;
         self.enter_block(opened, at, handle, &sealed)?;
+        self.skip_to_range(opened, handle)?;
         self.failed = false;
-        Ok(true)
+        Ok(self.is_within())
+    }
+
+    /// Finds the blocks of the range: the first that may have keys of it, and the first that may have keys behind it.
+    fn begin(&mut self, opened: &Opened) {
+        let find = |key: &[u8]| opened.index.find(key, SeqNo::MAX);
+        self.next_block = self.range.from.as_deref().map_or(0, find);
+        self.last_block = Some(self.range.to.as_deref().map_or(opened.index.blocks(), find));
+    }
+
+    /// Leaves behind what the block at hand has before the range. Of the blocks of a range only the first has any.
+    fn skip_to_range(&mut self, opened: &Opened, handle: Handle) -> Result<()> {
+        while let Some(block) = &mut self.block
+            && self.range.is_after(block.key())
+        {
+            if !block.advance().map_err(opened.damaged(handle))? {
+                return Err(self.table.ends_early(opened, self.next_block.saturating_sub(1)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the entry at hand is in the range; where it is behind it the scan ends.
+    #[inline]
+    fn is_within(&mut self) -> bool {
+        // Every key of an earlier block is before the end of the range.
+        if self.last_block.is_none_or(|last| self.next_block <= last) {
+            return true;
+        }
+        let is_behind = self.block.as_ref().is_some_and(|block| self.range.is_before(block.key()));
+        if is_behind {
+            (self.block, self.next_block) = (None, usize::MAX);
+        }
+        !is_behind
     }
 
     /// Leaves the block that ends, for the next one if the chunk has it.
@@ -88,7 +127,7 @@ impl TableScan {
             self.enter_block(opened, at, *handle, sealed)?;
         }
         self.failed = false;
-        Ok(next.is_some())
+        Ok(next.is_some() && self.is_within())
     }
 
     fn enter_block(&mut self, opened: &Opened, at: usize, handle: Handle, sealed: &Slice) -> Result<()> {
@@ -146,7 +185,8 @@ impl TableScan {
             Some(source) => source,
             none => {
                 let file = self.table.open_medium()?.unwrap_or_else(|| Arc::clone(&opened.file));
-                let (end, io) = (opened.footer.data_end(), self.table.io.clone());
+                let last = self.last_block.and_then(|last| opened.index.handle(last)?.end());
+                let (end, io) = (last.unwrap_or(opened.footer.data_end()), self.table.io.clone());
                 none.insert(Chunks::new(file, end, io, Arc::clone(&self.metrics)))
             }
         };

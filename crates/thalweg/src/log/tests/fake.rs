@@ -168,6 +168,7 @@ impl Mapping for Handle {
     fn populate(&self, _: u64, _: u64) -> Result<()> {
         Ok(())
     }
+    fn release(&self, _: u64, _: u64) {}
     fn sync_range(&self, from: u64, to: u64) -> Result<()> {
         self.disk.change(&self.path)?;
         if self.disk.fails_syncs.load(Ordering::SeqCst) {

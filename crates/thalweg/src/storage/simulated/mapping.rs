@@ -90,6 +90,9 @@ impl Mapping for SimulatedMapping {
         populated.map_err(|error| Error::io("populate the mapping of", &self.path, error))
     }
 
+    /// What is dirty stays so.
+    fn release(&self, _: u64, _: u64) {}
+
     fn sync_range(&self, from: u64, to: u64) -> Result<()> {
         let pages = self.pages(from, to);
         self.synced(pages).map_err(|error| Error::io("sync", &self.path, error))

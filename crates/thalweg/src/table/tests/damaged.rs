@@ -64,7 +64,7 @@ fn reads_are_right_or_corruption(bench: &Bench, entries: &[Entry], meta: &TableM
         Ok(())
     };
     let scanned = run(async {
-        let mut scan = table.scan();
+        let mut scan = table.scan(&std::sync::Arc::default());
         for entry in entries {
             assert!(advance(&mut scan).await?);
             assert_eq!((scan.key(), scan.seq().0, scan.value()), (&*entry.key, entry.seq, &*entry.value));

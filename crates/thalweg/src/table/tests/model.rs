@@ -2,7 +2,7 @@
 
 use super::disk::{Bench, Entry, Random, advance, options, put, run, tombstone};
 use crate::format::{Cursor, EntryKind, SeqNo, Version};
-use crate::table::{Compression, Table, check, verify_file};
+use crate::table::{Compression, KeyRange, Table, check, verify_file};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn assert_reads(table: &Arc<Table>, entries: &[Entry], probes: &[(Vec<u8>, u64)]
     }
     assert!(!cursor.valid());
     run(async {
-        let mut scan = table.scan();
+        let mut scan = table.scan(&Arc::default());
         for entry in entries {
             assert!(advance(&mut scan).await.unwrap());
             assert_eq!((scan.key(), scan.seq().0, scan.kind(), scan.value()), fields(entry));
@@ -43,6 +43,7 @@ fn assert_reads(table: &Arc<Table>, entries: &[Entry], probes: &[(Vec<u8>, u64)]
         assert!(!advance(&mut scan).await.unwrap());
         assert!(!advance(&mut scan).await.unwrap());
     });
+    assert_ranges(table, entries, probes);
     for (key, seq) in probes {
         let at = entries.partition_point(|entry| order(entry, key, *seq) == Ordering::Less);
         cursor.seek(key, SeqNo(*seq)).unwrap();
@@ -59,6 +60,30 @@ fn assert_reads(table: &Arc<Table>, entries: &[Entry], probes: &[(Vec<u8>, u64)]
         }
         let expected = entries.get(at).filter(|entry| entry.key == *key).map(version);
         assert_eq!(table.get(key, SeqNo(*seq)).unwrap(), expected, "get {key:?} {seq}");
+    }
+}
+
+/// Scans of ranges between some of the probes' keys give what `entries` have there.
+fn assert_ranges(table: &Arc<Table>, entries: &[Entry], probes: &[(Vec<u8>, u64)]) {
+    let ends = probes.chunks(probes.len() / 16 + 1).filter_map(|chunk| Some((&chunk.first()?.0, &chunk.last()?.0)));
+    for (a, b) in ends {
+        let (from, to) = (Some(Box::from(a.min(b).as_slice())), Some(Box::from(a.max(b).as_slice())));
+        for range in [
+            KeyRange { from: from.clone(), to: to.clone() },
+            KeyRange { from: None, to: from },
+            KeyRange { from: to, to: None },
+        ] {
+            let within = |entry: &&Entry| !range.is_after(fields(entry).0) && !range.is_before(fields(entry).0);
+            let expected: Vec<_> = entries.iter().filter(within).map(fields).collect();
+            run(async {
+                let mut scan = table.scan(&Arc::new(range.clone()));
+                for entry in &expected {
+                    assert!(advance(&mut scan).await.unwrap(), "{range:?}");
+                    assert_eq!((scan.key(), scan.seq().0, scan.kind(), scan.value()), *entry, "{range:?}");
+                }
+                assert!(!advance(&mut scan).await.unwrap() && !advance(&mut scan).await.unwrap(), "{range:?}");
+            });
+        }
     }
 }
 
@@ -155,7 +180,7 @@ fn a_block_is_read_once_while_it_is_cached_and_scans_leave_the_cache_alone() {
     let meta = bench.write(&entries);
     let table = bench.store.open(meta.clone());
     run(async {
-        let mut scan = table.scan();
+        let mut scan = table.scan(&Arc::default());
         while advance(&mut scan).await.unwrap() {}
     });
     assert_eq!(bench.cache.bytes_used(), 0);

@@ -1,0 +1,84 @@
+//! How a job is cut into subtasks: ranges of its keys that have about as many bytes each (PMB-16; the paper leaves the
+//! rule open).
+//!
+//! Invariant: the ranges are disjoint, ascending and together all keys; each but the first begins with a key that the
+//! inputs have. They are ranges of user keys, so every version of a key is in one, and what a merge keeps of a key
+//! (see [`super::retention`]) depends on nothing outside of its range. Where the cuts are decides nothing else: they
+//! come from what the tables' indexes say, and any key would do.
+
+use super::runs::Input;
+use super::shape::hull;
+use crate::error::Result;
+use crate::table::KeyRange;
+use std::sync::Arc;
+
+/// Keys asked of a table for each subtask: a cut is off by less than a part of this many.
+const SAMPLES_A_PART: usize = 32;
+
+/// Cuts the keys of `inputs` into at most `parts` ranges, at least one. Opens the tables if there is to be more than one.
+pub(super) fn split<'i, I: Input + 'i>(
+    inputs: impl Iterator<Item = &'i I> + Clone,
+    parts: usize,
+) -> Result<Vec<Arc<KeyRange>>> {
+    let mut samples = Vec::new();
+    if parts > 1 {
+        for input in inputs.clone() {
+            samples.extend(input.samples(parts * SAMPLES_A_PART)?);
+        }
+    }
+    samples.sort();
+    let total: u64 = samples.iter().map(|(_, bytes)| bytes).sum();
+    let first = hull(inputs.map(Input::meta)).map_or(&[][..], |(first, _)| first);
+    let (mut ranges, mut from, mut before) = (Vec::new(), None, 0);
+    for (key, bytes) in &samples {
+        before += bytes;
+        let part = ranges.len() as u64 + 1;
+        let is_due = part < parts as u64 && u128::from(before) * parts as u128 >= u128::from(total) * u128::from(part);
+        if is_due && **key > *from.as_deref().unwrap_or(first) {
+            let to = Some(key.clone());
+            ranges.push(Arc::new(KeyRange { from: from.take(), to: to.clone() }));
+            from = to;
+        }
+    }
+    ranges.push(Arc::new(KeyRange { from, to: None }));
+    Ok(ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fakes::{FakeEntry, FakeTable};
+    use super::*;
+
+    fn table(id: u64, keys: impl Iterator<Item = u64>) -> FakeTable {
+        FakeTable::new(id, keys.map(|key| FakeEntry::put(&format!("{key:04}"), id, "0123456789")).collect())
+    }
+
+    #[test]
+    fn parts_have_about_equal_bytes_wherever_the_keys_lie() {
+        // Three quarters of all entries are in the first tenth of the keys.
+        let tables = [table(1, 0..300), table(2, (0..300).map(|key| 3 + key)), table(3, (0..200).map(|key| key * 15))];
+        for parts in 2..6 {
+            let ranges = split(tables.iter(), parts).unwrap();
+            assert_eq!(ranges.len(), parts);
+            for pair in ranges.windows(2) {
+                assert!(pair[0].to == pair[1].from && pair[0].from < pair[0].to);
+            }
+            assert!(ranges[0].from.is_none() && ranges[parts - 1].to.is_none());
+            for range in ranges {
+                let inside = |e: &&FakeEntry| !range.is_after(&e.key) && !range.is_before(&e.key);
+                let entries = tables.iter().flat_map(|table| table.entries.iter()).filter(inside).count();
+                assert!(entries.abs_diff(800 / parts) <= 800 / parts / 10, "{entries} of 800 in one of {parts}");
+            }
+        }
+    }
+
+    #[test]
+    fn there_are_no_more_parts_than_keys_to_cut_at() {
+        let versions = |key: &str| (1..20u64).rev().map(|seq| FakeEntry::put(key, seq, "")).collect::<Vec<_>>();
+        let one = [FakeTable::new(1, versions("k"))];
+        assert_eq!(split(one.iter(), 4).unwrap(), [Arc::default()]);
+        let two = [FakeTable::new(1, [versions("a"), versions("b")].concat())];
+        assert_eq!(split(two.iter(), 4).unwrap().len(), 2);
+        assert_eq!(split(two.iter(), 1).unwrap(), [Arc::default()]);
+    }
+}

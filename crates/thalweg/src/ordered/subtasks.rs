@@ -1,0 +1,164 @@
+//! [`Subtasks`]: the task manager of PM-Blade (PMB-16): a large compaction is cut into subtasks by key range, which any
+//! compaction coroutine takes that has nothing else to do.
+//!
+//! Invariants:
+//! - A job's outputs become visible together, in one edit, or none does: whoever owns the job waits for all of its
+//!   subtasks. When one fails the others give up, and what had been written is removed.
+//! - Every subtask ends exactly once: a [`Subtask`] that is dropped before its end counts as failed, so the owner never
+//!   waits for one that is lost.
+//! - All subtasks of a job keep what the same snapshots see, those of the moment at which it was cut.
+//! - The owner takes whatever nobody else took, so a job never waits for a free coroutine.
+//!
+//! Locks: `waiting` and `Merging::state` are each held for a push, a pop or a look, never together.
+
+use super::{Partition, Workshop};
+use crate::compaction::{self, Job};
+use crate::error::{Error, Result};
+use crate::format::SeqNo;
+use crate::runtime::Event;
+use crate::table::{KeyRange, TableMeta, TableWriters};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A subtask has at least as many times the bytes of a table: each but the last of a job leaves a table that is not
+/// full.
+const SUBTASK_TABLES_MIN: u64 = 2;
+
+/// Subtasks that nobody has taken yet, oldest first.
+#[derive(Default)]
+pub(crate) struct Subtasks {
+    waiting: Mutex<VecDeque<Subtask>>,
+}
+
+/// The merge of one job.
+struct Merging {
+    partition: Arc<Partition>,
+    job: Arc<Job>,
+    snapshots: Vec<SeqNo>,
+    /// One has failed: the others need not go on.
+    failed: AtomicBool,
+    state: Mutex<MergingState>,
+    /// A subtask has ended.
+    ended: Event,
+}
+
+struct MergingState {
+    /// Subtasks that have not ended.
+    left: usize,
+    /// Of those that have, by number.
+    outputs: BTreeMap<usize, Vec<TableMeta>>,
+    /// The first, but [`Error::Closed`] only when there is no other: that is what the rest end with.
+    error: Option<Error>,
+}
+
+/// What one coroutine merges of a job.
+pub(super) struct Subtask {
+    merging: Arc<Merging>,
+    number: usize,
+    range: Arc<KeyRange>,
+    outcome: Option<Result<Vec<TableMeta>>>,
+}
+
+impl Subtasks {
+    pub(super) fn take(&self) -> Option<Subtask> {
+        self.waiting().pop_front()
+    }
+
+    fn take_of(&self, merging: &Arc<Merging>) -> Option<Subtask> {
+        let mut waiting = self.waiting();
+        let index = waiting.iter().position(|subtask| Arc::ptr_eq(&subtask.merging, merging))?;
+        waiting.remove(index)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Subtask>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Workshop {
+    /// Merges a job, in subtasks where it is large; its outputs in key order. On an error none is left.
+    pub(super) async fn merge_in_subtasks(
+        &self,
+        writers: &TableWriters,
+        partition: &Arc<Partition>,
+        job: &Arc<Job>,
+    ) -> Result<Vec<TableMeta>> {
+        let ranges = job.split(self.parts_of(job))?;
+        self.metrics.subtasks.add(ranges.len() as u64);
+        let merging = Arc::new(Merging {
+            partition: Arc::clone(partition),
+            job: Arc::clone(job),
+            snapshots: self.snapshots.boundaries(|| self.log.visible()),
+            failed: AtomicBool::new(false),
+            state: Mutex::new(MergingState { left: ranges.len(), outputs: BTreeMap::new(), error: None }),
+            ended: Event::default(),
+        });
+        let is_shared = ranges.len() > 1;
+        let subtasks = ranges.into_iter().enumerate();
+        let subtask = |(number, range)| Subtask { merging: Arc::clone(&merging), number, range, outcome: None };
+        self.subtasks.waiting().extend(subtasks.map(subtask));
+        if is_shared {
+            self.compaction_wanted.notify_all();
+        }
+        while let Some(subtask) = self.subtasks.take_of(&merging) {
+            self.run_subtask(writers, subtask).await;
+        }
+        self.environment.until(&merging.ended, || (merging.state().left == 0).then_some(())).await;
+        let (outputs, error) = {
+            let mut state = merging.state();
+            (std::mem::take(&mut state.outputs), state.error.take())
+        };
+        let outputs = outputs.into_values().flatten();
+        let Some(error) = error else { return Ok(outputs.collect()) };
+        for meta in outputs {
+            // No edit names it; a file that cannot be removed now is removed as an orphan by the next open.
+            let _ = writers.remove(meta.id);
+        }
+        Err(error)
+    }
+
+    /// Merges the subtask's range, through the queue of the worker that runs it.
+    pub(super) async fn run_subtask(&self, writers: &TableWriters, mut subtask: Subtask) {
+        let merging = Arc::clone(&subtask.merging);
+        let cancelled =
+            || self.is_stopping() || merging.partition.is_dropped() || merging.failed.load(Ordering::Relaxed);
+        let Merging { job, snapshots, .. } = &*merging;
+        let leveled = &self.options.leveled;
+        let merged = compaction::merge(job, &subtask.range, leveled, writers, snapshots, &cancelled).await;
+        subtask.outcome = Some(merged);
+    }
+
+    /// How many subtasks a job is cut into: no more than there are coroutines to take them.
+    fn parts_of(&self, job: &Job) -> usize {
+        let bytes: u64 = job.tables().map(|table| table.meta().bytes).sum();
+        let least = self.options.leveled.table_bytes.saturating_mul(SUBTASK_TABLES_MIN).max(1);
+        usize::try_from(bytes / least).unwrap_or(usize::MAX).clamp(1, self.options.compactors.max(1))
+    }
+}
+
+impl Merging {
+    fn state(&self) -> MutexGuard<'_, MergingState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Subtask {
+    fn drop(&mut self) {
+        let outcome = self.outcome.take().unwrap_or(Err(Error::Closed));
+        {
+            let mut state = self.merging.state();
+            state.left -= 1;
+            match outcome {
+                Ok(outputs) => drop(state.outputs.insert(self.number, outputs)),
+                Err(error) => {
+                    if state.error.as_ref().is_none_or(|first| matches!(first, Error::Closed)) {
+                        state.error = Some(error);
+                    }
+                    self.merging.failed.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        self.merging.ended.notify_all();
+    }
+}
