@@ -7,10 +7,16 @@
 //!
 //! Who wants a position durable leads, that is, issues a sync itself, if it may; it waits for nobody to join. Else it
 //! joins a *group*: of the sync in flight that covers it, or of the next one. A group is woken once, when its sync is
-//! behind the frontier. When a sync ends, one of the next group is woken to lead.
+//! behind the frontier. When a sync ends, one of the next group is woken to lead, if it may.
 //!
-//! Invariant: while somebody waits in the next group, two syncs are in flight, or one who was woken to lead is on its
-//! way (or the database is poisoned, and everyone was woken).
+//! Who may lead: with no sync in flight, everybody; beside one, only when the next group has become as large as the
+//! one that it covers. So groups grow equal: n writers that always sync end up in two of n / 2, of which one is at the
+//! device while the other comes together. Without it the first of a group to come back would take the free place for
+//! itself alone, and the others would wait for it and for one more (`docs/log.md` has what was measured).
+//!
+//! Invariant: while somebody waits in the next group, a sync is in flight, or one who was woken to lead is on its way
+//! (or the database is poisoned, and everyone was woken). A sync that is given up, because its leader panics or its
+//! coroutine is dropped, has failed.
 //!
 //! Locks: `syncs`, never over a sync; `published` and the tail's are taken under it for a few instructions.
 
@@ -37,23 +43,48 @@ pub(super) struct Syncs {
     issued: VecDeque<Issued>,
     next_number: u64,
     /// Those whom the next sync to be issued will cover.
-    next_group: Arc<Event>,
+    next_group: Group,
 }
+
+/// Those whom one sync covers.
+#[derive(Clone, Default)]
+struct Group {
+    woken: Arc<Event>,
+    /// How many have joined, and with the leader how many are covered.
+    members: usize,
+}
+
+/// In which group one who waits was counted: once, however often it looks.
+type Membership = Option<Arc<Event>>;
 
 struct Issued {
     number: u64,
     to: LogPosition,
     handle: usize,
     is_done: bool,
-    /// Those whom it covers.
-    group: Arc<Event>,
+    group: Group,
 }
 
-/// A sync that was issued.
-pub(super) struct SyncJob {
+impl Syncs {
+    fn in_flight(&self) -> impl Iterator<Item = &Issued> {
+        self.issued.iter().filter(|issued| !issued.is_done)
+    }
+
+    /// A handle for a next group of so many, if it may be led.
+    fn free_handle(&self, members: usize) -> Option<usize> {
+        let largest = self.in_flight().map(|issued| issued.group.members).max().unwrap_or(0);
+        let is_free = |handle: &usize| !self.in_flight().any(|issued| issued.handle == *handle);
+        (0..IN_FLIGHT_MAX).find(is_free).filter(|_| members >= largest)
+    }
+}
+
+/// A sync that was issued. Must be finished; dropping it unfinished poisons the database.
+pub(super) struct SyncJob<'a> {
+    log: &'a Log,
     number: u64,
     handle: usize,
     parts: Vec<SyncPart>,
+    is_finished: bool,
 }
 
 /// What a sync is to make durable of one segment.
@@ -64,10 +95,10 @@ struct SyncPart {
 }
 
 /// What somebody who wants the frontier at a position is to do.
-enum Attempt {
+enum Attempt<'a> {
     Durable,
     Failed(Error),
-    Run(SyncJob),
+    Run(SyncJob<'a>),
     /// Wait in a group, and then look again.
     Join(Arc<Event>, Ticket),
 }
@@ -89,8 +120,9 @@ impl Log {
             return Ok(());
         }
         self.metrics.syncs_waited_for.increment();
+        let mut membership = None;
         loop {
-            match self.attempt(end) {
+            match self.attempt(end, &mut membership) {
                 Attempt::Durable => return Ok(()),
                 Attempt::Failed(error) => return Err(error),
                 Attempt::Join(group, ticket) => self.environment.scheduler.wait(&group, ticket, None),
@@ -98,7 +130,7 @@ impl Log {
                     self.environment.point(Point::Syncing);
                     let result = job.run();
                     self.environment.point(Point::Syncing);
-                    self.finish_sync(&job, result)?;
+                    self.finish_sync(job, result)?;
                 }
             }
         }
@@ -112,20 +144,21 @@ impl Log {
 
     /// The same for a coroutine.
     pub(super) async fn sync_in_background(&self, end: LogPosition) -> Result<()> {
+        let mut membership = None;
         loop {
-            match self.attempt(end) {
+            match self.attempt(end, &mut membership) {
                 Attempt::Durable => return Ok(()),
                 Attempt::Failed(error) => return Err(error),
                 Attempt::Join(group, ticket) => group.listen(ticket).await,
                 Attempt::Run(job) => {
                     let result = job.run_in_background().await;
-                    self.finish_sync(&job, result)?;
+                    self.finish_sync(job, result)?;
                 }
             }
         }
     }
 
-    fn attempt(&self, end: LogPosition) -> Attempt {
+    fn attempt(&self, end: LogPosition, membership: &mut Membership) -> Attempt<'_> {
         if self.durable() >= end {
             return Attempt::Durable;
         }
@@ -136,12 +169,16 @@ impl Log {
         if let Some(error) = self.failure() {
             return Attempt::Failed(error);
         }
-        let join = |group: &Arc<Event>| Attempt::Join(Arc::clone(group), group.ticket());
+        let join = |group: &Group| Attempt::Join(Arc::clone(&group.woken), group.woken.ticket());
         if let Some(covering) = syncs.issued.iter().find(|issued| issued.to >= end) {
             return join(&covering.group);
         }
-        let is_free = |handle: &usize| !syncs.issued.iter().any(|issued| !issued.is_done && issued.handle == *handle);
-        let Some(handle) = (0..IN_FLIGHT_MAX).find(is_free) else {
+        let next = &mut syncs.next_group;
+        if !membership.as_ref().is_some_and(|group| Arc::ptr_eq(group, &next.woken)) {
+            next.members += 1;
+            *membership = Some(Arc::clone(&next.woken));
+        }
+        let Some(handle) = syncs.free_handle(syncs.next_group.members) else {
             return join(&syncs.next_group);
         };
         // Read under the lock of the syncs: the order of issue is the order of positions.
@@ -154,7 +191,7 @@ impl Log {
         syncs.next_number += 1;
         let group = std::mem::take(&mut syncs.next_group);
         syncs.issued.push_back(Issued { number, to, handle, is_done: false, group });
-        Attempt::Run(SyncJob { number, handle, parts })
+        Attempt::Run(SyncJob { log: self, number, handle, parts, is_finished: false })
     }
 
     /// The segments between two positions, and what of each lies between them.
@@ -169,35 +206,53 @@ impl Log {
         tail.chain.range(from.segment()..=to.segment()).map(part).collect()
     }
 
-    pub(super) fn finish_sync(&self, job: &SyncJob, result: Result<()>) -> Result<()> {
+    pub(super) fn finish_sync(&self, mut job: SyncJob<'_>, result: Result<()>) -> Result<()> {
+        job.is_finished = true;
         let result = result.map_err(|error| self.health.poison(error));
-        let (behind, next) = {
-            let mut syncs = self.lock_syncs();
-            if result.is_ok() {
-                self.advance_frontier(&mut syncs, job)
-            } else {
-                // Nothing will be durable any more: everyone is to hear why.
-                let groups = syncs.issued.iter().map(|issued| Arc::clone(&issued.group)).collect();
-                (groups, Arc::clone(&syncs.next_group))
-            }
-        };
+        let behind = if result.is_ok() { self.advance_frontier(job.number) } else { Vec::new() };
         for group in behind {
-            group.notify_all();
+            group.woken.notify_all();
         }
         if result.is_err() || self.failure().is_some() {
-            next.notify_all();
+            self.wake_all_groups();
             return result;
         }
-        next.notify_one();
+        self.wake_next_leader();
         // Segments that were let go before they were durable can be used again now.
         self.recycle_what_may_be();
         Ok(())
     }
 
-    /// Takes note that a sync is done; the groups that are behind the frontier now, and the next one.
-    fn advance_frontier(&self, syncs: &mut Syncs, job: &SyncJob) -> (Vec<Arc<Event>>, Arc<Event>) {
+    /// Nothing will be durable any more: everyone is to hear why.
+    fn wake_all_groups(&self) {
+        let groups: Vec<_> = {
+            let syncs = self.lock_syncs();
+            let issued = syncs.issued.iter().map(|issued| &issued.group);
+            issued.chain([&syncs.next_group]).cloned().collect()
+        };
+        for group in groups {
+            group.woken.notify_all();
+        }
+    }
+
+    /// After the end of a sync: has one of the next group lead, if it may. Where it may not, another sync is in flight,
+    /// whose end comes here.
+    fn wake_next_leader(&self) {
+        let next = {
+            let syncs = self.lock_syncs();
+            let may_lead = syncs.free_handle(syncs.next_group.members).is_some();
+            may_lead.then(|| Arc::clone(&syncs.next_group.woken))
+        };
+        if let Some(next) = next {
+            next.notify_one();
+        }
+    }
+
+    /// Takes note that a sync is done; the groups that are behind the frontier now.
+    fn advance_frontier(&self, number: u64) -> Vec<Group> {
+        let mut syncs = self.lock_syncs();
         let mut frontier = self.durable();
-        for issued in syncs.issued.iter_mut().filter(|issued| issued.number == job.number) {
+        for issued in syncs.issued.iter_mut().filter(|issued| issued.number == number) {
             issued.is_done = true;
             if planted(Bug::SyncClaimsTooMuch) {
                 issued.to = issued.to.max(self.published().position);
@@ -211,12 +266,12 @@ impl Log {
             behind.push(first.group);
         }
         self.durable.store(frontier.raw(), Ordering::Release);
-        (behind, Arc::clone(&syncs.next_group))
+        behind
     }
 
     #[cfg(test)]
-    pub(super) fn issue_for_tests(&self, end: LogPosition) -> Option<SyncJob> {
-        if let Attempt::Run(job) = self.attempt(end) { Some(job) } else { None }
+    pub(super) fn issue_for_tests(&self, end: LogPosition) -> Option<SyncJob<'_>> {
+        if let Attempt::Run(job) = self.attempt(end, &mut None) { Some(job) } else { None }
     }
 
     fn lock_syncs(&self) -> MutexGuard<'_, Syncs> {
@@ -247,7 +302,7 @@ impl Log {
     }
 }
 
-impl SyncJob {
+impl SyncJob<'_> {
     fn run(&self) -> Result<()> {
         if planted(Bug::LogSyncDropped) {
             return Ok(());
@@ -267,5 +322,16 @@ impl SyncJob {
             part.segment.handles[self.handle].sync_in_background(part.from, part.to).await?;
         }
         Ok(())
+    }
+}
+
+impl Drop for SyncJob<'_> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // Those whom it covers, and those who come after it, would wait for ever.
+            let cause = std::io::Error::other("a sync was given up while it was in flight");
+            self.log.health.poison(Error::io("sync", &self.log.directory, cause));
+            self.log.wake_all_groups();
+        }
     }
 }

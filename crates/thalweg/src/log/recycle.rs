@@ -74,7 +74,8 @@ enum Work {
     Prepare(Preparation),
     /// Of the segment that the log began in, from this offset on.
     Populate(Arc<Segment>, u32),
-    Remove(PathBuf),
+    /// A slot, and the spare that it held if it was prepared: to be unmapped outside the lock.
+    Remove(PathBuf, Option<Arc<Segment>>),
     End,
 }
 
@@ -157,8 +158,9 @@ impl Log {
         loop {
             match self.environment.until(&self.wanted, || self.next_work()).await {
                 Work::End => return,
-                Work::Remove(path) => {
+                Work::Remove(path, spare) => {
                     yield_now().await;
+                    drop(spare);
                     // A slot that stays holds nothing that counts, and the next open tries again.
                     drop(self.environment.storage.remove(&path));
                 }
@@ -220,7 +222,7 @@ impl Log {
             return Some(Work::Populate(segment, from));
         }
         if let Some(path) = supply.useless.pop() {
-            return Some(Work::Remove(path));
+            return Some(Work::Remove(path, None));
         }
         if supply.spares.len() < supply.wanted && !supply.failed {
             let header = self.next_header(supply);
@@ -231,8 +233,10 @@ impl Log {
         }
         let kept = SLOTS_KEPT.max(supply.wanted).max((supply.peak + SPARES).saturating_sub(tail.chain.len()));
         if supply.free.len() + supply.spares.len() > kept {
-            let spare = || supply.spares.pop_back().map(|spare| spare.path.clone());
-            return supply.free.pop_front().or_else(spare).map(Work::Remove);
+            return match supply.free.pop_front() {
+                Some(path) => Some(Work::Remove(path, None)),
+                None => supply.spares.pop_back().map(|spare| Work::Remove(spare.path.clone(), Some(spare))),
+            };
         }
         None
     }

@@ -13,7 +13,7 @@
 use super::framing::{BLOCK_BYTES, Header, SegmentId};
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
-use crate::runtime::{BackgroundFile, Environment, yield_now};
+use crate::runtime::{BackgroundFile, Environment};
 use crate::storage::{File, Mapping, OpenMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,15 +56,13 @@ impl Handle {
         }
     }
 
-    /// The same for a coroutine.
+    /// The same for a coroutine: handed to the kernel where it can be, for the worker has segments to prepare.
     pub(super) async fn sync_in_background(&self, from: u32, to: u32) -> Result<()> {
-        if self.mapping.is_none() {
-            return BackgroundFile::new(Arc::clone(&self.file)).sync().await;
+        let file = BackgroundFile::new(Arc::clone(&self.file));
+        match &self.mapping {
+            Some(mapping) => file.sync_range(&**mapping, from, to).await,
+            None => file.sync().await,
         }
-        yield_now().await;
-        self.sync(from, to)?;
-        yield_now().await;
-        Ok(())
     }
 }
 

@@ -1,12 +1,21 @@
 //! [`Event`]: something that happens again and again, and that threads and coroutines wait for.
 //!
 //! Usage: take a [`Ticket`], look at the state, and if it is not what you want wait with the ticket. A notification
-//! between the two is not missed. Locks: its own mutex, held for a few instructions; nothing is called under it.
+//! between the two is not missed.
+//!
+//! Threads wait on a word of their own (a futex): one system call wakes all of them, and none takes a lock on its way
+//! out, so those of a large group do not queue up once more behind each other. Invariant: a thread counts itself before
+//! it looks at the epoch, and whoever moves the epoch looks for threads after that, and moves the word if there are any:
+//! so a thread that saw the old epoch sleeps only on a word that is still to move.
+//!
+//! Locks: a mutex for the coroutines' wakers, held for a few instructions; nothing is called under it.
 
+use rustix::io::Errno;
+use rustix::thread::futex;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -18,10 +27,13 @@ pub struct Ticket(u64);
 #[derive(Debug, Default)]
 pub struct Event {
     epoch: AtomicU64,
-    /// Threads and coroutines that wait, so that a notification nobody waits for costs no lock.
-    waiters: AtomicUsize,
+    /// Threads that wait, so that a notification for which none waits costs no system call.
+    threads: AtomicUsize,
+    /// What they sleep on; any other value than the one they saw ends their sleep.
+    word: AtomicU32,
+    /// Coroutines that wait, so that a notification for which none waits costs no lock.
+    coroutines: AtomicUsize,
     wakers: Mutex<Vec<Waker>>,
-    changed: Condvar,
 }
 
 impl Event {
@@ -37,23 +49,29 @@ impl Event {
 
     /// Wakes everyone who waits. Call it after the state was changed.
     pub fn notify_all(&self) {
-        self.notify(true);
+        self.notify(u32::MAX >> 1);
     }
 
-    fn notify(&self, all: bool) {
+    /// Wakes one thread that waits, or all coroutines; others may wake, too. For waiters who look at the state again
+    /// and of whom one is enough.
+    pub fn notify_one(&self) {
+        self.notify(1);
+    }
+
+    fn notify(&self, threads: u32) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
         // A waiter registers (SeqCst) before it looks at the epoch, so either it sees the new epoch or we see it.
-        if self.waiters.load(Ordering::SeqCst) == 0 {
+        if self.threads.load(Ordering::SeqCst) > 0 {
+            self.word.fetch_add(1, Ordering::SeqCst);
+            let woken = futex::wake(&self.word, futex::Flags::PRIVATE, threads);
+            debug_assert!(woken.is_ok(), "a word of this process can be woken");
+        }
+        if self.coroutines.load(Ordering::SeqCst) == 0 {
             return;
         }
         let wakers = {
             let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-            if all {
-                self.changed.notify_all();
-            } else {
-                self.changed.notify_one();
-            }
-            self.waiters.fetch_sub(wakers.len(), Ordering::SeqCst);
+            self.coroutines.fetch_sub(wakers.len(), Ordering::SeqCst);
             std::mem::take(&mut *wakers)
         };
         for waker in wakers {
@@ -61,32 +79,28 @@ impl Event {
         }
     }
 
-    /// Wakes one thread that waits, or all coroutines; others may wake, too. For waiters who look at the state again
-    /// and of whom one is enough.
-    pub fn notify_one(&self) {
-        self.notify(false);
-    }
-
     /// A future that ends once the event was notified after `ticket`.
     pub fn listen(&self, ticket: Ticket) -> Listen<'_> {
         Listen { event: self, ticket }
     }
 
-    /// Blocks this thread until the event was notified after `ticket`, or `timeout` has passed. For schedulers.
+    /// Blocks this thread until the event was notified after `ticket`, or about `timeout` has passed. For schedulers.
     pub fn block(&self, ticket: Ticket, timeout: Option<Duration>) {
-        self.waiters.fetch_add(1, Ordering::SeqCst);
-        let guard = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        match timeout {
-            None => {
-                drop(self.changed.wait_while(guard, |_| !self.passed(ticket)).unwrap_or_else(PoisonError::into_inner))
+        // A timeout beyond what the kernel can count is none.
+        let timeout = timeout.and_then(|timeout| futex::Timespec::try_from(timeout).ok());
+        self.threads.fetch_add(1, Ordering::SeqCst);
+        loop {
+            // Before the epoch: see the module.
+            let word = self.word.load(Ordering::SeqCst);
+            if self.passed(ticket) {
+                break;
             }
-            Some(timeout) => drop(
-                self.changed
-                    .wait_timeout_while(guard, timeout, |_| !self.passed(ticket))
-                    .unwrap_or_else(PoisonError::into_inner),
-            ),
+            // Ends early when the word has moved, or for a signal: then the epoch is looked at again.
+            if let Err(Errno::TIMEDOUT) = futex::wait(&self.word, futex::Flags::PRIVATE, word, timeout.as_ref()) {
+                break;
+            }
         }
-        self.waiters.fetch_sub(1, Ordering::SeqCst);
+        self.threads.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -108,7 +122,7 @@ impl Future for Listen<'_> {
         let mut wakers = event.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         // The counter must be visible before the epoch is read again; see `notify_all`.
         if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-            event.waiters.fetch_add(1, Ordering::SeqCst);
+            event.coroutines.fetch_add(1, Ordering::SeqCst);
             wakers.push(context.waker().clone());
         }
         if event.passed(self.ticket) { Poll::Ready(()) } else { Poll::Pending }

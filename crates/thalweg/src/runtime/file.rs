@@ -11,7 +11,7 @@ use super::gate::AdmittedRead;
 use super::ring::{self, Done, Operation, Request};
 use super::{Gate, yield_now};
 use crate::error::{Error, Result};
-use crate::storage::{ALIGNMENT, File, IoBuffer};
+use crate::storage::{ALIGNMENT, File, IoBuffer, Mapping};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -161,6 +161,23 @@ impl BackgroundFile {
         Ok(())
     }
 
+    /// Makes the bytes of `[from, to)` durable, as [`Mapping::sync_range`] of `mapping` does: that of this very file
+    /// description, so that it is told a failed write-back as the mapping would be.
+    pub(crate) async fn sync_range(&self, mapping: &dyn Mapping, from: u32, to: u32) -> Result<()> {
+        // Nothing would stand for everything.
+        if from < to
+            && let Ok(done) = self.hand_over(Operation::SyncRange(to - from), u64::from(from), None, 0, None).await
+        {
+            self.file.count_sync(done.ns);
+            done.result.map_err(|error| Error::io("sync", self.path(), error))?;
+            return Ok(());
+        }
+        yield_now().await;
+        mapping.sync_range(u64::from(from), u64::from(to))?;
+        yield_now().await;
+        Ok(())
+    }
+
     /// Has the kernel do it, interruptions aside. `Err`: the buffer back, because there is no ring here.
     async fn hand_over(
         &self,
@@ -178,7 +195,7 @@ impl BackgroundFile {
             };
             match &done.result {
                 // A sync that was interrupted may have dropped what it covered: never tried again.
-                Err(error) if operation != Operation::Sync && is_passing(error) => request = done.request,
+                Err(error) if !operation.is_sync() && is_passing(error) => request = done.request,
                 _ => return Ok(done),
             }
         }

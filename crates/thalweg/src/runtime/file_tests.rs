@@ -10,6 +10,7 @@ use crate::storage::simulated::{FaultPlan, SimulatedDisk};
 use crate::storage::{BufferPool, LinuxStorage, OpenMode, Storage};
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -149,6 +150,50 @@ fn a_write_that_fails_names_its_file() {
     let failed = on_a_worker(async move { (file.sync().await.is_err(), file.reserve(9).await.is_err()) });
     assert_eq!(failed, (true, true));
     std::fs::remove_dir_all(root).unwrap();
+}
+
+/// A mapping that counts who syncs it.
+#[derive(Default)]
+struct Counted(AtomicUsize);
+
+impl Mapping for Counted {
+    fn write(&self, _: u64, _: &[u8]) {}
+    fn populate(&self, _: u64, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn release(&self, _: u64, _: u64) {}
+    fn sync_range(&self, _: u64, _: u64) -> Result<()> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_sync_of_a_range_holds_up_no_worker_that_has_a_ring() {
+    let directory = directory("range");
+    let metrics = Arc::<Metrics>::default();
+    let clock = Arc::new(SystemClock::default());
+    let storage = crate::runtime::metered(Arc::new(LinuxStorage), clock.clone(), Arc::clone(&metrics));
+    let file = storage.create(&directory.join("00000001.log")).unwrap();
+    file.write_all_at(0, &[7; 3 * ALIGNMENT]).unwrap();
+    let mapping = Arc::new(Counted::default());
+    let synced = || {
+        let (file, mapping) = (BackgroundFile::new(Arc::clone(&file)), Arc::clone(&mapping));
+        async move {
+            file.sync_range(&*mapping, 10, 2 * ALIGNMENT as u32 + 5).await.unwrap();
+            // Nothing is a range, too: for the ring it would stand for the whole file.
+            file.sync_range(&*mapping, 0, 0).await.unwrap();
+        }
+    };
+    on_a_worker(synced());
+    let refused = ThreadScheduler::new(clock, 1).unwrap().ring_refused().is_some();
+    assert_eq!(mapping.0.load(Ordering::SeqCst), if refused { 2 } else { 1 });
+    assert_eq!(metrics.log_syncs.count.get(), u64::from(!refused), "the ring's is counted; the mapping counts its own");
+    // On no worker there is no ring.
+    let mut unringed = std::pin::pin!(synced());
+    while unringed.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
+    assert_eq!(mapping.0.load(Ordering::SeqCst), if refused { 4 } else { 3 });
+    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]

@@ -51,8 +51,16 @@ pub(super) enum Operation {
     WriteBack(u32),
     /// `fdatasync`.
     Sync,
+    /// The same for so many bytes from the offset on: what `msync` of them does. 0 is the whole file.
+    SyncRange(u32),
     /// `fallocate` of so many bytes, from the start.
     Reserve(u64),
+}
+
+impl Operation {
+    pub(super) fn is_sync(self) -> bool {
+        matches!(self, Operation::Sync | Operation::SyncRange(_))
+    }
 }
 
 /// An operation with all that the kernel needs for it.
@@ -336,6 +344,9 @@ fn entry(request: &mut Request) -> Option<squeue::Entry> {
             opcode::SyncFileRange::new(fd, bytes).offset(at).flags(SYNC_FILE_RANGE_WRITE).build()
         }
         (Operation::Sync, _) => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
+        (Operation::SyncRange(bytes), _) => {
+            opcode::Fsync::new(fd).offset(at).len(bytes).flags(FsyncFlags::DATASYNC).build()
+        }
         (Operation::Reserve(bytes), _) => opcode::Fallocate::new(fd, bytes).build(),
         (Operation::Read | Operation::Write, None) => return None,
     })

@@ -32,6 +32,8 @@ pub(super) struct Disk {
     pub(super) refuses_direct_reads: AtomicBool,
     /// Files can be mapped.
     pub(super) maps: AtomicBool,
+    /// Called when a file is closed or unmapped.
+    pub(super) on_close: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
 }
 
 impl Disk {
@@ -106,6 +108,15 @@ struct Handle {
     path: PathBuf,
     content: Arc<Mutex<Content>>,
     reads_medium: bool,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let on_close = self.disk.on_close.lock().unwrap().clone();
+        if let Some(on_close) = on_close {
+            on_close();
+        }
+    }
 }
 
 impl File for Handle {

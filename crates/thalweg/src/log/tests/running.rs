@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::error::ErrorKind;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 
 #[test]
 fn segments_are_recycled_and_their_old_bytes_never_come_back() {
@@ -65,13 +67,64 @@ fn the_frontier_moves_in_the_order_of_issue() {
     let second = log.issue_for_tests(second_end).unwrap();
     let third_end = bench.write(&record(3, 10)).unwrap();
     assert!(log.issue_for_tests(third_end).is_none(), "at most two are in flight");
-    log.finish_sync(&second, Ok(())).unwrap();
+    log.finish_sync(second, Ok(())).unwrap();
     assert_eq!(log.durable(), start, "the first may still fail");
     let third = log.issue_for_tests(third_end).unwrap();
-    log.finish_sync(&first, Ok(())).unwrap();
+    log.finish_sync(first, Ok(())).unwrap();
     assert_eq!(log.durable(), second_end);
-    log.finish_sync(&third, Ok(())).unwrap();
+    log.finish_sync(third, Ok(())).unwrap();
     assert_eq!(log.durable(), third_end);
+}
+
+#[test]
+fn a_second_sync_waits_until_its_group_is_as_large_as_the_one_in_flight() {
+    let bench = Bench::new();
+    let log = &bench.log;
+    let write = |seed| bench.write(&record(seed, 10)).unwrap();
+    let first = log.issue_for_tests(write(1)).unwrap();
+    let second = log.issue_for_tests(write(2)).unwrap();
+    // Each look is that of one more member.
+    for seed in 3..5 {
+        assert!(log.issue_for_tests(write(seed)).is_none(), "both places are taken");
+    }
+    log.finish_sync(first, Ok(())).unwrap();
+    let third = log.issue_for_tests(write(5)).unwrap();
+    log.finish_sync(second, Ok(())).unwrap();
+    for seed in 6..8 {
+        assert!(log.issue_for_tests(write(seed)).is_none(), "two wait, and three are covered");
+    }
+    let fourth = log.issue_for_tests(write(8)).unwrap();
+    log.finish_sync(third, Ok(())).unwrap();
+    assert!(log.issue_for_tests(write(9)).is_none(), "one waits, and three are covered");
+    log.finish_sync(fourth, Ok(())).unwrap();
+    let end = write(10);
+    log.sync(end).unwrap();
+    assert_eq!(log.durable(), end, "beside no other sync, one is enough");
+}
+
+#[test]
+fn a_sync_that_its_leader_gives_up_fails_for_everybody_who_waits() {
+    let bench = Bench::new();
+    let log = &bench.log;
+    let covered_end = bench.write(&record(1, 10)).unwrap();
+    let (first, second) = (log.issue_for_tests(covered_end).unwrap(), bench.write(&record(2, 10)).unwrap());
+    let second = log.issue_for_tests(second).unwrap();
+    let later_end = bench.write(&record(3, 10)).unwrap();
+    let mut covered = std::pin::pin!(log.sync_in_background(covered_end));
+    let mut later = std::pin::pin!(log.sync_in_background(later_end));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(covered.as_mut().poll(&mut context).is_pending() && later.as_mut().poll(&mut context).is_pending());
+    let leader = std::panic::AssertUnwindSafe(move || {
+        let _lost = first;
+        panic!("an assertion of the leader");
+    });
+    assert!(std::panic::catch_unwind(leader).is_err());
+    for waiter in [covered.as_mut(), later.as_mut()] {
+        let Poll::Ready(Err(error)) = waiter.poll(&mut context) else { panic!("it waits for ever") };
+        assert_eq!(error.kind(), ErrorKind::Poisoned);
+    }
+    log.finish_sync(second, Ok(())).unwrap();
+    assert!(log.durable() < covered_end, "the sync that was given up covered it");
 }
 
 #[test]
@@ -84,8 +137,8 @@ fn a_failed_sync_poisons_and_the_frontier_stays() {
     let later = bench.write(&record(3, 10)).unwrap();
     let second = bench.log.issue_for_tests(later).unwrap();
     let failure = crate::Error::io("sync", Path::new("x"), std::io::Error::other("medium error"));
-    assert!(bench.log.finish_sync(&first, Err(failure)).is_err());
-    bench.log.finish_sync(&second, Ok(())).unwrap();
+    assert!(bench.log.finish_sync(first, Err(failure)).is_err());
+    bench.log.finish_sync(second, Ok(())).unwrap();
     assert_eq!(bench.log.durable(), durable);
     assert_eq!(bench.log.sync(end).err().unwrap().kind(), ErrorKind::Poisoned);
     assert_eq!(bench.write(&record(4, 10)).err().unwrap().kind(), ErrorKind::Poisoned);
@@ -296,4 +349,28 @@ fn slots_that_were_in_use_at_once_are_kept_and_used_again() {
     assert_eq!(bench.disk.paths(), slots);
     let headers = bench.metrics.log_prepared_bytes.get() - prepared;
     assert!(headers < u64::from(SEGMENT_BYTES), "{headers} bytes to make segments ready again");
+}
+
+#[test]
+fn a_spare_that_is_not_wanted_any_more_is_unmapped_outside_the_lock() {
+    let disk = Arc::<Disk>::default();
+    disk.maps.store(true, Ordering::SeqCst);
+    let bench = Bench::try_begin(&disk, 1, None).unwrap();
+    bench.log.lock_tail().supply.wanted = 9;
+    bench.log.wanted.notify_all();
+    bench.scheduler.settle();
+    assert_eq!(bench.log.lock_tail().supply.spares.len(), 9);
+    let (closed, log) = (Arc::new(AtomicUsize::new(0)), Arc::downgrade(&bench.log));
+    let count = Arc::clone(&closed);
+    *disk.on_close.lock().unwrap() = Some(Arc::new(move || {
+        let log = log.upgrade().unwrap();
+        assert!(log.tail.try_lock().is_ok(), "writers would wait for the kernel to unmap a segment");
+        count.fetch_add(1, Ordering::SeqCst);
+    }));
+    bench.log.lock_tail().supply.reset_wanted();
+    bench.log.wanted.notify_all();
+    bench.scheduler.settle();
+    *disk.on_close.lock().unwrap() = None;
+    assert_eq!(bench.log.lock_tail().supply.spares.len(), 4);
+    assert_eq!(closed.load(Ordering::SeqCst), 5 * 4, "two files and two mappings each");
 }
