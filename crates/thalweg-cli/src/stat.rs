@@ -50,6 +50,9 @@ pub fn render_brief(statistics: &Statistics) -> String {
         };
         let _ = writeln!(text, "wrote {amplification:.2} bytes for each byte given; {waited}");
     }
+    for note in &statistics.io_notes {
+        let _ = writeln!(text, "{note}");
+    }
     text
 }
 
@@ -74,6 +77,7 @@ pub fn render(statistics: &Statistics, levels: Option<&str>, paint: &Paint) -> S
     fact("log", &size(statistics.log_backlog_bytes), &mut text);
     fact("memtables", &size(statistics.memtable_bytes), &mut text);
     render_counters(statistics, paint, &mut text);
+    render_notes(statistics, paint, &mut text);
     text
 }
 
@@ -161,6 +165,17 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
     }
 }
 
+/// What the machine refused, if anything.
+fn render_notes(statistics: &Statistics, paint: &Paint, text: &mut String) {
+    if statistics.io_notes.is_empty() {
+        return;
+    }
+    heading("input and output", paint, text);
+    for note in &statistics.io_notes {
+        let _ = writeln!(text, "  {note}");
+    }
+}
+
 fn heading(words: &str, paint: &Paint, text: &mut String) {
     let _ = writeln!(text, "{}{words}{}", paint.strong, paint.end);
 }
@@ -238,8 +253,13 @@ fn to_json(s: &Statistics) -> Value {
         "syncs_waited_for": s.syncs_waited_for,
         "cache_hits": s.cache_hits,
         "cache_misses": s.cache_misses,
+        "direct_reads": s.direct_reads,
+        "overlapped_reads": s.overlapped_reads,
         "filter_checks": s.filter_checks,
         "filter_negatives": s.filter_negatives,
+        "io_uring": s.io_uring,
+        "direct_io": s.direct_io,
+        "io_notes": s.io_notes,
         "stalls": s.stalls.iter().map(stall).collect::<Vec<_>>(),
     })
 }
@@ -291,6 +311,16 @@ keyspace default (1 partition)
     #[test]
     fn an_empty_database_is_told_in_words() {
         assert!(render(&Statistics::default(), None, &Paint::NONE).starts_with("no keyspaces\n"));
+    }
+
+    #[test]
+    fn what_the_machine_refused_is_told_and_nothing_where_it_refused_nothing() {
+        let mut refused = statistics();
+        assert!(!render(&refused, None, &Paint::NONE).contains("input and output"));
+        refused.io_notes = vec!["no io_uring: not permitted".to_owned()];
+        let text = render(&refused, None, &Paint::NONE);
+        assert!(text.ends_with("input and output\n  no io_uring: not permitted\n"), "{text}");
+        assert_eq!(to_json(&refused)["io_notes"][0], "no io_uring: not permitted");
     }
 
     #[test]

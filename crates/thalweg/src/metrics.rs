@@ -2,6 +2,7 @@
 //!
 //! Every counter is a relaxed atomic. Names carry their unit last.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A number that only grows.
@@ -64,6 +65,8 @@ pub(crate) struct Metrics {
     pub(crate) tables_direct: Counter,
     pub(crate) tables_through_cache: Counter,
     pub(crate) tables_refused_direct: Counter,
+    /// Why reads of foreground calls are not handed to the kernel together, once one was refused a ring.
+    pub(crate) read_ring_refused: OnceLock<String>,
     /// Table writes that had to wait at the gate, and merges that had to wait because their worker's queue was full.
     pub(crate) gate_waits: Counter,
     pub(crate) write_queue_waits: Counter,
@@ -83,6 +86,9 @@ pub(crate) struct ReadCounters {
     /// Table blocks asked for and found in the block cache, and read from a file.
     pub(crate) cache_hits: Counter,
     pub(crate) cache_misses: Counter,
+    /// Those of the latter that were read past the page cache, and those handed to the kernel together with others.
+    pub(crate) direct_reads: Counter,
+    pub(crate) overlapped_reads: Counter,
     /// Filters asked, and point reads they spared.
     pub(crate) filter_checks: Counter,
     pub(crate) filter_negatives: Counter,

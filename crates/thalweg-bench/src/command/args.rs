@@ -37,11 +37,39 @@ pub struct Bench {
 pub(super) enum Other {
     /// List workloads, presets and engines
     List,
+    Limits(Limits),
     Compare(Compare),
     Show(Show),
     /// Carry out one round of one engine, as told on standard input
     #[command(hide = true)]
     Worker,
+}
+
+/// Measure what no engine can beat here: the device's reads, writes and syncs, and the copy of a record
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  thalweg bench limits --directory /mnt/data --value-bytes 1000 --json limits.json")]
+pub(super) struct Limits {
+    /// Where the file lies that is written and read: an existing directory [default: the system's for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Size of that file
+    #[arg(long, value_name = "SIZE", value_parser = amount::bytes, default_value = "512M")]
+    pub file: u64,
+    /// Seconds of each measurement, at most
+    #[arg(long, value_name = "S", value_parser = amount::some_seconds, default_value = "1")]
+    pub seconds: f64,
+    /// Size of a record's key
+    #[arg(long, value_name = "SIZE", value_parser = amount::small_bytes, default_value = "16")]
+    pub key_bytes: u32,
+    /// Size of a record's value
+    #[arg(long, value_name = "SIZE", value_parser = amount::small_bytes, default_value = "1000")]
+    pub value_bytes: u32,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub colour: Colour,
 }
 
 /// Compare two stored reports: ratios of medians, with their spread
@@ -339,6 +367,15 @@ mod tests {
         assert!(matches!(parse(&["list"]).unwrap().other, Some(Other::List)));
         assert!(matches!(parse(&["compare", "a", "b"]).unwrap().other, Some(Other::Compare(_))));
         assert!(parse(&["compare", "a"]).is_err());
+    }
+
+    #[test]
+    fn limits_are_measured_with_sizes_and_times_of_their_own() {
+        let Some(Other::Limits(limits)) = parse(&["limits", "--file", "64M", "--seconds", "0.5"]).unwrap().other else {
+            panic!("no measurement of limits");
+        };
+        assert_eq!((limits.file, limits.seconds, limits.key_bytes, limits.value_bytes), (64 << 20, 0.5, 16, 1000));
+        assert!(parse(&["limits", "--seconds", "0"]).is_err());
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! The command line that the `thalweg` command and the peers share.
 //!
-//! `args` is what can be said, `chosen` what it means, `run` does it; `list` and `stored` are the other subcommands.
+//! `args` is what can be said, `chosen` what it means, `run` does it; `limits`, `list` and `stored` are the
+//! other subcommands.
 
 mod amount;
 mod args;
 mod chosen;
 mod date;
 mod draft;
+mod limits;
 mod list;
 mod place;
 mod progress;
@@ -30,6 +32,7 @@ pub fn run(host: &Host, bench: &Bench, output: &mut dyn Write) -> Result<()> {
     match &bench.other {
         None => run::run(host, &bench.run, output),
         Some(Other::List) => print(output, &list::render(host)),
+        Some(Other::Limits(args)) => limits::run(args, output),
         Some(Other::Compare(args)) => stored::compare_reports(args, output),
         Some(Other::Show(args)) => stored::show(args, output),
         // Whoever started it was told what went wrong.

@@ -62,6 +62,16 @@ pub trait Session {
     /// Gives the value of `key` to `value`, in place where the engine can. `false`: there is none.
     fn get(&mut self, key: &[u8], value: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
+    /// Gives the values of `keys` to `value`, in whatever order, and says how many there were. An engine that cannot
+    /// read several at once reads one after the other.
+    fn multi_get(&mut self, keys: &[Vec<u8>], value: &mut dyn FnMut(&[u8])) -> Result<u64> {
+        let mut found = 0;
+        for key in keys {
+            found += u64::from(self.get(key, value)?);
+        }
+        Ok(found)
+    }
+
     /// Gives the entries from `from` on, in order, until `entry` says `false` or there are no more.
     fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
 }

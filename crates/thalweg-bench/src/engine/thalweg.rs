@@ -154,6 +154,8 @@ impl Engine for Opened {
                 ("trivial moves", s.trivial_moves),
                 ("cache hits", s.cache_hits),
                 ("cache misses", s.cache_misses),
+                ("direct reads", s.direct_reads),
+                ("overlapped reads", s.overlapped_reads),
                 ("filter checks", s.filter_checks),
                 ("filter negatives", s.filter_negatives),
             ]),
@@ -197,6 +199,12 @@ impl Session for Client {
             }
             None => Ok(false),
         }
+    }
+
+    fn multi_get(&mut self, keys: &[Vec<u8>], value: &mut dyn FnMut(&[u8])) -> Result<u64> {
+        let values = self.keyspace.multi_get(keys).map_err(|error| refused("multi_get", error))?;
+        values.iter().flatten().for_each(|found| value(found));
+        Ok(values.iter().flatten().count() as u64)
     }
 
     fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {

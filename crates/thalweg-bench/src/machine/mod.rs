@@ -3,6 +3,7 @@
 //! `cpu`, `memory`, `io` and `device` each read one kind of counter; [`Probe`] takes the difference of two readings of
 //! all of them. `faults` are a thread's own. `space` measures a directory, `describe` names the machine, `group` limits
 //! a worker's memory and `warm` brings memory into the state that a long-running machine is in.
+//! [`Limits`] are what no engine can beat on this machine.
 
 mod cpu;
 mod describe;
@@ -10,6 +11,7 @@ mod device;
 mod faults;
 mod group;
 mod io;
+mod limits;
 mod memory;
 mod probe;
 mod space;
@@ -19,6 +21,7 @@ pub use describe::{describe, read_ahead_note};
 pub use faults::of_this_thread as faults_of_this_thread;
 pub use group::Group;
 pub use io::strangers_note;
+pub use limits::{Limits, Measure, Times};
 pub use probe::Probe;
 pub use space::allocated;
 pub use warm::{Warmth, warm};

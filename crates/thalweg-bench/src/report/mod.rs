@@ -8,6 +8,7 @@ mod grid;
 pub mod html;
 pub mod json;
 mod latency;
+mod limits;
 mod metric;
 mod model;
 pub(crate) mod number;
@@ -16,8 +17,8 @@ mod sample;
 mod summary;
 pub mod table;
 
-use grid::Grid;
-pub use grid::{Look, Mood};
+pub use grid::{Grid, Look, Mood};
+pub use limits::limits_table;
 pub use metric::{Metric, Quantile, WrittenBy};
 pub use model::{
     Cpu, DeviceIo, Io, Latency, Machine, Memory, Paper, PaperRow, ProcessIo, Report, Run, Second, Stalls, Sustained,

@@ -80,8 +80,8 @@ impl Slot {
         Some(Slice::start_of(buffer, state.number as usize))
     }
 
-    /// Asks for the memory that a reader of the block needs first: its count of readers, its first entries, and its end,
-    /// where it says where its entries are.
+    /// Asks for the memory that a reader of the block needs first: its count of readers, its first entries, and its
+    /// end, where it says where its entries are.
     #[inline]
     pub(super) fn approach(&self) {
         let state = self.lock();

@@ -46,6 +46,10 @@ pub struct Statistics {
     pub cache_hits: u64,
     /// Table blocks read from a file.
     pub cache_misses: u64,
+    /// Those of them that were read past the page cache, because it did not keep what it had.
+    pub direct_reads: u64,
+    /// Those that `multi_get` handed to the kernel together with others (io_uring).
+    pub overlapped_reads: u64,
     /// Point reads of a table that asked its filter.
     pub filter_checks: u64,
     /// Those that the filter answered with no.
@@ -66,9 +70,9 @@ pub struct Statistics {
     pub tables_written_direct: u64,
     /// See there.
     pub tables_written_cached: u64,
-    /// Whether direct I/O is possible: `false` once the file system has refused it for a table that was to be written so.
+    /// Whether direct I/O is possible: `false` once the file system has refused it for a table.
     pub direct_io: bool,
-    /// Why `io_uring` or `direct_io` is off, in words.
+    /// Why `io_uring` or `direct_io` is off, or reads of `multi_get` do not overlap through a ring, in words.
     pub io_notes: Vec<String>,
     /// Writers that waited, by cause.
     pub stalls: Vec<StallStatistics>,
@@ -166,6 +170,8 @@ impl Engine {
             syncs_waited_for: metrics.syncs_waited_for.get(),
             cache_hits: metrics.all_reads(|reads| &reads.cache_hits),
             cache_misses: metrics.all_reads(|reads| &reads.cache_misses),
+            direct_reads: metrics.all_reads(|reads| &reads.direct_reads),
+            overlapped_reads: metrics.all_reads(|reads| &reads.overlapped_reads),
             filter_checks: metrics.all_reads(|reads| &reads.filter_checks),
             filter_negatives: metrics.all_reads(|reads| &reads.filter_negatives),
             retained_bytes,
@@ -196,7 +202,9 @@ impl Engine {
         let direct = (cached > 0).then(|| {
             format!("the file system refuses direct I/O: {cached} tables were written through the page cache")
         });
-        ring.into_iter().chain(direct).collect()
+        let refused = self.metrics.read_ring_refused.get();
+        let reads = refused.map(|reason| format!("no io_uring for reads, multi_get reads ahead instead: {reason}"));
+        ring.into_iter().chain(direct).chain(reads).collect()
     }
 }
 

@@ -16,8 +16,8 @@ pub(crate) trait Cursor {
     fn seek_to_first(&mut self) -> Result<()>;
     /// To the last entry.
     fn seek_to_last(&mut self) -> Result<()>;
-    /// Begins a seek: asks for the memory that it will need, so that several cursors wait for theirs at once. Leaves the
-    /// cursor not valid; the next call is `seek` with the same place.
+    /// Begins a seek: asks for the memory that it will need, so that several cursors wait for theirs at once. Leaves
+    /// the cursor not valid; the next call is `seek` with the same place.
     fn approach(&mut self, _user_key: &[u8], _seq: SeqNo) {}
     /// To the first entry at or after `(user_key, seq)` in internal order: with `SeqNo::MAX` the newest version of
     /// `user_key`, or the first entry of the next key.

@@ -4,7 +4,7 @@ use super::cursor::{Child, LevelCursor, LevelTables, MergingCursor, Open};
 use super::view::View;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo, Slice, Version};
-use crate::table::{BlockNumber, PointKey, Table};
+use crate::table::{BlockNumber, PointKey, Table, read_together};
 use std::sync::Arc;
 
 impl View {
@@ -27,9 +27,9 @@ impl View {
 
     /// The values of `keys` as of `seq`, in their order, equal to those that `get` finds.
     ///
-    /// All keys go down through the tables together, in rounds: each goes on until it needs a block that is not in
-    /// memory; the device is asked for all of those blocks at once; then each is read. `keys` should be sorted, so that
-    /// keys of one block come one after the other.
+    /// All keys go down through the tables together, in rounds: each goes on until it needs a block that is not in the
+    /// block cache; all of those are read at once. `keys` should be sorted, so that keys of one block come next to each
+    /// other. An error is that of the first read that has one.
     pub(crate) fn multi_get(&self, keys: &[&[u8]], seq: SeqNo) -> Result<Vec<Option<Slice>>> {
         let mut values = vec![None; keys.len()];
         let mut seekers = Vec::new();
@@ -48,8 +48,18 @@ impl View {
                     Stop::Needs(table, block) => waiting.push((seeker, table, block)),
                 }
             }
-            for (seeker, table, block) in waiting {
-                match table.find_in(block, &seeker.point)? {
+            let mut wanted: Vec<(&Table, BlockNumber)> = Vec::new();
+            let same = |a: (&Table, BlockNumber), b: (&Table, BlockNumber)| std::ptr::eq(a.0, b.0) && a.1 == b.1;
+            let mut places = Vec::with_capacity(waiting.len());
+            for (_, table, block) in &waiting {
+                if wanted.last().is_none_or(|last| !same(*last, (table, *block))) {
+                    wanted.push((table, *block));
+                }
+                places.push(wanted.len() - 1);
+            }
+            let read = read_together(&wanted).into_iter().collect::<Result<Vec<_>>>()?;
+            for ((seeker, table, _), place) in waiting.into_iter().zip(places) {
+                match table.find_in_read(&read[place], &seeker.point)? {
                     Some(found) => set(&mut values, seeker.number, found),
                     None => seekers.push(seeker),
                 }

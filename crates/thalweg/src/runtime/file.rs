@@ -1,9 +1,9 @@
 //! [`BackgroundFile`]: a file as background coroutines use it.
 //!
 //! On a worker that has a ring, direct reads and writes, syncs and reservations are handed to the kernel and the
-//! coroutine gives way until they have ended; so is the beginning of write-back that follows a write into the page cache. Elsewhere (simulation, a kernel without io_uring, a file in the page
-//! cache) the call itself is made, with a point to give way before and after it. A short write in the page cache is
-//! always such a call: it is a copy.
+//! coroutine gives way until they have ended; so is the beginning of write-back that follows a write into the page
+//! cache. Elsewhere (simulation, a kernel without io_uring, a file in the page cache) the call itself is made, with a
+//! point to give way before and after it. A short write in the page cache is always such a call: it is a copy.
 //!
 //! An operation owns its buffer: a coroutine that is dropped meanwhile takes nothing away from the kernel.
 
@@ -42,8 +42,8 @@ impl BackgroundFile {
         self.read_by(self.file.is_direct(), gate, offset, buffer).await
     }
 
-    /// As [`BackgroundFile::read`], for a file in the page cache that is probably not there yet: the kernel waits for the
-    /// device, where it can.
+    /// As [`BackgroundFile::read`], for a file read through the page cache that is probably not there yet: the kernel
+    /// waits for the device, where it can.
     pub(crate) async fn read_cached(&self, gate: &Arc<Gate>, offset: u64, buffer: IoBuffer) -> Result<IoBuffer> {
         self.read_by(true, gate, offset, buffer).await
     }

@@ -70,6 +70,31 @@ fn what_is_written_is_read_up_to_an_odd_end() {
     std::fs::remove_dir_all(root).unwrap();
 }
 
+#[test]
+fn what_is_written_through_the_page_cache_with_its_write_back_begun_is_read_there() {
+    let root = directory("cached");
+    let path = root.join("a");
+    let found = on_a_worker(async move {
+        let pool = BufferPool::new(8 * ALIGNMENT);
+        let file = BackgroundFile::new(LinuxStorage.create(&path).unwrap());
+        file.reserve(16 * ALIGNMENT as u64).await.unwrap();
+        file.write(0, numbered(&pool)).await.unwrap();
+        file.write(8 * ALIGNMENT as u64, numbered(&pool)).await.unwrap();
+        file.file().set_bytes(9 * ALIGNMENT as u64 + 7).unwrap();
+        file.sync().await.unwrap();
+        let mut found = Vec::new();
+        for offset in [0, 8 * ALIGNMENT as u64] {
+            let mut buffer = pool.take();
+            buffer.set_len(buffer.capacity());
+            found.extend_from_slice(file.read_cached(&gate(), offset, buffer).await.unwrap().filled());
+        }
+        found
+    });
+    let expected: Vec<u8> = (0..9 * ALIGNMENT + 7).map(|at| (at % (8 * ALIGNMENT) % 251) as u8).collect();
+    assert!(found == expected, "{} bytes", found.len());
+    std::fs::remove_dir_all(root).unwrap();
+}
+
 /// Reads `file` ahead as a merge does: begun, and then not looked at for a while. How many writes the gate of depth 2
 /// admits then.
 async fn writes_beside_a_read_that_has_ended(file: BackgroundFile) -> usize {

@@ -12,6 +12,7 @@ mod file;
 mod gate;
 mod health;
 mod metered;
+mod read_ring;
 mod ring;
 pub mod threads;
 mod turn;
@@ -22,6 +23,7 @@ pub(crate) use file::BackgroundFile;
 pub(crate) use gate::Gate;
 pub(crate) use health::Health;
 pub(crate) use metered::metered;
+pub(crate) use read_ring::{ForegroundRead, ReadRings};
 pub(crate) use turn::Turn;
 pub(crate) use write_queue::{WriteQueue, WrittenFile, write_queue};
 

@@ -70,6 +70,13 @@ impl IoBuffer {
         self.pool.capacity
     }
 
+    /// An empty buffer of the same pool that is to be filled as far as this one was.
+    pub(crate) fn another(&self) -> IoBuffer {
+        let mut another = self.pool.take();
+        another.set_len(self.len);
+        another
+    }
+
     /// How many bytes were filled.
     pub(crate) fn len(&self) -> usize {
         self.len

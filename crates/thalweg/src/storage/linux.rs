@@ -9,7 +9,9 @@
 //!
 //! No locks are held; positions travel with each call.
 
-use super::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock, linux_direct, linux_mapping, linux_memory};
+use super::{
+    DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock, linux_cached, linux_direct, linux_mapping, linux_memory,
+};
 use crate::error::{Error, Result};
 use rustix::fs::{Advice, FlockOperation};
 use rustix::io::Errno;
@@ -184,6 +186,14 @@ impl File for LinuxFile {
     fn will_need(&self, offset: u64, bytes: u64) {
         // A hint: what it cannot do is done by the read.
         let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(bytes), Advice::WillNeed);
+    }
+
+    fn expect_random_reads(&self) {
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Random);
+    }
+
+    fn is_cached(&self, offset: u64, bytes: u64) -> Option<bool> {
+        linux_cached::is_cached(self.file.as_fd(), offset, bytes)
     }
 
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {

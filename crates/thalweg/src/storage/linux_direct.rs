@@ -48,21 +48,38 @@ pub(super) fn open(path: &Path) -> Result<Option<Arc<dyn File>>> {
     }
 }
 
-/// A new file for direct I/O, or through the page cache where the file system refuses it.
+/// A new file for direct I/O, or through the page cache where the file system refuses it. An error leaves no file.
 pub(super) fn create(path: &Path) -> Result<Arc<dyn File>> {
+    create_with(path, make_direct)
+}
+
+/// As [`create`], with what makes an open file direct.
+fn create_with(path: &Path, make_direct: impl FnOnce(&fs::File) -> io::Result<bool>) -> Result<Arc<dyn File>> {
     let file = linux::create_file(path)?;
-    // Not at the open: one that is refused there may leave the new name behind.
-    let flags = rustix::fs::fcntl_getfl(&file).map_err(|error| Error::io("look at", path, error.into()))?;
-    let refused = match rustix::fs::fcntl_setfl(&file, flags | OFlags::DIRECT) {
-        Ok(()) => is_quietly_cached(&file),
+    match make_direct(&file) {
+        Ok(true) => Ok(Arc::new(DirectFile { file, path: Arc::from(path), mode: OpenMode::ReadWrite })),
+        Ok(false) => Ok(linux::cached(file, path)),
+        Err(error) => {
+            // The name is ours: it was new a moment ago. What keeps it is left to recovery, as any orphan.
+            let _ = fs::remove_file(path);
+            Err(Error::io("create", path, error))
+        }
+    }
+}
+
+/// Turns the page cache off. `false`: the file system refuses, and the file is as before. Not at the open: one that is
+/// refused there may leave the new name behind.
+fn make_direct(file: &fs::File) -> io::Result<bool> {
+    let flags = rustix::fs::fcntl_getfl(file)?;
+    let refused = match rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT) {
+        Ok(()) => is_quietly_cached(file),
         Err(Errno::INVAL | Errno::OPNOTSUPP) => true,
-        Err(error) => return Err(Error::io("create", path, error.into())),
+        Err(error) => return Err(error.into()),
     };
     if refused {
-        rustix::fs::fcntl_setfl(&file, flags).map_err(|error| Error::io("create", path, error.into()))?;
-        return Ok(linux::cached(file, path));
+        rustix::fs::fcntl_setfl(file, flags)?;
     }
-    Ok(Arc::new(DirectFile { file, path: Arc::from(path), mode: OpenMode::ReadWrite }))
+    Ok(!refused)
 }
 
 /// Makes room for the file's first `bytes` bytes; nothing where the file system cannot.
@@ -208,6 +225,16 @@ mod tests {
         file.set_bytes(ALIGNMENT as u64 + 100).unwrap();
         file.sync().unwrap();
         assert_eq!(fs::read(&path).unwrap(), [7; ALIGNMENT + 100]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_made_leaves_no_name() {
+        let directory = TestDirectory::new("not-made");
+        let path = directory.0.join("file");
+        assert!(create_with(&path, |_| Err(Errno::IO.into())).is_err());
+        assert!(!path.exists());
+        let cached = create_with(&path, |_| Ok(false)).unwrap();
+        assert!(path.exists() && !cached.is_direct(), "one that is refused direct I/O is used all the same");
     }
 
     #[test]

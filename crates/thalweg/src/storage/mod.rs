@@ -13,6 +13,7 @@ mod buffer;
 #[cfg(test)]
 mod contract;
 mod linux;
+mod linux_cached;
 mod linux_direct;
 mod linux_mapping;
 mod linux_memory;
@@ -98,6 +99,12 @@ pub trait File: Send + Sync + 'static {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     /// Says that these bytes will be read soon: the device may begin to read them, and nobody waits. No promise.
     fn will_need(&self, _offset: u64, _bytes: u64) {}
+    /// Says that reads will come in no order: what follows one is not to be read with it. No promise.
+    fn expect_random_reads(&self) {}
+    /// Whether all of these bytes are in the page cache. Reads nothing. `None` where nobody can tell.
+    fn is_cached(&self, _offset: u64, _bytes: u64) -> Option<bool> {
+        None
+    }
     /// Writes all of `bytes` at `offset`, extending the file where needed. After an error any part may be written.
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Has the device begin to write these bytes, so that a sync finds little left to do, and does not wait for it. No

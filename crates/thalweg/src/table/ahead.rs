@@ -25,9 +25,15 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Block `at`, which is not cached: of the bytes read ahead, or of the file, with what follows if it is the
-    /// neighbour of the last miss.
-    pub(super) fn read(&mut self, opened: &Opened, at: usize, handle: Handle) -> Result<Slice> {
+    /// Block `at`, which is not cached: of the bytes read ahead, with what follows if it is the neighbour of the last
+    /// miss, or as `alone` reads it.
+    pub(super) fn read(
+        &mut self,
+        opened: &Opened,
+        at: usize,
+        handle: Handle,
+        alone: impl FnOnce() -> Result<Slice>,
+    ) -> Result<Slice> {
         if self.sealed(handle).is_none() {
             let follows = self.next > 0 && self.next == at;
             self.window_bytes =
@@ -39,7 +45,7 @@ impl ReadAhead {
         self.next = at + 1;
         match self.sealed(handle) {
             Some(sealed) => opened.unseal(&Slice::from_long(sealed), handle),
-            None => opened.read_block(handle),
+            None => alone(),
         }
     }
 
@@ -59,6 +65,10 @@ impl ReadAhead {
         self.start = first.offset;
         if opened.file.read_exact_at(first.offset, &mut self.bytes).is_err() {
             self.bytes.clear();
+        } else if self.window_bytes == WINDOW_BYTES_MAX {
+            // The kernel was told not to read ahead of reads (`live.rs`): for a long scan it is asked to, by name.
+            let end = first.offset + bytes as u64;
+            opened.file.will_need(end, WINDOW_BYTES_MAX.min(opened.footer.data_end().saturating_sub(end)));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! [`KeptBlocks`]: what is kept of a table just written: blocks on their way to the block cache, and the file on its way
-//! to its sync.
+//! [`KeptBlocks`]: what is kept of a table just written: blocks on their way to the block cache, and the file on its
+//! way to its sync.
 //!
-//! Whoever reads a new table first would wait for the device, or for a copy out of the page cache and its checksum. While
-//! anybody reads at all, a writer keeps copies of its first blocks, and when the table is taken into use they go into the
+//! Whoever reads a new table that was written past the page cache would wait for the device. While anybody reads at
+//! all, the writer of such a table keeps copies of its first blocks, and when it is taken into use they go into the
 //! cache; the blocks of the tables that it replaces leave the cache at the same moment. A load that nobody reads
 //! meanwhile copies nothing.
 //!

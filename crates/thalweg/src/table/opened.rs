@@ -11,7 +11,7 @@ use super::index::{Handle, Index};
 use super::properties::Properties;
 use crate::error::{Error, Result};
 use crate::format::Slice;
-use crate::storage::{File, OpenMode, Storage};
+use crate::storage::{File, IoBuffer, OpenMode, Storage};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -91,6 +91,17 @@ impl Opened {
     pub(super) fn unseal(&self, sealed: &Slice, handle: Handle) -> Result<Slice> {
         let place = Place { path: self.path(), table: self.footer.table, offset: handle.offset };
         unseal(sealed, place, handle.raw_bytes, self.verify)
+    }
+
+    /// The content of a data block that was read with its trailer into a part of a buffer.
+    pub(super) fn unseal_part(&self, read: &IoBuffer, skip: usize, bytes: usize, handle: Handle) -> Result<Slice> {
+        let sealed = skip.checked_add(bytes).and_then(|end| read.filled().get(skip..end));
+        let Some(sealed) = sealed else {
+            let missing = (skip + bytes).saturating_sub(read.len());
+            let (at, expected) = (handle.offset + (bytes - missing.min(bytes)) as u64, format!("{missing} more bytes"));
+            return Err(Error::corruption(self.path(), at, expected, "the end of the file"));
+        };
+        self.unseal(&Slice::from_long(sealed), handle)
     }
 
     /// For damage inside the data block `handle`.

@@ -10,18 +10,20 @@ use super::cursor::TableCursor;
 use super::damage::Damage;
 use super::fence::Fence;
 use super::filter;
+use super::index::Handle;
+use super::live::{Live, Planned};
 use super::opened::Opened;
 use super::residence::Resident;
 use super::scan::TableScan;
 use super::store::TableIo;
+use super::together::ReadBlock;
 use super::{KeyRange, TableMeta};
-use crate::cache::{BlockCache, TableBlocks};
+use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::{SeqNo, Slice, Version};
 use crate::metrics::Metrics;
 use crate::storage::{File, OpenMode, Storage};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A table of the set of live files.
@@ -32,21 +34,13 @@ pub(crate) struct Table {
     key_max: Fence,
     live: OnceLock<Live>,
     cache: Arc<BlockCache>,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) io: TableIo,
     storage: Arc<dyn Storage>,
     path: PathBuf,
     /// Written through the page cache by this process: read from there too.
     through_cache: bool,
     _counted: Option<Resident>,
-}
-
-/// An open table and those of its blocks that are cached.
-struct Live {
-    opened: Opened,
-    cached: TableBlocks,
-    /// In the page cache, as far as there is room, or asked to be brought there.
-    is_warm: AtomicBool,
 }
 
 /// A key that is looked for, and what tables want to know of it.
@@ -67,7 +61,7 @@ impl<'a> PointKey<'a> {
 
 /// The block of a table that has a key, if any has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlockNumber(usize);
+pub(crate) struct BlockNumber(pub(super) usize);
 
 impl Table {
     pub(super) fn new(
@@ -156,6 +150,11 @@ impl Table {
         let BlockNumber(at) = block;
         let live = self.live()?;
         let Some(block) = self.load(live, at, None)? else { return Ok(None) };
+        self.find_in_block(live, at, block, point)
+    }
+
+    #[inline]
+    fn find_in_block(&self, live: &Live, at: usize, block: Block, point: &PointKey<'_>) -> Result<Option<Version>> {
         match block.find(point.key, point.seq).map_err(|damage| self.block_damaged(&live.opened, at, damage))? {
             Found::Version(version) => Ok(Some(version)),
             Found::Nothing => Ok(None),
@@ -163,17 +162,15 @@ impl Table {
         }
     }
 
-    /// Whether `block` is in memory. If it is not, the device is asked to begin to read it, without waiting.
+    /// Whether `block` is in the block cache.
     pub(crate) fn is_at_hand(&self, block: BlockNumber) -> Result<bool> {
+        Ok(self.live()?.cached.has(block.0))
+    }
+
+    /// As [`Table::find_in`], in what was read of the block.
+    pub(crate) fn find_in_read(&self, read: &ReadBlock, point: &PointKey<'_>) -> Result<Option<Version>> {
         let live = self.live()?;
-        if live.cached.has(block.0) {
-            return Ok(true);
-        }
-        if let Some(handle) = live.opened.index.handle(block.0) {
-            let end = handle.end().unwrap_or(handle.offset);
-            live.opened.file.will_need(handle.offset, end - handle.offset);
-        }
-        Ok(false)
+        self.find_in_block(live, read.at, self.parse(live, read.at, read.content.clone())?, point)
     }
 
     /// A cursor through the block cache, for foreground reads.
@@ -207,7 +204,7 @@ impl Table {
     }
 
     #[inline]
-    fn live(&self) -> Result<&Live> {
+    pub(super) fn live(&self) -> Result<&Live> {
         match self.live.get() {
             Some(live) => Ok(live),
             None => self.open(),
@@ -257,16 +254,33 @@ impl Table {
     fn read(&self, live: &Live, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Slice>> {
         let Some(handle) = live.opened.index.handle(at) else { return Ok(None) };
         self.metrics.reads().cache_misses.increment();
-        if !live.is_warm.load(Ordering::Relaxed) && !live.is_warm.swap(true, Ordering::Relaxed) {
-            self.io.warming.ask(&live.opened.file, live.opened.file_bytes);
-        }
+        live.warm(&self.io);
         let _at_the_device = self.io.gate.client_read();
         let content = match ahead {
-            Some(ahead) => ahead.read(&live.opened, at, handle)?,
-            None => live.opened.read_block(handle)?,
+            Some(ahead) => ahead.read(&live.opened, at, handle, || self.read_block(live, handle))?,
+            None => self.read_block(live, handle)?,
         };
         live.cached.insert(at, content.clone());
         Ok(Some(content))
+    }
+
+    /// Reads one block by itself, through the page cache or past it.
+    fn read_block(&self, live: &Live, handle: Handle) -> Result<Slice> {
+        let direct =
+            self.past_the_cache(live, handle).map(|file| live.plan(Some(file), handle, &self.io.block_buffers));
+        match direct.flatten() {
+            Some(Planned { read, skip, bytes }) => {
+                self.metrics.reads().direct_reads.increment();
+                live.opened.unseal_part(&read.carry_out()?, skip, bytes, handle)
+            }
+            None => live.opened.read_block(handle),
+        }
+    }
+
+    /// The file past the page cache, if the block should be read there.
+    pub(super) fn past_the_cache<'a>(&self, live: &'a Live, handle: Handle) -> Option<&'a Arc<dyn File>> {
+        // What keeps it from being opened is no error of a read: the page cache is there.
+        live.past_the_cache(&self.io, handle, || self.storage.open(&self.path, OpenMode::ReadMedium).ok().flatten())
     }
 
     /// Caches the first data blocks, whose writer kept their contents. Opens the table.
@@ -290,13 +304,6 @@ impl Table {
         let last = opened.index.last_key(at).map(|(key, _)| key).unwrap_or_default();
         let offset = opened.index.handle(at).map_or(0, |handle| handle.offset);
         Error::corruption(&self.path, offset, format!("a block up to key \"{}\"", last.escape_ascii()), "its end")
-    }
-}
-
-impl Live {
-    fn new(opened: Opened, cache: &Arc<BlockCache>, is_warm: bool) -> Self {
-        let cached = cache.table(opened.footer.table, opened.index.blocks());
-        Live { opened, cached, is_warm: AtomicBool::new(is_warm) }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: an id is given out once, whatever becomes of its file. No locks: the next id is one atomic.
 
 use super::kept::{Keeper, KeptBlocks};
+use super::live::Residency;
 use super::opened::is_missing;
 use super::output::Output;
 use super::residence::Residence;
@@ -12,7 +13,7 @@ use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::TableId;
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, Gate, WriteQueue, write_queue, yield_now};
+use crate::runtime::{Environment, Gate, ReadRings, WriteQueue, write_queue, yield_now};
 use crate::storage::{BufferPool, File};
 use std::future::Future;
 use std::io;
@@ -45,18 +46,32 @@ pub(crate) struct TableStore {
     reads_seen: AtomicU64,
 }
 
-/// What all background I/O on tables shares.
+/// Room for a block that is read past the page cache, or together with others; larger ones are read alone.
+const BLOCK_BUFFER_BYTES: usize = 32 << 10;
+
+/// What all I/O on the tables of a database shares.
 #[derive(Clone)]
 pub(super) struct TableIo {
     pub(super) gate: Arc<Gate>,
+    /// Of background reads and writes.
     pub(super) buffers: Arc<BufferPool>,
     pub(super) warming: Arc<Warming>,
+    /// Of foreground reads.
+    pub(super) block_buffers: Arc<BufferPool>,
+    pub(super) rings: Arc<ReadRings>,
+    pub(super) residency: Arc<Residency>,
 }
 
 impl TableIo {
     pub(super) fn new(io_depth: usize, metrics: &Arc<Metrics>) -> Self {
-        let (buffers, warming) = (BufferPool::new(CHUNK_BYTES), Arc::default());
-        TableIo { gate: Gate::new(io_depth, Arc::clone(metrics)), buffers, warming }
+        TableIo {
+            gate: Gate::new(io_depth, Arc::clone(metrics)),
+            buffers: BufferPool::new(CHUNK_BYTES),
+            block_buffers: BufferPool::new(BLOCK_BUFFER_BYTES),
+            warming: Arc::default(),
+            rings: ReadRings::new(Arc::clone(metrics)),
+            residency: Arc::default(),
+        }
     }
 }
 

@@ -49,7 +49,7 @@ impl Warming {
             let next = environment
                 .until(&self.changed, || if self.is_stopping() { Some(None) } else { self.next().map(Some) });
             let Some(asked) = next.await else { return };
-            if residence.fits(&*environment.storage) {
+            if residence.is_warmed(&*environment.storage) {
                 self.read(&asked, io).await;
             }
         }
@@ -75,5 +75,45 @@ impl Warming {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::disk::{Bench, options, put};
+    use super::*;
+    use crate::format::SeqNo;
+    use crate::table::Compression;
+    use std::future::Future;
+    use std::task::{Context, Waker};
+
+    /// The bytes of a table of several chunks, and those that the coroutine reads of it after some gets, where memory
+    /// has room for `room` bytes of files.
+    fn warmed(room: u64) -> (u64, u64) {
+        let bench = Bench::new(options(4096, Compression::None, 10), 0);
+        let entries: Vec<_> = (0..4000u32).map(|n| put(&n.to_be_bytes(), 1, &[7; 200])).collect();
+        let table = bench.store.open(bench.write(&entries));
+        bench.disk.file_room.store(room, Ordering::Relaxed);
+        for n in [5u32, 3000, 77] {
+            table.get(&n.to_be_bytes(), SeqNo::MAX).unwrap();
+        }
+        let before = bench.disk.read_bytes.load(Ordering::Relaxed);
+        let mut coroutine = Box::pin(bench.store.warming());
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..100 {
+            assert!(coroutine.as_mut().poll(&mut context).is_pending());
+        }
+        let read = bench.disk.read_bytes.load(Ordering::Relaxed) - before;
+        bench.store.stop_warming();
+        assert!(coroutine.as_mut().poll(&mut context).is_ready());
+        (table.meta().bytes, read)
+    }
+
+    #[test]
+    fn a_table_that_is_read_is_brought_into_memory_once_and_only_where_it_fits() {
+        let (bytes, read) = warmed(1 << 20);
+        assert!(bytes > 2 * CHUNK_BYTES as u64);
+        assert_eq!(read, bytes);
+        assert_eq!(warmed(bytes - 1).1, 0);
     }
 }

@@ -10,8 +10,9 @@ const LINE_CHARS_MAX: usize = 120;
 const SAFETY_LINES_MAX: usize = 8;
 
 /// The only files of the engine that reach the world, in `crates/thalweg/src/`.
-const SEAMS: [&str; 6] = [
+const SEAMS: [&str; 7] = [
     "storage/linux.rs",
+    "storage/linux_cached.rs",
     "storage/linux_direct.rs",
     "storage/linux_mapping.rs",
     "storage/linux_memory.rs",
@@ -23,9 +24,10 @@ const SEAMS: [&str; 6] = [
 const WORLD: [&str; 8] =
     ["fs", "Instant::now", "SystemTime", "thread::spawn", "thread::Builder", "thread::scope", "getrandom", "rand"];
 
-/// The only files that may be unsafe: a prefetch; the memtable's memory and its list; the ring; a mapped file; of the peers, what
-/// calls other engines' C interfaces, maps a file, or takes the place of the C library's syncs.
-const UNSAFE: [&str; 15] = [
+/// The only files that may be unsafe: a prefetch; the memtable's memory and its list; the rings; a mapped file, and what
+/// the page cache has; of the peers, what calls other engines' C interfaces, maps a file, or takes the place of the C
+/// library's syncs.
+const UNSAFE: [&str; 17] = [
     "crates/thalweg/src/format/prefetch.rs",
     "crates/thalweg/src/ordered/memtable/arena.rs",
     "crates/thalweg/src/ordered/memtable/entry.rs",
@@ -34,7 +36,9 @@ const UNSAFE: [&str; 15] = [
     "crates/thalweg/src/ordered/memtable/pages.rs",
     "crates/thalweg/src/ordered/memtable/position.rs",
     "crates/thalweg/src/ordered/memtable/slots.rs",
+    "crates/thalweg/src/runtime/read_ring.rs",
     "crates/thalweg/src/runtime/ring.rs",
+    "crates/thalweg/src/storage/linux_cached.rs",
     "crates/thalweg/src/storage/linux_mapping.rs",
     "peers/src/leveldb/native.rs",
     "peers/src/library.rs",

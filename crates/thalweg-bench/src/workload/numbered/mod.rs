@@ -29,6 +29,9 @@ const LOAD: Defaults = Defaults { seconds: None, ..DEFAULTS };
 /// `fillsync` writes one of so many records.
 const FILL_SYNC_SHARE: u64 = 1000;
 
+/// `multireadrandom` reads so many at once when no batch is asked for.
+const KEYS_AT_ONCE: u64 = 32;
+
 /// One of the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -38,6 +41,7 @@ enum Kind {
     Overwrite,
     ReadSeq,
     ReadRandom,
+    MultiReadRandom,
     ReadMissing,
     SeekRandom,
     DeleteRandom,
@@ -57,6 +61,9 @@ pub(super) static DEFINITIONS: &[Definition] = &[
     run("overwrite", "write records drawn from all again", |p, d| make(Kind::Overwrite, p, d)),
     run("readseq", "read all records in the order of keys, 10 000 at a time", |p, d| make(Kind::ReadSeq, p, d)),
     run("readrandom", "read records drawn from all", |p, d| make(Kind::ReadRandom, p, d)),
+    run("multireadrandom", "read records drawn from all, 32 or --batch at a time", |p, d| {
+        make(Kind::MultiReadRandom, p, d)
+    }),
     run("readmissing", "read keys that do not exist, each next to a record's", |p, d| make(Kind::ReadMissing, p, d)),
     run("seekrandom", "seek a record drawn from all and read from there on", |p, d| make(Kind::SeekRandom, p, d)),
     run("deleterandom", "remove records drawn from all", |p, d| make(Kind::DeleteRandom, p, d)),
@@ -150,6 +157,7 @@ impl Workload for Numbered {
                 Box::new(fill::Fill::new(self, Kind::Overwrite, thread, random))
             }
             Kind::ReadRandom | Kind::ReadWhileWriting => Box::new(read::Point::new(self, false, random)),
+            Kind::MultiReadRandom => Box::new(read::Several::new(self, random)),
             Kind::ReadMissing => Box::new(read::Point::new(self, true, random)),
             Kind::ReadSeq => Box::new(read::Stretch::new(self, thread, threads)),
             Kind::SeekRandom => Box::new(read::Seek::new(self, random)),

@@ -1,6 +1,6 @@
-//! Reads: [`Point`], [`Seek`] and [`Stretch`].
+//! Reads: [`Point`], [`Several`], [`Seek`] and [`Stretch`].
 
-use super::{Drawn, Numbered};
+use super::{Drawn, KEYS_AT_ONCE, Numbered};
 use crate::distribution::Random;
 use crate::engine::Session;
 use crate::error::Result;
@@ -37,6 +37,40 @@ impl Client for Point {
             read_bytes = value.len() as u64;
         })?;
         Ok(Outcome { operations: 1, missing: u64::from(!found), read_bytes, ..Outcome::default() })
+    }
+}
+
+/// A thread of `multireadrandom`. Each key counts as an operation.
+pub(super) struct Several {
+    drawn: Drawn,
+    keys: Vec<Vec<u8>>,
+}
+
+impl Several {
+    /// Draws keys of records, as many at a time as a batch has; [`KEYS_AT_ONCE`] for a batch of one.
+    pub fn new(workload: &Numbered, random: Random) -> Several {
+        let count = if workload.batch > 1 { workload.batch } else { KEYS_AT_ONCE };
+        Several { drawn: Drawn::new(workload, random), keys: vec![Vec::new(); count as usize] }
+    }
+}
+
+impl Client for Several {
+    fn prepare(&mut self) -> Option<Class> {
+        for key in &mut self.keys {
+            self.drawn.draw();
+            key.clone_from(&self.drawn.key);
+        }
+        Some(Class::Get)
+    }
+
+    fn execute(&mut self, session: &mut dyn Session) -> Result<Outcome> {
+        let mut read_bytes = 0;
+        let found = session.multi_get(&self.keys, &mut |value| {
+            touch(value);
+            read_bytes += value.len() as u64;
+        })?;
+        let operations = self.keys.len() as u64;
+        Ok(Outcome { operations, missing: operations.saturating_sub(found), read_bytes, ..Outcome::default() })
     }
 }
 

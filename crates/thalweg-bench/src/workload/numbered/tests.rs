@@ -251,3 +251,19 @@ fn parameters_that_make_no_sense_are_refused() {
         assert!(matches!(made, Err(Error::Usage(_))), "{parameters:?}");
     }
 }
+
+#[test]
+fn multireadrandom_reads_a_batch_of_keys_in_one_operation_each() {
+    let model = loaded(2);
+    for (batch, at_once) in [(1, KEYS_AT_ONCE), (5, 5)] {
+        let parameters = Parameters { batch, ..Parameters::default() };
+        let (done, state) = run_on(&model, "multireadrandom", &parameters, 1, 100);
+        let (calls, outcome) = only(&done, Class::Get);
+        assert_eq!((calls, outcome.operations), (100, 100 * at_once));
+        assert_eq!(state.calls["get"], outcome.operations);
+        let found = outcome.operations - outcome.missing;
+        assert_eq!(outcome.read_bytes, 100 * found);
+        assert!(found * 3 > outcome.operations && found * 3 < 2 * outcome.operations, "half of the keys are there");
+        assert!(state.keys.iter().all(|key| keys().contains(key)));
+    }
+}

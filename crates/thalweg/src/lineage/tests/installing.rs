@@ -1,7 +1,9 @@
 //! Installing, settling, rotating and closing, on a disk that works or is full.
 
 use super::*;
+use crate::storage::OpenMode;
 use crate::storage::Storage;
+use crate::storage::simulated::SimulatedDisk;
 use std::io;
 
 fn flush(id: u64) -> Edit {
@@ -237,6 +239,22 @@ fn a_failed_sync_of_an_output_poisons_before_the_manifest_names_it() {
     let before = world.lineage.state();
     world.disk.disk().failing_sync = Some((".table", io::ErrorKind::Other));
     assert_eq!(world.thread.run(world.install(merge())).unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(world.lineage.state(), before);
+}
+
+#[test]
+fn a_write_back_that_failed_after_the_writer_had_finished_poisons_too() {
+    let world = two_tables();
+    let before = world.lineage.state();
+    let (disk, path) = (SimulatedDisk::new(1), Path::new("/written"));
+    let written = disk.create(path).unwrap();
+    written.write_all_at(0, b"bytes").unwrap();
+    assert!(disk.fail_writeback(path));
+    // Somebody else hears of it first: a descriptor that is opened now would not.
+    assert!(disk.open(path, OpenMode::ReadWrite).unwrap().unwrap().sync().is_err());
+    assert!(disk.open(path, OpenMode::ReadWrite).unwrap().unwrap().sync().is_ok());
+    *world.unsynced.lock().unwrap() = Some(written);
+    assert_eq!(world.thread.run(world.install(flush(3))).unwrap_err().kind(), ErrorKind::Poisoned);
     assert_eq!(world.lineage.state(), before);
 }
 

@@ -103,8 +103,12 @@ impl Asked {
     }
 }
 
+/// The file that the tables hand over next.
+type Handed = Arc<Mutex<Option<Arc<dyn crate::storage::File>>>>;
+
 struct Others {
     asked: Asked,
+    unsynced: Handed,
     disk: Fake,
 }
 
@@ -118,7 +122,7 @@ impl Neighbours for Others {
         self.asked.note(format!("settled {edit}{from}"));
     }
     fn take_unsynced(&self, _: TableId) -> Option<Arc<dyn crate::storage::File>> {
-        None
+        self.unsynced.lock().unwrap().take()
     }
     fn remove_table(&self, id: TableId) -> Result<()> {
         self.asked.note(format!("remove {id}"));
@@ -137,6 +141,7 @@ struct World {
     health: Arc<Health>,
     lineage: Arc<Lineage>,
     asked: Asked,
+    unsynced: Handed,
 }
 
 impl World {
@@ -153,8 +158,10 @@ impl World {
         let metrics = Arc::new(Metrics::default());
         let backend = DurabilityBackend::default();
         let lineage = Lineage::begin_with(environment, Arc::clone(&health), metrics, ROOT.into(), backend, 0, state)?;
-        lineage.attach_to(Box::new(Others { asked: asked.clone(), disk: disk.clone() }))?;
-        Ok(World { disk, thread, health, lineage, asked })
+        let unsynced = Handed::default();
+        let others = Others { asked: asked.clone(), unsynced: Arc::clone(&unsynced), disk: disk.clone() };
+        lineage.attach_to(Box::new(others))?;
+        Ok(World { disk, thread, health, lineage, asked, unsynced })
     }
 
     fn start(self) -> Self {

@@ -3,13 +3,13 @@
 //! It holds the entries of one leaf, as they were when it read the leaf: an entry that is added to that leaf
 //! afterwards it may not see. Everything whose insertion happened before the position was last sent somewhere it sees.
 //!
-//! A seek, and the first steps from where it leads, put nothing in order: they look through the leaf's entries for the
-//! one that is next, and a leaf whose low entry is that one is not even read. Only a walk that goes on ranks a leaf, and
-//! then every leaf that it comes to.
+//! A seek, and the first steps from where it leads, put nothing in order: they look through the leaf's entries for
+//! the one that is next, and a leaf whose low entry is that one is not even read. Only a walk that goes on ranks a
+//! leaf, and then every leaf that it comes to.
 //!
-//! Invariants: `entry`, if any, is of the leaf of `cover`; where the leaf is ranked it is that of the index, and its run
-//! is settled. `'static` in the fields stands for "as long as `list`"; what a position hands out lives as long as its
-//! borrow. Locks: none.
+//! Invariants: `entry`, if any, is of the leaf of `cover`; where the leaf is ranked it is that of the index, and its
+//! run is settled. `'static` in the fields stands for "as long as `list`"; what a position hands out lives as long as
+//! its borrow. Locks: none.
 
 #![allow(unsafe_code)]
 

@@ -53,7 +53,7 @@ fn a_cursor_walks_as_the_model_does() {
 fn steps_from_a_seek_agree_with_the_model_before_and_after_leaves_are_ranked() {
     let mut random = Random::new(5);
     let memtable = new_memtable();
-    let (entries, seeks) = if cfg!(miri) { (150, 20) } else { (3000, 3000) };
+    let (entries, seeks) = if cfg!(miri) { (150, 5) } else { (3000, 3000) };
     let mut model = BTreeSet::new();
     for seq in 1..=entries {
         // Digits, so that words repeat; several versions of some keys.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -23,10 +23,21 @@ pub(in crate::table) struct Disk {
     files: Mutex<BTreeMap<PathBuf, Arc<Mutex<Vec<u8>>>>>,
     pub(super) room: AtomicU64,
     pub(super) reads: AtomicU64,
+    pub(in crate::table) read_bytes: AtomicU64,
+    /// What memory has room for; 0: nobody knows.
+    pub(in crate::table) file_room: AtomicU64,
     pub(super) medium: bool,
+    /// Direct reads are refused from now on.
+    pub(super) refuses_medium: AtomicBool,
+    pub(super) medium_reads: AtomicU64,
+    /// What every file says of the page cache.
+    pub(super) is_cached: AtomicBool,
+    /// Reads of the byte at this offset fail.
+    pub(super) failing: AtomicU64,
 }
 
 struct MemoryFile {
+    mode: OpenMode,
     disk: Arc<Disk>,
     path: PathBuf,
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -41,7 +52,18 @@ fn error(operation: &'static str, path: &Path, kind: io::ErrorKind) -> Error {
 
 impl Disk {
     pub(in crate::table) fn new(medium: bool) -> Arc<Self> {
-        Arc::new(Disk { files: Mutex::default(), room: AtomicU64::new(u64::MAX), reads: AtomicU64::new(0), medium })
+        Arc::new(Disk {
+            files: Mutex::default(),
+            room: AtomicU64::new(u64::MAX),
+            reads: AtomicU64::new(0),
+            read_bytes: AtomicU64::new(0),
+            file_room: AtomicU64::new(0),
+            medium,
+            refuses_medium: AtomicBool::new(false),
+            medium_reads: AtomicU64::new(0),
+            is_cached: AtomicBool::new(false),
+            failing: AtomicU64::new(u64::MAX),
+        })
     }
     pub(super) fn names(&self) -> Vec<PathBuf> {
         self.files.lock().unwrap().keys().cloned().collect()
@@ -49,14 +71,20 @@ impl Disk {
     pub(super) fn contents(&self, path: &Path) -> Vec<u8> {
         self.files.lock().unwrap()[path].lock().unwrap().clone()
     }
+    pub(super) fn flip(&self, path: &Path, at: u64) {
+        self.files.lock().unwrap()[path].lock().unwrap()[at as usize] ^= 1;
+    }
+    pub(super) fn cut(&self, path: &Path, bytes: usize) {
+        self.files.lock().unwrap()[path].lock().unwrap().truncate(bytes);
+    }
     pub(in crate::table) fn put(&self, path: &Path, bytes: &[u8]) {
         self.files.lock().unwrap().insert(path.to_path_buf(), Arc::new(Mutex::new(bytes.to_vec())));
     }
 }
 
 impl Memory {
-    fn file(&self, path: &Path, bytes: Arc<Mutex<Vec<u8>>>) -> Arc<dyn File> {
-        Arc::new(MemoryFile { disk: Arc::clone(&self.0), path: path.to_path_buf(), bytes })
+    fn file(&self, path: &Path, mode: OpenMode, bytes: Arc<Mutex<Vec<u8>>>) -> Arc<dyn File> {
+        Arc::new(MemoryFile { disk: Arc::clone(&self.0), path: path.to_path_buf(), mode, bytes })
     }
 }
 
@@ -68,19 +96,22 @@ impl Storage for Memory {
         }
         let bytes = Arc::<Mutex<Vec<u8>>>::default();
         files.insert(path.to_path_buf(), Arc::clone(&bytes));
-        Ok(self.file(path, bytes))
+        Ok(self.file(path, OpenMode::ReadWrite, bytes))
     }
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
-        if mode == OpenMode::ReadMedium && !self.0.medium {
+        if mode == OpenMode::ReadMedium && (!self.0.medium || self.0.refuses_medium.load(Ordering::Relaxed)) {
             return Ok(None);
         }
         match self.0.files.lock().unwrap().get(path) {
-            Some(bytes) => Ok(Some(self.file(path, Arc::clone(bytes)))),
+            Some(bytes) => Ok(Some(self.file(path, mode, Arc::clone(bytes)))),
             None => Err(error("open", path, io::ErrorKind::NotFound)),
         }
     }
     fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {
         Ok(self.0.files.lock().unwrap().get(path).map(|bytes| bytes.lock().unwrap().len() as u64))
+    }
+    fn file_room_bytes(&self) -> Option<u64> {
+        Some(self.0.file_room.load(Ordering::Relaxed)).filter(|room| *room > 0)
     }
     fn list(&self, _: &Path) -> Result<Option<Vec<DirectoryEntry>>> {
         unreachable!()
@@ -112,12 +143,23 @@ impl File for MemoryFile {
     }
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.disk.reads.fetch_add(1, Ordering::Relaxed);
+        if self.mode == OpenMode::ReadMedium {
+            self.disk.medium_reads.fetch_add(1, Ordering::Relaxed);
+        }
+        let failing = self.disk.failing.load(Ordering::Relaxed);
+        if (offset..offset + buffer.len() as u64).contains(&failing) {
+            return Err(error("read", &self.path, io::ErrorKind::Other));
+        }
         let bytes = self.bytes.lock().unwrap();
         let rest = bytes.get(offset as usize..).unwrap_or_default();
         // Short reads are allowed at any time.
         let read = rest.len().min(buffer.len()).min(100_000);
         buffer[..read].copy_from_slice(&rest[..read]);
+        self.disk.read_bytes.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
+    }
+    fn is_cached(&self, _: u64, _: u64) -> Option<bool> {
+        Some(self.disk.is_cached.load(Ordering::Relaxed))
     }
     fn write_all_at(&self, offset: u64, new: &[u8]) -> Result<()> {
         let room = self.disk.room.load(Ordering::Relaxed);
@@ -185,16 +227,16 @@ pub(in crate::table) fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// A store on a disk in memory.
-pub(super) struct Bench {
-    pub(super) disk: Arc<Disk>,
+pub(in crate::table) struct Bench {
+    pub(in crate::table) disk: Arc<Disk>,
     pub(super) environment: Environment,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) cache: Arc<BlockCache>,
-    pub(super) store: Arc<TableStore>,
+    pub(in crate::table) metrics: Arc<Metrics>,
+    pub(in crate::table) cache: Arc<BlockCache>,
+    pub(in crate::table) store: Arc<TableStore>,
 }
 
 impl Bench {
-    pub(super) fn new(options: TableOptions, cache_bytes: u64) -> Self {
+    pub(in crate::table) fn new(options: TableOptions, cache_bytes: u64) -> Self {
         let disk = Disk::new(true);
         let storage = Arc::new(Memory(Arc::clone(&disk)));
         let environment =
@@ -226,9 +268,13 @@ impl Bench {
         }
     }
 
-    pub(super) fn write(&self, entries: &[Entry]) -> TableMeta {
+    pub(in crate::table) fn write(&self, entries: &[Entry]) -> TableMeta {
+        self.write_to(0, entries)
+    }
+
+    pub(super) fn write_to(&self, level: usize, entries: &[Entry]) -> TableMeta {
         self.write_with(async |writers| {
-            let mut writer = writers.create(0).await.unwrap();
+            let mut writer = writers.create(level).await.unwrap();
             let mut before = &[][..];
             for entry in entries {
                 add(&mut writer, before, entry).await.unwrap();
@@ -253,20 +299,24 @@ pub(super) async fn advance(scan: &mut TableScan) -> Result<bool> {
     Ok(scan.advance_in_chunk()? || scan.enter_next_chunk().await?)
 }
 
-pub(super) fn options(block_bytes: usize, compression: Compression, filter_bits_per_key: u32) -> TableOptions {
+pub(in crate::table) fn options(
+    block_bytes: usize,
+    compression: Compression,
+    filter_bits_per_key: u32,
+) -> TableOptions {
     let (compression_per_level, writes) = (Vec::new(), TableWrites::default());
     TableOptions { block_bytes, compression, compression_per_level, filter_bits_per_key, writes, io_depth: 8 }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(in crate::table) struct Entry {
     pub(super) key: Vec<u8>,
     pub(super) seq: u64,
     pub(super) kind: EntryKind,
     pub(super) value: Vec<u8>,
 }
 
-pub(super) fn put(key: &[u8], seq: u64, value: &[u8]) -> Entry {
+pub(in crate::table) fn put(key: &[u8], seq: u64, value: &[u8]) -> Entry {
     Entry { key: key.to_vec(), seq, kind: EntryKind::Put, value: value.to_vec() }
 }
 

@@ -2,6 +2,7 @@
 
 mod damaged;
 pub(super) mod disk;
+mod foreground;
 mod golden;
 mod model;
 mod writing;

@@ -238,6 +238,18 @@ fn a_block_that_its_writer_put_into_the_cache_is_not_read() {
 }
 
 #[test]
+fn what_was_written_through_the_page_cache_compactions_read_there() {
+    let bench = Bench::new(options(4096, Compression::None, 10), 0);
+    bench.disk.file_room.store(1 << 20, std::sync::atomic::Ordering::Relaxed);
+    let table = |level| bench.store.open_written(bench.write_to(level, &[put(b"a", 1, b"v")]));
+    assert!(table(0).open_medium().unwrap().is_some(), "nobody reads");
+    let lower = table(5);
+    assert!(lower.open_medium().unwrap().is_none());
+    assert!(bench.store.open(lower.meta().clone()).open_medium().unwrap().is_some(), "of an earlier life");
+    assert_eq!((bench.metrics.tables_through_cache.get(), bench.metrics.tables_refused_direct.get()), (1, 1));
+}
+
+#[test]
 fn the_filter_spares_reads_of_absent_keys() {
     let bench = Bench::new(options(4096, Compression::None, 10), 1 << 20);
     let entries: Vec<_> = (0..10_000u32).map(|n| put(&(n * 2).to_be_bytes(), 1, b"")).collect();

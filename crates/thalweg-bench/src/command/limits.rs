@@ -1,0 +1,60 @@
+//! `bench limits`: what the machine itself takes, as a table and as JSON.
+
+use super::args;
+use super::draft::Draft;
+use super::place::Place;
+use crate::error::{Error, Result};
+use crate::machine::{Limits, Measure};
+use crate::report::{Look, limits_table};
+use std::io::Write;
+use std::time::Duration;
+
+/// Measures in a directory of its own, which is removed.
+pub fn run(args: &args::Limits, output: &mut dyn Write) -> Result<()> {
+    // First: a path that cannot be written costs no measurement.
+    let draft = args.json.as_deref().map(Draft::open).transpose()?;
+    let place = Place::create(args.directory.as_deref(), false)?;
+    let limits = Limits::measure(&Measure {
+        directory: place.path(),
+        file_bytes: args.file,
+        longest: Duration::from_secs_f64(args.seconds),
+        key_bytes: args.key_bytes as usize,
+        value_bytes: args.value_bytes as usize,
+    })?;
+    drop(place);
+    if let Some(draft) = draft {
+        let text = serde_json::to_string_pretty(&limits);
+        draft.finish(&text.map_err(|error| Error::Said(format!("cannot write JSON: {error}")))?)?;
+    }
+    super::print(output, &text(&limits, &args.colour.look()))
+}
+
+fn text(limits: &Limits, look: &Look) -> String {
+    let mut text = limits_table(limits).draw(look);
+    text.push_str("\nThe memtable's insert is not among them: it cannot be reached from outside the engine.\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Times;
+
+    #[test]
+    fn each_limit_has_a_row_in_its_unit() {
+        let times = |median_ns| Times { median_ns, p99_ns: 2.0 * median_ns, count: 10 };
+        let limits = Limits {
+            read_4k: times(60_000.0),
+            write_bytes_per_second: 1.5e9,
+            sync_4k: times(500_000.0),
+            record_ns: 130.0,
+            key_bytes: 16,
+            value_bytes: 1000,
+            file_bytes: 1 << 29,
+        };
+        let text = text(&limits, &Look { terminal: false, width: 100 });
+        for words in ["60.0 µs", "120 µs", "1.40 GiB/s", "500 µs", "130 ns", "16 + 1000 B"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! [`Limits`]: what the device and the processor take for the least that any engine must do here.
+//!
+//! Reads and writes go past the page cache (`O_DIRECT`), one at a time. A file system that refuses that has no such
+//! limits that could be told, and the measurement ends.
+
+use crate::distribution::{Uniform, random};
+use crate::error::{Error, Result};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::hint::black_box;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What a read and a synced write move, and what direct I/O is aligned to.
+const PAGE_BYTES: usize = 4096;
+/// What one sequential write moves.
+const PIECE_BYTES: usize = 1 << 20;
+/// Measurements of one kind end here however fast they are.
+const COUNT_MAX: usize = 100_000;
+/// Memory that records are copied to, over and over: more than any cache has, as a log and a memtable are.
+const COPIED_BYTES: usize = 64 << 20;
+/// The copies are timed so often, and the median counts.
+const COPY_ROUNDS: usize = 5;
+
+/// What is to be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Measure<'a> {
+    /// Where the file is made. It is removed again.
+    pub directory: &'a Path,
+    /// Its size.
+    pub file_bytes: u64,
+    /// How long each measurement may take.
+    pub longest: Duration,
+    /// Bytes of a record's key.
+    pub key_bytes: usize,
+    /// Bytes of its value.
+    pub value_bytes: usize,
+}
+
+/// Several measurements of one thing, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// The median.
+    pub median_ns: f64,
+    /// The 99th percentile.
+    pub p99_ns: f64,
+    /// How many were measured.
+    pub count: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// A direct read of 4 KiB at random, one in flight.
+    pub read_4k: Times,
+    /// Direct writes of 1 MiB one after the other into reserved space, and the sync at their end.
+    pub write_bytes_per_second: f64,
+    /// A direct write of 4 KiB over what was written before, and its `fdatasync`.
+    pub sync_4k: Times,
+    /// The checksum of a record (CRC-32C) and its copy to memory that is not in the processor's caches.
+    pub record_ns: f64,
+    /// Bytes of such a record's key.
+    pub key_bytes: u64,
+    /// Bytes of its value.
+    pub value_bytes: u64,
+    /// Bytes of the file that was written and read.
+    pub file_bytes: u64,
+}
+
+impl Limits {
+    /// Measures all of them, which takes a few seconds.
+    ///
+    /// # Errors
+    /// `Usage` for a file that is too small; what the system refuses, direct I/O among it.
+    pub fn measure(what: &Measure<'_>) -> Result<Limits> {
+        let pieces = what.file_bytes / PIECE_BYTES as u64;
+        if pieces == 0 {
+            return Err(Error::Usage("the file must have at least 1 MiB".into()));
+        }
+        let path = what.directory.join("limits");
+        let failed = |error: io::Error| Error::io(format!("measure direct I/O on {}", path.display()), error);
+        let file = create(&path).map_err(failed)?;
+        let write_bytes_per_second = write(&file, pieces).map_err(failed)?;
+        let read_4k = read(&file, pieces, what.longest).map_err(failed)?;
+        let sync_4k = sync(&file, what.longest).map_err(failed)?;
+        drop(file);
+        std::fs::remove_file(&path).map_err(failed)?;
+        Ok(Limits {
+            read_4k,
+            write_bytes_per_second,
+            sync_4k,
+            record_ns: copy(what.key_bytes, what.value_bytes),
+            key_bytes: what.key_bytes as u64,
+            value_bytes: what.value_bytes as u64,
+            file_bytes: pieces * PIECE_BYTES as u64,
+        })
+    }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    let direct = OFlags::DIRECT.bits().cast_signed();
+    OpenOptions::new().read(true).write(true).create_new(true).custom_flags(direct).open(path)
+}
+
+/// Memory that direct I/O takes, filled with what does not compress, and where it begins.
+fn aligned(bytes: usize) -> (Vec<u8>, usize) {
+    let mut random = random(1, "limits", 0);
+    let mut memory = vec![0; bytes + PAGE_BYTES];
+    for word in memory.chunks_exact_mut(8) {
+        word.copy_from_slice(&Uniform::below(u64::MAX, &mut random).to_le_bytes());
+    }
+    let start = memory.as_ptr().align_offset(PAGE_BYTES);
+    (memory, start)
+}
+
+/// Bytes a second.
+fn write(file: &File, pieces: u64) -> io::Result<f64> {
+    let (memory, start) = aligned(PIECE_BYTES);
+    let bytes = pieces * PIECE_BYTES as u64;
+    // Reserved, because the kernel serialises direct writes that extend a file; where that is impossible they do.
+    let _ = fallocate(file, FallocateFlags::empty(), 0, bytes);
+    let begun = Instant::now();
+    for piece in 0..pieces {
+        file.write_all_at(&memory[start..start + PIECE_BYTES], piece * PIECE_BYTES as u64)?;
+    }
+    file.sync_data()?;
+    Ok(bytes as f64 / begun.elapsed().as_secs_f64())
+}
+
+fn read(file: &File, pieces: u64, longest: Duration) -> io::Result<Times> {
+    let (mut memory, start) = aligned(PAGE_BYTES);
+    let mut random = random(2, "limits", 0);
+    let pages = pieces * (PIECE_BYTES / PAGE_BYTES) as u64;
+    times(longest, || {
+        let page = Uniform::below(pages, &mut random);
+        file.read_exact_at(&mut memory[start..start + PAGE_BYTES], page * PAGE_BYTES as u64)
+    })
+}
+
+fn sync(file: &File, longest: Duration) -> io::Result<Times> {
+    let (memory, start) = aligned(PAGE_BYTES);
+    times(longest, || {
+        file.write_all_at(&memory[start..start + PAGE_BYTES], 0)?;
+        file.sync_data()
+    })
+}
+
+/// Does it again and again, and times each.
+fn times(longest: Duration, mut act: impl FnMut() -> io::Result<()>) -> io::Result<Times> {
+    let mut taken = Vec::new();
+    let begun = Instant::now();
+    while taken.is_empty() || (begun.elapsed() < longest && taken.len() < COUNT_MAX) {
+        let start = Instant::now();
+        act()?;
+        taken.push(start.elapsed().as_nanos() as f64);
+    }
+    taken.sort_by(f64::total_cmp);
+    let at = |share: f64| taken[((taken.len() - 1) as f64 * share).round() as usize];
+    Ok(Times { median_ns: at(0.5), p99_ns: at(0.99), count: taken.len() as u64 })
+}
+
+/// Nanoseconds of a record's checksum and copy.
+fn copy(key_bytes: usize, value_bytes: usize) -> f64 {
+    let (source, _) = aligned(PIECE_BYTES + key_bytes + value_bytes);
+    let record_bytes = (key_bytes + value_bytes).max(1);
+    let mut target = vec![1; COPIED_BYTES.max(record_bytes)];
+    let records = target.len() / record_bytes;
+    let mut rounds: Vec<f64> = (0..=COPY_ROUNDS)
+        .map(|_| {
+            let begun = Instant::now();
+            for (number, place) in target.chunks_exact_mut(record_bytes).enumerate() {
+                let from = number * record_bytes % PIECE_BYTES;
+                let (key, value) = source[from..from + record_bytes].split_at(key_bytes.min(record_bytes));
+                let sum = crc32c::crc32c_append(crc32c::crc32c(black_box(key)), black_box(value));
+                place[..key.len()].copy_from_slice(key);
+                place[key.len()..].copy_from_slice(value);
+                black_box(sum);
+            }
+            begun.elapsed().as_nanos() as f64 / records as f64
+        })
+        .skip(1) // The first one touches the memory.
+        .collect();
+    black_box(&target);
+    rounds.sort_by(f64::total_cmp);
+    rounds[rounds.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_is_measured_and_nothing_is_left() {
+        let directory = std::env::temp_dir().join(format!("thalweg-bench-limits-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let longest = Duration::from_millis(20);
+        let what = Measure { directory: &directory, file_bytes: 4 << 20, longest, key_bytes: 16, value_bytes: 1000 };
+        let measured = Limits::measure(&what);
+        let left = std::fs::read_dir(&directory).unwrap().count();
+        std::fs::remove_dir_all(&directory).unwrap();
+        // A file system without direct I/O says so.
+        let Ok(limits) = measured else { panic!("{}", measured.unwrap_err()) };
+        assert_eq!(left, 0);
+        assert!(limits.read_4k.median_ns > 100.0 && limits.read_4k.p99_ns >= limits.read_4k.median_ns);
+        assert!(limits.sync_4k.count > 0 && limits.sync_4k.median_ns > 100.0);
+        assert!(limits.write_bytes_per_second > 1e5 && limits.record_ns > 1.0);
+        let stored: Limits = serde_json::from_str(&serde_json::to_string(&limits).unwrap()).unwrap();
+        assert_eq!(stored, limits);
+    }
+
+    #[test]
+    fn a_file_too_small_is_refused_before_anything_is_made() {
+        let directory = Path::new("nowhere");
+        let what = Measure { directory, file_bytes: 1, longest: Duration::ZERO, key_bytes: 1, value_bytes: 1 };
+        assert!(matches!(Limits::measure(&what), Err(Error::Usage(_))));
+    }
+
+    #[test]
+    fn a_failure_is_told_and_a_slow_thing_is_measured_once() {
+        assert!(times(Duration::ZERO, || Err(io::ErrorKind::Other.into())).is_err());
+        assert_eq!(times(Duration::ZERO, || Ok(())).unwrap().count, 1);
+    }
+}

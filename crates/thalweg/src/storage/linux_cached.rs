@@ -1,0 +1,70 @@
+//! [`is_cached`]: whether the page cache has a part of a file, without reading any of it.
+//!
+//! `cachestat` (Linux 6.5) counts pages and starts nothing. A read that is not to wait (`RWF_NOWAIT`) would tell too,
+//! but the kernel begins to read ahead for it, which is what the caller wants to avoid.
+//!
+//! No locks, no memory but the two structures of the call.
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// The same number on every architecture that Rust runs on (linux/include/uapi/asm-generic/unistd.h).
+const CACHESTAT: libc::c_long = 451;
+
+/// Bytes of a page, or fewer: more pages may be counted than are needed, never fewer.
+const PAGE_BYTES: u64 = 4096;
+
+/// `struct cachestat_range` (linux/mman.h).
+#[repr(C)]
+struct Range {
+    offset: u64,
+    bytes: u64,
+}
+
+/// `struct cachestat` (linux/mman.h).
+#[repr(C)]
+#[derive(Default)]
+struct Found {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// Whether all pages of the range are in the page cache, or on their way there. `None` where the kernel does not tell:
+/// it is too old, its pages are larger than [`PAGE_BYTES`], or the file is somebody else's.
+pub(super) fn is_cached(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> Option<bool> {
+    if rustix::param::page_size() as u64 != PAGE_BYTES {
+        return None;
+    }
+    let end = offset.checked_add(bytes)?;
+    let pages = end.div_ceil(PAGE_BYTES) - offset / PAGE_BYTES;
+    let range = Range { offset, bytes };
+    let mut found = Found::default();
+    // SAFETY: both pointers are to live values laid out as the kernel's; it reads the one and fills the other, and
+    // keeps neither.
+    let result =
+        unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut found, 0 as libc::c_uint) };
+    (result == 0).then_some(found.cached >= pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::linux::TestDirectory;
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn pages_that_were_written_are_cached_and_dropped_ones_are_not() {
+        let directory = TestDirectory::new("cached");
+        let file = super::super::linux::create_file(&directory.0.join("file")).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[1; 5 * 4096], 0).unwrap();
+        file.sync_all().unwrap();
+        let Some(cached) = is_cached(file.as_fd(), 4095, 4098) else { return };
+        assert!(cached);
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        assert_eq!(is_cached(file.as_fd(), 4095, 4098), Some(false));
+        assert_eq!(is_cached(file.as_fd(), u64::MAX, 2), None);
+    }
+}
