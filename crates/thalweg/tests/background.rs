@@ -256,3 +256,59 @@ fn each_level_is_compressed_as_its_own_option_says() {
     let (upper, lower) = (level_bytes(0), level_bytes(1));
     assert!(upper == 0 && lower > 0 && lower < 50_000, "level 1 is not compressed: {lower} bytes");
 }
+
+/// A keyspace of 400 values of 1000 bytes in several tables of level 0, each with keys from the whole range.
+fn in_level0(directory: &Directory) {
+    let builder = Database::builder(&directory.0).memtable_bytes(64 << 10).compression(Compression::None);
+    let database = builder.level0_trigger(1000).open().unwrap();
+    let keyspace = database.keyspace("wide").unwrap();
+    for number in 0..400_u32 {
+        keyspace.insert((number * 7919 % 400).to_be_bytes(), vec![number as u8; 1000]).unwrap();
+    }
+    database.flush().unwrap();
+    assert_eq!(database.statistics().compactions, 0);
+    drop(keyspace);
+    database.close().unwrap();
+}
+
+#[test]
+fn a_large_compaction_is_cut_into_subtasks_and_loses_nothing() {
+    let directory = Directory::new("subtasks");
+    in_level0(&directory);
+    let builder = Database::builder(&directory.0).table_bytes(16 << 10).compression(Compression::None);
+    let database = builder.level0_trigger(1).compaction_workers(2).open().unwrap();
+    database.wait_for_compactions().unwrap();
+    let statistics = database.statistics();
+    assert!(statistics.subtasks > statistics.compactions, "{} subtasks", statistics.subtasks);
+    let keyspace = database.keyspace("wide").unwrap();
+    for number in 0..400_u32 {
+        let value = keyspace.get((number * 7919 % 400).to_be_bytes()).unwrap().unwrap();
+        assert_eq!(*value, [number as u8; 1000]);
+    }
+    assert_eq!(keyspace.range::<&[u8]>(..).count(), 400);
+    drop(keyspace);
+    database.close().unwrap();
+}
+
+#[test]
+fn a_subtask_that_fails_leaves_no_outputs_of_the_others() {
+    let directory = Directory::new("subtask-fails");
+    in_level0(&directory);
+    let before = tables(&directory);
+    for entry in std::fs::read_dir(directory.0.join("tables")).unwrap() {
+        // Late in the data: only the last subtask reads it.
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let late = bytes.len() * 9 / 10;
+        bytes[late] ^= 0xff;
+        std::fs::write(path, bytes).unwrap();
+    }
+    let builder = Database::builder(&directory.0).table_bytes(16 << 10).compression(Compression::None);
+    let database = builder.level0_trigger(1).compaction_workers(2).open().unwrap();
+    let refused = database.wait_for_compactions().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
+    let statistics = database.statistics();
+    assert!(statistics.subtasks > 1 && statistics.compactions == 0, "{} subtasks", statistics.subtasks);
+    database.close().unwrap();
+    assert_eq!(tables(&directory), before, "inputs stay and outputs go");
+}

@@ -1,5 +1,7 @@
 //! [`Job`]: one compaction, and [`RunningJob`]: what other jobs must know of it while it runs.
 
+use super::LeveledOptions;
+use super::leveled::LEVEL0_URGENT;
 use super::shape::hull;
 use super::split::split;
 use crate::error::Result;
@@ -42,8 +44,14 @@ impl Job {
         RunningJob::new(self.level, self.inputs())
     }
 
-    /// Cuts its keys into at most `parts` ranges, at least one, of about equal bytes. Opens the tables if there is to be
-    /// more than one.
+    /// Whether writers may soon have to wait for it: it takes so much of level 0 that no other level goes first.
+    pub(crate) fn is_urgent(&self, options: &LeveledOptions) -> bool {
+        let urgent = (options.level0_trigger as u64).saturating_mul(LEVEL0_URGENT);
+        self.level == 0 && self.upper.len() as u64 >= urgent
+    }
+
+    /// Cuts its keys into at most `parts` ranges, at least one, of about equal bytes. Opens the tables if there is to
+    /// be more than one.
     pub(crate) fn split(&self, parts: usize) -> Result<Vec<Arc<KeyRange>>> {
         split(self.tables(), parts)
     }

@@ -38,7 +38,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// With so many times the tables that make it due, level 0 no longer waits for deeper levels that are less full.
-const LEVEL0_URGENT: u64 = 4;
+pub(super) const LEVEL0_URGENT: u64 = 4;
 
 /// A table with a tombstone in this many entries, and nothing below its range, is rewritten rather than moved.
 const ENTRIES_PER_TOMBSTONE_MOVED: u64 = 4;

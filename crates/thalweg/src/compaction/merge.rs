@@ -18,10 +18,11 @@ use std::sync::Arc;
 /// Bytes merged between two yields.
 const STEP_BYTES: usize = 64 << 10;
 
-/// Merges what the job's inputs have of `range` to new tables. `snapshots`: the sequence numbers readers may be pinned at, ascending, the
-/// visible one last; of the versions of a key only the newest at or below each is kept, and those above the last. A
-/// reader that is not among them must read at or above the last, or from the tables as they were before this job.
-/// `cancelled` is asked now and then, and answered with [`Error::Closed`]. On an error every output so far is removed.
+/// Merges what the job's inputs have of `range` to new tables. `snapshots`: the sequence numbers readers may be pinned
+/// at, ascending, the visible one last; of the versions of a key only the newest at or below each is kept, and those
+/// above the last. A reader that is not among them must read at or above the last, or from the tables as they were
+/// before this job. `cancelled` is asked now and then, and answered with [`Error::Closed`]. On an error every output so
+/// far is removed.
 pub(crate) async fn merge(
     job: &Job,
     range: &Arc<KeyRange>,

@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// Keys asked of a table for each subtask: a cut is off by less than a part of this many.
 const SAMPLES_A_PART: usize = 32;
 
-/// Cuts the keys of `inputs` into at most `parts` ranges, at least one. Opens the tables if there is to be more than one.
+/// Cuts the keys of `inputs` into at most `parts` ranges, at least one. Opens the tables if there is to be more than
+/// one.
 pub(super) fn split<'i, I: Input + 'i>(
     inputs: impl Iterator<Item = &'i I> + Clone,
     parts: usize,

@@ -48,9 +48,9 @@ pub(super) struct Options {
 
 const MIB: u64 = 1 << 20;
 
-/// Compactions that share a worker. The paper splits one compaction among its coroutines; ours are whole jobs, and each
+/// Compaction coroutines that share a worker. They take subtasks of one large job, or else whole jobs, of which each
 /// more delays the one that relieves level 0. With read-ahead and a write queue one keeps its processor busy; a second
-/// fills the gaps while the first waits for syncs and its edit.
+/// fills the gaps while the first waits for reads, syncs and its edit.
 const COMPACTIONS_A_WORKER_MAX: usize = 2;
 
 impl Default for Options {

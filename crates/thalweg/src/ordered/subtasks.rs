@@ -129,8 +129,13 @@ impl Workshop {
         subtask.outcome = Some(merged);
     }
 
-    /// How many subtasks a job is cut into: no more than there are coroutines to take them.
+    /// How many subtasks a job is cut into: no more than there are coroutines to take them. Only a job that writers may
+    /// have to wait for: any other that ends sooner takes processors from flushes, and less of level 0 at once, so that
+    /// more is rewritten in all.
     fn parts_of(&self, job: &Job) -> usize {
+        if !job.is_urgent(&self.options.leveled) {
+            return 1;
+        }
         let bytes: u64 = job.tables().map(|table| table.meta().bytes).sum();
         let least = self.options.leveled.table_bytes.saturating_mul(SUBTASK_TABLES_MIN).max(1);
         usize::try_from(bytes / least).unwrap_or(usize::MAX).clamp(1, self.options.compactors.max(1))

@@ -5,8 +5,8 @@
 //!
 //! Threads wait on a word of their own (a futex): one system call wakes all of them, and none takes a lock on its way
 //! out, so those of a large group do not queue up once more behind each other. Invariant: a thread counts itself before
-//! it looks at the epoch, and whoever moves the epoch looks for threads after that, and moves the word if there are any:
-//! so a thread that saw the old epoch sleeps only on a word that is still to move.
+//! it looks at the epoch, and whoever moves the epoch looks for threads after that, and moves the word if there are
+//! any: so a thread that saw the old epoch sleeps only on a word that is still to move.
 //!
 //! Locks: a mutex for the coroutines' wakers, held for a few instructions; nothing is called under it.
 

@@ -10,7 +10,8 @@
 //! No locks are held; positions travel with each call.
 
 use super::{
-    DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock, linux_cached, linux_direct, linux_mapping, linux_memory,
+    DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock, linux_cached, linux_direct, linux_mapping,
+    linux_memory,
 };
 use crate::error::{Error, Result};
 use rustix::fs::{Advice, FlockOperation};

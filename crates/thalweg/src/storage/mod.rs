@@ -151,8 +151,9 @@ pub trait Mapping: Send + Sync + 'static {
     /// Makes the pages of `[from, to)` resident, writable and dirty, so that stores to them do not fault until they are
     /// synced. Changes no byte.
     fn populate(&self, from: u64, to: u64) -> Result<()>;
-    /// Hardly anybody will store to `[from, to)` again, and it is about to be synced: takes its pages out of the mapping,
-    /// all at once and so for much less than a sync takes to protect each. Changes no byte; a store there still works.
+    /// Hardly anybody will store to `[from, to)` again, and it is about to be synced: takes its pages out of the
+    /// mapping, all at once and so for much less than a sync takes to protect each. Changes no byte; a store there
+    /// still works.
     fn release(&self, from: u64, to: u64);
     /// Makes the bytes `[from, to)` durable, and perhaps others: any page may become durable at any moment.
     fn sync_range(&self, from: u64, to: u64) -> Result<()>;

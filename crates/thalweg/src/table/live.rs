@@ -2,10 +2,11 @@
 //!
 //! While what the page cache was given stays there, blocks are read through it. Of a table that was not written through
 //! it, the first read of each 64 KiB asks for all of them, and the first of all for the whole table
-//! ([`super::warming`]): so it fills. Where memory is too short for that, it only costs: a page is found for each read, another one evicted, and the next read finds it gone. So [`Residency`]
-//! looks now and then whether a piece that was asked for is still there. If most are gone, a block that the page cache
-//! does not have is read past it, which leaves what it has alone; one such read in 64 asks for its piece all the same,
-//! so that memory that has become free is noticed and used.
+//! ([`super::warming`]): so it fills. Where memory is too short for that, it only costs: a page is found for each read,
+//! another one evicted, and the next read finds it gone. So [`Residency`] looks now and then whether a piece that was
+//! asked for is still there. If most are gone, a block that the page cache does not have is read past it, which leaves
+//! what it has alone; one such read in 64 asks for its piece all the same, so that memory that has become free is
+//! noticed and used.
 //!
 //! Deterministic: counts of reads decide, not time. Nothing here is needed for correctness: a table does not change, so
 //! both ways give the same bytes, and each block is verified whichever way it came.

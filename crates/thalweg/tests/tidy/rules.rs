@@ -24,9 +24,9 @@ const SEAMS: [&str; 7] = [
 const WORLD: [&str; 8] =
     ["fs", "Instant::now", "SystemTime", "thread::spawn", "thread::Builder", "thread::scope", "getrandom", "rand"];
 
-/// The only files that may be unsafe: a prefetch; the memtable's memory and its list; the rings; a mapped file, and what
-/// the page cache has; of the peers, what calls other engines' C interfaces, maps a file, or takes the place of the C
-/// library's syncs.
+/// The only files that may be unsafe: a prefetch; the memtable's memory and its list; the rings; a mapped file, and
+/// what the page cache has; of the peers, what calls other engines' C interfaces, maps a file, or takes the place of
+/// the C library's syncs.
 const UNSAFE: [&str; 17] = [
     "crates/thalweg/src/format/prefetch.rs",
     "crates/thalweg/src/ordered/memtable/arena.rs",
