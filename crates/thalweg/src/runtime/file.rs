@@ -38,27 +38,17 @@ impl BackgroundFile {
 
     /// Reads as many bytes as the buffer's length says, from `offset` on; fewer where the file ends, which the length
     /// then says. `gate` learns of the read for as long as it is at the device.
-    pub(crate) async fn read(&self, gate: &Arc<Gate>, offset: u64, buffer: IoBuffer) -> Result<IoBuffer> {
-        self.read_by(self.file.is_direct(), gate, offset, buffer).await
-    }
-
-    /// As [`BackgroundFile::read`], for a file read through the page cache that is probably not there yet: the kernel
-    /// waits for the device, where it can.
-    pub(crate) async fn read_cached(&self, gate: &Arc<Gate>, offset: u64, buffer: IoBuffer) -> Result<IoBuffer> {
-        self.read_by(true, gate, offset, buffer).await
-    }
-
-    async fn read_by(&self, ring: bool, gate: &Arc<Gate>, offset: u64, mut buffer: IoBuffer) -> Result<IoBuffer> {
+    pub(crate) async fn read(&self, gate: &Arc<Gate>, offset: u64, mut buffer: IoBuffer) -> Result<IoBuffer> {
         let (mut done, wanted) = (0, buffer.len());
-        while ring && done < wanted {
+        while done < wanted {
             let admitted = Some(gate.background_read());
             match self.hand_over(Operation::Read, offset, Some(buffer), done, admitted).await {
                 Ok(Done { request: Request { buffer: Some(filled), .. }, result, .. }) => {
                     let count = result.map_err(|error| Error::io("read", self.path(), error))?;
                     done += count;
                     buffer = filled;
-                    // What ends off the alignment ended with the file, and cannot be gone on with.
-                    if count == 0 || !done.is_multiple_of(ALIGNMENT) {
+                    // What a direct read ends off the alignment ended with the file, and cannot be gone on with.
+                    if count == 0 || (self.file.is_direct() && !done.is_multiple_of(ALIGNMENT)) {
                         buffer.set_len(done);
                         return Ok(buffer);
                     }

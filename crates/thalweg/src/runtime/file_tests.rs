@@ -86,7 +86,7 @@ fn what_is_written_through_the_page_cache_with_its_write_back_begun_is_read_ther
         for offset in [0, 8 * ALIGNMENT as u64] {
             let mut buffer = pool.take();
             buffer.set_len(buffer.capacity());
-            found.extend_from_slice(file.read_cached(&gate(), offset, buffer).await.unwrap().filled());
+            found.extend_from_slice(file.read(&gate(), offset, buffer).await.unwrap().filled());
         }
         found
     });

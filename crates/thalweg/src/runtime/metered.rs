@@ -106,6 +106,9 @@ impl Storage for MeteredStorage {
     fn file_room_bytes(&self) -> Option<u64> {
         self.storage.file_room_bytes()
     }
+    fn open_files_max(&self) -> Option<u64> {
+        self.storage.open_files_max()
+    }
     fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>> {
         self.storage.lock(path, shared)
     }
@@ -129,6 +132,12 @@ impl File for MeteredFile {
     }
     fn will_need(&self, offset: u64, bytes: u64) {
         self.file.will_need(offset, bytes);
+    }
+    fn expect_random_reads(&self) {
+        self.file.expect_random_reads();
+    }
+    fn is_cached(&self, offset: u64, bytes: u64) -> Option<bool> {
+        self.file.is_cached(offset, bytes)
     }
     fn begin_write_back(&self, offset: u64, bytes: u64) {
         self.file.begin_write_back(offset, bytes);

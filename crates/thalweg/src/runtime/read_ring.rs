@@ -1,7 +1,7 @@
 //! [`ReadRings`]: how a foreground call has several reads at the device at once (io_uring).
 //!
 //! A call takes a ring of the pool, gives the kernel all its reads in one call, waits there for all of them, and gives
-//! the ring back: no thread, no spinning, and as many rings as calls were ever in here together. A file that the
+//! the ring back: no thread, no spinning, and at most [`KEPT_RINGS`] that lie idle. A file that the
 //! kernel does not know (simulation), or a kernel without io_uring, gets its reads one after the other, in their order.
 //!
 //! Invariant: a read's file and buffer belong to the ring from before its entry is pushed until its completion is seen.
@@ -23,6 +23,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Reads that one ring has at the device at once; what is more waits for the first to end.
 const ENTRIES: u32 = 64;
+
+/// Rings that are kept for the next calls; each has a descriptor.
+const KEPT_RINGS: usize = 16;
 
 /// A read of as many bytes as the buffer's length says.
 pub(crate) struct ForegroundRead {
@@ -81,14 +84,19 @@ impl ReadRings {
     }
 
     fn take(&self) -> Option<ReadRing> {
+        if let Some(ring) = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            return Some(ring);
+        }
         if self.metrics.read_ring_refused.get().is_some() {
             return None;
         }
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match free.map_or_else(self.new, Ok) {
+        match (self.new)() {
             Ok(ring) => Some(ring),
             Err(error) => {
-                self.metrics.read_ring_refused.get_or_init(|| error.to_string());
+                // No descriptors or no memory left is how it is now, not how it will be.
+                if !is_shortage(&error) {
+                    self.metrics.read_ring_refused.get_or_init(|| error.to_string());
+                }
                 None
             }
         }
@@ -96,7 +104,9 @@ impl ReadRings {
 
     fn give_back(&self, ring: Option<ReadRing>) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.extend(ring.filter(|ring| ring.in_flight.is_empty()));
+        if free.len() < KEPT_RINGS {
+            free.extend(ring.filter(|ring| ring.in_flight.is_empty()));
+        }
     }
 
     /// Carries out all of `reads`. A buffer's length says how much there was: less only at the end of a file. `gate`
@@ -128,6 +138,10 @@ fn finish(gate: &Gate, read: ForegroundRead, done: io::Result<usize>) -> Result<
 /// Of errors that say nothing of the bytes.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    is_passing(error) || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
 /// One ring, used by one call at a time.

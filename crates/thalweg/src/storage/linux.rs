@@ -135,6 +135,10 @@ impl Storage for LinuxStorage {
         linux_memory::file_room_bytes()
     }
 
+    fn open_files_max(&self) -> Option<u64> {
+        rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+    }
+
     fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>> {
         // Opened for reading whatever the kind, so that readers can lock on a read-only file system. `flock` belongs
         // to the open file description: a second call in this process conflicts too, and a dead process lets go.
@@ -185,8 +189,10 @@ impl File for LinuxFile {
     }
 
     fn will_need(&self, offset: u64, bytes: u64) {
+        // No length would stand for the rest of the file.
+        let Some(bytes) = NonZeroU64::new(bytes) else { return };
         // A hint: what it cannot do is done by the read.
-        let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(bytes), Advice::WillNeed);
+        let _ = rustix::fs::fadvise(&self.file, offset, Some(bytes), Advice::WillNeed);
     }
 
     fn expect_random_reads(&self) {
@@ -202,8 +208,9 @@ impl File for LinuxFile {
     }
 
     fn begin_write_back(&self, offset: u64, bytes: u64) {
+        let Some(bytes) = NonZeroU64::new(bytes) else { return };
         // Drops what is clean already, too: who has a ring asks that for a write-back and nothing else.
-        let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(bytes), Advice::DontNeed);
+        let _ = rustix::fs::fadvise(&self.file, offset, Some(bytes), Advice::DontNeed);
     }
 
     fn sync(&self) -> Result<()> {

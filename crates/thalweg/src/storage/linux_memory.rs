@@ -1,7 +1,7 @@
 //! How much memory Linux has for the page cache of this process.
 //!
 //! The least of what the machine has available and of what each control group on the way up leaves (both versions of
-//! them): its limit, less what it uses, plus the pages of files that it uses, for those give way. What cannot be read
+//! them): the least of its limits, less what it uses, plus the pages of files that it uses, for those give way. What cannot be read
 //! sets no limit.
 
 use std::fs;
@@ -9,19 +9,23 @@ use std::path::{Path, PathBuf};
 
 /// The names that one version of control groups has for things.
 struct Names {
-    limit: &'static str,
+    /// The group may not have more, or is held back when it has.
+    limits: &'static [&'static str],
     used: &'static str,
     file_pages: [&'static str; 2],
 }
 
 const VERSION_1: Names = Names {
-    limit: "memory.limit_in_bytes",
+    limits: &["memory.limit_in_bytes"],
     used: "memory.usage_in_bytes",
     file_pages: ["total_active_file", "total_inactive_file"],
 };
 
-const VERSION_2: Names =
-    Names { limit: "memory.max", used: "memory.current", file_pages: ["active_file", "inactive_file"] };
+const VERSION_2: Names = Names {
+    limits: &["memory.max", "memory.high"],
+    used: "memory.current",
+    file_pages: ["active_file", "inactive_file"],
+};
 
 /// See [`super::Storage::file_room_bytes`].
 pub(super) fn file_room_bytes() -> Option<u64> {
@@ -71,7 +75,8 @@ fn mount_of(mountinfo: &str, file_system: &str) -> Option<(PathBuf, PathBuf)> {
 fn left_in(group: &Path, names: &Names) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(group.join(name)).ok();
     // "max" in version 2, and more than any machine has in version 1.
-    let limit: u64 = read(names.limit)?.trim().parse().ok().filter(|limit| *limit < 1 << 60)?;
+    let limit = |name: &&str| read(name)?.trim().parse().ok().filter(|limit: &u64| *limit < 1 << 60);
+    let limit = names.limits.iter().filter_map(limit).min()?;
     let used: u64 = read(names.used)?.trim().parse().ok()?;
     let pages = read("memory.stat")?;
     let files = names.file_pages.iter().filter_map(|name| field(&pages, name)).sum();
@@ -93,7 +98,7 @@ mod tests {
 
     fn group(directory: &Path, names: &Names, limit: &str, used: u64, files: u64) {
         fs::create_dir_all(directory).unwrap();
-        fs::write(directory.join(names.limit), format!("{limit}\n")).unwrap();
+        fs::write(directory.join(names.limits[0]), format!("{limit}\n")).unwrap();
         fs::write(directory.join(names.used), format!("{used}\n")).unwrap();
         let [active, inactive] = names.file_pages;
         fs::write(directory.join("memory.stat"), format!("cache 7\n{active} {files}\n{inactive} 1\n")).unwrap();
@@ -110,6 +115,10 @@ mod tests {
         assert_eq!(group_room_bytes("0::/a/b", &mounts), Some(500));
         assert_eq!(group_room_bytes("0::/a", &mounts), Some(500));
         assert_eq!(group_room_bytes("0::/", &mounts), None);
+        fs::write(root.join("a/memory.high"), "max\n").unwrap();
+        assert_eq!(group_room_bytes("0::/a", &mounts), Some(500));
+        fs::write(root.join("a/memory.high"), "800\n").unwrap();
+        assert_eq!(group_room_bytes("0::/a", &mounts), Some(300));
     }
 
     #[test]

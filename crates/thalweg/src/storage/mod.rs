@@ -81,6 +81,10 @@ pub trait Storage: Send + Sync + 'static {
     fn file_room_bytes(&self) -> Option<u64> {
         None
     }
+    /// How many files this process may have open at a time; `None` where there is no bound.
+    fn open_files_max(&self) -> Option<u64> {
+        None
+    }
     /// Takes the advisory lock on the existing file at `path`: shared for readers, else exclusive. `Ok(None)` when
     /// another process, or another call in this one, has it. Released when the value is dropped, or the process dies.
     fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>>;

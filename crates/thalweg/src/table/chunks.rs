@@ -154,7 +154,7 @@ mod tests {
         disk.put(Path::new("a"), &content(there));
         let file = Memory(disk).open(Path::new("a"), crate::storage::OpenMode::ReadMedium).unwrap().unwrap();
         let metrics = Arc::<Metrics>::default();
-        let io = TableIo::new(8, &metrics);
+        let io = TableIo::new(8, None, &metrics);
         (Chunks::new(file, bytes as u64, io.clone(), metrics), io)
     }
 

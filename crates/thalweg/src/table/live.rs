@@ -14,9 +14,11 @@
 //! No locks. Bits and counts are relaxed atomics; one lost is one look less.
 
 use super::index::Handle;
+use super::media::Medium;
 use super::opened::Opened;
 use super::store::TableIo;
 use crate::cache::{BlockCache, TableBlocks};
+use crate::error::Result;
 use crate::runtime::ForegroundRead;
 use crate::storage::{ALIGNMENT, BufferPool, File};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -43,7 +45,7 @@ pub(super) struct Live {
     /// All of it was given to the page cache, or [`super::warming`] was asked to bring it there.
     is_warm: AtomicBool,
     /// The file past the page cache, opened when it is first needed. `None` inside: it is refused.
-    medium: OnceLock<Option<Arc<dyn File>>>,
+    medium: OnceLock<Option<Medium>>,
 }
 
 /// Whether the page cache keeps what it is asked for, as far as the reads of all tables of a database have seen.
@@ -100,7 +102,7 @@ impl Live {
         &self,
         io: &TableIo,
         handle: Handle,
-        open: impl FnOnce() -> Option<Arc<dyn File>>,
+        open: impl FnOnce() -> Result<Option<Arc<dyn File>>>,
     ) -> Option<&Arc<dyn File>> {
         let bytes = handle.end()?.checked_sub(handle.offset)?;
         let (residency, file) = (&io.residency, &self.opened.file);
@@ -124,7 +126,22 @@ impl Live {
             self.ask(handle.offset);
             return None;
         }
-        self.medium.get_or_init(open).as_ref()
+        self.medium(io, open)
+    }
+
+    fn medium(&self, io: &TableIo, open: impl FnOnce() -> Result<Option<Arc<dyn File>>>) -> Option<&Arc<dyn File>> {
+        let medium = match self.medium.get() {
+            Some(medium) => medium,
+            None => {
+                let is_refused = &mut false;
+                let opened = io.media.open(|| open().inspect(|file| *is_refused = file.is_none()));
+                // What keeps it from being opened now is no error of a read, the page cache is there; nor is it for
+                // ever. Two that open it at once open it twice, and one of them is closed.
+                let opened = opened.ok().filter(|medium| medium.is_some() || *is_refused)?;
+                self.medium.get_or_init(|| opened)
+            }
+        };
+        medium.as_ref().map(Medium::file)
     }
 
     /// The word and the bit of the piece that `offset` is in.

@@ -18,6 +18,7 @@ mod fuzz;
 mod index;
 mod kept;
 mod live;
+mod media;
 mod meta;
 mod opened;
 mod output;

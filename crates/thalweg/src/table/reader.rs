@@ -15,7 +15,7 @@ use super::live::{Live, Planned};
 use super::opened::Opened;
 use super::residence::Resident;
 use super::scan::TableScan;
-use super::store::TableIo;
+use super::store::{CHUNK_BYTES, TableIo};
 use super::together::ReadBlock;
 use super::{KeyRange, TableMeta};
 use crate::cache::BlockCache;
@@ -93,9 +93,10 @@ impl Table {
         Table { through_cache, _counted: Some(counted), ..self }
     }
 
-    /// The file for reads past the page cache; `None` where that is refused, and where the bytes are in that cache.
-    pub(super) fn open_medium(&self) -> Result<Option<Arc<dyn File>>> {
-        if self.through_cache {
+    /// The file for reads past the page cache; `None` where that is refused, and where the bytes, from `offset` on, are
+    /// in that cache: those of a table that was written through it, until memory was needed for others.
+    pub(super) fn open_medium(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
+        if self.through_cache && self.opened()?.file.is_cached(offset, CHUNK_BYTES as u64) != Some(false) {
             return Ok(None);
         }
         self.storage.open(&self.path, OpenMode::ReadMedium)
@@ -279,8 +280,7 @@ impl Table {
 
     /// The file past the page cache, if the block should be read there.
     pub(super) fn past_the_cache<'a>(&self, live: &'a Live, handle: Handle) -> Option<&'a Arc<dyn File>> {
-        // What keeps it from being opened is no error of a read: the page cache is there.
-        live.past_the_cache(&self.io, handle, || self.storage.open(&self.path, OpenMode::ReadMedium).ok().flatten())
+        live.past_the_cache(&self.io, handle, || self.storage.open(&self.path, OpenMode::ReadMedium))
     }
 
     /// Caches the first data blocks, whose writer kept their contents. Opens the table.
@@ -313,7 +313,7 @@ impl Table {
     pub(super) fn of(storage: Arc<dyn Storage>, opened: Opened) -> Arc<Self> {
         let meta = opened.properties.to_meta(opened.file_bytes, 0);
         let (cache, metrics, path) = (BlockCache::new(0), Arc::<Metrics>::default(), opened.path().to_path_buf());
-        let io = TableIo::new(1, &metrics);
+        let io = TableIo::new(1, None, &metrics);
         let table = Table::new(storage, path, meta, Arc::clone(&cache), metrics, io);
         table.live.get_or_init(|| Live::new(opened, &cache, true));
         Arc::new(table)

@@ -1,6 +1,7 @@
 //! [`TableScan`]: a forward scan of a table, or of a range of its keys, for compactions.
 //!
-//! Reads ahead past page cache and block cache, which it leaves to the foreground. Within a chunk of what was read a
+//! Reads ahead past the block cache, and past the page cache too but for a table that is in it: both are left to the
+//! foreground. Within a chunk of what was read a
 //! step is a plain call; only where one ends does it have to wait. Verifies the order of the blocks; that of the
 //! entries within one is verified by the merge, in what comes out of all its inputs. A block in which a range begins or
 //! ends belongs to two scans; whatever is out of order in it comes out of one of them.
@@ -184,7 +185,7 @@ impl TableScan {
         let source = match &mut self.source {
             Some(source) => source,
             none => {
-                let file = self.table.open_medium()?.unwrap_or_else(|| Arc::clone(&opened.file));
+                let file = self.table.open_medium(handle.offset)?.unwrap_or_else(|| Arc::clone(&opened.file));
                 let last = self.last_block.and_then(|last| opened.index.handle(last)?.end());
                 let (end, io) = (last.unwrap_or(opened.footer.data_end()), self.table.io.clone());
                 none.insert(Chunks::new(file, end, io, Arc::clone(&self.metrics)))

@@ -4,6 +4,7 @@
 
 use super::kept::{Keeper, KeptBlocks};
 use super::live::Residency;
+use super::media::Media;
 use super::opened::is_missing;
 use super::output::Output;
 use super::residence::Residence;
@@ -60,10 +61,12 @@ pub(super) struct TableIo {
     pub(super) block_buffers: Arc<BufferPool>,
     pub(super) rings: Arc<ReadRings>,
     pub(super) residency: Arc<Residency>,
+    pub(super) media: Arc<Media>,
 }
 
 impl TableIo {
-    pub(super) fn new(io_depth: usize, metrics: &Arc<Metrics>) -> Self {
+    /// For tables of a process that may have so many files open, if that is bounded.
+    pub(super) fn new(io_depth: usize, open_files_max: Option<u64>, metrics: &Arc<Metrics>) -> Self {
         TableIo {
             gate: Gate::new(io_depth, Arc::clone(metrics)),
             buffers: BufferPool::new(CHUNK_BYTES),
@@ -71,6 +74,7 @@ impl TableIo {
             warming: Arc::default(),
             rings: ReadRings::new(Arc::clone(metrics)),
             residency: Arc::default(),
+            media: Media::new(open_files_max),
         }
     }
 }
@@ -91,7 +95,7 @@ impl TableStore {
         next_id: TableId,
     ) -> Arc<Self> {
         let next_id = AtomicU64::new(next_id.0);
-        let io = TableIo::new(options.io_depth, &metrics);
+        let io = TableIo::new(options.io_depth, environment.storage.open_files_max(), &metrics);
         let (kept, reads_seen) = (Arc::default(), AtomicU64::new(0));
         let residence = Arc::new(Residence::new(options.writes));
         Arc::new(TableStore {

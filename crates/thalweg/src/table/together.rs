@@ -39,8 +39,10 @@ pub(crate) fn read_together(wanted: &[(&Table, BlockNumber)]) -> Vec<Result<Read
 fn read_some(wanted: &[(&Table, BlockNumber)]) -> Vec<Result<ReadBlock>> {
     let Some((first, _)) = wanted.first() else { return Vec::new() };
     let (mut reads, mut ways) = (Vec::new(), Vec::new());
+    // Without a ring they come one after the other, and only through the page cache can the kernel read ahead of that.
+    let has_ring = wanted.len() == 1 || first.io.rings.are_to_be_had();
     for (table, BlockNumber(at)) in wanted {
-        ways.push(plan(table, *at, &mut reads));
+        ways.push(plan(table, *at, has_ring, &mut reads));
     }
     let mut read = first.io.rings.read(&first.io.gate, reads).into_iter();
     let arrived = |way: Result<OnItsWay<'_>>| {
@@ -51,13 +53,12 @@ fn read_some(wanted: &[(&Table, BlockNumber)]) -> Vec<Result<ReadBlock>> {
 }
 
 /// Adds the read of block `at` to `reads`, unless it is too large.
-fn plan<'a>(table: &'a Table, at: usize, reads: &mut Vec<ForegroundRead>) -> Result<OnItsWay<'a>> {
+fn plan<'a>(table: &'a Table, at: usize, has_ring: bool, reads: &mut Vec<ForegroundRead>) -> Result<OnItsWay<'a>> {
     let live = table.live()?;
     let Some(handle) = live.opened.index.handle(at) else { return Err(table.ends_early(&live.opened, at)) };
     live.warm(&table.io);
     let medium = table.past_the_cache(live, handle);
-    // Without a ring they come one after the other, and only through the page cache can the kernel read ahead of that.
-    let has_ring = live.opened.file.descriptor().is_none() || table.io.rings.are_to_be_had();
+    let has_ring = has_ring || live.opened.file.descriptor().is_none();
     let medium = medium.filter(|_| has_ring);
     if !has_ring {
         let end = handle.end().unwrap_or(handle.offset);

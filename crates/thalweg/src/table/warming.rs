@@ -9,7 +9,7 @@
 
 use super::residence::Residence;
 use super::store::{CHUNK_BYTES, TableIo};
-use crate::runtime::{BackgroundFile, Environment, Event};
+use crate::runtime::{BackgroundFile, Environment, Event, yield_now};
 use crate::storage::File;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +49,9 @@ impl Warming {
             let next = environment
                 .until(&self.changed, || if self.is_stopping() { Some(None) } else { self.next().map(Some) });
             let Some(asked) = next.await else { return };
-            if residence.is_warmed(&*environment.storage) {
+            // Whether there is room takes a look at several files: not for a table that is gone, and not for many at once.
+            yield_now().await;
+            if asked.file.strong_count() > 0 && residence.is_warmed(&*environment.storage) {
                 self.read(&asked, io).await;
             }
         }
@@ -71,7 +73,7 @@ impl Warming {
             file.will_need(end, CHUNK_BYTES as u64);
             let mut buffer = io.buffers.take();
             buffer.set_len(CHUNK_BYTES);
-            if BackgroundFile::new(file).read_cached(&io.gate, start, buffer).await.is_err() {
+            if BackgroundFile::new(file).read(&io.gate, start, buffer).await.is_err() {
                 return;
             }
         }

@@ -1,7 +1,8 @@
 //! [`Position`]: a place in a leaf list, which it keeps alive: at an entry, or nowhere.
 //!
 //! It holds the entries of one leaf, as they were when it read the leaf: an entry that is added to that leaf
-//! afterwards it may not see. Everything whose insertion happened before the position was last sent somewhere it sees.
+//! afterwards it may not see. Everything whose insertion happened before the position was last sent somewhere, or sent
+//! near, it sees.
 //!
 //! A seek, and the first steps from where it leads, put nothing in order: they look through the leaf's entries for
 //! the one that is next, and a leaf whose low entry is that one is not even read. Only a walk that goes on ranks a
