@@ -124,7 +124,7 @@ impl Log {
         loop {
             match self.attempt(end, &mut membership) {
                 Attempt::Durable => return Ok(()),
-                Attempt::Failed(error) => return Err(error),
+                Attempt::Failed(error) => return Err(self.fail_with_all(error)),
                 Attempt::Join(group, ticket) => self.environment.scheduler.wait(&group, ticket, None),
                 Attempt::Run(job) => {
                     self.environment.point(Point::Syncing);
@@ -148,7 +148,7 @@ impl Log {
         loop {
             match self.attempt(end, &mut membership) {
                 Attempt::Durable => return Ok(()),
-                Attempt::Failed(error) => return Err(error),
+                Attempt::Failed(error) => return Err(self.fail_with_all(error)),
                 Attempt::Join(group, ticket) => group.listen(ticket).await,
                 Attempt::Run(job) => {
                     let result = job.run_in_background().await;
@@ -235,6 +235,13 @@ impl Log {
         }
     }
 
+    /// One who waited found the database poisoned. It may have been the only one who was woken, to lead the others:
+    /// what poisoned it need not have been a sync, whose end wakes all.
+    fn fail_with_all(&self, error: Error) -> Error {
+        self.wake_all_groups();
+        error
+    }
+
     /// After the end of a sync: has one of the next group lead, if it may. Where it may not, another sync is in flight,
     /// whose end comes here.
     fn wake_next_leader(&self) {
@@ -267,6 +274,12 @@ impl Log {
         }
         self.durable.store(frontier.raw(), Ordering::Release);
         behind
+    }
+
+    /// How many are in the next group.
+    #[cfg(test)]
+    pub(super) fn waiting_for_tests(&self) -> usize {
+        self.lock_syncs().next_group.members
     }
 
     #[cfg(test)]

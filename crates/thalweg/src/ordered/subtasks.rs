@@ -15,7 +15,7 @@ use super::{Partition, Workshop};
 use crate::compaction::{self, Job};
 use crate::error::{Error, Result};
 use crate::format::SeqNo;
-use crate::runtime::Event;
+use crate::runtime::{Event, yield_now};
 use crate::table::{KeyRange, TableMeta, TableWriters};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,7 +84,15 @@ impl Workshop {
         partition: &Arc<Partition>,
         job: &Arc<Job>,
     ) -> Result<Vec<TableMeta>> {
-        let ranges = job.split(self.parts_of(job))?;
+        let parts = self.parts_of(job);
+        if parts > 1 {
+            for table in job.tables() {
+                // A read or more of a table that was not open yet: not all of them at once.
+                yield_now().await;
+                table.ensure_open()?;
+            }
+        }
+        let ranges = job.split(parts)?;
         self.metrics.subtasks.add(ranges.len() as u64);
         let merging = Arc::new(Merging {
             partition: Arc::clone(partition),
@@ -124,6 +132,9 @@ impl Workshop {
         let cancelled =
             || self.is_stopping() || merging.partition.is_dropped() || merging.failed.load(Ordering::Relaxed);
         let Merging { job, snapshots, .. } = &*merging;
+        if cancelled() {
+            return;
+        }
         let leveled = &self.options.leveled;
         let merged = compaction::merge(job, &subtask.range, leveled, writers, snapshots, &cancelled).await;
         subtask.outcome = Some(merged);

@@ -27,7 +27,8 @@ impl Health {
         Err(cause.clone().unwrap_or(Error::Closed))
     }
 
-    /// Refuses writes from now on, because of `cause`. The first cause stays. Returns the error that writers get.
+    /// Refuses writes from now on, because of `cause`. The first cause stays, but that a database closes is none beside
+    /// a failure: those who wait for a sync must hear of it. Returns the error that writers get.
     pub(crate) fn poison(&self, cause: Error) -> Error {
         self.set(cause.poisoned())
     }
@@ -40,7 +41,10 @@ impl Health {
     fn set(&self, error: Error) -> Error {
         let first = {
             let mut cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner);
-            let first = cause.get_or_insert(error).clone();
+            if cause.as_ref().is_none_or(|cause| matches!(cause, Error::Closed)) {
+                *cause = Some(error.clone());
+            }
+            let first = cause.clone().unwrap_or(error);
             self.sick.store(true, Ordering::Release);
             first
         };

@@ -51,7 +51,7 @@ pub(super) enum Operation {
     WriteBack(u32),
     /// `fdatasync`.
     Sync,
-    /// The same for so many bytes from the offset on: what `msync` of them does. 0 is the whole file.
+    /// The same for so many bytes from the offset on: what `msync` of them does.
     SyncRange(u32),
     /// `fallocate` of so many bytes, from the start.
     Reserve(u64),
@@ -345,7 +345,8 @@ fn entry(request: &mut Request) -> Option<squeue::Entry> {
         }
         (Operation::Sync, _) => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
         (Operation::SyncRange(bytes), _) => {
-            opcode::Fsync::new(fd).offset(at).len(bytes).flags(FsyncFlags::DATASYNC).build()
+            // The kernel takes the end for the last byte: with the whole length it would write the page behind, too.
+            opcode::Fsync::new(fd).offset(at).len(bytes.max(2) - 1).flags(FsyncFlags::DATASYNC).build()
         }
         (Operation::Reserve(bytes), _) => opcode::Fallocate::new(fd, bytes).build(),
         (Operation::Read | Operation::Write, None) => return None,

@@ -8,7 +8,8 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The same number on every architecture that we know of but MIPS, where it is no call and so an error (linux/include/uapi/asm-generic/unistd.h).
+/// The same number on every architecture that we know of but MIPS, where it is no call and so an error
+/// (linux/include/uapi/asm-generic/unistd.h).
 const CACHESTAT: libc::c_long = 451;
 
 /// Bytes of a page, or fewer: more pages may be counted than are needed, never fewer.

@@ -1,8 +1,8 @@
 //! How much memory Linux has for the page cache of this process.
 //!
 //! The least of what the machine has available and of what each control group on the way up leaves (both versions of
-//! them): the least of its limits, less what it uses, plus the pages of files that it uses, for those give way. What cannot be read
-//! sets no limit.
+//! them): the least of its limits, less what it uses, plus the pages of files that it uses, for those give way. What
+//! cannot be read sets no limit.
 
 use std::fs;
 use std::path::{Path, PathBuf};

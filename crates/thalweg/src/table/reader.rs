@@ -198,6 +198,11 @@ impl Table {
         Ok(samples)
     }
 
+    /// Opens the file, if it was not.
+    pub(crate) fn ensure_open(&self) -> Result<()> {
+        self.live().map(drop)
+    }
+
     /// The file, opened now if it was not.
     #[inline]
     pub(super) fn opened(&self) -> Result<&Opened> {

@@ -49,7 +49,7 @@ impl Warming {
             let next = environment
                 .until(&self.changed, || if self.is_stopping() { Some(None) } else { self.next().map(Some) });
             let Some(asked) = next.await else { return };
-            // Whether there is room takes a look at several files: not for a table that is gone, and not for many at once.
+            // Whether there is room takes a look at several files: not for a table that is gone, nor for many at once.
             yield_now().await;
             if asked.file.strong_count() > 0 && residence.is_warmed(&*environment.storage) {
                 self.read(&asked, io).await;

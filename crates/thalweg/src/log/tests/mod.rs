@@ -33,7 +33,13 @@ struct Bench {
 
 impl Bench {
     fn try_begin(disk: &Arc<Disk>, seed: u64, recovered: Option<Scan>) -> Result<Bench> {
-        let (environment, scheduler) = fake::environment(disk, seed, false);
+        Self::begin_in(disk, fake::environment(disk, seed, false), recovered)
+    }
+    fn begin_in(
+        disk: &Arc<Disk>,
+        (environment, scheduler): (Environment, Arc<Polling>),
+        recovered: Option<Scan>,
+    ) -> Result<Bench> {
         let health = Arc::new(Health::default());
         let metrics = Arc::new(Metrics::default());
         let options = LogOptions { segment_bytes: SEGMENT_BYTES, sync_interval: None };
@@ -41,6 +47,11 @@ impl Bench {
         let log = Log::begin(parts.0, parts.1, parts.2, directory(), options, recovered)?;
         log.tasks().into_iter().for_each(|task| scheduler.spawn(Lane::Log, task));
         Ok(Bench { disk: Arc::clone(disk), environment, scheduler, health, metrics, log })
+    }
+    /// Whose threads wait as they do in production.
+    fn blocking() -> Bench {
+        let disk = Arc::default();
+        Self::begin_in(&disk, fake::environment(&disk, 1, true), None).unwrap()
     }
     fn new() -> Bench {
         Self::try_begin(&Arc::default(), 1, None).unwrap()

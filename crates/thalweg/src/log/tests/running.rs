@@ -5,6 +5,9 @@ use crate::error::ErrorKind;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 #[test]
 fn segments_are_recycled_and_their_old_bytes_never_come_back() {
@@ -128,6 +131,42 @@ fn a_sync_that_its_leader_gives_up_fails_for_everybody_who_waits() {
 }
 
 #[test]
+fn everybody_hears_of_a_poison_that_comes_between_the_wake_up_of_a_leader_and_its_look() {
+    // Whether it comes between is chance, and a matter of half of the rounds.
+    for _ in 0..12 {
+        let bench = Bench::blocking();
+        let write = |seed| bench.write(&record(seed, 10)).unwrap();
+        let mut context = Context::from_waker(Waker::noop());
+        // A sync in flight for eight: they came together while there were two others.
+        let others = [1, 2].map(|seed| bench.log.issue_for_tests(write(seed)).unwrap());
+        let mut eight: Vec<_> = (3..11).map(|seed| Box::pin(bench.log.sync_in_background(write(seed)))).collect();
+        assert!(eight.iter_mut().all(|one| one.as_mut().poll(&mut context).is_pending()));
+        others.into_iter().for_each(|sync| bench.log.finish_sync(sync, Ok(())).unwrap());
+        let leader = &mut eight[0];
+        assert!(leader.as_mut().poll(&mut context).is_pending());
+        // Six more wait for the next.
+        let came_back = Arc::new(AtomicUsize::new(0));
+        for end in (20..26).map(write) {
+            let (log, came_back) = (Arc::clone(&bench.log), Arc::clone(&came_back));
+            std::thread::spawn(move || {
+                let _ = log.sync(end);
+                came_back.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        let wait_until = |done: &dyn Fn() -> bool| {
+            (0..2000).any(|_| {
+                std::thread::sleep(MILLISECOND);
+                done()
+            })
+        };
+        assert!(wait_until(&|| bench.log.waiting_for_tests() == 6));
+        while leader.as_mut().poll(&mut context).is_pending() {}
+        bench.health.poison(crate::Error::io("sync a table", Path::new("x"), std::io::Error::other("medium error")));
+        assert!(wait_until(&|| came_back.load(Ordering::SeqCst) == 6), "some wait for ever");
+    }
+}
+
+#[test]
 fn a_failed_sync_poisons_and_the_frontier_stays() {
     let bench = Bench::new();
     bench.write_synced(&record(1, 10));
@@ -224,8 +263,7 @@ fn a_record_of_too_many_segments_is_refused_and_a_large_one_is_not() {
 fn the_interval_syncer_makes_published_records_durable() {
     let disk = Arc::default();
     let (environment, scheduler) = fake::environment(&disk, 1, false);
-    let options =
-        LogOptions { segment_bytes: SEGMENT_BYTES, sync_interval: Some(std::time::Duration::from_micros(50)) };
+    let options = LogOptions { segment_bytes: SEGMENT_BYTES, sync_interval: Some(Duration::from_micros(50)) };
     let log = Log::begin(environment, Arc::default(), Arc::default(), directory(), options, None).unwrap();
     log.tasks().into_iter().for_each(|task| scheduler.spawn(Lane::Log, task));
     let record = record(1, 10);
