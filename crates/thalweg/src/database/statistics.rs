@@ -66,9 +66,9 @@ pub struct Statistics {
     pub write_queue_waits: u64,
     /// Whether background reads, writes and syncs are handed to the kernel (io_uring); else they block their worker.
     pub io_uring: bool,
-    /// Tables written since the open past the page cache, and through it ([`crate::TableWrites`]).
+    /// Tables written since the open past the page cache ([`crate::TableWrites`]).
     pub tables_written_direct: u64,
-    /// See there.
+    /// Tables written since the open through the page cache, chosen or because direct I/O was refused.
     pub tables_written_cached: u64,
     /// Whether direct I/O is possible: `false` once the file system has refused it for a table.
     pub direct_io: bool,

@@ -1,9 +1,8 @@
 //! Ordered keyspaces: memtables over level 0 over levels, a partition a key range (DESIGN 7).
 //!
 //! A put goes to the active memtable of its partition ([`view::Slot`]); a full memtable is *sealed* at a sequence
-//! number and flushed to a level-0 table ([`flusher`]); tables are merged downwards
-//! ([`compactor`]), large jobs in [`subtasks`]. Readers take one
-//! [`View`] and never look back.
+//! number and flushed to a level-0 table ([`flusher`]); tables are merged downwards ([`compactor`]), large jobs in
+//! [`subtasks`]. Readers take one [`View`] and never look back.
 
 mod compactor;
 pub(crate) mod cursor;

@@ -1,9 +1,9 @@
 //! [`BackgroundFile`]: a file as background coroutines use it.
 //!
-//! On a worker that has a ring, direct reads and writes, syncs and reservations are handed to the kernel and the
-//! coroutine gives way until they have ended; so is the beginning of write-back that follows a write into the page
-//! cache. Elsewhere (simulation, a kernel without io_uring, a file in the page cache) the call itself is made, with a
-//! point to give way before and after it. A short write in the page cache is always such a call: it is a copy.
+//! On a worker that has a ring, reads, direct writes, syncs and reservations are handed to the kernel and the coroutine
+//! gives way until they have ended; so is the beginning of write-back that follows a write into the page cache.
+//! Elsewhere (simulation, a kernel without io_uring) the call itself is made, with a point to give way before and after
+//! it. A write into the page cache is always such a call: it is a copy.
 //!
 //! An operation owns its buffer: a coroutine that is dropped meanwhile takes nothing away from the kernel.
 
@@ -192,7 +192,8 @@ impl BackgroundFile {
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
+/// Of errors that say nothing of the bytes.
+pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 use super::Gate;
+use super::file::is_passing;
 use super::gate::ClientRead;
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
@@ -93,7 +94,6 @@ impl ReadRings {
         match (self.new)() {
             Ok(ring) => Some(ring),
             Err(error) => {
-                // No descriptors or no memory left is how it is now, not how it will be.
                 if !is_shortage(&error) {
                     self.metrics.read_ring_refused.get_or_init(|| error.to_string());
                 }
@@ -135,11 +135,7 @@ fn finish(gate: &Gate, read: ForegroundRead, done: io::Result<usize>) -> Result<
     read.go_on(done)
 }
 
-/// Of errors that say nothing of the bytes.
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
-}
-
+/// Of errors that tell how things are now, not how they will be.
 fn is_shortage(error: &io::Error) -> bool {
     is_passing(error) || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }

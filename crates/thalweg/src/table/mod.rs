@@ -66,7 +66,7 @@ pub enum Compression {
 #[non_exhaustive]
 pub enum TableWrites {
     /// Through it while all tables of the database fit in the memory that the machine and the process's control groups
-    /// leave for files; past it (direct I/O) once they do not.
+    /// leave for files, if the table is of level 2 or below, or somebody reads; past it (direct I/O) else.
     #[default]
     Automatic,
     /// Through it: what was written is in memory, as far as there is room, and whoever reads it need not wait for the
