@@ -411,45 +411,35 @@ mod loom_tests {
         keys
     }
 
+    /// `one` and `other` are inserted at once into a list that has `first`: all of them are there in the end, in order.
+    fn both_are_kept(first: &'static [&[u8; 1]], one: &'static [u8; 1], other: &'static [u8; 1], all: &'static [u8]) {
+        model(move || {
+            let list = list();
+            let mut seqs = 1..;
+            for (key, seq) in first.iter().zip(&mut seqs) {
+                insert(&list, key, seq);
+            }
+            let (beside, seq) = (Arc::clone(&list), seqs.next().unwrap());
+            let thread = loom::thread::spawn(move || insert(&beside, one, seq));
+            insert(&list, other, seqs.next().unwrap());
+            thread.join().unwrap();
+            assert_eq!(keys(&list), all);
+        });
+    }
+
     #[test]
     fn loom_two_inserts_that_find_a_leaf_full_are_both_kept() {
-        model(|| {
-            let list = list();
-            insert(&list, b"b", 1);
-            insert(&list, b"d", 2);
-            let other = Arc::clone(&list);
-            let thread = loom::thread::spawn(move || insert(&other, b"c", 3));
-            insert(&list, b"a", 4);
-            thread.join().unwrap();
-            assert_eq!(keys(&list), b"abcd");
-        });
+        both_are_kept(&[b"b", b"d"], b"c", b"a", b"abcd");
     }
 
     #[test]
     fn loom_an_insert_that_appends_and_one_that_splits_are_both_kept() {
-        model(|| {
-            let list = list();
-            insert(&list, b"b", 1);
-            insert(&list, b"d", 2);
-            let other = Arc::clone(&list);
-            let thread = loom::thread::spawn(move || insert(&other, b"e", 3));
-            insert(&list, b"c", 4);
-            thread.join().unwrap();
-            assert_eq!(keys(&list), b"bcde");
-        });
+        both_are_kept(&[b"b", b"d"], b"e", b"c", b"bcde");
     }
 
     #[test]
     fn loom_an_insert_into_the_last_slot_and_one_that_finds_no_slot_are_both_kept() {
-        model(|| {
-            let list = list();
-            insert(&list, b"b", 1);
-            let other = Arc::clone(&list);
-            let thread = loom::thread::spawn(move || insert(&other, b"c", 2));
-            insert(&list, b"a", 3);
-            thread.join().unwrap();
-            assert_eq!(keys(&list), b"abc");
-        });
+        both_are_kept(&[b"b"], b"c", b"a", b"abc");
     }
 
     #[test]
