@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 18] = [
+pub const BUGS: [(&str, Bug); 20] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -26,6 +26,8 @@ pub const BUGS: [(&str, Bug); 18] = [
     ("EditBeyondLogAccepted", Bug::EditBeyondLogAccepted),
     ("ChecksumNotVerified", Bug::ChecksumNotVerified),
     ("RangeSyncTooShort", Bug::RangeSyncTooShort),
+    ("PinnedLogNotSynced", Bug::PinnedLogNotSynced),
+    ("LogLetGoUnsettled", Bug::LogLetGoUnsettled),
 ];
 
 /// The bug of that name.

@@ -32,6 +32,8 @@ pub struct Plan {
     pub refuse_hard_links: bool,
     /// Files cannot be mapped for stores.
     pub refuse_mappings: bool,
+    /// All writes go to one partition, so that nothing but its memtables needs the log.
+    pub one_partition: bool,
     /// Of 1000 reads so many come back short.
     pub short_reads_per_mille: u32,
     durability: Durability,
@@ -68,6 +70,7 @@ impl Plan {
             refuse_medium_reads: rng.one_in(6),
             refuse_hard_links: rng.one_in(6),
             refuse_mappings: rng.aside(2).one_in(3),
+            one_partition: rng.aside(3).one_in(4),
             short_reads_per_mille: *rng.choose(&[0, 0, 100]),
             durability: *rng.choose(&[Durability::Buffered, Durability::Buffered, Durability::Sync]),
             compression: *rng.choose(&[Compression::None, Compression::Lz4]),
@@ -102,6 +105,7 @@ impl Plan {
             refuse_medium_reads: false,
             refuse_hard_links: false,
             refuse_mappings: false,
+            one_partition: false,
             short_reads_per_mille: 0,
             durability: Durability::Buffered,
             compression: Compression::None,

@@ -74,7 +74,8 @@ impl ClientRun {
             0..28 => self.batch(),
             28..40 if self.is_alone() => self.single(),
             28..40 => self.batch(),
-            40..45 => self.twins(),
+            40..45 if !self.stage.plan.one_partition => self.twins(),
+            40..45 => self.batch(),
             45..47 => self.persist(),
             47 => self.flush(),
             48 => self.wait_for_compactions(),
@@ -334,6 +335,9 @@ impl ClientRun {
     // Choices.
 
     pub(crate) fn some_keyspace(&mut self) -> (Arc<str>, Keyspace) {
+        if self.stage.plan.one_partition {
+            return self.stable[0].clone();
+        }
         if !self.temporary.is_empty() && self.rng.one_in(6) {
             return self.rng.choose(&self.temporary).clone();
         }

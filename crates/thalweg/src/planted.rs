@@ -27,6 +27,8 @@ pub enum Bug {
     EditBeyondLogAccepted,
     ChecksumNotVerified,
     RangeSyncTooShort,
+    PinnedLogNotSynced,
+    LogLetGoUnsettled,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -1,9 +1,12 @@
 //! [`Lineage::install`]: an edit on its way into the manifest, and the appends and syncs it is made of.
 //!
-//! Order (DESIGN 6; NOB-A2, A5): log durable to the edit's sequence number; outputs and their names durable; record
-//! appended; readers switched; manifest synced (one sync for every edit appended before it: X3); `settled` appended.
-//! So whatever a crash leaves, a record on the medium names only outputs that are there, and inputs are still there
-//! too.
+//! Order (DESIGN 6; NOB-A2, A5): log durable to the edit's sequence number, unless the log is not needed before that;
+//! outputs and their names durable; record appended; readers switched; manifest synced (one sync for every edit
+//! appended before it: X3); `settled` appended. So whatever a crash leaves, a record on the medium names only outputs
+//! that are there, and inputs are still there too.
+//!
+//! Invariant: once an edit is settled, a reading of the log from where the state says ends at or after the state's
+//! sequence number (`docs/log.md`, What a flush need not make durable).
 
 use super::backend::Unsynced;
 use super::record::{Record, edit_payload};
@@ -32,6 +35,9 @@ impl Lineage {
     /// runs `apply` (which makes readers use the new files), makes the edit durable and settles it. `inputs` are kept
     /// until then, and until nobody else holds them.
     ///
+    /// `log_start` is asked before that, too, and its answers must not go back: where the log is not needed up to
+    /// `edit.seq` it is not made durable.
+    ///
     /// On `NoSpace` nothing was changed; outputs must be discarded and written anew (a sync that met a full disk may
     /// have lost part of them, and they are refused from then on). Other errors have poisoned, and the edit may
     /// or may not survive: leave its outputs and inputs alone.
@@ -39,7 +45,7 @@ impl Lineage {
         &self,
         edit: Edit,
         inputs: Vec<Arc<Table>>,
-        log_start: impl FnOnce() -> Option<LogMark> + Send,
+        log_start: impl Fn() -> Option<LogMark> + Send,
         apply: impl FnOnce() + Send,
     ) -> Result<EditId> {
         let inputs = inputs.into_iter().map(Input::from).collect();
@@ -50,13 +56,19 @@ impl Lineage {
         &self,
         mut edit: Edit,
         inputs: Vec<Input>,
-        log_start: impl FnOnce() -> Option<LogMark> + Send,
+        log_start: impl Fn() -> Option<LogMark> + Send,
         apply: impl FnOnce() + Send,
     ) -> Result<EditId> {
         self.check()?;
-        // What replay will skip must be in the log for good, else the next writes get the skipped numbers again.
         edit.seq = edit.seq.max(edit.flushed());
-        if edit.seq > SeqNo(0) && !planted(Bug::EditBeyondLogAccepted) {
+        // What replay will skip must be in the log for good, else the next writes get the skipped numbers again; unless
+        // replay begins behind it, where the numbers go on.
+        let is_behind = log_start().is_some_and(|mark| mark.seq >= edit.seq);
+        if edit.seq > SeqNo(0)
+            && !is_behind
+            && !planted(Bug::EditBeyondLogAccepted)
+            && !planted(Bug::PinnedLogNotSynced)
+        {
             self.neighbours().sync_log(edit.seq).await?;
         }
         let unsynced = |id| Unsynced { id, file: self.neighbours().take_unsynced(id) };
@@ -66,7 +78,7 @@ impl Lineage {
         if let Some(outputs) = outputs.take_if(|_| !is_late) {
             self.backend.make_durable(outputs).await?;
         }
-        let id = self.put_in_force(edit, inputs, log_start, apply).await?;
+        let id = self.put_in_force(edit, inputs, is_behind, log_start, apply).await?;
         self.sync_until(|ledger| ledger.durable() >= id).await?;
         if let Some(outputs) = outputs {
             self.unlink_inputs(id);
@@ -77,12 +89,13 @@ impl Lineage {
         Ok(id)
     }
 
-    /// Appends the edit and switches readers.
+    /// Appends the edit and switches readers. `is_behind`: the log was not needed up to the edit's number.
     async fn put_in_force(
         &self,
         mut edit: Edit,
         inputs: Vec<Input>,
-        log_start: impl FnOnce() -> Option<LogMark> + Send,
+        is_behind: bool,
+        log_start: impl Fn() -> Option<LogMark> + Send,
         apply: impl FnOnce() + Send,
     ) -> Result<EditId> {
         let turn = self.turn.take(&self.environment).await;
@@ -98,6 +111,8 @@ impl Lineage {
             edit.log_start = edit.log_start.filter(|mark| mark.position > book.state.log_start.position);
             book.state.apply_tentatively(&edit, id).map(|before| {
                 book.tentative = Some(before);
+                let start = book.state.log_start;
+                assert!(!is_behind || start.seq >= edit.seq, "where the log is needed from does not go back");
                 id
             })
         };
@@ -116,6 +131,9 @@ impl Lineage {
             }
         }
         apply();
+        if planted(Bug::LogLetGoUnsettled) {
+            self.neighbours().settled(EditId(0), Some(self.book().state.log_start));
+        }
         if planted(Bug::InputsUnlinkedEarly) {
             self.unlink_inputs(id);
         }

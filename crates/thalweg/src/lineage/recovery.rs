@@ -125,6 +125,11 @@ pub(super) fn choose(
         }
         apply(path, &mut state, edit, *id)?;
     }
+    // What an edit says the log is not needed for may be lost, and with it what led to the edit's mark. Then the log
+    // goes on from its end: the edits reach no further, and nothing that was promised does.
+    if state.log_start.position > log.end.position {
+        state.log_start = log.end;
+    }
     // Numbers of what is left behind are not given again: a file or a segment header may still bear them.
     let last = contents.unsettled.back().map_or(state.edit, |(id, _)| *id);
     state.edit = state.edit.max(last).max(log.settled);

@@ -4,6 +4,8 @@
 //! flight, each with its own handle of each segment. Completions are recorded in any order, but the frontier moves only
 //! over a prefix *in the order of issue*: a sync that returned says nothing about what an earlier one, still in flight
 //! or failed, was to write. A failure poisons, stays at the head of the order for ever, and nothing is synced again.
+//! Beside the syncs, a settled edit moves the frontier to where the log is needed from: what comes before is durable in
+//! tables, and no recovery reads it.
 //!
 //! Who wants a position durable leads, that is, issues a sync itself, if it may; it waits for nobody to join. Else it
 //! joins a *group*: of the sync in flight that covers it, or of the next one. A group is woken once, when its sync is
@@ -185,7 +187,7 @@ impl Log {
         let to = self.published().position;
         assert!(to >= end, "only what is published can be made durable");
         // What an earlier sync was issued for is its affair: the frontier waits for it.
-        let from = syncs.issued.back().map_or(self.durable(), |last| last.to);
+        let from = syncs.issued.back().map_or(self.durable(), |last| last.to.max(self.durable()));
         let parts = self.sync_parts(from, to);
         let number = syncs.next_number;
         syncs.next_number += 1;
@@ -218,8 +220,6 @@ impl Log {
             return result;
         }
         self.wake_next_leader();
-        // Segments that were let go before they were durable can be used again now.
-        self.recycle_what_may_be();
         Ok(())
     }
 
@@ -274,6 +274,17 @@ impl Log {
         }
         self.durable.store(frontier.raw(), Ordering::Release);
         behind
+    }
+
+    /// Everything before `position` is durable in tables.
+    pub(super) fn advance_frontier_to(&self, position: LogPosition) {
+        let next = {
+            let syncs = self.lock_syncs();
+            self.durable.fetch_max(position.raw(), Ordering::AcqRel);
+            Arc::clone(&syncs.next_group.woken)
+        };
+        // One of them may have been woken to lead, and leaves now that it need not: the others must look themselves.
+        next.notify_all();
     }
 
     /// How many are in the next group.

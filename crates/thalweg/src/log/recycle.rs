@@ -1,9 +1,10 @@
 //! Letting segments go, and the preparer that gives their slots a new identity (DESIGN 5, Letting go).
 //!
-//! A segment may go when it lies before the mark that was let go, before the durable frontier and before every pin;
-//! strictly oldest first. The preparer, a coroutine, keeps spares ready and is the only one that prepares, so spares
-//! have ascending indexes. That it finds no space is told to the writers who wait, and poisons nothing; any other
-//! failure poisons. Locks: the tail's, never over I/O.
+//! A segment may go when it lies before the mark that was let go and before every pin; strictly oldest first. What was
+//! let go is durable in tables, whether or not it ever was in the log, so the durable frontier moves there too. The
+//! preparer, a coroutine, keeps spares ready and is the only one that prepares, so spares have ascending indexes. That
+//! it finds no space is told to the writers who wait, and poisons nothing; any other failure poisons. Locks: the
+//! tail's, never over I/O.
 
 use super::Log;
 use super::framing::{Header, SegmentId};
@@ -101,6 +102,7 @@ impl Drop for LogPin {
 impl Log {
     /// Records before `mark` are not needed any more, and the edit that says so is settled: recycles segments.
     pub(crate) fn let_go(&self, mark: LogMark) {
+        self.advance_frontier_to(mark.position);
         {
             let published = self.published().position.segment();
             let mut tail = self.lock_tail();
@@ -141,10 +143,9 @@ impl Log {
     }
 
     pub(super) fn recycle_what_may_be(&self) {
-        let durable = self.durable().segment();
         let released = {
             let mut tail = self.lock_tail();
-            let released = tail.release(durable, self.options.segment_bytes);
+            let released = tail.release(self.options.segment_bytes);
             self.count_backlog(&tail);
             released
         };
@@ -274,13 +275,10 @@ impl Tail {
     /// Moves segments that may go from the log to the supply. They are to be dropped, and so unmapped and closed, after
     /// the lock was given back.
     #[must_use]
-    fn release(&mut self, durable: u32, segment_bytes: u32) -> Vec<Arc<Segment>> {
+    fn release(&mut self, segment_bytes: u32) -> Vec<Arc<Segment>> {
         let supply = &mut self.supply;
         let pinned = supply.pins.keys().next().copied().unwrap_or(u32::MAX);
-        let mut before = supply.let_go_before.min(durable).min(pinned).min(self.segment.id.index);
-        if planted(Bug::SegmentRecycledEarly) {
-            before = supply.let_go_before;
-        }
+        let before = supply.let_go_before.min(pinned).min(self.segment.id.index);
         let mut released = Vec::new();
         while let Some(entry) = self.chain.first_entry().filter(|entry| *entry.key() < before) {
             let segment = entry.remove();

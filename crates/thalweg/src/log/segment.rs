@@ -5,12 +5,13 @@
 //! name (DESIGN 5). The first half is what stores through a mapping stand on: a block that is there cannot be refused
 //! when a power cut and a full disk come together, and no sync has to write more than the bytes.
 //!
-//! The pages of a mapping are populated last: the syncs of the preparation would only take them away again. A
-//! preparation is a row of steps, so that a coroutine can give way between them and an open can run them at once; an
-//! open leaves the populating to the preparer, which is far ahead of any writer by the time that one could notice.
-//! Locks: none.
+//! A recycled slot's pages may be dirty with what an older segment held, and nobody needs that on the medium: through
+//! a mapping only the header is synced. The pages of a mapping are populated last: the syncs of the preparation would
+//! only take them away again. A preparation is a row of steps, so that a coroutine can give way between them and an
+//! open can run them at once; an open leaves the populating to the preparer, which is far ahead of any writer by the
+//! time that one could notice. Locks: none.
 
-use super::framing::{BLOCK_BYTES, Header, SegmentId};
+use super::framing::{BLOCK_BYTES, HEADER_BYTES, Header, SegmentId};
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
 use crate::runtime::{BackgroundFile, Environment};
@@ -127,13 +128,12 @@ pub(super) fn slot_number(name: &str) -> Option<u32> {
 /// What a preparation does next.
 enum Step {
     Create,
-    Open,
     Fill(Arc<dyn File>, u32),
     SyncFill(Arc<dyn File>),
-    WriteHeader(Arc<dyn File>),
-    SyncHeader(Arc<dyn File>),
-    SyncDirectory,
     Map,
+    WriteHeader(Segment),
+    SyncHeader(Segment),
+    SyncDirectory(Segment),
     Populate(Segment, u32),
     Done,
 }
@@ -153,13 +153,13 @@ impl Preparation {
     }
     /// A file of the right size whose segment is not needed any more.
     pub(super) fn recycle(path: PathBuf, header: Header) -> Self {
-        Preparation { header, path, is_new: false, step: Step::Open }
+        Preparation { header, path, is_new: false, step: Step::Map }
     }
 
     /// Whether the next step only creates or opens a file: that this fails (no descriptor left, no permission)
     /// endangers nothing that was written.
     pub(super) fn is_harmless(&self) -> bool {
-        matches!(self.step, Step::Create | Step::Open | Step::Map)
+        matches!(self.step, Step::Create | Step::Map)
     }
 
     /// Takes one step; the segment, mapped and populated, after the last. After an error the file holds nothing of use:
@@ -167,7 +167,6 @@ impl Preparation {
     pub(super) fn step(&mut self, environment: &Environment, metrics: &Metrics) -> Result<Option<Segment>> {
         self.step = match std::mem::replace(&mut self.step, Step::Done) {
             Step::Create => Step::Fill(environment.storage.create(&self.path)?, 0),
-            Step::Open => Step::WriteHeader(open_file(environment, &self.path)?),
             Step::Fill(file, from) => {
                 let count = (self.header.bytes - from).min(FILL_BYTES);
                 file.write_all_at(u64::from(from), &vec![0; count as usize])?;
@@ -176,25 +175,26 @@ impl Preparation {
             }
             Step::SyncFill(file) => {
                 file.sync()?;
-                Step::WriteHeader(file)
+                Step::Map
             }
-            Step::WriteHeader(file) => {
+            Step::Map => Step::WriteHeader(self.map(environment)?),
+            Step::WriteHeader(segment) => {
                 let header = self.header.encode();
-                file.write_all_at(0, &header)?;
+                segment.write(0, &header)?;
                 metrics.log_prepared_bytes.add(header.len() as u64);
-                Step::SyncHeader(file)
+                Step::SyncHeader(segment)
             }
-            Step::SyncHeader(file) => {
-                file.sync()?;
-                if self.is_new { Step::SyncDirectory } else { Step::Map }
+            Step::SyncHeader(segment) => {
+                let [handle, _] = &segment.handles;
+                handle.sync(0, HEADER_BYTES)?;
+                if self.is_new { Step::SyncDirectory(segment) } else { Step::Populate(segment, 0) }
             }
-            Step::SyncDirectory => {
+            Step::SyncDirectory(segment) => {
                 if let Some(directory) = self.path.parent() {
                     environment.storage.sync_directory(directory)?;
                 }
-                Step::Map
+                Step::Populate(segment, 0)
             }
-            Step::Map => Step::Populate(self.map(environment)?, 0),
             Step::Populate(segment, from) => match segment.populate(from)? {
                 Some(next) => Step::Populate(segment, next),
                 None => return Ok(Some(segment)),
@@ -211,17 +211,12 @@ impl Preparation {
     /// Takes all steps at once but the populating: for an open.
     pub(super) fn run(mut self, environment: &Environment, metrics: &Metrics) -> Result<Segment> {
         loop {
-            let taken = match &self.step {
-                Step::Map => self.map(environment).map(Some),
-                _ => self.step(environment, metrics),
-            };
-            match taken {
-                Ok(Some(segment)) => return Ok(segment),
-                Ok(None) => {}
-                Err(error) => {
-                    self.discard(environment);
-                    return Err(error);
-                }
+            if let Step::Populate(segment, _) = self.step {
+                return Ok(segment);
+            }
+            if let Err(error) = self.step(environment, metrics) {
+                self.discard(environment);
+                return Err(error);
             }
         }
     }

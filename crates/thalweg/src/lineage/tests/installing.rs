@@ -128,6 +128,50 @@ fn the_log_is_let_go_with_the_settled_edit_and_never_back() {
 }
 
 #[test]
+fn the_log_is_made_durable_only_for_an_edit_that_it_is_needed_before() {
+    let world = World::new();
+    first(&world);
+    let install = |seq: u64, start: u32| {
+        let edit = edit(vec![flushed(0, seq)]);
+        world.thread.run(world.lineage.install_inputs(edit, vec![], move || Some(mark(start)), || ())).unwrap();
+        world.asked.all().contains(&format!("sync log to {seq}"))
+    };
+    assert!(install(20, 19), "a record before 20 is only in a memtable");
+    assert!(!install(30, 30));
+    assert!(!install(40, 45));
+    assert_eq!(world.lineage.state().log_start, mark(45));
+}
+
+#[test]
+#[should_panic(expected = "where the log is needed from does not go back")]
+fn a_log_that_turns_out_to_be_needed_after_all_is_not_left_unsynced() {
+    let world = World::new();
+    first(&world);
+    let starts = Mutex::new(vec![mark(10), mark(30)]);
+    let edit = edit(vec![flushed(0, 20)]);
+    let start = || starts.lock().unwrap().pop();
+    let _ = world.thread.run(world.lineage.install_inputs(edit, vec![], start, || ()));
+}
+
+#[test]
+fn a_log_that_lost_what_tables_hold_goes_on_from_its_end() {
+    let world = World::new().start();
+    first(&world);
+    world.lineage.settle().unwrap();
+    for (seq, start) in [(20, 20), (30, 35)] {
+        let edit = edit(vec![flushed(0, seq)]);
+        world.thread.run(world.lineage.install_inputs(edit, vec![], move || Some(mark(start)), || ())).unwrap();
+    }
+    let disk = world.disk.after_power_cut();
+    let found = |end| recover_with_log(&disk, end).unwrap().unwrap().0;
+    // The record that begins at 35 would have written the way there.
+    for (end, seq, start) in [(25, 20, mark(20)), (32, 30, mark(32)), (40, 30, mark(35))] {
+        let state = found(mark(end));
+        assert_eq!((state.seq, state.log_start), (SeqNo(seq), start), "a log that ends at {end}");
+    }
+}
+
+#[test]
 fn readers_are_switched_under_the_turn_in_the_order_of_the_manifest() {
     let world = World::new();
     first(&world);

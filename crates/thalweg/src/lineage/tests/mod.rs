@@ -191,13 +191,18 @@ impl World {
 
 /// What an open would find: the log is as long as need be.
 fn recover(disk: &Fake) -> Result<Option<(State, Contents)>> {
+    recover_with_log(disk, LogMark { seq: SeqNo::MAX, ..mark(u32::MAX) })
+}
+
+/// The same, where the log ends at `end`.
+fn recover_with_log(disk: &Fake, end: LogMark) -> Result<Option<(State, Contents)>> {
     let medium = Medium { storage: disk, read_only: false };
     let Some((path, contents)) = read_manifest(&medium, Path::new(ROOT))? else { return Ok(None) };
     if let Some(lost) = contents.lost.clone() {
         return Err(lost);
     }
     medium.sync_outputs(&Path::new(ROOT).join("tables"), contents.unsettled.iter().map(|(_, edit)| edit))?;
-    let log = Reach { end: LogMark { seq: SeqNo::MAX, ..mark(u32::MAX) }, settled: EditId(0), closed: None };
+    let log = Reach { end, settled: EditId(0), closed: None };
     let state = choose(disk, Path::new(ROOT), &path, &contents, &log, &mut |path, meta| {
         Ok(crate::storage::Storage::file_bytes(disk, path)? == Some(meta.bytes))
     })?;

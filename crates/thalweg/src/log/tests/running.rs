@@ -32,7 +32,92 @@ fn segments_are_recycled_and_their_old_bytes_never_come_back() {
 }
 
 #[test]
-fn a_segment_is_not_recycled_before_it_is_durable_or_while_it_is_pinned() {
+fn what_was_let_go_counts_as_durable_and_is_never_written_to_the_medium() {
+    let disk = Arc::<Disk>::default();
+    disk.maps.store(true, Ordering::SeqCst);
+    let bench = Bench::try_begin(&disk, 1, None).unwrap();
+    let mut before = bench.log.durable();
+    for seed in 0..200 {
+        before = bench.write(&record(seed, 5000)).unwrap();
+        if seed % 20 == 0 {
+            bench.log.let_go(bench.log.published());
+            bench.scheduler.settle();
+        }
+    }
+    let start = bench.log.published();
+    bench.log.let_go(start);
+    bench.scheduler.settle();
+    assert_eq!(bench.log.durable(), start.position);
+    assert!(disk.paths().len() <= 8, "{} files", disk.paths().len());
+    let left = disk.after_crash(false);
+    for path in left.paths() {
+        assert!(left.read(&path)[HEADER_BYTES as usize..].iter().all(|byte| *byte == 0), "{}", path.display());
+    }
+    assert_eq!(scan(&left, start).unwrap().end, start);
+    let tail = [record(1000, 70_000), record(1001, 20)];
+    for record in &tail {
+        bench.write(record).unwrap();
+    }
+    bench.write_synced(&tail[1]);
+    let found = scan(&disk.after_crash(false), start).unwrap();
+    assert_eq!((found.records, found.end), (3, bench.log.published()));
+    disk.fails_syncs.store(true, Ordering::SeqCst);
+    bench.log.sync(before).unwrap();
+}
+
+#[test]
+fn a_sync_begins_where_the_log_is_needed_though_an_older_one_is_in_flight() {
+    let bench = Bench::new();
+    let log = &bench.log;
+    let first = log.issue_for_tests(bench.write(&record(1, 10)).unwrap()).unwrap();
+    for seed in 2..30 {
+        bench.write(&record(seed, 5000)).unwrap();
+    }
+    let start = log.published();
+    log.let_go(start);
+    bench.scheduler.settle();
+    let last = record(40, 10);
+    let end = bench.write(&last).unwrap();
+    let second = log.issue_for_tests(end).unwrap();
+    log.finish_sync(first, Ok(())).unwrap();
+    assert_eq!(log.durable(), start.position, "not back to the end of the first");
+    log.finish_sync(second, Ok(())).unwrap();
+    assert_eq!(log.durable(), end);
+}
+
+#[test]
+fn those_who_wait_for_a_leader_are_not_forgotten_when_the_log_is_let_go_under_it() {
+    let bench = Bench::blocking();
+    let write = |seed| bench.write(&record(seed, 10)).unwrap();
+    let in_flight = [1, 2].map(|seed| bench.log.issue_for_tests(write(seed)).unwrap());
+    let came_back = Arc::new(AtomicUsize::new(0));
+    let wait_until = |done: &dyn Fn() -> bool| {
+        (0..5000).any(|_| {
+            std::thread::sleep(MILLISECOND);
+            done()
+        })
+    };
+    let join = |count: usize, end: LogPosition| {
+        let (log, came_back) = (Arc::clone(&bench.log), Arc::clone(&came_back));
+        std::thread::spawn(move || {
+            log.sync(end).unwrap();
+            came_back.fetch_add(1, Ordering::SeqCst);
+        });
+        assert!(wait_until(&|| bench.log.waiting_for_tests() == count));
+        // Asleep, so that they are woken in this order.
+        std::thread::sleep(20 * MILLISECOND);
+    };
+    join(1, write(3));
+    join(2, write(4));
+    let start = bench.log.published();
+    join(3, write(5));
+    bench.log.let_go(start);
+    in_flight.into_iter().for_each(|sync| bench.log.finish_sync(sync, Ok(())).unwrap());
+    assert!(wait_until(&|| came_back.load(Ordering::SeqCst) == 3), "one waits for ever");
+}
+
+#[test]
+fn a_segment_is_not_recycled_before_it_is_let_go_or_while_it_is_pinned() {
     let bench = Bench::new();
     let start = bench.log.published();
     let records: Vec<_> = (0..40).map(|seed| record(seed, 5000)).collect();
@@ -40,9 +125,9 @@ fn a_segment_is_not_recycled_before_it_is_durable_or_while_it_is_pinned() {
         bench.write(record).unwrap();
     }
     let end = bench.log.published();
+    bench.log.sync(end.position).unwrap();
     let pin = bench.log.pin(start);
     bench.log.let_go(end);
-    bench.log.sync(end.position).unwrap();
     bench.scheduler.settle();
     assert_eq!(replay(&scan(&bench.disk.after_crash(false), start).unwrap()).unwrap(), expected(&records));
     assert!(bench.log.backlog_bytes() <= 2 * u64::from(SEGMENT_BYTES));
