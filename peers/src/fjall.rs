@@ -126,6 +126,8 @@ fn configure(settings: &Settings) -> Result<(KeyspaceCreateOptions, Told)> {
     told.ignored("memtables_max", settings.memtables_max);
     told.taken("periodic log sync", "none; the log is synced when a memtable is sealed");
     told.ignored("log_sync_interval_ms", settings.log_sync_interval_ms.filter(|interval| *interval > 0));
+    told.ignored("backend", settings.backend);
+    told.ignored("settle_interval_ms", settings.settle_interval_ms);
     Ok((options, told))
 }
 

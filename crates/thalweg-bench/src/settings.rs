@@ -26,6 +26,20 @@ pub enum Compression {
     Snappy,
 }
 
+/// How tables become durable: Thalweg's back-ends (NOB-E1: with and without syncs).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// Many at once, in the background.
+    SettleRounds,
+    /// One by one, and the flush or compaction waits.
+    SyncEachFile,
+    /// NobLSM's own rule. A power cut may lose data.
+    Paper,
+    /// Not before the close. A power cut may lose all data.
+    None,
+}
+
 /// How an engine is tuned. `None` leaves a setting to the engine's own default; an engine that lacks a setting ignores
 /// it, and says so in [`crate::engine::Description::ignored`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +69,10 @@ pub struct Settings {
     pub growth_factor: Option<u32>,
     /// Milliseconds between the log's periodic syncs; 0: none. What LevelDB and RocksDB do is 0.
     pub log_sync_interval_ms: Option<u64>,
+    /// How tables become durable; Thalweg alone has a choice.
+    pub backend: Option<Backend>,
+    /// Milliseconds between settle rounds.
+    pub settle_interval_ms: Option<u64>,
     /// Partitions (column families of equal key ranges); `None` or 1: one.
     pub partitions: Option<u32>,
     /// Each write is durable before it returns.

@@ -74,6 +74,10 @@ pub fn render(statistics: &Statistics, levels: Option<&str>, paint: &Paint) -> S
     let all = total(statistics.keyspaces.iter().flat_map(|keyspace| &keyspace.levels));
     fact("tables", &size(all.bytes), &mut text);
     fact("kept for readers and unsettled edits", &size(statistics.retained_bytes), &mut text);
+    if statistics.unsettled_edits > 0 {
+        let lag = format!("{}, the oldest for {} ms", statistics.unsettled_edits, statistics.settle_lag_ms);
+        fact("unsettled edits", &lag, &mut text);
+    }
     fact("log", &size(statistics.log_backlog_bytes), &mut text);
     fact("memtables", &size(statistics.memtable_bytes), &mut text);
     render_counters(statistics, paint, &mut text);
@@ -232,6 +236,10 @@ fn to_json(s: &Statistics) -> Value {
     json!({
         "keyspaces": s.keyspaces.iter().map(keyspace).collect::<Vec<_>>(),
         "retained_bytes": s.retained_bytes,
+        "unsettled_edits": s.unsettled_edits,
+        "settle_lag_ms": s.settle_lag_ms,
+        "settle_rounds": s.settle_rounds,
+        "settle_rounds_for_space": s.settle_rounds_for_space,
         "log_backlog_bytes": s.log_backlog_bytes,
         "memtable_bytes": s.memtable_bytes,
         "user_written_bytes": s.user_written_bytes,

@@ -27,7 +27,7 @@ pub use damage::{DamageReport, run as run_damage};
 pub use every_io::{EveryIoReport, run as run_every_io};
 pub use faults::{FaultsReport, run as run_faults};
 pub use oracle::{Oracle, Survival};
-pub use plan::Plan;
+pub use plan::{Plan, use_backend};
 pub use rng::Rng;
 pub use scheduler::{SimClock, SimEntropy, SimScheduler, environment};
 pub use sim::{report, run_seed, run_seeds};

@@ -3,8 +3,11 @@
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use std::time::Instant;
+use thalweg::DurabilityBackend;
 use thalweg::simulation::plant;
-use thalweg_sim::{BUGS, bug_named, bug_table, catch_bug, report, run_damage, run_every_io, run_faults, run_seed};
+use thalweg_sim::{
+    BUGS, bug_named, bug_table, catch_bug, report, run_damage, run_every_io, run_faults, run_seed, use_backend,
+};
 
 #[derive(Parser)]
 #[command(name = "thalweg-sim", about = "Simulates Thalweg on a disk that loses, tears and refuses")]
@@ -12,8 +15,19 @@ struct Arguments {
     /// Plants a bug, to see it caught (`bugs` lists the names).
     #[arg(long, global = true)]
     bug: Option<String>,
+    /// The durability back-end of every plan, on a file system whose files share one journal.
+    #[arg(long, global = true, value_enum)]
+    backend: Option<Backend>,
     #[command(subcommand)]
     check: Check,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Backend {
+    SettleRounds,
+    SyncEachFile,
+    /// Loses data: that is what it is here for.
+    Paper,
 }
 
 #[derive(Subcommand)]
@@ -68,6 +82,12 @@ fn main() -> ExitCode {
                 return ExitCode::from(2);
             }
         }
+    }
+    match arguments.backend {
+        None => {}
+        Some(Backend::SettleRounds) => use_backend(DurabilityBackend::SettleRounds),
+        Some(Backend::SyncEachFile) => use_backend(DurabilityBackend::SyncEachFile),
+        Some(Backend::Paper) => use_backend(DurabilityBackend::Paper),
     }
     let start = Instant::now();
     match run(arguments.check) {

@@ -4,8 +4,20 @@
 
 use crate::rng::Rng;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
-use thalweg::{Builder, Compression, Database, Durability};
+use thalweg::{Builder, Compression, Database, Durability, DurabilityBackend};
+
+static BACKEND: OnceLock<DurabilityBackend> = OnceLock::new();
+
+/// Every plan from now on has this durability back-end, on a file system whose files share one journal; once a
+/// process.
+///
+/// # Panics
+/// When it was called before.
+pub fn use_backend(backend: DurabilityBackend) {
+    assert!(BACKEND.set(backend).is_ok(), "the back-end is chosen once");
+}
 
 /// See the head of this file.
 #[derive(Clone, Debug)]
@@ -36,7 +48,12 @@ pub struct Plan {
     pub one_partition: bool,
     /// Of 1000 reads so many come back short.
     pub short_reads_per_mille: u32,
+    /// All files share one journal.
+    pub share_journal: bool,
     durability: Durability,
+    backend: DurabilityBackend,
+    settle_interval_ms: u64,
+    retained_bytes_max: Option<u64>,
     compression: Compression,
     log_sync_interval_ms: Option<u64>,
     log_segment_bytes: u32,
@@ -72,7 +89,15 @@ impl Plan {
             refuse_mappings: rng.aside(2).one_in(3),
             one_partition: rng.aside(3).one_in(4),
             short_reads_per_mille: *rng.choose(&[0, 0, 100]),
+            share_journal: rng.aside(3).one_in(2),
             durability: *rng.choose(&[Durability::Buffered, Durability::Buffered, Durability::Sync]),
+            backend: *rng.aside(4).choose(&[
+                DurabilityBackend::SettleRounds,
+                DurabilityBackend::SettleRounds,
+                DurabilityBackend::SyncEachFile,
+            ]),
+            settle_interval_ms: *rng.aside(5).choose(&[1, 5, 20, 100, 1000]),
+            retained_bytes_max: *rng.aside(6).choose(&[None, None, Some(4 << 10), Some(32 << 10)]),
             compression: *rng.choose(&[Compression::None, Compression::Lz4]),
             log_sync_interval_ms: *rng.choose(&[None, Some(1), Some(10), Some(100)]),
             log_segment_bytes,
@@ -89,6 +114,7 @@ impl Plan {
             compaction_workers: *rng.choose(&[1, 1, 2]),
             manifest_rotation_bytes: *rng.aside(1).choose(&[None, None, None, Some(300), Some(1 << 10), Some(4 << 10)]),
         }
+        .with_chosen_backend()
     }
 
     /// The plan of the checks that try every input and output: one client, a short and busy workload.
@@ -107,7 +133,11 @@ impl Plan {
             refuse_mappings: false,
             one_partition: false,
             short_reads_per_mille: 0,
+            share_journal: true,
             durability: Durability::Buffered,
+            backend: DurabilityBackend::SettleRounds,
+            settle_interval_ms: 20,
+            retained_bytes_max: None,
             compression: Compression::None,
             log_sync_interval_ms: Some(10),
             log_segment_bytes: 64 << 10,
@@ -124,6 +154,7 @@ impl Plan {
             compaction_workers: 1,
             manifest_rotation_bytes: Some(1 << 10),
         }
+        .with_chosen_backend()
     }
 
     /// The plan of the damage: as small as can be with tables in several levels.
@@ -136,6 +167,13 @@ impl Plan {
             level1_bytes: 1 << 10,
             manifest_rotation_bytes: None,
             ..Plan::fixed(60)
+        }
+    }
+
+    fn with_chosen_backend(self) -> Self {
+        match BACKEND.get() {
+            Some(&backend) => Plan { backend, share_journal: true, ..self },
+            None => self,
         }
     }
 
@@ -157,6 +195,9 @@ impl Plan {
         }
         builder
             .durability(self.durability)
+            .backend(self.backend)
+            .settle_interval(Duration::from_millis(self.settle_interval_ms))
+            .retained_bytes_max(self.retained_bytes_max)
             .compression(self.compression)
             .log_sync_interval(self.log_sync_interval_ms.map(Duration::from_millis))
             .log_segment_bytes(self.log_segment_bytes)

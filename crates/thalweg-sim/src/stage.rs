@@ -40,6 +40,7 @@ impl Stage {
         disk.refuse_medium_reads(plan.refuse_medium_reads);
         disk.refuse_hard_links(plan.refuse_hard_links);
         disk.refuse_mappings(plan.refuse_mappings);
+        disk.share_journal(plan.share_journal);
         disk.set_short_reads(plan.short_reads_per_mille);
         Stage {
             world,

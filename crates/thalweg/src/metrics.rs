@@ -59,6 +59,8 @@ pub(crate) struct Metrics {
     pub(crate) directory_syncs: SyncCount,
     /// Syncs that a foreground call waited for.
     pub(crate) syncs_waited_for: Counter,
+    pub(crate) settle_rounds: Counter,
+    pub(crate) settle_rounds_for_space: Counter,
     /// What reads count, each thread mostly in a stripe of its own.
     reads: [ReadCounters; READ_STRIPES],
     /// Tables written past the page cache, through it because they fit there, and because the file system wants it so.

@@ -29,6 +29,9 @@ pub enum Bug {
     RangeSyncTooShort,
     PinnedLogNotSynced,
     LogLetGoUnsettled,
+    RoundRecordDropped,
+    JournalAssumed,
+    SettledAtOnce,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -84,6 +84,8 @@ fn configure(settings: &Settings) -> Result<(Options, Told)> {
     told.ignored("level1_bytes", settings.level1_bytes);
     told.ignored("growth_factor", settings.growth_factor);
     told.ignored("log_sync_interval_ms", settings.log_sync_interval_ms.filter(|interval| *interval > 0));
+    told.ignored("backend", settings.backend);
+    told.ignored("settle_interval_ms", settings.settle_interval_ms);
     Ok((options, told))
 }
 

@@ -113,6 +113,8 @@ fn configure(settings: &Settings) -> (Options, Told) {
     tell(&mut told, "max_bytes_for_level_multiplier", options.level_multiplier);
     tell(&mut told, "level_compaction_dynamic_level_bytes", options.dynamic_level_bytes);
     // It can sync each so many bytes of its log, but never does so by the clock.
+    told.ignored("backend", settings.backend);
+    told.ignored("settle_interval_ms", settings.settle_interval_ms);
     match settings.log_sync_interval_ms {
         Some(0) | None => told.taken("periodic log sync", "none"),
         interval => told.ignored("log_sync_interval_ms", interval),

@@ -2,7 +2,7 @@
 
 use super::amount;
 use crate::parameters::{Arrival, Distribution};
-use crate::settings::{Compression, Tuning};
+use crate::settings::{Backend, Compression, Tuning};
 use std::path::PathBuf;
 
 /// Run workloads, and measure what they do and what they cost
@@ -307,6 +307,12 @@ pub(super) struct SettingsArgs {
     /// Time between the log's periodic syncs: 100ms, 1s, none
     #[arg(long, value_name = "TIME", value_parser = amount::interval_ms)]
     pub log_sync_interval: Option<u64>,
+    /// How tables become durable (Thalweg only)
+    #[arg(long, value_name = "NAME")]
+    pub backend: Option<Backend>,
+    /// Time between settle rounds (Thalweg only): 100ms, 1s
+    #[arg(long, value_name = "TIME", value_parser = amount::interval_ms)]
+    pub settle_interval: Option<u64>,
     /// Partitions of about equal size
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub partitions: Option<u32>,

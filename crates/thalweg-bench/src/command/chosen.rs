@@ -134,6 +134,8 @@ fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
     given_some(&mut settings.level1_bytes, args.level1);
     given_some(&mut settings.growth_factor, args.growth_factor);
     given_some(&mut settings.log_sync_interval_ms, args.log_sync_interval);
+    given_some(&mut settings.backend, args.backend);
+    given_some(&mut settings.settle_interval_ms, args.settle_interval);
     given_some(&mut settings.partitions, args.partitions);
     settings.sync |= args.sync;
 }

@@ -2,11 +2,11 @@
 
 use super::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
-use crate::settings::{Compression, Settings};
+use crate::settings::{Backend, Compression, Settings};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use thalweg::{Database, Durability, Keyspace};
+use thalweg::{Database, Durability, DurabilityBackend, Keyspace};
 
 const KEYSPACE: &str = "bench";
 
@@ -106,6 +106,19 @@ fn configure(path: &Path, settings: &Settings) -> Result<(thalweg::Builder, BTre
     if let Some(milliseconds) = settings.log_sync_interval_ms {
         builder = builder.log_sync_interval((milliseconds > 0).then(|| Duration::from_millis(milliseconds)));
         tell("log_sync_interval", if milliseconds > 0 { format!("{milliseconds} ms") } else { "none".into() });
+    }
+    if let Some(backend) = settings.backend {
+        builder = builder.backend(match backend {
+            Backend::SettleRounds => DurabilityBackend::SettleRounds,
+            Backend::SyncEachFile => DurabilityBackend::SyncEachFile,
+            Backend::Paper => DurabilityBackend::Paper,
+            Backend::None => DurabilityBackend::None,
+        });
+        tell("backend", format!("{backend:?}"));
+    }
+    if let Some(milliseconds) = settings.settle_interval_ms {
+        builder = builder.settle_interval(Duration::from_millis(milliseconds));
+        tell("settle_interval", format!("{milliseconds} ms"));
     }
     Ok((builder, told))
 }

@@ -60,8 +60,19 @@ impl Builder {
         durability: Durability
     );
     option!(
-        /// How table files and edits become durable (default: [`DurabilityBackend::SyncEachFile`]).
+        /// How table files and edits become durable (default: [`DurabilityBackend::SettleRounds`]).
         backend: DurabilityBackend
+    );
+    option!(
+        /// How long edits of the set of live files wait for others before a settle round makes all of them durable
+        /// (default: 1 s). The space of replaced tables, and the log that flushed memtables came from, are given back
+        /// a round later. No write's durability depends on it.
+        settle_interval: Duration
+    );
+    option!(
+        /// Bytes of replaced tables, waiting for the round that lets them go, beyond which a round begins at once
+        /// (default, `None`: the larger of 1 GiB and a tenth of the live tables).
+        retained_bytes_max: Option<u64>
     );
     option!(
         /// What to do about damage found by the open (default: [`DamagePolicy::Strict`]).

@@ -148,7 +148,7 @@ fn begin(
         Arc::clone(health),
         Arc::clone(metrics),
         root.to_path_buf(),
-        options.backend,
+        options.settling(),
         recovered.as_ref(),
     )?;
     #[cfg(feature = "simulation")]

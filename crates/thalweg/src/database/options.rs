@@ -3,6 +3,7 @@
 use super::{Compression, DamagePolicy, DurabilityBackend};
 use crate::compaction::LeveledOptions;
 use crate::error::{Error, Result};
+use crate::lineage::Settling;
 use crate::log::LogOptions;
 use crate::ordered::OrderedOptions;
 use crate::table::{TableOptions, TableWrites};
@@ -24,6 +25,8 @@ pub(super) struct Options {
     pub(super) create_if_missing: bool,
     pub(super) durability: Durability,
     pub(super) backend: DurabilityBackend,
+    pub(super) settle_interval: Duration,
+    pub(super) retained_bytes_max: Option<u64>,
     pub(super) damage_policy: DamagePolicy,
     pub(super) log_sync_interval: Option<Duration>,
     pub(super) log_segment_bytes: u32,
@@ -59,6 +62,8 @@ impl Default for Options {
             create_if_missing: true,
             durability: Durability::default(),
             backend: DurabilityBackend::default(),
+            settle_interval: Duration::from_secs(1),
+            retained_bytes_max: None,
             damage_policy: DamagePolicy::default(),
             log_sync_interval: Some(Duration::from_millis(100)),
             log_segment_bytes: 16 << 20,
@@ -104,6 +109,7 @@ impl Options {
             (self.growth_factor >= 2, "growth_factor: at least 2"),
             (self.compaction_workers >= 1 && self.compaction_workers <= 64, "compaction_workers: 1 to 64"),
             (self.io_depth >= 1 && self.io_depth <= 1024, "io_depth: 1 to 1024"),
+            (self.settle_interval != Duration::ZERO, "settle_interval: above zero"),
             (self.log_sync_interval != Some(Duration::ZERO), "log_sync_interval: above zero, or None"),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
@@ -114,6 +120,15 @@ impl Options {
 
     pub(super) fn log(&self) -> LogOptions {
         LogOptions { segment_bytes: self.log_segment_bytes, sync_interval: self.log_sync_interval }
+    }
+
+    pub(super) fn settling(&self) -> Settling {
+        Settling {
+            backend: self.backend,
+            interval_ns: u64::try_from(self.settle_interval.as_nanos()).unwrap_or(u64::MAX),
+            retained_bytes_max: self.retained_bytes_max,
+            log_bytes_max: self.log_bytes_max,
+        }
     }
 
     pub(super) fn tables(&self) -> TableOptions {

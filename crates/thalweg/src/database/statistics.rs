@@ -40,7 +40,7 @@ pub struct Statistics {
     pub directory_syncs: u64,
     /// How long all these syncs took, in nanoseconds.
     pub syncs_ns: u64,
-    /// Syncs that a foreground call waited for.
+    /// Syncs that a foreground call, a flush or a compaction waited for.
     pub syncs_waited_for: u64,
     /// Table blocks found in the block cache.
     pub cache_hits: u64,
@@ -56,6 +56,14 @@ pub struct Statistics {
     pub filter_negatives: u64,
     /// Bytes of replaced tables still on disk, because their edit is not settled or a reader has them.
     pub retained_bytes: u64,
+    /// Changes of the set of live files that a power cut could still undo; what they replace is kept until then.
+    pub unsettled_edits: u64,
+    /// For how long the oldest of these has not been settled, in milliseconds; 0 when there is none.
+    pub settle_lag_ms: u64,
+    /// Settle rounds.
+    pub settle_rounds: u64,
+    /// Those that did not wait for their interval, because replaced tables took too much space.
+    pub settle_rounds_for_space: u64,
     /// Bytes of log segments in use.
     pub log_backlog_bytes: u64,
     /// Bytes of all memtables, active and sealed.
@@ -143,9 +151,11 @@ impl Engine {
         let partitions = registry.values().flat_map(|keyspace| keyspace.partitions());
         let memtable_bytes =
             |view: crate::ordered::ViewGuard| -> u64 { view.slots().map(|slot| slot.memtable.bytes() as u64).sum() };
-        let (retained_bytes, log_backlog_bytes) = match &self.mode {
-            Mode::Writable(workshop) => (workshop.lineage.retained_bytes(), workshop.log.backlog_bytes()),
-            Mode::ReadOnly { log_bytes, .. } => (0, *log_bytes),
+        let (retained_bytes, (unsettled_edits, unsettled_ns), log_backlog_bytes) = match &self.mode {
+            Mode::Writable(workshop) => {
+                (workshop.lineage.retained_bytes(), workshop.lineage.unsettled(), workshop.log.backlog_bytes())
+            }
+            Mode::ReadOnly { log_bytes, .. } => (0, (0, 0), *log_bytes),
         };
         Statistics {
             user_written_bytes: metrics.user_written_bytes.get(),
@@ -175,6 +185,10 @@ impl Engine {
             filter_checks: metrics.all_reads(|reads| &reads.filter_checks),
             filter_negatives: metrics.all_reads(|reads| &reads.filter_negatives),
             retained_bytes,
+            unsettled_edits,
+            settle_lag_ms: unsettled_ns / 1_000_000,
+            settle_rounds: metrics.settle_rounds.get(),
+            settle_rounds_for_space: metrics.settle_rounds_for_space.get(),
             log_backlog_bytes,
             memtable_bytes: partitions.map(|partition| memtable_bytes(partition.view())).sum(),
             gate_waits: metrics.gate_waits.get(),

@@ -1,27 +1,58 @@
-//! How the outputs of an edit become durable: the back-end trait (DESIGN 6).
+//! How edits become durable: the back-ends, behind one trait (DESIGN 6, `docs/durability.md`).
 //!
-//! [`SyncEachFile`] is what LevelDB does: every output, then their directory, before the edit is appended. A failed
-//! sync poisons (NOB-A7): the kernel may have dropped what it covered, so nothing is retried on that file.
+//! A back-end says two things: what an edit waits for *before* it is appended to the manifest, and what a *round* does
+//! with the outputs of the edits it settles. Who syncs the manifest, and when, follows from its [`Rule`].
+//!
+//! A failed sync or write-out poisons (NOB-A7): the kernel may have dropped what it covered, so nothing is retried on
+//! that file. One exception, for [`SyncEachFile`] alone: a full disk before any edit names the table.
 
 use super::current;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::TableId;
+use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundFile, Environment, Health, yield_now};
 use crate::storage::{File, OpenMode};
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How edits become durable (DESIGN 6: the back-end trait).
+/// How table files and edits of the manifest become durable (DESIGN 6: the back-end trait; `docs/durability.md`).
+///
+/// None of them changes what a write promises: that is the log's ([`crate::Durability`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DurabilityBackend {
-    /// What LevelDB does: every output, its directory and the manifest are synced for each edit.
+    /// Nothing waits: edits are used at once, and a round in the background makes many of them durable together. Their
+    /// predecessors stay on the medium until then (NobLSM, NOB-3, 4, 7 with the readings NOB-A1, A2, A3, A5, A7).
     #[default]
+    SettleRounds,
+    /// What LevelDB does: every output, its directory and the manifest are synced for each edit, and the flush or
+    /// compaction waits for that.
     SyncEachFile,
+    /// NobLSM's own rule, to measure and to show it: a flush syncs its table, a compaction nothing, and every 5 s
+    /// (NOB-6) the commit counter of the file system's journal is read: what was written before a commit is believed
+    /// durable. **A power cut may lose what was promised**: on ext4 a commit does not prove that the data arrived
+    /// (NOB-A1). Without a journal that tells its commits it believes at once.
+    Paper,
+    /// Tables and manifest are never synced while the database is open. **A power cut may lose all of it**, the death
+    /// of the process nothing. For measurements, and for data that can be made again.
+    None,
+}
+
+/// Who syncs the manifest, and what is believed durable when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Each edit, which waits for it; its outputs were durable before.
+    EachEdit,
+    /// Rounds, and nobody waits.
+    Rounds,
+    /// Nobody: what a later commit of the journal must have covered is believed.
+    Commits,
+    /// Nobody: everything is believed at once.
+    Nothing,
 }
 
 /// A step that may wait.
@@ -29,9 +60,14 @@ pub(super) type Step<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>
 
 /// A way to make the outputs of edits durable.
 pub(super) trait Backend: Send + Sync {
-    /// Makes these tables and their names durable, before an edit names them. On `NoSpace` none of them may be named,
-    /// now or later; other errors have poisoned.
-    fn make_durable(&self, outputs: Vec<Unsynced>) -> Step<'_>;
+    /// Who syncs the manifest.
+    fn rule(&self) -> Rule;
+    /// Before an edit that names these tables, in level 0 (`is_flush`) or below, is appended. On `NoSpace` none of them
+    /// may be named, now or later; other errors have poisoned.
+    fn prepare(&self, outputs: Vec<Unsynced>, is_flush: bool) -> Step<'_>;
+    /// In a round: these tables and their names are durable once the manifest, which has grown since, is synced. Errors
+    /// have poisoned.
+    fn settle(&self, outputs: Vec<Unsynced>) -> Step<'_>;
 }
 
 /// A table to be made durable.
@@ -41,54 +77,191 @@ pub(super) struct Unsynced {
     pub(super) file: Option<Arc<dyn File>>,
 }
 
-/// A sync for every file.
-pub(super) struct SyncEachFile {
-    pub(super) environment: Environment,
-    pub(super) health: Arc<Health>,
-    /// The directory of the tables.
-    pub(super) directory: PathBuf,
-    /// Tables whose sync met a full disk. Some of their bytes may be gone for good, though a second sync would succeed.
-    /// Its lock is held for one look.
-    pub(super) refused: Mutex<BTreeSet<TableId>>,
+impl DurabilityBackend {
+    /// For the tables in `directory`, of a manifest in `root`; both exist.
+    pub(super) fn begin(
+        self,
+        environment: &Environment,
+        health: &Arc<Health>,
+        metrics: &Arc<Metrics>,
+        root: &Path,
+    ) -> Box<dyn Backend> {
+        let directory = root.join("tables");
+        let commits_together =
+            environment.storage.commits_together(&[root, &directory]) || planted(Bug::JournalAssumed);
+        let tables = Tables {
+            environment: environment.clone(),
+            health: Arc::clone(health),
+            metrics: Arc::clone(metrics),
+            directory,
+        };
+        match self {
+            DurabilityBackend::SettleRounds => Box::new(SettleRounds { tables, commits_together }),
+            DurabilityBackend::SyncEachFile => Box::new(SyncEachFile { tables, refused: Mutex::default() }),
+            DurabilityBackend::Paper => Box::new(Paper { tables }),
+            DurabilityBackend::None => Box::new(NoSyncs),
+        }
+    }
 }
 
-impl Backend for SyncEachFile {
-    fn make_durable(&self, outputs: Vec<Unsynced>) -> Step<'_> {
+/// The table files, and what their syncs are told to.
+struct Tables {
+    environment: Environment,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    /// The directory of the tables.
+    directory: PathBuf,
+}
+
+impl Tables {
+    fn open(&self, Unsynced { id, file }: Unsynced) -> Result<BackgroundFile> {
+        let storage = &*self.environment.storage;
+        let path = self.directory.join(current::table_name(id));
+        let opened = file.map_or_else(|| current::open(storage, &path, OpenMode::ReadWrite), Ok);
+        Ok(BackgroundFile::new(opened.map_err(|error| self.health.poison(error))?))
+    }
+
+    async fn sync(&self, table: Unsynced) -> Result<()> {
+        let file = self.open(table)?;
+        if planted(Bug::TableSyncDropped) { Ok(()) } else { file.sync().await }
+    }
+
+    async fn sync_directory(&self) -> Result<()> {
+        yield_now().await;
+        if !planted(Bug::DirectorySyncDropped) {
+            let synced = self.environment.storage.sync_directory(&self.directory);
+            synced.map_err(|error| self.health.poison(error))?;
+        }
+        yield_now().await;
+        Ok(())
+    }
+
+    fn waited(&self, syncs: u64) {
+        self.metrics.syncs_waited_for.add(syncs);
+    }
+}
+
+/// See [`DurabilityBackend::SettleRounds`].
+struct SettleRounds {
+    tables: Tables,
+    /// One journal commits the manifest and everything before it; else each file is synced, and the directory.
+    commits_together: bool,
+}
+
+impl Backend for SettleRounds {
+    fn rule(&self) -> Rule {
+        Rule::Rounds
+    }
+
+    fn prepare(&self, _: Vec<Unsynced>, _: bool) -> Step<'_> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn settle(&self, outputs: Vec<Unsynced>) -> Step<'_> {
         Box::pin(async move {
-            if outputs.is_empty() {
-                return Ok(());
-            }
+            let any = !outputs.is_empty();
             for table in outputs {
-                self.sync_table(table).await?;
+                let done = if self.commits_together {
+                    let file = self.tables.open(table)?;
+                    if planted(Bug::TableSyncDropped) { Ok(()) } else { file.write_out().await }
+                } else {
+                    self.tables.sync(table).await
+                };
+                done.map_err(|error| self.tables.health.poison(error))?;
             }
-            yield_now().await;
-            if !planted(Bug::DirectorySyncDropped) {
-                let synced = self.environment.storage.sync_directory(&self.directory);
-                synced.map_err(|error| self.health.poison(error))?;
-            }
-            yield_now().await;
-            Ok(())
+            if any && !self.commits_together { self.tables.sync_directory().await } else { Ok(()) }
         })
     }
 }
 
+/// See [`DurabilityBackend::SyncEachFile`].
+struct SyncEachFile {
+    tables: Tables,
+    /// Tables whose sync met a full disk. Some of their bytes may be gone for good, though a second sync would succeed.
+    /// Its lock is held for one look.
+    refused: Mutex<BTreeSet<TableId>>,
+}
+
+impl Backend for SyncEachFile {
+    fn rule(&self) -> Rule {
+        Rule::EachEdit
+    }
+
+    fn prepare(&self, outputs: Vec<Unsynced>, _: bool) -> Step<'_> {
+        Box::pin(async move {
+            if outputs.is_empty() {
+                return Ok(());
+            }
+            self.tables.waited(outputs.len() as u64 + 1);
+            for table in outputs {
+                self.sync_table(table).await?;
+            }
+            self.tables.sync_directory().await
+        })
+    }
+
+    fn settle(&self, _: Vec<Unsynced>) -> Step<'_> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
 impl SyncEachFile {
-    async fn sync_table(&self, Unsynced { id, file }: Unsynced) -> Result<()> {
-        let path = self.directory.join(current::table_name(id));
+    async fn sync_table(&self, table: Unsynced) -> Result<()> {
+        let id = table.id;
         if self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(&id) {
+            let path = self.tables.directory.join(current::table_name(id));
             return Err(Error::NoSpace { path: Arc::from(path) });
         }
-        let storage = &*self.environment.storage;
-        let opened = file.map_or_else(|| current::open(storage, &path, OpenMode::ReadWrite), Ok);
-        let file = BackgroundFile::new(opened.map_err(|error| self.health.poison(error))?);
-        let synced = if planted(Bug::TableSyncDropped) { Ok(()) } else { file.sync().await };
-        match synced {
+        match self.tables.sync(table).await {
             Err(error) if error.kind() == ErrorKind::NoSpace => {
                 self.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
                 Err(error)
             }
-            Err(error) => Err(self.health.poison(error)),
+            Err(error) => Err(self.tables.health.poison(error)),
             Ok(()) => Ok(()),
         }
+    }
+}
+
+/// See [`DurabilityBackend::Paper`].
+struct Paper {
+    tables: Tables,
+}
+
+impl Backend for Paper {
+    fn rule(&self) -> Rule {
+        Rule::Commits
+    }
+
+    /// NOB-2: the one sync of a pair, when it leaves the memtable.
+    fn prepare(&self, outputs: Vec<Unsynced>, is_flush: bool) -> Step<'_> {
+        Box::pin(async move {
+            for table in outputs.into_iter().filter(|_| is_flush) {
+                self.tables.waited(1);
+                self.tables.sync(table).await.map_err(|error| self.tables.health.poison(error))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn settle(&self, _: Vec<Unsynced>) -> Step<'_> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// See [`DurabilityBackend::None`].
+struct NoSyncs;
+
+impl Backend for NoSyncs {
+    fn rule(&self) -> Rule {
+        Rule::Nothing
+    }
+
+    fn prepare(&self, _: Vec<Unsynced>, _: bool) -> Step<'_> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn settle(&self, _: Vec<Unsynced>) -> Step<'_> {
+        Box::pin(async { Ok(()) })
     }
 }

@@ -65,6 +65,7 @@ fn print_record(offset: u64, synced: u64, record: &Record, print: &mut Print<'_>
             head(format_args!("snapshot end: {keyspaces} keyspaces, {tables} tables"))
         }
         Record::Settled { edit } => head(format_args!("settled: edit {edit}")),
+        Record::Round { edit } => head(format_args!("round: edits up to {edit}")),
         Record::Closed { log_end, edit } => head(format_args!("closed at edit {edit}: log to {}", log_end.position)),
         Record::Edit { id, .. } => head(format_args!("edit {id}")),
     }

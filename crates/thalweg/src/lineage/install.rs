@@ -1,20 +1,23 @@
 //! [`Lineage::install`]: an edit on its way into the manifest, and the appends and syncs it is made of.
 //!
-//! Order (DESIGN 6; NOB-A2, A5): log durable to the edit's sequence number, unless the log is not needed before that;
-//! outputs and their names durable; record appended; readers switched; manifest synced (one sync for every edit
-//! appended before it: X3); `settled` appended. So whatever a crash leaves, a record on the medium names only outputs
-//! that are there, and inputs are still there too.
+//! With [`Rule::Rounds`] an edit is appended and readers are switched, and nothing waits: outputs, log and manifest
+//! become durable in a round ([`super::round`]). A record on the medium may then name outputs that are not there;
+//! recovery verifies those of every unsettled edit, and the inputs are still there.
+//!
+//! With [`Rule::EachEdit`] (DESIGN 6; NOB-A2, A5): log durable to the edit's sequence number, unless the log is not
+//! needed before that; outputs and their names durable; record appended; readers switched; manifest synced (one sync
+//! for every edit appended before it: X3); `settled` appended.
 //!
 //! Invariant: once an edit is settled, a reading of the log from where the state says ends at or after the state's
 //! sequence number (`docs/log.md`, What a flush need not make durable).
 
-use super::backend::Unsynced;
+use super::backend::{Rule, Unsynced};
 use super::record::{Record, edit_payload};
 use super::retained::Input;
 use super::settle::{Ledger, Settled};
 use super::{Edit, Lineage};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{EditId, LogMark, SeqNo};
+use crate::format::{EditId, LogMark, SeqNo, TableId};
 use crate::lineage::framing::frame;
 use crate::planted::{Bug, planted};
 use crate::storage::File;
@@ -30,10 +33,10 @@ struct Append {
 }
 
 impl Lineage {
-    /// Installs an edit: makes the log durable to `edit.seq` and the outputs durable (as the back-end has it), takes
-    /// the manifest's turn, asks `log_start` from where the log is needed once this edit is in force, appends the edit,
-    /// runs `apply` (which makes readers use the new files), makes the edit durable and settles it. `inputs` are kept
-    /// until then, and until nobody else holds them.
+    /// Installs an edit: takes the manifest's turn, asks `log_start` from where the log is needed once this edit is in
+    /// force, appends the edit, and runs `apply` (which makes readers use the new files). `inputs` are kept until the
+    /// edit is settled, and until nobody else holds them. With [`Rule::EachEdit`] the log is made durable to
+    /// `edit.seq`, and the outputs, before that, and the edit after it.
     ///
     /// `log_start` is asked before that, too, and its answers must not go back: where the log is not needed up to
     /// `edit.seq` it is not made durable.
@@ -61,32 +64,47 @@ impl Lineage {
     ) -> Result<EditId> {
         self.check()?;
         edit.seq = edit.seq.max(edit.flushed());
-        // What replay will skip must be in the log for good, else the next writes get the skipped numbers again; unless
-        // replay begins behind it, where the numbers go on.
-        let is_behind = log_start().is_some_and(|mark| mark.seq >= edit.seq);
-        if edit.seq > SeqNo(0)
-            && !is_behind
-            && !planted(Bug::EditBeyondLogAccepted)
-            && !planted(Bug::PinnedLogNotSynced)
-        {
-            self.neighbours().sync_log(edit.seq).await?;
+        let rule = self.backend.rule();
+        if rule == Rule::Rounds {
+            return self.put_in_force(edit, inputs, false, log_start, apply).await;
         }
-        let unsynced = |id| Unsynced { id, file: self.neighbours().take_unsynced(id) };
-        let outputs: Vec<Unsynced> = edit.outputs().map(|meta| unsynced(meta.id)).collect();
+        let is_behind = log_start().is_some_and(|mark| mark.seq >= edit.seq);
+        if rule == Rule::EachEdit && !is_behind {
+            self.sync_log(edit.seq).await?;
+        }
+        let is_flush = edit.flushed() > SeqNo(0);
+        let outputs = self.take_unsynced(edit.outputs().map(|meta| meta.id));
         let is_late = planted(Bug::ManifestBeforeTables);
         let mut outputs = Some(outputs);
         if let Some(outputs) = outputs.take_if(|_| !is_late) {
-            self.backend.make_durable(outputs).await?;
+            self.backend.prepare(outputs, is_flush).await?;
         }
         let id = self.put_in_force(edit, inputs, is_behind, log_start, apply).await?;
+        if rule != Rule::EachEdit {
+            return Ok(id);
+        }
+        self.metrics.syncs_waited_for.increment();
         self.sync_until(|ledger| ledger.durable() >= id).await?;
         if let Some(outputs) = outputs {
             self.unlink_inputs(id);
-            self.backend.make_durable(outputs).await?;
+            self.backend.prepare(outputs, is_flush).await?;
         }
         // The edit is durable whatever comes of this; the settler tries again, and the health knows what poisons.
         let _ = self.record_settled().await;
         Ok(id)
+    }
+
+    /// What replay will skip must be in the log for good, else the next writes get the skipped numbers again; unless
+    /// replay begins behind it, where the numbers go on: then this is not called.
+    pub(super) async fn sync_log(&self, seq: SeqNo) -> Result<()> {
+        if seq > SeqNo(0) && !planted(Bug::EditBeyondLogAccepted) && !planted(Bug::PinnedLogNotSynced) {
+            self.neighbours().sync_log(seq).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_unsynced(&self, tables: impl Iterator<Item = TableId>) -> Vec<Unsynced> {
+        tables.map(|id| Unsynced { id, file: self.neighbours().take_unsynced(id) }).collect()
     }
 
     /// Appends the edit and switches readers. `is_behind`: the log was not needed up to the edit's number.
@@ -123,7 +141,13 @@ impl Lineage {
             let book = &mut *self.book();
             let before = book.tentative.take();
             match appended {
-                Ok(end) => book.ledger.append(id, edit, end, inputs),
+                Ok(end) => {
+                    book.ledger.append(id, edit, end, inputs, self.environment.clock.now_ns());
+                    // With rounds alone outputs are not durable by now, or not believed to be.
+                    if matches!(self.backend.rule(), Rule::EachEdit | Rule::Nothing) {
+                        book.ledger.make_sound(id);
+                    }
+                }
                 Err(error) => {
                     before.into_iter().for_each(|before| book.state.take_back(before));
                     return Err(error);
@@ -160,7 +184,39 @@ impl Lineage {
         let end = self.append(|synced| Record::Settled { edit }.payload(synced)).await?;
         let recorded = self.book().ledger.record(edit, end);
         recorded.map_err(|refusal| self.health.poison(Error::invalid_input(refusal)))?;
+        if planted(Bug::SettledAtOnce) {
+            let settled = self.book().ledger.synced(end);
+            self.let_go(settled);
+        }
         self.wake.notify_all();
+        Ok(())
+    }
+
+    /// Appends a record that changes nothing.
+    pub(super) async fn append_record(&self, record: Record) -> Result<()> {
+        let _turn = self.turn.take(&self.environment).await;
+        self.check()?;
+        self.append(|synced| record.payload(synced)).await.map(drop)
+    }
+
+    /// Syncs the manifest as it is; then the edits up to `sound` have durable outputs, if they had not before.
+    pub(super) async fn sync_manifest_after(&self, sound: Option<EditId>) -> Result<()> {
+        let _syncing = self.syncing.take(&self.environment).await;
+        self.check()?;
+        // What is appended while the sync runs may not be covered by it.
+        let (file, end) = {
+            let book = self.book();
+            (book.open.file.clone(), book.open.end)
+        };
+        file.sync().await.map_err(|error| self.health.poison(error))?;
+        let settled = {
+            let book = &mut *self.book();
+            if let Some(sound) = sound {
+                book.ledger.make_sound(sound);
+            }
+            book.ledger.synced(end)
+        };
+        self.let_go(settled);
         Ok(())
     }
 

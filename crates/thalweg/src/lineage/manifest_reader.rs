@@ -123,6 +123,13 @@ impl Assembly {
                 self.unsettled.push_back((id, edit));
             }
             (Part::Edits, Record::Settled { edit }) => self.settle(edit)?,
+            // Says nothing but how far a round went that was begun; it made the manifest grow.
+            (Part::Edits, Record::Round { edit }) => {
+                let last = self.unsettled.back().map_or(self.state.edit, |(last, _)| *last);
+                if edit > last {
+                    return Err(format!("a round to edit {edit} after edit {last}"));
+                }
+            }
             (Part::Edits, Record::Closed { log_end, edit }) => {
                 if !self.unsettled.is_empty() || edit != self.state.edit {
                     return Err(format!("a close at edit {edit}, with settled edit {}", self.state.edit));

@@ -4,8 +4,8 @@
 //! the set of live files; [`Lineage::install`] writes them to the manifest and settles them; [`Recovered::run`] finds
 //! the state again.
 //!
-//! Two turns, taken in this order where both are: `turn` (whoever appends to the manifest, and so the order of edits)
-//! and `syncing` (whoever syncs it). One lock, `book`: never held across I/O, an await, or a call to log or tables.
+//! Two turns, taken in this order where both are: `syncing` (whoever syncs the manifest) and `turn` (whoever appends to
+//! it, and so the order of edits); nobody waits for a sync with the latter. One lock, `book`: never held across I/O, an await, or a call to log or tables.
 //! Only the turn's holder changes `book.open` and appends to `book.ledger`; only the holder of `syncing` advances it.
 
 mod backend;
@@ -24,6 +24,7 @@ mod recovery;
 mod reserve;
 mod retained;
 mod rotate;
+mod round;
 mod settle;
 mod settler;
 mod state;
@@ -46,7 +47,7 @@ use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::runtime::{BackgroundFile, Environment, Event, Health, Task, Turn};
 use crate::table::TableStore;
-use backend::{Backend, SyncEachFile};
+use backend::Backend;
 use neighbours::{Attached, Neighbours};
 use reserve::Reserve;
 use retained::{Input, Retained};
@@ -61,6 +62,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// each with syncs of its own, for the four syncs of a new manifest.
 const ROTATION_BYTES: u64 = 64 << 10;
 
+/// How and when edits are settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settling {
+    pub(crate) backend: DurabilityBackend,
+    /// Edits that nothing presses are settled this much after the first of them.
+    pub(crate) interval_ns: u64,
+    /// More inputs of unsettled edits than this are settled at once; `None`: see [`crate::Builder::retained_bytes_max`].
+    pub(crate) retained_bytes_max: Option<u64>,
+    /// Unsettled edits may pin half of this of the log.
+    pub(crate) log_bytes_max: u64,
+}
+
 /// The lineage of an open database.
 pub(crate) struct Lineage {
     environment: Environment,
@@ -68,6 +81,7 @@ pub(crate) struct Lineage {
     metrics: Arc<Metrics>,
     root: PathBuf,
     backend: Box<dyn Backend>,
+    settling: Settling,
     neighbours: OnceLock<Box<dyn Neighbours>>,
     reserve: Reserve,
     turn: Turn,
@@ -78,6 +92,8 @@ pub(crate) struct Lineage {
     /// Wakes the settler.
     wake: Arc<Event>,
     stopping: AtomicBool,
+    /// Rounds that are to begin at once because a table found no room: one that settles, one that lets the inputs go.
+    rounds_for_space: AtomicUsize,
     /// Settled inputs wait for their last reader. Set before the settler looks at them, so that a reader which lets go
     /// after the look finds it set.
     readers_awaited: AtomicBool,
@@ -111,6 +127,8 @@ struct Book {
     rotation_bytes: u64,
     /// Somebody waits until this edit is settled.
     wanted: EditId,
+    /// For [`backend::Rule::Commits`].
+    poll: Option<round::Poll>,
     /// How often settling failed without poisoning, and the last answer.
     failures: u64,
     failure: Option<Error>,
@@ -138,7 +156,7 @@ impl Lineage {
         health: Arc<Health>,
         metrics: Arc<Metrics>,
         root: PathBuf,
-        backend: DurabilityBackend,
+        settling: Settling,
         recovered: Option<&Recovered>,
     ) -> Result<Arc<Self>> {
         if let Some(recovered) = recovered {
@@ -146,7 +164,7 @@ impl Lineage {
         }
         let last = recovered.map_or(0, Recovered::manifest);
         let state = recovered.map(|recovered| recovered.state.clone());
-        Self::begin_with(environment, health, metrics, root, backend, last, state)
+        Self::begin_with(environment, health, metrics, root, settling, last, state)
     }
 
     /// As [`Lineage::begin`]; `last` is the number of the manifest that `state` came from.
@@ -155,7 +173,7 @@ impl Lineage {
         health: Arc<Health>,
         metrics: Arc<Metrics>,
         root: PathBuf,
-        backend: DurabilityBackend,
+        settling: Settling,
         last: u64,
         state: Option<State>,
     ) -> Result<Arc<Self>> {
@@ -168,13 +186,7 @@ impl Lineage {
         let number = recovery::next_number(&*environment.storage, &root, last)?;
         let state = state.unwrap_or_default();
         let begun = manifest::begin(&environment, Some(&metrics), &root, number, &state)?;
-        let DurabilityBackend::SyncEachFile = backend;
-        let backend = Box::new(SyncEachFile {
-            environment: environment.clone(),
-            health: Arc::clone(&health),
-            directory: root.join("tables"),
-            refused: Mutex::new(BTreeSet::new()),
-        });
+        let backend = settling.backend.begin(&environment, &health, &metrics, &root);
         let book = Book {
             ledger: Ledger::new(state.clone(), begun.bytes),
             state,
@@ -184,6 +196,7 @@ impl Lineage {
             next_number: number + 1,
             rotation_bytes: ROTATION_BYTES,
             wanted: EditId(0),
+            poll: None,
             failures: 0,
             failure: None,
             is_closed: false,
@@ -197,11 +210,13 @@ impl Lineage {
             metrics,
             root,
             backend,
+            settling,
             neighbours: OnceLock::new(),
             turn: Turn::default(),
             syncing: Turn::default(),
             book: Mutex::new(book),
             stopping: AtomicBool::new(false),
+            rounds_for_space: AtomicUsize::new(0),
             readers_awaited: AtomicBool::new(false),
             holds: AtomicUsize::new(0),
         }))
@@ -274,11 +289,23 @@ impl Lineage {
         book.ledger.inputs().map(|input| input.bytes).sum::<u64>() + book.retained.bytes()
     }
 
-    /// Edits that are not settled yet.
-    #[cfg(test)]
-    pub(crate) fn unsettled_edits(&self) -> u64 {
+    /// Edits that are not settled yet, and for how many nanoseconds the first of them has not been.
+    pub(crate) fn unsettled(&self) -> (u64, u64) {
+        let now_ns = self.environment.clock.now_ns();
         let book = self.book();
-        book.ledger.appended().0 - book.ledger.settled().0
+        let edits = book.ledger.appended().0 - book.ledger.settled().0;
+        (edits, book.ledger.unsettled_since_ns().map_or(0, |since_ns| now_ns.saturating_sub(since_ns)))
+    }
+
+    #[cfg(test)]
+    fn unsettled_edits(&self) -> u64 {
+        self.unsettled().0
+    }
+
+    /// A table found no room: settles at once what is unsettled, so that its inputs give some back.
+    pub(crate) fn settle_for_space(&self) {
+        self.rounds_for_space.store(2, Ordering::Relaxed);
+        self.wake.notify_all();
     }
 
     /// Ends once every edit installed so far is settled, durably. The settler must be running. `NoSpace` when the disk
@@ -328,8 +355,8 @@ impl Lineage {
     pub(crate) fn close(&self, log_end: LogMark) -> Result<(u64, u64)> {
         loop {
             self.settle()?;
-            let _turn = self.turn.take_blocking(&self.environment);
             let _syncing = self.syncing.take_blocking(&self.environment);
+            let _turn = self.turn.take_blocking(&self.environment);
             self.check()?;
             let settled = {
                 let book = self.book();

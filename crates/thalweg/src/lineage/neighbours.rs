@@ -14,6 +14,8 @@ pub(super) trait Neighbours: Send + Sync {
     fn sync_log(&self, seq: SeqNo) -> Step<'_>;
     /// `edit` is settled; the log is needed only from `log_start`, where there is one.
     fn settled(&self, edit: EditId, log_start: Option<LogMark>);
+    /// Bytes of the log in segments that lie before `mark`.
+    fn log_bytes_before(&self, mark: LogMark) -> u64;
     /// The file of a table just written, as its writer had it open, if it is still there.
     fn take_unsynced(&self, id: TableId) -> Option<Arc<dyn File>>;
     /// Unlinks the file of a table.
@@ -35,6 +37,9 @@ impl Neighbours for Attached {
         if let Some(mark) = log_start {
             self.log.let_go(mark);
         }
+    }
+    fn log_bytes_before(&self, mark: LogMark) -> u64 {
+        self.log.backlog_bytes().saturating_sub(self.log.bytes_from(mark.position.segment()))
     }
     fn take_unsynced(&self, id: TableId) -> Option<Arc<dyn File>> {
         self.tables.take_unsynced(id)

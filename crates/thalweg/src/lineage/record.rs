@@ -15,6 +15,7 @@ pub(super) enum Record {
     SnapshotEnd { keyspaces: u64, tables: u64 },
     Edit { id: EditId, edit: Edit },
     Settled { edit: EditId },
+    Round { edit: EditId },
     Closed { log_end: LogMark, edit: EditId },
 }
 
@@ -25,6 +26,7 @@ const SNAPSHOT_END: u8 = 4;
 const EDIT: u8 = 5;
 const SETTLED: u8 = 6;
 const CLOSED: u8 = 7;
+const ROUND: u8 = 8;
 
 /// Bytes of kind and synced offset, with which every record begins.
 pub(super) const PREFIX_BYTES: usize = 9;
@@ -120,6 +122,11 @@ impl Record {
                 out.put_varint(edit.0);
                 out
             }
+            Record::Round { edit } => {
+                let mut out = prefix(ROUND, synced);
+                out.put_varint(edit.0);
+                out
+            }
             Record::Closed { log_end, edit } => {
                 let mut out = prefix(CLOSED, synced);
                 put_mark(&mut out, *log_end);
@@ -171,6 +178,7 @@ impl Record {
                 Record::Edit { id, edit }
             }
             SETTLED => Record::Settled { edit: EditId(decoder.varint()?) },
+            ROUND => Record::Round { edit: EditId(decoder.varint()?) },
             CLOSED => Record::Closed { log_end: mark(decoder)?, edit: EditId(decoder.varint()?) },
             _ => return None,
         })
@@ -186,6 +194,7 @@ mod tests {
         let mut records = Record::snapshot(&sample_state());
         records.push(Record::Edit { id: EditId(3), edit: one_of_each() });
         records.push(Record::Settled { edit: EditId(300) });
+        records.push(Record::Round { edit: EditId(301) });
         records.push(Record::Closed { log_end: sample_state().log_start, edit: EditId(7) });
         records
     }

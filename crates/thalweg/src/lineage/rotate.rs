@@ -1,14 +1,17 @@
-//! Replacing a manifest that has grown long, on the run (DESIGN 6, Manifest).
+//! Replacing a manifest that has grown long, on the run (DESIGN 6, Manifest), without anybody waiting for a sync.
 //!
 //! The new one begins with the state at the last settled edit, followed by the unsettled edits verbatim. It is written
-//! and synced, with its name; then CURRENT is switched, durably; only then is the old one removed. A crash at any step
-//! leaves a CURRENT that names a whole manifest with all edits that were durable. Both turns are held throughout.
-
+//! and synced, with its name, while edits still go to the old one. Then, with the turn to append, it gets what was
+//! appended meanwhile, CURRENT is switched, and edits go to the new one. The turn to sync is held throughout, until
+//! CURRENT is durable: nothing that only the new manifest has counts as durable before, and no edit is settled
+//! meanwhile. Only then is the old one removed. A crash at any step leaves a CURRENT that names a whole manifest with
+//! all edits that were durable.
 use super::current::{Current, manifest_path};
 use super::framing::Header;
 use super::manifest::{Begun, CHUNK_BYTES, image};
+use super::settle::Copied;
 use super::{Lineage, OpenManifest};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::{BackgroundFile, yield_now};
 use std::sync::Arc;
 
@@ -20,41 +23,61 @@ impl Lineage {
 
     /// Begins a new manifest. On a full disk the old one stays, for a while longer.
     pub(super) async fn rotate(&self) -> Result<()> {
-        let _turn = self.turn.take(&self.environment).await;
         let _syncing = self.syncing.take(&self.environment).await;
         self.check()?;
         if !self.wants_rotation() {
             return Ok(());
         }
-        let generation = self.environment.entropy.next_u64();
-        let (header, content) = {
+        let (header, content, copied) = {
             let book = &mut *self.book();
-            let header = Header { number: book.next_number, generation };
+            let header = Header { number: book.next_number, generation: self.environment.entropy.next_u64() };
             book.next_number += 1;
             let (base, edits) = book.ledger.to_rotate();
-            (header, image(header, base, edits))
+            let content = image(header, base, edits);
+            let copied = Copied { recorded: base.edit, appended: book.ledger.appended(), bytes: content.len() as u64 };
+            (header, content, copied)
         };
-        let file = match self.put_successor_in_force(header, &content).await {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NoSpace => {
+        let switched = match self.write_successor(header, &content).await {
+            Ok(file) => self.switch(&file, header, copied).await,
+            Err(error) => Err(error),
+        };
+        match switched {
+            Ok(()) => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Closed) => {
                 let _ = self.environment.storage.remove(&manifest_path(&self.root, header.number));
                 let book = &mut *self.book();
                 book.open.rotate_at = book.open.end.saturating_add(book.rotation_bytes);
-                return Ok(());
+                Ok(())
             }
-            Err(error) => return Err(self.health.poison(error)),
+            Err(error) => Err(self.health.poison(error)),
+        }
+    }
+
+    /// Puts the written successor in force, with what was appended since it was copied. With the turn to sync.
+    /// `NoSpace`, `Closed`: nothing was changed.
+    async fn switch(&self, file: &BackgroundFile, header: Header, copied: Copied) -> Result<()> {
+        let turn = self.turn.take(&self.environment).await;
+        self.check()?;
+        if self.book().is_closed {
+            return Err(Error::Closed);
+        }
+        let (rest, moved) = self.book().ledger.rest_after(copied, header.generation);
+        file.write_all_at(copied.bytes, &rest).await?;
+        Current::put_in_force(&*self.environment.storage, &self.root)?;
+        let bytes = copied.bytes + rest.len() as u64;
+        let old = {
+            let book = &mut *self.book();
+            let begun = Begun { file: Arc::clone(file.file()), header, bytes };
+            let next = OpenManifest::new(begun, book.rotation_bytes);
+            book.ledger.move_to_successor(copied, &moved);
+            std::mem::replace(&mut book.open, next).number
         };
+        drop(turn);
+        self.metrics.manifest_written_bytes.add(bytes);
         yield_now().await;
         let synced = self.environment.storage.sync_directory(&self.root);
         synced.map_err(|error| self.health.poison(error))?;
-        self.metrics.manifest_written_bytes.add(content.len() as u64);
-        let begun = Begun { file: Arc::clone(file.file()), header, bytes: content.len() as u64 };
-        let (old, settled) = {
-            let book = &mut *self.book();
-            let next = OpenManifest::new(begun, book.rotation_bytes);
-            let old = std::mem::replace(&mut book.open, next);
-            (old.number, book.ledger.rotated(content.len() as u64))
-        };
+        let settled = self.book().ledger.synced(copied.bytes);
         self.let_go(settled);
         yield_now().await;
         // A name that stays is removed by the next open.
@@ -62,8 +85,8 @@ impl Lineage {
         Ok(())
     }
 
-    /// All steps up to the rename; after an error CURRENT names the old manifest.
-    async fn put_successor_in_force(&self, header: Header, content: &[u8]) -> Result<BackgroundFile> {
+    /// All steps up to the switch, durably; the old manifest is in force all the while.
+    async fn write_successor(&self, header: Header, content: &[u8]) -> Result<BackgroundFile> {
         let storage = &*self.environment.storage;
         let file = BackgroundFile::new(storage.create(&manifest_path(&self.root, header.number))?);
         for (index, chunk) in content.chunks(CHUNK_BYTES).enumerate() {
@@ -75,7 +98,6 @@ impl Lineage {
         let Header { number, generation } = header;
         Current { number, generation, bytes: content.len() as u64 }.write_new(storage, &self.root)?;
         yield_now().await;
-        Current::put_in_force(storage, &self.root)?;
         Ok(file)
     }
 }

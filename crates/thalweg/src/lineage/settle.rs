@@ -1,14 +1,18 @@
 //! [`Ledger`]: which edits are durable and which are settled, and what may therefore be let go (DESIGN 6; NOB-A2, A3,
 //! A5).
 //!
-//! The stations of an edit, each a prefix of all edits: *appended* to the manifest (readers use it), *durable* (a
-//! sync of the manifest covered its record; its outputs were durable before), *recorded* (a `settled` record that
-//! reaches it was appended), *settled* (a sync covered that record too). Only then are its inputs given out. appended
-//! ≥ durable ≥ recorded ≥ settled. Pure: no I/O, no locks; it is kept under lineage's lock.
+//! The stations of an edit, each a prefix of all edits: *appended* to the manifest (readers use it), *sound* (its
+//! outputs, and those of every edit before it, are durable), *durable* (and a sync of the manifest covered its record),
+//! *recorded* (a `settled` record that reaches it was appended), *settled* (a sync covered that record too). Only then
+//! are its inputs given out. appended ≥ sound ≥ durable ≥ recorded ≥ settled. Pure: no I/O, no locks; it is kept under
+//! lineage's lock.
 
+use super::framing::frame;
+use super::record::{Record, edit_payload};
 use super::{Edit, State};
-use crate::format::{EditId, LogMark};
-use std::collections::VecDeque;
+use crate::format::{EditId, LogMark, SeqNo, TableId};
+use crate::lineage::Change;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The unsettled edits of an open database, with their inputs.
 #[derive(Debug)]
@@ -20,8 +24,22 @@ pub(super) struct Ledger<T> {
     /// The `settled` records that are not durable yet: what they reach, and where they end.
     records: VecDeque<(EditId, u64)>,
     settled: EditId,
+    /// The outputs of every edit up to this one are durable.
+    sound: EditId,
     /// Every byte of the manifest before this is durable.
     synced: u64,
+}
+
+/// What a round makes durable.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Round {
+    /// The last edit that it settles.
+    pub(super) target: EditId,
+    /// The log must be durable to this; 0: it is not needed before what the edits have flushed.
+    pub(super) seq: SeqNo,
+    /// The outputs that no later edit of the round has replaced: nothing but these is needed once it is settled, and
+    /// until then recovery stops before an edit whose outputs are not whole.
+    pub(super) outputs: BTreeSet<TableId>,
 }
 
 #[derive(Debug)]
@@ -31,6 +49,24 @@ struct Pending<T> {
     /// Where its record ends in the manifest.
     end: u64,
     inputs: Vec<T>,
+    appended_ns: u64,
+}
+
+/// What a new manifest was given when it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Copied {
+    /// It begins with the state at this edit.
+    pub(super) recorded: EditId,
+    /// The last edit that it has.
+    pub(super) appended: EditId,
+    pub(super) bytes: u64,
+}
+
+/// Where what was appended after the copy ends in the new manifest.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Moved {
+    edits: Vec<u64>,
+    record: Option<u64>,
 }
 
 /// What may go, now that the edits up to `edit` are settled.
@@ -46,13 +82,13 @@ impl<T> Ledger<T> {
     /// Begins with a state in which everything is settled, in a manifest whose first `synced` bytes are durable.
     pub(super) fn new(base: State, synced: u64) -> Self {
         let settled = base.edit;
-        Ledger { base, edits: VecDeque::new(), records: VecDeque::new(), settled, synced }
+        Ledger { base, edits: VecDeque::new(), records: VecDeque::new(), settled, sound: settled, synced }
     }
 
-    /// The record of an edit was appended and ends at `end`.
-    pub(super) fn append(&mut self, id: EditId, edit: Edit, end: u64, inputs: Vec<T>) {
+    /// The record of an edit was appended at `now_ns` and ends at `end`.
+    pub(super) fn append(&mut self, id: EditId, edit: Edit, end: u64, inputs: Vec<T>, now_ns: u64) {
         assert!(id.0 == self.appended().0 + 1 && end > self.synced, "edits are appended in order");
-        self.edits.push_back(Pending { id, edit, end, inputs });
+        self.edits.push_back(Pending { id, edit, end, inputs, appended_ns: now_ns });
     }
 
     /// The last edit.
@@ -60,11 +96,49 @@ impl<T> Ledger<T> {
         self.edits.back().map_or(self.settled, |pending| pending.id)
     }
 
+    /// The outputs of every edit up to `id` are durable.
+    pub(super) fn make_sound(&mut self, id: EditId) {
+        assert!(id <= self.appended(), "only appended edits have outputs");
+        self.sound = self.sound.max(id);
+    }
+
+    /// What is to be made durable so that all edits so far are sound; `None` if they are.
+    pub(super) fn to_settle(&self) -> Option<Round> {
+        let target = Some(self.appended()).filter(|target| *target > self.sound)?;
+        let mut round = Round { target, seq: SeqNo(0), outputs: BTreeSet::new() };
+        let log_start = self.log_start().unwrap_or(self.base.log_start);
+        for pending in self.edits.iter().filter(|pending| pending.id > self.sound) {
+            round.seq = round.seq.max(pending.edit.seq);
+            for change in &pending.edit.changes {
+                match change {
+                    Change::Add { meta, .. } => drop(round.outputs.insert(meta.id)),
+                    Change::Remove { table, .. } => drop(round.outputs.remove(table)),
+                    _ => {}
+                }
+            }
+        }
+        // Replay begins behind them, and the numbers go on from there.
+        if log_start.seq >= round.seq {
+            round.seq = SeqNo(0);
+        }
+        Some(round)
+    }
+
     /// The last durable edit.
     pub(super) fn durable(&self) -> EditId {
         let durable = self.edits.partition_point(|pending| pending.end <= self.synced);
         let last = durable.checked_sub(1).and_then(|index| self.edits.get(index));
-        last.map_or(self.settled, |pending| pending.id)
+        last.map_or(self.settled, |pending| pending.id).min(self.sound)
+    }
+
+    /// When the first edit that is not settled was appended.
+    pub(super) fn unsettled_since_ns(&self) -> Option<u64> {
+        self.edits.front().map(|pending| pending.appended_ns)
+    }
+
+    /// Where the log is needed from once all edits so far are settled, if one of them says so.
+    pub(super) fn log_start(&self) -> Option<LogMark> {
+        self.edits.iter().rev().find_map(|pending| pending.edit.log_start)
     }
 
     /// The last edit that a `settled` record reaches.
@@ -124,15 +198,34 @@ impl<T> Ledger<T> {
         (&self.base, edits.map(|pending| (pending.id, &pending.edit)))
     }
 
-    /// A new manifest with exactly [`Ledger::to_rotate`] is in force and durable, `bytes` long.
-    pub(super) fn rotated(&mut self, bytes: u64) -> Option<Settled<T>> {
-        for pending in &mut self.edits {
-            pending.end = 0;
+    /// The records that follow in a new manifest of `generation`: the edits since the copy, and the last `settled`
+    /// record if there was one since.
+    pub(super) fn rest_after(&self, copied: Copied, generation: u64) -> (Vec<u8>, Moved) {
+        let (mut bytes, mut at, mut moved) = (Vec::new(), copied.bytes, Moved::default());
+        for pending in self.edits.iter().filter(|pending| pending.id > copied.appended) {
+            at = frame(&mut bytes, generation, at, &edit_payload(pending.id, &pending.edit, 0));
+            moved.edits.push(at);
         }
-        // What it begins with is settled by that alone.
-        self.records.iter_mut().for_each(|(_, end)| *end = 0);
-        self.synced = bytes;
-        self.synced(bytes)
+        if self.recorded() > copied.recorded {
+            at = frame(&mut bytes, generation, at, &Record::Settled { edit: self.recorded() }.payload(0));
+            moved.record = Some(at);
+        }
+        (bytes, moved)
+    }
+
+    /// Edits go to the new manifest from now on, which has the rest. What was durable still is; the rest becomes so with
+    /// [`Ledger::synced`] of the new manifest, first of all when it is in force durably, which makes the copy so.
+    pub(super) fn move_to_successor(&mut self, copied: Copied, moved: &Moved) {
+        let mut rest = moved.edits.iter();
+        for pending in &mut self.edits {
+            let later = if pending.id > copied.appended { rest.next().copied() } else { None };
+            let was_durable = pending.end <= self.synced;
+            pending.end = if was_durable { 0 } else { later.unwrap_or(copied.bytes) };
+        }
+        for (id, end) in &mut self.records {
+            *end = if *id <= copied.recorded { copied.bytes } else { moved.record.unwrap_or(u64::MAX) };
+        }
+        self.synced = 0;
     }
 
     /// The inputs of all unsettled edits.
@@ -163,10 +256,44 @@ mod tests {
     /// Edits 1, 2, 3 that end at 110, 120, 130, with inputs 10, 20, 30.
     fn three() -> Ledger<u32> {
         let mut ledger = Ledger::new(State::default(), 100);
-        ledger.append(EditId(1), edit(Some(5)), 110, vec![10]);
-        ledger.append(EditId(2), edit(Some(7)), 120, vec![20]);
-        ledger.append(EditId(3), edit(None), 130, vec![30]);
+        ledger.append(EditId(1), edit(Some(5)), 110, vec![10], 0);
+        ledger.append(EditId(2), edit(Some(7)), 120, vec![20], 0);
+        ledger.append(EditId(3), edit(None), 130, vec![30], 0);
+        ledger.make_sound(EditId(3));
         ledger
+    }
+
+    #[test]
+    fn an_edit_whose_outputs_are_not_durable_is_not_either_whatever_is_synced() {
+        let mut ledger = Ledger::<u32>::new(State::default(), 100);
+        ledger.append(EditId(1), edit(None), 110, vec![10], 0);
+        ledger.append(EditId(2), edit(None), 120, vec![20], 0);
+        assert_eq!(ledger.synced(120), None);
+        assert_eq!((ledger.durable(), ledger.to_record()), (EditId(0), None));
+        ledger.make_sound(EditId(1));
+        assert_eq!(ledger.to_record(), Some(EditId(1)));
+    }
+
+    #[test]
+    fn a_round_has_the_outputs_that_live_on_and_the_highest_number_of_what_is_not_sound_yet() {
+        use crate::lineage::tests::{add, remove, table};
+        let mut ledger = Ledger::<u32>::new(State::default(), 100);
+        let flush = |id, seq| Edit { changes: vec![add(0, 0, table(id, "a", "z"))], seq: SeqNo(seq), log_start: None };
+        ledger.append(EditId(1), flush(1, 50), 110, vec![], 0);
+        ledger.make_sound(EditId(1));
+        assert_eq!(ledger.to_settle(), None);
+        ledger.append(EditId(2), flush(2, 30), 120, vec![], 0);
+        ledger.append(EditId(3), flush(3, 40), 130, vec![], 0);
+        let changes = vec![remove(0, 0, 1), remove(0, 0, 2), add(0, 1, table(4, "a", "z"))];
+        ledger.append(EditId(4), Edit { changes, ..edit(None) }, 140, vec![1, 2], 0);
+        let round = ledger.to_settle().unwrap();
+        assert_eq!((round.target, round.seq), (EditId(4), SeqNo(40)));
+        assert_eq!(round.outputs, BTreeSet::from([TableId(3), TableId(4)]));
+        let reaches = |seq| LogMark { seq: SeqNo(seq), ..mark(9) };
+        ledger.append(EditId(5), Edit { log_start: Some(reaches(39)), ..edit(None) }, 150, vec![], 0);
+        assert_eq!(ledger.to_settle().unwrap().seq, SeqNo(40));
+        ledger.append(EditId(6), Edit { log_start: Some(reaches(40)), ..edit(None) }, 160, vec![], 0);
+        assert_eq!(ledger.to_settle().unwrap().seq, SeqNo(0), "the log is not needed before");
     }
 
     #[test]
@@ -239,18 +366,49 @@ mod tests {
         assert_eq!(edits, [(EditId(2), edit(Some(7))), (EditId(3), edit(None))]);
     }
 
+    fn copied(ledger: &Ledger<u32>, bytes: u64) -> Copied {
+        Copied { recorded: ledger.recorded(), appended: ledger.appended(), bytes }
+    }
+
     #[test]
-    fn a_durable_new_manifest_settles_what_it_begins_with_and_makes_the_rest_durable() {
+    fn a_new_manifest_in_force_settles_what_it_begins_with_and_makes_the_copied_edits_durable() {
         let mut ledger = three();
         ledger.synced(119);
         ledger.record(EditId(1), 140).unwrap();
-        let settled = ledger.rotated(60).unwrap();
+        let copied = copied(&ledger, 60);
+        let (rest, moved) = ledger.rest_after(copied, 7);
+        assert!(rest.is_empty());
+        ledger.move_to_successor(copied, &moved);
+        assert_eq!((ledger.durable(), ledger.settled(), ledger.synced_bytes()), (EditId(1), EditId(0), 0));
+        let settled = ledger.synced(60).unwrap();
         assert_eq!((settled.edit, settled.inputs), (EditId(1), vec![10]));
         assert_eq!((ledger.durable(), ledger.to_record()), (EditId(3), Some(EditId(3))));
-        ledger.append(EditId(4), edit(None), 70, vec![40]);
+        ledger.append(EditId(4), edit(None), 70, vec![40], 0);
+        ledger.make_sound(EditId(4));
         assert_eq!(ledger.durable(), EditId(3));
         ledger.record(EditId(3), 80).unwrap();
         assert_eq!(ledger.synced(80).unwrap().inputs, [20, 30]);
         assert_eq!(ledger.durable(), EditId(4));
+    }
+
+    #[test]
+    fn what_is_appended_while_a_new_manifest_is_written_becomes_durable_with_a_sync_of_that_one() {
+        let mut ledger = three();
+        ledger.synced(109);
+        let copied = copied(&ledger, 60);
+        ledger.append(EditId(4), edit(None), 150, vec![40], 0);
+        ledger.make_sound(EditId(4));
+        ledger.synced(119);
+        ledger.record(EditId(1), 160).unwrap();
+        let (rest, moved) = ledger.rest_after(copied, 7);
+        let [edit_end, record_end] = [moved.edits[0], moved.record.unwrap()];
+        assert!(60 < edit_end && edit_end < record_end && record_end == 60 + rest.len() as u64);
+        ledger.move_to_successor(copied, &moved);
+        assert_eq!(ledger.durable(), EditId(1), "it was, in the old one");
+        assert_eq!(ledger.synced(60), None);
+        assert_eq!(ledger.durable(), EditId(3));
+        ledger.synced(edit_end);
+        assert_eq!(ledger.durable(), EditId(4));
+        assert_eq!(ledger.synced(record_end).unwrap().inputs, [10]);
     }
 }

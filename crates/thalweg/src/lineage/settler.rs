@@ -4,16 +4,32 @@
 //! It gives up nothing when the disk is full: it tries again a while later. Poisoned, it unlinks nothing.
 
 use super::Lineage;
-use crate::error::Result;
+use super::backend::Rule;
 use crate::runtime::yield_now;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Edits that nobody waits for are settled this much later, so that one sync serves many.
-const SETTLE_DELAY_NS: u64 = 100_000_000;
+/// Retained bytes that are allowed in a database of up to ten times as many, if the builder does not say.
+const RETAINED_BYTES_MAX: u64 = 1 << 30;
+
+/// NOB-6.
+const POLL_NS: u64 = 5_000_000_000;
 
 /// Tables that only a reader keeps are looked at again this much later.
 const READERS_DELAY_NS: u64 = 1_000_000_000;
+
+/// Why edits are settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// The interval is over.
+    Time,
+    /// A checkpoint or the close waits.
+    Asked,
+    /// Their inputs take too much space.
+    Space,
+    /// They pin too much of the log.
+    Log,
+}
 
 /// Runs until [`Lineage::stop`].
 pub(super) async fn run(lineage: Arc<Lineage>) {
@@ -30,7 +46,7 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
         if is_sound && lineage.wants_rotation() && lineage.rotate().await.is_ok() {
             continue;
         }
-        let Some(is_urgent) = lineage.unsettled().filter(|_| is_sound) else {
+        let Some(reason) = lineage.reason_to_settle().filter(|_| is_sound) else {
             due_ns = None;
             if is_sound && lineage.retains_for_readers() {
                 // A point read that kept a table does not say when it is over.
@@ -41,13 +57,15 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
             continue;
         };
         let now_ns = lineage.environment.clock.now_ns();
-        let at_ns = *due_ns.get_or_insert(now_ns.saturating_add(SETTLE_DELAY_NS));
-        if !is_urgent && now_ns < at_ns {
+        let at_ns = *due_ns.get_or_insert(now_ns.saturating_add(lineage.settle_delay_ns()));
+        if reason == Reason::Time && now_ns < at_ns {
             lineage.environment.sleep_or(at_ns - now_ns, &lineage.wake, ticket).await;
             continue;
         }
         due_ns = None;
-        match lineage.settle_all().await {
+        let rounds = &lineage.rounds_for_space;
+        let _ = rounds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rounds| rounds.checked_sub(1));
+        match lineage.settle_round(reason).await {
             Ok(()) => lineage.reserve.replenish(&*lineage.environment.storage),
             Err(error) => lineage.settling_failed(error),
         }
@@ -56,20 +74,42 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
 }
 
 impl Lineage {
-    /// Whether something is unsettled, and whether somebody waits for that.
-    fn unsettled(&self) -> Option<bool> {
-        let book = self.book();
-        let settled = book.ledger.settled();
-        (settled < book.ledger.appended()).then_some(settled < book.wanted)
+    /// Why the edits that are not settled should be now; `None` when all are.
+    fn reason_to_settle(&self) -> Option<Reason> {
+        let (retained, live, log_start) = {
+            let book = self.book();
+            let ledger = &book.ledger;
+            if ledger.settled() >= ledger.appended() {
+                return None;
+            }
+            if ledger.settled() < book.wanted {
+                return Some(Reason::Asked);
+            }
+            let retained: u64 = ledger.inputs().map(|input| input.bytes).sum();
+            let live: u64 = book.state.tables().map(|meta| meta.bytes).sum();
+            (retained, live, ledger.log_start())
+        };
+        // To look at the journal sooner does not make it commit.
+        if self.backend.rule() == Rule::Commits {
+            return Some(Reason::Time);
+        }
+        let retained_max = self.settling.retained_bytes_max.unwrap_or_else(|| RETAINED_BYTES_MAX.max(live / 10));
+        let log_waits = log_start.map_or(0, |mark| self.neighbours().log_bytes_before(mark));
+        if retained > retained_max || self.rounds_for_space.load(Ordering::Relaxed) > 0 {
+            Some(Reason::Space)
+        } else if log_waits > self.settling.log_bytes_max / 2 {
+            Some(Reason::Log)
+        } else {
+            Some(Reason::Time)
+        }
     }
 
-    /// All stations, for the edits appended so far.
-    async fn settle_all(&self) -> Result<()> {
-        let target = self.book().ledger.appended();
-        self.sync_until(|ledger| ledger.durable() >= target).await?;
-        self.record_settled().await?;
-        let recorded = self.book().ledger.recorded();
-        self.sync_until(|ledger| ledger.settled() >= recorded).await
+    /// How long edits wait for others to settle with, if nothing presses.
+    fn settle_delay_ns(&self) -> u64 {
+        match self.backend.rule() {
+            Rule::Commits => POLL_NS,
+            _ => self.settling.interval_ns,
+        }
     }
 
     /// Tells those who wait; the next try comes when somebody asks again, or after the delay.

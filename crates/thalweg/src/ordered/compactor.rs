@@ -30,6 +30,7 @@ impl Workshop {
                 Ok(()) => partition.set_trouble(None),
                 Err(Error::Closed) => {}
                 Err(error) => {
+                    self.make_room_after(&error);
                     // The job stays taken meanwhile, so that no other worker runs into the same error at once.
                     partition.set_trouble(Some(error));
                     self.progress.notify_all();

@@ -2,7 +2,7 @@
 
 use super::{OrderedKeyspace, Partition, Workshop};
 use crate::compaction;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{LogMark, SeqNo};
 use crate::lineage::{Change, Edit};
 use crate::ordered::view::Slot;
@@ -40,6 +40,7 @@ impl Workshop {
             match done {
                 Ok(()) => self.set_flush_trouble(None),
                 Err(error) => {
+                    self.make_room_after(&error);
                     // Nothing was changed: tried again after a while. Writers that would have to wait for it get the
                     // error.
                     let ticket = self.stopped.ticket();
@@ -161,6 +162,13 @@ impl Workshop {
         self.compaction_wanted.notify_all();
         self.progress.notify_all();
         Ok(())
+    }
+
+    /// On a full disk what unsettled edits have replaced is let go as soon as may be.
+    pub(super) fn make_room_after(&self, error: &Error) {
+        if error.kind() == ErrorKind::NoSpace {
+            self.lineage.settle_for_space();
+        }
     }
 
     /// Removes outputs that no edit names, because their edit was refused. When the database is poisoned they stay:

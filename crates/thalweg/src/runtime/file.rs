@@ -138,6 +138,18 @@ impl BackgroundFile {
         self.file.reserve(bytes)
     }
 
+    /// See [`File::write_out`].
+    pub(crate) async fn write_out(&self) -> Result<()> {
+        if let Ok(done) = self.hand_over(Operation::WriteOut, 0, None, 0, None).await {
+            done.result.map_err(|error| Error::io("write out", self.path(), error))?;
+            return Ok(());
+        }
+        yield_now().await;
+        self.file.write_out()?;
+        yield_now().await;
+        Ok(())
+    }
+
     /// Makes bytes and length durable.
     pub(crate) async fn sync(&self) -> Result<()> {
         if let Ok(done) = self.hand_over(Operation::Sync, 0, None, 0, None).await {

@@ -106,6 +106,12 @@ impl Storage for MeteredStorage {
     fn file_room_bytes(&self) -> Option<u64> {
         self.storage.file_room_bytes()
     }
+    fn commits_together(&self, directories: &[&Path]) -> bool {
+        self.storage.commits_together(directories)
+    }
+    fn journal_commits(&self, path: &Path) -> Option<u64> {
+        self.storage.journal_commits(path)
+    }
     fn open_files_max(&self) -> Option<u64> {
         self.storage.open_files_max()
     }
@@ -141,6 +147,9 @@ impl File for MeteredFile {
     }
     fn begin_write_back(&self, offset: u64, bytes: u64) {
         self.file.begin_write_back(offset, bytes);
+    }
+    fn write_out(&self) -> Result<()> {
+        self.file.write_out()
     }
     fn sync(&self) -> Result<()> {
         self.meter.time(|metrics| self.kind.count_in(metrics), || self.file.sync())

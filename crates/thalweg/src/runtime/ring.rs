@@ -37,6 +37,9 @@ const ENTRIES: u32 = 64;
 /// `SYNC_FILE_RANGE_WRITE` of `linux/fs.h`.
 const SYNC_FILE_RANGE_WRITE: u32 = 2;
 
+/// The same, with `SYNC_FILE_RANGE_WAIT_BEFORE` and `SYNC_FILE_RANGE_WAIT_AFTER`.
+const SYNC_FILE_RANGE_ALL: u32 = 7;
+
 /// The completion of the bell's read.
 const BELL: u64 = u64::MAX;
 
@@ -49,6 +52,8 @@ pub(super) enum Operation {
     Write,
     /// Begins the write-back of so many bytes of the page cache, from the offset on.
     WriteBack(u32),
+    /// Writes out what the page cache has of the file, and waits for that.
+    WriteOut,
     /// `fdatasync`.
     Sync,
     /// The same for so many bytes from the offset on: what `msync` of them does.
@@ -59,7 +64,7 @@ pub(super) enum Operation {
 
 impl Operation {
     pub(super) fn is_sync(self) -> bool {
-        matches!(self, Operation::Sync | Operation::SyncRange(_))
+        matches!(self, Operation::WriteOut | Operation::Sync | Operation::SyncRange(_))
     }
 }
 
@@ -343,6 +348,7 @@ fn entry(request: &mut Request) -> Option<squeue::Entry> {
             // Only begun, nothing awaited: then it takes no error away from the sync to come either.
             opcode::SyncFileRange::new(fd, bytes).offset(at).flags(SYNC_FILE_RANGE_WRITE).build()
         }
+        (Operation::WriteOut, _) => opcode::SyncFileRange::new(fd, 0).flags(SYNC_FILE_RANGE_ALL).build(),
         (Operation::Sync, _) => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
         (Operation::SyncRange(bytes), _) => {
             // The kernel takes the end for the last byte: with the whole length it would write the page behind, too.

@@ -10,8 +10,8 @@
 //! No locks are held; positions travel with each call.
 
 use super::{
-    DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock, linux_cached, linux_direct, linux_mapping,
-    linux_memory,
+    DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock, linux_cached, linux_direct, linux_journal,
+    linux_mapping, linux_memory,
 };
 use crate::error::{Error, Result};
 use rustix::fs::{Advice, FlockOperation};
@@ -135,6 +135,14 @@ impl Storage for LinuxStorage {
         linux_memory::file_room_bytes()
     }
 
+    fn commits_together(&self, directories: &[&Path]) -> bool {
+        linux_journal::is_shared(directories)
+    }
+
+    fn journal_commits(&self, path: &Path) -> Option<u64> {
+        linux_journal::commits(path)
+    }
+
     fn open_files_max(&self) -> Option<u64> {
         rustix::process::getrlimit(rustix::process::Resource::Nofile).current
     }
@@ -211,6 +219,10 @@ impl File for LinuxFile {
         let Some(bytes) = NonZeroU64::new(bytes) else { return };
         // Drops what is clean already, too: who has a ring asks that for a write-back and nothing else.
         let _ = rustix::fs::fadvise(&self.file, offset, Some(bytes), Advice::DontNeed);
+    }
+
+    fn write_out(&self) -> Result<()> {
+        linux_cached::write_out(self.file.as_fd()).map_err(|error| Error::io("write out", &self.path, error))
     }
 
     fn sync(&self) -> Result<()> {

@@ -1,4 +1,5 @@
-//! [`is_cached`]: whether the page cache has a part of a file, without reading any of it.
+//! [`is_cached`]: whether the page cache has a part of a file, without reading any of it. [`write_out`]: has the device
+//! take what the page cache has of a file.
 //!
 //! `cachestat` (Linux 6.5) counts pages and starts nothing. A read that is not to wait (`RWF_NOWAIT`) would tell too,
 //! but the kernel begins to read ahead for it, which is what the caller wants to avoid.
@@ -6,6 +7,7 @@
 //! No locks, no memory but the two structures of the call.
 #![allow(unsafe_code)]
 
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// The same number on every architecture that we know of but MIPS, where it is no call and so an error
@@ -48,6 +50,15 @@ pub(super) fn is_cached(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> Option
     let result =
         unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut found, 0 as libc::c_uint) };
     (result == 0).then_some(found.cached >= pages)
+}
+
+/// Has every dirty page of the file written to the device, and waits for these and for those on their way. An error of
+/// an earlier write-back that this open file was not told yet is told here, as by a sync.
+pub(super) fn write_out(file: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: the call takes no memory of ours; a length of 0 stands for the rest of the file.
+    let result = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, flags) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

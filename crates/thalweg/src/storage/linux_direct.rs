@@ -8,7 +8,7 @@
 
 use super::buffer::ALIGNMENT;
 use super::linux::{bytes_of, read_uninterrupted};
-use super::{File, OpenMode, linux};
+use super::{File, OpenMode, linux, linux_cached};
 use crate::error::{Error, Result};
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -162,6 +162,10 @@ impl File for DirectFile {
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.need_writable("write to")?;
         self.file.write_all_at(bytes, offset).map_err(|error| Error::io("write to", &self.path, error))
+    }
+
+    fn write_out(&self) -> Result<()> {
+        linux_cached::write_out(self.file.as_fd()).map_err(|error| Error::io("write out", &self.path, error))
     }
 
     fn sync(&self) -> Result<()> {

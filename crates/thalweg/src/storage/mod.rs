@@ -15,6 +15,7 @@ mod contract;
 mod linux;
 mod linux_cached;
 mod linux_direct;
+mod linux_journal;
 mod linux_mapping;
 mod linux_memory;
 #[cfg(any(test, feature = "simulation"))]
@@ -85,6 +86,16 @@ pub trait Storage: Send + Sync + 'static {
     fn open_files_max(&self) -> Option<u64> {
         None
     }
+    /// Whether a sync of a file that grew commits every earlier change of names, lengths and blocks in these existing
+    /// directories, flushing what the device had been given of their files: one file system with one journal. `false`
+    /// where that is not known for certain.
+    fn commits_together(&self, _directories: &[&Path]) -> bool {
+        false
+    }
+    /// How often the journal of the file system of `path` has committed; `None` where nobody knows.
+    fn journal_commits(&self, _path: &Path) -> Option<u64> {
+        None
+    }
     /// Takes the advisory lock on the existing file at `path`: shared for readers, else exclusive. `Ok(None)` when
     /// another process, or another call in this one, has it. Released when the value is dropped, or the process dies.
     fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>>;
@@ -114,6 +125,11 @@ pub trait File: Send + Sync + 'static {
     /// Has the device begin to write these bytes, so that a sync finds little left to do, and does not wait for it. No
     /// promise: what goes wrong the sync tells.
     fn begin_write_back(&self, _offset: u64, _bytes: u64) {}
+    /// Has the device take every byte of the file, and waits for that; tells what went wrong, as a sync does. Not durable
+    /// by itself: the device may have them in a cache of its own, and the length may not be committed.
+    fn write_out(&self) -> Result<()> {
+        self.sync()
+    }
     /// Makes the file's bytes and length durable (not its name).
     fn sync(&self) -> Result<()>;
     /// The length in bytes.

@@ -109,6 +109,7 @@ type Handed = Arc<Mutex<Option<Arc<dyn crate::storage::File>>>>;
 struct Others {
     asked: Asked,
     unsynced: Handed,
+    log_bytes: Arc<Mutex<u64>>,
     disk: Fake,
 }
 
@@ -120,6 +121,9 @@ impl Neighbours for Others {
     fn settled(&self, edit: EditId, log_start: Option<LogMark>) {
         let from = log_start.map(|mark| format!(", log from {}", mark.position)).unwrap_or_default();
         self.asked.note(format!("settled {edit}{from}"));
+    }
+    fn log_bytes_before(&self, _: LogMark) -> u64 {
+        *self.log_bytes.lock().unwrap()
     }
     fn take_unsynced(&self, _: TableId) -> Option<Arc<dyn crate::storage::File>> {
         self.unsynced.lock().unwrap().take()
@@ -142,6 +146,8 @@ struct World {
     lineage: Arc<Lineage>,
     asked: Asked,
     unsynced: Handed,
+    /// What unsettled edits pin of the log.
+    log_bytes: Arc<Mutex<u64>>,
 }
 
 impl World {
@@ -153,15 +159,26 @@ impl World {
 
     /// Begins a manifest with `state`, and attaches.
     fn begin(disk: Fake, state: Option<State>) -> Result<World> {
+        World::begin_as(DurabilityBackend::SyncEachFile, disk, state)
+    }
+
+    fn begin_as(backend: DurabilityBackend, disk: Fake, state: Option<State>) -> Result<World> {
         let (environment, thread) = environment(&disk);
         let (health, asked) = (Arc::new(Health::default()), Asked::default());
         let metrics = Arc::new(Metrics::default());
-        let backend = DurabilityBackend::default();
-        let lineage = Lineage::begin_with(environment, Arc::clone(&health), metrics, ROOT.into(), backend, 0, state)?;
+        let settling =
+            Settling { backend, interval_ns: 100_000_000, retained_bytes_max: Some(10_000), log_bytes_max: 1 << 20 };
+        let lineage = Lineage::begin_with(environment, Arc::clone(&health), metrics, ROOT.into(), settling, 0, state)?;
+        let log_bytes = Arc::<Mutex<u64>>::default();
         let unsynced = Handed::default();
-        let others = Others { asked: asked.clone(), unsynced: Arc::clone(&unsynced), disk: disk.clone() };
+        let others = Others {
+            asked: asked.clone(),
+            unsynced: Arc::clone(&unsynced),
+            log_bytes: Arc::clone(&log_bytes),
+            disk: disk.clone(),
+        };
         lineage.attach_to(Box::new(others))?;
-        Ok(World { disk, thread, health, lineage, asked, unsynced })
+        Ok(World { disk, thread, health, lineage, asked, unsynced, log_bytes })
     }
 
     fn start(self) -> Self {

@@ -44,6 +44,7 @@ pub(super) struct Properties {
     pub(super) refuses_medium_reads: bool,
     pub(super) refuses_hard_links: bool,
     pub(super) refuses_mappings: bool,
+    pub(super) shares_journal: bool,
     pub(super) short_reads_per_mille: u32,
 }
 

@@ -56,6 +56,15 @@ impl Storage for SimulatedDisk {
         Ok(opened.map(|(inode, number)| Arc::new(self.handle(path, mode, inode, number)) as Arc<dyn File>))
     }
 
+    fn commits_together(&self, _directories: &[&Path]) -> bool {
+        self.disk().properties.shares_journal
+    }
+
+    fn journal_commits(&self, _path: &Path) -> Option<u64> {
+        let disk = self.disk();
+        disk.properties.shares_journal.then_some(disk.image.journal_commits)
+    }
+
     fn file_room_bytes(&self) -> Option<u64> {
         Some(FILE_ROOM_BYTES)
     }
@@ -243,6 +252,9 @@ impl SimulatedFile {
         let disk = &mut *disk;
         match disk.begin(OperationKinds::SYNCS)? {
             Fate::Success => {
+                if disk.properties.shares_journal {
+                    disk.image.commits_of(self.inode, &mut disk.random);
+                }
                 disk.image.change_file(self.inode, |file| file.sync());
             }
             Fate::Failure => disk.fail_write_back(self.inode),
@@ -252,6 +264,24 @@ impl SimulatedFile {
                     0 => file.sync(),
                     _ => file.write_back_partly(random),
                 });
+                return Err(power_cut());
+            }
+        }
+        if disk.tell_error(self.number) { Err(input_output_error()) } else { Ok(()) }
+    }
+
+    fn written_out(&self) -> io::Result<()> {
+        self.need_writable()?;
+        let mut disk = self.disk.disk();
+        let disk = &mut *disk;
+        match disk.begin(OperationKinds::SYNCS)? {
+            Fate::Success => {
+                disk.image.change_file(self.inode, |file| file.write_out());
+            }
+            Fate::Failure => disk.fail_write_back(self.inode),
+            Fate::PowerCut => {
+                let random = &mut disk.random;
+                disk.image.change_file(self.inode, |file| file.write_back_partly(random));
                 return Err(power_cut());
             }
         }
@@ -295,6 +325,10 @@ impl File for SimulatedFile {
 
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.write(offset, bytes).map_err(self.failed("write to"))
+    }
+
+    fn write_out(&self) -> Result<()> {
+        self.written_out().map_err(self.failed("write out"))
     }
 
     fn sync(&self) -> Result<()> {

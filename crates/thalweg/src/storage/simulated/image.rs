@@ -65,6 +65,8 @@ pub(super) struct Image {
     dirty: BTreeSet<InodeId>,
     next_inode: InodeId,
     next_change: u64,
+    /// How often [`Image::commit_journal`] was called.
+    pub(super) journal_commits: u64,
     /// Pages that files with a live name or a handle have in the cache.
     pub(super) allocated_pages: u64,
 }
@@ -80,6 +82,7 @@ impl Default for Image {
             dirty: BTreeSet::new(),
             next_inode: ROOT + 1,
             next_change: 0,
+            journal_commits: 0,
             allocated_pages: 0,
         }
     }
@@ -277,6 +280,29 @@ impl Image {
     }
 
     // Becoming durable.
+
+    /// What a sync of `file` commits besides, where all files share one journal. If its length has to be committed, the
+    /// device's cache is emptied and every change so far is committed, in order; but the new length of a file that
+    /// was not written out may have to wait for that (delayed allocation). A sync that changes no metadata commits nothing.
+    pub(super) fn commits_of(&mut self, file: InodeId, random: &mut Random) {
+        if self.pending_lengths.contains_key(&file) {
+            self.commit_journal(random);
+        }
+    }
+
+    /// The journal commits: every pending change, in order, with the device's cache emptied before.
+    pub(super) fn commit_journal(&mut self, random: &mut Random) {
+        for id in self.dirty.clone() {
+            self.change_file(id, Inode::flush);
+        }
+        let mut numbers: Vec<u64> = self.pending.keys().copied().collect();
+        numbers.retain(|number| match self.pending.get(number) {
+            Some(Change::Length(id)) => self.files.get(id).is_none_or(|file| file.is_written_out()) || random.coin(),
+            _ => true,
+        });
+        self.commit(numbers);
+        self.journal_commits += 1;
+    }
 
     /// Makes every pending change of names that `wanted` picks durable, with the earlier ones that it builds on.
     pub(super) fn commit_names(&mut self, wanted: impl Fn(&Entry) -> bool) {

@@ -5,7 +5,7 @@
 //!   the medium lacks it;
 //! - live bytes beyond the live length are zero; a page beyond it has no live bytes, and is there (dirty) only while
 //!   the medium still has a page that the unsynced cut gives up;
-//! - `dirty` holds exactly the indices of the dirty pages.
+//! - `dirty` holds exactly the indices of the dirty pages; `submitted` is a part of it.
 //!
 //! A page with no bytes is a hole and reads as zeros. Cloning shares the pages.
 
@@ -52,6 +52,8 @@ pub(super) enum Survival {
 pub(super) struct Inode {
     pages: BTreeMap<u64, Page>,
     dirty: BTreeSet<u64>,
+    /// Dirty pages that the device was given, in a cache that it loses with the power until it is flushed.
+    submitted: BTreeSet<u64>,
     live_bytes: u64,
     durable_bytes: u64,
     /// The shortest live length since the length was last durable.
@@ -146,6 +148,7 @@ impl Inode {
                 let live = page.live.get_or_insert_with(|| Arc::clone(&ZEROS));
                 Arc::make_mut(live)[in_page].copy_from_slice(from);
             }
+            self.submitted.remove(&index);
             if !page.dirty {
                 page.dirty = true;
                 self.dirty.insert(index);
@@ -156,10 +159,28 @@ impl Inode {
         }
     }
 
+    /// Gives the device every dirty page. What a power cut leaves of them is open until [`Inode::flush`].
+    pub(super) fn write_out(&mut self) {
+        self.submitted = self.dirty.clone();
+    }
+
+    /// Whether the device was given every dirty page.
+    pub(super) fn is_written_out(&self) -> bool {
+        self.submitted.len() == self.dirty.len()
+    }
+
+    /// The device empties its cache.
+    pub(super) fn flush(&mut self) {
+        for index in std::mem::take(&mut self.submitted) {
+            self.write_back(index, Survival::New);
+        }
+    }
+
     /// Cuts the file in the cache, or extends it with a hole.
     pub(super) fn set_bytes(&mut self, bytes: u64) {
         let kept = page_count(bytes);
         if bytes < self.live_bytes {
+            self.submitted.clear();
             let beyond: Vec<u64> = self.pages.range(kept..).map(|(index, _)| *index).collect();
             for index in beyond {
                 self.give_up(index);
@@ -196,6 +217,7 @@ impl Inode {
     /// Makes these pages dirty as they are.
     pub(super) fn touch(&mut self, pages: Range<u64>) {
         for (index, page) in self.pages.range_mut(pages).filter(|(_, page)| page.live.is_some()) {
+            self.submitted.remove(index);
             page.dirty = true;
             self.dirty.insert(*index);
         }
@@ -220,6 +242,7 @@ impl Inode {
         let end = page_count(self.live_bytes);
         while let Some(index) = self.dirty.last().copied().filter(|index| *index >= end) {
             self.dirty.remove(&index);
+            self.submitted.remove(&index);
             self.pages.remove(&index);
         }
         self.durable_bytes = self.live_bytes;
@@ -238,6 +261,7 @@ impl Inode {
             }
             page.dirty = false;
             self.dirty.remove(index);
+            self.submitted.remove(index);
         }
         self.unseen_error = true;
     }
@@ -279,6 +303,7 @@ impl Inode {
         if survival == Survival::New {
             page.dirty = false;
             self.dirty.remove(&index);
+            self.submitted.remove(&index);
             if page.live.is_none() {
                 self.pages.remove(&index);
             }
@@ -331,6 +356,7 @@ impl Inode {
         let end = page_count(bytes);
         self.pages.split_off(&end);
         self.dirty.split_off(&end);
+        self.submitted.split_off(&end);
         let tail = (bytes % PAGE_BYTES as u64) as usize;
         if let Some(page) = self.pages.get_mut(&(bytes / PAGE_BYTES as u64)).filter(|_| tail != 0) {
             zero_from(&mut page.medium, tail);

@@ -87,7 +87,15 @@ impl SimulatedDisk {
     pub fn background_writeback(&self) -> bool {
         let mut disk = self.disk();
         let disk = &mut *disk;
-        !disk.dead && disk.image.write_back_some(&mut disk.random)
+        if disk.dead {
+            return false;
+        }
+        if disk.properties.shares_journal && disk.random.chance(60) {
+            let has_changes = !disk.image.pending.is_empty();
+            disk.image.commit_journal(&mut disk.random);
+            return has_changes;
+        }
+        disk.image.write_back_some(&mut disk.random)
     }
 
     /// Another live disk with what this one holds: cached and durable contents apart, as here, but no handles, locks or
@@ -141,6 +149,12 @@ impl SimulatedDisk {
     /// Whether mappings are refused, as by a file system that does not overwrite in place.
     pub fn refuse_mappings(&self, refuse: bool) {
         self.disk().properties.refuses_mappings = refuse;
+    }
+
+    /// Whether all files share one journal, as on ext4: the sync of a file that grew commits every change of names and
+    /// lengths before it and flushes the device; and the kernel commits all of them at once.
+    pub fn share_journal(&self, share: bool) {
+        self.disk().properties.shares_journal = share;
     }
 
     /// The kernel fails to write a file's dirty pages back by itself: some become phantoms, and the next sync of each

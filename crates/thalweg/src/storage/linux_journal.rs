@@ -1,0 +1,88 @@
+//! Whether a file system has one journal that commits all of its metadata together, and how often it has committed.
+//!
+//! ext4 with a journal: a sync of a file whose length grew commits the running transaction, and with it every earlier
+//! change of names, lengths and blocks in the file system; with barriers the device's cache is flushed before the
+//! commit is written (`docs/durability.md` has the argument and the measurements). This is a positive test: what cannot
+//! be read, or is not known, is `false`.
+//!
+//! No locks, no state.
+
+use rustix::fs::Dev;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Whether all `directories` lie on one file system that is ext4 with a journal and barriers.
+pub(super) fn is_shared(directories: &[&Path]) -> bool {
+    let mut devices = directories.iter().map(|path| fs::metadata(path).ok().map(|metadata| metadata.dev()));
+    let Some(Some(device)) = devices.next() else { return false };
+    if !devices.all(|other| other == Some(device)) {
+        return false;
+    }
+    let Some(name) = device_name(device) else { return false };
+    // One option a line, those that are defaults too. `data=` is there only with a journal.
+    let options = fs::read_to_string(format!("/proc/fs/ext4/{name}/options"));
+    options.is_ok_and(|options| commits_together(&options))
+}
+
+/// Says so the list of a mounted ext4's options.
+fn commits_together(options: &str) -> bool {
+    let has = |wanted: &str| options.lines().any(|option| option == wanted);
+    let journals = ["data=ordered", "data=writeback"].into_iter().any(has);
+    // A commit record that does not wait for what it commits may be replayed without it.
+    journals && has("rw") && has("barrier") && !has("journal_async_commit")
+}
+
+/// How many transactions the journal of the file system at `path` has committed; `None` where it does not tell.
+pub(super) fn commits(path: &Path) -> Option<u64> {
+    let name = device_name(fs::metadata(path).ok()?.dev())?;
+    let journals = fs::read_dir("/proc/fs/jbd2").ok()?;
+    // An internal journal bears the device's name and the number of its inode.
+    let of_device = |entry: &fs::DirEntry| {
+        let found = entry.file_name();
+        let rest = found.to_str().and_then(|found| found.strip_prefix(&name)?.strip_prefix('-'));
+        rest.is_some_and(|number| number.parse::<u64>().is_ok())
+    };
+    let journal = journals.flatten().find(of_device)?;
+    let info = fs::read_to_string(journal.path().join("info")).ok()?;
+    info.split_whitespace().next()?.parse().ok()
+}
+
+/// The kernel's name of a block device.
+fn device_name(device: Dev) -> Option<String> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let target = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    Some(target.file_name()?.to_str()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::linux::TestDirectory;
+    use super::*;
+
+    const ORDERED: &str = "rw\nbsddf\ndioread_nolock\ndelalloc\nbarrier\ncommit=5\ndata=ordered\n";
+
+    #[test]
+    fn only_a_journal_with_barriers_that_waits_commits_together() {
+        assert!(commits_together(ORDERED));
+        assert!(commits_together(&ORDERED.replace("ordered", "writeback")));
+        for (from, to) in
+            [("data=ordered\n", ""), ("barrier", "nobarrier"), ("rw\n", "ro\n"), ("bsddf", "journal_async_commit")]
+        {
+            assert!(!commits_together(&ORDERED.replace(from, to)), "{to}");
+        }
+        assert!(!commits_together(""));
+    }
+
+    #[test]
+    fn the_answer_for_a_directory_agrees_with_its_mount() {
+        let directory = TestDirectory::new("journal");
+        let is_shared = is_shared(&[&directory.0]);
+        let counts = commits(&directory.0).is_some();
+        // A file system without a journal has no commits to count.
+        assert!(counts || !is_shared);
+        assert!(!super::is_shared(&[&directory.0, Path::new("/proc")]), "two file systems");
+        assert!(!super::is_shared(&[&directory.0, Path::new("/nowhere/at/all")]));
+        assert!(!super::is_shared(&[]));
+    }
+}
