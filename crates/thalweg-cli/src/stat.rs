@@ -261,6 +261,7 @@ fn to_json(s: &Statistics) -> Value {
         "syncs_waited_for": s.syncs_waited_for,
         "cache_hits": s.cache_hits,
         "cache_misses": s.cache_misses,
+        "mapped_reads": s.mapped_reads,
         "direct_reads": s.direct_reads,
         "overlapped_reads": s.overlapped_reads,
         "filter_checks": s.filter_checks,

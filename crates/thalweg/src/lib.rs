@@ -22,7 +22,8 @@ mod table;
 
 pub use database::{
     Builder, CheckReport, Compression, DamagePolicy, Database, Durability, DurabilityBackend, Entry, Keyspace,
-    KeyspaceStatistics, LevelStatistics, Range, Snapshot, StallStatistics, Statistics, TableWrites, WriteBatch, dump,
+    KeyspaceStatistics, LevelStatistics, Range, Snapshot, StallStatistics, Statistics, TableReads, TableWrites,
+    WriteBatch, dump,
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use format::Slice;

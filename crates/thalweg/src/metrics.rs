@@ -88,7 +88,9 @@ pub(crate) struct ReadCounters {
     /// Table blocks asked for and found in the block cache, and read from a file.
     pub(crate) cache_hits: Counter,
     pub(crate) cache_misses: Counter,
-    /// Those of the latter that were read past the page cache, and those handed to the kernel together with others.
+    /// Those of the latter that were copied from a mapping, those that were read past the page cache, and those handed
+    /// to the kernel together with others.
+    pub(crate) mapped_reads: Counter,
     pub(crate) direct_reads: Counter,
     pub(crate) overlapped_reads: Counter,
     /// Filters asked, and point reads they spared.

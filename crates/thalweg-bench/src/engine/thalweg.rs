@@ -167,6 +167,7 @@ impl Engine for Opened {
                 ("trivial moves", s.trivial_moves),
                 ("cache hits", s.cache_hits),
                 ("cache misses", s.cache_misses),
+                ("mapped reads", s.mapped_reads),
                 ("direct reads", s.direct_reads),
                 ("overlapped reads", s.overlapped_reads),
                 ("filter checks", s.filter_checks),

@@ -92,12 +92,10 @@ impl TableBlocks {
         self.slots.get(at)?.take_hit()
     }
 
-    /// Brings block number `at` near the processor, if it is here; no use of it.
+    /// Brings block number `at` near the processor, if it is here, and gives whether it is; no use of it.
     #[inline]
-    pub(crate) fn approach(&self, at: usize) {
-        if let Some(slot) = self.slots.get(at) {
-            slot.approach();
-        }
+    pub(crate) fn approach(&self, at: usize) -> bool {
+        self.slots.get(at).is_some_and(|slot| slot.approach())
     }
 
     /// Whether block number `at` is here; no use of it.

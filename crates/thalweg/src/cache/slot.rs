@@ -81,16 +81,17 @@ impl Slot {
     }
 
     /// Asks for the memory that a reader of the block needs first: its count of readers, its first entries, and its
-    /// end, where it says where its entries are.
+    /// end, where it says where its entries are. Gives whether there is a block.
     #[inline]
-    pub(super) fn approach(&self) {
+    pub(super) fn approach(&self) -> bool {
         let state = self.lock();
-        let Some(buffer) = &state.buffer else { return };
+        let Some(buffer) = &state.buffer else { return false };
         let start = buffer.as_ptr();
         // The count lies before the bytes.
         prefetch(start.wrapping_sub(1));
         prefetch(start.wrapping_add(LINE_BYTES));
         prefetch(start.wrapping_add((state.number as usize).saturating_sub(1)));
+        true
     }
 
     pub(super) fn is_full(&self) -> bool {

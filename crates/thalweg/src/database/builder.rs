@@ -2,7 +2,7 @@
 
 use super::check::CheckReport;
 use super::options::{Durability, Options};
-use super::{Compression, DamagePolicy, Database, DurabilityBackend, TableWrites};
+use super::{Compression, DamagePolicy, Database, DurabilityBackend, TableReads, TableWrites};
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::error::{Error, Result};
 use crate::runtime::Environment;
@@ -160,6 +160,11 @@ impl Builder {
     option!(
         /// Whether tables are written through the page cache or past it (default: [`TableWrites::Automatic`]).
         table_writes: TableWrites
+    );
+    option!(
+        /// Whether tables that are in the page cache are read through mappings of their files, for which a handler of
+        /// `SIGBUS` is installed (default: [`TableReads::Automatic`]).
+        table_reads: TableReads
     );
     option!(
         /// Operations that background work and reads that miss the cache may have at the device at once before table

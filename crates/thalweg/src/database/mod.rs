@@ -19,7 +19,7 @@ mod write;
 
 pub use crate::lineage::DurabilityBackend;
 pub use crate::log::DamagePolicy;
-pub use crate::table::{Compression, TableWrites};
+pub use crate::table::{Compression, TableReads, TableWrites};
 pub use batch::WriteBatch;
 pub use builder::Builder;
 pub use check::CheckReport;

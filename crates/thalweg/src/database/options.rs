@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::lineage::Settling;
 use crate::log::LogOptions;
 use crate::ordered::OrderedOptions;
-use crate::table::{TableOptions, TableWrites};
+use crate::table::{TableOptions, TableReads, TableWrites};
 use std::time::Duration;
 
 /// When a write returns.
@@ -44,6 +44,7 @@ pub(super) struct Options {
     pub(super) growth_factor: u64,
     pub(super) compaction_workers: usize,
     pub(super) table_writes: TableWrites,
+    pub(super) table_reads: TableReads,
     pub(super) io_depth: usize,
     #[cfg(feature = "simulation")]
     pub(super) manifest_rotation_bytes: Option<u64>,
@@ -81,6 +82,7 @@ impl Default for Options {
             growth_factor: 8,
             compaction_workers: 1,
             table_writes: TableWrites::default(),
+            table_reads: TableReads::default(),
             io_depth: 8,
             #[cfg(feature = "simulation")]
             manifest_rotation_bytes: None,
@@ -138,6 +140,7 @@ impl Options {
             compression_per_level: self.compression_per_level.clone(),
             filter_bits_per_key: self.filter_bits_per_key,
             writes: self.table_writes,
+            reads: self.table_reads,
             io_depth: self.io_depth,
         }
     }

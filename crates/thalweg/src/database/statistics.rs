@@ -46,6 +46,8 @@ pub struct Statistics {
     pub cache_hits: u64,
     /// Table blocks read from a file.
     pub cache_misses: u64,
+    /// Those of them that were copied from a mapping of their file, without a system call.
+    pub mapped_reads: u64,
     /// Those of them that were read past the page cache, because it did not keep what it had.
     pub direct_reads: u64,
     /// Those that `multi_get` handed to the kernel together with others (io_uring).
@@ -180,6 +182,7 @@ impl Engine {
             syncs_waited_for: metrics.syncs_waited_for.get(),
             cache_hits: metrics.all_reads(|reads| &reads.cache_hits),
             cache_misses: metrics.all_reads(|reads| &reads.cache_misses),
+            mapped_reads: metrics.all_reads(|reads| &reads.mapped_reads),
             direct_reads: metrics.all_reads(|reads| &reads.direct_reads),
             overlapped_reads: metrics.all_reads(|reads| &reads.overlapped_reads),
             filter_checks: metrics.all_reads(|reads| &reads.filter_checks),

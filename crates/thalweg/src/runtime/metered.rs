@@ -6,7 +6,7 @@
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::metrics::{Metrics, SyncCount};
-use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock};
+use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -112,6 +112,9 @@ impl Storage for MeteredStorage {
     fn journal_commits(&self, path: &Path) -> Option<u64> {
         self.storage.journal_commits(path)
     }
+    fn mappings_max(&self) -> Option<u64> {
+        self.storage.mappings_max()
+    }
     fn open_files_max(&self) -> Option<u64> {
         self.storage.open_files_max()
     }
@@ -159,6 +162,9 @@ impl File for MeteredFile {
     }
     fn set_bytes(&self, bytes: u64) -> Result<()> {
         self.file.set_bytes(bytes)
+    }
+    fn map_for_reads(&self, bytes: u64) -> Option<Arc<dyn ReadMapping>> {
+        self.file.map_for_reads(bytes)
     }
     fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
         let wrap = |mapping| Arc::new(MeteredMapping { kind: self.kind, mapping, meter: self.meter.clone() });

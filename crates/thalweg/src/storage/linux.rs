@@ -10,8 +10,8 @@
 //! No locks are held; positions travel with each call.
 
 use super::{
-    DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock, linux_cached, linux_direct, linux_journal,
-    linux_mapping, linux_memory,
+    DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock, linux_cached, linux_direct,
+    linux_journal, linux_mapping, linux_memory, linux_reads,
 };
 use crate::error::{Error, Result};
 use rustix::fs::{Advice, FlockOperation};
@@ -147,6 +147,10 @@ impl Storage for LinuxStorage {
         rustix::process::getrlimit(rustix::process::Resource::Nofile).current
     }
 
+    fn mappings_max(&self) -> Option<u64> {
+        linux_memory::mappings_max()
+    }
+
     fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>> {
         // Opened for reading whatever the kind, so that readers can lock on a read-only file system. `flock` belongs
         // to the open file description: a second call in this process conflicts too, and a dead process lets go.
@@ -239,6 +243,10 @@ impl File for LinuxFile {
 
     fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
         linux_mapping::map(self.file.as_fd(), &self.path, bytes)
+    }
+
+    fn map_for_reads(&self, bytes: u64) -> Option<Arc<dyn ReadMapping>> {
+        linux_reads::map(self.file.as_fd(), bytes)
     }
 
     fn reserve(&self, bytes: u64) -> Result<()> {

@@ -35,6 +35,11 @@ pub(super) fn file_room_bytes() -> Option<u64> {
     groups.lines().filter_map(|line| group_room_bytes(line, &mounts)).chain(machine).min()
 }
 
+/// See [`super::Storage::mappings_max`].
+pub(super) fn mappings_max() -> Option<u64> {
+    fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()
+}
+
 /// `MemAvailable` of `/proc/meminfo`.
 fn available_bytes(meminfo: &str) -> Option<u64> {
     let kib = field(meminfo, "MemAvailable:")?;

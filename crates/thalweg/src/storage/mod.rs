@@ -18,6 +18,8 @@ mod linux_direct;
 mod linux_journal;
 mod linux_mapping;
 mod linux_memory;
+mod linux_reads;
+mod linux_sigbus;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulated;
 
@@ -96,6 +98,10 @@ pub trait Storage: Send + Sync + 'static {
     fn journal_commits(&self, _path: &Path) -> Option<u64> {
         None
     }
+    /// How many mappings this process may have at a time; `None` where there is no bound.
+    fn mappings_max(&self) -> Option<u64> {
+        None
+    }
     /// Takes the advisory lock on the existing file at `path`: shared for readers, else exclusive. `Ok(None)` when
     /// another process, or another call in this one, has it. Released when the value is dropped, or the process dies.
     fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>>;
@@ -143,6 +149,12 @@ pub trait File: Send + Sync + 'static {
         let _ = bytes;
         Ok(None)
     }
+    /// Maps the first `bytes` of the file, which must not change, to be read; `None` where that is impossible, or
+    /// fails: then read by position.
+    fn map_for_reads(&self, bytes: u64) -> Option<Arc<dyn ReadMapping>> {
+        let _ = bytes;
+        None
+    }
     /// Makes room for the first `bytes` bytes, so that writing them allocates nothing and, if this grew the length,
     /// extends nothing. May do nothing; a full disk is told here.
     fn reserve(&self, _bytes: u64) -> Result<()> {
@@ -177,6 +189,16 @@ pub trait Mapping: Send + Sync + 'static {
     fn release(&self, from: u64, to: u64);
     /// Makes the bytes `[from, to)` durable, and perhaps others: any page may become durable at any moment.
     fn sync_range(&self, from: u64, to: u64) -> Result<()>;
+}
+
+/// The first bytes of a file, mapped to be read: what is in memory is read without a call. It keeps the file's bytes,
+/// whatever becomes of its handle and its name.
+pub trait ReadMapping: Send + Sync + 'static {
+    /// Fills `buffer` with the bytes at `offset`. `false` when they, or any earlier ones, could not be read, or there
+    /// are none: then `buffer` has anything, and a read by position tells why.
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> bool;
+    /// Brings the beginning of these bytes near the processor, if they are in memory. Reads nothing.
+    fn approach(&self, _offset: u64, _bytes: usize) {}
 }
 
 impl dyn File {

@@ -5,6 +5,7 @@
 //! What cannot be read ahead is read, and reported, when it is needed.
 
 use super::index::Handle;
+use super::mapped::Room;
 use super::opened::Opened;
 use crate::error::Result;
 use crate::format::Slice;
@@ -22,6 +23,8 @@ pub(super) struct ReadAhead {
     /// Bytes of the file from `start`.
     bytes: Vec<u8>,
     start: u64,
+    /// For blocks of a mapping: while the cursor stands in one of them, the next is put into the other.
+    rooms: [Room; 2],
 }
 
 impl ReadAhead {
@@ -47,6 +50,13 @@ impl ReadAhead {
             Some(sealed) => opened.unseal(&Slice::from_long(sealed), handle),
             None => alone(),
         }
+    }
+
+    /// Memory for the next block of a mapping.
+    pub(super) fn room(&mut self) -> &mut Room {
+        let [first, second] = &mut self.rooms;
+        std::mem::swap(first, second);
+        first
     }
 
     /// The block with its trailer, if it is here.

@@ -138,6 +138,7 @@ impl Chunk {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mapped::Mappings;
     use super::super::tests::disk::{Disk, Memory, run};
     use super::*;
     use crate::error::ErrorKind;
@@ -154,7 +155,7 @@ mod tests {
         disk.put(Path::new("a"), &content(there));
         let file = Memory(disk).open(Path::new("a"), crate::storage::OpenMode::ReadMedium).unwrap().unwrap();
         let metrics = Arc::<Metrics>::default();
-        let io = TableIo::new(8, None, &metrics);
+        let io = TableIo::new(8, None, Mappings::none(), &metrics);
         (Chunks::new(file, bytes as u64, io.clone(), metrics), io)
     }
 

@@ -31,7 +31,7 @@ impl TableCursor {
     fn enter(&mut self, at: Option<usize>, position: impl FnOnce(&mut BlockCursor) -> Moved) -> Result<()> {
         self.leave();
         let Some(at) = at else { return Ok(()) };
-        let Some(content) = self.table.block(at, Some(&mut self.ahead))? else { return Ok(()) };
+        let Some(content) = self.table.block(at, &mut self.ahead)? else { return Ok(()) };
         let block = match &mut self.block {
             Some(block) => {
                 block.enter(content);

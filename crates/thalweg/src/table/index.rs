@@ -22,6 +22,11 @@ impl Handle {
     pub(super) fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.bytes)?.checked_add(TRAILER_BYTES as u64)
     }
+
+    /// Bytes of the block and its trailer.
+    pub(super) fn sealed_bytes(&self) -> Option<usize> {
+        usize::try_from(self.end()?.checked_sub(self.offset)?).ok()
+    }
 }
 
 /// Lays out the index block.

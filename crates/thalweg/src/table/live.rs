@@ -8,12 +8,16 @@
 //! what it has alone; one such read in 64 asks for its piece all the same, so that memory that has become free is
 //! noticed and used.
 //!
+//! A table that is all in the page cache is mapped, and its blocks are copied from there ([`super::mapped`]), until
+//! memory is short.
+//!
 //! Deterministic: counts of reads decide, not time. Nothing here is needed for correctness: a table does not change, so
 //! both ways give the same bytes, and each block is verified whichever way it came.
 //!
 //! No locks. Bits and counts are relaxed atomics; one lost is one look less.
 
 use super::index::Handle;
+use super::mapped::Mapped;
 use super::media::Medium;
 use super::opened::Opened;
 use super::store::TableIo;
@@ -36,6 +40,12 @@ const ASK_EVERY: u32 = 64;
 /// Memory is short when so many of the last 32 looks found nothing.
 const GONE_MIN: u32 = 16;
 
+/// Of the blocks that a table's mapping gives, one of so many looks, and one of so many that a point read wants goes
+/// into the block cache: those that are wanted often come there soon, and the others do not cost the copy and what it
+/// would push out.
+const LOOK_EVERY_MAPPED: u32 = 16;
+const KEEP_EVERY_MAPPED: u32 = 8;
+
 /// An open table, and those of its blocks that are cached.
 pub(super) struct Live {
     pub(super) opened: Opened,
@@ -44,6 +54,12 @@ pub(super) struct Live {
     asked: Vec<AtomicU64>,
     /// All of it was given to the page cache, or [`super::warming`] was asked to bring it there.
     is_warm: AtomicBool,
+    /// It was all in the page cache at some time.
+    is_resident: Arc<AtomicBool>,
+    /// Mapped when it is first read after that. `None` inside: it cannot be.
+    mapped: OnceLock<Option<Mapped>>,
+    /// Blocks that the mapping was asked for.
+    mapped_reads: AtomicU32,
     /// The file past the page cache, opened when it is first needed. `None` inside: it is refused.
     medium: OnceLock<Option<Medium>>,
 }
@@ -72,6 +88,13 @@ impl Residency {
     }
 }
 
+/// A table's mapping, for one block.
+pub(super) struct MappedTurn<'a> {
+    pub(super) mapped: &'a Mapped,
+    /// Whether the block cache should have the block, if it is a point read that wants it.
+    pub(super) is_to_keep: bool,
+}
+
 /// A block on its way into a buffer.
 pub(super) struct Planned {
     pub(super) read: ForegroundRead,
@@ -87,13 +110,70 @@ impl Live {
         let pieces = opened.file_bytes.div_ceil(ASKED_BYTES).div_ceil(u64::from(u64::BITS));
         let asked = (0..pieces).map(|_| AtomicU64::new(if is_warm { u64::MAX } else { 0 })).collect();
         opened.file.expect_random_reads();
-        Live { opened, cached, asked, is_warm: AtomicBool::new(is_warm), medium: OnceLock::new() }
+        Live {
+            opened,
+            cached,
+            asked,
+            is_warm: AtomicBool::new(is_warm),
+            is_resident: Arc::new(AtomicBool::new(is_warm)),
+            mapped: OnceLock::new(),
+            mapped_reads: AtomicU32::new(0),
+            medium: OnceLock::new(),
+        }
     }
 
     /// A block is read from the file: the first asks for all of it to be brought into the page cache.
     pub(super) fn warm(&self, io: &TableIo) {
         if !self.is_warm.load(Ordering::Relaxed) && !self.is_warm.swap(true, Ordering::Relaxed) {
-            io.warming.ask(&self.opened.file, self.opened.file_bytes);
+            io.warming.ask(&self.opened.file, self.opened.file_bytes, &self.is_resident);
+        }
+    }
+
+    /// The mapping, if `handle` should be read there: the page cache was given all of the table, and keeps what it has.
+    #[inline]
+    pub(super) fn mapped(&self, io: &TableIo, handle: Handle) -> Option<MappedTurn<'_>> {
+        if !self.is_mapped(io) {
+            return None;
+        }
+        let mapped = match self.mapped.get() {
+            Some(mapped) => mapped,
+            None => self.map(io),
+        };
+        let mapped = mapped.as_ref()?;
+        let turn = self.mapped_reads.load(Ordering::Relaxed).wrapping_add(1);
+        self.mapped_reads.store(turn, Ordering::Relaxed);
+        if turn.is_multiple_of(LOOK_EVERY_MAPPED) {
+            let is_there = self.opened.file.is_cached(handle.offset, handle.end()?.checked_sub(handle.offset)?);
+            is_there.inspect(|is_there| io.residency.looked(*is_there));
+            if is_there == Some(false) {
+                return None;
+            }
+        }
+        Some(MappedTurn { mapped, is_to_keep: turn.is_multiple_of(KEEP_EVERY_MAPPED) })
+    }
+
+    /// Whether blocks are read from the mapping, as far as is known.
+    #[inline]
+    pub(super) fn is_mapped(&self, io: &TableIo) -> bool {
+        self.is_resident.load(Ordering::Relaxed) && !io.residency.is_short() && !matches!(self.mapped.get(), Some(None))
+    }
+
+    /// Two that map it at once map it twice, and one of the mappings goes.
+    #[cold]
+    fn map(&self, io: &TableIo) -> &Option<Mapped> {
+        let mapped = io.mappings.map(&*self.opened.file, self.opened.file_bytes, &io.warming);
+        self.mapped.get_or_init(|| mapped)
+    }
+
+    /// Brings data block `at` near the processor, if it is in the block cache or the mapping has it.
+    #[inline]
+    pub(super) fn approach(&self, at: usize) {
+        if self.cached.approach(at) {
+            return;
+        }
+        let Some(Some(mapped)) = self.mapped.get() else { return };
+        if let Some(handle) = self.opened.index.handle(at) {
+            mapped.approach(handle.offset, usize::try_from(handle.bytes).unwrap_or(0));
         }
     }
 

@@ -18,6 +18,7 @@ mod fuzz;
 mod index;
 mod kept;
 mod live;
+mod mapped;
 mod media;
 mod meta;
 mod opened;
@@ -76,6 +77,25 @@ pub enum TableWrites {
     Direct,
 }
 
+/// How `get`, `multi_get` and ranges read tables that are in the page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TableReads {
+    /// From a shared mapping of the table's file, which takes no system call, while memory has room for it; see
+    /// [`TableReads::Copied`] for what that asks of the process.
+    ///
+    /// A mapped page that cannot be read any more (its device fails, somebody cuts the file short) makes the kernel
+    /// send `SIGBUS`. So the first mapping installs a handler for that signal, once for the process. It answers faults
+    /// in the mappings of this library, so that the read becomes an error that names the file, and passes everything
+    /// else on to the handler that was there before, or to the default.
+    #[default]
+    Automatic,
+    /// By system calls only, and the block cache keeps copies. No handler is installed. For processes that install a
+    /// handler of their own for `SIGBUS` after opening a database, without calling the one that was there, or whose
+    /// reading threads block that signal.
+    Copied,
+}
+
 /// How tables are written.
 #[derive(Clone, Debug)]
 pub(crate) struct TableOptions {
@@ -88,6 +108,7 @@ pub(crate) struct TableOptions {
     /// Bits a key of the table's filter; 0: no filter.
     pub(crate) filter_bits_per_key: u32,
     pub(crate) writes: TableWrites,
+    pub(crate) reads: TableReads,
     /// Operations that the device may have at once before writes wait; see [`crate::runtime::Gate`].
     pub(crate) io_depth: usize,
 }

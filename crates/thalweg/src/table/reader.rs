@@ -11,7 +11,8 @@ use super::damage::Damage;
 use super::fence::Fence;
 use super::filter;
 use super::index::Handle;
-use super::live::{Live, Planned};
+use super::live::{Live, MappedTurn, Planned};
+use super::mapped::Room;
 use super::opened::Opened;
 use super::residence::Resident;
 use super::scan::TableScan;
@@ -23,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::format::{SeqNo, Slice, Version};
 use crate::metrics::Metrics;
 use crate::storage::{File, OpenMode, Storage};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -41,6 +43,11 @@ pub(crate) struct Table {
     /// Written through the page cache by this process: read from there too.
     through_cache: bool,
     _counted: Option<Resident>,
+}
+
+thread_local! {
+    /// Where a thread's point reads put the block of a mapping that they look into.
+    static ROOM: Cell<Room> = const { Cell::new(Room::new()) };
 }
 
 /// A key that is looked for, and what tables want to know of it.
@@ -150,8 +157,38 @@ impl Table {
     pub(crate) fn find_in(&self, block: BlockNumber, point: &PointKey<'_>) -> Result<Option<Version>> {
         let BlockNumber(at) = block;
         let live = self.live()?;
-        let Some(block) = self.load(live, at, None)? else { return Ok(None) };
-        self.find_in_block(live, at, block, point)
+        if let Some(content) = self.cached(live, at) {
+            return self.find_in_block(live, at, self.parse(live, at, content)?, point);
+        }
+        // A thread that ends has none left.
+        let mut room = ROOM.try_with(Cell::take).unwrap_or_default();
+        let found = self.find_mapped(live, at, point, &mut room);
+        let _ = ROOM.try_with(|kept| kept.set(room));
+        if let Some(found) = found? {
+            return Ok(found);
+        }
+        let Some(content) = self.read(live, at, None)? else { return Ok(None) };
+        self.find_in_block(live, at, self.parse(live, at, content)?, point)
+    }
+
+    /// As [`Table::find_in`], if the table's mapping has the block.
+    fn find_mapped(
+        &self,
+        live: &Live,
+        at: usize,
+        point: &PointKey<'_>,
+        room: &mut Room,
+    ) -> Result<Option<Option<Version>>> {
+        let Some(content) = self.read_mapped(live, at, room, true)? else { return Ok(None) };
+        let content_bytes = content.len();
+        let Some(mut found) = self.find_in_block(live, at, self.parse(live, at, content)?, point)? else {
+            return Ok(Some(None));
+        };
+        // Most of a block keeps it: its memory is new for the next one. Less does not, or it would keep too much.
+        if found.value.len() < content_bytes / 2 {
+            found.value = Slice::from(&*found.value);
+        }
+        Ok(Some(Some(found)))
     }
 
     #[inline]
@@ -163,9 +200,10 @@ impl Table {
         }
     }
 
-    /// Whether `block` is in the block cache.
+    /// Whether `block` is in the block cache, or its table mapped.
     pub(crate) fn is_at_hand(&self, block: BlockNumber) -> Result<bool> {
-        Ok(self.live()?.cached.has(block.0))
+        let live = self.live()?;
+        Ok(live.cached.has(block.0) || live.is_mapped(&self.io))
     }
 
     /// As [`Table::find_in`], in what was read of the block.
@@ -223,31 +261,51 @@ impl Table {
         Ok(self.live.get_or_init(|| Live::new(opened, &self.cache, self.through_cache)))
     }
 
-    /// Data block `at`, through the cache; `None` past the last one.
-    pub(super) fn block(&self, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Block>> {
-        self.load(self.live()?, at, ahead)
+    /// Data block `at`, for a cursor; `None` past the last one.
+    pub(super) fn block(&self, at: usize, ahead: &mut ReadAhead) -> Result<Option<Block>> {
+        let live = self.live()?;
+        let content = match self.cached(live, at) {
+            Some(content) => Some(content),
+            None => match self.read_mapped(live, at, ahead.room(), false)? {
+                Some(content) => Some(content),
+                None => self.read(live, at, Some(ahead))?,
+            },
+        };
+        content.map(|content| self.parse(live, at, content)).transpose()
     }
 
     #[inline]
-    fn load(&self, live: &Live, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Block>> {
-        let content = match live.cached.get(at) {
-            Some(content) => {
-                self.metrics.reads().cache_hits.increment();
-                content
-            }
-            None => match self.read(live, at, ahead)? {
-                Some(content) => content,
-                None => return Ok(None),
-            },
-        };
-        self.parse(live, at, content).map(Some)
+    fn cached(&self, live: &Live, at: usize) -> Option<Slice> {
+        let content = live.cached.get(at)?;
+        self.metrics.reads().cache_hits.increment();
+        Some(content)
+    }
+
+    /// Data block `at` from the table's mapping, in memory of `room`; `None` where it is not to be read there, or
+    /// cannot be: then a read by position tells why.
+    fn read_mapped(&self, live: &Live, at: usize, room: &mut Room, is_point: bool) -> Result<Option<Slice>> {
+        let Some(handle) = live.opened.index.handle(at) else { return Ok(None) };
+        let Some(MappedTurn { mapped, is_to_keep }) = live.mapped(&self.io, handle) else { return Ok(None) };
+        let Some(bytes) = handle.sealed_bytes() else { return Ok(None) };
+        let Some(sealed) = mapped.read(handle.offset, bytes, room) else { return Ok(None) };
+        let reads = self.metrics.reads();
+        reads.cache_misses.increment();
+        reads.mapped_reads.increment();
+        let content = live.opened.unseal(&sealed, handle)?;
+        if handle.bytes != handle.raw_bytes {
+            // What was decompressed is worth keeping, and lies in memory of its own.
+            live.cached.insert(at, content.clone());
+        } else if is_point && is_to_keep {
+            live.cached.insert(at, Slice::from_long(&content));
+        }
+        Ok(Some(content))
     }
 
     /// Brings data block `at` near the processor, if it is cached.
     #[inline]
     pub(super) fn approach_block(&self, at: usize) {
         if let Some(live) = self.live.get() {
-            live.cached.approach(at);
+            live.approach(at);
         }
     }
 
@@ -318,7 +376,7 @@ impl Table {
     pub(super) fn of(storage: Arc<dyn Storage>, opened: Opened) -> Arc<Self> {
         let meta = opened.properties.to_meta(opened.file_bytes, 0);
         let (cache, metrics, path) = (BlockCache::new(0), Arc::<Metrics>::default(), opened.path().to_path_buf());
-        let io = TableIo::new(1, None, &metrics);
+        let io = TableIo::new(1, None, super::mapped::Mappings::none(), &metrics);
         let table = Table::new(storage, path, meta, Arc::clone(&cache), metrics, io);
         table.live.get_or_init(|| Live::new(opened, &cache, true));
         Arc::new(table)

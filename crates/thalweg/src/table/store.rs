@@ -4,12 +4,13 @@
 
 use super::kept::{Keeper, KeptBlocks};
 use super::live::Residency;
+use super::mapped::Mappings;
 use super::media::Media;
 use super::opened::is_missing;
 use super::output::Output;
 use super::residence::Residence;
 use super::warming::Warming;
-use super::{Table, TableMeta, TableOptions, TableWriter};
+use super::{Table, TableMeta, TableOptions, TableReads, TableWriter};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::TableId;
@@ -62,11 +63,18 @@ pub(super) struct TableIo {
     pub(super) rings: Arc<ReadRings>,
     pub(super) residency: Arc<Residency>,
     pub(super) media: Arc<Media>,
+    pub(super) mappings: Arc<Mappings>,
 }
 
 impl TableIo {
-    /// For tables of a process that may have so many files open, if that is bounded.
-    pub(super) fn new(io_depth: usize, open_files_max: Option<u64>, metrics: &Arc<Metrics>) -> Self {
+    /// For tables of a process that may have so many files open, if that is bounded, and that are mapped as `mappings`
+    /// has it.
+    pub(super) fn new(
+        io_depth: usize,
+        open_files_max: Option<u64>,
+        mappings: Arc<Mappings>,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
         TableIo {
             gate: Gate::new(io_depth, Arc::clone(metrics)),
             buffers: BufferPool::new(CHUNK_BYTES),
@@ -75,6 +83,7 @@ impl TableIo {
             rings: ReadRings::new(Arc::clone(metrics)),
             residency: Arc::default(),
             media: Media::new(open_files_max),
+            mappings,
         }
     }
 }
@@ -95,7 +104,11 @@ impl TableStore {
         next_id: TableId,
     ) -> Arc<Self> {
         let next_id = AtomicU64::new(next_id.0);
-        let io = TableIo::new(options.io_depth, environment.storage.open_files_max(), &metrics);
+        let mappings = match options.reads {
+            TableReads::Automatic => Mappings::new(environment.storage.mappings_max()),
+            TableReads::Copied => Mappings::none(),
+        };
+        let io = TableIo::new(options.io_depth, environment.storage.open_files_max(), mappings, &metrics);
         let (kept, reads_seen) = (Arc::default(), AtomicU64::new(0));
         let residence = Arc::new(Residence::new(options.writes));
         Arc::new(TableStore {

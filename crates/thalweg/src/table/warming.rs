@@ -4,13 +4,14 @@
 //! memory. The first read that misses asks here, once a table, and goes on; a coroutine then reads the whole table from
 //! front to back through the page cache, one piece after the other, so that what foreground reads want at the device
 //! waits for two pieces at most. What it meets of errors it leaves to those who read.
+//! From then on they may read a mapping ([`super::mapped`]); a table that is gone is unmapped here.
 //!
-//! Locks: `State` is held for a push or a pop.
+//! Locks: each is held for a push or a pop.
 
 use super::residence::Residence;
 use super::store::{CHUNK_BYTES, TableIo};
 use crate::runtime::{BackgroundFile, Environment, Event, yield_now};
-use crate::storage::File;
+use crate::storage::{File, ReadMapping};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -19,6 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 #[derive(Default)]
 pub(super) struct Warming {
     asked: Mutex<VecDeque<Asked>>,
+    /// To be unmapped.
+    mappings: Mutex<Vec<Arc<dyn ReadMapping>>>,
     changed: Event,
     stopping: AtomicBool,
 }
@@ -27,13 +30,31 @@ pub(super) struct Warming {
 struct Asked {
     file: Weak<dyn File>,
     bytes: u64,
+    is_resident: Arc<AtomicBool>,
+}
+
+/// What the coroutine has to do next.
+enum Next {
+    Stop,
+    Unmap(Vec<Arc<dyn ReadMapping>>),
+    Warm(Asked),
 }
 
 impl Warming {
-    /// Somebody reads this file, of `bytes` bytes, and it is not known to be in memory.
-    pub(super) fn ask(&self, file: &Arc<dyn File>, bytes: u64) {
-        let asked = Asked { file: Arc::downgrade(file), bytes };
+    /// Somebody reads this file, of `bytes` bytes, and it is not known to be in memory; `is_resident` is set once it
+    /// has been.
+    pub(super) fn ask(&self, file: &Arc<dyn File>, bytes: u64, is_resident: &Arc<AtomicBool>) {
+        let asked = Asked { file: Arc::downgrade(file), bytes, is_resident: Arc::clone(is_resident) };
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push_back(asked);
+        self.changed.notify_all();
+    }
+
+    /// Unmaps a table that is gone, without having the caller wait for it.
+    pub(super) fn unmap(&self, mapping: Arc<dyn ReadMapping>) {
+        if self.is_stopping() {
+            return;
+        }
+        self.mappings.lock().unwrap_or_else(PoisonError::into_inner).push(mapping);
         self.changed.notify_all();
     }
 
@@ -46,9 +67,15 @@ impl Warming {
     /// The coroutine, until it is stopped.
     pub(super) async fn run(&self, environment: &Environment, residence: &Residence, io: &TableIo) {
         loop {
-            let next = environment
-                .until(&self.changed, || if self.is_stopping() { Some(None) } else { self.next().map(Some) });
-            let Some(asked) = next.await else { return };
+            let next = environment.until(&self.changed, || self.next());
+            let asked = match next.await {
+                Next::Stop => return,
+                Next::Unmap(mappings) => {
+                    drop(mappings);
+                    continue;
+                }
+                Next::Warm(asked) => asked,
+            };
             // Whether there is room takes a look at several files: not for a table that is gone, nor for many at once.
             yield_now().await;
             if asked.file.strong_count() > 0 && residence.is_warmed(&*environment.storage) {
@@ -61,8 +88,15 @@ impl Warming {
         self.stopping.load(Ordering::Acquire)
     }
 
-    fn next(&self) -> Option<Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    fn next(&self) -> Option<Next> {
+        if self.is_stopping() {
+            return Some(Next::Stop);
+        }
+        let mappings = std::mem::take(&mut *self.mappings.lock().unwrap_or_else(PoisonError::into_inner));
+        if !mappings.is_empty() {
+            return Some(Next::Unmap(mappings));
+        }
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).pop_front().map(Next::Warm)
     }
 
     async fn read(&self, asked: &Asked, io: &TableIo) {
@@ -77,6 +111,7 @@ impl Warming {
                 return;
             }
         }
+        asked.is_resident.store(true, Ordering::Relaxed);
     }
 }
 

@@ -25,10 +25,10 @@ const SEAMS: [&str; 8] = [
 const WORLD: [&str; 8] =
     ["fs", "Instant::now", "SystemTime", "thread::spawn", "thread::Builder", "thread::scope", "getrandom", "rand"];
 
-/// The only files that may be unsafe: a prefetch; the memtable's memory and its list; the rings; a mapped file, and
-/// what the page cache has; of the peers, what calls other engines' C interfaces, maps a file, or takes the place of
-/// the C library's syncs.
-const UNSAFE: [&str; 17] = [
+/// The only files that may be unsafe: a prefetch; the memtable's memory and its list; the rings; mapped files, the
+/// signal of a page that cannot be read, and what the page cache has; of the peers, what calls other engines' C
+/// interfaces, maps a file, or takes the place of the C library's syncs.
+const UNSAFE: [&str; 19] = [
     "crates/thalweg/src/format/prefetch.rs",
     "crates/thalweg/src/ordered/memtable/arena.rs",
     "crates/thalweg/src/ordered/memtable/entry.rs",
@@ -41,6 +41,8 @@ const UNSAFE: [&str; 17] = [
     "crates/thalweg/src/runtime/ring.rs",
     "crates/thalweg/src/storage/linux_cached.rs",
     "crates/thalweg/src/storage/linux_mapping.rs",
+    "crates/thalweg/src/storage/linux_reads.rs",
+    "crates/thalweg/src/storage/linux_sigbus.rs",
     "peers/src/leveldb/native.rs",
     "peers/src/library.rs",
     "peers/src/lmdb.rs",

@@ -4,9 +4,9 @@ use super::SimulatedDisk;
 use super::disk::{Disk, Fate, input_output_error, power_cut};
 use super::fault::OperationKinds;
 use super::image::InodeId;
-use super::mapping::SimulatedMapping;
+use super::mapping::{SimulatedMapping, SimulatedReadMapping};
 use crate::error::{Error, Result};
-use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock};
+use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -370,5 +370,14 @@ impl File for SimulatedFile {
         })?;
         let mapping = || SimulatedMapping::new(Arc::clone(&self.opened), Arc::clone(&self.path), bytes);
         Ok(can_map.then(|| Arc::new(mapping()) as Arc<dyn Mapping>))
+    }
+
+    fn map_for_reads(&self, bytes: u64) -> Option<Arc<dyn ReadMapping>> {
+        let can_map = self.disk.operate(OperationKinds::LOOKUPS, "map", &self.path, |disk| {
+            disk.image.files.get(&self.inode).ok_or_else(input_output_error)?;
+            Ok(!disk.properties.refuses_mappings)
+        });
+        let mapping = || SimulatedReadMapping::new(Arc::clone(&self.opened), bytes);
+        can_map.unwrap_or(false).then(|| Arc::new(mapping()) as Arc<dyn ReadMapping>)
     }
 }

@@ -1,19 +1,23 @@
-//! [`SimulatedMapping`]: a simulated file mapped for stores.
+//! [`SimulatedMapping`]: a simulated file mapped for stores; [`SimulatedReadMapping`]: one mapped to be read.
 //!
 //! A store goes to the same cached pages as a write, is no operation that could fail, and changes nothing on a dead
 //! disk. A sync of a range makes its pages durable, and now and then others too, as the kernel may write back any page
 //! at any moment; one that fails leaves phantoms in the range.
+//!
+//! A read is an operation that may fail, and gives what the cache has, rot included; after one that failed the mapping
+//! is of no use, as on Linux.
 
 use super::disk::{Disk, Fate, input_output_error, power_cut};
 use super::fault::OperationKinds;
 use super::handles::Opened;
 use super::inode::PAGE_BYTES;
 use crate::error::{Error, Result};
-use crate::storage::Mapping;
+use crate::storage::{Mapping, ReadMapping};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// See the module.
 pub(super) struct SimulatedMapping {
@@ -96,5 +100,37 @@ impl Mapping for SimulatedMapping {
     fn sync_range(&self, from: u64, to: u64) -> Result<()> {
         let pages = self.pages(from, to);
         self.synced(pages).map_err(|error| Error::io("sync", &self.path, error))
+    }
+}
+
+/// See the module.
+pub(super) struct SimulatedReadMapping {
+    opened: Arc<Opened>,
+    bytes: u64,
+    has_failed: AtomicBool,
+}
+
+impl SimulatedReadMapping {
+    pub(super) fn new(opened: Arc<Opened>, bytes: u64) -> Self {
+        SimulatedReadMapping { opened, bytes, has_failed: AtomicBool::new(false) }
+    }
+}
+
+impl ReadMapping for SimulatedReadMapping {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        let end = offset.checked_add(buffer.len() as u64);
+        if self.has_failed.load(Ordering::Relaxed) || end.is_none_or(|end| end > self.bytes) {
+            return false;
+        }
+        let read = self.opened.disk.disk().operate(OperationKinds::READS, |disk| {
+            let file = disk.image.files.get(&self.opened.inode).ok_or_else(input_output_error)?;
+            // Beyond the end of the file a page faults, and the last one is filled up with zeros.
+            let count = file.read(offset, buffer, false);
+            let page_end = file.live_bytes().next_multiple_of(PAGE_BYTES as u64);
+            buffer.get_mut(count..).unwrap_or_default().fill(0);
+            if end.is_some_and(|end| end <= page_end) { Ok(()) } else { Err(input_output_error()) }
+        });
+        self.has_failed.fetch_or(read.is_err(), Ordering::Relaxed);
+        read.is_ok()
     }
 }

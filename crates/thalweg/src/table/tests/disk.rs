@@ -6,9 +6,9 @@ use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, TableId, key};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, Lane, Point, Scheduler, Task, Ticket};
-use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
+use crate::storage::{DirectoryEntry, File, OpenMode, ReadMapping, Storage, StorageLock};
 use crate::table::{
-    Compression, TableMeta, TableOptions, TableScan, TableStore, TableWriter, TableWriters, TableWrites,
+    Compression, TableMeta, TableOptions, TableReads, TableScan, TableStore, TableWriter, TableWriters, TableWrites,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -32,6 +32,8 @@ pub(in crate::table) struct Disk {
     pub(super) medium_reads: AtomicU64,
     /// What every file says of the page cache.
     pub(super) is_cached: AtomicBool,
+    /// Whether files can be mapped to be read.
+    pub(in crate::table) is_mapped: AtomicBool,
     /// Reads of the byte at this offset fail.
     pub(super) failing: AtomicU64,
 }
@@ -62,6 +64,7 @@ impl Disk {
             refuses_medium: AtomicBool::new(false),
             medium_reads: AtomicU64::new(0),
             is_cached: AtomicBool::new(false),
+            is_mapped: AtomicBool::new(false),
             failing: AtomicU64::new(u64::MAX),
         })
     }
@@ -158,6 +161,11 @@ impl File for MemoryFile {
         self.disk.read_bytes.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
+    fn map_for_reads(&self, _: u64) -> Option<Arc<dyn ReadMapping>> {
+        let is_mapped = self.disk.is_mapped.load(Ordering::Relaxed);
+        let (disk, path, bytes) = (Arc::clone(&self.disk), self.path.clone(), Arc::clone(&self.bytes));
+        is_mapped.then(|| Arc::new(MemoryMapping(MemoryFile { mode: self.mode, disk, path, bytes })) as _)
+    }
     fn is_cached(&self, _: u64, _: u64) -> Option<bool> {
         Some(self.disk.is_cached.load(Ordering::Relaxed))
     }
@@ -184,6 +192,19 @@ impl File for MemoryFile {
     fn set_bytes(&self, bytes: u64) -> Result<()> {
         self.bytes.lock().unwrap().resize(bytes as usize, 0);
         Ok(())
+    }
+}
+
+/// A file in memory as one mapped to be read: no reads are counted.
+struct MemoryMapping(MemoryFile);
+
+impl ReadMapping for MemoryMapping {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        let failing = self.0.disk.failing.load(Ordering::Relaxed);
+        let bytes = self.0.bytes.lock().unwrap();
+        let Some(found) = bytes.get(offset as usize..offset as usize + buffer.len()) else { return false };
+        buffer.copy_from_slice(found);
+        !(offset..offset + buffer.len() as u64).contains(&failing)
     }
 }
 
@@ -305,7 +326,8 @@ pub(in crate::table) fn options(
     filter_bits_per_key: u32,
 ) -> TableOptions {
     let (compression_per_level, writes) = (Vec::new(), TableWrites::default());
-    TableOptions { block_bytes, compression, compression_per_level, filter_bits_per_key, writes, io_depth: 8 }
+    let reads = TableReads::default();
+    TableOptions { block_bytes, compression, compression_per_level, filter_bits_per_key, writes, reads, io_depth: 8 }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

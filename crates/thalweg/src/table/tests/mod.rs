@@ -4,5 +4,6 @@ mod damaged;
 pub(super) mod disk;
 mod foreground;
 mod golden;
+mod mapped;
 mod model;
 mod writing;

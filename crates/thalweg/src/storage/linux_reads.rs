@@ -1,0 +1,176 @@
+//! [`LinuxReadMapping`]: a file mapped shared to be read, so that a read of what is in memory is a copy and no call.
+//!
+//! Nothing refers to the memory but the copies that are made out of it, by way of raw pointers: whoever reads works on
+//! a copy of his own, which no fault and no writer changes behind his back. A page that cannot be read is told after
+//! the copy ([`super::linux_sigbus`]), and from then on the mapping is of no use: what is wrong, a read by position
+//! tells.
+//!
+//! What it relies on, of Linux: the file keeps its length while it is mapped (a table is cut to its length before it is
+//! opened), or reads past its end fail as above; a file that was unlinked keeps its bytes until it is unmapped.
+//!
+//! No locks.
+#![allow(unsafe_code)]
+
+use super::ReadMapping;
+use super::linux_sigbus::Guarded;
+use crate::format::prefetch;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// See the module.
+struct LinuxReadMapping {
+    /// Before the pages: what is unmapped is guarded no more.
+    guarded: Guarded,
+    pages: Pages,
+}
+
+/// Maps the first `bytes` of a file; `None` where that is impossible.
+pub(super) fn map(file: BorrowedFd<'_>, bytes: u64) -> Option<Arc<dyn ReadMapping>> {
+    let pages = Pages::map(file, usize::try_from(bytes).ok()?)?;
+    let guarded = Guarded::new(pages.start.as_ptr() as usize, pages.bytes)?;
+    Some(Arc::new(LinuxReadMapping { guarded, pages }))
+}
+
+/// A line of the processor's cache, and what a page of memory has.
+const LINE_BYTES: usize = 64;
+const PAGE_BYTES: usize = 4096;
+
+/// Lines to ask for at the beginning of a page: the processor finds out itself that the others follow.
+const LINES_AHEAD: usize = 4;
+
+impl ReadMapping for LinuxReadMapping {
+    #[inline]
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> bool {
+        let Ok(offset) = usize::try_from(offset) else { return false };
+        !self.guarded.has_failed() && self.pages.copy(offset, buffer) && !self.guarded.has_failed()
+    }
+
+    #[inline]
+    fn approach(&self, offset: u64, bytes: usize) {
+        let Ok(offset) = usize::try_from(offset) else { return };
+        for page in (0..bytes).step_by(PAGE_BYTES) {
+            for line in 0..LINES_AHEAD {
+                prefetch(self.pages.start.as_ptr().wrapping_add(offset.wrapping_add(page + line * LINE_BYTES)));
+            }
+        }
+    }
+}
+
+/// Pages mapped shared to be read, for as long as this is there.
+struct Pages {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the memory is only read, and only by copies out of it; it may be unmapped by whichever thread.
+unsafe impl Send for Pages {}
+// SAFETY: as above; nobody writes to it.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// Maps the first `bytes` of `file`. Why it cannot, nobody needs to know: reading by position needs no mapping.
+    fn map(file: BorrowedFd<'_>, bytes: usize) -> Option<Pages> {
+        // SAFETY: a new mapping at a place of the kernel's choice touches no memory that is in use.
+        let start = unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file, 0) }.ok()?;
+        // A page that is not there is read alone: blocks are read in no order. A hint.
+        // SAFETY: the range is the mapping just made; no byte changes.
+        let _ = unsafe { madvise(start, bytes, Advice::Random) };
+        NonNull::new(start.cast()).map(|start| Pages { start, bytes })
+    }
+
+    /// Whether there are `bytes` at `offset`.
+    fn have(&self, offset: usize, bytes: usize) -> bool {
+        offset.checked_add(bytes).is_some_and(|end| end <= self.bytes)
+    }
+
+    /// Copies the bytes at `offset`; `false` where there are not so many.
+    #[inline]
+    fn copy(&self, offset: usize, to: &mut [u8]) -> bool {
+        if !self.have(offset, to.len()) {
+            return false;
+        }
+        // SAFETY: the source lies within the mapping, as just seen, and `to` is the caller's alone. Nobody writes to
+        // the file: a table does not change. If somebody else does, or a page fails, this copies other bytes.
+        unsafe { ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), to.as_mut_ptr(), to.len()) }
+        true
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: nothing else knows the address, and no copy is under way: each borrows this.
+        let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
+        debug_assert!(unmapped.is_ok(), "a mapping is unmapped once");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::linux::TestDirectory;
+    use super::super::{File, LinuxStorage, OpenMode, Storage};
+    use super::*;
+    use std::fs;
+
+    const BYTES: usize = 5 * PAGE_BYTES + 7;
+
+    fn content() -> Vec<u8> {
+        (0..BYTES).map(|at| (at % 251) as u8).collect()
+    }
+
+    fn mapped(directory: &TestDirectory) -> (Arc<dyn File>, Arc<dyn ReadMapping>) {
+        let path = directory.0.join("file");
+        fs::write(&path, content()).unwrap();
+        let file = LinuxStorage.open(&path, OpenMode::Read).unwrap().unwrap();
+        let mapping = file.map_for_reads(BYTES as u64).unwrap();
+        (file, mapping)
+    }
+
+    #[test]
+    fn a_mapping_has_the_bytes_of_its_file_also_when_that_is_closed_and_has_lost_its_name() {
+        let directory = TestDirectory::new("mapped-reads");
+        let (file, mapping) = mapped(&directory);
+        drop(file);
+        fs::remove_file(directory.0.join("file")).unwrap();
+        for (offset, bytes) in [(0, BYTES), (4095, 2), (BYTES - 1, 1), (BYTES, 0), (9000, 5000)] {
+            let mut buffer = vec![0; bytes];
+            assert!(mapping.read(offset as u64, &mut buffer));
+            assert_eq!(buffer, content()[offset..offset + bytes]);
+            mapping.approach(offset as u64, bytes);
+        }
+        assert!(!mapping.read(BYTES as u64, &mut [0]) && !mapping.read(u64::MAX, &mut [0]));
+    }
+
+    #[test]
+    fn a_page_that_is_gone_fails_the_read_and_all_later_ones() {
+        let directory = TestDirectory::new("mapped-fault");
+        let (_file, mapping) = mapped(&directory);
+        let mut buffer = [0; 100];
+        assert!(mapping.read(0, &mut buffer));
+        fs::OpenOptions::new().write(true).open(directory.0.join("file")).unwrap().set_len(100).unwrap();
+        assert!(!mapping.read(2 * PAGE_BYTES as u64 - 50, &mut buffer), "two pages beyond the end");
+        assert!(!mapping.read(0, &mut buffer), "it is of no use any more");
+    }
+
+    #[test]
+    fn threads_that_meet_pages_that_are_gone_at_once_live_and_other_mappings_stay_of_use() {
+        let directories = ["mapped-fault-a", "mapped-fault-b"].map(TestDirectory::new);
+        let ((_a, bad), (_b, good)) = (mapped(&directories[0]), mapped(&directories[1]));
+        fs::OpenOptions::new().write(true).open(directories[0].0.join("file")).unwrap().set_len(0).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (bad, good) = (&bad, &good);
+                scope.spawn(move || {
+                    for round in 0..50 {
+                        let at = (thread + round) % 5 * PAGE_BYTES;
+                        let mut buffer = [1; 100];
+                        assert!(!bad.read(at as u64, &mut buffer));
+                        assert!(good.read(at as u64, &mut buffer));
+                        assert_eq!(buffer, content()[at..at + 100]);
+                    }
+                });
+            }
+        });
+    }
+}

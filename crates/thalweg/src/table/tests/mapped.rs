@@ -1,0 +1,125 @@
+//! Reads from mappings: which tables, until when, and what becomes of those that fail.
+
+use super::disk::{Bench, Entry, options, put};
+use crate::error::ErrorKind;
+use crate::format::{Cursor, SeqNo};
+use crate::table::{Compression, Table};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const ENTRIES: u32 = 400;
+
+fn entries() -> Vec<Entry> {
+    (0..ENTRIES).map(|n| put(&n.to_be_bytes(), 1, &[n as u8; 400])).collect()
+}
+
+/// A table that was written through the page cache, which has all of it, on a disk that can map.
+fn mapped(compression: Compression, cache_bytes: u64) -> (Bench, Arc<Table>) {
+    let bench = Bench::new(options(4096, compression, 10), cache_bytes);
+    bench.disk.file_room.store(1 << 30, Ordering::Relaxed);
+    bench.disk.is_mapped.store(true, Ordering::Relaxed);
+    bench.disk.is_cached.store(true, Ordering::Relaxed);
+    let table = bench.store.open_written(bench.write_to(5, &entries()));
+    table.ensure_open().unwrap();
+    (bench, table)
+}
+
+fn read_all(table: &Table) {
+    for entry in entries() {
+        assert_eq!(table.get(&entry.key, SeqNo(1)).unwrap().unwrap().value, entry.value);
+    }
+}
+
+fn scan_all(table: &Arc<Table>) {
+    let mut cursor = table.cursor();
+    cursor.seek_to_first().unwrap();
+    let mut before = None;
+    for entry in entries() {
+        let value = cursor.value();
+        assert_eq!((cursor.key(), &*value), (&*entry.key, &*entry.value));
+        // What the cursor gave is not what it stands on now.
+        assert!(before.replace((value, entry.value)).is_none_or(|(found, expected)| found == expected));
+        cursor.next().unwrap();
+    }
+    assert!(!cursor.valid());
+}
+
+/// Blocks read, and of those: from mappings, past the page cache.
+fn counts(bench: &Bench) -> (u64, u64, u64) {
+    let metrics = &bench.metrics;
+    (
+        metrics.all_reads(|reads| &reads.cache_misses),
+        metrics.all_reads(|reads| &reads.mapped_reads),
+        metrics.all_reads(|reads| &reads.direct_reads),
+    )
+}
+
+#[test]
+fn a_table_that_the_page_cache_has_is_read_without_a_call() {
+    let (bench, table) = mapped(Compression::None, 0);
+    let calls = bench.disk.reads.load(Ordering::Relaxed);
+    read_all(&table);
+    scan_all(&table);
+    let (misses, mapped, direct) = counts(&bench);
+    assert!(misses == mapped && mapped > u64::from(ENTRIES) && direct == 0);
+    assert_eq!(bench.disk.reads.load(Ordering::Relaxed), calls);
+}
+
+#[test]
+fn of_mapped_blocks_the_cache_gets_those_that_point_reads_want_often_and_all_that_were_compressed() {
+    let (bench, table) = mapped(Compression::None, 1 << 20);
+    scan_all(&table);
+    assert_eq!(bench.cache.bytes_used(), 0);
+    (0..8).for_each(|_| drop(table.get(&7_u32.to_be_bytes(), SeqNo(1)).unwrap()));
+    let used = bench.cache.bytes_used();
+    assert!(used > 4096 && used < 3 * 4096, "one block: {used}");
+    let (bench, table) = mapped(Compression::Lz4, 1 << 20);
+    scan_all(&table);
+    let misses = counts(&bench).0;
+    scan_all(&table);
+    assert_eq!(counts(&bench).0, misses);
+}
+
+#[test]
+fn while_memory_is_short_nobody_reads_the_mapping() {
+    let (bench, table) = mapped(Compression::None, 0);
+    bench.disk.is_cached.store(false, Ordering::Relaxed);
+    (0..3).for_each(|_| read_all(&table));
+    let (_, mapped, direct) = counts(&bench);
+    assert!(mapped > 0 && direct > u64::from(ENTRIES));
+    read_all(&table);
+    assert_eq!(counts(&bench).1, mapped);
+    bench.disk.is_cached.store(true, Ordering::Relaxed);
+    read_all(&table);
+    assert!(counts(&bench).1 > mapped, "it is read there again");
+}
+
+#[test]
+fn a_table_of_which_nobody_knows_that_it_is_in_memory_is_not_mapped() {
+    let (bench, table) = mapped(Compression::None, 0);
+    read_all(&bench.store.open(table.meta().clone()));
+    assert_eq!(counts(&bench).1, 0);
+}
+
+#[test]
+fn what_a_mapping_cannot_read_or_has_damaged_is_an_error_that_names_it() {
+    let (bench, table) = mapped(Compression::None, 0);
+    let path = bench.store.path(table.meta().id);
+    let (failing, damaged) = (10_u32, 300_u32);
+    let at = |key: u32| {
+        let opened = table.opened().unwrap();
+        opened.index.handle(opened.index.find(&key.to_be_bytes(), SeqNo(1))).unwrap().offset + 100
+    };
+    bench.disk.failing.store(at(failing), Ordering::Relaxed);
+    bench.disk.flip(&path, at(damaged));
+    for (key, kind) in [(failing, ErrorKind::Io), (damaged, ErrorKind::Corruption)] {
+        for _ in 0..2 {
+            let error = table.get(&key.to_be_bytes(), SeqNo(1)).unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
+            let error = table.cursor().seek(&key.to_be_bytes(), SeqNo(1)).unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+    }
+    assert!(table.get(&100_u32.to_be_bytes(), SeqNo(1)).unwrap().is_some());
+}
