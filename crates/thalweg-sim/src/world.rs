@@ -46,6 +46,8 @@ enum Running {
 
 struct State {
     rng: Rng,
+    /// Whom of many a wake-up for one wakes. Of its own, so that waits draw nothing from the rest of a history.
+    wake_rng: Rng,
     running: Running,
     steps: u64,
     /// The step at which patience ends.
@@ -100,6 +102,7 @@ impl World {
         let mut rng = Rng::new(seed);
         let point_one_in = *rng.choose(&[2, 4, 16, 64]);
         let state = State {
+            wake_rng: rng.aside(1),
             rng,
             running: Running::Main,
             steps: 0,
@@ -235,7 +238,9 @@ impl World {
     fn wait_in_client(&self, slot: usize, event: &Event, ticket: Ticket, deadline_ns: Option<u64>) {
         let token = self.token(Runnable::Client(slot), false);
         let waker = Waker::from(Arc::clone(&token));
-        let mut listen = std::pin::pin!(event.listen(ticket));
+        // The rank decides whom of those that wait a wake-up for one wakes; the others sleep on, as threads do.
+        let rank = self.state().wake_rng.next_u64();
+        let mut listen = std::pin::pin!(event.listen_as_thread(ticket, rank));
         let mut timer = None;
         loop {
             if listen.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {

@@ -8,14 +8,17 @@
 //! it looks at the epoch, and whoever moves the epoch looks for threads after that, and moves the word if there are
 //! any: so a thread that saw the old epoch sleeps only on a word that is still to move.
 //!
-//! Locks: a mutex for the coroutines' wakers, held for a few instructions; nothing is called under it.
+//! A scheduler that has no threads waits with [`Event::listen_as_thread`]. Whom [`Event::notify_one`] passes over there
+//! sleeps on, as a thread does: a wake-up that is lost in production must be lost in simulation, too.
+//!
+//! Locks: a mutex for the wakers, held for a few instructions; nothing is called under it.
 
 use rustix::io::Errno;
 use rustix::thread::futex;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -31,9 +34,18 @@ pub struct Event {
     threads: AtomicUsize,
     /// What they sleep on; any other value than the one they saw ends their sleep.
     word: AtomicU32,
-    /// Coroutines that wait, so that a notification for which none waits costs no lock.
-    coroutines: AtomicUsize,
-    wakers: Mutex<Vec<Waker>>,
+    /// Those who wait with a waker, so that a notification for which none waits costs no lock.
+    listening: AtomicUsize,
+    listeners: Mutex<Vec<Listener>>,
+}
+
+/// One who waits with a waker.
+#[derive(Debug)]
+struct Listener {
+    waker: Waker,
+    /// Of one who waits as a thread: those of the least rank are woken first. A coroutine has none and is always
+    /// woken.
+    rank: Option<u64>,
 }
 
 impl Event {
@@ -52,7 +64,7 @@ impl Event {
         self.notify(u32::MAX >> 1);
     }
 
-    /// Wakes one thread that waits, or all coroutines; others may wake, too. For waiters who look at the state again
+    /// Wakes one thread that waits, and all coroutines; others may wake, too. For waiters who look at the state again
     /// and of whom one is enough.
     pub fn notify_one(&self) {
         self.notify(1);
@@ -66,22 +78,33 @@ impl Event {
             let woken = futex::wake(&self.word, futex::Flags::PRIVATE, threads);
             debug_assert!(woken.is_ok(), "a word of this process can be woken");
         }
-        if self.coroutines.load(Ordering::SeqCst) == 0 {
+        if self.listening.load(Ordering::SeqCst) == 0 {
             return;
         }
-        let wakers = {
-            let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-            self.coroutines.fetch_sub(wakers.len(), Ordering::SeqCst);
-            std::mem::take(&mut *wakers)
+        let woken = {
+            let mut listeners = self.listeners();
+            let woken = take_woken(&mut listeners, threads as usize);
+            self.listening.fetch_sub(woken.len(), Ordering::SeqCst);
+            woken
         };
-        for waker in wakers {
-            waker.wake();
+        for listener in woken {
+            listener.waker.wake();
         }
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A future that ends once the event was notified after `ticket`.
     pub fn listen(&self, ticket: Ticket) -> Listen<'_> {
-        Listen { event: self, ticket }
+        Listen { event: self, ticket, rank: None }
+    }
+
+    /// As [`Event::listen`], but woken as a thread in [`Event::block`] would be: by [`Event::notify_one`] only if
+    /// of all that wait so this one has the least `rank`. No two that wait at once may have the same.
+    pub fn listen_as_thread(&self, ticket: Ticket, rank: u64) -> Listen<'_> {
+        Listen { event: self, ticket, rank: Some(rank) }
     }
 
     /// Blocks this thread until the event was notified after `ticket`, or about `timeout` has passed. For schedulers.
@@ -104,27 +127,51 @@ impl Event {
     }
 }
 
-/// See [`Event::listen`].
+/// Takes out whom a notification of so many threads wakes: all coroutines, and of the others those of the least ranks.
+fn take_woken(listeners: &mut Vec<Listener>, threads: usize) -> Vec<Listener> {
+    let mut ranks: Vec<u64> = listeners.iter().filter_map(|listener| listener.rank).collect();
+    if ranks.len() <= threads {
+        return std::mem::take(listeners);
+    }
+    ranks.sort_unstable();
+    let spared = ranks[threads];
+    listeners.extract_if(.., |listener| listener.rank.is_none_or(|rank| rank < spared)).collect()
+}
+
+/// See [`Event::listen`] and [`Event::listen_as_thread`].
 #[derive(Debug)]
 pub struct Listen<'a> {
     event: &'a Event,
     ticket: Ticket,
+    rank: Option<u64>,
 }
 
 impl Future for Listen<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let event = self.event;
+        let (event, rank) = (self.event, self.rank);
         if event.passed(self.ticket) {
             return Poll::Ready(());
         }
-        let mut wakers = event.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        // The counter must be visible before the epoch is read again; see `notify_all`.
-        if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-            event.coroutines.fetch_add(1, Ordering::SeqCst);
-            wakers.push(context.waker().clone());
+        let mut listeners = event.listeners();
+        // The counter must be visible before the epoch is read again; see `notify`.
+        let waits = |other: &Listener| other.rank == rank && other.waker.will_wake(context.waker());
+        if !listeners.iter().any(waits) {
+            event.listening.fetch_add(1, Ordering::SeqCst);
+            listeners.push(Listener { waker: context.waker().clone(), rank });
         }
         if event.passed(self.ticket) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Listen<'_> {
+    /// A thread that waits no longer takes no wake-up from those that do.
+    fn drop(&mut self) {
+        if self.rank.is_some() {
+            let mut listeners = self.event.listeners();
+            let gone: Vec<_> = listeners.extract_if(.., |listener| listener.rank == self.rank).collect();
+            self.event.listening.fetch_sub(gone.len(), Ordering::SeqCst);
+        }
     }
 }
