@@ -1,0 +1,50 @@
+//! How the database is opened: small everything, so that flushes, compactions and recycled log segments never cease.
+
+use crate::random::Random;
+use std::path::Path;
+use std::time::Duration;
+use thalweg::{Builder, Compression, Database, DurabilityBackend, TableWrites};
+
+/// The durability back-ends, by the name that the command line knows.
+pub const BACKENDS: [(&str, DurabilityBackend); 1] = [("sync-each-file", DurabilityBackend::SyncEachFile)];
+
+/// What cannot be told from a seed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice {
+    /// How edits become durable.
+    pub backend: DurabilityBackend,
+}
+
+/// The back-end of that name, for the command line.
+///
+/// # Errors
+/// The names that there are.
+pub fn backend_named(name: &str) -> Result<DurabilityBackend, String> {
+    let found = BACKENDS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, backend)| *backend).ok_or_else(|| {
+        let names: Vec<&str> = BACKENDS.iter().map(|(known, _)| *known).collect();
+        format!("there is no back-end {name:?}; there is {}", names.join(", "))
+    })
+}
+
+/// The options of a seed.
+pub fn builder(path: &Path, seed: u64, choice: Choice) -> Builder {
+    let mut random = Random::of(seed, 0);
+    let table_writes =
+        random.pick(&[TableWrites::Automatic, TableWrites::PageCache, TableWrites::Direct, TableWrites::Direct]);
+    let interval_ms = random.pick(&[Some(5), Some(30), Some(100), None]);
+    let compression = if random.percent(50) { Compression::Lz4 } else { Compression::None };
+    Database::builder(path)
+        .backend(choice.backend)
+        .memtable_bytes(random.pick(&[64, 128, 128, 256]) << 10)
+        .log_segment_bytes(random.pick(&[64, 128, 256, 512]) << 10)
+        .log_bytes_max(2 << 20)
+        .table_bytes(random.pick(&[32, 64, 128, 256]) << 10)
+        .level1_bytes(256 << 10)
+        .growth_factor(4)
+        .compaction_workers(1 + random.below(2) as usize)
+        .table_writes(table_writes)
+        .log_sync_interval(interval_ms.map(Duration::from_millis))
+        .compression(compression)
+        .block_cache_bytes(4 << 20)
+}

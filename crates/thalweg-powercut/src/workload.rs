@@ -1,0 +1,172 @@
+//! The workload: write number n of a seed, from these two numbers alone.
+//!
+//! Writes are numbered from 1 and made in this order by one thread, so the states that a crash may leave are exactly
+//! those after a prefix of the writes. A value names its seed, its write and its place in it, and no two are equal:
+//! whoever finds one knows which write put it there, and whether each of its bytes is right.
+
+use crate::random::Random;
+use thalweg::Durability;
+
+/// The keyspaces: one cut into partitions, one whole, and one that is seldom written and so pins the log.
+pub const KEYSPACES: [&str; 3] = ["split", "whole", "cold"];
+
+/// Where the partitions of the first keyspace begin, but for the first.
+pub const SPLITS: [&[u8]; 2] = [b"02000", b"04000"];
+
+/// Keys of each of the first two keyspaces.
+const KEYS: u64 = 6000;
+const COLD_KEYS: u64 = 50;
+/// So many writes have the same durabilities, and so many the same keys in fashion.
+const PHASE_WRITES: u64 = 1024;
+/// Seed, number, place, length.
+const VALUE_HEAD: usize = 24;
+
+/// One key that gets a value, or loses it.
+#[derive(Debug)]
+pub struct Change {
+    /// Index in [`KEYSPACES`].
+    pub keyspace: usize,
+    /// The key.
+    pub key: Vec<u8>,
+    /// Length of the value; `None`: the key is removed.
+    pub length: Option<usize>,
+}
+
+/// One write: visible and durable as a whole.
+#[derive(Debug)]
+pub struct Write {
+    /// Its number, from 1.
+    pub number: u64,
+    /// In the order of the batch.
+    pub changes: Vec<Change>,
+    /// When it returns.
+    pub durability: Durability,
+    /// Whether the writer calls `persist` after it.
+    pub persist: bool,
+}
+
+/// The workload of a seed.
+#[derive(Clone, Copy)]
+pub struct Workload {
+    /// Decides everything.
+    pub seed: u64,
+}
+
+impl Workload {
+    /// Write `number`.
+    pub fn write(self, number: u64) -> Write {
+        let mut random = Random::of(self.seed, number);
+        let mut phase = Random::of(self.seed, u64::MAX - number / PHASE_WRITES);
+        // Phases with hardly a promise matter too: there the background has the disk for itself.
+        let sync_one_in = phase.pick(&[8, 60, 600, 6000]);
+        let persist_one_in = phase.pick(&[100, 400, 1000, 10_000]);
+        let fashion = phase.below(KEYS - 300);
+        let changes = match random.below(100) {
+            0..58 => vec![change(&mut random, fashion, 0)],
+            58..68 => vec![change(&mut random, fashion, 100)],
+            68..99 => (0..2 + random.below(8)).map(|_| change(&mut random, fashion, 20)).collect(),
+            _ => vec![cold_change(&mut random)],
+        };
+        let sync = random.below(sync_one_in) == 0;
+        Write {
+            number,
+            changes,
+            durability: if sync { Durability::Sync } else { Durability::Buffered },
+            persist: random.below(persist_one_in) == 0,
+        }
+    }
+
+    /// The value that change `place` of write `number` puts, of `length` bytes.
+    pub fn value(self, number: u64, place: usize, length: usize) -> Vec<u8> {
+        let mut value = Vec::with_capacity(length);
+        value.extend_from_slice(&self.seed.to_be_bytes());
+        value.extend_from_slice(&number.to_be_bytes());
+        value.extend_from_slice(&(place as u32).to_be_bytes());
+        value.extend_from_slice(&(length as u32).to_be_bytes());
+        let mut random = Random::of(self.seed ^ number, place as u64);
+        let once = random.number();
+        while value.len() < length {
+            // Half of the values compress.
+            let word = if number.is_multiple_of(2) { once } else { random.number() };
+            let left = length - value.len();
+            value.extend(word.to_be_bytes().into_iter().take(left));
+        }
+        value
+    }
+
+    /// Which write put this value under this key, and at which place in it; `None`: none did.
+    pub fn origin(self, keyspace: usize, key: &[u8], value: &[u8]) -> Option<(u64, usize)> {
+        let seed = u64::from_be_bytes(value.get(..8)?.try_into().ok()?);
+        let number = u64::from_be_bytes(value.get(8..16)?.try_into().ok()?);
+        let place = u32::from_be_bytes(value.get(16..20)?.try_into().ok()?) as usize;
+        if seed != self.seed || number == 0 {
+            return None;
+        }
+        let write = self.write(number);
+        let change = write.changes.get(place)?;
+        let length = change.length?;
+        let is_ours = change.keyspace == keyspace && change.key == key && self.value(number, place, length) == value;
+        is_ours.then_some((number, place))
+    }
+}
+
+fn change(random: &mut Random, fashion: u64, removals_percent: u64) -> Change {
+    let keyspace = random.below(2) as usize;
+    let number = if random.percent(50) { fashion + random.below(300) } else { random.below(KEYS) };
+    let length = if random.percent(removals_percent) { None } else { Some(length(random)) };
+    Change { keyspace, key: format!("{number:05}").into_bytes(), length }
+}
+
+fn cold_change(random: &mut Random) -> Change {
+    let key = format!("{:02}", random.below(COLD_KEYS)).into_bytes();
+    Change { keyspace: 2, key, length: Some(length(random)) }
+}
+
+/// Mostly small; some larger than a block of a table, a few larger than a block of the log.
+fn length(random: &mut Random) -> usize {
+    let more = match random.below(1000) {
+        0..700 => random.below(200),
+        700..992 => random.below(1500),
+        992..998 => 4096 + random.below(12 << 10),
+        _ => (30 << 10) + random.below(40 << 10),
+    };
+    VALUE_HEAD + more as usize
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_names_the_write_that_put_it_and_no_changed_byte_passes() {
+        let workload = Workload { seed: 7 };
+        let write = (1..).map(|number| workload.write(number)).find(|write| write.changes.len() > 2).unwrap();
+        let (place, change) = write.changes.iter().enumerate().find(|(_, change)| change.length.is_some()).unwrap();
+        let mut value = workload.value(write.number, place, change.length.unwrap());
+        assert_eq!(workload.origin(change.keyspace, &change.key, &value), Some((write.number, place)));
+        assert_eq!(workload.origin(1 - change.keyspace, &change.key, &value), None, "another keyspace");
+        assert_eq!(workload.origin(change.keyspace, b"99999", &value), None, "another key");
+        for at in 0..value.len() {
+            value[at] ^= 1;
+            assert_eq!(workload.origin(change.keyspace, &change.key, &value), None, "byte {at} is wrong");
+            value[at] ^= 1;
+        }
+    }
+
+    #[test]
+    fn every_kind_of_write_comes_soon() {
+        let writes: Vec<Write> = (1..20_000).map(|number| Workload { seed: 1 }.write(number)).collect();
+        let any = |is: &dyn Fn(&Write) -> bool| writes.iter().any(is);
+        assert!(any(&|write| write.durability == Durability::Sync && write.changes.len() == 1));
+        assert!(any(&|write| write.durability == Durability::Buffered && write.changes.len() == 9));
+        assert!(any(&|write| write.persist));
+        assert!(any(&|write| write.changes.iter().all(|change| change.length.is_none())));
+        assert!(any(&|write| write.changes.iter().any(|change| change.keyspace == 2)));
+        assert!(any(&|write| write.changes.iter().any(|change| change.length > Some(32 << 10))));
+        assert!(any(&|write| {
+            let of = |keyspace| write.changes.iter().any(|change| change.keyspace == keyspace);
+            of(0) && of(1)
+        }));
+    }
+}

@@ -1,0 +1,170 @@
+//! The writer: the workload, into a database, with a report of every promise.
+//!
+//! One thread writes, in the order of the numbers; another calls `persist` at random moments, so that two syncs are in
+//! flight. Each promise is one line, `promised N`, written at once and only after the engine's call has returned: who
+//! has read the line may hold the engine to it. What is found at the start is promised too: an open made it durable.
+
+use crate::judge::Found;
+use crate::options::{Choice, builder};
+use crate::random::Random;
+use crate::workload::{KEYSPACES, SPLITS, Workload, Write};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use thalweg::{Database, Durability, Keyspace};
+
+/// What the writer is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Decides the writes and the options.
+    pub seed: u64,
+    /// How the database is opened.
+    pub choice: Choice,
+    /// The last write, after which the writer closes the database; `None`: it writes until it is killed.
+    pub last: Option<u64>,
+    /// Writes a second at most; 0: as many as there can be.
+    pub rate: u64,
+}
+
+/// Where promises go, in ascending order.
+struct Report<'a, W> {
+    lines: Mutex<(u64, &'a mut W)>,
+}
+
+impl<W: io::Write> Report<'_, W> {
+    fn promised(&self, number: u64) -> Result<(), String> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if number <= lines.0 {
+            return Ok(());
+        }
+        lines.0 = number;
+        // One write, so that a reader sees the whole line or, at the end of a life, a part without its end.
+        let line = format!("promised {number}\n");
+        lines.1.write_all(line.as_bytes()).and_then(|()| lines.1.flush()).map_err(|e| format!("cannot report: {e}"))
+    }
+}
+
+/// The keyspaces, made where they are missing.
+///
+/// # Errors
+/// What the engine says.
+pub fn keyspaces(database: &Database) -> thalweg::Result<Vec<Keyspace>> {
+    let mut keyspaces = Vec::new();
+    for (index, name) in KEYSPACES.into_iter().enumerate() {
+        let splits: &[&[u8]] = if index == 0 { &SPLITS } else { &[] };
+        keyspaces.push(match database.existing_keyspace(name)? {
+            Some(keyspace) => keyspace,
+            None => database.create_keyspace(name, splits)?,
+        });
+    }
+    Ok(keyspaces)
+}
+
+/// Makes one write.
+///
+/// # Errors
+/// What the engine says.
+pub fn apply(database: &Database, keyspaces: &[Keyspace], workload: Workload, write: &Write) -> thalweg::Result<()> {
+    let number = write.number;
+    if let [change] = write.changes.as_slice() {
+        let keyspace = keyspaces.get(change.keyspace).ok_or(thalweg::Error::Closed)?;
+        match change.length {
+            Some(length) => {
+                let value = workload.value(number, 0, length);
+                return keyspace.insert_with(&change.key, value, write.durability);
+            }
+            None if write.durability == Durability::Buffered => return keyspace.remove(&change.key),
+            None => {}
+        }
+    }
+    let mut batch = database.batch();
+    for (place, change) in write.changes.iter().enumerate() {
+        let keyspace = keyspaces.get(change.keyspace).ok_or(thalweg::Error::Closed)?;
+        match change.length {
+            Some(length) => batch.insert(keyspace, &change.key, workload.value(number, place, length))?,
+            None => batch.remove(keyspace, &change.key)?,
+        }
+    }
+    batch.durability(write.durability);
+    batch.commit()
+}
+
+/// Goes on after the last write that is there. Gives the number of the last write.
+///
+/// # Errors
+/// What went wrong, with the number of the write.
+pub fn run(path: &Path, plan: Plan, output: &mut (impl io::Write + Send)) -> Result<u64, String> {
+    let workload = Workload { seed: plan.seed };
+    let database = builder(path, plan.seed, plan.choice).open().map_err(|error| format!("open failed: {error}"))?;
+    let first = Found::read(&database, workload)?.prefix(workload, 0)? + 1;
+    let report = Report { lines: Mutex::new((0, output)) };
+    report.promised(first - 1)?;
+    let keyspaces = keyspaces(&database).map_err(|error| format!("a keyspace cannot be made: {error}"))?;
+    let made = AtomicU64::new(first - 1);
+    let ended = AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        let persister = scope.spawn(|| persist_now_and_then(&database, plan.seed ^ first, &made, &ended, &report));
+        let written = write_all(&database, &keyspaces, plan, first, &made, &report);
+        ended.store(true, Ordering::Relaxed);
+        let persisted = persister.join().unwrap_or_else(|_| Err("the thread that persists panicked".to_owned()));
+        persisted.and(written)
+    })?;
+    drop(keyspaces);
+    database.close().map_err(|error| format!("close failed: {error}"))?;
+    report.promised(written)?;
+    Ok(written)
+}
+
+fn write_all<W: io::Write>(
+    database: &Database,
+    keyspaces: &[Keyspace],
+    plan: Plan,
+    first: u64,
+    made: &AtomicU64,
+    report: &Report<'_, W>,
+) -> Result<u64, String> {
+    let workload = Workload { seed: plan.seed };
+    let begin = Instant::now();
+    for number in first..=plan.last.unwrap_or(u64::MAX) {
+        let write = workload.write(number);
+        let failed = |error| format!("write {number} failed: {error}");
+        apply(database, keyspaces, workload, &write).map_err(failed)?;
+        made.store(number, Ordering::Release);
+        if write.persist {
+            database.persist().map_err(failed)?;
+        }
+        if write.persist || write.durability == Durability::Sync {
+            report.promised(number)?;
+        }
+        if plan.rate > 0 {
+            let due = begin + Duration::from_secs_f64((number - first) as f64 / plan.rate as f64);
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+    }
+    Ok(plan.last.unwrap_or(u64::MAX).max(first - 1))
+}
+
+fn persist_now_and_then<W: io::Write>(
+    database: &Database,
+    seed: u64,
+    made: &AtomicU64,
+    ended: &AtomicBool,
+    report: &Report<'_, W>,
+) -> Result<(), String> {
+    let mut random = Random::of(seed, 1);
+    while !ended.load(Ordering::Relaxed) {
+        // Now and then for so long that nothing but the engine's own syncs flushes the disk.
+        let pause_ms = random.pick(&[10, 60, 60, 1500]);
+        for _ in 0..random.below(pause_ms) {
+            if !ended.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        let number = made.load(Ordering::Acquire);
+        database.persist().map_err(|error| format!("persist after write {number} failed: {error}"))?;
+        report.promised(number)?;
+    }
+    Ok(())
+}
