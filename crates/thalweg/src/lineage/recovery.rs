@@ -14,7 +14,7 @@ use crate::log::{DamagePolicy, Scan};
 use crate::planted::{Bug, planted};
 use crate::runtime::Environment;
 use crate::storage::{DirectoryEntry, OpenMode, Storage};
-use crate::table::{TableMeta, verify_file};
+use crate::table::{TableMeta, verify_durably, verify_file};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -58,7 +58,8 @@ impl Recovered {
         let log = Scan::run(environment, &log_directory, contents.settled.log_start, policy, read_only)?;
         let reach = Reach { end: log.end, settled: log.settled, closed: log.closed };
         reach.check(&path, &contents, &log.end_path(), &mut verdict)?;
-        let verify = &mut |path: &Path, meta: &TableMeta| verify_file(environment, path, meta);
+        let verify = if read_only { verify_file } else { verify_durably };
+        let verify = &mut |path: &Path, meta: &TableMeta| verify(environment, path, meta);
         let state = choose(&*environment.storage, root, &path, &contents, &reach, verify)?;
 
         let mut dropped = verdict.dropped;

@@ -48,7 +48,7 @@ pub(crate) use reader::{BlockNumber, PointKey, Table};
 pub(crate) use scan::TableScan;
 pub(crate) use store::{TableStore, path_in};
 pub(crate) use together::read_together;
-pub(crate) use verify::{check, verify_file};
+pub(crate) use verify::{check, verify_durably, verify_file};
 pub(crate) use writer::TableWriter;
 pub(crate) use writers::TableWriters;
 

@@ -1,4 +1,4 @@
-//! Verification: of a whole file against the manifest ([`verify_file`], recovery), and of everything in it
+//! Verification: of a whole file against the manifest ([`verify_durably`], recovery), and of everything in it
 //! ([`check`], `thalweg check`).
 
 use super::TableMeta;
@@ -22,18 +22,51 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Checks that the file at `path` is `meta.bytes` long and has checksum `meta.checksum`, reading the medium itself.
 /// `Ok(false)` when it does not, or is missing; errors are those of the disk.
 pub(crate) fn verify_file(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
-    let Some(file) = open_medium(&*environment.storage, path)? else { return Ok(false) };
-    if file.bytes()? != meta.bytes {
-        return Ok(false);
-    }
-    Ok(file_checksum(&*file, meta.bytes)? == Some(meta.checksum))
+    Ok(verify(environment, path, meta)?.is_some())
 }
 
-/// The file past the page cache, or through it where that is refused; `None` when it is missing.
-fn open_medium(storage: &dyn Storage, path: &Path) -> Result<Option<Arc<dyn File>>> {
+/// As [`verify_file`], and makes sure that the medium has what was verified: where it could only be read through the page
+/// cache, that may hold what a failed sync lost and left clean, so the same bytes are written again and synced.
+pub(crate) fn verify_durably(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
+    match verify(environment, path, meta)? {
+        None => Ok(false),
+        Some(OpenMode::ReadMedium) => Ok(true),
+        Some(_) => {
+            let file = write_again(&*environment.storage, path, meta.bytes)?;
+            file.sync()?;
+            Ok(true)
+        }
+    }
+}
+
+/// How the file was read that was found whole; `None` when it is not.
+fn verify(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<Option<OpenMode>> {
+    let Some((file, mode)) = open_medium(&*environment.storage, path)? else { return Ok(None) };
+    let is_whole = file.bytes()? == meta.bytes && file_checksum(&*file, meta.bytes)? == Some(meta.checksum);
+    Ok(is_whole.then_some(mode))
+}
+
+/// Writes what the page cache has of a file to where it is.
+fn write_again(storage: &dyn Storage, path: &Path, bytes: u64) -> Result<Arc<dyn File>> {
+    let refused = || Error::io("open", path, std::io::ErrorKind::Unsupported.into());
+    let file = storage.open(path, OpenMode::ReadWrite)?.ok_or_else(refused)?;
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    while offset < bytes {
+        let count = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+        let chunk = buffer.get_mut(..count).unwrap_or_default();
+        file.read_exact_at(offset, chunk)?;
+        file.write_all_at(offset, chunk)?;
+        offset += count as u64;
+    }
+    Ok(file)
+}
+
+/// The file past the page cache, or through it where that is refused, and which; `None` when it is missing.
+fn open_medium(storage: &dyn Storage, path: &Path) -> Result<Option<(Arc<dyn File>, OpenMode)>> {
     for mode in [OpenMode::ReadMedium, OpenMode::Read] {
         match storage.open(path, mode) {
-            Ok(Some(file)) => return Ok(Some(file)),
+            Ok(Some(file)) => return Ok(Some((file, mode))),
             Ok(None) => {}
             Err(error) if is_missing(&error) => return Ok(None),
             Err(error) => return Err(error),
@@ -85,7 +118,7 @@ pub(crate) fn check(environment: &Environment, path: &Path, meta: &TableMeta) ->
         return Err(Error::corruption(path, opened.footer.properties.offset, expected, found));
     }
     let file = open_medium(&*environment.storage, path)?;
-    let found = file.map(|file| file_checksum(&*file, meta.bytes)).transpose()?.flatten();
+    let found = file.map(|(file, _)| file_checksum(&*file, meta.bytes)).transpose()?.flatten();
     if found != Some(meta.checksum) {
         let found = found.map_or_else(|| "a shorter file".into(), |found| format!("{found:#018x}"));
         return Err(Error::corruption(path, 0, format!("file checksum {:#018x}", meta.checksum), found));
