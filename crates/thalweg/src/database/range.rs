@@ -56,6 +56,7 @@ impl Range {
             Bound::Included(key) | Bound::Excluded(key) => keyspace.index_for(key),
             Bound::Unbounded => partitions.len() - 1,
         };
+        range.parts.reserve_exact((last + 1).saturating_sub(first));
         for partition in partitions.iter().take(last + 1).skip(first) {
             range.parts.push_back(DoubleEnded::new(ViewSource(partition.pinned_view()), seq.seq(), bounds.clone()));
         }

@@ -1,6 +1,7 @@
 //! The read path of a view: memtables newest first, level 0 newest first, then one table a level.
 
 use super::cursor::{Child, LevelCursor, LevelTables, MergingCursor, Open};
+use super::memtable::Memtable;
 use super::view::View;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo, Slice, Version};
@@ -83,7 +84,13 @@ impl View {
     }
 
     fn in_memory(&self, key: &[u8], seq: SeqNo) -> Option<Version> {
-        self.slots().find_map(|slot| slot.memtable.get(key, seq))
+        self.filled_memtables().find_map(|memtable| memtable.get(key, seq))
+    }
+
+    /// The memtables that have anything, newest first. What was visible before this is asked is in one of them: an
+    /// insert is counted before it is done.
+    fn filled_memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        self.slots().map(|slot| &slot.memtable).filter(|memtable| !memtable.is_empty())
     }
 
     /// The next table to ask, from `place` on, which moves on behind it.
@@ -110,7 +117,7 @@ impl View {
     fn cursor(self: &Arc<Self>) -> MergingCursor<Child> {
         let level0 = self.levels.first().map(Vec::as_slice).unwrap_or_default();
         let mut children = Vec::with_capacity(1 + self.sealed.len() + level0.len() + self.levels.len());
-        children.extend(self.slots().map(|slot| Child::Memtable(slot.memtable.cursor())));
+        children.extend(self.filled_memtables().map(|memtable| Child::Memtable(memtable.cursor())));
         children.extend(level0.iter().rev().map(|table| Child::Table(table.cursor())));
         for (level, _) in self.levels.iter().enumerate().skip(1).filter(|(_, tables)| !tables.is_empty()) {
             let levels = Arc::clone(&self.levels);

@@ -102,8 +102,7 @@ impl<'a> Cover<'a> {
 
     /// Makes `slots` the entries of the leaf, and perhaps some at or after the next leaf, in no order.
     pub(super) fn copy_into(&self, slots: &mut Vec<Slot<'a>>) {
-        slots.clear();
-        slots.extend(self.slots.slots());
+        self.slots.copy_into(slots);
     }
 
     /// Ranks what [`Cover::copy_into`] gave, and takes off what is not of the leaf.

@@ -4,6 +4,7 @@
 //! A *run* is a longest row of slots with equal words. Slots are *ranked* when their words ascend; a run is *settled*
 //! when its entries ascend. All slots here have words of one `skip`. Locks: none.
 
+use super::arena::ADDRESS_BITS;
 use super::entry::{EntryRef, Place};
 use super::slots::Slot;
 use std::ops::Range;
@@ -46,36 +47,49 @@ pub(super) fn first_from<'a>(
     word: u16,
     is_before: impl Fn(EntryRef<'a>) -> bool,
 ) -> Option<EntryRef<'a>> {
-    const NONE: u32 = u32::MAX;
-    let (word, mut equal, mut above) = (u32::from(word), 0u32, NONE);
-    for slot in slots {
-        let other = u32::from(slot.word());
-        equal += u32::from(other == word);
-        above = above.min(if other > word { other } else { NONE });
+    let mut from = word;
+    loop {
+        let found = least_word(slots, from)?;
+        let entries = of_word(slots, found).filter(|entry| found > word || !is_before(*entry));
+        if let Some(first) = entries.min_by(|a, b| a.place().cmp(&b.place())) {
+            return Some(first);
+        }
+        from = found.checked_add(1)?;
     }
-    let first = |entries: &mut dyn Iterator<Item = EntryRef<'a>>| entries.min_by(|a, b| a.place().cmp(&b.place()));
-    let found = if equal > 0 { first(&mut of_word(slots, word).filter(|entry| !is_before(*entry))) } else { None };
-    found.or_else(|| first(&mut of_word(slots, above)))
 }
 
 /// Of `slots` in any order the last entry before `place`, whose key has this `word`.
 pub(super) fn last_before<'a>(slots: &[Slot<'a>], word: u16, place: Place<'_>) -> Option<EntryRef<'a>> {
-    const NONE: i32 = -1;
-    let (word, mut equal, mut below) = (i32::from(word), 0u32, NONE);
-    for slot in slots {
-        let other = i32::from(slot.word());
-        equal += u32::from(other == word);
-        below = below.max(if other < word { other } else { NONE });
+    let mut from = word;
+    loop {
+        let found = greatest_word(slots, from)?;
+        let entries = of_word(slots, found).filter(|entry| found < word || entry.place() < place);
+        if let Some(last) = entries.max_by(|a, b| a.place().cmp(&b.place())) {
+            return Some(last);
+        }
+        from = found.checked_sub(1)?;
     }
-    let last = |entries: &mut dyn Iterator<Item = EntryRef<'a>>| entries.max_by(|a, b| a.place().cmp(&b.place()));
-    let is_before = |entry: &EntryRef<'_>| entry.place() < place;
-    let found = if equal > 0 { last(&mut of_word(slots, word as u32).filter(is_before)) } else { None };
-    found.or_else(|| last(&mut of_word(slots, below as u32)))
 }
 
-/// The entries with this word; none if it is larger than words are.
-fn of_word<'a>(slots: &[Slot<'a>], word: u32) -> impl Iterator<Item = EntryRef<'a>> {
-    slots.iter().filter(move |slot| u32::from(slot.word()) == word).map(|slot| slot.entry())
+/// The least word of `slots` that is not below `from`: that of the slot which comes first counting upwards from there
+/// and, past the largest, on from 0.
+fn least_word(slots: &[Slot<'_>], from: u16) -> Option<u16> {
+    let start = usize::from(from) << ADDRESS_BITS;
+    let least = slots.iter().map(|slot| slot.rank().wrapping_sub(start)).min()?;
+    u16::try_from(usize::from(from) + (least >> ADDRESS_BITS)).ok()
+}
+
+/// The greatest word of `slots` that is not above `from`, as in [`least_word`].
+fn greatest_word(slots: &[Slot<'_>], from: u16) -> Option<u16> {
+    let end = (usize::from(from) << ADDRESS_BITS).wrapping_add(1 << ADDRESS_BITS);
+    let greatest = slots.iter().map(|slot| slot.rank().wrapping_sub(end)).max()?;
+    let below = usize::from(u16::MAX) - (greatest >> ADDRESS_BITS);
+    u16::try_from(usize::from(from).checked_sub(below)?).ok()
+}
+
+/// The entries with this word.
+fn of_word<'a>(slots: &[Slot<'a>], word: u16) -> impl Iterator<Item = EntryRef<'a>> {
+    slots.iter().filter(move |slot| slot.word() == word).map(|slot| slot.entry())
 }
 
 #[cfg(all(test, not(loom)))]

@@ -15,7 +15,7 @@
 #![allow(unsafe_code)]
 
 use super::entry::{EntryRef, Place};
-use super::list::{CAPACITY_MAX, Cover, LeafList};
+use super::list::{Cover, LeafList};
 use super::order::{first_from, last_before, settle};
 use super::slots::{Slot, word_of};
 use std::ops::Range;
@@ -162,7 +162,6 @@ impl Position {
     fn read(&mut self) -> Cover<'static> {
         let Some(cover) = self.cover else { panic!("the cursor was not sent anywhere") };
         if matches!(self.order, Order::Unread) {
-            self.slots.reserve(CAPACITY_MAX);
             cover.copy_into(&mut self.slots);
             self.order = Order::Unsorted;
         }

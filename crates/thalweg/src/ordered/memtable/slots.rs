@@ -65,6 +65,7 @@ pub(super) fn common_bits(a: &[u8], b: &[u8]) -> usize {
 
 /// An entry with its word.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 pub(super) struct Slot<'a> {
     /// The entry's address and above it the word.
     word_and_entry: NonNull<EntryHeader>,
@@ -183,20 +184,50 @@ impl<'a> SlotsRef<'a> {
         }
     }
 
-    /// All entries, in no order.
-    pub(super) fn slots(self) -> impl Iterator<Item = Slot<'a>> {
+    /// What is in the slots that were claimed, with and without an entry.
+    fn claimed(self) -> impl Iterator<Item = *mut EntryHeader> {
         // Relaxed: slots that were claimed before this call are seen; more is not promised.
         let claimed = self.header().claimed.load(Ordering::Relaxed);
-        // SAFETY: the slots are of an arena that outlives `'a`. Acquire: pairs with the Release in `add`.
-        self.all().iter().take(claimed).filter_map(|slot| unsafe { Slot::loaded(slot.load(Ordering::Acquire)) })
+        // Acquire: pairs with the Release in `add`.
+        self.all().iter().take(claimed).map(|slot| slot.load(Ordering::Acquire))
+    }
+
+    /// All entries, in no order.
+    pub(super) fn slots(self) -> impl Iterator<Item = Slot<'a>> {
+        // SAFETY: loaded with Acquire, and the slots are of an arena that outlives `'a`.
+        self.claimed().filter_map(|slot| unsafe { Slot::loaded(slot) })
+    }
+
+    /// Makes `to` what [`SlotsRef::slots`] gives. Nothing here is a jump that the processor must guess.
+    pub(super) fn copy_into(self, to: &mut Vec<Slot<'a>>) {
+        to.clear();
+        to.reserve(self.capacity());
+        let (start, mut len) = (to.as_mut_ptr().cast::<*mut EntryHeader>(), 0);
+        for slot in self.claimed() {
+            // SAFETY: `len` is below the number of slots that were looked at, which is at most the capacity reserved.
+            unsafe { start.add(len).write(slot) };
+            // What is no entry, null or `FROZEN`, is written over by the next.
+            len += usize::from(slot.addr() > FROZEN.addr());
+        }
+        // SAFETY: the first `len` were written, each with an entry that was loaded with Acquire, as `Slot::loaded` asks;
+        // a `Slot` is laid out as the pointer in it.
+        unsafe { to.set_len(len) };
     }
 
     /// The first entry of `place.key` at or after `place`: its newest version at or below the sequence number.
     pub(super) fn version(self, place: Place<'_>) -> Option<EntryRef<'a>> {
-        let word = word_of(place.key, self.skip());
-        let entries = self.slots().filter(|slot| slot.word() == word).map(Slot::entry);
-        let versions = entries.filter(|entry| entry.key() == place.key && entry.seq() <= place.seq);
-        versions.max_by_key(|entry| entry.seq())
+        let word = usize::from(word_of(place.key, self.skip()));
+        let mut newest: Option<EntryRef<'a>> = None;
+        // The word first: it tells nearly all of them apart, those that are no entry included.
+        for slot in self.claimed().filter(|slot| slot.addr() >> ADDRESS_BITS == word) {
+            // SAFETY: loaded with Acquire, and the slots are of an arena that outlives `'a`.
+            let Some(entry) = unsafe { Slot::loaded(slot) }.map(Slot::entry) else { continue };
+            let is_newer = newest.is_none_or(|newest| newest.seq() < entry.seq());
+            if is_newer && entry.seq() <= place.seq && entry.key() == place.key {
+                newest = Some(entry);
+            }
+        }
+        newest
     }
 
     /// Brings what [`SlotsRef::add`] needs first near the processor.
