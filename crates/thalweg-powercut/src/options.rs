@@ -6,7 +6,11 @@ use std::time::Duration;
 use thalweg::{Builder, Compression, Database, DurabilityBackend, TableWrites};
 
 /// The durability back-ends, by the name that the command line knows.
-pub const BACKENDS: [(&str, DurabilityBackend); 1] = [("sync-each-file", DurabilityBackend::SyncEachFile)];
+pub const BACKENDS: [(&str, DurabilityBackend); 3] = [
+    ("settle-rounds", DurabilityBackend::SettleRounds),
+    ("sync-each-file", DurabilityBackend::SyncEachFile),
+    ("paper", DurabilityBackend::Paper),
+];
 
 /// What cannot be told from a seed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,4 +51,5 @@ pub fn builder(path: &Path, seed: u64, choice: Choice) -> Builder {
         .log_sync_interval(interval_ms.map(Duration::from_millis))
         .compression(compression)
         .block_cache_bytes(4 << 20)
+        .settle_interval(Duration::from_millis(random.pick(&[10, 50, 200, 1000])))
 }

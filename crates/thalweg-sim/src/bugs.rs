@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 23] = [
+pub const BUGS: [(&str, Bug); 22] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -28,7 +28,6 @@ pub const BUGS: [(&str, Bug); 23] = [
     ("RangeSyncTooShort", Bug::RangeSyncTooShort),
     ("PinnedLogNotSynced", Bug::PinnedLogNotSynced),
     ("LogLetGoUnsettled", Bug::LogLetGoUnsettled),
-    ("RoundRecordDropped", Bug::RoundRecordDropped),
     ("JournalAssumed", Bug::JournalAssumed),
     ("SettledAtOnce", Bug::SettledAtOnce),
 ];

@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
-use thalweg::simulation::simulated::SimulatedDisk;
+use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
 use thalweg::{Builder, Database, Error, ErrorKind, Keyspace, Snapshot};
 
 /// See the head of this file.
@@ -72,8 +72,18 @@ impl Stage {
 
     /// A builder for a database at `path` on the disk of now.
     pub fn builder(&self, path: &Path) -> Builder {
+        self.builder_on(self.disk.borrow().clone(), path)
+    }
+
+    /// The same on what a power cut would leave now of all that was not synced: nothing.
+    pub fn builder_after_a_power_cut(&self, path: &Path) -> Builder {
+        let left = self.disk.borrow().snapshot().crash(Strictness::LoseUnsynced);
+        self.builder_on(left, path)
+    }
+
+    fn builder_on(&self, disk: SimulatedDisk, path: &Path) -> Builder {
         let instance = self.next_instance.replace(self.next_instance.get() + 1);
-        let storage = Arc::new(self.disk.borrow().clone());
+        let storage = Arc::new(disk);
         self.plan.builder(path).environment(environment(&self.world, storage, instance))
     }
 

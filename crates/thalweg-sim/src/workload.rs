@@ -307,7 +307,12 @@ impl ClientRun {
         if let Err(error) = outcome {
             return self.fails("checkpoint", &error);
         }
-        let builder = self.stage.builder(&path).create_if_missing(false);
+        // It is durable by now, whatever becomes of the database.
+        let builder = match self.rng.aside(1).one_in(2) {
+            true => self.stage.builder_after_a_power_cut(&path),
+            false => self.stage.builder(&path),
+        };
+        let builder = builder.create_if_missing(false);
         self.stage.world.doing(|| "open of a checkpoint".into());
         let opened = if self.rng.one_in(2) { builder.open() } else { builder.open_read_only() };
         match opened {

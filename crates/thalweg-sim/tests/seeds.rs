@@ -1,8 +1,9 @@
 //! Seeds that once found something, and what that was.
 
-const SEEDS: [(u64, &str); 2] = [
+const SEEDS: [(u64, &str); 3] = [
     (123, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
     (167, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
+    (5590, "a table whose sync had failed was verified in the page cache, which still had it, and settled"),
 ];
 
 #[test]

@@ -29,7 +29,6 @@ pub enum Bug {
     RangeSyncTooShort,
     PinnedLogNotSynced,
     LogLetGoUnsettled,
-    RoundRecordDropped,
     JournalAssumed,
     SettledAtOnce,
 }

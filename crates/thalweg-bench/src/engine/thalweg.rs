@@ -50,6 +50,15 @@ impl Factory for Thalweg {
     }
 }
 
+fn durability_backend(backend: Backend) -> DurabilityBackend {
+    match backend {
+        Backend::SettleRounds => DurabilityBackend::SettleRounds,
+        Backend::SyncEachFile => DurabilityBackend::SyncEachFile,
+        Backend::Paper => DurabilityBackend::Paper,
+        Backend::None => DurabilityBackend::None,
+    }
+}
+
 /// The builder for these settings, and the settings as they were taken.
 fn configure(path: &Path, settings: &Settings) -> Result<(thalweg::Builder, BTreeMap<String, String>)> {
     let mut told = BTreeMap::new();
@@ -108,12 +117,7 @@ fn configure(path: &Path, settings: &Settings) -> Result<(thalweg::Builder, BTre
         tell("log_sync_interval", if milliseconds > 0 { format!("{milliseconds} ms") } else { "none".into() });
     }
     if let Some(backend) = settings.backend {
-        builder = builder.backend(match backend {
-            Backend::SettleRounds => DurabilityBackend::SettleRounds,
-            Backend::SyncEachFile => DurabilityBackend::SyncEachFile,
-            Backend::Paper => DurabilityBackend::Paper,
-            Backend::None => DurabilityBackend::None,
-        });
+        builder = builder.backend(durability_backend(backend));
         tell("backend", format!("{backend:?}"));
     }
     if let Some(milliseconds) = settings.settle_interval_ms {
@@ -139,6 +143,7 @@ impl Engine for Opened {
     fn settle(&self) -> Result<bool> {
         self.database.flush().map_err(|error| refused("flush", error))?;
         self.database.wait_for_compactions().map_err(|error| refused("wait for compactions", error))?;
+        self.database.settle().map_err(|error| refused("settle", error))?;
         Ok(true)
     }
 

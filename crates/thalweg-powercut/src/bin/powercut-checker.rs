@@ -21,7 +21,7 @@ struct Arguments {
     #[arg(long)]
     promised: u64,
     /// How edits become durable from here on.
-    #[arg(long, default_value = "sync-each-file", value_parser = backend_named)]
+    #[arg(long, default_value = "settle-rounds", value_parser = backend_named)]
     backend: DurabilityBackend,
     /// Writes to go on with.
     #[arg(long, default_value_t = 300)]

@@ -24,7 +24,7 @@ struct Arguments {
     #[arg(long)]
     log_to: Option<PathBuf>,
     /// How edits become durable.
-    #[arg(long, default_value = "sync-each-file", value_parser = backend_named)]
+    #[arg(long, default_value = "settle-rounds", value_parser = backend_named)]
     backend: DurabilityBackend,
     /// The last write, after which the database is closed (default: none, until killed).
     #[arg(long)]

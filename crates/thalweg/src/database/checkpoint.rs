@@ -48,7 +48,7 @@ impl Engine {
         workshop.lineage.settle()?;
         let _hold = workshop.lineage.hold_unlinks();
         let _pin = workshop.log.pin(LogMark::default());
-        let mut state = workshop.lineage.state();
+        let mut state = workshop.lineage.durable_state();
         let end = workshop.log.published();
         // A segment before `end` may have been begun since, and name a later edit as settled: the manifest must reach
         // it.

@@ -193,6 +193,17 @@ impl Database {
         self.engine().writable()?.wait_for_compactions()
     }
 
+    /// Waits until every table that is in use is durable, and so is the manifest that names it: then no power cut can
+    /// make an open go back to what they replaced, which may go. Begins a settle round at once. Never needed for the
+    /// durability of writes: that is [`Database::persist`]. With [`crate::DurabilityBackend::Paper`] and `None` it
+    /// holds only as far as these can be believed.
+    ///
+    /// # Errors
+    /// `NoSpace` when the manifest cannot grow: it may be tried again; `Poisoned`, `Closed`, `ReadOnly`.
+    pub fn settle(&self) -> Result<()> {
+        self.engine().writable()?.lineage.settle()
+    }
+
     /// Writes a consistent, openable copy of the database as of now to the new directory `path`. Table files are
     /// linked where the file system allows it, so it takes little space and time. Durable when it returns. Missing
     /// parents are created; after an error nothing of it is left.

@@ -35,10 +35,11 @@ pub enum DurabilityBackend {
     /// NobLSM's own rule, to measure and to show it: a flush syncs its table, a compaction nothing, and every 5 s
     /// (NOB-6) the commit counter of the file system's journal is read: what was written before a commit is believed
     /// durable. **A power cut may lose what was promised**: on ext4 a commit does not prove that the data arrived
-    /// (NOB-A1). Without a journal that tells its commits it believes at once.
+    /// (NOB-A1). Without a journal that tells its commits it believes at once. What a checkpoint, the close or
+    /// [`crate::Database::settle`] finds not believed yet is synced; what was believed is not.
     Paper,
-    /// Tables and manifest are never synced while the database is open. **A power cut may lose all of it**, the death
-    /// of the process nothing. For measurements, and for data that can be made again.
+    /// Tables are never synced, not for a checkpoint or the close either. **A power cut may lose all of the database**,
+    /// the death of the process nothing. For measurements, and for data that can be made again.
     None,
 }
 
@@ -244,8 +245,13 @@ impl Backend for Paper {
         })
     }
 
-    fn settle(&self, _: Vec<Unsynced>) -> Step<'_> {
-        Box::pin(async { Ok(()) })
+    fn settle(&self, outputs: Vec<Unsynced>) -> Step<'_> {
+        Box::pin(async move {
+            for table in outputs {
+                self.tables.sync(table).await.map_err(|error| self.tables.health.poison(error))?;
+            }
+            self.tables.sync_directory().await
+        })
     }
 }
 

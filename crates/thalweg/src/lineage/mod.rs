@@ -5,8 +5,9 @@
 //! the state again.
 //!
 //! Two turns, taken in this order where both are: `syncing` (whoever syncs the manifest) and `turn` (whoever appends to
-//! it, and so the order of edits); nobody waits for a sync with the latter. One lock, `book`: never held across I/O, an await, or a call to log or tables.
-//! Only the turn's holder changes `book.open` and appends to `book.ledger`; only the holder of `syncing` advances it.
+//! it, and so the order of edits); nobody waits for a sync with the latter. One lock, `book`: never held across I/O, an
+//! await, or a call to log or tables. Only the turn's holder changes `book.open` and appends to `book.ledger`; only the
+//! holder of `syncing` tells it of syncs.
 
 mod backend;
 mod check;
@@ -58,8 +59,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// A manifest is replaced once it has grown by this much, and to four times what it began with: a few hundred edits,
-/// each with syncs of its own, for the four syncs of a new manifest.
+/// A manifest is replaced once it has grown by this much, and to four times what it began with: a few hundred edits
+/// for the four syncs of a new manifest.
 const ROTATION_BYTES: u64 = 64 << 10;
 
 /// How and when edits are settled.
@@ -68,7 +69,7 @@ pub(crate) struct Settling {
     pub(crate) backend: DurabilityBackend,
     /// Edits that nothing presses are settled this much after the first of them.
     pub(crate) interval_ns: u64,
-    /// More inputs of unsettled edits than this are settled at once; `None`: see [`crate::Builder::retained_bytes_max`].
+    /// More bytes of inputs than this are settled at once; `None`: see [`crate::Builder::retained_bytes_max`].
     pub(crate) retained_bytes_max: Option<u64>,
     /// Unsettled edits may pin half of this of the log.
     pub(crate) log_bytes_max: u64,
@@ -342,6 +343,12 @@ impl Lineage {
             state.take_back(before);
         }
         state
+    }
+
+    /// The state at the last edit of which it is recorded that everything is durable. Its inputs, and the log that it
+    /// needs, are there as long as a hold and a pin that were taken before keep them.
+    pub(crate) fn durable_state(&self) -> State {
+        self.book().ledger.to_rotate().0.clone()
     }
 
     /// The last edit of [`Lineage::state`]. A checkpoint's log may name edits up to the last one at the time of its

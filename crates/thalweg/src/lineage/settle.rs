@@ -213,8 +213,8 @@ impl<T> Ledger<T> {
         (bytes, moved)
     }
 
-    /// Edits go to the new manifest from now on, which has the rest. What was durable still is; the rest becomes so with
-    /// [`Ledger::synced`] of the new manifest, first of all when it is in force durably, which makes the copy so.
+    /// Edits go to the new manifest from now on, which has the rest. What was durable still is; the rest becomes so
+    /// with [`Ledger::synced`] of the new manifest, first of all when it is in force durably, which makes the copy so.
     pub(super) fn move_to_successor(&mut self, copied: Copied, moved: &Moved) {
         let mut rest = moved.edits.iter();
         for pending in &mut self.edits {

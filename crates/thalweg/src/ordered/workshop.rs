@@ -189,7 +189,10 @@ impl Workshop {
         )?;
         // The log's own segments are bounded too: beyond twice the cap writers wait for the flushes that free them.
         self.stall_while(&self.metrics.stalls_log, flush_trouble, || {
-            self.log.backlog_bytes() > self.options.log_bytes_max.saturating_mul(2) && self.flush_pending()
+            let most = self.options.log_bytes_max.saturating_mul(2);
+            // What only waits for a round to let it go is not the flushes' to free.
+            let is_long = || self.log.bytes_from(self.log_needed(None).position.segment()) > most;
+            self.log.backlog_bytes() > most && self.flush_pending() && is_long()
         })
     }
 

@@ -22,7 +22,9 @@ pub(super) fn is_shared(directories: &[&Path]) -> bool {
     let Some(name) = device_name(device) else { return false };
     // One option a line, those that are defaults too. `data=` is there only with a journal.
     let options = fs::read_to_string(format!("/proc/fs/ext4/{name}/options"));
-    options.is_ok_and(|options| commits_together(&options))
+    // A journal on a device of its own bears that one's name: then a commit flushes the journal's device, and the file
+    // system's only for data that it wrote itself.
+    options.is_ok_and(|options| commits_together(&options)) && commits_of(&name).is_some()
 }
 
 /// Says so the list of a mounted ext4's options.
@@ -35,12 +37,16 @@ fn commits_together(options: &str) -> bool {
 
 /// How many transactions the journal of the file system at `path` has committed; `None` where it does not tell.
 pub(super) fn commits(path: &Path) -> Option<u64> {
-    let name = device_name(fs::metadata(path).ok()?.dev())?;
+    commits_of(&device_name(fs::metadata(path).ok()?.dev())?)
+}
+
+/// The same for the journal that lies on the device `name` itself.
+fn commits_of(name: &str) -> Option<u64> {
     let journals = fs::read_dir("/proc/fs/jbd2").ok()?;
     // An internal journal bears the device's name and the number of its inode.
     let of_device = |entry: &fs::DirEntry| {
         let found = entry.file_name();
-        let rest = found.to_str().and_then(|found| found.strip_prefix(&name)?.strip_prefix('-'));
+        let rest = found.to_str().and_then(|found| found.strip_prefix(name)?.strip_prefix('-'));
         rest.is_some_and(|number| number.parse::<u64>().is_ok())
     };
     let journal = journals.flatten().find(of_device)?;

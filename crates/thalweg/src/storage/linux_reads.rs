@@ -14,7 +14,7 @@
 use super::ReadMapping;
 use super::linux_sigbus::Guarded;
 use crate::format::prefetch;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -74,9 +74,8 @@ impl Pages {
     fn map(file: BorrowedFd<'_>, bytes: usize) -> Option<Pages> {
         // SAFETY: a new mapping at a place of the kernel's choice touches no memory that is in use.
         let start = unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file, 0) }.ok()?;
-        // A page that is not there is read alone: blocks are read in no order. A hint.
-        // SAFETY: the range is the mapping just made; no byte changes.
-        let _ = unsafe { madvise(start, bytes, Advice::Random) };
+        // No advice that reads come in no order: the kernel would not count them as uses of the pages, and take away
+        // those that are used most.
         NonNull::new(start.cast()).map(|start| Pages { start, bytes })
     }
 

@@ -8,6 +8,9 @@
 //! handler that was there before is called; if there was none, the default is restored, and the process ends as it
 //! would have.
 //!
+//! A handler that was there and answers by restoring the default, as that of Rust's own runtime does for a signal that
+//! somebody sent, takes ours away with it.
+//!
 //! What it relies on: the signal of a load is delivered to the thread that made it, before the load has a value. The
 //! handler calls only what is safe there (`mmap` and `sigaction` are bare system calls; `raise`), takes no lock,
 //! allocates nothing, and leaves `errno` as it was. A thread that has the signal blocked, and a handler that somebody
@@ -73,6 +76,8 @@ impl Guarded {
         let places = RANGES.iter().enumerate().cycle().skip(first % RANGES_MAX).take(RANGES_MAX);
         for (at, place) in places {
             if place.start.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                // Nobody sees the new length with the start that was here before.
+                fence(Ordering::Release);
                 place.bytes.store(bytes, Ordering::Relaxed);
                 place.failed.store(false, Ordering::Relaxed);
                 place.start.store(start, Ordering::Release);
@@ -108,6 +113,7 @@ fn install() -> bool {
         let before = unsafe {
             (libc::sigaction(libc::SIGBUS, ptr::null(), before.as_mut_ptr()) == 0).then(|| before.assume_init())
         };
+        PAGE_BYTES.store(rustix::param::page_size(), Ordering::Relaxed);
         // Known before the first signal can come.
         if BEFORE.set(before).is_err() || before.is_none() {
             return;
@@ -132,7 +138,8 @@ extern "C" fn on_bus_error(signal: c_int, info: *mut libc::siginfo_t, context: *
     // whose code is positive; `errno` is this thread's.
     unsafe {
         let errno = *libc::__errno_location();
-        let is_fault = (*info).si_code > 0;
+        // Broken memory that nobody has touched yet is told, too, to any thread: that is no load of this one's.
+        let is_fault = matches!((*info).si_code, libc::BUS_ADRERR | BUS_MCEERR_AR);
         if !is_fault || !give_zeros((*info).si_addr() as usize) {
             pass_on(signal, info, context, is_fault);
         }
@@ -147,7 +154,7 @@ fn give_zeros(address: usize) -> bool {
         place.failed.store(true, Ordering::SeqCst);
         is_ours = true;
     }
-    let page = page_bytes();
+    let page = PAGE_BYTES.load(Ordering::Relaxed);
     let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
     // SAFETY: the page is one of a mapping that its owner guards here, and that cannot go while this thread loads from
     // it; what is copied of it is thrown away, as the flag says.
@@ -156,9 +163,11 @@ fn give_zeros(address: usize) -> bool {
             != libc::MAP_FAILED
 }
 
-fn page_bytes() -> usize {
-    rustix::param::page_size()
-}
+/// Known before the first signal can come: to ask for it may allocate.
+static PAGE_BYTES: AtomicUsize = AtomicUsize::new(4096);
+
+/// An action is required: the page that a load wants is broken (asm-generic/siginfo.h).
+const BUS_MCEERR_AR: c_int = 4;
 
 /// Does about the signal what would have been done without us.
 ///

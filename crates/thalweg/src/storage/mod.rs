@@ -131,8 +131,8 @@ pub trait File: Send + Sync + 'static {
     /// Has the device begin to write these bytes, so that a sync finds little left to do, and does not wait for it. No
     /// promise: what goes wrong the sync tells.
     fn begin_write_back(&self, _offset: u64, _bytes: u64) {}
-    /// Has the device take every byte of the file, and waits for that; tells what went wrong, as a sync does. Not durable
-    /// by itself: the device may have them in a cache of its own, and the length may not be committed.
+    /// Has the device take every byte of the file, and waits for that; tells what went wrong, as a sync does. Not
+    /// durable by itself: the device may have them in a cache of its own, and the length may not be committed.
     fn write_out(&self) -> Result<()> {
         self.sync()
     }

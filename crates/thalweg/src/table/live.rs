@@ -155,7 +155,9 @@ impl Live {
     /// Whether blocks are read from the mapping, as far as is known.
     #[inline]
     pub(super) fn is_mapped(&self, io: &TableIo) -> bool {
-        self.is_resident.load(Ordering::Relaxed) && !io.residency.is_short() && !matches!(self.mapped.get(), Some(None))
+        let is_usable =
+            self.mapped.get().is_none_or(|mapped| mapped.as_ref().is_some_and(|mapped| !mapped.has_failed()));
+        is_usable && self.is_resident.load(Ordering::Relaxed) && !io.residency.is_short()
     }
 
     /// Two that map it at once map it twice, and one of the mappings goes.

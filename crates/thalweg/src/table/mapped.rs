@@ -15,7 +15,7 @@ use crate::format::Slice;
 use crate::storage::{File, ReadMapping};
 use crate::table::block::zeroed;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Of all mappings that a process may have, tables may have one in so many.
 const PART: u64 = 4;
@@ -37,6 +37,7 @@ pub(super) struct Mappings {
 /// A table's mapping. Dropped, it goes to who unmaps it: that takes a third of a millisecond for 64 MiB.
 pub(super) struct Mapped {
     mapping: Option<Arc<dyn ReadMapping>>,
+    has_failed: AtomicBool,
     mappings: Arc<Mappings>,
     warming: Arc<Warming>,
 }
@@ -54,8 +55,11 @@ impl Mappings {
 
     /// Maps the first `bytes` of `file`; `None` where that is impossible, or none is left.
     pub(super) fn map(self: &Arc<Self>, file: &dyn File, bytes: u64, warming: &Arc<Warming>) -> Option<Mapped> {
+        // Where nobody can tell what the page cache has, nobody would notice that it has it no more.
+        file.is_cached(0, 1)?;
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
-        let mut mapped = Mapped { mapping: None, mappings: Arc::clone(self), warming: Arc::clone(warming) };
+        let (has_failed, mappings) = (AtomicBool::new(false), Arc::clone(self));
+        let mut mapped = Mapped { mapping: None, has_failed, mappings, warming: Arc::clone(warming) };
         mapped.mapping = Some(file.map_for_reads(bytes)?);
         Some(mapped)
     }
@@ -66,7 +70,17 @@ impl Mapped {
     #[inline]
     pub(super) fn read(&self, offset: u64, bytes: usize, room: &mut Room) -> Option<Slice> {
         let mapping = self.mapping.as_ref()?;
-        room.fill(bytes, |buffer| mapping.read(offset, buffer))
+        let filled = room.fill(bytes, |buffer| mapping.read(offset, buffer));
+        if filled.is_none() {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        filled
+    }
+
+    /// Whether a read has failed: then every other one goes to the file, too.
+    #[inline]
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
     }
 
     /// Brings the beginning of these bytes near the processor.

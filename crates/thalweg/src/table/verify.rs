@@ -25,17 +25,13 @@ pub(crate) fn verify_file(environment: &Environment, path: &Path, meta: &TableMe
     Ok(verify(environment, path, meta)?.is_some())
 }
 
-/// As [`verify_file`], and makes sure that the medium has what was verified: where it could only be read through the page
-/// cache, that may hold what a failed sync lost and left clean, so the same bytes are written again and synced.
+/// As [`verify_file`], and makes sure that the medium has what was verified: where it could only be read through the
+/// page cache, that may hold what a failed sync lost and left clean, so the same bytes are written again and synced.
 pub(crate) fn verify_durably(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
     match verify(environment, path, meta)? {
         None => Ok(false),
         Some(OpenMode::ReadMedium) => Ok(true),
-        Some(_) => {
-            let file = write_again(&*environment.storage, path, meta.bytes)?;
-            file.sync()?;
-            Ok(true)
-        }
+        Some(_) => write_again(&*environment.storage, path, meta),
     }
 }
 
@@ -46,20 +42,24 @@ fn verify(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<Op
     Ok(is_whole.then_some(mode))
 }
 
-/// Writes what the page cache has of a file to where it is.
-fn write_again(storage: &dyn Storage, path: &Path, bytes: u64) -> Result<Arc<dyn File>> {
+/// Writes what the page cache has of a file to where it is, and syncs it. `Ok(false)` when that was not the whole table
+/// any more: its pages may have gone since they were verified, and what is read then is the medium's.
+fn write_again(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<bool> {
     let refused = || Error::io("open", path, std::io::ErrorKind::Unsupported.into());
     let file = storage.open(path, OpenMode::ReadWrite)?.ok_or_else(refused)?;
     let mut buffer = vec![0; CHUNK_BYTES];
+    let mut checksum = Box::<Xxh3>::default();
     let mut offset = 0;
-    while offset < bytes {
-        let count = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+    while offset < meta.bytes {
+        let count = usize::try_from(meta.bytes - offset).unwrap_or(usize::MAX).min(CHUNK_BYTES);
         let chunk = buffer.get_mut(..count).unwrap_or_default();
         file.read_exact_at(offset, chunk)?;
+        checksum.update(chunk);
         file.write_all_at(offset, chunk)?;
         offset += count as u64;
     }
-    Ok(file)
+    file.sync()?;
+    Ok(checksum.digest() == meta.checksum)
 }
 
 /// The file past the page cache, or through it where that is refused, and which; `None` when it is missing.

@@ -141,7 +141,8 @@ impl LeafList {
 
     /// Entries inserted, those included that are being inserted at this moment.
     pub(super) fn entries(&self) -> u64 {
-        // Relaxed: a statistic; whoever needs an exact number has waited for the writers.
+        // Relaxed: a statistic, but for this: readers pass by a list without entries. An entry that is published was
+        // counted before, and its publication orders the count too.
         self.entries.load(Ordering::Relaxed)
     }
 
@@ -163,7 +164,7 @@ impl LeafList {
             self.get(place).is_none_or(|found| found.seq() != seq),
             "a sequence number was used twice for a key"
         );
-        // Relaxed: a statistic.
+        // Before the entry is there: readers pass by a list that has none.
         self.entries.fetch_add(1, Ordering::Relaxed);
         let mut cover = self.cover(place);
         cover.slots.prefetch();

@@ -209,8 +209,8 @@ impl<'a> SlotsRef<'a> {
             // What is no entry, null or `FROZEN`, is written over by the next.
             len += usize::from(slot.addr() > FROZEN.addr());
         }
-        // SAFETY: the first `len` were written, each with an entry that was loaded with Acquire, as `Slot::loaded` asks;
-        // a `Slot` is laid out as the pointer in it.
+        // SAFETY: the first `len` were written, each with an entry that was loaded with Acquire, as `Slot::loaded`
+        // asks; a `Slot` is laid out as the pointer in it.
         unsafe { to.set_len(len) };
     }
 

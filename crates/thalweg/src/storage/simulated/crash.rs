@@ -1,7 +1,8 @@
 //! [`Strictness`]: what a crash leaves of what was not synced.
 //!
 //! Everything synced survives every crash, apart from phantom pages of a failed sync. The model is stricter than any
-//! one file system: syncing one file commits neither its name nor anything of another file.
+//! one file system: syncing one file commits neither its name nor anything of another file, unless the disk was told
+//! that its files share one journal ([`super::SimulatedDisk::share_journal`]).
 
 use super::image::{Change, Directory, Entry, Image, InodeId};
 use super::inode::{Inode, SECTORS, Survival};
