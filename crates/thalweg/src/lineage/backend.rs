@@ -65,10 +65,14 @@ pub(super) trait Backend: Send + Sync {
     fn rule(&self) -> Rule;
     /// Before an edit that names these tables, in level 0 (`is_flush`) or below, is appended. On `NoSpace` none of them
     /// may be named, now or later; other errors have poisoned.
-    fn prepare(&self, outputs: Vec<Unsynced>, is_flush: bool) -> Step<'_>;
+    fn prepare(&self, _outputs: Vec<Unsynced>, _is_flush: bool) -> Step<'_> {
+        Box::pin(async { Ok(()) })
+    }
     /// In a round: these tables and their names are durable once the manifest, which has grown since, is synced. Errors
     /// have poisoned.
-    fn settle(&self, outputs: Vec<Unsynced>) -> Step<'_>;
+    fn settle(&self, _outputs: Vec<Unsynced>) -> Step<'_> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// A table to be made durable.
@@ -154,10 +158,6 @@ impl Backend for SettleRounds {
         Rule::Rounds
     }
 
-    fn prepare(&self, _: Vec<Unsynced>, _: bool) -> Step<'_> {
-        Box::pin(async { Ok(()) })
-    }
-
     fn settle(&self, outputs: Vec<Unsynced>) -> Step<'_> {
         Box::pin(async move {
             let any = !outputs.is_empty();
@@ -199,10 +199,6 @@ impl Backend for SyncEachFile {
             }
             self.tables.sync_directory().await
         })
-    }
-
-    fn settle(&self, _: Vec<Unsynced>) -> Step<'_> {
-        Box::pin(async { Ok(()) })
     }
 }
 
@@ -261,13 +257,5 @@ struct NoSyncs;
 impl Backend for NoSyncs {
     fn rule(&self) -> Rule {
         Rule::Nothing
-    }
-
-    fn prepare(&self, _: Vec<Unsynced>, _: bool) -> Step<'_> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn settle(&self, _: Vec<Unsynced>) -> Step<'_> {
-        Box::pin(async { Ok(()) })
     }
 }

@@ -1,4 +1,4 @@
-//! The manifest of a checkpoint: a directory of its own, with links to the tables of a settled state and a copy of the
+//! The manifest of a checkpoint: a directory of its own, with links to the tables of a durable state and a copy of the
 //! log (DESIGN 6, Checkpoint). Its CURRENT comes last: a directory without one was not finished.
 
 use super::State;

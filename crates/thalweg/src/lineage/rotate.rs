@@ -1,11 +1,12 @@
 //! Replacing a manifest that has grown long, on the run (DESIGN 6, Manifest), without anybody waiting for a sync.
 //!
-//! The new one begins with the state at the last settled edit, followed by the unsettled edits verbatim. It is written
-//! and synced, with its name, while edits still go to the old one. Then, with the turn to append, it gets what was
-//! appended meanwhile, CURRENT is switched, and edits go to the new one. The turn to sync is held throughout, until
-//! CURRENT is durable: nothing that only the new manifest has counts as durable before, and no edit is settled
-//! meanwhile. Only then is the old one removed. A crash at any step leaves a CURRENT that names a whole manifest with
-//! all edits that were durable.
+//! The new one begins with the state at the last edit that a `settled` record reaches, followed by the edits after it
+//! verbatim. It is written and synced, with its name, while edits still go to the old one. Then, with the turn to
+//! append, it gets what was appended meanwhile, CURRENT is switched, and edits go to the new one. The turn to sync is
+//! held throughout, until CURRENT is durable: nothing that only the new manifest has counts as durable before, and no
+//! edit is settled meanwhile. Only then is the old one removed. A crash at any step leaves a CURRENT that names a whole
+//! manifest with all edits that were durable.
+
 use super::current::{Current, manifest_path};
 use super::framing::Header;
 use super::manifest::{Begun, CHUNK_BYTES, image};
