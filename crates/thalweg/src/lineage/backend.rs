@@ -11,11 +11,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::TableId;
 use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
-use crate::runtime::{BackgroundFile, Environment, Health, yield_now};
+use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment, Health, several};
 use crate::storage::{File, OpenMode};
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -90,22 +90,21 @@ impl DurabilityBackend {
         health: &Arc<Health>,
         metrics: &Arc<Metrics>,
         root: &Path,
-    ) -> Box<dyn Backend> {
-        let directory = root.join("tables");
-        let commits_together =
-            environment.storage.commits_together(&[root, &directory]) || planted(Bug::JournalAssumed);
+    ) -> Result<Box<dyn Backend>> {
+        let (storage, directory) = (&environment.storage, root.join("tables"));
+        let commits_together = storage.commits_together(&[root, &directory]) || planted(Bug::JournalAssumed);
         let tables = Tables {
             environment: environment.clone(),
             health: Arc::clone(health),
             metrics: Arc::clone(metrics),
-            directory,
+            directory: BackgroundDirectory::open(storage, &directory)?,
         };
-        match self {
+        Ok(match self {
             DurabilityBackend::SettleRounds => Box::new(SettleRounds { tables, commits_together }),
             DurabilityBackend::SyncEachFile => Box::new(SyncEachFile { tables, refused: Mutex::default() }),
             DurabilityBackend::Paper => Box::new(Paper { tables }),
             DurabilityBackend::None => Box::new(NoSyncs),
-        }
+        })
     }
 }
 
@@ -114,14 +113,18 @@ struct Tables {
     environment: Environment,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
-    /// The directory of the tables.
-    directory: PathBuf,
+    /// Theirs.
+    directory: BackgroundDirectory,
 }
+
+/// So many tables of a round are synced at the same time: a device, or a file system, that can do more than one thing at
+/// a time is used, and its queue is not filled.
+const SYNCS_AT_ONCE: usize = 8;
 
 impl Tables {
     fn open(&self, Unsynced { id, file }: Unsynced) -> Result<BackgroundFile> {
         let storage = &*self.environment.storage;
-        let path = self.directory.join(current::table_name(id));
+        let path = self.directory.path().join(current::table_name(id));
         let opened = file.map_or_else(|| current::open(storage, &path, OpenMode::ReadWrite), Ok);
         Ok(BackgroundFile::new(opened.map_err(|error| self.health.poison(error))?))
     }
@@ -131,14 +134,31 @@ impl Tables {
         if planted(Bug::TableSyncDropped) { Ok(()) } else { file.sync().await }
     }
 
-    async fn sync_directory(&self) -> Result<()> {
-        yield_now().await;
-        if !planted(Bug::DirectorySyncDropped) {
-            let synced = self.environment.storage.sync_directory(&self.directory);
-            synced.map_err(|error| self.health.poison(error))?;
+    async fn write_out(&self, table: Unsynced) -> Result<()> {
+        let file = self.open(table)?;
+        if planted(Bug::TableSyncDropped) { Ok(()) } else { file.write_out().await }
+    }
+
+    async fn write_out_all(&self, tables: Vec<Unsynced>) -> Result<()> {
+        let done = several(tables.into_iter().map(|table| self.write_out(table)), SYNCS_AT_ONCE).await;
+        done.map_err(|error| self.health.poison(error))
+    }
+
+    /// The tables and their names.
+    async fn sync_all(&self, tables: Vec<Unsynced>) -> Result<()> {
+        if tables.is_empty() {
+            return Ok(());
         }
-        yield_now().await;
-        Ok(())
+        let done = several(tables.into_iter().map(|table| self.sync(table)), SYNCS_AT_ONCE).await;
+        done.map_err(|error| self.health.poison(error))?;
+        self.sync_directory().await
+    }
+
+    async fn sync_directory(&self) -> Result<()> {
+        if planted(Bug::DirectorySyncDropped) {
+            return Ok(());
+        }
+        self.directory.sync().await.map_err(|error| self.health.poison(error))
     }
 
     fn waited(&self, syncs: u64) {
@@ -159,18 +179,9 @@ impl Backend for SettleRounds {
     }
 
     fn settle(&self, outputs: Vec<Unsynced>) -> Step<'_> {
+        let tables = &self.tables;
         Box::pin(async move {
-            let any = !outputs.is_empty();
-            for table in outputs {
-                let done = if self.commits_together {
-                    let file = self.tables.open(table)?;
-                    if planted(Bug::TableSyncDropped) { Ok(()) } else { file.write_out().await }
-                } else {
-                    self.tables.sync(table).await
-                };
-                done.map_err(|error| self.tables.health.poison(error))?;
-            }
-            if any && !self.commits_together { self.tables.sync_directory().await } else { Ok(()) }
+            if self.commits_together { tables.write_out_all(outputs).await } else { tables.sync_all(outputs).await }
         })
     }
 }
@@ -206,7 +217,7 @@ impl SyncEachFile {
     async fn sync_table(&self, table: Unsynced) -> Result<()> {
         let id = table.id;
         if self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(&id) {
-            let path = self.tables.directory.join(current::table_name(id));
+            let path = self.tables.directory.path().join(current::table_name(id));
             return Err(Error::NoSpace { path: Arc::from(path) });
         }
         match self.tables.sync(table).await {
@@ -242,12 +253,7 @@ impl Backend for Paper {
     }
 
     fn settle(&self, outputs: Vec<Unsynced>) -> Step<'_> {
-        Box::pin(async move {
-            for table in outputs {
-                self.tables.sync(table).await.map_err(|error| self.tables.health.poison(error))?;
-            }
-            self.tables.sync_directory().await
-        })
+        Box::pin(self.tables.sync_all(outputs))
     }
 }
 

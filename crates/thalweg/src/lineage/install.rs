@@ -73,13 +73,15 @@ impl Lineage {
             self.sync_log(edit.seq).await?;
         }
         let is_flush = edit.flushed() > SeqNo(0);
-        let outputs = self.take_unsynced(edit.outputs().map(|meta| meta.id));
+        let tables: Vec<TableId> = edit.outputs().map(|meta| meta.id).collect();
+        let outputs = self.unsynced(tables.iter().copied());
         let is_late = planted(Bug::ManifestBeforeTables);
         let mut outputs = Some(outputs);
         if let Some(outputs) = outputs.take_if(|_| !is_late) {
             self.backend.prepare(outputs, is_flush).await?;
         }
         let id = self.put_in_force(edit, inputs, is_behind, log_start, apply).await?;
+        self.forget_unsynced(tables);
         if rule != Rule::EachEdit {
             return Ok(id);
         }
@@ -103,8 +105,12 @@ impl Lineage {
         Ok(())
     }
 
-    pub(super) fn take_unsynced(&self, tables: impl Iterator<Item = TableId>) -> Vec<Unsynced> {
-        tables.map(|id| Unsynced { id, file: self.neighbours().take_unsynced(id) }).collect()
+    pub(super) fn unsynced(&self, tables: impl Iterator<Item = TableId>) -> Vec<Unsynced> {
+        tables.map(|id| Unsynced { id, file: self.neighbours().unsynced(id) }).collect()
+    }
+
+    pub(super) fn forget_unsynced(&self, tables: impl IntoIterator<Item = TableId>) {
+        tables.into_iter().for_each(|id| self.neighbours().forget_unsynced(id));
     }
 
     /// Appends the edit and switches readers. `is_behind`: the log was not needed up to the edit's number.

@@ -95,6 +95,8 @@ pub(crate) struct Lineage {
     stopping: AtomicBool,
     /// Rounds that are to begin at once because a table found no room: one that settles, one that lets the inputs go.
     rounds_for_space: AtomicUsize,
+    /// Edits are settled at once when their outputs keep more files open.
+    unsynced_files_max: usize,
     /// Settled inputs wait for their last reader. Set before the settler looks at them, so that a reader which lets go
     /// after the look finds it set.
     readers_awaited: AtomicBool,
@@ -187,7 +189,7 @@ impl Lineage {
         let number = recovery::next_number(&*environment.storage, &root, last)?;
         let state = state.unwrap_or_default();
         let begun = manifest::begin(&environment, Some(&metrics), &root, number, &state)?;
-        let backend = settling.backend.begin(&environment, &health, &metrics, &root);
+        let backend = settling.backend.begin(&environment, &health, &metrics, &root)?;
         let book = Book {
             ledger: Ledger::new(state.clone(), begun.bytes),
             state,
@@ -202,7 +204,9 @@ impl Lineage {
             failure: None,
             is_closed: false,
         };
+        let files_max = environment.storage.open_files_max().unwrap_or(u64::MAX) / settler::UNSYNCED_FILES_PART;
         Ok(Arc::new(Lineage {
+            unsynced_files_max: usize::try_from(files_max).unwrap_or(usize::MAX - 1),
             reserve: Reserve::new(&root),
             changed: health.watched_event(),
             wake: health.watched_event(),

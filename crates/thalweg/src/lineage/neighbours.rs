@@ -16,8 +16,12 @@ pub(super) trait Neighbours: Send + Sync {
     fn settled(&self, edit: EditId, log_start: Option<LogMark>);
     /// Bytes of the log in segments that lie before `mark`.
     fn log_bytes_before(&self, mark: LogMark) -> u64;
-    /// The file of a table just written, as its writer had it open, if it is still there.
-    fn take_unsynced(&self, id: TableId) -> Option<Arc<dyn File>>;
+    /// The file of a table just written, as its writer had it open, if it was not forgotten.
+    fn unsynced(&self, id: TableId) -> Option<Arc<dyn File>>;
+    /// How many such files are open.
+    fn unsynced_files(&self) -> usize;
+    /// The table was synced, or need not be.
+    fn forget_unsynced(&self, id: TableId);
     /// Unlinks the file of a table.
     fn remove_table(&self, id: TableId) -> Result<()>;
 }
@@ -41,8 +45,14 @@ impl Neighbours for Attached {
     fn log_bytes_before(&self, mark: LogMark) -> u64 {
         self.log.backlog_bytes().saturating_sub(self.log.bytes_from(mark.position.segment()))
     }
-    fn take_unsynced(&self, id: TableId) -> Option<Arc<dyn File>> {
-        self.tables.take_unsynced(id)
+    fn unsynced(&self, id: TableId) -> Option<Arc<dyn File>> {
+        self.tables.unsynced(id)
+    }
+    fn unsynced_files(&self) -> usize {
+        self.tables.unsynced_files()
+    }
+    fn forget_unsynced(&self, id: TableId) {
+        self.tables.forget_unsynced(id);
     }
     fn remove_table(&self, id: TableId) -> Result<()> {
         self.tables.remove(id)

@@ -51,7 +51,7 @@ impl Lineage {
         let round = self.book().ledger.to_settle();
         if let Some(round) = &round {
             self.sync_log(round.seq).await?;
-            let outputs = self.take_unsynced(round.outputs.iter().copied());
+            let outputs = self.unsynced(round.outputs.iter().copied());
             if planted(Bug::ManifestBeforeTables) {
                 self.book().ledger.make_sound(round.target);
                 self.sync_manifest_after(None).await?;
@@ -63,7 +63,10 @@ impl Lineage {
                 self.metrics.settle_rounds_for_space.increment();
             }
         }
-        self.sync_manifest_after(round.map(|round| round.target)).await?;
+        self.sync_manifest_after(round.as_ref().map(|round| round.target)).await?;
+        if let Some(round) = round {
+            self.forget_unsynced(round.outputs.into_iter().chain(round.replaced));
+        }
         self.record_settled().await
     }
 

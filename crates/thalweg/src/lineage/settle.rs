@@ -40,6 +40,8 @@ pub(super) struct Round {
     /// The outputs that no later edit of the round has replaced: nothing but these is needed once it is settled, and
     /// until then recovery stops before an edit whose outputs are not whole.
     pub(super) outputs: BTreeSet<TableId>,
+    /// The others.
+    pub(super) replaced: BTreeSet<TableId>,
 }
 
 #[derive(Debug)]
@@ -105,14 +107,17 @@ impl<T> Ledger<T> {
     /// What is to be made durable so that all edits so far are sound; `None` if they are.
     pub(super) fn to_settle(&self) -> Option<Round> {
         let target = Some(self.appended()).filter(|target| *target > self.sound)?;
-        let mut round = Round { target, seq: SeqNo(0), outputs: BTreeSet::new() };
+        let mut round = Round { target, seq: SeqNo(0), outputs: BTreeSet::new(), replaced: BTreeSet::new() };
         let log_start = self.log_start().unwrap_or(self.base.log_start);
+        // Added before, and durable since: that an edit moved one to another level changes nothing.
+        let mut sound = BTreeSet::new();
         for pending in self.edits.iter().filter(|pending| pending.id > self.sound) {
             round.seq = round.seq.max(pending.edit.seq);
             for change in &pending.edit.changes {
                 match change {
-                    Change::Add { meta, .. } => drop(round.outputs.insert(meta.id)),
-                    Change::Remove { table, .. } => drop(round.outputs.remove(table)),
+                    Change::Add { meta, .. } if !sound.contains(&meta.id) => drop(round.outputs.insert(meta.id)),
+                    Change::Remove { table, .. } if round.outputs.remove(table) => drop(round.replaced.insert(*table)),
+                    Change::Remove { table, .. } if !round.replaced.contains(table) => drop(sound.insert(*table)),
                     _ => {}
                 }
             }
@@ -289,6 +294,13 @@ mod tests {
         let round = ledger.to_settle().unwrap();
         assert_eq!((round.target, round.seq), (EditId(4), SeqNo(40)));
         assert_eq!(round.outputs, BTreeSet::from([TableId(3), TableId(4)]));
+        assert_eq!(round.replaced, BTreeSet::from([TableId(2)]));
+        let moved =
+            vec![remove(0, 0, 1), add(0, 2, table(1, "a", "z")), remove(0, 1, 4), add(0, 2, table(4, "a", "z"))];
+        let mut moving = Ledger::<u32>::new(State::default(), 100);
+        moving.append(EditId(1), Edit { changes: vec![add(0, 1, table(4, "a", "z"))], ..edit(None) }, 110, vec![], 0);
+        moving.append(EditId(2), Edit { changes: moved, ..edit(None) }, 120, vec![], 0);
+        assert_eq!(moving.to_settle().unwrap().outputs, BTreeSet::from([TableId(4)]), "1 was durable before");
         let reaches = |seq| LogMark { seq: SeqNo(seq), ..mark(9) };
         ledger.append(EditId(5), Edit { log_start: Some(reaches(39)), ..edit(None) }, 150, vec![], 0);
         assert_eq!(ledger.to_settle().unwrap().seq, SeqNo(40));

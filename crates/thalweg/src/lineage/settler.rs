@@ -12,6 +12,12 @@ use std::sync::atomic::Ordering;
 /// Retained bytes that are allowed in a database of up to ten times as many, if the builder does not say.
 const RETAINED_BYTES_MAX: u64 = 1 << 30;
 
+/// A disk is low on space when so many times what is retained is more than it has left.
+const LOW_SPACE_PART: u64 = 2;
+
+/// The outputs of unsettled edits may keep this part of the files open that the process may have.
+pub(super) const UNSYNCED_FILES_PART: u64 = 8;
+
 /// NOB-6: 5 s, with the usual interval of 1 s.
 const POLL_INTERVALS: u64 = 5;
 
@@ -32,6 +38,8 @@ pub(super) enum Reason {
     Space,
     /// They pin too much of the log.
     Log,
+    /// Their outputs keep too many files open.
+    Files,
 }
 
 /// Runs until [`Lineage::stop`].
@@ -106,13 +114,22 @@ impl Lineage {
             None => retained > RETAINED_BYTES_MAX && retained > live() / 10,
         };
         let log_waits = log_start.map_or(0, |mark| self.neighbours().log_bytes_before(mark));
-        if is_too_much || self.rounds_for_space.load(Ordering::Relaxed) > 0 {
+        if is_too_much || self.rounds_for_space.load(Ordering::Relaxed) > 0 || self.is_low_on_space(retained) {
             Some(Reason::Space)
+        } else if self.neighbours().unsynced_files() > self.unsynced_files_max {
+            Some(Reason::Files)
         } else if log_waits > self.settling.log_bytes_max / 2 {
             Some(Reason::Log)
         } else {
             Some(Reason::Time)
         }
+    }
+
+    /// Whether what is kept is much, against what the disk has left: the next compaction may want it.
+    fn is_low_on_space(&self, retained: u64) -> bool {
+        // Most of the time this is asked there is nothing to gain.
+        let free = || self.environment.storage.free_bytes(&self.root);
+        retained > 0 && free().is_some_and(|free| retained > free / LOW_SPACE_PART)
     }
 
     /// How long edits wait for others to settle with, if nothing presses.

@@ -8,7 +8,7 @@
 //! it looks at the epoch, and whoever moves the epoch looks for threads after that, and moves the word if there are
 //! any: so a thread that saw the old epoch sleeps only on a word that is still to move.
 //!
-//! A scheduler that has no threads waits with [`Event::listen_as_thread`]. Whom [`Event::notify_one`] passes over there
+//! A scheduler that has no threads waits with `Event::listen_as_thread`. Whom [`Event::notify_one`] passes over there
 //! sleeps on, as a thread does: a wake-up that is lost in production must be lost in simulation, too.
 //!
 //! Locks: a mutex for the wakers, held for a few instructions; nothing is called under it.
@@ -103,6 +103,7 @@ impl Event {
 
     /// As [`Event::listen`], but woken as a thread in [`Event::block`] would be: by [`Event::notify_one`] only if
     /// of all that wait so this one has the least `rank`. No two that wait at once may have the same.
+    #[cfg(feature = "simulation")]
     pub fn listen_as_thread(&self, ticket: Ticket, rank: u64) -> Listen<'_> {
         Listen { event: self, ticket, rank: Some(rank) }
     }
@@ -138,7 +139,7 @@ fn take_woken(listeners: &mut Vec<Listener>, threads: usize) -> Vec<Listener> {
     listeners.extract_if(.., |listener| listener.rank.is_none_or(|rank| rank < spared)).collect()
 }
 
-/// See [`Event::listen`] and [`Event::listen_as_thread`].
+/// See [`Event::listen`].
 #[derive(Debug)]
 pub struct Listen<'a> {
     event: &'a Event,

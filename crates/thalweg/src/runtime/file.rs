@@ -1,4 +1,4 @@
-//! [`BackgroundFile`]: a file as background coroutines use it.
+//! [`BackgroundFile`], [`BackgroundDirectory`]: files and directories as background coroutines use them.
 //!
 //! On a worker that has a ring, reads, direct writes, syncs and reservations are handed to the kernel and the coroutine
 //! gives way until they have ended; so is the beginning of write-back that follows a write into the page cache.
@@ -11,9 +11,9 @@ use super::gate::AdmittedRead;
 use super::ring::{self, Done, Operation, Request};
 use super::{Gate, yield_now};
 use crate::error::{Error, Result};
-use crate::storage::{ALIGNMENT, File, IoBuffer, Mapping};
+use crate::storage::{ALIGNMENT, File, IoBuffer, Mapping, Storage};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A file with asynchronous reads, writes and syncs.
@@ -201,6 +201,41 @@ impl BackgroundFile {
                 _ => return Ok(done),
             }
         }
+    }
+}
+
+/// A directory whose names background coroutines make durable.
+pub(crate) struct BackgroundDirectory {
+    storage: Arc<dyn Storage>,
+    path: PathBuf,
+    /// Open, where that can be handed to the kernel.
+    file: Option<BackgroundFile>,
+}
+
+impl BackgroundDirectory {
+    /// For an existing directory.
+    pub(crate) fn open(storage: &Arc<dyn Storage>, path: &Path) -> Result<Self> {
+        let file = storage.open_directory(path)?.map(BackgroundFile::new);
+        Ok(BackgroundDirectory { storage: Arc::clone(storage), path: path.into(), file })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the names in it durable.
+    pub(crate) async fn sync(&self) -> Result<()> {
+        if let Some(directory) = &self.file
+            && let Ok(done) = directory.hand_over(Operation::SyncAll, 0, None, 0, None).await
+        {
+            directory.file.count_sync(done.ns);
+            done.result.map_err(|error| Error::io("sync", &self.path, error))?;
+            return Ok(());
+        }
+        yield_now().await;
+        self.storage.sync_directory(&self.path)?;
+        yield_now().await;
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::ErrorKind;
 use crate::metrics::Metrics;
 use crate::runtime::threads::ThreadScheduler;
 use crate::runtime::{Lane, Scheduler};
-use crate::storage::simulated::{FaultPlan, SimulatedDisk};
+use crate::storage::simulated::{FaultPlan, SimulatedDisk, Strictness};
 use crate::storage::{BufferPool, LinuxStorage, OpenMode, Storage};
 use std::future::Future;
 use std::path::PathBuf;
@@ -243,4 +243,31 @@ fn shutting_down_in_flight_leaves_whole_writes() {
         assert!(len == 0 || len == 64 * ALIGNMENT as u64, "{len} bytes of {number}");
     }
     std::fs::remove_dir_all(root).unwrap();
+}
+
+/// On Linux the kernel is handed it, where there is a ring; a simulated disk makes the call.
+#[test]
+fn names_of_a_directory_are_durable_after_its_sync_and_errors_name_it() {
+    let root = directory("names");
+    let path = root.clone();
+    let metrics = Arc::<Metrics>::default();
+    let counted = Arc::clone(&metrics);
+    on_a_worker(async move {
+        let storage = crate::runtime::metered(Arc::new(LinuxStorage), Arc::new(SystemClock::default()), counted);
+        let directory = BackgroundDirectory::open(&storage, &path).unwrap();
+        storage.create(&path.join("a")).unwrap();
+        directory.sync().await.unwrap();
+        assert!(BackgroundDirectory::open(&storage, &path.join("missing")).is_err());
+    });
+    assert_eq!(metrics.directory_syncs.count.get(), 1);
+    std::fs::remove_dir_all(root).unwrap();
+
+    let disk = SimulatedDisk::new(5);
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let root = PathBuf::from("/db");
+    storage.create_directory(&root).unwrap();
+    storage.sync_directory(Path::new("/")).unwrap();
+    storage.create(&root.join("a")).unwrap();
+    on_a_worker(async move { BackgroundDirectory::open(&storage, &root).unwrap().sync().await.unwrap() });
+    assert_eq!(disk.crash(Strictness::LoseUnsynced).files().len(), 1);
 }

@@ -23,6 +23,8 @@ enum Kind {
     Table,
     /// Manifests, and CURRENT which names one.
     Manifest,
+    /// Never told by a name.
+    Directory,
 }
 
 impl Kind {
@@ -39,6 +41,7 @@ impl Kind {
             Kind::Log => &metrics.log_syncs,
             Kind::Table => &metrics.table_syncs,
             Kind::Manifest => &metrics.manifest_syncs,
+            Kind::Directory => &metrics.directory_syncs,
         }
     }
 }
@@ -102,6 +105,14 @@ impl Storage for MeteredStorage {
     }
     fn sync_directory(&self, path: &Path) -> Result<()> {
         self.meter.time(|metrics| &metrics.directory_syncs, || self.storage.sync_directory(path))
+    }
+    fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
+        let directory = self.storage.open_directory(path)?;
+        let wrap = |file| Arc::new(MeteredFile { kind: Kind::Directory, file, meter: self.meter.clone() });
+        Ok(directory.map(|file| wrap(file) as Arc<dyn File>))
+    }
+    fn free_bytes(&self, directory: &Path) -> Option<u64> {
+        self.storage.free_bytes(directory)
     }
     fn file_room_bytes(&self) -> Option<u64> {
         self.storage.file_room_bytes()

@@ -14,16 +14,18 @@ mod health;
 mod metered;
 mod read_ring;
 mod ring;
+mod several;
 pub mod threads;
 mod turn;
 mod write_queue;
 
 pub use event::{Event, Ticket};
-pub(crate) use file::BackgroundFile;
+pub(crate) use file::{BackgroundDirectory, BackgroundFile};
 pub(crate) use gate::Gate;
 pub(crate) use health::Health;
 pub(crate) use metered::metered;
 pub(crate) use read_ring::{ForegroundRead, ReadRings};
+pub(crate) use several::several;
 pub(crate) use turn::Turn;
 pub(crate) use write_queue::{WriteQueue, WrittenFile, write_queue};
 

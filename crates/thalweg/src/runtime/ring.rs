@@ -56,6 +56,8 @@ pub(super) enum Operation {
     WriteOut,
     /// `fdatasync`.
     Sync,
+    /// `fsync`: of a directory, whose new names `fdatasync` may leave out.
+    SyncAll,
     /// The same for so many bytes from the offset on: what `msync` of them does.
     SyncRange(u32),
     /// `fallocate` of so many bytes, from the start.
@@ -64,7 +66,7 @@ pub(super) enum Operation {
 
 impl Operation {
     pub(super) fn is_sync(self) -> bool {
-        matches!(self, Operation::WriteOut | Operation::Sync | Operation::SyncRange(_))
+        matches!(self, Operation::WriteOut | Operation::Sync | Operation::SyncAll | Operation::SyncRange(_))
     }
 }
 
@@ -350,6 +352,7 @@ fn entry(request: &mut Request) -> Option<squeue::Entry> {
         }
         (Operation::WriteOut, _) => opcode::SyncFileRange::new(fd, 0).flags(SYNC_FILE_RANGE_ALL).build(),
         (Operation::Sync, _) => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
+        (Operation::SyncAll, _) => opcode::Fsync::new(fd).build(),
         (Operation::SyncRange(bytes), _) => {
             // The kernel takes the end for the last byte: with the whole length it would write the page behind, too.
             opcode::Fsync::new(fd).offset(at).len(bytes.max(2) - 1).flags(FsyncFlags::DATASYNC).build()

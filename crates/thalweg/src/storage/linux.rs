@@ -131,6 +131,16 @@ impl Storage for LinuxStorage {
         fs::File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| Error::io("sync", path, error))
     }
 
+    fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
+        let directory = fs::File::open(path).map_err(|error| Error::io("open", path, error))?;
+        Ok(Some(cached(directory, path)))
+    }
+
+    fn free_bytes(&self, directory: &Path) -> Option<u64> {
+        let found = rustix::fs::statvfs(directory).ok()?;
+        Some(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     fn file_room_bytes(&self) -> Option<u64> {
         linux_memory::file_room_bytes()
     }

@@ -80,6 +80,15 @@ pub trait Storage: Send + Sync + 'static {
     fn hard_link(&self, from: &Path, to: &Path) -> Result<bool>;
     /// Makes the names in a directory durable.
     fn sync_directory(&self, path: &Path) -> Result<()>;
+    /// An existing directory, whose `fsync` is [`Storage::sync_directory`], for who hands that to the kernel; `None`
+    /// where there is no such thing.
+    fn open_directory(&self, _path: &Path) -> Result<Option<Arc<dyn File>>> {
+        Ok(None)
+    }
+    /// Bytes that can still be written to the file system of this existing directory; `None` where nobody knows.
+    fn free_bytes(&self, _directory: &Path) -> Option<u64> {
+        None
+    }
     /// Bytes of files that memory has room for, what of them is there already included; `None` where nobody knows.
     fn file_room_bytes(&self) -> Option<u64> {
         None

@@ -7,7 +7,7 @@
 //! meanwhile copies nothing.
 //!
 //! Bytes that the page cache took are written back at any time, and when that fails the kernel tells it to a sync of a
-//! descriptor that was open then. So the writer's own stays open, here, until the table is synced through it.
+//! descriptor that was open then. So the writer's own stays open, here, until the table was synced through it.
 //!
 //! Locks: `finished` is held for an insertion or a removal.
 
@@ -43,9 +43,20 @@ impl KeptBlocks {
         self.finished().blocks.remove(&table)
     }
 
-    /// The file of `table`, open since it was created, and takes it away.
-    pub(super) fn take_file(&self, table: TableId) -> Option<Arc<dyn File>> {
-        self.finished().files.remove(&table).map(|written| written.file)
+    /// The file of `table`, open since it was created.
+    pub(super) fn file(&self, table: TableId) -> Option<Arc<dyn File>> {
+        self.finished().files.get(&table).map(|written| Arc::clone(&written.file))
+    }
+
+    /// How many files are kept open.
+    pub(super) fn files(&self) -> usize {
+        self.finished().files.len()
+    }
+
+    /// Lets go of the file of `table`.
+    pub(super) fn forget_file(&self, table: TableId) {
+        let file = self.finished().files.remove(&table);
+        drop(file);
     }
 
     /// Whether `table`, whose file is here, was written through the page cache.
@@ -55,8 +66,8 @@ impl KeptBlocks {
 
     /// Lets go of what is kept of `table`.
     pub(super) fn forget(&self, table: TableId) {
-        let dropped = (self.take_blocks(table), self.take_file(table));
-        drop(dropped);
+        drop(self.take_blocks(table));
+        self.forget_file(table);
     }
 }
 
@@ -124,16 +135,19 @@ mod tests {
     }
 
     #[test]
-    fn the_file_stays_open_until_it_is_taken_or_the_table_removed() {
+    fn the_file_stays_open_until_it_is_synced_or_the_table_removed() {
         let kept = Arc::<KeptBlocks>::default();
         let files = [file(), file()];
         for (id, file) in (1..).zip(&files) {
             Keeper::new(Arc::clone(&kept), 0, id == 2).finish(TableId(id), Arc::clone(file));
         }
         assert!(!kept.is_through_cache(TableId(1)) && kept.is_through_cache(TableId(2)));
-        assert!(Arc::ptr_eq(&kept.take_file(TableId(1)).unwrap(), &files[0]));
-        assert!(kept.take_file(TableId(1)).is_none(), "taken");
+        assert!(Arc::ptr_eq(&kept.file(TableId(1)).unwrap(), &files[0]));
+        assert_eq!(kept.files(), 2);
+        kept.forget_file(TableId(1));
+        assert!(kept.file(TableId(1)).is_none(), "synced");
         kept.forget(TableId(2));
+        assert_eq!(kept.files(), 0);
         assert_eq!(files.each_ref().map(Arc::strong_count), [1, 1]);
     }
 }

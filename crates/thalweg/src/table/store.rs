@@ -215,9 +215,19 @@ impl TableStore {
     }
 
     /// The file of a table that was just written, as its writer had it open, for who syncs it: a write-back that failed
-    /// is told to the descriptor that was open then. `None` when it was asked for before.
-    pub(crate) fn take_unsynced(&self, id: TableId) -> Option<Arc<dyn File>> {
-        self.kept.take_file(id)
+    /// is told to the descriptor that was open then. `None` after [`TableStore::forget_unsynced`].
+    pub(crate) fn unsynced(&self, id: TableId) -> Option<Arc<dyn File>> {
+        self.kept.file(id)
+    }
+
+    /// How many tables have such a file, which is a descriptor each.
+    pub(crate) fn unsynced_files(&self) -> usize {
+        self.kept.files()
+    }
+
+    /// The table was synced, or need not be.
+    pub(crate) fn forget_unsynced(&self, id: TableId) {
+        self.kept.forget_file(id);
     }
 
     fn open_as(&self, through_cache: bool, meta: TableMeta) -> Arc<Table> {

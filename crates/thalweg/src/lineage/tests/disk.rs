@@ -31,6 +31,8 @@ pub(super) struct Disk {
     pub(super) power_until: Option<usize>,
     /// Bytes that files may have in all.
     pub(super) room: Option<usize>,
+    /// Bytes that are still free, if anybody should ask.
+    pub(super) free: Option<u64>,
     /// Syncs of files with this in their path fail.
     pub(super) failing_sync: Option<(&'static str, io::ErrorKind)>,
     /// Paths synced, in order.
@@ -106,6 +108,10 @@ impl Fake {
 }
 
 impl Storage for Fake {
+    fn free_bytes(&self, _: &Path) -> Option<u64> {
+        self.disk().free
+    }
+
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
         let mut disk = self.disk();
         disk.step(path)?;

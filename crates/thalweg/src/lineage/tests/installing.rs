@@ -471,6 +471,25 @@ fn too_many_retained_bytes_or_too_much_of_the_log_begin_a_round_at_once() {
 }
 
 #[test]
+fn a_disk_with_little_left_or_too_many_open_files_begins_a_round_at_once() {
+    for is_low in [false, true] {
+        let world = two_tables_in_rounds();
+        if is_low {
+            world.disk.disk().free = Some(403);
+        } else {
+            *world.files.lock().unwrap() = world.lineage.unsynced_files_max + 1;
+        }
+        // Without inputs nothing would be gained of space.
+        world.thread.run(world.install(flush(9))).unwrap();
+        world.thread.pass_ms(40);
+        assert_eq!(world.lineage.unsettled_edits(), u64::from(is_low));
+        world.thread.run(world.install(merge())).unwrap();
+        world.thread.pass_ms(40);
+        assert_eq!((world.lineage.unsettled_edits(), world.lineage.retained_bytes()), (0, 0));
+    }
+}
+
+#[test]
 fn a_round_whose_table_cannot_be_made_durable_poisons_and_keeps_every_input() {
     let world = two_tables_in_rounds();
     world.disk.disk().failing_sync = Some((".table", io::ErrorKind::Other));

@@ -109,6 +109,7 @@ type Handed = Arc<Mutex<Option<Arc<dyn crate::storage::File>>>>;
 struct Others {
     asked: Asked,
     unsynced: Handed,
+    files: Arc<Mutex<usize>>,
     log_bytes: Arc<Mutex<u64>>,
     disk: Fake,
 }
@@ -125,8 +126,14 @@ impl Neighbours for Others {
     fn log_bytes_before(&self, _: LogMark) -> u64 {
         *self.log_bytes.lock().unwrap()
     }
-    fn take_unsynced(&self, _: TableId) -> Option<Arc<dyn crate::storage::File>> {
-        self.unsynced.lock().unwrap().take()
+    fn unsynced(&self, _: TableId) -> Option<Arc<dyn crate::storage::File>> {
+        self.unsynced.lock().unwrap().clone()
+    }
+    fn unsynced_files(&self) -> usize {
+        *self.files.lock().unwrap()
+    }
+    fn forget_unsynced(&self, _: TableId) {
+        *self.unsynced.lock().unwrap() = None;
     }
     fn remove_table(&self, id: TableId) -> Result<()> {
         self.asked.note(format!("remove {id}"));
@@ -146,6 +153,8 @@ struct World {
     lineage: Arc<Lineage>,
     asked: Asked,
     unsynced: Handed,
+    /// How many files wait for their sync.
+    files: Arc<Mutex<usize>>,
     /// What unsettled edits pin of the log.
     log_bytes: Arc<Mutex<u64>>,
 }
@@ -170,15 +179,16 @@ impl World {
             Settling { backend, interval_ns: 100_000_000, retained_bytes_max: Some(10_000), log_bytes_max: 1 << 20 };
         let lineage = Lineage::begin_with(environment, Arc::clone(&health), metrics, ROOT.into(), settling, 0, state)?;
         let log_bytes = Arc::<Mutex<u64>>::default();
-        let unsynced = Handed::default();
+        let (unsynced, files) = (Handed::default(), Arc::<Mutex<usize>>::default());
         let others = Others {
             asked: asked.clone(),
             unsynced: Arc::clone(&unsynced),
+            files: Arc::clone(&files),
             log_bytes: Arc::clone(&log_bytes),
             disk: disk.clone(),
         };
         lineage.attach_to(Box::new(others))?;
-        Ok(World { disk, thread, health, lineage, asked, unsynced, log_bytes })
+        Ok(World { disk, thread, health, lineage, asked, unsynced, files, log_bytes })
     }
 
     fn start(self) -> Self {

@@ -65,6 +65,10 @@ impl Storage for SimulatedDisk {
         disk.properties.shares_journal.then_some(disk.image.journal_commits)
     }
 
+    fn free_bytes(&self, _: &Path) -> Option<u64> {
+        Some(self.disk().free_pages().saturating_mul(super::PAGE_BYTES as u64))
+    }
+
     fn file_room_bytes(&self) -> Option<u64> {
         Some(FILE_ROOM_BYTES)
     }

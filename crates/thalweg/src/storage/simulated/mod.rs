@@ -147,12 +147,14 @@ impl SimulatedDisk {
     }
 
     /// Whether mappings are refused, as by a file system that does not overwrite in place.
+    #[cfg(feature = "simulation")]
     pub fn refuse_mappings(&self, refuse: bool) {
         self.disk().properties.refuses_mappings = refuse;
     }
 
     /// Whether all files share one journal, as on ext4: the sync of a file that grew commits every change of names and
     /// lengths before it and flushes the device; and the kernel commits all of them at once.
+    #[cfg(feature = "simulation")]
     pub fn share_journal(&self, share: bool) {
         self.disk().properties.shares_journal = share;
     }
