@@ -16,6 +16,7 @@ mod scheduler;
 mod session;
 mod sim;
 mod stage;
+mod traced;
 mod unclean;
 mod violation;
 mod workload;

@@ -14,6 +14,7 @@ use crate::world::{Hook, World};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use thalweg::simulation::Storage;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
 use thalweg::{Database, Durability, Keyspace};
 
@@ -74,9 +75,14 @@ impl Session {
         let disk = self.disk();
         let one_in = self.stage.plan.writeback_one_in;
         let mut rng = self.rng.fork();
+        let world = Arc::clone(&self.stage.world);
         self.stage.world.begin_phase(Some(Box::new(move |step| {
             if rng.one_in(one_in) {
+                let commits = disk.journal_commits(Path::new(ROOT));
                 disk.background_writeback();
+                if disk.journal_commits(Path::new(ROOT)) != commits {
+                    world.say(|| "disk: the kernel commits the journal".into());
+                }
             }
             if let Some(also) = &mut also {
                 also(step);

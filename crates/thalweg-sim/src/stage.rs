@@ -6,6 +6,7 @@ use crate::oracle::{Oracle, Spot, Value};
 use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::scheduler::environment;
+use crate::traced::traced;
 use crate::world::World;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -83,7 +84,7 @@ impl Stage {
 
     fn builder_on(&self, disk: SimulatedDisk, path: &Path) -> Builder {
         let instance = self.next_instance.replace(self.next_instance.get() + 1);
-        let storage = Arc::new(disk);
+        let storage = traced(disk, &self.world);
         self.plan.builder(path).environment(environment(&self.world, storage, instance))
     }
 

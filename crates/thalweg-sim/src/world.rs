@@ -157,6 +157,11 @@ impl World {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = hook;
     }
 
+    /// Whether the history is printed.
+    pub fn is_traced(&self) -> bool {
+        self.trace
+    }
+
     /// Prints a line of the history, with `--trace`.
     pub fn say(&self, line: impl FnOnce() -> String) {
         if self.trace {

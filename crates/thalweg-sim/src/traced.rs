@@ -1,0 +1,177 @@
+//! [`traced`]: a simulated disk that tells, in the history of `--trace`, what is done to its names and bytes.
+//!
+//! Reads are not told. It passes everything on and draws nothing, so that a history with it is the one without it.
+
+use crate::world::World;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+use thalweg::Result;
+use thalweg::simulation::simulated::SimulatedDisk;
+use thalweg::simulation::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock};
+
+/// The disk, which tells if the world prints its history.
+pub fn traced(disk: SimulatedDisk, world: &Arc<World>) -> Arc<dyn Storage> {
+    if world.is_traced() { Arc::new(Traced { disk, world: Arc::clone(world) }) } else { Arc::new(disk) }
+}
+
+struct Traced {
+    disk: SimulatedDisk,
+    world: Arc<World>,
+}
+
+impl World {
+    /// One line for an operation on `path`, and how it ended.
+    fn tell<T>(&self, path: &Path, what: impl FnOnce() -> String, done: Result<T>) -> Result<T> {
+        let refused = if done.is_err() { ": refused" } else { "" };
+        self.say(|| format!("disk: {} {}{refused}", what(), path.display()));
+        done
+    }
+}
+
+impl Traced {
+    fn wrap(&self, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(TracedFile { file, world: Arc::clone(&self.world) })
+    }
+}
+
+impl Storage for Traced {
+    fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
+        self.world.tell(path, || "create".into(), self.disk.create(path)).map(|file| self.wrap(file))
+    }
+    fn create_direct(&self, path: &Path) -> Result<Arc<dyn File>> {
+        self.world.tell(path, || "create".into(), self.disk.create_direct(path)).map(|file| self.wrap(file))
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
+        Ok(self.disk.open(path, mode)?.map(|file| self.wrap(file)))
+    }
+    fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {
+        self.disk.file_bytes(path)
+    }
+    fn list(&self, directory: &Path) -> Result<Option<Vec<DirectoryEntry>>> {
+        self.disk.list(directory)
+    }
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        self.disk.create_directory(path)
+    }
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.world.tell(path, || "remove".into(), self.disk.remove(path))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.world.tell(to, || format!("rename {} to", from.display()), self.disk.rename(from, to))
+    }
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<bool> {
+        self.world.tell(to, || format!("link {} as", from.display()), self.disk.hard_link(from, to))
+    }
+    fn sync_directory(&self, path: &Path) -> Result<()> {
+        self.world.tell(path, || "sync the names in".into(), self.disk.sync_directory(path))
+    }
+    fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
+        self.disk.open_directory(path)
+    }
+    fn free_bytes(&self, directory: &Path) -> Option<u64> {
+        self.disk.free_bytes(directory)
+    }
+    fn file_room_bytes(&self) -> Option<u64> {
+        self.disk.file_room_bytes()
+    }
+    fn open_files_max(&self) -> Option<u64> {
+        self.disk.open_files_max()
+    }
+    fn commits_together(&self, directories: &[&Path]) -> bool {
+        self.disk.commits_together(directories)
+    }
+    fn journal_commits(&self, path: &Path) -> Option<u64> {
+        self.disk.journal_commits(path)
+    }
+    fn mappings_max(&self) -> Option<u64> {
+        self.disk.mappings_max()
+    }
+    fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>> {
+        self.disk.lock(path, shared)
+    }
+}
+
+struct TracedFile {
+    file: Arc<dyn File>,
+    world: Arc<World>,
+}
+
+impl File for TracedFile {
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.file.read_at(offset, buffer)
+    }
+    fn will_need(&self, offset: u64, bytes: u64) {
+        self.file.will_need(offset, bytes);
+    }
+    fn expect_random_reads(&self) {
+        self.file.expect_random_reads();
+    }
+    fn is_cached(&self, offset: u64, bytes: u64) -> Option<bool> {
+        self.file.is_cached(offset, bytes)
+    }
+    fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let what = || format!("write {} bytes at {offset} of", bytes.len());
+        self.world.tell(self.path(), what, self.file.write_all_at(offset, bytes))
+    }
+    fn begin_write_back(&self, offset: u64, bytes: u64) {
+        self.file.begin_write_back(offset, bytes);
+    }
+    fn write_out(&self) -> Result<()> {
+        self.world.tell(self.path(), || "write out".into(), self.file.write_out())
+    }
+    fn sync(&self) -> Result<()> {
+        self.world.tell(self.path(), || "sync".into(), self.file.sync())
+    }
+    fn bytes(&self) -> Result<u64> {
+        self.file.bytes()
+    }
+    fn set_bytes(&self, bytes: u64) -> Result<()> {
+        self.world.tell(self.path(), || format!("set the length to {bytes} of"), self.file.set_bytes(bytes))
+    }
+    fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
+        let wrap =
+            |mapping| Arc::new(TracedMapping { mapping, file: Arc::clone(&self.file), world: self.world.clone() });
+        Ok(self.file.map(bytes)?.map(|mapping| wrap(mapping) as Arc<dyn Mapping>))
+    }
+    fn map_for_reads(&self, bytes: u64) -> Option<Arc<dyn ReadMapping>> {
+        self.file.map_for_reads(bytes)
+    }
+    fn reserve(&self, bytes: u64) -> Result<()> {
+        self.file.reserve(bytes)
+    }
+    fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.descriptor()
+    }
+    fn count_sync(&self, ns: u64) {
+        self.file.count_sync(ns);
+    }
+}
+
+struct TracedMapping {
+    mapping: Arc<dyn Mapping>,
+    file: Arc<dyn File>,
+    world: Arc<World>,
+}
+
+impl Mapping for TracedMapping {
+    fn write(&self, offset: u64, bytes: &[u8]) {
+        self.world.say(|| format!("disk: store {} bytes at {offset} of {}", bytes.len(), self.file.path().display()));
+        self.mapping.write(offset, bytes);
+    }
+    fn populate(&self, from: u64, to: u64) -> Result<()> {
+        self.mapping.populate(from, to)
+    }
+    fn release(&self, from: u64, to: u64) {
+        self.mapping.release(from, to);
+    }
+    fn sync_range(&self, from: u64, to: u64) -> Result<()> {
+        self.world.tell(self.file.path(), || format!("sync {from}..{to} of"), self.mapping.sync_range(from, to))
+    }
+}
