@@ -35,7 +35,7 @@ pub enum Distribution {
 pub struct Parameters {
     /// The workloads, one after the other on one database.
     pub workloads: Vec<String>,
-    /// The engines, interleaved.
+    /// The engines, interleaved; a variant with other settings as `--engines` names it: `thalweg:backend=none`.
     pub engines: Vec<String>,
     /// How often all of it is done.
     pub rounds: u32,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
-use thalweg::{Error, KeyspaceStatistics, LevelStatistics, Statistics};
+use thalweg::{Error, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
 
 pub fn run(args: &Stat, output: &mut dyn Write) -> Result<(), Failure> {
     let database = open::for_reading(&args.source)?;
@@ -159,8 +159,9 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
     );
     for stall in &s.stalls {
         let told = format!(
-            "{}, {} in all, longest {}",
+            "{} ({} over 1 ms), {} in all, longest {}",
             count(stall.count),
+            count(stall.over_1ms),
             duration(Duration::from_nanos(stall.total_ns)),
             duration(Duration::from_nanos(stall.longest_ns))
         );
@@ -225,10 +226,11 @@ fn to_json(s: &Statistics) -> Value {
             "levels": keyspace.levels.iter().enumerate().map(level).collect::<Vec<_>>(),
         })
     };
-    let stall = |stall: &thalweg::StallStatistics| {
+    let stall = |stall: &StallStatistics| {
         json!({
             "cause": stall.cause,
             "count": stall.count,
+            "over_1ms": stall.over_1ms,
             "total_ns": stall.total_ns,
             "longest_ns": stall.longest_ns,
         })
@@ -315,6 +317,19 @@ keyspace default (1 partition)
         let text = render_brief(&statistics());
         assert!(text.starts_with("15 tables in 2 levels, 15.0 MiB; log 0 B\nwrote 2.00 bytes for each byte"), "{text}");
         assert_eq!(render_brief(&Statistics::default()), "0 tables in 0 levels, 0 B; log 0 B\n");
+    }
+
+    #[test]
+    fn waits_are_told_with_those_over_a_millisecond() {
+        let mut waited = statistics();
+        let mut stall = StallStatistics::default();
+        stall.cause = "memtable";
+        (stall.count, stall.over_1ms) = (12, 3);
+        (stall.total_ns, stall.longest_ns) = (40_000_000, 20_000_000);
+        waited.stalls = vec![stall];
+        let text = render(&waited, None, &Paint::NONE);
+        assert!(text.contains("writers waited: memtable") && text.contains("12 (3 over 1 ms), "), "{text}");
+        assert_eq!(to_json(&waited)["stalls"][0]["over_1ms"], 3);
     }
 
     #[test]

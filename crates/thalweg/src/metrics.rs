@@ -129,10 +129,15 @@ impl SyncCount {
     }
 }
 
+/// A wait that is longer is one that a caller's latency shows.
+const LONG_STALL_NS: u64 = 1_000_000;
+
 /// One cause of stalls.
 #[derive(Debug, Default)]
 pub(crate) struct Stall {
     pub(crate) count: Counter,
+    /// Those longer than [`LONG_STALL_NS`].
+    pub(crate) over_1ms: Counter,
     pub(crate) total_ns: Counter,
     pub(crate) longest_ns: Counter,
 }
@@ -140,7 +145,21 @@ pub(crate) struct Stall {
 impl Stall {
     pub(crate) fn record(&self, ns: u64) {
         self.count.increment();
+        self.over_1ms.add(u64::from(ns > LONG_STALL_NS));
         self.total_ns.add(ns);
         self.longest_ns.raise_to(ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_long_beyond_a_millisecond_and_not_at_it() {
+        let stall = Stall::default();
+        [5, LONG_STALL_NS, LONG_STALL_NS + 1, 20 * LONG_STALL_NS].map(|ns| stall.record(ns));
+        assert_eq!((stall.count.get(), stall.over_1ms.get()), (4, 2));
+        assert_eq!((stall.total_ns.get(), stall.longest_ns.get()), (22 * LONG_STALL_NS + 6, 20 * LONG_STALL_NS));
     }
 }

@@ -15,6 +15,8 @@ use std::path::PathBuf;
   thalweg bench fillrandom readrandom --records 1M --value-bytes 100 --html run.html
   thalweg bench ycsb-b --find-max --at 60,80,95  how fast it can go, and the latency at shares of that
   thalweg bench ycsb-a --rate 10k,20k,40k --arrival poisson --json open.json
+  thalweg bench fillrandom --engines thalweg,thalweg:backend=none:table=2M --rounds 3
+                                                 settings compared in one run
   thalweg bench --preset nob-e2 --scale 0.01     an experiment of a paper, with the paper's own table
   thalweg bench ycsb --rounds 3 --print-config > ycsb.toml
   thalweg bench --config ycsb.toml --json before.json
@@ -172,8 +174,8 @@ pub(super) struct SourceArgs {
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "What is done")]
 pub(super) struct WorkArgs {
-    /// Engines, interleaved
-    #[arg(long, value_name = "ENGINE", value_delimiter = ',')]
+    /// Engines, interleaved; also variants with other settings, by the names of their flags: thalweg:backend=none
+    #[arg(long, value_name = "ENGINE[:KEY=VALUE]…", value_delimiter = ',')]
     pub engines: Option<Vec<String>>,
     /// How often all of it is done; medians and spreads are over the rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -268,7 +270,7 @@ pub(super) struct MachineArgs {
 }
 
 /// How the engines are tuned.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "How the engines are tuned")]
 pub(super) struct SettingsArgs {
     /// Where settings that are not given come from

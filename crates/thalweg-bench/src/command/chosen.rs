@@ -1,6 +1,7 @@
 //! [`Chosen`]: the parameters of a run. From weak to strong: defaults, preset, TOML file, flags.
 
 use super::args::{PaceArgs, RunArgs, SettingsArgs, WorkArgs};
+use super::variant::Variant;
 use crate::error::{Error, Result};
 use crate::parameters::Parameters;
 use crate::preset::{self, Preset};
@@ -28,7 +29,7 @@ impl Chosen {
             parameters = overlaid(&parameters, &text, path)?;
         }
         apply(&mut parameters, args);
-        check_engines(host, &parameters.engines)?;
+        parameters.engines = canonical(host, &parameters.engines)?;
         check_bounds(&parameters)?;
         Ok(Chosen { parameters, preset })
     }
@@ -121,7 +122,8 @@ fn apply_pace(parameters: &mut Parameters, pace: &PaceArgs) {
     given(&mut parameters.attempts, pace.attempts);
 }
 
-fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
+/// What the flags of settings say, or a variant in their words.
+pub(super) fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
     given(&mut settings.tuning, args.tuning);
     given_some(&mut settings.memtable_bytes, args.memtable);
     given_some(&mut settings.memtables_max, args.memtables_max);
@@ -152,25 +154,33 @@ fn given_some<T>(parameter: &mut Option<T>, flag: Option<T>) {
     }
 }
 
-fn check_engines(host: &Host, engines: &[String]) -> Result<()> {
+/// The engines and variants under their canonical names: each one there is, and none twice.
+fn canonical(host: &Host, engines: &[String]) -> Result<Vec<String>> {
     let known: Vec<&str> = host.factories.iter().map(|factory| factory.name()).collect();
     if engines.is_empty() {
         return Err(Error::Usage(format!("no engine is named; there are: {}", known.join(", "))));
     }
-    for (index, engine) in engines.iter().enumerate() {
-        if !known.contains(&engine.as_str()) {
+    let mut variants: Vec<Variant> = Vec::new();
+    for name in engines {
+        let variant = Variant::parse(name)?;
+        if !known.contains(&variant.engine.as_str()) {
             return Err(Error::Usage(format!(
-                "`{}` has no engine {engine}; it has: {}{}",
+                "`{}` has no engine {}; it has: {}{}",
                 host.command,
+                variant.engine,
                 known.join(", "),
                 if host.command == "thalweg bench" { " (peers/README.md has the command with the others)" } else { "" }
             )));
         }
-        if engines.iter().take(index).any(|earlier| earlier == engine) {
-            return Err(Error::Usage(format!("engine {engine} is named twice; --rounds repeats a run")));
+        if let Some(earlier) = variants.iter().find(|earlier| earlier.is(&variant)) {
+            let also = if earlier.name() == name { String::new() } else { format!(" (as {})", earlier.name()) };
+            return Err(Error::Usage(format!(
+                "engine {name} is named twice{also}; --rounds repeats a run, and a variant has settings of its own"
+            )));
         }
+        variants.push(variant);
     }
-    Ok(())
+    Ok(variants.iter().map(|variant| variant.name().to_owned()).collect())
 }
 
 /// What no plan can know: the rest of what makes no sense, the plan refuses.
@@ -285,6 +295,15 @@ mod tests {
     }
 
     #[test]
+    fn variants_have_canonical_names_in_flags_and_files_alike() {
+        let words = ["ycsb-a", "--engines", "thalweg,thalweg:backend=none:table=2M,null:cache=1M"];
+        let chosen = Chosen::new(&HOST, &args(&words)).unwrap();
+        assert_eq!(chosen.parameters.engines, ["thalweg", "thalweg:table=2M:backend=none", "null:cache=1M"]);
+        assert!(chosen.render(&HOST).unwrap().contains("\"thalweg:table=2M:backend=none\""));
+        assert_eq!(chosen.parameters.settings, Settings::default(), "a variant's settings are its own");
+    }
+
+    #[test]
     fn a_preset_is_weaker_than_a_file_and_flags() {
         let preset = preset::all().into_iter().next().unwrap();
         let chosen = Chosen::new(&HOST, &args(&["--preset", preset.name, "--threads", "7"])).unwrap();
@@ -298,6 +317,10 @@ mod tests {
         let text = refused(&["ycsb-a", "--engines", "thalweg,rocksdb"]);
         assert!(text.contains("no engine rocksdb") && text.contains("thalweg, null"), "{text}");
         assert!(refused(&["ycsb-a", "--engines", "null,null"]).contains("twice"));
+        let text = refused(&["ycsb-a", "--engines", "thalweg,rocksdb:table=2M"]);
+        assert!(text.contains("no engine rocksdb; it has: thalweg, null"), "{text}");
+        let text = refused(&["ycsb-a", "--engines", "thalweg,thalweg:table=2M,thalweg:table=2048K"]);
+        assert!(text.contains("thalweg:table=2048K is named twice (as thalweg:table=2M)"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The command line that the `thalweg` command and the peers share.
 //!
-//! `args` is what can be said, `chosen` what it means, `run` does it; `limits`, `list` and `stored` are the
+//! `args` is what can be said, `chosen` what it means, `variant` an engine with settings of its own, `run` does it; `limits`, `list` and `stored` are the
 //! other subcommands.
 
 mod amount;
@@ -15,6 +15,7 @@ mod progress;
 mod run;
 mod stop;
 mod stored;
+mod variant;
 
 pub use args::Bench;
 

@@ -10,6 +10,7 @@ use super::draft::Draft;
 use super::place::Place;
 use super::progress::Progress;
 use super::stop::Stop;
+use super::variant::{self, Variant};
 use crate::driver;
 use crate::engine::Description;
 use crate::error::{Error, Result};
@@ -28,7 +29,7 @@ use std::time::SystemTime;
 pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
     let chosen = Chosen::new(host, args)?;
     check_plan(&chosen.parameters)?;
-    check_baseline(args.output.baseline.as_deref(), &chosen.parameters.engines)?;
+    let baseline = baseline(args.output.baseline.as_deref(), &chosen.parameters.engines)?;
     if args.source.print_config {
         return super::print(output, &chosen.render(host)?);
     }
@@ -60,7 +61,7 @@ pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
         (report.engines, report.runs, report.sustained, report.notes) = (engines, runs, sustained, notes);
         // Files first: a reader of the table who goes away does not take them along. The table all the same: it may be
         // all that is left of a long run.
-        let summary = summary(&report, args)?;
+        let summary = summary(&report, baseline.as_deref())?;
         let written = drafts.finish(&summary);
         super::print(output, &table::text(&summary, &args.output.colour.look()))?;
         written?;
@@ -96,11 +97,10 @@ impl Drafts {
     }
 }
 
-fn summary<'a>(report: &'a Report, args: &RunArgs) -> Result<Summary<'a>> {
+fn summary<'a>(report: &'a Report, baseline: Option<&str>) -> Result<Summary<'a>> {
     let ran = |name: &&str| report.engines.iter().any(|engine| engine.name == *name);
     // It may have failed before it did anything.
-    let baseline = args.output.baseline.as_deref().filter(ran);
-    baseline.map_or_else(|| Ok(Summary::of(report)), |baseline| Summary::against(report, baseline))
+    baseline.filter(ran).map_or_else(|| Ok(Summary::of(report)), |baseline| Summary::against(report, baseline))
 }
 
 /// Records of the datasets that a plan is tried with: what a workload refuses does not depend on more.
@@ -120,14 +120,14 @@ fn check_plan(parameters: &Parameters) -> Result<()> {
     Ok(())
 }
 
-/// The engine that the others are compared with must be one that runs.
-fn check_baseline(named: Option<&str>, engines: &[String]) -> Result<()> {
-    match named {
-        Some(name) if !engines.iter().any(|engine| engine == name) => {
-            Err(Error::Usage(format!("--baseline {name} does not run; those that do: {}", engines.join(", "))))
-        }
-        _ => Ok(()),
+/// The engine that the others are compared with, by its canonical name: one that runs.
+fn baseline(named: Option<&str>, engines: &[String]) -> Result<Option<String>> {
+    let Some(named) = named else { return Ok(None) };
+    let name = variant::canonical(named);
+    if engines.contains(&name) {
+        return Ok(Some(name));
     }
+    Err(Error::Usage(format!("--baseline {named} does not run; those that do: {}", engines.join(", "))))
 }
 
 fn empty_report(host: &Host, chosen: Chosen, place: &Place) -> Report {
@@ -216,7 +216,10 @@ impl Session<'_> {
             engine: engine.to_owned(),
             round,
             directory: room.path().to_owned(),
-            parameters: parameters.clone(),
+            parameters: Parameters {
+                settings: Variant::parse(engine)?.settings(&parameters.settings),
+                ..parameters.clone()
+            },
         };
         let (progress, measured) = (&mut self.progress, &mut self.measured);
         let stop = || self.stop.code().is_some();
@@ -237,8 +240,9 @@ impl Measured {
     fn take(&mut self, engine: &str, event: Event) {
         match event {
             Event::Opened(description) => {
-                if !self.engines.iter().any(|known| known.name == description.name) {
-                    self.engines.push(description);
+                if !self.engines.iter().any(|known| known.name == engine) {
+                    // A variant goes by its own name.
+                    self.engines.push(Description { name: engine.to_owned(), ..description });
                 }
             }
             Event::Run(run) => self.runs.push(*run),
@@ -284,8 +288,14 @@ mod tests {
     #[test]
     fn the_baseline_is_an_engine_that_runs() {
         let engines = ["thalweg", "rocksdb"].map(str::to_owned);
-        assert!(check_baseline(None, &engines).is_ok() && check_baseline(Some("rocksdb"), &engines).is_ok());
-        assert!(matches!(check_baseline(Some("lmdb"), &engines), Err(Error::Usage(_))));
+        assert!(baseline(None, &engines).unwrap().is_none());
+        assert_eq!(baseline(Some("rocksdb"), &engines).unwrap().as_deref(), Some("rocksdb"));
+        for wrong in ["lmdb", "rocksdb:table=2M", "rocksdb:tabel=2M"] {
+            assert!(matches!(baseline(Some(wrong), &engines), Err(Error::Usage(_))), "{wrong}");
+        }
+        let variants = ["thalweg", "thalweg:table=2M:backend=none"].map(str::to_owned);
+        let found = baseline(Some("thalweg:backend=none:table=2M"), &variants).unwrap();
+        assert_eq!(found.as_deref(), Some("thalweg:table=2M:backend=none"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::args::{Compare, Show};
 use super::draft::Draft;
+use super::variant;
 use crate::error::Result;
 use crate::report::{Summary, compare, html, json, table};
 use std::io::Write;
@@ -11,7 +12,7 @@ pub fn show(args: &Show, output: &mut dyn Write) -> Result<()> {
     let report = json::read(&args.report)?;
     // First: a wrong baseline writes no page.
     let summary = match &args.baseline {
-        Some(baseline) => Summary::against(&report, baseline)?,
+        Some(baseline) => Summary::against(&report, &variant::canonical(baseline))?,
         None => Summary::of(&report),
     };
     let table = table::text(&summary, &args.colour.look());

@@ -27,6 +27,11 @@ pub trait Factory: Sync {
     fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>>;
 }
 
+/// The engine's own name in that of a variant of it: `thalweg` in `thalweg:backend=none`.
+pub fn engine_of(name: &str) -> &str {
+    name.split(':').next().unwrap_or(name)
+}
+
 /// An open database.
 pub trait Engine: Send + Sync {
     /// What it is, and what it does not do.
@@ -43,6 +48,12 @@ pub trait Engine: Send + Sync {
 
     /// What it counted since it was opened.
     fn counters(&self) -> Counters;
+
+    /// What goes up and down and whose greatest value over a step is reported, by name with its unit last; asked for
+    /// some times a second while the engine works. Empty: it has none.
+    fn gauges(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
 
     /// Closes it in good order.
     fn close(self: Box<Self>) -> Result<()>;
@@ -79,7 +90,7 @@ pub trait Session {
 /// What an engine is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// Its name on the command line.
+    /// Its name on the command line; in a report a variant's whole name: `thalweg:backend=none`.
     pub name: String,
     /// Its version.
     pub version: String,
@@ -100,8 +111,14 @@ pub struct Counters {
     pub read_bytes: BTreeMap<String, u64>,
     /// Syncs.
     pub syncs: Option<Syncs>,
+    /// The same syncs by what was synced: `log`, `table`, `manifest`, `directory`. Empty: it does not tell them apart.
+    pub syncs_by_kind: BTreeMap<String, u64>,
     /// Stalls that the engine itself counted, by cause: nanoseconds in all.
     pub stall_ns: BTreeMap<String, u64>,
+    /// How many waits these were, by cause.
+    pub stall_waits: BTreeMap<String, u64>,
+    /// Those of them that were longer than a millisecond, by cause.
+    pub stalls_over_1ms: BTreeMap<String, u64>,
     /// Whatever else it counts: `cache hits`, `flushes` …
     pub other: BTreeMap<String, u64>,
 }
@@ -135,7 +152,10 @@ impl Counters {
                     waited_for: option(now.waited_for, then.waited_for),
                 }
             }),
+            syncs_by_kind: map(&self.syncs_by_kind, &earlier.syncs_by_kind),
             stall_ns: map(&self.stall_ns, &earlier.stall_ns),
+            stall_waits: map(&self.stall_waits, &earlier.stall_waits),
+            stalls_over_1ms: map(&self.stalls_over_1ms, &earlier.stalls_over_1ms),
             other: map(&self.other, &earlier.other),
         }
     }

@@ -25,12 +25,19 @@ pub(crate) struct State {
     pub synced: u64,
     /// Every key that was written, removed, read or scanned from, in the order of the calls.
     pub keys: Vec<Vec<u8>>,
+    /// What its gauge shows; `None`: it has none.
+    pub gauge: Option<u64>,
 }
 
 impl Model {
     /// A copy of its state.
     pub fn state(&self) -> State {
         self.0.lock().unwrap().clone()
+    }
+
+    /// Has its gauge show `value`.
+    pub fn set_gauge(&self, value: u64) {
+        self.0.lock().unwrap().gauge = Some(value);
     }
 
     fn ask<T>(&self, call: &'static str, key: &[u8], sync: bool, act: impl FnOnce(&mut State) -> T) -> T {
@@ -71,6 +78,10 @@ impl Engine for Model {
 
     fn counters(&self) -> Counters {
         Counters::default()
+    }
+
+    fn gauges(&self) -> BTreeMap<String, u64> {
+        self.state().gauge.map(|value| ("gauge".to_owned(), value)).into_iter().collect()
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::settings::{Backend, Compression, Settings};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use thalweg::{Database, Durability, DurabilityBackend, Keyspace};
+use thalweg::{Database, Durability, DurabilityBackend, Keyspace, StallStatistics};
 
 const KEYSPACE: &str = "bench";
 
@@ -149,7 +149,9 @@ impl Engine for Opened {
 
     fn counters(&self) -> Counters {
         let s = self.database.statistics();
-        let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
+        let stalls = |figure: fn(&StallStatistics) -> u64| {
+            s.stalls.iter().map(|stall| (stall.cause.to_owned(), figure(stall))).collect()
+        };
         Counters {
             written_bytes: map(&[
                 ("log", s.log_written_bytes),
@@ -164,7 +166,15 @@ impl Engine for Opened {
                 total_ns: Some(s.syncs_ns),
                 waited_for: Some(s.syncs_waited_for),
             }),
-            stall_ns: s.stalls.iter().map(|stall| (stall.cause.to_owned(), stall.total_ns)).collect(),
+            syncs_by_kind: map(&[
+                ("log", s.log_syncs),
+                ("table", s.table_syncs),
+                ("manifest", s.manifest_syncs),
+                ("directory", s.directory_syncs),
+            ]),
+            stall_ns: stalls(|stall| stall.total_ns),
+            stall_waits: stalls(|stall| stall.count),
+            stalls_over_1ms: stalls(|stall| stall.over_1ms),
             other: map(&[
                 ("flushes", s.flushes),
                 ("compactions", s.compactions),
@@ -177,8 +187,19 @@ impl Engine for Opened {
                 ("overlapped reads", s.overlapped_reads),
                 ("filter checks", s.filter_checks),
                 ("filter negatives", s.filter_negatives),
+                ("settle rounds", s.settle_rounds),
+                ("settle rounds for space", s.settle_rounds_for_space),
             ]),
         }
+    }
+
+    fn gauges(&self) -> BTreeMap<String, u64> {
+        let s = self.database.statistics();
+        map(&[
+            ("retained_bytes", s.retained_bytes),
+            ("unsettled_edits", s.unsettled_edits),
+            ("settle_lag_ms", s.settle_lag_ms),
+        ])
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -235,6 +256,11 @@ impl Session for Client {
         }
         Ok(())
     }
+}
+
+/// Numbers by their names.
+fn map(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    pairs.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect()
 }
 
 fn durability(sync: bool) -> Durability {

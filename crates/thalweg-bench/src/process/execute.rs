@@ -5,6 +5,7 @@
 
 use super::database::Database;
 use super::outcome::Outcome;
+use super::peaks::Peaks;
 use super::{Event, Task};
 use crate::driver::{self, Measured, Phase, Progress};
 use crate::engine::Factory;
@@ -81,6 +82,7 @@ struct Ran {
     measured: Measured,
     probe: Probe,
     usage: Usage,
+    peaks: Peaks,
 }
 
 impl<'a> Execution<'a> {
@@ -129,14 +131,15 @@ impl<'a> Execution<'a> {
         self.ramp(place, pace)?;
         for attempt in 1..=self.task.parameters.attempts {
             self.announce(place, &doing);
-            let Ran { measured, probe, usage } = self.once(place, pace, step.limit, u64::from(attempt))?;
+            let Ran { measured, probe, usage, peaks } = self.once(place, pace, step.limit, u64::from(attempt))?;
             let (mut drained, mut drain_seconds) = (None, None);
             if measured.written_bytes > 0 || step.preparation {
                 self.announce(place, "draining");
                 let start = Instant::now();
-                let settled = self.database.drain()?;
+                let engine = self.database.opened()?.engine.as_ref();
+                let settled = peaks.during(engine, || self.database.drain())?;
                 drain_seconds = settled.then(|| start.elapsed().as_secs_f64());
-                let usage = probe.usage(self.database.opened()?.engine.as_ref())?;
+                let usage = Usage { peaks: peaks.so_far(), ..probe.usage(engine)? };
                 if let Some(note) = machine::strangers_note(&usage) {
                     self.note(note);
                 }
@@ -221,7 +224,7 @@ impl<'a> Execution<'a> {
         let workload = (step.workload.make)(parameters, &opened.dataset)?;
         // What was written before is not this run's.
         self.database.quiet()?;
-        let probe = Probe::start(self.database.directory(), engine)?;
+        let (probe, peaks) = (Probe::start(self.database.directory(), engine)?, Peaks::default());
         let measured = driver::run(&Phase {
             engine,
             workload: workload.as_ref(),
@@ -229,13 +232,16 @@ impl<'a> Execution<'a> {
             pace,
             limit,
             seed,
-            progress: &|progress| self.teller.progress(progress),
+            progress: &|progress| {
+                peaks.look(engine);
+                self.teller.progress(progress);
+            },
         })?;
-        let usage = probe.usage(engine)?;
+        let usage = Usage { peaks: peaks.so_far(), ..probe.usage(engine)? };
         if let Some(note) = probe.note() {
             self.note(note.to_owned());
         }
-        Ok(Ran { measured, probe, usage })
+        Ok(Ran { measured, probe, usage, peaks })
     }
 
     /// The seed of an attempt at a step: the round's, spread by the golden ratio so that no two draw the same numbers.

@@ -19,6 +19,7 @@ mod execute;
 pub(crate) mod fake;
 mod outcome;
 mod parent;
+mod peaks;
 mod worker;
 
 pub use execute::execute;
@@ -40,7 +41,7 @@ pub struct Host {
 /// What a worker is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// The engine.
+    /// The engine, or a variant of it: its name in reports. `parameters` has the variant's settings.
     pub engine: String,
     /// The round, from 1.
     pub round: u32,

@@ -3,6 +3,7 @@
 //! Who cannot tell any more stops: a closed standard output ends the process, and so does the end of the parent.
 
 use super::{Event, Host, Task, execute};
+use crate::engine::engine_of;
 use crate::error::{Error, Result};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::fs::File;
@@ -47,9 +48,10 @@ fn carry_out(host: &Host, input: &mut dyn BufRead, tell: &mut (dyn FnMut(Event) 
     input.read_line(&mut line).map_err(|error| Error::io("read the task", error))?;
     let task: Task = serde_json::from_str(&line)
         .map_err(|error| Error::Usage(format!("a worker is started by `{}`, not by hand: {error}", host.command)))?;
-    let Some(factory) = host.factories.iter().find(|factory| factory.name() == task.engine) else {
+    let engine = engine_of(&task.engine);
+    let Some(factory) = host.factories.iter().find(|factory| factory.name() == engine) else {
         let names: Vec<&str> = host.factories.iter().map(|factory| factory.name()).collect();
-        return Err(Error::Usage(format!("there is no engine `{}` here; there are {}", task.engine, names.join(", "))));
+        return Err(Error::Usage(format!("there is no engine `{engine}` here; there are {}", names.join(", "))));
     };
     execute(&task, *factory, tell)
 }
@@ -84,7 +86,7 @@ mod tests {
     #[test]
     fn an_engine_that_is_not_here_is_told_with_those_that_are() {
         let directory = std::path::PathBuf::from("there");
-        let task = Task { engine: "other".into(), round: 1, directory, parameters: Parameters::default() };
+        let task = Task { engine: "other:table=2M".into(), round: 1, directory, parameters: Parameters::default() };
         let input = serde_json::to_string(&task).unwrap();
         assert_eq!(refusal(&input), "there is no engine `other` here; there are null");
     }

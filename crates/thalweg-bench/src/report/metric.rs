@@ -71,6 +71,8 @@ pub enum Metric {
     Faults,
     /// Syncs.
     Syncs,
+    /// Those of them that are not the log's: what tables, manifests and directories cost, where the engine tells.
+    OtherSyncs,
     /// Syncs of a million operations: what runs of different lengths are compared by.
     SyncsPerMillion,
     /// Stalls.
@@ -133,13 +135,14 @@ fn reads(run: &Run) -> Option<f64> {
 
 impl Metric {
     /// The figures beside latencies, in the order of reports.
-    pub const COSTS: [Metric; 11] = [
+    pub const COSTS: [Metric; 12] = [
         Metric::Cpu,
         Metric::Written,
         Metric::WriteAmplification,
         Metric::DeviceReads,
         Metric::Faults,
         Metric::Syncs,
+        Metric::OtherSyncs,
         Metric::Stalls,
         Metric::LongestStall,
         Metric::PeakMemory,
@@ -164,6 +167,10 @@ impl Metric {
             Metric::DeviceReads => run.usage.io.device?.reads as f64 / reads(run)?,
             Metric::Faults => run.client_faults as f64 / all_operations(run)?,
             Metric::Syncs => usage.counters.syncs?.count as f64,
+            Metric::OtherSyncs => {
+                let kinds = Some(&usage.counters.syncs_by_kind).filter(|kinds| !kinds.is_empty())?;
+                kinds.iter().filter(|(kind, _)| *kind != "log").map(|(_, count)| *count).sum::<u64>() as f64
+            }
             Metric::SyncsPerMillion => usage.counters.syncs?.count as f64 * 1e6 / all_operations(run)?,
             Metric::Stalls => run.stalls.count as f64,
             Metric::LongestStall => run.stalls.longest_ms as f64 * 1e6,
@@ -185,6 +192,7 @@ impl Metric {
             Metric::DeviceReads => "dev reads/read".to_owned(),
             Metric::Faults => "faults/op".to_owned(),
             Metric::Syncs => "syncs".to_owned(),
+            Metric::OtherSyncs => "syncs, not the log's".to_owned(),
             Metric::SyncsPerMillion => "syncs/M ops".to_owned(),
             Metric::Stalls => "stalls".to_owned(),
             Metric::LongestStall => "longest stall".to_owned(),
@@ -202,7 +210,7 @@ impl Metric {
             Metric::Cpu => number::time(figure * 1e3),
             Metric::Written | Metric::PeakMemory | Metric::Space => number::bytes(figure),
             Metric::WriteAmplification | Metric::DeviceReads | Metric::Faults => number::plain(figure),
-            Metric::Syncs | Metric::SyncsPerMillion | Metric::Stalls => number::count(figure),
+            Metric::Syncs | Metric::OtherSyncs | Metric::SyncsPerMillion | Metric::Stalls => number::count(figure),
             Metric::Foreign => number::percent(figure),
         }
     }
@@ -264,6 +272,18 @@ mod tests {
         assert_eq!(written(&run), (700, WrittenBy::Device));
         assert_eq!(Metric::Written.of(&run), Some(70.0));
         assert_eq!(Metric::WriteAmplification.of(&run), Some(7.0));
+    }
+
+    #[test]
+    fn syncs_that_are_not_the_logs_are_told_only_where_the_engine_tells_them_apart() {
+        let mut run = sample::run("a", 1);
+        assert!(Metric::Syncs.of(&run).is_some());
+        assert_eq!(Metric::OtherSyncs.of(&run), None);
+        let kinds = [("log", 30), ("table", 4), ("manifest", 2), ("directory", 1)];
+        let counters = &mut run.drained.as_mut().unwrap_or(&mut run.usage).counters;
+        counters.syncs_by_kind = kinds.map(|(kind, count)| (kind.to_owned(), count)).into();
+        assert_eq!(Metric::OtherSyncs.of(&run), Some(7.0));
+        assert_eq!(Metric::OtherSyncs.name(), "syncs, not the log's");
     }
 
     #[test]

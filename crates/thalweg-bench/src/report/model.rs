@@ -189,6 +189,9 @@ pub struct Usage {
     pub io: Io,
     /// What the engine itself counted.
     pub counters: Counters,
+    /// The greatest values seen of what goes up and down in the engine (`retained_bytes`), looked at ten times a second.
+    #[serde(default)]
+    pub peaks: BTreeMap<String, u64>,
 }
 
 /// Processor time.

@@ -241,5 +241,6 @@ fn usage(chance: &mut Chance, operations: u64, user: u64, seconds: usize, place:
             syncs: Some(Syncs { count: 40 + 10 * place as u64, total_ns: None, waited_for: None }),
             ..Counters::default()
         },
+        peaks: BTreeMap::new(),
     }
 }

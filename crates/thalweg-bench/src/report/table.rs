@@ -121,12 +121,13 @@ fn classes(entry: &Entry<'_>, step: &Step<'_>) -> Vec<Option<Class>> {
 }
 
 /// What a step costs, in the order of the columns.
-const COSTS: [Metric; 7] = [
+const COSTS: [Metric; 8] = [
     Metric::Cpu,
     Metric::Written,
     Metric::WriteAmplification,
     Metric::DeviceReads,
     Metric::Syncs,
+    Metric::OtherSyncs,
     Metric::PeakMemory,
     Metric::Space,
 ];

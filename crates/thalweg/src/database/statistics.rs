@@ -99,6 +99,8 @@ pub struct StallStatistics {
     pub cause: &'static str,
     /// How often.
     pub count: u64,
+    /// How often for longer than a millisecond.
+    pub over_1ms: u64,
     /// How long in all.
     pub total_ns: u64,
     /// The longest.
@@ -229,6 +231,7 @@ fn stall_statistics(cause: &'static str, stall: &Stall) -> StallStatistics {
     StallStatistics {
         cause,
         count: stall.count.get(),
+        over_1ms: stall.over_1ms.get(),
         total_ns: stall.total_ns.get(),
         longest_ns: stall.longest_ns.get(),
     }
