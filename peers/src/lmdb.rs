@@ -95,6 +95,7 @@ fn tell(settings: &Settings) -> Told {
     told.ignored("log_sync_interval_ms", settings.log_sync_interval_ms.filter(|interval| *interval > 0));
     told.ignored("backend", settings.backend);
     told.ignored("settle_interval_ms", settings.settle_interval_ms);
+    told.ignored("flush_delay_us", settings.flush_delay_us);
     told
 }
 

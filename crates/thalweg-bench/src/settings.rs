@@ -73,6 +73,8 @@ pub struct Settings {
     pub backend: Option<Backend>,
     /// Milliseconds between settle rounds.
     pub settle_interval_ms: Option<u64>,
+    /// Microseconds that each sync takes longer, as if the device's flushes did; Thalweg alone has it.
+    pub flush_delay_us: Option<u64>,
     /// Partitions (column families of equal key ranges); `None` or 1: one.
     pub partitions: Option<u32>,
     /// Each write is durable before it returns.

@@ -74,6 +74,58 @@ fn a_stored_report_is_shown_and_compared() {
 }
 
 #[test]
+fn variants_run_beside_each_other_under_their_names() {
+    let scratch = Scratch::new("bench");
+    let directory = empty(&scratch);
+    let (report, page) = (scratch.path("run.json"), scratch.path("run.html"));
+    let engines = ["--engines", "thalweg,thalweg:backend=sync-each-file:table=64K:flush-delay=2ms,null:cache=1M"];
+    let slow = "thalweg:table=64K:backend=sync-each-file:flush-delay=2ms";
+    let words = ["fillrandom", "--records", "20000", "--memtable", "256K", "--baseline", slow];
+    let files = ["--json", report.to_str().unwrap(), "--html", page.to_str().unwrap()];
+    let run = bench(&directory, &[&words[..], &engines, &files].concat());
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.text().contains(&format!("to {slow}")) && run.text().contains("syncs, not the log's"), "{run:?}");
+    assert!(std::fs::read_to_string(page).unwrap().contains(slow));
+    let report = json(&report);
+    let names: Vec<_> = report["runs"].as_array().unwrap().iter().map(|run| run["engine"].as_str().unwrap()).collect();
+    assert_eq!(names, ["thalweg", slow, "null:cache=1M"]);
+    let described = report["engines"].as_array().unwrap().iter().find(|engine| engine["name"] == slow).unwrap();
+    let settings = &described["settings"];
+    assert_eq!(settings["table_bytes"], "65536");
+    assert_eq!((&settings["backend"], &settings["sync_delay"]), (&"SyncEachFile".into(), &"2000 µs".into()));
+    assert_eq!(settings["memtable_bytes"], "262144", "a flag is every variant's");
+    assert!(report["parameters"]["settings"]["backend"].is_null(), "a variant's settings are its own");
+    let counters = |name: &str| {
+        let runs = report["runs"].as_array().unwrap();
+        runs.iter().find(|run| run["engine"] == name).unwrap()["drained"]["counters"].clone()
+    };
+    let slow = counters(slow);
+    let kinds = slow["syncs_by_kind"].as_object().unwrap();
+    let sum: u64 = kinds.values().map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!(slow["syncs"]["count"], sum);
+    assert!(kinds["table"].as_u64().unwrap() > 0, "{slow}");
+    assert!(slow["syncs"]["total_ns"].as_u64().unwrap() >= sum * 2_000_000, "{slow}");
+    assert!(counters("thalweg")["other"]["settle rounds"].as_u64().unwrap() > 0);
+    assert!(report["runs"][0]["drained"]["peaks"]["unsettled_edits"].is_u64());
+}
+
+#[test]
+fn a_variant_that_makes_no_sense_is_wrong_usage() {
+    let scratch = Scratch::new("bench");
+    let directory = empty(&scratch);
+    let refused = |engines: &str, words: &[&str]| {
+        bench(&directory, &[&SMALL[..], &["--engines", engines]].concat()).fails(2, words);
+    };
+    refused("thalweg:backnd=none", &["there is no setting `backnd`", "backend", "settle-interval"]);
+    refused("thalweg:backend=fast", &["'fast'", "settle-rounds"]);
+    refused("thalweg:table=1M:table=2M", &["`table` is given twice"]);
+    refused("thalweg:table=1M,thalweg:table=1024K", &["thalweg:table=1024K is named twice"]);
+    refused("leveldb:table=1M", &["no engine leveldb", "thalweg"]);
+    let baseline = ["--engines", "thalweg,thalweg:table=1M", "--baseline", "thalweg:table=2M"];
+    bench(&directory, &[&SMALL[..], &baseline].concat()).fails(2, &["thalweg:table=2M", "thalweg:table=1M"]);
+}
+
+#[test]
 fn the_list_has_workloads_presets_and_engines() {
     let run = thalweg(&[&"bench", &"list"]);
     for word in ["fillrandom", "ycsb-a", "metadata-put", "nob-e2", "Engines: thalweg, null"] {

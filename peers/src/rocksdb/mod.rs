@@ -115,6 +115,7 @@ fn configure(settings: &Settings) -> (Options, Told) {
     // It can sync each so many bytes of its log, but never does so by the clock.
     told.ignored("backend", settings.backend);
     told.ignored("settle_interval_ms", settings.settle_interval_ms);
+    told.ignored("flush_delay_us", settings.flush_delay_us);
     match settings.log_sync_interval_ms {
         Some(0) | None => told.taken("periodic log sync", "none"),
         interval => told.ignored("log_sync_interval_ms", interval),

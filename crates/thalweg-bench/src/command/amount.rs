@@ -79,6 +79,22 @@ pub fn interval_ms(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Microseconds, as a delay is written: `500us`, `5ms`, `0.5s`; `none` is 0.
+pub fn delay_us(text: &str) -> Result<u64, String> {
+    if matches!(text, "none" | "0") {
+        return Ok(0);
+    }
+    let units = [("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)];
+    let amount = units.iter().find_map(|(unit, us)| Some((text.strip_suffix(unit)?, us)));
+    let (amount, microseconds) = amount.ok_or("write 500us, 5ms or none")?;
+    match whole((number(amount)? * microseconds).round())? {
+        0 => Err("less than a microsecond; write none for none".into()),
+        // A run whose every sync takes longer is no run.
+        delay if delay > 10_000_000 => Err("more than 10 s".into()),
+        delay => Ok(delay),
+    }
+}
+
 /// One operation's share of a mix: `get=50`.
 pub fn mix_share(text: &str) -> Result<(String, f64), String> {
     let (name, amount) = text.split_once('=').ok_or_else(|| "write get=50,put=50".to_owned())?;
@@ -152,6 +168,15 @@ mod tests {
         );
         for wrong in ["100", "0.1ms", "fast", "-1s"] {
             assert!(interval_ms(wrong).is_err(), "{wrong:?} was taken");
+        }
+    }
+
+    #[test]
+    fn a_delay_is_of_microseconds_up_to_seconds() {
+        let said = ["500us", "5ms", "0.5s", "1.5ms", "7µs", "none", "0"].map(|text| delay_us(text).unwrap());
+        assert_eq!(said, [500, 5000, 500_000, 1500, 7, 0, 0]);
+        for wrong in ["5", "0.1us", "11s", "ms", "-1ms", "5m"] {
+            assert!(delay_us(wrong).is_err(), "{wrong:?} was taken");
         }
     }
 

@@ -315,6 +315,9 @@ pub(super) struct SettingsArgs {
     /// Time between settle rounds (Thalweg only): 100ms, 1s
     #[arg(long, value_name = "TIME", value_parser = amount::interval_ms)]
     pub settle_interval: Option<u64>,
+    /// How much longer each sync takes, as if the device's flushes did (Thalweg only): 500us, 5ms
+    #[arg(long, value_name = "TIME", value_parser = amount::delay_us)]
+    pub flush_delay: Option<u64>,
     /// Partitions of about equal size
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub partitions: Option<u32>,

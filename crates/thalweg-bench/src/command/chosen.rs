@@ -138,6 +138,7 @@ pub(super) fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
     given_some(&mut settings.log_sync_interval_ms, args.log_sync_interval);
     given_some(&mut settings.backend, args.backend);
     given_some(&mut settings.settle_interval_ms, args.settle_interval);
+    given_some(&mut settings.flush_delay_us, args.flush_delay);
     given_some(&mut settings.partitions, args.partitions);
     settings.sync |= args.sync;
 }

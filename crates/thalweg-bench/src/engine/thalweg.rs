@@ -124,6 +124,10 @@ fn configure(path: &Path, settings: &Settings) -> Result<(thalweg::Builder, BTre
         builder = builder.settle_interval(Duration::from_millis(milliseconds));
         tell("settle_interval", format!("{milliseconds} ms"));
     }
+    if let Some(microseconds) = settings.flush_delay_us {
+        builder = builder.sync_delay(Duration::from_micros(microseconds));
+        tell("sync_delay", format!("{microseconds} µs"));
+    }
     Ok((builder, told))
 }
 

@@ -171,6 +171,12 @@ impl Builder {
         /// writes wait, 1 to 1024 (default: 8). One table write may always be made.
         io_depth: usize
     );
+    option!(
+        /// For measurements: as if the device took so much longer for each flush (default: zero). It is added to every
+        /// sync of log, tables, manifests and directories, and counted as the sync's time; a sync in the background
+        /// that io_uring carries out holds up no worker for it.
+        sync_delay: Duration
+    );
 
     /// The seams to open with, for simulation.
     #[cfg(feature = "simulation")]

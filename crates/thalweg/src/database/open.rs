@@ -30,7 +30,8 @@ fn is_ours(name: &str) -> bool {
 impl Database {
     pub(super) fn open_with(mut environment: Environment, root: &Path, options: Options) -> Result<Database> {
         let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
-        environment.storage = metered(environment.storage, Arc::clone(&environment.clock), Arc::clone(&metrics));
+        let (clock, delay) = (Arc::clone(&environment.clock), options.sync_delay);
+        environment.storage = metered(environment.storage, clock, Arc::clone(&metrics), delay);
         let lock = lock_for_writing(&environment, root, options.create_if_missing)?;
         let recovered = Recovered::run(&environment, root, options.damage_policy, false)?;
         if recovered.is_none() {

@@ -46,6 +46,7 @@ pub(super) struct Options {
     pub(super) table_writes: TableWrites,
     pub(super) table_reads: TableReads,
     pub(super) io_depth: usize,
+    pub(super) sync_delay: Duration,
     #[cfg(feature = "simulation")]
     pub(super) manifest_rotation_bytes: Option<u64>,
 }
@@ -84,6 +85,7 @@ impl Default for Options {
             table_writes: TableWrites::default(),
             table_reads: TableReads::default(),
             io_depth: 8,
+            sync_delay: Duration::ZERO,
             #[cfg(feature = "simulation")]
             manifest_rotation_bytes: None,
         }

@@ -153,7 +153,7 @@ impl BackgroundFile {
     /// Makes bytes and length durable.
     pub(crate) async fn sync(&self) -> Result<()> {
         if let Ok(done) = self.hand_over(Operation::Sync, 0, None, 0, None).await {
-            self.file.count_sync(done.ns);
+            self.count_sync(done.ns).await;
             done.result.map_err(|error| Error::io("sync", self.path(), error))?;
             return Ok(());
         }
@@ -170,7 +170,7 @@ impl BackgroundFile {
         if from < to
             && let Ok(done) = self.hand_over(Operation::SyncRange(to - from), u64::from(from), None, 0, None).await
         {
-            self.file.count_sync(done.ns);
+            self.count_sync(done.ns).await;
             done.result.map_err(|error| Error::io("sync", self.path(), error))?;
             return Ok(());
         }
@@ -178,6 +178,18 @@ impl BackgroundFile {
         mapping.sync_range(u64::from(from), u64::from(to))?;
         yield_now().await;
         Ok(())
+    }
+
+    /// After a sync that the kernel carried out: counts it, as much longer as the file wants each to be. The worker goes
+    /// on with others meanwhile.
+    async fn count_sync(&self, ns: u64) {
+        let (mut ns, delay) = (ns, self.file.sync_delay());
+        if !delay.is_zero()
+            && let Ok(done) = self.hand_over(Operation::Delay(delay), 0, None, 0, None).await
+        {
+            ns += done.ns;
+        }
+        self.file.count_sync(ns);
     }
 
     /// Has the kernel do it, interruptions aside. `Err`: the buffer back, because there is no ring here.

@@ -198,7 +198,7 @@ fn a_sync_of_a_range_holds_up_no_worker_that_has_a_ring() {
     let directory = directory("range");
     let metrics = Arc::<Metrics>::default();
     let clock = Arc::new(SystemClock::default());
-    let storage = crate::runtime::metered(Arc::new(LinuxStorage), clock.clone(), Arc::clone(&metrics));
+    let storage = crate::runtime::metered(Arc::new(LinuxStorage), clock.clone(), Arc::clone(&metrics), Duration::ZERO);
     let file = storage.create(&directory.join("00000001.log")).unwrap();
     file.write_all_at(0, &[7; 3 * ALIGNMENT]).unwrap();
     let mapping = Arc::new(Counted::default());
@@ -219,6 +219,35 @@ fn a_sync_of_a_range_holds_up_no_worker_that_has_a_ring() {
     while unringed.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
     assert_eq!(mapping.0.load(Ordering::SeqCst), if refused { 4 } else { 3 });
     std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_delayed_sync_of_a_ring_takes_longer_and_holds_up_nobody() {
+    const DELAY: Duration = Duration::from_millis(60);
+    const FILES: u32 = 8;
+    let clock = Arc::new(SystemClock::default());
+    let scheduler = ThreadScheduler::new(clock.clone(), 1).unwrap();
+    if scheduler.ring_refused().is_some() {
+        return;
+    }
+    let (root, metrics) = (directory("delayed"), Arc::<Metrics>::default());
+    let storage = crate::runtime::metered(Arc::new(LinuxStorage), clock, Arc::clone(&metrics), DELAY);
+    let (sender, receiver) = channel();
+    let start = std::time::Instant::now();
+    for number in 0..FILES {
+        let file = BackgroundFile::new(storage.create(&root.join(format!("{number}.table"))).unwrap());
+        let sender = sender.clone();
+        // All on one worker: one that slept would take the sum of their delays.
+        let work = async move { sender.send(file.sync().await.map(|()| start.elapsed()).unwrap()).unwrap() };
+        scheduler.spawn(Lane::Compaction, Box::pin(work));
+    }
+    let elapsed: Vec<Duration> = (0..FILES).map(|_| receiver.recv_timeout(LIMIT).unwrap()).collect();
+    assert!(elapsed.iter().all(|elapsed| *elapsed >= DELAY), "{elapsed:?}");
+    assert!(elapsed.iter().all(|elapsed| *elapsed < DELAY * FILES), "one after the other: {elapsed:?}");
+    assert_eq!(metrics.table_syncs.count.get(), u64::from(FILES), "a delay is no sync of its own");
+    assert!(metrics.table_syncs.total_ns.get() >= (DELAY * FILES).as_nanos() as u64, "it is part of the time");
+    scheduler.shutdown();
+    std::fs::remove_dir_all(root).unwrap();
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! [`metered`]: the disk seam with every sync counted and timed, whoever issues it.
 //!
+//! For measurements each sync can be made to take longer, as on a device whose flushes do: who makes it sleeps after it,
+//! and who hands it to a ring is told by [`File::sync_delay`]. That is part of the time that is counted.
+//!
 //! The kind of a sync is told by the name of what is synced. Bytes are not counted here: who writes them knows their
 //! cause.
 
@@ -10,10 +13,16 @@ use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Stora
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The same storage, its syncs counted in `metrics`.
-pub(crate) fn metered(storage: Arc<dyn Storage>, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Arc<dyn Storage> {
-    Arc::new(MeteredStorage { storage, meter: Meter { clock, metrics } })
+/// The same storage, its syncs counted in `metrics`, each `delay` longer than it is.
+pub(crate) fn metered(
+    storage: Arc<dyn Storage>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    delay: Duration,
+) -> Arc<dyn Storage> {
+    Arc::new(MeteredStorage { storage, meter: Meter { clock, metrics, delay } })
 }
 
 /// A sync is counted under what it made durable.
@@ -50,6 +59,7 @@ impl Kind {
 struct Meter {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
+    delay: Duration,
 }
 
 impl Meter {
@@ -57,6 +67,9 @@ impl Meter {
     fn time(&self, count: impl FnOnce(&Metrics) -> &SyncCount, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let start = self.clock.now_ns();
         let done = sync();
+        if !self.delay.is_zero() {
+            std::thread::sleep(self.delay);
+        }
         count(&self.metrics).record(self.clock.now_ns().saturating_sub(start));
         done
     }
@@ -193,6 +206,9 @@ impl File for MeteredFile {
     fn count_sync(&self, ns: u64) {
         self.kind.count_in(&self.meter.metrics).record(ns);
     }
+    fn sync_delay(&self) -> Duration {
+        self.meter.delay
+    }
 }
 
 struct MeteredMapping {
@@ -226,7 +242,8 @@ mod tests {
     fn every_sync_is_counted_under_its_kind_and_timed() {
         let root = std::env::temp_dir().join(format!("thalweg-metered-{}", std::process::id()));
         let metrics = Arc::new(Metrics::default());
-        let storage = metered(Arc::new(LinuxStorage), Arc::new(SystemClock::default()), Arc::clone(&metrics));
+        let clock = Arc::new(SystemClock::default());
+        let storage = metered(Arc::new(LinuxStorage), clock, Arc::clone(&metrics), Duration::ZERO);
         storage.create_directory(&root).unwrap();
         for name in ["00000001.log", "00000002.log", "0000000001.table", "manifest-00000001", "CURRENT.new"] {
             let file = storage.create(&root.join(name)).unwrap();
@@ -248,6 +265,32 @@ mod tests {
             mapping.sync_range(0, 5).unwrap();
             assert_eq!(metrics.log_syncs.count.get(), 5);
         }
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_delay_is_part_of_each_sync_and_of_nothing_else() {
+        let root = std::env::temp_dir().join(format!("thalweg-delayed-{}", std::process::id()));
+        let (metrics, clock) = (Arc::new(Metrics::default()), Arc::new(SystemClock::default()));
+        let delay = Duration::from_millis(20);
+        let storage = metered(Arc::new(LinuxStorage), clock, Arc::clone(&metrics), delay);
+        storage.create_directory(&root).unwrap();
+        let file = storage.create(&root.join("00000001.log")).unwrap();
+        file.write_all_at(0, b"bytes").unwrap();
+        file.write_out().unwrap();
+        assert_eq!((metrics.log_syncs.count.get(), file.sync_delay()), (0, delay));
+        let at_least = |syncs: &SyncCount, count: u64| {
+            assert_eq!(syncs.count.get(), count);
+            assert!(syncs.total_ns.get() >= count * delay.as_nanos() as u64, "{} ns", syncs.total_ns.get());
+        };
+        file.sync().unwrap();
+        at_least(&metrics.log_syncs, 1);
+        if let Some(mapping) = file.map(5).unwrap() {
+            mapping.sync_range(0, 5).unwrap();
+            at_least(&metrics.log_syncs, 2);
+        }
+        storage.sync_directory(&root).unwrap();
+        at_least(&metrics.directory_syncs, 1);
         std::fs::remove_dir_all(root).unwrap();
     }
 }

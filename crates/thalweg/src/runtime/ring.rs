@@ -62,6 +62,8 @@ pub(super) enum Operation {
     SyncRange(u32),
     /// `fallocate` of so many bytes, from the start.
     Reserve(u64),
+    /// Nothing with the file: ends after so long, with `ETIME`.
+    Delay(Duration),
 }
 
 impl Operation {
@@ -152,6 +154,8 @@ struct Slot {
     request: Request,
     cell: Arc<Cell>,
     started_ns: u64,
+    /// What the kernel reads of a [`Operation::Delay`].
+    _delay: Option<Box<Timespec>>,
 }
 
 thread_local! {
@@ -242,9 +246,11 @@ impl Ring {
     }
 
     fn submit(&mut self, mut request: Request) -> Result<InFlight, Request> {
-        let Some(entry) = entry(&mut request) else { return Err(request) };
+        let delay = delay(request.operation);
+        let delayed = |timespec: &Timespec| opcode::Timeout::new(timespec).build();
+        let Some(entry) = delay.as_deref().map(delayed).or_else(|| entry(&mut request)) else { return Err(request) };
         let cell = Arc::<Cell>::default();
-        let slot = Slot { request, cell: Arc::clone(&cell), started_ns: self.clock.now_ns() };
+        let slot = Slot { request, cell: Arc::clone(&cell), started_ns: self.clock.now_ns(), _delay: delay };
         let number = match self.free.pop() {
             Some(number) => {
                 self.slots[number] = Some(slot);
@@ -315,7 +321,7 @@ impl Ring {
                 continue;
             }
             let number = completion.user_data() as usize;
-            let Some(Slot { request, cell, started_ns }) = self.slots.get_mut(number).and_then(Option::take) else {
+            let Some(Slot { request, cell, started_ns, .. }) = self.slots.get_mut(number).and_then(Option::take) else {
                 unreachable!("a completion of nothing that was submitted");
             };
             self.free.push(number);
@@ -329,8 +335,16 @@ impl Ring {
     }
 }
 
+/// What the kernel is to read of a delay, at an address that stays.
+fn delay(operation: Operation) -> Option<Box<Timespec>> {
+    match operation {
+        Operation::Delay(delay) => Some(Box::new(Timespec::from(delay))),
+        _ => None,
+    }
+}
+
 /// The entry for a request, which must stay where its buffer and file are until the completion. `None` for a file that
-/// the kernel does not know.
+/// the kernel does not know, and for a delay, which has an entry of its own.
 fn entry(request: &mut Request) -> Option<squeue::Entry> {
     let fd = Fd(request.file.descriptor()?.as_raw_fd());
     let (at, from) = (request.offset + request.from as u64, request.from);
@@ -358,7 +372,7 @@ fn entry(request: &mut Request) -> Option<squeue::Entry> {
             opcode::Fsync::new(fd).offset(at).len(bytes.max(2) - 1).flags(FsyncFlags::DATASYNC).build()
         }
         (Operation::Reserve(bytes), _) => opcode::Fallocate::new(fd, bytes).build(),
-        (Operation::Read | Operation::Write, None) => return None,
+        (Operation::Read | Operation::Write, None) | (Operation::Delay(_), _) => return None,
     })
 }
 

@@ -70,6 +70,20 @@ fn submit(ring: &mut Ring, request: Request) -> InFlight {
 }
 
 #[test]
+fn a_delay_ends_after_its_time_and_others_before_it() {
+    let (Some(mut ring), directory) = (ring(), Directory::new("delay")) else { return };
+    let file = directory.file("a");
+    let time = Duration::from_millis(50);
+    let mut delay = submit(&mut ring, request(&file, Operation::Delay(time), 0, None));
+    let sync = submit(&mut ring, request(&file, Operation::Sync, 0, None));
+    wait(&mut ring, sync).result.unwrap();
+    assert!(poll(&mut delay).is_pending(), "a sync waited for a delay");
+    let done = wait(&mut ring, delay);
+    assert!(done.ns >= time.as_nanos() as u64, "{} ns", done.ns);
+    assert_eq!(done.result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+#[test]
 fn more_operations_than_the_queue_holds_all_end_with_their_own_bytes() {
     let (Some(mut ring), directory) = (ring(), Directory::new("many")) else { return };
     let pool = BufferPool::new(ALIGNMENT);

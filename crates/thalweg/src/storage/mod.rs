@@ -30,6 +30,7 @@ use crate::error::Result;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How [`Storage::open`] opens an existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +180,10 @@ pub trait File: Send + Sync + 'static {
     }
     /// Told by who synced the descriptor instead of calling [`File::sync`]: how long that took, in nanoseconds.
     fn count_sync(&self, _ns: u64) {}
+    /// How much longer than the device takes each sync is to take; who syncs the descriptor waits for that himself.
+    fn sync_delay(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// The first bytes of a file, mapped for stores. What is stored is in the page cache at once: reads of the file see it,
