@@ -80,7 +80,7 @@ fn a_delay_ends_after_its_time_and_others_before_it() {
     assert!(poll(&mut delay).is_pending(), "a sync waited for a delay");
     let done = wait(&mut ring, delay);
     assert!(done.ns >= time.as_nanos() as u64, "{} ns", done.ns);
-    assert_eq!(done.result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert_eq!(done.result.unwrap_err().raw_os_error(), Some(rustix::io::Errno::TIME.raw_os_error()));
 }
 
 #[test]
