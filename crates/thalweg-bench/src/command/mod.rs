@@ -1,7 +1,7 @@
 //! The command line that the `thalweg` command and the peers share.
 //!
-//! `args` is what can be said, `chosen` what it means, `variant` an engine with settings of its own, `run` does it; `limits`, `list` and `stored` are the
-//! other subcommands.
+//! `args` is what can be said, `chosen` what it means, `variant` an engine with settings of its own, `run` does it;
+//! `limits`, `list` and `stored` are the other subcommands.
 
 mod amount;
 mod args;

@@ -189,7 +189,7 @@ pub struct Usage {
     pub io: Io,
     /// What the engine itself counted.
     pub counters: Counters,
-    /// The greatest values seen of what goes up and down in the engine (`retained_bytes`), looked at ten times a second.
+    /// The greatest values seen of what goes up and down in the engine (`retained_bytes`), each 100 ms.
     #[serde(default)]
     pub peaks: BTreeMap<String, u64>,
 }

@@ -180,8 +180,8 @@ impl BackgroundFile {
         Ok(())
     }
 
-    /// After a sync that the kernel carried out: counts it, as much longer as the file wants each to be. The worker goes
-    /// on with others meanwhile.
+    /// After a sync that the kernel carried out: counts it, as much longer as the file wants each to be. The worker
+    /// goes on with others meanwhile.
     async fn count_sync(&self, ns: u64) {
         let (mut ns, delay) = (ns, self.file.sync_delay());
         if !delay.is_zero()

@@ -1,7 +1,7 @@
 //! [`metered`]: the disk seam with every sync counted and timed, whoever issues it.
 //!
-//! For measurements each sync can be made to take longer, as on a device whose flushes do: who makes it sleeps after it,
-//! and who hands it to a ring is told by [`File::sync_delay`]. That is part of the time that is counted.
+//! For measurements each sync can be made to take longer, as on a device whose flushes do: who makes it sleeps after
+//! it, and who hands it to a ring is told by [`File::sync_delay`]. That is part of the time that is counted.
 //!
 //! The kind of a sync is told by the name of what is synced. Bytes are not counted here: who writes them knows their
 //! cause.
