@@ -158,7 +158,9 @@ mod tests {
     #[test]
     fn a_wait_is_long_beyond_a_millisecond_and_not_at_it() {
         let stall = Stall::default();
-        [5, LONG_STALL_NS, LONG_STALL_NS + 1, 20 * LONG_STALL_NS].map(|ns| stall.record(ns));
+        for ns in [5, LONG_STALL_NS, LONG_STALL_NS + 1, 20 * LONG_STALL_NS] {
+            stall.record(ns);
+        }
         assert_eq!((stall.count.get(), stall.over_1ms.get()), (4, 2));
         assert_eq!((stall.total_ns.get(), stall.longest_ns.get()), (22 * LONG_STALL_NS + 6, 20 * LONG_STALL_NS));
     }
