@@ -6,6 +6,7 @@ use crate::world::World;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use thalweg::Result;
 use thalweg::simulation::simulated::SimulatedDisk;
 use thalweg::simulation::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock};
@@ -151,6 +152,9 @@ impl File for TracedFile {
     }
     fn count_sync(&self, ns: u64) {
         self.file.count_sync(ns);
+    }
+    fn sync_delay(&self) -> Duration {
+        self.file.sync_delay()
     }
 }
 

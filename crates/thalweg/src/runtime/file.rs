@@ -240,7 +240,7 @@ impl BackgroundDirectory {
         if let Some(directory) = &self.file
             && let Ok(done) = directory.hand_over(Operation::SyncAll, 0, None, 0, None).await
         {
-            directory.file.count_sync(done.ns);
+            directory.count_sync(done.ns).await;
             done.result.map_err(|error| Error::io("sync", &self.path, error))?;
             return Ok(());
         }
