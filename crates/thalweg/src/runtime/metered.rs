@@ -172,6 +172,12 @@ impl File for MeteredFile {
     fn is_cached(&self, offset: u64, bytes: u64) -> Option<bool> {
         self.file.is_cached(offset, bytes)
     }
+    fn forget_cached(&self, offset: u64, bytes: u64) {
+        self.file.forget_cached(offset, bytes);
+    }
+    fn links(&self) -> Result<Option<u64>> {
+        self.file.links()
+    }
     fn begin_write_back(&self, offset: u64, bytes: u64) {
         self.file.begin_write_back(offset, bytes);
     }

@@ -168,6 +168,39 @@ fn a_removed_file_lives_until_its_handle_closes() {
 }
 
 #[test]
+fn links_are_names_and_a_file_without_one_can_still_be_cut() {
+    on_each("link-count", |storage, directory| {
+        let (a, b) = (directory.join("a"), directory.join("b"));
+        let file = create_with(storage, &a, &[5; 9000]);
+        let reader = open(storage, &a, OpenMode::Read);
+        assert_eq!(file.links().unwrap(), Some(1), "handles are no names");
+        assert!(storage.hard_link(&a, &b).unwrap());
+        storage.remove(&a).unwrap();
+        assert_eq!((file.links().unwrap(), reader.links().unwrap()), (Some(1), Some(1)));
+        storage.rename(&b, &a).unwrap();
+        assert_eq!(file.links().unwrap(), Some(1));
+        create_with(storage, &b, &[6; 9000]);
+        storage.rename(&b, &a).unwrap();
+        assert_eq!(file.links().unwrap(), Some(0), "another file has taken the name");
+        file.set_bytes(4096).unwrap();
+        assert_eq!((read_all(&*reader), contents(storage, &a)), (vec![5; 4096], vec![6; 9000]));
+    });
+}
+
+#[test]
+fn what_the_page_cache_is_to_forget_reads_the_same() {
+    on_each("forgotten", |storage, directory| {
+        let path = directory.join("a");
+        let file = create_with(storage, &path, &[7; 20_000]);
+        file.forget_cached(0, 20_000);
+        file.sync().unwrap();
+        file.forget_cached(4096, 8192);
+        file.forget_cached(0, 1 << 40);
+        assert_eq!(contents(storage, &path), [7; 20_000]);
+    });
+}
+
+#[test]
 fn a_handle_that_reads_does_not_write() {
     on_each("reading", |storage, directory| {
         let path = directory.join("a");

@@ -20,7 +20,7 @@ use std::fs;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -223,6 +223,18 @@ impl File for LinuxFile {
 
     fn is_cached(&self, offset: u64, bytes: u64) -> Option<bool> {
         linux_cached::is_cached(self.file.as_fd(), offset, bytes)
+    }
+
+    fn forget_cached(&self, offset: u64, bytes: u64) {
+        // No length would stand for the rest of the file.
+        let Some(bytes) = NonZeroU64::new(bytes) else { return };
+        // Begins to write back what is dirty, and leaves that.
+        let _ = rustix::fs::fadvise(&self.file, offset, Some(bytes), Advice::DontNeed);
+    }
+
+    fn links(&self) -> Result<Option<u64>> {
+        let metadata = self.file.metadata().map_err(|error| Error::io("look at", &self.path, error))?;
+        Ok(Some(metadata.nlink()))
     }
 
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {

@@ -136,6 +136,13 @@ pub trait File: Send + Sync + 'static {
     fn is_cached(&self, _offset: u64, _bytes: u64) -> Option<bool> {
         None
     }
+    /// Says that hardly anybody will read these bytes again: what the page cache has of them may go. Changes no byte.
+    /// No promise.
+    fn forget_cached(&self, _offset: u64, _bytes: u64) {}
+    /// How many names lead to the file; `None` where nobody can tell. A file without one never gets one again.
+    fn links(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
     /// Writes all of `bytes` at `offset`, extending the file where needed. After an error any part may be written.
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Has the device begin to write these bytes, so that a sync finds little left to do, and does not wait for it. No

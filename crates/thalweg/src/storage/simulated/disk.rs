@@ -133,6 +133,12 @@ impl Disk {
         }
     }
 
+    /// How many names lead to a file now.
+    pub(super) fn names_of(&self, inode: InodeId) -> u64 {
+        let handles = self.handles.values().filter(|handle| handle.inode == inode).count() as u64;
+        self.image.live_links(inode).saturating_sub(handles)
+    }
+
     /// Whether `handle` is owed the error of a failed write-back; told once.
     pub(super) fn tell_error(&mut self, number: u64) -> bool {
         let Some(handle) = self.handles.get_mut(&number) else { return false };

@@ -327,6 +327,10 @@ impl File for SimulatedFile {
         Some((offset >> 10).is_multiple_of(4))
     }
 
+    fn links(&self) -> Result<Option<u64>> {
+        self.disk.operate(OperationKinds::LOOKUPS, "look at", &self.path, |disk| Ok(Some(disk.names_of(self.inode))))
+    }
+
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.write(offset, bytes).map_err(self.failed("write to"))
     }

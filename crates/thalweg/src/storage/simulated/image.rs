@@ -214,6 +214,11 @@ impl Image {
         }
     }
 
+    /// How many live names and handles a file has.
+    pub(super) fn live_links(&self, id: InodeId) -> u64 {
+        self.links.get(&id).map_or(0, |links| u64::from(links.live))
+    }
+
     fn forget_if_unused(&mut self, id: InodeId) {
         let (Some(links), Some(file)) = (self.links.get(&id), self.files.get_mut(&id)) else { return };
         if links.live > 0 {
