@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 22] = [
+pub const BUGS: [(&str, Bug); 23] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -30,6 +30,7 @@ pub const BUGS: [(&str, Bug); 22] = [
     ("LogLetGoUnsettled", Bug::LogLetGoUnsettled),
     ("JournalAssumed", Bug::JournalAssumed),
     ("SettledAtOnce", Bug::SettledAtOnce),
+    ("LinkedTableCut", Bug::LinkedTableCut),
 ];
 
 /// The bug of that name.

@@ -69,6 +69,8 @@ pub struct Plan {
     growth_factor: u64,
     compaction_workers: usize,
     manifest_rotation_bytes: Option<u64>,
+    /// Files of replaced tables are cut into pieces of this.
+    removed_piece_bytes: u64,
 }
 
 impl Plan {
@@ -112,6 +114,7 @@ impl Plan {
             level1_bytes: 4 << 10,
             growth_factor: *rng.choose(&[2, 3, 4]),
             compaction_workers: *rng.choose(&[1, 1, 2]),
+            removed_piece_bytes: *rng.aside(7).choose(&[300, 1 << 10, 8 << 20]),
             manifest_rotation_bytes: *rng.aside(1).choose(&[None, None, None, Some(300), Some(1 << 10), Some(4 << 10)]),
         }
         .with_chosen_backend()
@@ -153,6 +156,7 @@ impl Plan {
             growth_factor: 2,
             compaction_workers: 1,
             manifest_rotation_bytes: Some(1 << 10),
+            removed_piece_bytes: 700,
         }
         .with_chosen_backend()
     }
@@ -166,6 +170,7 @@ impl Plan {
             table_bytes: 1 << 10,
             level1_bytes: 1 << 10,
             manifest_rotation_bytes: None,
+            removed_piece_bytes: 8 << 20,
             ..Plan::fixed(60)
         }
     }
@@ -193,6 +198,7 @@ impl Plan {
         if let Some(bytes) = self.manifest_rotation_bytes {
             builder = builder.manifest_rotation_bytes(bytes);
         }
+        builder = builder.removed_piece_bytes(self.removed_piece_bytes);
         builder
             .durability(self.durability)
             .backend(self.backend)

@@ -31,6 +31,7 @@ pub enum Bug {
     LogLetGoUnsettled,
     JournalAssumed,
     SettledAtOnce,
+    LinkedTableCut,
 }
 
 #[cfg(feature = "planted-bugs")]

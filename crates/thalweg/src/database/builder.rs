@@ -66,11 +66,12 @@ impl Builder {
     option!(
         /// How long edits of the set of live files wait for others before a settle round makes all of them durable
         /// (default: 1 s). The space of replaced tables, and the log that flushed memtables came from, are given back
-        /// a round later. No write's durability depends on it.
+        /// a round later; that of the tables spread over one more interval. No write's durability depends on it.
         settle_interval: Duration
     );
     option!(
-        /// Bytes of replaced tables, waiting for the round that lets them go, beyond which a round begins at once
+        /// Bytes of replaced tables, waiting for the round that lets them go, beyond which a round begins at once,
+        /// and bytes of all that are still on disk, beyond which those that may go do so at once
         /// (default, `None`: the larger of 1 GiB and a tenth of the live tables).
         retained_bytes_max: Option<u64>
     );
@@ -198,6 +199,13 @@ impl Builder {
     #[cfg(feature = "simulation")]
     pub fn manifest_rotation_bytes(mut self, bytes: u64) -> Self {
         self.options.manifest_rotation_bytes = Some(bytes);
+        self
+    }
+
+    /// Files of replaced tables are cut into pieces of so many bytes: for simulation.
+    #[cfg(feature = "simulation")]
+    pub fn removed_piece_bytes(mut self, bytes: u64) -> Self {
+        self.options.removed_piece_bytes = Some(bytes);
         self
     }
 

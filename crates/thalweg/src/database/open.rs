@@ -156,6 +156,10 @@ fn begin(
     if let Some(bytes) = options.manifest_rotation_bytes {
         lineage.set_rotation_bytes(bytes);
     }
+    #[cfg(feature = "simulation")]
+    if let Some(bytes) = options.removed_piece_bytes {
+        lineage.set_piece_bytes(bytes);
+    }
     let log = Log::begin(
         environment.clone(),
         Arc::clone(health),

@@ -49,6 +49,8 @@ pub(super) struct Options {
     pub(super) sync_delay: Duration,
     #[cfg(feature = "simulation")]
     pub(super) manifest_rotation_bytes: Option<u64>,
+    #[cfg(feature = "simulation")]
+    pub(super) removed_piece_bytes: Option<u64>,
 }
 
 const MIB: u64 = 1 << 20;
@@ -88,6 +90,8 @@ impl Default for Options {
             sync_delay: Duration::ZERO,
             #[cfg(feature = "simulation")]
             manifest_rotation_bytes: None,
+            #[cfg(feature = "simulation")]
+            removed_piece_bytes: None,
         }
     }
 }

@@ -56,7 +56,8 @@ pub struct Statistics {
     pub filter_checks: u64,
     /// Those that the filter answered with no.
     pub filter_negatives: u64,
-    /// Bytes of replaced tables still on disk, because their edit is not settled or a reader has them.
+    /// Bytes of replaced tables still on disk, because their edit is not settled, a reader has them, or their
+    /// removal is spread over time.
     pub retained_bytes: u64,
     /// Changes of the set of live files that a power cut could still undo; what they replace is kept until then.
     pub unsettled_edits: u64,

@@ -316,6 +316,6 @@ impl super::Book {
     }
 }
 
-fn is_full(written: &Result<()>) -> bool {
+pub(super) fn is_full(written: &Result<()>) -> bool {
     written.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace)
 }

@@ -22,6 +22,7 @@ mod manifest_reader;
 mod neighbours;
 mod record;
 mod recovery;
+mod removal;
 mod reserve;
 mod retained;
 mod rotate;
@@ -56,7 +57,7 @@ use settle::Ledger;
 use state::TakeBack;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A manifest is replaced once it has grown by this much, and to four times what it began with: a few hundred edits
@@ -97,6 +98,10 @@ pub(crate) struct Lineage {
     rounds_for_space: AtomicUsize,
     /// Edits are settled at once when their outputs keep more files open.
     unsynced_files_max: usize,
+    /// A table found no room: what may go is to go at once, until nothing waits.
+    presses: AtomicBool,
+    /// Larger files are cut before they are let go.
+    piece_bytes: AtomicU64,
     /// Settled inputs wait for their last reader. Set before the settler looks at them, so that a reader which lets go
     /// after the look finds it set.
     readers_awaited: AtomicBool,
@@ -222,6 +227,8 @@ impl Lineage {
             book: Mutex::new(book),
             stopping: AtomicBool::new(false),
             rounds_for_space: AtomicUsize::new(0),
+            presses: AtomicBool::new(false),
+            piece_bytes: AtomicU64::new(removal::PIECE_BYTES),
             readers_awaited: AtomicBool::new(false),
             holds: AtomicUsize::new(0),
         }))
@@ -263,9 +270,9 @@ impl Lineage {
         Ok(())
     }
 
-    /// Background coroutines (settling what is left unsettled, unlinking settled inputs), for `Lane::Compaction`.
+    /// Background coroutines (settling what is left unsettled, removing settled inputs), for `Lane::Compaction`.
     pub(crate) fn tasks(self: &Arc<Self>) -> Vec<Task> {
-        vec![Box::pin(settler::run(Arc::clone(self)))]
+        vec![Box::pin(settler::run(Arc::clone(self))), Box::pin(removal::run(Arc::clone(self)))]
     }
 
     /// Tables may have been let go by their last reader: look again.
@@ -288,7 +295,7 @@ impl Lineage {
         UnlinkHold { lineage: self }
     }
 
-    /// Bytes of inputs kept until their edit is settled or their readers are gone.
+    /// Bytes of inputs kept until their edit is settled, their readers are gone, and their files too.
     pub(crate) fn retained_bytes(&self) -> u64 {
         let book = self.book();
         book.ledger.inputs().map(|input| input.bytes).sum::<u64>() + book.retained.bytes()
@@ -404,6 +411,12 @@ impl Lineage {
         let mut book = self.book();
         book.rotation_bytes = bytes;
         book.open.rotate_at = book.open.end.saturating_add(bytes);
+    }
+
+    /// Files of more than `bytes` are cut into pieces of that when they go.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn set_piece_bytes(&self, bytes: u64) {
+        self.piece_bytes.store(bytes.max(1), Ordering::Relaxed);
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {

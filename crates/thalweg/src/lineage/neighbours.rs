@@ -1,11 +1,12 @@
 //! [`Neighbours`]: what lineage asks of the log and the tables, which begin after it.
 
 use super::backend::Step;
+use super::retained::Handle;
 use crate::error::Result;
 use crate::format::{EditId, LogMark, SeqNo, TableId};
 use crate::log::Log;
-use crate::storage::File;
-use crate::table::TableStore;
+use crate::storage::{File, OpenMode};
+use crate::table::{Table, TableStore};
 use std::sync::Arc;
 
 /// The log and the tables.
@@ -22,6 +23,10 @@ pub(super) trait Neighbours: Send + Sync {
     fn unsynced_files(&self) -> usize;
     /// The table was synced, or need not be.
     fn forget_unsynced(&self, id: TableId);
+    /// Nobody else has this handle, of a table that was replaced.
+    fn let_go(&self, table: Handle);
+    /// The file of a table, to be cut; `None` when it cannot be opened.
+    fn open_table(&self, id: TableId) -> Option<Arc<dyn File>>;
     /// Unlinks the file of a table.
     fn remove_table(&self, id: TableId) -> Result<()>;
 }
@@ -53,6 +58,14 @@ impl Neighbours for Attached {
     }
     fn forget_unsynced(&self, id: TableId) {
         self.tables.forget_unsynced(id);
+    }
+    fn let_go(&self, table: Handle) {
+        if let Ok(table) = table.downcast::<Table>() {
+            self.tables.let_go(table);
+        }
+    }
+    fn open_table(&self, id: TableId) -> Option<Arc<dyn File>> {
+        self.tables.open_file(id, OpenMode::ReadWrite)
     }
     fn remove_table(&self, id: TableId) -> Result<()> {
         self.tables.remove(id)

@@ -1,31 +1,55 @@
-//! [`Retained`]: settled inputs that a reader may still hold, until nobody does (NOB-A4).
+//! [`Retained`]: settled inputs: those that a reader still holds (NOB-A4), and those whose files may go.
 //!
-//! A settled input goes only when the list holds the last handle: no version, snapshot, cursor or checkpoint names it.
-//! Nobody can get a new handle then, because handles are only cloned from handles. Pure; kept under lineage's lock.
+//! A settled input may go once its handle was let go: that happens when nobody shares it, so no version, snapshot,
+//! cursor or compaction names the table, and as handles are only cloned from handles nobody ever will again. Pure; kept
+//! under lineage's lock.
 
 use crate::format::TableId;
 use crate::table::Table;
 use std::any::Any;
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// A handle that is only counted, and dropped.
+pub(super) type Handle = Arc<dyn Any + Send + Sync>;
 
 /// A table that is only kept.
 pub(super) struct Input {
-    /// The handle. Only counted.
-    pub(super) table: Arc<dyn Any + Send + Sync>,
+    /// `None` once it was let go.
+    pub(super) table: Option<Handle>,
     pub(super) id: TableId,
     pub(super) bytes: u64,
 }
 
-/// Inputs of settled edits, kept for their readers.
+/// A table whose file may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Free {
+    pub(super) id: TableId,
+    pub(super) bytes: u64,
+}
+
+/// Inputs of settled edits.
 #[derive(Default)]
 pub(super) struct Retained {
+    /// Kept for their readers.
     inputs: Vec<Input>,
+    /// In the order they became free.
+    free: VecDeque<Free>,
+    /// What is left of a file without a name.
+    cutting_bytes: u64,
 }
 
 impl From<Arc<Table>> for Input {
     fn from(table: Arc<Table>) -> Self {
         let (id, bytes) = (table.meta().id, table.meta().bytes);
-        Input { table, id, bytes }
+        Input { table: Some(table), id, bytes }
+    }
+}
+
+impl Input {
+    /// Takes the handle away, if nobody shares it.
+    pub(super) fn let_go(&mut self) -> Option<Handle> {
+        self.table.take_if(|table| Arc::strong_count(table) == 1)
     }
 }
 
@@ -34,21 +58,58 @@ impl Retained {
         self.inputs.extend(inputs);
     }
 
-    /// Takes out what nobody else holds, in the order it was settled: those files may be unlinked now.
-    pub(super) fn take_free(&mut self) -> Vec<TableId> {
-        let mut free = Vec::new();
-        self.inputs.retain(|input| {
-            let held = Arc::strong_count(&input.table) > 1;
-            if !held {
-                free.push(input.id);
-            }
-            held
-        });
-        free
+    pub(super) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut Input> {
+        self.inputs.iter_mut()
     }
 
+    /// Those whose handles were let go may go. Whether there are any.
+    pub(super) fn free_unheld(&mut self) -> bool {
+        let before = self.free.len();
+        let free = &mut self.free;
+        self.inputs.retain(|input| {
+            if input.table.is_none() {
+                free.push_back(Free { id: input.id, bytes: input.bytes });
+            }
+            input.table.is_some()
+        });
+        self.free.len() > before
+    }
+
+    /// Whether a reader keeps a table.
+    pub(super) fn is_held(&self) -> bool {
+        !self.inputs.is_empty()
+    }
+
+    /// The next one to go.
+    pub(super) fn first_free(&self) -> Option<Free> {
+        self.free.front().copied()
+    }
+
+    /// The name of the first one is gone; `is_cut`: its bytes go piece by piece.
+    pub(super) fn removed(&mut self, is_cut: bool) {
+        if let Some(Free { bytes, .. }) = self.free.pop_front().filter(|_| is_cut) {
+            self.cutting_bytes += bytes;
+        }
+    }
+
+    /// So many bytes of a file without a name are gone.
+    pub(super) fn cut(&mut self, bytes: u64) {
+        self.cutting_bytes = self.cutting_bytes.saturating_sub(bytes);
+    }
+
+    /// Whether anything may go.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.cutting_bytes > 0 || !self.free.is_empty()
+    }
+
+    /// Bytes that may go.
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        self.cutting_bytes + self.free.iter().map(|free| free.bytes).sum::<u64>()
+    }
+
+    /// Bytes of all of them.
     pub(super) fn bytes(&self) -> u64 {
-        self.inputs.iter().map(|input| input.bytes).sum()
+        self.waiting_bytes() + self.inputs.iter().map(|input| input.bytes).sum::<u64>()
     }
 }
 
@@ -60,12 +121,36 @@ mod tests {
     fn an_input_is_free_only_when_its_last_reader_is_gone() {
         let (read, unread) = (Arc::new(()), Arc::new(()));
         let mut retained = Retained::default();
-        let input = |table: &Arc<()>, id| Input { table: Arc::<()>::clone(table), id: TableId(id), bytes: id };
+        let input = |table: &Arc<()>, id| {
+            let table: Handle = Arc::<()>::clone(table);
+            Input { table: Some(table), id: TableId(id), bytes: id }
+        };
         retained.keep([input(&read, 3), input(&unread, 4)]);
         drop(unread);
-        assert_eq!(retained.take_free(), [TableId(4)]);
-        assert_eq!((retained.take_free(), retained.bytes()), (vec![], 3));
+        let look = |retained: &mut Retained| {
+            let handles: Vec<_> = retained.inputs_mut().filter_map(Input::let_go).collect();
+            (handles.len(), retained.free_unheld())
+        };
+        assert_eq!((look(&mut retained), look(&mut retained)), ((1, true), (0, false)));
+        assert_eq!(retained.first_free(), Some(Free { id: TableId(4), bytes: 4 }));
+        assert_eq!((retained.waiting_bytes(), retained.bytes(), retained.is_held()), (4, 7, true));
         drop(read);
-        assert_eq!((retained.take_free(), retained.bytes()), (vec![TableId(3)], 0));
+        assert_eq!(look(&mut retained), (1, true));
+        assert_eq!((retained.waiting_bytes(), retained.is_held()), (7, false));
+    }
+
+    #[test]
+    fn bytes_count_until_they_are_gone_also_those_without_a_name() {
+        let mut retained = Retained::default();
+        retained.keep([5, 6].map(|id| Input { table: None, id: TableId(id), bytes: id }));
+        assert!(retained.free_unheld());
+        retained.removed(false);
+        assert_eq!(retained.waiting_bytes(), 6);
+        retained.removed(true);
+        assert_eq!((retained.first_free(), retained.waiting_bytes()), (None, 6));
+        retained.cut(4);
+        assert!(retained.is_waiting());
+        retained.cut(u64::MAX);
+        assert!(!retained.is_waiting());
     }
 }

@@ -238,6 +238,10 @@ impl<T> Ledger<T> {
         self.edits.iter().flat_map(|pending| &pending.inputs)
     }
 
+    pub(super) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.edits.iter_mut().flat_map(|pending| &mut pending.inputs)
+    }
+
     /// Takes the inputs of an edit away before it is settled: only a planted bug does that.
     pub(super) fn take_inputs(&mut self, id: EditId) -> Vec<T> {
         let pending = self.edits.iter_mut().find(|pending| pending.id == id);

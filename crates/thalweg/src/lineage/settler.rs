@@ -1,10 +1,11 @@
 //! The settler: the background coroutine that brings every edit to its last station (`super::settle`), also without new
-//! edits, unlinks what nobody reads any more, and replaces a manifest that has grown long.
+//! edits, and replaces a manifest that has grown long.
 //!
-//! It gives up nothing when the disk is full: it tries again a while later. Poisoned, it unlinks nothing.
+//! It gives up nothing when the disk is full: it tries again a while later.
 
 use super::Lineage;
 use super::backend::Rule;
+use super::install::is_full;
 use crate::runtime::yield_now;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,9 +21,6 @@ pub(super) const UNSYNCED_FILES_PART: u64 = 8;
 
 /// NOB-6: 5 s, with the usual interval of 1 s.
 const POLL_INTERVALS: u64 = 5;
-
-/// Tables that only a reader keeps are looked at again this much later.
-const READERS_DELAY_NS: u64 = 1_000_000_000;
 
 /// After a round that failed, the next one begins so much later, or when something changes.
 const RETRY_NS: u64 = 100_000_000;
@@ -48,9 +46,6 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
     loop {
         let ticket = lineage.wake.ticket();
         let is_sound = lineage.check().is_ok();
-        if is_sound {
-            lineage.unlink_free().await;
-        }
         if lineage.stopping.load(Ordering::Acquire) {
             return;
         }
@@ -59,12 +54,7 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
         }
         let Some(reason) = lineage.reason_to_settle().filter(|_| is_sound) else {
             due_ns = None;
-            if is_sound && lineage.retains_for_readers() {
-                // A point read that kept a table does not say when it is over.
-                lineage.environment.sleep_or(READERS_DELAY_NS, &lineage.wake, ticket).await;
-            } else {
-                lineage.wake.listen(ticket).await;
-            }
+            lineage.wake.listen(ticket).await;
             continue;
         };
         let now_ns = lineage.environment.clock.now_ns();
@@ -75,8 +65,14 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
         }
         due_ns = None;
         let rounds = &lineage.rounds_for_space;
-        let _ = rounds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rounds| rounds.checked_sub(1));
-        match lineage.settle_round(reason).await {
+        let is_for_space =
+            rounds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rounds| rounds.checked_sub(1)).is_ok();
+        let done = lineage.settle_round(reason).await;
+        if is_for_space || is_full(&done) {
+            lineage.presses.store(true, Ordering::Relaxed);
+            lineage.wake.notify_all();
+        }
+        match done {
             Ok(()) => lineage.reserve.replenish(&*lineage.environment.storage),
             Err(error) => {
                 lineage.settling_failed(error);
@@ -108,11 +104,7 @@ impl Lineage {
         if self.backend.rule() == Rule::Commits {
             return Some(Reason::Time);
         }
-        let live = || self.book().state.tables().map(|meta| meta.bytes).sum::<u64>();
-        let is_too_much = match self.settling.retained_bytes_max {
-            Some(bytes) => retained > bytes,
-            None => retained > RETAINED_BYTES_MAX && retained > live() / 10,
-        };
+        let is_too_much = self.is_too_much(retained);
         let log_waits = log_start.map_or(0, |mark| self.neighbours().log_bytes_before(mark));
         if is_too_much || self.rounds_for_space.load(Ordering::Relaxed) > 0 || self.is_low_on_space(retained) {
             Some(Reason::Space)
@@ -132,6 +124,15 @@ impl Lineage {
         retained > 0 && free().is_some_and(|free| retained > free / LOW_SPACE_PART)
     }
 
+    /// Whether replaced tables take too much space.
+    pub(super) fn is_too_much(&self, retained: u64) -> bool {
+        let live = || self.book().state.tables().map(|meta| meta.bytes).sum::<u64>();
+        match self.settling.retained_bytes_max {
+            Some(bytes) => retained > bytes,
+            None => retained > RETAINED_BYTES_MAX && retained > live() / 10,
+        }
+    }
+
     /// How long edits wait for others to settle with, if nothing presses.
     fn settle_delay_ns(&self) -> u64 {
         match self.backend.rule() {
@@ -149,28 +150,5 @@ impl Lineage {
             book.wanted = book.ledger.settled();
         }
         self.changed.notify_all();
-    }
-
-    /// Whether settled inputs are on disk only because somebody reads them.
-    fn retains_for_readers(&self) -> bool {
-        self.book().retained.bytes() > 0
-    }
-
-    /// Unlinks the settled inputs that nobody holds. A file that stays is an orphan for the next open.
-    async fn unlink_free(&self) {
-        // A checkpoint that begins after this look cannot name them: no state names the inputs of a settled edit.
-        if self.holds.load(Ordering::SeqCst) > 0 {
-            return;
-        }
-        let free = {
-            let mut book = self.book();
-            let free = book.retained.take_free();
-            self.readers_awaited.store(book.retained.bytes() > 0, Ordering::Relaxed);
-            free
-        };
-        for id in free {
-            yield_now().await;
-            let _ = self.neighbours().remove_table(id);
-        }
     }
 }

@@ -237,6 +237,11 @@ impl Live {
         self.piece(offset).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
     }
 
+    /// Whether the page cache was given any of it.
+    pub(super) fn was_asked_any(&self) -> bool {
+        self.is_warm.load(Ordering::Relaxed) || self.asked.iter().any(|word| word.load(Ordering::Relaxed) != 0)
+    }
+
     fn ask(&self, offset: u64) {
         if let Some((word, bit)) = self.piece(offset) {
             word.fetch_or(bit, Ordering::Relaxed);

@@ -14,7 +14,7 @@ use super::index::Handle;
 use super::live::{Live, MappedTurn, Planned};
 use super::mapped::Room;
 use super::opened::Opened;
-use super::residence::Resident;
+use super::residence::{Left, Resident};
 use super::scan::TableScan;
 use super::store::{CHUNK_BYTES, TableIo};
 use super::together::ReadBlock;
@@ -42,7 +42,7 @@ pub(crate) struct Table {
     path: PathBuf,
     /// Written through the page cache by this process: read from there too.
     through_cache: bool,
-    _counted: Option<Resident>,
+    counted: Option<Resident>,
 }
 
 thread_local! {
@@ -91,13 +91,21 @@ impl Table {
             io,
             live: OnceLock::new(),
             through_cache: false,
-            _counted: None,
+            counted: None,
         }
     }
 
     /// Counted, and with what is known of where its bytes are.
     pub(super) fn with(self, counted: Resident, through_cache: bool) -> Self {
-        Table { through_cache, _counted: Some(counted), ..self }
+        Table { through_cache, counted: Some(counted), ..self }
+    }
+
+    /// What a replaced table leaves in the page cache, as far as is known; its file is closed, its mapping on its way
+    /// out.
+    pub(super) fn into_left(self) -> Option<Left> {
+        let is_cached = self.through_cache || self.live.get().is_some_and(Live::was_asked_any);
+        let (path, bytes) = (self.path, self.meta.bytes);
+        self.counted.filter(|_| is_cached).map(|counted| Left { path, bytes, _counted: counted })
     }
 
     /// The file for reads past the page cache; `None` where that is refused, and where the bytes, from `offset` on, are

@@ -8,10 +8,15 @@
 //! for files, anew for each table: as a database outgrows its memory, or other memory grows, it goes over to direct
 //! writes by itself (`docs/io.md`).
 //!
-//! Invariant: `live_bytes` is the sum of [`Resident::bytes`] of the tables that have a handle. No locks.
+//! A table that was replaced counts no more once nobody has it, and its pages were dropped ([`Left`]): else the next
+//! one would go past the cache for what nobody reads.
+//!
+//! Invariant: `live_bytes` is the sum of [`Resident::bytes`] of the tables that have a handle, and of what is [`Left`]
+//! of others. No locks.
 
 use super::TableWrites;
 use crate::storage::Storage;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,6 +33,13 @@ pub(super) struct Residence {
 pub(super) struct Resident {
     bytes: u64,
     live_bytes: Arc<AtomicU64>,
+}
+
+/// What a replaced table has in the page cache, though nobody reads it.
+pub(super) struct Left {
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+    pub(super) _counted: Resident,
 }
 
 impl Residence {

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::format::TableId;
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Gate, ReadRings, WriteQueue, write_queue, yield_now};
-use crate::storage::{BufferPool, File};
+use crate::storage::{BufferPool, File, OpenMode};
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -236,6 +236,18 @@ impl TableStore {
         let (cache, metrics) = (Arc::clone(&self.cache), Arc::clone(&self.metrics));
         let (io, resident) = (self.io.clone(), self.residence.count(meta.bytes));
         Arc::new(Table::new(storage, path, meta, cache, metrics, io).with(resident, through_cache))
+    }
+
+    /// Nobody has another handle of this replaced table: what the page cache has of it goes, and it counts no more.
+    pub(crate) fn let_go(&self, table: Arc<Table>) {
+        if let Some(left) = Arc::into_inner(table).and_then(Table::into_left) {
+            self.io.warming.forget(left);
+        }
+    }
+
+    /// The file of a table; `None` when it cannot be opened.
+    pub(crate) fn open_file(&self, id: TableId, mode: OpenMode) -> Option<Arc<dyn File>> {
+        self.environment.storage.open(&self.path(id), mode).ok().flatten()
     }
 
     /// Removes a file that no edit names or will name (a failed output, a settled input, an orphan). That it is gone

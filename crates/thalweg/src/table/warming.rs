@@ -6,20 +6,29 @@
 //! waits for two pieces at most. What it meets of errors it leaves to those who read.
 //! From then on they may read a mapping ([`super::mapped`]); a table that is gone is unmapped here.
 //!
+//! And out of it: a table that was replaced and that nobody has any more stays on disk until its edit is settled and
+//! longer, and its pages would push out what is read. They are dropped here, in pieces, after the mapping (the kernel
+//! keeps what is mapped). Its write-back was begun as it was written, so that hardly anything is written for this.
+//!
 //! Locks: each is held for a push or a pop.
 
-use super::residence::Residence;
+use super::residence::{Left, Residence};
 use super::store::{CHUNK_BYTES, TableIo};
 use crate::runtime::{BackgroundFile, Environment, Event, yield_now};
-use crate::storage::{File, ReadMapping};
+use crate::storage::{File, OpenMode, ReadMapping};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// A quarter of a millisecond at most; each call may make all processors empty their lists of new pages.
+const FORGOTTEN_BYTES: u64 = 4 << 20;
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Warming {
     asked: Mutex<VecDeque<Asked>>,
+    /// To be dropped from the page cache.
+    left: Mutex<VecDeque<Left>>,
     /// To be unmapped.
     mappings: Mutex<Vec<Arc<dyn ReadMapping>>>,
     changed: Event,
@@ -37,6 +46,7 @@ struct Asked {
 enum Next {
     Stop,
     Unmap(Vec<Arc<dyn ReadMapping>>),
+    Forget(Left),
     Warm(Asked),
 }
 
@@ -58,6 +68,12 @@ impl Warming {
         self.changed.notify_all();
     }
 
+    /// Drops what the page cache has of a replaced table, unless the database is closed before.
+    pub(super) fn forget(&self, left: Left) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).push_back(left);
+        self.changed.notify_all();
+    }
+
     /// Ends the coroutine.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
@@ -72,6 +88,10 @@ impl Warming {
                 Next::Stop => return,
                 Next::Unmap(mappings) => {
                     drop(mappings);
+                    continue;
+                }
+                Next::Forget(left) => {
+                    self.drop_pages(environment, &left).await;
                     continue;
                 }
                 Next::Warm(asked) => asked,
@@ -96,7 +116,22 @@ impl Warming {
         if !mappings.is_empty() {
             return Some(Next::Unmap(mappings));
         }
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).pop_front().map(Next::Warm)
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let asked = || self.asked.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        left.map(Next::Forget).or_else(|| asked().map(Next::Warm))
+    }
+
+    async fn drop_pages(&self, environment: &Environment, left: &Left) {
+        yield_now().await;
+        // A name that is gone by now took the pages with it.
+        let Ok(Some(file)) = environment.storage.open(&left.path, OpenMode::Read) else { return };
+        for start in (0..left.bytes).step_by(FORGOTTEN_BYTES as usize) {
+            if self.is_stopping() {
+                return;
+            }
+            file.forget_cached(start, FORGOTTEN_BYTES.min(left.bytes - start));
+            yield_now().await;
+        }
     }
 
     async fn read(&self, asked: &Asked, io: &TableIo) {

@@ -38,6 +38,8 @@ pub(super) struct Disk {
     /// Paths synced, in order.
     pub(super) syncs: Vec<String>,
     pub(super) removed: Vec<String>,
+    /// Lengths that files were given, in order.
+    pub(super) lengths: Vec<(String, u64)>,
 }
 
 #[derive(Clone, Default)]
@@ -69,6 +71,11 @@ impl Disk {
     pub(super) fn content(&mut self, path: &Path) -> &mut Vec<u8> {
         let inode = self.names[path];
         &mut self.inodes[inode].cached
+    }
+
+    /// Another name for a file.
+    pub(super) fn link(&mut self, from: &Path, to: &Path) {
+        self.names.insert(to.into(), self.names[from]);
     }
 
     pub(super) fn has(&self, path: &Path) -> bool {
@@ -224,6 +231,9 @@ impl File for Handle {
         inode.durable = inode.cached.clone();
         Ok(())
     }
+    fn links(&self) -> Result<Option<u64>> {
+        Ok(Some(self.disk.disk().names.values().filter(|inode| **inode == self.inode).count() as u64))
+    }
     fn bytes(&self) -> Result<u64> {
         Ok(self.disk.disk().inodes[self.inode].cached.len() as u64)
     }
@@ -231,6 +241,7 @@ impl File for Handle {
         let mut disk = self.disk.disk();
         disk.step(&self.path)?;
         disk.inodes[self.inode].cached.resize(bytes as usize, 0);
+        disk.lengths.push((name(&self.path), bytes));
         Ok(())
     }
 }

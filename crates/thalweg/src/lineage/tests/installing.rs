@@ -81,7 +81,7 @@ fn inputs_are_unlinked_only_once_the_settled_record_survives_a_power_cut() {
     world.lineage.settle().unwrap();
     let (_, contents) = recover(&world.disk.after_power_cut()).unwrap().unwrap();
     assert_eq!(contents.settled.edit, EditId(4));
-    world.thread.pass_ms(5);
+    world.thread.pass_ms(110);
     assert!(!world.disk.disk().has(&table_path(1)) && !world.disk.disk().has(&table_path(2)));
     assert_eq!((world.lineage.retained_bytes(), world.lineage.unsettled_edits()), (0, 0));
 }
@@ -91,7 +91,7 @@ fn an_input_that_a_reader_holds_stays_until_the_reader_says_that_it_left() {
     let world = two_tables();
     let held: Arc<()> = Arc::new(());
     world.disk.put(&table_path(3), vec![0; 103]);
-    let input = Input { table: Arc::<()>::clone(&held), id: TableId(1), bytes: 101 };
+    let input = Input { table: Some(Arc::<()>::clone(&held) as super::retained::Handle), id: TableId(1), bytes: 101 };
     let edit = edit(vec![remove(0, 0, 1), remove(0, 0, 2), add(0, 1, table(3, "a", "z"))]);
     world.thread.run(world.lineage.install_inputs(edit, vec![input], || None, || ())).unwrap();
     world.lineage.settle().unwrap();
@@ -459,7 +459,7 @@ fn too_many_retained_bytes_or_too_much_of_the_log_begin_a_round_at_once() {
     world.thread.run(world.install(merge())).unwrap();
     world.thread.pass_ms(40);
     assert_eq!(world.lineage.unsettled_edits(), 1, "201 bytes are few");
-    let big = Input { table: Arc::new(()), id: TableId(2), bytes: 10_000 };
+    let big = Input { table: Some(Arc::new(())), id: TableId(2), bytes: 10_000 };
     world.thread.run(world.lineage.install_inputs(edit(vec![flushed(0, 90)]), vec![big], || None, || ())).unwrap();
     world.thread.pass_ms(40);
     assert_eq!(world.lineage.unsettled_edits(), 0);

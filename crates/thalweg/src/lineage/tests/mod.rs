@@ -5,6 +5,7 @@ mod crash;
 mod disk;
 mod installing;
 mod reading;
+mod removing;
 
 use super::backend::Step;
 use super::current::{manifest_path, table_name};
@@ -135,6 +136,12 @@ impl Neighbours for Others {
     fn forget_unsynced(&self, _: TableId) {
         *self.unsynced.lock().unwrap() = None;
     }
+    fn let_go(&self, table: super::retained::Handle) {
+        drop(table);
+    }
+    fn open_table(&self, id: TableId) -> Option<Arc<dyn crate::storage::File>> {
+        crate::storage::Storage::open(&self.disk, &table_path(id.0), crate::storage::OpenMode::ReadWrite).ok().flatten()
+    }
     fn remove_table(&self, id: TableId) -> Result<()> {
         self.asked.note(format!("remove {id}"));
         crate::storage::Storage::remove(&self.disk, &table_path(id.0))
@@ -205,7 +212,7 @@ impl World {
             file.write_all_at(0, &vec![7; meta.bytes as usize])?;
         }
         let inputs = edit.changes.iter().filter_map(|change| match change {
-            Change::Remove { table, .. } => Some(Input { table: Arc::new(()), id: *table, bytes: 100 + table.0 }),
+            Change::Remove { table, .. } => Some(Input { table: Some(Arc::new(())), id: *table, bytes: 100 + table.0 }),
             _ => None,
         });
         self.lineage.install_inputs(edit.clone(), inputs.collect(), || None, || ()).await

@@ -34,6 +34,8 @@ pub(in crate::table) struct Disk {
     pub(super) is_cached: AtomicBool,
     /// Whether files can be mapped to be read.
     pub(in crate::table) is_mapped: AtomicBool,
+    /// Bytes that the page cache was to forget.
+    pub(super) forgotten_bytes: AtomicU64,
     /// Reads of the byte at this offset fail.
     pub(super) failing: AtomicU64,
 }
@@ -65,6 +67,7 @@ impl Disk {
             medium_reads: AtomicU64::new(0),
             is_cached: AtomicBool::new(false),
             is_mapped: AtomicBool::new(false),
+            forgotten_bytes: AtomicU64::new(0),
             failing: AtomicU64::new(u64::MAX),
         })
     }
@@ -168,6 +171,9 @@ impl File for MemoryFile {
     }
     fn is_cached(&self, _: u64, _: u64) -> Option<bool> {
         Some(self.disk.is_cached.load(Ordering::Relaxed))
+    }
+    fn forget_cached(&self, _: u64, bytes: u64) {
+        self.disk.forgotten_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
     fn write_all_at(&self, offset: u64, new: &[u8]) -> Result<()> {
         let room = self.disk.room.load(Ordering::Relaxed);

@@ -6,4 +6,5 @@ mod foreground;
 mod golden;
 mod mapped;
 mod model;
+mod replaced;
 mod writing;
