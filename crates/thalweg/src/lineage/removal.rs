@@ -149,6 +149,7 @@ impl Lineage {
         self.presses.load(Ordering::Relaxed)
             || self.rounds_for_space.load(Ordering::Relaxed) > 0
             || self.is_too_much(self.retained_bytes())
+            || self.is_low_on_space(self.retained_bytes())
     }
 
     /// Removes a name, or cuts a piece. Gives the bytes that went; `None`: a checkpoint is in progress.

@@ -118,7 +118,7 @@ impl Lineage {
     }
 
     /// Whether what is kept is much, against what the disk has left: the next compaction may want it.
-    fn is_low_on_space(&self, retained: u64) -> bool {
+    pub(super) fn is_low_on_space(&self, retained: u64) -> bool {
         // Most of the time this is asked there is nothing to gain.
         let free = || self.environment.storage.free_bytes(&self.root);
         retained > 0 && free().is_some_and(|free| retained > free / LOW_SPACE_PART)

@@ -282,7 +282,8 @@ fn names_of_a_directory_are_durable_after_its_sync_and_errors_name_it() {
     let metrics = Arc::<Metrics>::default();
     let counted = Arc::clone(&metrics);
     on_a_worker(async move {
-        let storage = crate::runtime::metered(Arc::new(LinuxStorage), Arc::new(SystemClock::default()), counted);
+        let storage =
+            crate::runtime::metered(Arc::new(LinuxStorage), Arc::new(SystemClock::default()), counted, Duration::ZERO);
         let directory = BackgroundDirectory::open(&storage, &path).unwrap();
         storage.create(&path.join("a")).unwrap();
         directory.sync().await.unwrap();

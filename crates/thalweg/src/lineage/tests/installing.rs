@@ -91,7 +91,7 @@ fn an_input_that_a_reader_holds_stays_until_the_reader_says_that_it_left() {
     let world = two_tables();
     let held: Arc<()> = Arc::new(());
     world.disk.put(&table_path(3), vec![0; 103]);
-    let input = Input { table: Some(Arc::<()>::clone(&held) as super::retained::Handle), id: TableId(1), bytes: 101 };
+    let input = Input { table: Some(Arc::<()>::clone(&held) as Handle), id: TableId(1), bytes: 101 };
     let edit = edit(vec![remove(0, 0, 1), remove(0, 0, 2), add(0, 1, table(3, "a", "z"))]);
     world.thread.run(world.lineage.install_inputs(edit, vec![input], || None, || ())).unwrap();
     world.lineage.settle().unwrap();

@@ -11,6 +11,7 @@ use super::backend::Step;
 use super::current::{manifest_path, table_name};
 use super::manifest_reader::Contents;
 use super::recovery::{Medium, Reach, choose, read_manifest};
+use super::retained::Handle;
 use super::*;
 use crate::format::{KeyspaceId, LogPosition, PartitionId, SeqNo, TableId};
 use crate::table::TableMeta;
@@ -136,7 +137,7 @@ impl Neighbours for Others {
     fn forget_unsynced(&self, _: TableId) {
         *self.unsynced.lock().unwrap() = None;
     }
-    fn let_go(&self, table: super::retained::Handle) {
+    fn let_go(&self, table: Handle) {
         drop(table);
     }
     fn open_table(&self, id: TableId) -> Option<Arc<dyn crate::storage::File>> {

@@ -1,7 +1,6 @@
 //! What becomes of the files of replaced tables: when, how fast, and in which pieces.
 
 use super::*;
-use crate::lineage::retained::Handle;
 
 /// The interval of [`World`], in milliseconds.
 const INTERVAL_MS: usize = 100;
