@@ -61,7 +61,7 @@ pub(super) struct Inode {
     /// Pages with live bytes.
     allocated: u64,
     /// Whether there may be phantom pages.
-    phantoms: bool,
+    pub(super) phantoms: bool,
     /// A failed write-back that no handle has reported.
     pub(super) unseen_error: bool,
 }

@@ -185,6 +185,14 @@ impl SimulatedDisk {
 
     // Looking at it from outside: neither counted nor failing, also when the disk is dead.
 
+    /// Whether a write-back of the file failed, so that the cache may have pages, as clean, that the medium lacks.
+    #[cfg(feature = "simulation")]
+    pub fn has_phantoms(&self, path: &Path) -> bool {
+        let disk = self.disk();
+        let file = disk.image.find_file(path).ok().and_then(|inode| disk.image.files.get(&inode));
+        file.is_some_and(|file| file.phantoms)
+    }
+
     /// Every file's path and length in bytes, sorted.
     pub fn files(&self) -> Vec<(PathBuf, u64)> {
         let disk = self.disk();
