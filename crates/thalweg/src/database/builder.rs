@@ -70,9 +70,9 @@ impl Builder {
         settle_interval: Duration
     );
     option!(
-        /// Bytes of replaced tables, waiting for the round that lets them go, beyond which a round begins at once,
-        /// and bytes of all that are still on disk, beyond which those that may go do so at once
-        /// (default, `None`: the larger of 1 GiB and a tenth of the live tables).
+        /// Bytes of replaced tables that may be on disk (default, `None`: the larger of 1 GiB and a tenth of the live
+        /// tables). At half of that a settle round begins at once, and what may go does so at once. It is not held
+        /// back by this: a compaction whose inputs alone are more takes more.
         retained_bytes_max: Option<u64>
     );
     option!(

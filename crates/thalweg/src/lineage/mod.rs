@@ -70,7 +70,7 @@ pub(crate) struct Settling {
     pub(crate) backend: DurabilityBackend,
     /// Edits that nothing presses are settled this much after the first of them.
     pub(crate) interval_ns: u64,
-    /// More bytes of inputs than this are settled at once; `None`: see [`crate::Builder::retained_bytes_max`].
+    /// See [`crate::Builder::retained_bytes_max`].
     pub(crate) retained_bytes_max: Option<u64>,
     /// Unsettled edits may pin half of this of the log.
     pub(crate) log_bytes_max: u64,

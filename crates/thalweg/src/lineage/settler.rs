@@ -124,12 +124,13 @@ impl Lineage {
         retained > 0 && free().is_some_and(|free| retained > free / LOW_SPACE_PART)
     }
 
-    /// Whether replaced tables take too much space.
+    /// Whether replaced tables take half of the space that they may: what compactions add until some of it is given
+    /// back takes the other.
     pub(super) fn is_too_much(&self, retained: u64) -> bool {
         let live = || self.book().state.tables().map(|meta| meta.bytes).sum::<u64>();
         match self.settling.retained_bytes_max {
-            Some(bytes) => retained > bytes,
-            None => retained > RETAINED_BYTES_MAX && retained > live() / 10,
+            Some(bytes) => retained > bytes / 2,
+            None => retained > RETAINED_BYTES_MAX / 2 && retained > live() / 20,
         }
     }
 
