@@ -4,8 +4,14 @@ const SEEDS: [(u64, &str); 5] = [
     (123, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
     (167, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
     (5590, "a table whose sync had failed was verified in the page cache, which still had it, and settled"),
-    (11159, "a table in use whose write-back had failed was read past the page cache, which was no damage without a cause"),
-    (12558, "a table in use whose write-back had failed was read past the page cache, which was no damage without a cause"),
+    (
+        11159,
+        "a table in use whose write-back had failed was read past the page cache, which was no damage without a cause",
+    ),
+    (
+        12558,
+        "a table in use whose write-back had failed was read past the page cache, which was no damage without a cause",
+    ),
 ];
 
 #[test]
