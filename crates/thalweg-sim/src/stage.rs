@@ -113,7 +113,7 @@ impl Stage {
     }
 
     /// Whether the damage is in a file whose write-back failed: a read past the page cache finds what the medium has of
-    /// it. A table that is not settled may be such a file; what it has is in its predecessors, and the next open says so.
+    /// it. A table that is not settled may be such a file; what it has is in its predecessors, too.
     fn is_phantom(&self, error: &Error) -> bool {
         matches!(error, Error::Corruption(damage) if self.disk.borrow().has_phantoms(&damage.path))
     }
