@@ -117,8 +117,8 @@ struct Tables {
     directory: BackgroundDirectory,
 }
 
-/// So many tables of a round are synced at the same time: a device, or a file system, that can do more than one thing at
-/// a time is used, and its queue is not filled.
+/// So many tables of a round are synced at the same time: a device, or a file system, that can do more than one thing
+/// at a time is used, and its queue is not filled.
 const SYNCS_AT_ONCE: usize = 8;
 
 impl Tables {
