@@ -114,7 +114,7 @@ impl Plan {
             level1_bytes: 4 << 10,
             growth_factor: *rng.choose(&[2, 3, 4]),
             compaction_workers: *rng.choose(&[1, 1, 2]),
-            removed_piece_bytes: *rng.aside(7).choose(&[300, 1 << 10, 8 << 20]),
+            removed_piece_bytes: *rng.aside(7).choose(&[300, 300, 300, 1 << 10, 8 << 20]),
             manifest_rotation_bytes: *rng.aside(1).choose(&[None, None, None, Some(300), Some(1 << 10), Some(4 << 10)]),
         }
         .with_chosen_backend()

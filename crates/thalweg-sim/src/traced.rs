@@ -150,6 +150,12 @@ impl File for TracedFile {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.descriptor()
     }
+    fn links(&self) -> Result<Option<u64>> {
+        self.file.links()
+    }
+    fn forget_cached(&self, offset: u64, bytes: u64) {
+        self.file.forget_cached(offset, bytes);
+    }
     fn count_sync(&self, ns: u64) {
         self.file.count_sync(ns);
     }

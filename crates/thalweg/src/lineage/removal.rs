@@ -94,13 +94,14 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
         }
         let environment = &lineage.environment;
         let now_ns = environment.clock.now_ns();
-        if lineage.look_for_free() {
+        if lineage.look_for_free().await {
             pace.came(now_ns, lineage.settling.interval_ns);
         }
         let pause_ns = if is_stopping || lineage.is_pressed() { 0 } else { pace.pause_ns(now_ns) };
         let waits = lineage.book().retained.is_waiting();
         if waits && pause_ns > 0 {
-            environment.sleep_or(pause_ns, wake, ticket).await;
+            // Looks again in between: space may be short by then.
+            environment.sleep_or(pause_ns.min(LOOK_MAX_NS), wake, ticket).await;
             continue;
         }
         if waits && let Some(done) = lineage.removal_step(&mut cutting, is_stopping) {
@@ -110,7 +111,9 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
             continue;
         }
         if !waits && lineage.rounds_for_space.load(Ordering::Relaxed) == 0 {
+            // What came since the look is pressed for as well.
             lineage.presses.store(false, Ordering::Relaxed);
+            lineage.presses.store(lineage.book().retained.is_waiting(), Ordering::Relaxed);
         }
         if is_stopping {
             return;
@@ -125,7 +128,7 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
 
 impl Lineage {
     /// Lets go of the handles that nobody shares. Whether anything became free.
-    fn look_for_free(&self) -> bool {
+    async fn look_for_free(&self) -> bool {
         let (handles, became_free) = {
             let book = &mut *self.book();
             let handles: Vec<_> =
@@ -134,7 +137,11 @@ impl Lineage {
             self.readers_awaited.store(book.retained.is_held(), Ordering::Relaxed);
             (handles, became_free)
         };
-        handles.into_iter().for_each(|table| self.neighbours().let_go(table));
+        for table in handles {
+            // Closes its file.
+            self.neighbours().let_go(table);
+            yield_now().await;
+        }
         became_free
     }
 
@@ -182,7 +189,7 @@ impl Lineage {
         let Some(file) = file else { return Some(bytes) };
         let mut file = Cutting { file, bytes };
         let done = self.cut(&mut file);
-        *cutting = Some(file);
+        *cutting = Some(file).filter(|file| file.bytes > 0);
         Some(done)
     }
 

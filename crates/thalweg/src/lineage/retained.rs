@@ -35,6 +35,8 @@ pub(super) struct Retained {
     inputs: Vec<Input>,
     /// In the order they became free.
     free: VecDeque<Free>,
+    /// Theirs.
+    free_bytes: u64,
     /// What is left of a file without a name.
     cutting_bytes: u64,
 }
@@ -65,10 +67,11 @@ impl Retained {
     /// Those whose handles were let go may go. Whether there are any.
     pub(super) fn free_unheld(&mut self) -> bool {
         let before = self.free.len();
-        let free = &mut self.free;
+        let (free, free_bytes) = (&mut self.free, &mut self.free_bytes);
         self.inputs.retain(|input| {
             if input.table.is_none() {
                 free.push_back(Free { id: input.id, bytes: input.bytes });
+                *free_bytes += input.bytes;
             }
             input.table.is_some()
         });
@@ -87,8 +90,9 @@ impl Retained {
 
     /// The name of the first one is gone; `is_cut`: its bytes go piece by piece.
     pub(super) fn removed(&mut self, is_cut: bool) {
-        if let Some(Free { bytes, .. }) = self.free.pop_front().filter(|_| is_cut) {
-            self.cutting_bytes += bytes;
+        if let Some(Free { bytes, .. }) = self.free.pop_front() {
+            self.free_bytes -= bytes;
+            self.cutting_bytes += if is_cut { bytes } else { 0 };
         }
     }
 
@@ -104,7 +108,7 @@ impl Retained {
 
     /// Bytes that may go.
     pub(super) fn waiting_bytes(&self) -> u64 {
-        self.cutting_bytes + self.free.iter().map(|free| free.bytes).sum::<u64>()
+        self.cutting_bytes + self.free_bytes
     }
 
     /// Bytes of all of them.

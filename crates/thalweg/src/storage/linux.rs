@@ -137,7 +137,8 @@ impl Storage for LinuxStorage {
     }
 
     fn free_bytes(&self, directory: &Path) -> Option<u64> {
-        let found = rustix::fs::statvfs(directory).ok()?;
+        // Some file systems do not count, and say 0 to everything.
+        let found = rustix::fs::statvfs(directory).ok().filter(|found| found.f_blocks > 0)?;
         Some(found.f_bavail.saturating_mul(found.f_frsize))
     }
 

