@@ -3,6 +3,6 @@
 #[test]
 fn every_planted_bug_is_caught() {
     let catches: Vec<_> =
-        thalweg_sim::BUGS.iter().map(|(name, bug)| (*name, thalweg_sim::catch_bug(*bug, 300))).collect();
+        thalweg_sim::BUGS.iter().map(|(name, bug)| (*name, thalweg_sim::catch_bug(*bug, 1000))).collect();
     assert!(catches.iter().all(|(_, catch)| catch.is_some()), "\n{}", thalweg_sim::bug_table(&catches));
 }
