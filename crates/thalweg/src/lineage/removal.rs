@@ -153,10 +153,11 @@ impl Lineage {
 
     /// Whether what may go is to go at once.
     fn is_pressed(&self) -> bool {
-        self.presses.load(Ordering::Relaxed)
-            || self.rounds_for_space.load(Ordering::Relaxed) > 0
-            || self.is_too_much(self.retained_bytes())
-            || self.is_low_on_space(self.retained_bytes())
+        if self.presses.load(Ordering::Relaxed) || self.rounds_for_space.load(Ordering::Relaxed) > 0 {
+            return true;
+        }
+        let retained = self.retained_bytes();
+        self.is_too_much(retained) || self.is_low_on_space(retained)
     }
 
     /// Removes a name, or cuts a piece. Gives the bytes that went; `None`: a checkpoint is in progress.
@@ -168,9 +169,7 @@ impl Lineage {
         }
         if let Some(mut file) = cutting.take() {
             let done = self.cut(&mut file);
-            if file.bytes > 0 {
-                *cutting = Some(file);
-            }
+            *cutting = Some(file).filter(|file| file.bytes > 0);
             return Some(done);
         }
         let first = self.book().retained.first_free();
