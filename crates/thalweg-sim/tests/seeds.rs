@@ -1,6 +1,6 @@
 //! Seeds that once found something, and what that was.
 
-const SEEDS: [(u64, &str); 5] = [
+const SEEDS: [(u64, &str); 6] = [
     (123, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
     (167, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
     (5590, "a table whose sync had failed was verified in the page cache, which still had it, and settled"),
@@ -12,6 +12,7 @@ const SEEDS: [(u64, &str); 5] = [
         12558,
         "a table in use whose write-back had failed was read past the page cache, which was no damage without a cause",
     ),
+    (240_933, "pages that the device had been given were lost to a write-back, and its next flush did not fail"),
 ];
 
 #[test]

@@ -5,7 +5,7 @@
 
 use super::fault::{FaultPlan, OperationKinds};
 use super::image::{Image, InodeId};
-use super::inode::PAGE_BYTES;
+use super::inode::{Inode, PAGE_BYTES};
 use super::random::Random;
 use std::collections::BTreeMap;
 use std::io;
@@ -155,8 +155,13 @@ impl Disk {
         self.fail_write_back_of(inode, 0..u64::MAX);
     }
 
-    /// The same for some pages.
-    pub(super) fn fail_write_back_of(&mut self, inode: InodeId, pages: Range<u64>) {
+    /// Fails to sync some pages of a file: neither the write-back nor the flush of what the device has is certain.
+    pub(super) fn fail_sync(&mut self, inode: InodeId, pages: Range<u64>) {
+        self.image.change_file(inode, Inode::fail_flush);
+        self.fail_write_back_of(inode, pages);
+    }
+
+    fn fail_write_back_of(&mut self, inode: InodeId, pages: Range<u64>) {
         let random = &mut self.random;
         self.image.change_file(inode, |file| file.fail_write_back(random, pages));
         for handle in self.handles.values_mut().filter(|handle| handle.inode == inode) {

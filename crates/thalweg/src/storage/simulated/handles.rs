@@ -261,7 +261,7 @@ impl SimulatedFile {
                 }
                 disk.image.change_file(self.inode, |file| file.sync());
             }
-            Fate::Failure => disk.fail_write_back(self.inode),
+            Fate::Failure => disk.fail_sync(self.inode, 0..u64::MAX),
             Fate::PowerCut => {
                 let random = &mut disk.random;
                 disk.image.change_file(self.inode, |file| match random.below(3) {

@@ -250,9 +250,12 @@ impl Inode {
     }
 
     /// A failed write-back: each dirty page reaches the medium or does not, and is clean in the cache either way.
+    ///
+    /// A page that the device was given was written back already: only a flush can still lose it, and whoever asked for
+    /// that hears of it ([`Inode::fail_flush`]).
     pub(super) fn fail_write_back(&mut self, random: &mut Random, pages: Range<u64>) {
         let end = page_count(self.live_bytes).min(pages.end);
-        for index in self.dirty.clone().range(pages.start.min(end)..end) {
+        for index in self.dirty.clone().difference(&self.submitted).filter(|i| (pages.start..end).contains(i)) {
             let Some(page) = self.pages.get_mut(index) else { continue };
             if random.coin() {
                 page.medium = page.live.clone();
@@ -261,9 +264,13 @@ impl Inode {
             }
             page.dirty = false;
             self.dirty.remove(index);
-            self.submitted.remove(index);
         }
         self.unseen_error = true;
+    }
+
+    /// A failed flush: what the device was given and had not stored is as if it had not been given.
+    pub(super) fn fail_flush(&mut self) {
+        self.submitted.clear();
     }
 
     /// The kernel writes one dirty page back, or some sectors of one. False when there is none to write.

@@ -43,7 +43,7 @@ impl SimulatedMapping {
         let inode = self.opened.inode;
         match disk.begin(OperationKinds::SYNCS)? {
             Fate::Success => sync_pages(disk, inode, pages),
-            Fate::Failure => disk.fail_write_back_of(inode, pages),
+            Fate::Failure => disk.fail_sync(inode, pages),
             Fate::PowerCut => {
                 match disk.random.below(3) {
                     0 => sync_pages(disk, inode, pages),
