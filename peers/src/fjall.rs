@@ -129,6 +129,10 @@ fn configure(settings: &Settings) -> Result<(KeyspaceCreateOptions, Told)> {
     told.ignored("backend", settings.backend);
     told.ignored("settle_interval_ms", settings.settle_interval_ms);
     told.ignored("flush_delay_us", settings.flush_delay_us);
+    told.ignored("policy", settings.policy);
+    told.ignored("phi", settings.phi);
+    told.ignored("overlap", settings.overlap);
+    told.ignored("debt_bytes", settings.debt_bytes);
     Ok((options, told))
 }
 

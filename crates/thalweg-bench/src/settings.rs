@@ -40,6 +40,26 @@ pub enum Backend {
     None,
 }
 
+/// Which shape Thalweg keeps its levels in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// The classic leveled shape.
+    Leveled,
+    /// Short and narrow chains of compactions (VLSM-1 to VLSM-10).
+    Vlsm,
+}
+
+/// How vLSM measures what a table of level 1 lies over (VLSM-A1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overlap {
+    /// In tables of level 2.
+    Count,
+    /// In bytes of level 2 for each of its own.
+    Ratio,
+}
+
 /// How an engine is tuned. `None` leaves a setting to the engine's own default; an engine that lacks a setting ignores
 /// it, and says so in [`crate::engine::Description::ignored`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +87,15 @@ pub struct Settings {
     pub level1_bytes: Option<u64>,
     /// How many times larger each level below level 1 is.
     pub growth_factor: Option<u32>,
+    /// Which shape the levels are kept in; Thalweg alone has a choice. With vLSM the tuning of the papers is VLSM-12's:
+    /// memtables and tables of 8 MiB, of which level 0 passes on each at once.
+    pub policy: Option<Policy>,
+    /// vLSM: how many times larger level 2 is than level 1 (Φ).
+    pub phi: Option<u32>,
+    /// vLSM: how overlap is measured.
+    pub overlap: Option<Overlap>,
+    /// vLSM: bytes that a level may be too large for a while.
+    pub debt_bytes: Option<u64>,
     /// Milliseconds between the log's periodic syncs; 0: none. What LevelDB and RocksDB do is 0.
     pub log_sync_interval_ms: Option<u64>,
     /// How tables become durable; Thalweg alone has a choice.
@@ -86,14 +115,16 @@ impl Settings {
     pub fn resolved(&self) -> Settings {
         let mut settings = self.clone();
         if settings.tuning == Tuning::Paper {
-            settings.memtable_bytes.get_or_insert(64 << 20);
+            let is_vlsm = settings.policy == Some(Policy::Vlsm);
+            let table_bytes = if is_vlsm { 8 << 20 } else { 64 << 20 };
+            settings.memtable_bytes.get_or_insert(table_bytes);
             settings.memtables_max.get_or_insert(4);
-            settings.table_bytes.get_or_insert(64 << 20);
+            settings.table_bytes.get_or_insert(table_bytes);
             settings.cache_bytes.get_or_insert(1 << 30);
             settings.filter_bits_per_key.get_or_insert(10);
             settings.compression.get_or_insert(Compression::None);
             settings.background_jobs.get_or_insert(2);
-            settings.level0_trigger.get_or_insert(4);
+            settings.level0_trigger.get_or_insert(if is_vlsm { 1 } else { 4 });
             settings.level1_bytes.get_or_insert(256 << 20);
             settings.growth_factor.get_or_insert(8);
             settings.log_sync_interval_ms.get_or_insert(0);

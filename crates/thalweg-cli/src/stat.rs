@@ -139,6 +139,12 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
         ),
         text,
     );
+    if s.chains.memtables > 0 {
+        let chains = &s.chains;
+        let bytes = [chains.bytes_mean as u64, chains.bytes_p99, chains.bytes_max].map(size);
+        let of = format!("{}, at most {}", bytes[..2].join(", P99 "), bytes[2]);
+        fact("moved to free a memtable, mean", &format!("{of}; {:.1} levels", chains.stages_mean), text);
+    }
     fact("to manifests", &size(s.manifest_written_bytes), text);
     if let Some(amplification) = write_amplification(s) {
         fact("write amplification", &format!("{amplification:.2}"), text);
@@ -255,6 +261,19 @@ fn to_json(s: &Statistics) -> Value {
         "flushes": s.flushes,
         "compactions": s.compactions,
         "trivial_moves": s.trivial_moves,
+        "tables_good": s.tables_good,
+        "tables_poor": s.tables_poor,
+        "picks_poor": s.picks_poor,
+        "chains": {
+            "memtables": s.chains.memtables,
+            "bytes_mean": s.chains.bytes_mean,
+            "bytes_p50": s.chains.bytes_p50,
+            "bytes_p99": s.chains.bytes_p99,
+            "bytes_max": s.chains.bytes_max,
+            "stages_mean": s.chains.stages_mean,
+            "stages_max": s.chains.stages_max,
+            "stage_bytes": s.chains.stage_bytes,
+        },
         "log_syncs": s.log_syncs,
         "table_syncs": s.table_syncs,
         "manifest_syncs": s.manifest_syncs,

@@ -3,7 +3,7 @@
 use crate::random::Random;
 use std::path::Path;
 use std::time::Duration;
-use thalweg::{Builder, Compression, Database, DurabilityBackend, TableWrites};
+use thalweg::{Builder, CompactionPolicy, Compression, Database, DurabilityBackend, TableWrites};
 
 /// The durability back-ends, by the name that the command line knows.
 pub const BACKENDS: [(&str, DurabilityBackend); 3] = [
@@ -52,4 +52,5 @@ pub fn builder(path: &Path, seed: u64, choice: Choice) -> Builder {
         .compression(compression)
         .block_cache_bytes(4 << 20)
         .settle_interval(Duration::from_millis(random.pick(&[10, 50, 200, 1000])))
+        .compaction_policy(if random.percent(50) { CompactionPolicy::Leveled } else { CompactionPolicy::VLSM })
 }

@@ -6,7 +6,7 @@ use crate::rng::Rng;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
-use thalweg::{Builder, Compression, Database, Durability, DurabilityBackend};
+use thalweg::{Builder, CompactionPolicy, Compression, Database, Durability, DurabilityBackend, Overlap};
 
 static BACKEND: OnceLock<DurabilityBackend> = OnceLock::new();
 
@@ -63,6 +63,7 @@ pub struct Plan {
     block_cache_bytes: u64,
     block_bytes: usize,
     filter_bits_per_key: u32,
+    policy: CompactionPolicy,
     table_bytes: u64,
     level0_trigger: usize,
     level1_bytes: u64,
@@ -71,6 +72,18 @@ pub struct Plan {
     manifest_rotation_bytes: Option<u64>,
     /// Files of replaced tables are cut into pieces of this.
     removed_piece_bytes: u64,
+}
+
+/// The classic leveled policy as often as vLSM, with any shape.
+fn random_policy(mut rng: Rng) -> CompactionPolicy {
+    if rng.one_in(2) {
+        return CompactionPolicy::Leveled;
+    }
+    CompactionPolicy::Vlsm {
+        phi: *rng.choose(&[1, 2, 4, 16]),
+        overlap: *rng.choose(&[Overlap::Count, Overlap::Ratio]),
+        debt_bytes: *rng.choose(&[0, 0, 3 << 10, 20 << 10]),
+    }
 }
 
 impl Plan {
@@ -109,6 +122,7 @@ impl Plan {
             block_cache_bytes: *rng.choose(&[0, 1 << 10, 16 << 10]),
             block_bytes: *rng.choose(&[64, 128, 512]),
             filter_bits_per_key: *rng.choose(&[0, 2, 10]),
+            policy: random_policy(rng.aside(8)),
             table_bytes: *rng.choose(&[1 << 10, 2 << 10, 4 << 10]),
             level0_trigger: *rng.choose(&[1, 2, 4]),
             level1_bytes: 4 << 10,
@@ -150,6 +164,7 @@ impl Plan {
             block_cache_bytes: 4 << 10,
             block_bytes: 256,
             filter_bits_per_key: 10,
+            policy: CompactionPolicy::Leveled,
             table_bytes: 2 << 10,
             level0_trigger: 2,
             level1_bytes: 4 << 10,
@@ -213,6 +228,7 @@ impl Plan {
             .block_cache_bytes(self.block_cache_bytes)
             .block_bytes(self.block_bytes)
             .filter_bits_per_key(self.filter_bits_per_key)
+            .compaction_policy(self.policy)
             .table_bytes(self.table_bytes)
             .level0_trigger(self.level0_trigger)
             .level1_bytes(self.level1_bytes)

@@ -21,9 +21,9 @@ mod storage;
 mod table;
 
 pub use database::{
-    Builder, CheckReport, Compression, DamagePolicy, Database, Durability, DurabilityBackend, Entry, Keyspace,
-    KeyspaceStatistics, LevelStatistics, Range, Snapshot, StallStatistics, Statistics, TableReads, TableWrites,
-    WriteBatch, dump,
+    Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression, DamagePolicy, Database, Durability,
+    DurabilityBackend, Entry, Keyspace, KeyspaceStatistics, LevelStatistics, Overlap, Range, Snapshot, StallStatistics,
+    Statistics, TableReads, TableWrites, WriteBatch, dump,
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use format::Slice;

@@ -52,6 +52,13 @@ pub(crate) struct Metrics {
     pub(crate) subtasks: Counter,
     /// Compactions that only moved a table down.
     pub(crate) trivial_moves: Counter,
+    /// Tables that vLSM cut for level 1: those over little of level 2, and the others; and the latter that had to be
+    /// merged into level 2 because there was none of the former.
+    pub(crate) tables_good: Counter,
+    pub(crate) tables_poor: Counter,
+    pub(crate) picks_poor: Counter,
+    /// What memtables waited for.
+    pub(crate) chains: ChainCounts,
     /// Syncs, by what was synced; counted where they pass the disk seam.
     pub(crate) log_syncs: SyncCount,
     pub(crate) table_syncs: SyncCount,
@@ -115,6 +122,91 @@ impl Metrics {
     }
 }
 
+/// How amounts are distributed, to about 6 %: for each power of two sixteen buckets.
+#[derive(Debug)]
+pub(crate) struct Distribution {
+    buckets: Box<[AtomicU64]>,
+    total: Counter,
+    max: Counter,
+}
+
+/// Buckets for each power of two.
+const BUCKETS_A_DOUBLING: u64 = 16;
+
+impl Default for Distribution {
+    fn default() -> Self {
+        let last = Distribution::bucket(u64::MAX);
+        let buckets = (0..=last).map(|_| AtomicU64::new(0)).collect();
+        Distribution { buckets, total: Counter::default(), max: Counter::default() }
+    }
+}
+
+impl Distribution {
+    /// `amount`, `times` times.
+    pub(crate) fn record(&self, amount: u64, times: u64) {
+        if let Some(bucket) = self.buckets.get(Self::bucket(amount)) {
+            bucket.fetch_add(times, Ordering::Relaxed);
+        }
+        self.total.add(amount.saturating_mul(times));
+        self.max.raise_to(amount);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
+    }
+
+    pub(crate) fn mean(&self) -> f64 {
+        self.total.get() as f64 / self.count().max(1) as f64
+    }
+
+    pub(crate) fn max(&self) -> u64 {
+        self.max.get()
+    }
+
+    /// The amount that this share of all, above 0 and at most 1, do not exceed; at most 6 % too much, and 0 of none.
+    pub(crate) fn quantile(&self, share: f64) -> u64 {
+        let wanted = ((self.count() as f64 * share).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (bucket, count) in self.buckets.iter().enumerate() {
+            seen += count.load(Ordering::Relaxed);
+            if seen >= wanted {
+                return Self::largest(bucket as u64).min(self.max());
+            }
+        }
+        self.max()
+    }
+
+    fn bucket(amount: u64) -> usize {
+        let doublings = (amount / BUCKETS_A_DOUBLING).checked_ilog2().map_or(0, |log| u64::from(log) + 1);
+        let shift = doublings.saturating_sub(1);
+        (doublings * BUCKETS_A_DOUBLING + (amount >> shift) % BUCKETS_A_DOUBLING) as usize
+    }
+
+    /// The largest amount of a bucket.
+    fn largest(bucket: u64) -> u64 {
+        let (doublings, step) = (bucket / BUCKETS_A_DOUBLING, bucket % BUCKETS_A_DOUBLING);
+        match doublings {
+            0 => step,
+            _ => {
+                let shift = doublings - 1;
+                ((BUCKETS_A_DOUBLING + step) << shift) + ((1 << shift) - 1)
+            }
+        }
+    }
+}
+
+/// Stages of a chain that are told apart: source levels.
+const CHAIN_STAGES: usize = 8;
+
+/// Chains of compactions ([`crate::ordered`]), counted once for each memtable that waited for one.
+#[derive(Debug, Default)]
+pub(crate) struct ChainCounts {
+    pub(crate) bytes: Distribution,
+    pub(crate) stages: Distribution,
+    /// By source level.
+    pub(crate) stage_bytes: [Distribution; CHAIN_STAGES],
+}
+
 /// Syncs of one kind of file.
 #[derive(Debug, Default)]
 pub(crate) struct SyncCount {
@@ -154,6 +246,29 @@ impl Stall {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_distribution_is_off_by_a_sixteenth_at_most() {
+        let bounds: Vec<u64> = (0..Distribution::bucket(u64::MAX) as u64).map(Distribution::largest).collect();
+        assert!(bounds.is_sorted_by(|a, b| a < b));
+        for (bucket, largest) in bounds.iter().enumerate() {
+            assert_eq!(Distribution::bucket(*largest), bucket);
+            assert_eq!(Distribution::bucket(largest + 1), bucket + 1);
+        }
+        assert_eq!(Distribution::largest(Distribution::bucket(u64::MAX) as u64), u64::MAX);
+        assert!(bounds.windows(2).all(|pair| pair[1] - pair[0] <= pair[0] / 16 + 1));
+    }
+
+    #[test]
+    fn quantiles_are_of_everything_recorded() {
+        let distribution = Distribution::default();
+        assert_eq!((distribution.quantile(0.5), distribution.max(), distribution.count()), (0, 0, 0));
+        (1..=9).for_each(|amount| distribution.record(amount, 10));
+        distribution.record(1_000_000, 10);
+        assert_eq!((distribution.quantile(0.1), distribution.quantile(0.5), distribution.quantile(0.9)), (1, 5, 9));
+        assert_eq!((distribution.quantile(0.91), distribution.max()), (1_000_000, 1_000_000));
+        assert_eq!(distribution.mean(), 100_004.5);
+    }
 
     #[test]
     fn a_wait_is_long_beyond_a_millisecond_and_not_at_it() {

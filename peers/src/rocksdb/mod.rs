@@ -116,6 +116,10 @@ fn configure(settings: &Settings) -> (Options, Told) {
     told.ignored("backend", settings.backend);
     told.ignored("settle_interval_ms", settings.settle_interval_ms);
     told.ignored("flush_delay_us", settings.flush_delay_us);
+    told.ignored("policy", settings.policy);
+    told.ignored("phi", settings.phi);
+    told.ignored("overlap", settings.overlap);
+    told.ignored("debt_bytes", settings.debt_bytes);
     match settings.log_sync_interval_ms {
         Some(0) | None => told.taken("periodic log sync", "none"),
         interval => told.ignored("log_sync_interval_ms", interval),

@@ -2,7 +2,7 @@
 
 use super::amount;
 use crate::parameters::{Arrival, Distribution};
-use crate::settings::{Backend, Compression, Tuning};
+use crate::settings::{Backend, Compression, Overlap, Policy, Tuning};
 use std::path::PathBuf;
 
 /// Run workloads, and measure what they do and what they cost
@@ -306,6 +306,18 @@ pub(super) struct SettingsArgs {
     /// How many times larger each level below level 1 is
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub growth_factor: Option<u32>,
+    /// Which shape the levels are kept in (Thalweg only)
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<Policy>,
+    /// vLSM: how many times larger level 2 is than level 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub phi: Option<u32>,
+    /// vLSM: how it is measured what a table of level 1 lies over
+    #[arg(long, value_name = "HOW")]
+    pub overlap: Option<Overlap>,
+    /// vLSM: how much too large a level may be for a while
+    #[arg(long, value_name = "SIZE", value_parser = amount::bytes)]
+    pub debt: Option<u64>,
     /// Time between the log's periodic syncs: 100ms, 1s, none
     #[arg(long, value_name = "TIME", value_parser = amount::interval_ms)]
     pub log_sync_interval: Option<u64>,

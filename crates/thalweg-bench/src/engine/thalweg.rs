@@ -2,11 +2,11 @@
 
 use super::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
-use crate::settings::{Backend, Compression, Settings};
+use crate::settings::{Backend, Compression, Overlap, Policy, Settings};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use thalweg::{Database, Durability, DurabilityBackend, Keyspace, StallStatistics};
+use thalweg::{CompactionPolicy, Database, Durability, DurabilityBackend, Keyspace, StallStatistics};
 
 const KEYSPACE: &str = "bench";
 
@@ -56,6 +56,29 @@ fn durability_backend(backend: Backend) -> DurabilityBackend {
         Backend::SyncEachFile => DurabilityBackend::SyncEachFile,
         Backend::Paper => DurabilityBackend::Paper,
         Backend::None => DurabilityBackend::None,
+    }
+}
+
+/// `None`: the engine's own default.
+fn compaction_policy(settings: &Settings) -> Result<Option<CompactionPolicy>> {
+    let is_tuned = settings.phi.is_some() || settings.overlap.is_some() || settings.debt_bytes.is_some();
+    match settings.policy {
+        Some(Policy::Vlsm) => {
+            let CompactionPolicy::Vlsm { mut phi, mut overlap, mut debt_bytes } = CompactionPolicy::VLSM else {
+                return Ok(Some(CompactionPolicy::VLSM));
+            };
+            phi = settings.phi.map_or(phi, u64::from);
+            overlap = match settings.overlap {
+                Some(Overlap::Count) => thalweg::Overlap::Count,
+                Some(Overlap::Ratio) => thalweg::Overlap::Ratio,
+                None => overlap,
+            };
+            debt_bytes = settings.debt_bytes.unwrap_or(debt_bytes);
+            Ok(Some(CompactionPolicy::Vlsm { phi, overlap, debt_bytes }))
+        }
+        _ if is_tuned => Err(Error::Usage("phi, overlap and debt are of the policy vlsm: choose that".into())),
+        Some(Policy::Leveled) => Ok(Some(CompactionPolicy::Leveled)),
+        None => Ok(None),
     }
 }
 
@@ -111,6 +134,10 @@ fn configure(path: &Path, settings: &Settings) -> Result<(thalweg::Builder, BTre
     if let Some(factor) = settings.growth_factor {
         builder = builder.growth_factor(u64::from(factor));
         tell("growth_factor", factor.to_string());
+    }
+    if let Some(policy) = compaction_policy(settings)? {
+        builder = builder.compaction_policy(policy);
+        tell("compaction_policy", format!("{policy:?}"));
     }
     if let Some(milliseconds) = settings.log_sync_interval_ms {
         builder = builder.log_sync_interval((milliseconds > 0).then(|| Duration::from_millis(milliseconds)));
@@ -191,6 +218,9 @@ impl Engine for Opened {
                 ("overlapped reads", s.overlapped_reads),
                 ("filter checks", s.filter_checks),
                 ("filter negatives", s.filter_negatives),
+                ("good tables", s.tables_good),
+                ("poor tables", s.tables_poor),
+                ("poor picks", s.picks_poor),
                 ("settle rounds", s.settle_rounds),
                 ("settle rounds for space", s.settle_rounds_for_space),
             ]),
@@ -199,11 +229,24 @@ impl Engine for Opened {
 
     fn gauges(&self) -> BTreeMap<String, u64> {
         let s = self.database.statistics();
-        map(&[
+        let chains = &s.chains;
+        let mut gauges = map(&[
             ("retained_bytes", s.retained_bytes),
             ("unsettled_edits", s.unsettled_edits),
             ("settle_lag_ms", s.settle_lag_ms),
-        ])
+            ("chain_memtables", chains.memtables),
+            ("chain_bytes_mean", chains.bytes_mean as u64),
+            ("chain_bytes_p50", chains.bytes_p50),
+            ("chain_bytes_p99", chains.bytes_p99),
+            ("chain_bytes_max", chains.bytes_max),
+            ("chain_stages_mean_100", (chains.stages_mean * 100.0) as u64),
+            ("chain_stages_max", chains.stages_max),
+        ]);
+        for (level, (mean, max)) in chains.stage_bytes.iter().enumerate() {
+            gauges.insert(format!("chain_level{level}_bytes_mean"), *mean as u64);
+            gauges.insert(format!("chain_level{level}_bytes_max"), *max);
+        }
+        gauges
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -3,6 +3,7 @@
 //! Old versions that nobody can read go; tombstones stay, for what they hide is below. Like a merge it is a coroutine
 //! that gives way now and then, and it changes nothing but its own output file.
 
+use super::look_ahead::Cut;
 use super::neighbour::Predecessor;
 use super::outputs::{Outputs, Store};
 use super::retention::Retention;
@@ -42,7 +43,7 @@ pub(super) async fn flush_to<S: Store>(
     snapshots: &[SeqNo],
 ) -> Result<Option<TableMeta>> {
     // One table, whatever its size: level 0 is a queue of memtables, and one edit carries one memtable.
-    let mut outputs = Outputs::new(store, 0, u64::MAX);
+    let mut outputs = Outputs::new(store, 0, Cut::Size(u64::MAX));
     match write(entries, Retention::new(snapshots, false), &mut outputs).await {
         Ok(mut tables) => {
             assert!(tables.len() <= 1, "a flush writes one table");
@@ -67,7 +68,7 @@ async fn write<S: Store>(
         outputs.pass(neighbour);
         step_bytes += entries.key().len();
         if retention.keep(neighbour.key_changed, seq, kind) {
-            if !outputs.has_room() {
+            if !outputs.has_room(entries.key()) {
                 outputs.next_table().await?;
             }
             step_bytes += entries.value().len();

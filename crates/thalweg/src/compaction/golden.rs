@@ -4,22 +4,28 @@
 
 use super::draw::{draw_shape, human, label};
 use super::job::RunningJob;
-use super::leveled::{debt_of, plan};
+use super::plan::Plan;
 use super::shape::{Shape, hull};
-use super::{LeveledOptions, leveled::Plan};
+use super::{LeveledOptions, Policy};
 use crate::format::{SeqNo, TableId};
 use crate::table::TableMeta;
 use expect_test::{Expect, expect};
 
 const KIB: u64 = 1024;
 
-fn options() -> LeveledOptions {
-    LeveledOptions { level0_trigger: 2, level1_bytes: 40 * KIB, growth_factor: 4, table_bytes: 10 * KIB, levels_max: 4 }
+fn policy() -> Policy {
+    Policy::Leveled(LeveledOptions {
+        level0_trigger: 2,
+        level1_bytes: 40 * KIB,
+        growth_factor: 4,
+        table_bytes: 10 * KIB,
+        levels_max: 4,
+    })
 }
 
 /// A partition, the jobs that run on it, and what was said so far.
 struct Session {
-    options: LeveledOptions,
+    policy: Policy,
     levels: Vec<Vec<TableMeta>>,
     running: Vec<(Plan, RunningJob)>,
     next_id: u64,
@@ -30,7 +36,7 @@ impl Session {
     /// `levels`: a line a level, tables as `min-max:KiB`, or `min-max:KiB†` if they are all tombstones.
     fn new(levels: &[&str]) -> Self {
         let mut session =
-            Session { options: options(), levels: Vec::new(), running: Vec::new(), next_id: 1, log: String::new() };
+            Session { policy: policy(), levels: Vec::new(), running: Vec::new(), next_id: 1, log: String::new() };
         for line in levels {
             let tables = line.split_whitespace().map(|spec| session.parse(spec)).collect();
             session.levels.push(tables);
@@ -64,7 +70,7 @@ impl Session {
 
     fn draw(mut self) -> Self {
         let shape = Shape::of_metas(&self.levels);
-        let debt = debt_of(&self.options, &shape);
+        let debt = self.policy.debt_of(&shape);
         self.log += &draw_shape(&shape);
         if debt > 0 {
             self.log += &format!("debt {}\n", human(debt));
@@ -83,7 +89,7 @@ impl Session {
     fn pick(mut self) -> Self {
         let shape = Shape::of_metas(&self.levels);
         let busy: Vec<RunningJob> = self.running.iter().map(|(_, job)| job.clone()).collect();
-        let Some(plan) = plan(&self.options, &shape, &busy) else {
+        let Some(plan) = self.policy.plan(&shape, &busy) else {
             self.log += "> pick: nothing to do\n";
             return self;
         };
@@ -131,7 +137,7 @@ impl Session {
         keys.sort();
         keys.dedup();
         let bytes: u64 = living.iter().map(|table| table.bytes).sum();
-        let parts = bytes.div_ceil(self.options.table_bytes).min(keys.len() as u64 / 2).max(1) as usize;
+        let parts = bytes.div_ceil(self.policy.table_bytes()).min(keys.len() as u64 / 2).max(1) as usize;
         let part = keys.len().div_ceil(parts).max(1);
         let count = keys.len().div_ceil(part) as u64;
         keys.chunks(part).map(|keys| self.table(keys[0], keys[keys.len() - 1], bytes / count, 0)).collect()

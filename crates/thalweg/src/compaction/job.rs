@@ -1,7 +1,6 @@
 //! [`Job`]: one compaction, and [`RunningJob`]: what other jobs must know of it while it runs.
 
-use super::LeveledOptions;
-use super::leveled::LEVEL0_URGENT;
+use super::look_ahead::Cut;
 use super::shape::hull;
 use super::split::split;
 use crate::error::Result;
@@ -22,6 +21,10 @@ pub(crate) struct Job {
     pub(crate) trivial_move: bool,
     /// No deeper level has keys of the job's range: tombstones that nobody can see any more are dropped.
     pub(crate) bottom: bool,
+    /// Where its tables end.
+    pub(crate) cut: Cut,
+    /// It takes a table of level 1 that lies over too much of level 2 (vLSM).
+    pub(crate) is_poor: bool,
 }
 
 /// What a job that runs reserves: its inputs, and its range in the level it writes to.
@@ -39,15 +42,9 @@ pub(crate) struct RunningJob {
 }
 
 impl Job {
-    /// What [`super::pick`] must be told while this job runs.
+    /// What [`super::Policy::pick`] must be told while this job runs.
     pub(crate) fn running(&self) -> RunningJob {
         RunningJob::new(self.level, self.inputs())
-    }
-
-    /// Whether writers may soon have to wait for it: it takes so much of level 0 that no other level goes first.
-    pub(crate) fn is_urgent(&self, options: &LeveledOptions) -> bool {
-        let urgent = (options.level0_trigger as u64).saturating_mul(LEVEL0_URGENT);
-        self.level == 0 && self.upper.len() as u64 >= urgent
     }
 
     /// Cuts its keys into at most `parts` ranges, at least one, of about equal bytes. Opens the tables if there is to
@@ -83,7 +80,7 @@ impl RunningJob {
     /// - both take from level 0, whose tables overlap;
     /// - both write the same keys of one level, so that their outputs would not be disjoint.
     ///
-    /// The jobs this policy makes never do the last two without the first. They are asked all the same: order and
+    /// The jobs that the policies make never do the last two without the first. They are asked all the same: order and
     /// disjointness rest on them, and not on how a policy chooses its inputs.
     pub(super) fn conflicts(&self, other: &RunningJob) -> bool {
         (self.level == 0 && other.level == 0)

@@ -4,10 +4,10 @@
 //! little it writes. From one [`Pause`] to the next, the others being where what was read ends or a chunk to write is
 //! full, it is a plain loop. It changes nothing but its own output files: the caller's edit makes them live.
 
+use super::Job;
 use super::outputs::{Outputs, Store};
 use super::retention::Retention;
 use super::runs::{Damaged, Input, MergedRuns, Run, Scan};
-use super::{Job, LeveledOptions};
 use crate::error::{Error, Result};
 use crate::format::{SeqNo, TableId};
 use crate::planted::{Bug, planted};
@@ -26,14 +26,13 @@ const STEP_BYTES: usize = 64 << 10;
 pub(crate) async fn merge(
     job: &Job,
     range: &Arc<KeyRange>,
-    options: &LeveledOptions,
     store: &TableWriters,
     snapshots: &[SeqNo],
     cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<TableMeta>> {
     assert!(!job.trivial_move, "a trivial move has nothing to merge");
     let runs = runs(job.level, &job.upper, &job.lower, range);
-    let outputs = Outputs::new(store, job.level + 1, options.table_bytes);
+    let outputs = Outputs::new(store, job.level + 1, job.cut.clone());
     merge_runs(runs, retention(snapshots, job.bottom), outputs, cancelled).await
 }
 
@@ -158,7 +157,7 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
         if !self.retention.keep(neighbour.key_changed, entry.seq(), entry.kind()) {
             return None;
         }
-        if self.outputs.has_room() { self.add() } else { Some(Pause::NoRoom) }
+        if self.outputs.has_room(entry.key()) { self.add() } else { Some(Pause::NoRoom) }
     }
 
     /// Adds the entry at hand, which stays.
@@ -173,14 +172,15 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
 #[cfg(test)]
 mod tests {
     use super::super::fakes::{FakeEntry, FakeStore, FakeTable, block_on};
+    use super::super::look_ahead::Cut;
     use super::*;
     use crate::error::ErrorKind;
     use crate::format::EntryKind;
 
     // A coroutine may change its thread between polls.
-    const _: fn(&Job, &LeveledOptions, &TableWriters) = |job, options, store| {
+    const _: fn(&Job, &TableWriters) = |job, store| {
         fn is_send(_: impl Send) {}
-        is_send(merge(job, &Arc::default(), options, store, &[], &|| false));
+        is_send(merge(job, &Arc::default(), store, &[], &|| false));
     };
 
     fn merged(
@@ -191,7 +191,7 @@ mod tests {
         store: &FakeStore,
     ) -> Result<Vec<Vec<FakeEntry>>> {
         let snapshots: Vec<SeqNo> = snapshots.iter().copied().map(SeqNo).collect();
-        let outputs = Outputs::new(&store, 1, table_bytes);
+        let outputs = Outputs::new(&store, 1, Cut::Size(table_bytes));
         let (tables, _) = block_on(merge_runs(runs, retention(&snapshots, bottom), outputs, &|| false));
         Ok(store.entries(&tables?))
     }
@@ -303,7 +303,12 @@ mod tests {
             let asked = std::sync::atomic::AtomicUsize::new(0);
             let cancelled = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1 == stop_at;
             let runs = vec![run(vec![entries()])];
-            block_on(merge_runs(runs, retention(&snapshots, false), Outputs::new(&store, 1, 50_000), &cancelled))
+            block_on(merge_runs(
+                runs,
+                retention(&snapshots, false),
+                Outputs::new(&store, 1, Cut::Size(50_000)),
+                &cancelled,
+            ))
         };
         let (whole, steps) = merge(&FakeStore::default(), 0);
         assert!(whole.is_ok());

@@ -10,27 +10,33 @@
 //! - A job takes everything of the output level that overlaps the *hull* of its upper tables, also what lies in a gap
 //!   between them, since one output may span that gap.
 //!
-//! Locks: none. The caller calls [`pick`] and registers [`Job::running`] under the lock that guards its levels, and
-//! takes the job off that list in the critical section that installs its outputs, or later, never earlier: [`pick`]
+//! Locks: none. The caller calls [`Policy::pick`] and registers [`Job::running`] under the lock that guards its levels, and
+//! takes the job off that list in the critical section that installs its outputs, or later, never earlier: the policy
 //! must see either a job's inputs in `levels` and the job in `running`, or its outputs in `levels`.
 
 mod draw;
 mod flush;
 mod job;
 mod leveled;
+mod look_ahead;
 mod merge;
 mod neighbour;
 mod outputs;
+mod plan;
+mod policy;
 mod retention;
 mod runs;
 mod shape;
 mod split;
 mod tournament;
+mod vlsm;
 
 #[cfg(test)]
 mod fakes;
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod golden_cuts;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
@@ -39,8 +45,10 @@ mod simulate;
 pub(crate) use draw::draw;
 pub(crate) use flush::{Source, flush};
 pub(crate) use job::{Job, RunningJob};
-pub(crate) use leveled::pick;
+pub use look_ahead::Overlap;
 pub(crate) use merge::merge;
+pub(crate) use policy::Policy;
+pub(crate) use vlsm::VlsmOptions;
 
 use crate::table::Table;
 use std::sync::Arc;

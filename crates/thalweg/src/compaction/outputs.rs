@@ -3,6 +3,7 @@
 //! Until an edit names them outputs belong to nobody: whoever fails calls [`Outputs::discard`], which removes what was
 //! written. A removal that fails, or a coroutine that is dropped half-way, leaves an orphan, which recovery removes.
 
+use super::look_ahead::Cut;
 use super::neighbour::Neighbour;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo, TableId};
@@ -67,9 +68,11 @@ pub(super) struct Outputs<'a, S: Store> {
     store: &'a S,
     /// The level that the tables are for.
     level: usize,
-    /// A table is closed at this many bytes, at the next change of the user key.
-    table_bytes: u64,
+    /// Where a table is closed, at a change of the user key.
+    cut: Cut,
     writer: Option<S::Writer>,
+    /// Nothing was added to it yet.
+    is_empty: bool,
     finished: Vec<TableMeta>,
     /// The user key changed since the last entry that was added.
     may_cut: bool,
@@ -79,8 +82,17 @@ pub(super) struct Outputs<'a, S: Store> {
 }
 
 impl<'a, S: Store> Outputs<'a, S> {
-    pub(super) fn new(store: &'a S, level: usize, table_bytes: u64) -> Self {
-        Outputs { store, level, table_bytes, writer: None, finished: Vec::new(), may_cut: false, shared: usize::MAX }
+    pub(super) fn new(store: &'a S, level: usize, cut: Cut) -> Self {
+        Outputs {
+            store,
+            level,
+            cut,
+            writer: None,
+            is_empty: true,
+            finished: Vec::new(),
+            may_cut: false,
+            shared: usize::MAX,
+        }
     }
 
     pub(super) fn store(&self) -> &'a S {
@@ -94,17 +106,18 @@ impl<'a, S: Store> Outputs<'a, S> {
         self.shared = self.shared.min(neighbour.shared);
     }
 
-    /// Whether the entry passed last can be added. Only where the user key changes may a table end: a user key never
-    /// straddles two tables of a level (DESIGN 7).
+    /// Whether the entry passed last, which has this key, can be added. Only where the user key changes may a table end:
+    /// a user key never straddles two tables of a level (DESIGN 7).
     #[inline]
-    pub(super) fn has_room(&self) -> bool {
-        self.writer.as_ref().is_some_and(|writer| !self.may_cut || writer.bytes() < self.table_bytes)
+    pub(super) fn has_room(&mut self, key: &[u8]) -> bool {
+        self.writer.as_ref().is_some_and(|writer| !self.may_cut || self.cut.has_room(key, writer.bytes()))
     }
 
     /// Ends the table that is full, if there is one, and begins the next.
     pub(super) async fn next_table(&mut self) -> Result<()> {
         self.close().await?;
         self.writer = Some(self.store.create(self.level).await?);
+        self.is_empty = true;
         self.shared = 0;
         Ok(())
     }
@@ -113,6 +126,10 @@ impl<'a, S: Store> Outputs<'a, S> {
     #[inline]
     pub(super) fn add(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
         let Some(writer) = &mut self.writer else { unreachable!("an entry is added where there is room") };
+        if self.is_empty {
+            self.is_empty = false;
+            self.cut.begin(key);
+        }
         let due = writer.add(key, self.shared, seq, kind, value);
         self.may_cut = false;
         self.shared = usize::MAX;

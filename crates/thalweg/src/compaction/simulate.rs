@@ -1,21 +1,24 @@
-//! A partition in memory under random flushes, snapshots and parallel jobs: the policy, the flush and the merge
+//! A partition in memory under random flushes, snapshots and parallel jobs: both policies, the flush and the merge
 //! together, against a model that keeps every version for ever.
 //!
 //! A job merges when it starts and installs when it ends, as in the engine, and anything may happen in between. After
 //! each step every key is read at every pinned sequence number, the way the engine reads: the first place that has a
 //! version at or below it answers.
 
-use super::LeveledOptions;
 use super::fakes::{FakeEntry, FakeMemtable, FakeStore, FakeTable, block_on};
 use super::flush::flush_to;
 use super::job::RunningJob;
-use super::leveled::{Plan, debt_of, plan};
+use super::look_ahead::{Cut, LookAhead, Overlap};
 use super::merge::{merge_runs, retention, runs};
 use super::outputs::Outputs;
+use super::plan::Plan;
+use super::retention::Retention;
+use super::runs::Run;
 use super::shape::Shape;
 use super::split::split;
+use super::{LeveledOptions, Policy, VlsmOptions};
 use crate::format::{EntryKind, SeqNo};
-use crate::table::{KeyRange, TableMeta};
+use crate::table::TableMeta;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -43,7 +46,7 @@ struct RunningMerge {
 }
 
 struct World {
-    options: LeveledOptions,
+    policy: Policy,
     store: FakeStore,
     levels: Vec<Vec<FakeTable>>,
     running: Vec<RunningMerge>,
@@ -58,18 +61,40 @@ struct World {
     subtasks: usize,
     bottoms: usize,
     parallel_max: usize,
+    /// Tables cut by looking ahead that are good, and those that are not.
+    good: u64,
+    poor: u64,
+}
+
+/// Any policy.
+fn policy(random: &mut Random) -> Policy {
+    let (table_bytes, levels_max) = (40 + random.below(120) as u64, 2 + random.below(4));
+    let (growth_factor, level0_trigger) = (2 + random.below(3) as u64, 1 + random.below(4));
+    if random.below(2) == 0 {
+        let level1_bytes = 100 + random.below(400) as u64;
+        return Policy::Leveled(LeveledOptions {
+            level0_trigger,
+            level1_bytes,
+            growth_factor,
+            table_bytes,
+            levels_max,
+        });
+    }
+    Policy::Vlsm(VlsmOptions {
+        table_bytes,
+        growth_factor,
+        phi: 1 + random.below(9) as u64,
+        overlap: if random.below(2) == 0 { Overlap::Count } else { Overlap::Ratio },
+        debt_bytes: random.below(3) as u64 * table_bytes,
+        level0_trigger: 1 + random.below(2),
+        levels_max,
+    })
 }
 
 impl World {
     fn new(random: &mut Random) -> Self {
         World {
-            options: LeveledOptions {
-                level0_trigger: 1 + random.below(4),
-                level1_bytes: 100 + random.below(400) as u64,
-                growth_factor: 2 + random.below(3) as u64,
-                table_bytes: 40 + random.below(120) as u64,
-                levels_max: 2 + random.below(4),
-            },
+            policy: policy(random),
             store: FakeStore::default(),
             levels: Vec::new(),
             running: Vec::new(),
@@ -82,6 +107,8 @@ impl World {
             subtasks: 0,
             bottoms: 0,
             parallel_max: 0,
+            good: 0,
+            poor: 0,
         }
     }
 
@@ -149,9 +176,9 @@ impl World {
         let metas = self.metas();
         let shape = Shape::of_metas(&metas);
         let busy: Vec<RunningJob> = self.running.iter().map(|running| running.job.clone()).collect();
-        let Some(plan) = plan(&self.options, &shape, &busy) else { return false };
-        let job = plan.running(&shape);
-        assert!(job.output_level < self.options.levels_max);
+        let Some(plan) = self.policy.plan(&shape, &busy) else { return false };
+        let (job, cut) = (plan.running(&shape), self.policy.cut(&shape, &plan));
+        assert!(job.output_level < self.policy.levels_max());
         for other in &busy {
             assert!(job.tables.is_disjoint(&other.tables), "{job:?} shares a table with {other:?}");
         }
@@ -170,9 +197,15 @@ impl World {
             let parts = 1 + self.merges % 3;
             let ranges = split(upper.iter().chain(&lower), parts).unwrap();
             self.subtasks += ranges.len();
-            let whole = self.merge(level, &upper, &lower, &Arc::default(), &snapshots, bottom);
-            let merge = |range| self.merge(level, &upper, &lower, range, &snapshots, bottom);
+            let retention = || retention(&snapshots, bottom);
+            let whole = self.merge(runs(level, &upper, &lower, &Arc::default()), &cut, retention());
+            let merge = |range| self.merge(runs(level, &upper, &lower, range), &cut, retention());
             let outputs: Vec<FakeTable> = ranges.iter().flat_map(merge).collect();
+            if let Cut::LookAhead(ahead) = &cut {
+                let (good, poor) = ahead.judge(outputs.iter().map(|table| &*table.meta));
+                self.good += good;
+                self.poor += poor;
+            }
             assert_eq!(entries_of(&outputs), entries_of(&whole), "the same entries, however it is cut");
             outputs
         };
@@ -181,20 +214,15 @@ impl World {
         true
     }
 
-    fn merge(
-        &self,
-        level: usize,
-        upper: &[FakeTable],
-        lower: &[FakeTable],
-        range: &Arc<KeyRange>,
-        snapshots: &[SeqNo],
-        bottom: bool,
-    ) -> Vec<FakeTable> {
+    fn merge(&self, runs: Vec<Run<FakeTable>>, cut: &Cut, retention: Retention<'_>) -> Vec<FakeTable> {
         let store = &self.store;
-        let runs = runs(level, upper, lower, range);
-        let outputs = Outputs::new(&store, level + 1, self.options.table_bytes);
-        let merged = block_on(merge_runs(runs, retention(snapshots, bottom), outputs, &|| false)).0;
-        merged.unwrap().iter().map(|meta| self.store.table(meta)).collect()
+        let outputs = Outputs::new(&store, 1, cut.clone());
+        let merged = block_on(merge_runs(runs, retention, outputs, &|| false)).0;
+        let tables: Vec<FakeTable> = merged.unwrap().iter().map(|meta| self.store.table(meta)).collect();
+        if let Cut::LookAhead(ahead) = cut {
+            check_cuts(ahead, &tables);
+        }
+        tables
     }
 
     fn finish(&mut self, index: usize) {
@@ -257,12 +285,45 @@ impl World {
 
     fn check_shape(&self) {
         let metas = self.metas();
-        assert!(self.levels.first().is_none_or(|level| level.len() < self.options.level0_trigger));
-        assert_eq!(debt_of(&self.options, &Shape::of_metas(&metas)), 0);
-        let mut target = self.options.level1_bytes;
-        for level in metas.iter().take(self.options.levels_max - 1).skip(1) {
-            assert!(level.iter().map(|table| table.bytes).sum::<u64>() < target);
-            target *= self.options.growth_factor;
+        assert_eq!(self.policy.debt_of(&Shape::of_metas(&metas)), 0);
+        let bytes = |level: usize| metas.get(level).map_or(0, |level| level.iter().map(|table| table.bytes).sum());
+        let tables = self.levels.first().map_or(0, Vec::len);
+        match &self.policy {
+            Policy::Leveled(options) => {
+                assert!(tables < options.level0_trigger);
+                let mut target = options.level1_bytes;
+                for level in 1..options.levels_max - 1 {
+                    assert!(bytes(level) < target);
+                    target *= options.growth_factor;
+                }
+            }
+            Policy::Vlsm(options) => {
+                assert!(tables < options.level0_trigger);
+                for level in 1..options.levels_max - 1 {
+                    assert!(bytes(level) <= options.target_bytes(level));
+                }
+            }
+        }
+    }
+}
+
+/// VLSM-7: tables cut by looking ahead, from one end of a range of keys to the other.
+fn check_cuts(ahead: &LookAhead, tables: &[FakeTable]) {
+    let (min, max) = ahead.sizes();
+    for (index, table) in tables.iter().enumerate() {
+        let key_bytes = |key: &[u8]| -> u64 {
+            let of_key = table.entries.iter().filter(|entry| entry.key == key);
+            of_key.map(|entry| (entry.key.len() + entry.value.len() + 10) as u64).sum()
+        };
+        let last = key_bytes(&table.meta.key_max);
+        assert!(table.meta.bytes - last < max, "larger than S_M before its last key");
+        let is_good = ahead.judge(std::iter::once(&*table.meta)).1 == 0;
+        assert!(is_good || table.meta.bytes - last < min, "a poor table ends at S_m");
+        let ends_early = index + 1 < tables.len() && table.meta.bytes < max;
+        assert!(!ends_early || table.meta.bytes >= min, "smaller than S_m");
+        if let Some(next) = tables.get(index + 1).filter(|_| ends_early && is_good) {
+            let longer = TableMeta { key_max: next.meta.key_min.clone(), ..TableMeta::clone(&table.meta) };
+            assert_eq!(ahead.judge(std::iter::once(&longer)).1, 1, "closed though the next key had room");
         }
     }
 }
@@ -285,25 +346,34 @@ fn simulate(seed: u64) -> World {
 
 #[test]
 fn reads_never_change_and_the_shape_is_reached() {
-    let (mut moves, mut merges, mut subtasks, mut bottoms, mut parallel) = (0, 0, 0, 0, 0);
-    for seed in 0..150 {
+    let (mut moves, mut merges, mut subtasks, mut bottoms, mut parallel, mut good, mut poor) = (0, 0, 0, 0, 0, 0, 0);
+    for seed in 0..300 {
         let world = simulate(seed);
         moves += world.moves;
         merges += world.merges;
         subtasks += world.subtasks;
         bottoms += world.bottoms;
         parallel = parallel.max(world.parallel_max);
+        good += world.good;
+        poor += world.poor;
     }
-    assert!(moves > 150 && merges > 1500 && bottoms > 150, "{moves} moves, {merges} merges, {bottoms} at the bottom");
+    assert!(moves > 300 && merges > 3000 && bottoms > 300, "{moves} moves, {merges} merges, {bottoms} at the bottom");
     assert!(subtasks > merges * 3 / 2, "{subtasks} subtasks of {merges} merges");
     assert!(parallel >= 3, "at most {parallel} jobs ran side by side");
+    assert!(good > 1000 && poor > 300, "{good} good and {poor} poor tables");
 }
 
 #[test]
 fn what_is_removed_is_gone_once_all_is_at_the_bottom() {
     let mut random = Random(1);
     let mut world = World::new(&mut random);
-    world.options = LeveledOptions { level0_trigger: 1, levels_max: 2, ..world.options };
+    world.policy = Policy::Leveled(LeveledOptions {
+        level0_trigger: 1,
+        level1_bytes: 300,
+        growth_factor: 2,
+        table_bytes: 100,
+        levels_max: 2,
+    });
     for _ in 0..50 {
         world.flush(&mut random);
         world.settle(&mut random);

@@ -2,7 +2,7 @@
 
 use super::check::CheckReport;
 use super::options::{Durability, Options};
-use super::{Compression, DamagePolicy, Database, DurabilityBackend, TableReads, TableWrites};
+use super::{CompactionPolicy, Compression, DamagePolicy, Database, DurabilityBackend, TableReads, TableWrites};
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::error::{Error, Result};
 use crate::runtime::Environment;
@@ -93,10 +93,12 @@ impl Builder {
         /// small; at least two segments (default: 512 MiB).
         log_bytes_max: u64
     );
-    option!(
-        /// Bytes at which a partition's memtable is sealed and flushed (default: 32 MiB).
-        memtable_bytes: usize
-    );
+    /// Bytes at which a partition's memtable is sealed and flushed (default: 32 MiB; 8 MiB with vLSM).
+    pub fn memtable_bytes(mut self, memtable_bytes: usize) -> Self {
+        self.options.memtable_bytes = Some(memtable_bytes);
+        self
+    }
+
     option!(
         /// Sealed memtables a partition may have waiting for their flush before writers wait (default: 3).
         sealed_memtables_max: usize
@@ -138,19 +140,31 @@ impl Builder {
         filter_bits_per_key: u32
     );
     option!(
-        /// Bytes at which compactions close a table (default: 64 MiB).
-        table_bytes: u64
+        /// Which shape the levels are kept in (default: [`CompactionPolicy::Leveled`]).
+        compaction_policy: CompactionPolicy
     );
+
+    /// Bytes at which compactions close a table (default: 64 MiB; 8 MiB with vLSM, whose tables of level 1 may end at
+    /// a part of it).
+    pub fn table_bytes(mut self, table_bytes: u64) -> Self {
+        self.options.table_bytes = Some(table_bytes);
+        self
+    }
+
+    /// Tables in level 0 that start a compaction (default: 4; 1 with vLSM). Writers wait at five times as many, but at
+    /// least 12 (24 with vLSM).
+    pub fn level0_trigger(mut self, level0_trigger: usize) -> Self {
+        self.options.level0_trigger = Some(level0_trigger);
+        self
+    }
+
     option!(
-        /// Tables in level 0 that start a compaction (default: 4). Writers wait at five times as many.
-        level0_trigger: usize
-    );
-    option!(
-        /// Bytes of level 1 (default: 256 MiB).
+        /// Bytes of level 1 (default: 256 MiB). With vLSM it has `growth_factor` times `table_bytes`.
         level1_bytes: u64
     );
     option!(
-        /// How many times larger each level below level 1 is (default: 8).
+        /// How many times larger each level below level 1 is (default: 8); with vLSM below level 2, and how many tables
+        /// level 1 has.
         growth_factor: u64
     );
     option!(

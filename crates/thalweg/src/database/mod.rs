@@ -17,6 +17,7 @@ mod snapshot;
 mod statistics;
 mod write;
 
+pub use crate::compaction::Overlap;
 pub use crate::lineage::DurabilityBackend;
 pub use crate::log::DamagePolicy;
 pub use crate::table::{Compression, TableReads, TableWrites};
@@ -26,7 +27,7 @@ pub use check::CheckReport;
 pub use dump::dump;
 pub use handle::Database;
 pub use keyspace::Keyspace;
-pub use options::Durability;
+pub use options::{CompactionPolicy, Durability};
 pub use range::{Entry, Range};
 pub use snapshot::Snapshot;
-pub use statistics::{KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
+pub use statistics::{ChainStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};

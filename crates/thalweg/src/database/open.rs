@@ -39,7 +39,7 @@ impl Database {
         }
         let state = recovered.as_ref().map(|recovered| recovered.state.clone()).unwrap_or_default();
         let tables = table_store(&environment, root, &options, &metrics, &state);
-        let mut replay = Replay::new(&state, &tables, options.memtable_bytes, memtable_pool(&options), root);
+        let mut replay = Replay::new(&state, &tables, options.memtable_bytes(), memtable_pool(&options), root);
         if let Some(recovered) = &recovered {
             recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
         }
@@ -253,7 +253,7 @@ fn create_layout(environment: &Environment, root: &Path, create: bool) -> Result
 
 /// It keeps what a partition writes to and what it flushes meanwhile: with more, idle memory would grow.
 fn memtable_pool(options: &Options) -> MemtablePool {
-    MemtablePool::new(options.memtable_bytes.saturating_mul(2))
+    MemtablePool::new(options.memtable_bytes().saturating_mul(2))
 }
 
 /// The memtables and keyspaces that the log makes of the recovered state.

@@ -1,7 +1,7 @@
 //! [`Options`]: everything a builder can set, with defaults and limits.
 
 use super::{Compression, DamagePolicy, DurabilityBackend};
-use crate::compaction::LeveledOptions;
+use crate::compaction::{LeveledOptions, Overlap, Policy, VlsmOptions};
 use crate::error::{Error, Result};
 use crate::lineage::Settling;
 use crate::log::LogOptions;
@@ -20,6 +20,46 @@ pub enum Durability {
     Sync,
 }
 
+/// Which shape the levels of a keyspace are kept in ([vlsm.md](https://docs.rs/thalweg) tells more).
+///
+/// A database may be opened with another policy each time: each takes over the levels that another has left.
+///
+/// ```
+/// use thalweg::{CompactionPolicy, Database, Overlap};
+/// # let directory = std::env::temp_dir().join(format!("thalweg-policy-{}", std::process::id()));
+/// // Level 2 is 16 times as large as level 1, and levels may be 64 MiB too large for a while.
+/// let policy = CompactionPolicy::Vlsm { phi: 16, overlap: Overlap::Count, debt_bytes: 64 << 20 };
+/// let database = Database::builder(&directory).compaction_policy(policy).open()?;
+/// # drop(database);
+/// # std::fs::remove_dir_all(&directory).ok();
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CompactionPolicy {
+    /// The classic leveled shape, as RocksDB's: level 0 gathers tables, and all of them are merged into level 1 at once.
+    #[default]
+    Leveled,
+    /// vLSM's shape (VLSM-1 to VLSM-10): the tables of level 0 go down one by one, level 1 is as small as
+    /// `growth_factor` tables, and cut so that little of level 2 must be rewritten with each. Chains of compactions are
+    /// short, for more bytes written in all.
+    Vlsm {
+        /// How many times larger level 2 is than level 1: 1 to 1024; 32 in the paper, and beyond 64 few tables of level
+        /// 1 lie over little of level 2.
+        phi: u64,
+        /// How it is measured what a table of level 1 lies over.
+        overlap: Overlap,
+        /// Bytes that a level may be too large before the one above waits, and that level 0 may give down beyond one
+        /// table at once: fewer bytes are written in all, and chains are longer. 0: none.
+        debt_bytes: u64,
+    },
+}
+
+impl CompactionPolicy {
+    /// vLSM with Φ = 32, and without debt.
+    pub const VLSM: CompactionPolicy = CompactionPolicy::Vlsm { phi: 32, overlap: Overlap::Count, debt_bytes: 0 };
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) create_if_missing: bool,
@@ -31,15 +71,16 @@ pub(super) struct Options {
     pub(super) log_sync_interval: Option<Duration>,
     pub(super) log_segment_bytes: u32,
     pub(super) log_bytes_max: u64,
-    pub(super) memtable_bytes: usize,
+    pub(super) memtable_bytes: Option<usize>,
     pub(super) sealed_memtables_max: usize,
     pub(super) block_cache_bytes: u64,
     pub(super) block_bytes: usize,
     pub(super) compression: Compression,
     pub(super) compression_per_level: Vec<Compression>,
     pub(super) filter_bits_per_key: u32,
-    pub(super) table_bytes: u64,
-    pub(super) level0_trigger: usize,
+    pub(super) compaction_policy: CompactionPolicy,
+    pub(super) table_bytes: Option<u64>,
+    pub(super) level0_trigger: Option<usize>,
     pub(super) level1_bytes: u64,
     pub(super) growth_factor: u64,
     pub(super) compaction_workers: usize,
@@ -60,6 +101,12 @@ const MIB: u64 = 1 << 20;
 /// fills the gaps while the first waits for reads, syncs and its edit.
 const COMPACTIONS_A_WORKER_MAX: usize = 2;
 
+/// Levels of a partition, level 0 included.
+const LEVELS_MAX: usize = 7;
+
+/// Tables in level 0 at which writers wait, with vLSM: its tables are small.
+const VLSM_LEVEL0_STOP: usize = 24;
+
 impl Default for Options {
     fn default() -> Self {
         Options {
@@ -72,15 +119,16 @@ impl Default for Options {
             log_sync_interval: Some(Duration::from_millis(100)),
             log_segment_bytes: 16 << 20,
             log_bytes_max: 512 * MIB,
-            memtable_bytes: 32 << 20,
+            memtable_bytes: None,
             sealed_memtables_max: 3,
             block_cache_bytes: 128 * MIB,
             block_bytes: 4 << 10,
             compression: Compression::Lz4,
             compression_per_level: Vec::new(),
             filter_bits_per_key: 10,
-            table_bytes: 64 * MIB,
-            level0_trigger: 4,
+            compaction_policy: CompactionPolicy::default(),
+            table_bytes: None,
+            level0_trigger: None,
             level1_bytes: 256 * MIB,
             growth_factor: 8,
             compaction_workers: 1,
@@ -100,6 +148,10 @@ impl Options {
     /// Refuses what cannot work, naming the option and what it takes.
     pub(super) fn validate(&self) -> Result<()> {
         let segment = self.log_segment_bytes;
+        let phi = match self.compaction_policy {
+            CompactionPolicy::Vlsm { phi, .. } => Some(phi),
+            CompactionPolicy::Leveled => None,
+        };
         let rules = [
             (
                 segment >= 64 << 10 && segment.is_multiple_of(32 << 10),
@@ -107,14 +159,15 @@ impl Options {
             ),
             (segment <= 1 << 30, "log_segment_bytes: at most 1 GiB"),
             (self.log_bytes_max >= 2 * u64::from(segment), "log_bytes_max: at least two segments"),
-            (self.memtable_bytes >= 1 << 10, "memtable_bytes: at least 1 KiB"),
+            (self.memtable_bytes() >= 1 << 10, "memtable_bytes: at least 1 KiB"),
             (self.sealed_memtables_max >= 1, "sealed_memtables_max: at least 1"),
             (self.block_bytes >= 64 && self.block_bytes <= 16 << 20, "block_bytes: 64 B to 16 MiB"),
             (self.filter_bits_per_key <= 64, "filter_bits_per_key: 0 (none) to 64"),
-            (self.table_bytes >= 1 << 10, "table_bytes: at least 1 KiB"),
-            (self.level0_trigger >= 1, "level0_trigger: at least 1"),
+            (self.table_bytes() >= 1 << 10, "table_bytes: at least 1 KiB"),
+            (self.level0_trigger() >= 1, "level0_trigger: at least 1"),
             (self.level1_bytes >= 1 << 10, "level1_bytes: at least 1 KiB"),
             (self.growth_factor >= 2, "growth_factor: at least 2"),
+            (phi.is_none_or(|phi| (1..=1024).contains(&phi)), "phi of the vLSM policy: 1 to 1024"),
             (self.compaction_workers >= 1 && self.compaction_workers <= 64, "compaction_workers: 1 to 64"),
             (self.io_depth >= 1 && self.io_depth <= 1024, "io_depth: 1 to 1024"),
             (self.settle_interval != Duration::ZERO, "settle_interval: above zero"),
@@ -156,20 +209,52 @@ impl Options {
         (self.io_depth / self.compaction_workers.max(1)).clamp(1, COMPACTIONS_A_WORKER_MAX)
     }
 
-    pub(super) fn ordered(&self) -> OrderedOptions {
-        OrderedOptions {
-            memtable_bytes: self.memtable_bytes,
-            sealed_max: self.sealed_memtables_max,
-            level0_stop: self.level0_trigger.saturating_mul(5).max(12),
-            log_bytes_max: self.log_bytes_max,
-            compactors: self.compactions_a_worker().saturating_mul(self.compaction_workers),
-            leveled: LeveledOptions {
-                level0_trigger: self.level0_trigger,
+    fn is_vlsm(&self) -> bool {
+        matches!(self.compaction_policy, CompactionPolicy::Vlsm { .. })
+    }
+
+    pub(super) fn memtable_bytes(&self) -> usize {
+        self.memtable_bytes.unwrap_or(if self.is_vlsm() { 8 << 20 } else { 32 << 20 })
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.table_bytes.unwrap_or(if self.is_vlsm() { 8 * MIB } else { 64 * MIB })
+    }
+
+    fn level0_trigger(&self) -> usize {
+        self.level0_trigger.unwrap_or(if self.is_vlsm() { 1 } else { 4 })
+    }
+
+    fn policy(&self) -> Policy {
+        match self.compaction_policy {
+            CompactionPolicy::Leveled => Policy::Leveled(LeveledOptions {
+                level0_trigger: self.level0_trigger(),
                 level1_bytes: self.level1_bytes,
                 growth_factor: self.growth_factor,
-                table_bytes: self.table_bytes,
-                levels_max: 7,
-            },
+                table_bytes: self.table_bytes(),
+                levels_max: LEVELS_MAX,
+            }),
+            CompactionPolicy::Vlsm { phi, overlap, debt_bytes } => Policy::Vlsm(VlsmOptions {
+                table_bytes: self.table_bytes(),
+                growth_factor: self.growth_factor,
+                phi,
+                overlap,
+                debt_bytes,
+                level0_trigger: self.level0_trigger(),
+                levels_max: LEVELS_MAX,
+            }),
+        }
+    }
+
+    pub(super) fn ordered(&self) -> OrderedOptions {
+        let level0_stop_min = if self.is_vlsm() { VLSM_LEVEL0_STOP } else { 12 };
+        OrderedOptions {
+            memtable_bytes: self.memtable_bytes(),
+            sealed_max: self.sealed_memtables_max,
+            level0_stop: self.level0_trigger().saturating_mul(5).max(level0_stop_min),
+            log_bytes_max: self.log_bytes_max,
+            compactors: self.compactions_a_worker().saturating_mul(self.compaction_workers),
+            policy: self.policy(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! [`Statistics`]: counters and gauges, copied out at one call.
 
 use super::engine::{Engine, Mode};
-use crate::metrics::Stall;
+use crate::metrics::{ChainCounts, Distribution, Stall};
 use crate::ordered::OrderedKeyspace;
 
 /// Counters since the open, and gauges as of the call. Bytes are bytes, times nanoseconds.
@@ -85,10 +85,41 @@ pub struct Statistics {
     pub direct_io: bool,
     /// Why `io_uring` or `direct_io` is off, or reads of `multi_get` do not overlap through a ring, in words.
     pub io_notes: Vec<String>,
+    /// Tables that vLSM cut for level 1 and that lay over no more of level 2 than they should.
+    pub tables_good: u64,
+    /// Those that lay over more.
+    pub tables_poor: u64,
+    /// Those of the latter that had to be merged into level 2 all the same, because there was none of the former.
+    pub picks_poor: u64,
+    /// The chains of compactions that memtables waited for.
+    pub chains: ChainStatistics,
     /// Writers that waited, by cause.
     pub stalls: Vec<StallStatistics>,
     /// Each keyspace, by name.
     pub keyspaces: Vec<KeyspaceStatistics>,
+}
+
+/// Chains of compactions (VLSM-1): what a partition compacts from one compaction of its level 0 to the end of the next,
+/// counted once for each memtable whose table that took. Bytes are those that compactions read.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ChainStatistics {
+    /// Memtables whose tables have left level 0.
+    pub memtables: u64,
+    /// Bytes of a chain, the mean.
+    pub bytes_mean: f64,
+    /// The median; at most 6 % too much, as is P99.
+    pub bytes_p50: u64,
+    /// What 99 of 100 do not exceed.
+    pub bytes_p99: u64,
+    /// The most.
+    pub bytes_max: u64,
+    /// Levels that a chain takes data from, the mean: its length.
+    pub stages_mean: f64,
+    /// The most.
+    pub stages_max: u64,
+    /// By the level that data is taken from: bytes, the mean over all chains and the most. Its width there.
+    pub stage_bytes: Vec<(f64, u64)>,
 }
 
 /// Writers that waited for one cause.
@@ -204,6 +235,10 @@ impl Engine {
             tables_written_cached: metrics.tables_through_cache.get() + metrics.tables_refused_direct.get(),
             direct_io: metrics.tables_refused_direct.get() == 0,
             io_notes: self.io_notes(),
+            tables_good: metrics.tables_good.get(),
+            tables_poor: metrics.tables_poor.get(),
+            picks_poor: metrics.picks_poor.get(),
+            chains: chain_statistics(&metrics.chains),
             stalls: [
                 ("memtable", &metrics.stalls_memtable),
                 ("level 0", &metrics.stalls_level0),
@@ -225,6 +260,26 @@ impl Engine {
         let refused = self.metrics.read_ring_refused.get();
         let reads = refused.map(|reason| format!("no io_uring for reads, multi_get reads ahead instead: {reason}"));
         ring.into_iter().chain(direct).chain(reads).collect()
+    }
+}
+
+fn chain_statistics(counts: &ChainCounts) -> ChainStatistics {
+    let memtables = counts.bytes.count();
+    // A stage is recorded only by the chains that reach as deep.
+    let mean = |stage: &Distribution| stage.mean() * stage.count() as f64 / memtables.max(1) as f64;
+    let mut stage_bytes: Vec<_> = counts.stage_bytes.iter().map(|stage| (mean(stage), stage.max())).collect();
+    while stage_bytes.last().is_some_and(|(_, max)| *max == 0) {
+        stage_bytes.pop();
+    }
+    ChainStatistics {
+        memtables,
+        bytes_mean: counts.bytes.mean(),
+        bytes_p50: counts.bytes.quantile(0.5),
+        bytes_p99: counts.bytes.quantile(0.99),
+        bytes_max: counts.bytes.max(),
+        stages_mean: counts.stages.mean(),
+        stages_max: counts.stages.max(),
+        stage_bytes,
     }
 }
 

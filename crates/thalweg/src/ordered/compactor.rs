@@ -2,7 +2,7 @@
 
 use super::flusher::RETRY_NS;
 use super::{Partition, Workshop};
-use crate::compaction::{self, Job};
+use crate::compaction::Job;
 use crate::error::{Error, Result};
 use crate::lineage::{Change, Edit};
 use crate::table::TableWriters;
@@ -49,8 +49,7 @@ impl Workshop {
         self.partitions().any(|partition| {
             let running = partition.running();
             !running.is_empty()
-                || !partition.is_dropped()
-                    && compaction::pick(&self.options.leveled, &partition.view().levels, &running).is_some()
+                || !partition.is_dropped() && self.options.policy.wants_job(&partition.view().levels, &running)
         })
     }
 
@@ -64,7 +63,7 @@ impl Workshop {
                 continue;
             }
             let levels = Arc::clone(&partition.view().levels);
-            if let Some(job) = compaction::pick(&self.options.leveled, &levels, &running) {
+            if let Some(job) = self.options.policy.pick(&levels, &running) {
                 running.push(job.running());
                 drop(running);
                 return Some((Arc::clone(partition), Arc::new(job)));
@@ -103,7 +102,7 @@ impl Workshop {
             self.discard_outputs(ids);
             return Err(Error::Closed);
         }
-        let tables = outputs.into_iter().map(|meta| self.tables.open_written(meta)).collect();
+        let tables = outputs.iter().map(|meta| self.tables.open_written(meta.clone())).collect();
         let inputs = job.tables().cloned().collect();
         let installed = self.lineage.install(edit, inputs, || None, || partition.install_job(job, tables)).await;
         if let Err(error) = installed {
@@ -111,7 +110,21 @@ impl Workshop {
             return Err(error);
         }
         self.metrics.compactions.increment();
+        self.metrics.picks_poor.add(u64::from(job.is_poor));
+        if let Some((good, poor)) = job.cut.judge(&outputs) {
+            self.metrics.tables_good.add(good);
+            self.metrics.tables_poor.add(poor);
+        }
+        self.count_chain(partition, job, job.tables().map(|table| table.meta().bytes).sum());
         Ok(())
+    }
+
+    /// The job, which has read `bytes`, is part of the chain that memtables of the partition wait for.
+    fn count_chain(&self, partition: &Partition, job: &Job, bytes: u64) {
+        match job.level {
+            0 => partition.chain.freed(&self.metrics.chains, job.upper.len() as u64, bytes),
+            level => partition.chain.moved(level, bytes),
+        }
     }
 
     async fn move_table(&self, partition: &Arc<Partition>, job: &Job) -> Result<()> {
@@ -129,6 +142,7 @@ impl Workshop {
         let moved = vec![Arc::clone(table)];
         self.lineage.install(edit, Vec::new(), || None, || partition.install_job(job, moved)).await?;
         self.metrics.trivial_moves.increment();
+        self.count_chain(partition, job, 0);
         Ok(())
     }
 }

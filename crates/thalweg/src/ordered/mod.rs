@@ -4,6 +4,7 @@
 //! number and flushed to a level-0 table ([`flusher`]); tables are merged downwards ([`compactor`]), large jobs in
 //! [`subtasks`]. Readers take one [`View`] and never look back.
 
+mod chain;
 mod compactor;
 pub(crate) mod cursor;
 mod flusher;

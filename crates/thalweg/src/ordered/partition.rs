@@ -3,6 +3,7 @@
 //! Readers and writers load the view without a lock. Locks: `changing` is held while a changed view is made and swapped
 //! in, `running` for bookkeeping of jobs. Neither is held over I/O. Order: the log's reserve lock, then `changing`.
 
+use super::chain::Chain;
 use super::memtable::MemtablePool;
 use super::view::{Slot, View};
 use crate::compaction::{Job, Levels, RunningJob};
@@ -30,6 +31,8 @@ pub(crate) struct Partition {
     sealed: AtomicUsize,
     level0: AtomicUsize,
     running: Mutex<Vec<RunningJob>>,
+    /// What its compactions have moved since level 0 gave tables last.
+    pub(super) chain: Chain,
     /// Why its last compaction failed; cleared by the next that succeeds.
     trouble: Mutex<Option<Error>>,
     /// The keyspace was dropped: no new jobs, running ones give up.
@@ -56,6 +59,7 @@ impl Partition {
             view: ArcSwap::from_pointee(view),
             changing: Mutex::new(()),
             running: Mutex::new(Vec::new()),
+            chain: Chain::default(),
             trouble: Mutex::new(None),
             dropped: AtomicBool::new(false),
         })

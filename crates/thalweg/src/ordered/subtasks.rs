@@ -135,8 +135,7 @@ impl Workshop {
         if cancelled() {
             return;
         }
-        let leveled = &self.options.leveled;
-        let merged = compaction::merge(job, &subtask.range, leveled, writers, snapshots, &cancelled).await;
+        let merged = compaction::merge(job, &subtask.range, writers, snapshots, &cancelled).await;
         subtask.outcome = Some(merged);
     }
 
@@ -144,11 +143,11 @@ impl Workshop {
     /// have to wait for: any other that ends sooner takes processors from flushes, and less of level 0 at once, so that
     /// more is rewritten in all.
     fn parts_of(&self, job: &Job) -> usize {
-        if !job.is_urgent(&self.options.leveled) {
+        if !self.options.policy.is_urgent(job) {
             return 1;
         }
         let bytes: u64 = job.tables().map(|table| table.meta().bytes).sum();
-        let least = self.options.leveled.table_bytes.saturating_mul(SUBTASK_TABLES_MIN).max(1);
+        let least = self.options.policy.table_bytes().saturating_mul(SUBTASK_TABLES_MIN).max(1);
         usize::try_from(bytes / least).unwrap_or(usize::MAX).clamp(1, self.options.compactors.max(1))
     }
 }

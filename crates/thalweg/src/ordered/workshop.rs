@@ -5,7 +5,7 @@
 
 use super::subtasks::Subtasks;
 use super::{MemtablePool, OrderedKeyspace, Partition, SnapshotRegistry, View};
-use crate::compaction::LeveledOptions;
+use crate::compaction::Policy;
 use crate::error::{Error, Result};
 use crate::format::{KeyspaceId, LogMark};
 use crate::lineage::{Change, Edit, Lineage};
@@ -32,7 +32,7 @@ pub(crate) struct OrderedOptions {
     pub(crate) log_bytes_max: u64,
     /// Coroutines that compact.
     pub(crate) compactors: usize,
-    pub(crate) leveled: LeveledOptions,
+    pub(crate) policy: Policy,
 }
 
 /// Creations and drops that the manifest may be behind with before the next one waits.

@@ -1,0 +1,133 @@
+//! [`Plan`]: one job as positions in the levels, and what every policy must do alike when it makes one.
+//!
+//! **A trivial move** takes a table that overlaps nothing in the level below down without a rewrite; from level 0
+//! that is the oldest one, and where the whole level could be merged it must overlap no other there. Not so a table
+//! of many tombstones above nothing: moves would carry it for free to the last level, which is never a source, and
+//! its tombstones would stay for ever; a rewrite drops them.
+//!
+//! **Bottom**: a job may drop a tombstone for good when no older version of its key is anywhere else. By the order
+//! of versions those are only below it: in the job's own inputs (which hold all of the output level that can have
+//! the key), or in a deeper level, and `bottom` says that no deeper level overlaps the job's range. That stays true
+//! while the job runs. A job running at the pick still has its inputs in `levels`, so deeper data that it moves
+//! down is seen where it comes from. Nothing new can come to the deeper levels from the job's key ranges but
+//! through the output level, where the tables that hold these keys are the job's own inputs, hence busy, and its
+//! output range is reserved. What comes from above (newer memtables and level-0 tables, jobs into the source level)
+//! holds only newer versions.
+
+use super::job::RunningJob;
+use super::shape::{Shape, hull};
+use crate::table::TableMeta;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// A table with a tombstone in this many entries, and nothing below its range, is rewritten rather than moved.
+const ENTRIES_PER_TOMBSTONE_MOVED: u64 = 4;
+
+/// A job, as positions in the levels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) level: usize,
+    pub(super) upper: Range<usize>,
+    pub(super) lower: Range<usize>,
+    pub(super) trivial_move: bool,
+    pub(super) bottom: bool,
+}
+
+/// The job of these upper tables, with what they overlap below.
+fn plan_upper(shape: &Shape<'_>, level: usize, upper: Range<usize>) -> Option<Plan> {
+    let (from, to) = hull(metas(shape, level, &upper))?;
+    let lower = shape.overlapping(level + 1, from, to);
+    let (from, to) = hull(metas(shape, level, &upper).chain(metas(shape, level + 1, &lower)))?;
+    let bottom = (level + 2..shape.len()).all(|deeper| shape.overlapping(deeper, from, to).is_empty());
+    let dead_weight = bottom
+        && metas(shape, level, &upper).any(|table| {
+            table.tombstones > 0 && table.tombstones.saturating_mul(ENTRIES_PER_TOMBSTONE_MOVED) >= table.entries
+        });
+    let trivial_move = upper.len() == 1 && lower.is_empty() && !dead_weight;
+    Some(Plan { level, upper, lower, trivial_move, bottom })
+}
+
+/// The tables of a level that no running job takes out of it.
+pub(super) fn staying<'s>(
+    shape: &'s Shape<'_>,
+    running: &[RunningJob],
+    level: usize,
+) -> impl Iterator<Item = &'s TableMeta> {
+    let leaving: BTreeSet<_> =
+        running.iter().filter(|job| job.level == level).flat_map(|job| job.tables.iter().copied()).collect();
+    shape.level(level).iter().copied().filter(move |table| !leaving.contains(&table.id))
+}
+
+/// The level that is never a source: the last of `levels_max`, or a deeper one that a larger number once filled.
+pub(super) fn last_level(levels_max: usize, shape: &Shape<'_>) -> usize {
+    assert!(levels_max >= 2, "a partition has at least levels 0 and 1");
+    let deepest = (0..shape.len()).rev().find(|level| !shape.level(*level).is_empty()).unwrap_or(0);
+    deepest.max(levels_max - 1)
+}
+
+/// The oldest tables of level 0, `most` at most, and no more than can run: an older prefix has a smaller range, which may
+/// be free where that of a longer one is not. A table that overlaps nothing goes down as it is where `may_move` says so.
+pub(super) fn plan_level0(
+    shape: &Shape<'_>,
+    running: &[RunningJob],
+    most: usize,
+    may_move: impl Fn(&TableMeta) -> bool,
+) -> Option<Plan> {
+    let (oldest, newer) = shape.level(0).split_first()?;
+    let alone = newer.iter().all(|table| !table.overlaps(&oldest.key_min, &oldest.key_max));
+    let moved = plan_upper(shape, 0, 0..1).filter(|plan| alone && plan.trivial_move && may_move(oldest));
+    if let Some(plan) = moved.filter(|plan| can_run(shape, running, plan)) {
+        return Some(plan);
+    }
+    (1..=most.min(newer.len() + 1))
+        .rev()
+        .filter_map(|count| plan_upper(shape, 0, 0..count))
+        .map(|plan| Plan { trivial_move: plan.trivial_move && may_move(oldest), ..plan })
+        .find(|plan| can_run(shape, running, plan))
+}
+
+/// Of the tables of `level` (not 0) that `chosen` takes, the one with the least to rewrite below it for its size that
+/// can run; ties by key order.
+pub(super) fn plan_least_overlap(
+    shape: &Shape<'_>,
+    running: &[RunningJob],
+    level: usize,
+    chosen: impl Fn(&TableMeta) -> bool,
+) -> Option<Plan> {
+    let mut best: Option<(Plan, (u64, u64))> = None;
+    for (index, table) in shape.level(level).iter().enumerate().filter(|(_, table)| chosen(table)) {
+        let Some(plan) = plan_upper(shape, level, index..index + 1) else { continue };
+        let overlap = metas(shape, level + 1, &plan.lower).map(|lower| lower.bytes).sum();
+        let ratio = (overlap, table.bytes.max(1));
+        let better = best.as_ref().is_none_or(|(_, least)| ratio_cmp(ratio, *least).is_lt());
+        if better && can_run(shape, running, &plan) {
+            best = Some((plan, ratio));
+        }
+    }
+    best.map(|(plan, _)| plan)
+}
+
+/// Whether the job can run beside the running ones.
+fn can_run(shape: &Shape<'_>, running: &[RunningJob], plan: &Plan) -> bool {
+    let job = plan.running(shape);
+    running.iter().all(|other| !job.conflicts(other))
+}
+
+fn metas<'s>(shape: &'s Shape<'_>, level: usize, range: &Range<usize>) -> impl Iterator<Item = &'s TableMeta> + Clone {
+    shape.level(level).get(range.clone()).unwrap_or_default().iter().copied()
+}
+
+/// Compares `a.0 / a.1` with `b.0 / b.1`.
+pub(super) fn ratio_cmp(a: (u64, u64), b: (u64, u64)) -> std::cmp::Ordering {
+    let cross = |x: u64, y: u64| u128::from(x) * u128::from(y);
+    cross(a.0, b.1).cmp(&cross(b.0, a.1))
+}
+
+impl Plan {
+    pub(super) fn running(&self, shape: &Shape<'_>) -> RunningJob {
+        RunningJob::new(
+            self.level,
+            metas(shape, self.level, &self.upper).chain(metas(shape, self.level + 1, &self.lower)),
+        )
+    }
+}

@@ -1,0 +1,101 @@
+//! [`Policy`]: which shape a partition's levels are kept in, and so which job is wanted next.
+
+use super::job::{Job, RunningJob};
+use super::look_ahead::Cut;
+use super::plan::Plan;
+use super::shape::Shape;
+use super::vlsm::{self, VlsmOptions};
+use super::{LeveledOptions, Levels, leveled};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// See the module. Any policy takes over the levels that another has left.
+#[derive(Clone, Debug)]
+pub(crate) enum Policy {
+    Leveled(LeveledOptions),
+    Vlsm(VlsmOptions),
+}
+
+impl Policy {
+    /// The job that the shape of `levels` asks for most and that can run beside `running`, or `None`. See
+    /// [`crate::compaction`] for what `levels` and `running` must agree on. The job's output level may be one that
+    /// `levels` does not have yet, if it is below `levels_max`. Pick again whenever a job ends or a flush installs.
+    pub(crate) fn pick(&self, levels: &Levels, running: &[RunningJob]) -> Option<Job> {
+        let shape = Shape::of(levels);
+        let plan = self.plan(&shape, running)?;
+        let (cut, is_poor) = (self.cut(&shape, &plan), self.is_poor(&shape, &plan));
+        let Plan { level, upper, lower, trivial_move, bottom } = plan;
+        let tables = |level: usize, range: Range<usize>| {
+            levels
+                .get(level)
+                .and_then(|tables| tables.get(range))
+                .map_or_else(Vec::new, |tables| tables.iter().map(Arc::clone).collect())
+        };
+        let (upper, lower) = (tables(level, upper), tables(level + 1, lower));
+        Some(Job { level, upper, lower, trivial_move, bottom, cut, is_poor })
+    }
+
+    /// Whether there is a job; see [`Policy::pick`].
+    pub(crate) fn wants_job(&self, levels: &Levels, running: &[RunningJob]) -> bool {
+        self.plan(&Shape::of(levels), running).is_some()
+    }
+
+    /// See [`Policy::pick`].
+    pub(super) fn plan(&self, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
+        match self {
+            Policy::Leveled(options) => leveled::plan(options, shape, running),
+            Policy::Vlsm(options) => vlsm::plan(options, shape, running),
+        }
+    }
+
+    /// Where the tables that a job writes end.
+    pub(super) fn cut(&self, shape: &Shape<'_>, plan: &Plan) -> Cut {
+        match self {
+            Policy::Leveled(options) => Cut::Size(options.table_bytes),
+            Policy::Vlsm(options) => options.cut(shape, &plan.running(shape)),
+        }
+    }
+
+    /// Whether the job takes a table of level 1 that lies over too much of level 2, because none lies over less.
+    fn is_poor(&self, shape: &Shape<'_>, plan: &Plan) -> bool {
+        match self {
+            Policy::Vlsm(options) if plan.level == 1 => !vlsm::picks_good(options, shape, plan),
+            _ => false,
+        }
+    }
+
+    /// Bytes of a full table.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        match self {
+            Policy::Leveled(options) => options.table_bytes,
+            Policy::Vlsm(options) => options.table_bytes,
+        }
+    }
+
+    /// Whether writers may soon have to wait for the job: it takes so much of level 0 that no other level goes first.
+    pub(crate) fn is_urgent(&self, job: &Job) -> bool {
+        let trigger = match self {
+            Policy::Leveled(options) => options.level0_trigger,
+            Policy::Vlsm(options) => options.level0_trigger,
+        };
+        job.level == 0 && job.upper.len() as u64 >= (trigger as u64).saturating_mul(leveled::LEVEL0_URGENT)
+    }
+
+    /// Levels, level 0 included.
+    #[cfg(test)]
+    pub(super) fn levels_max(&self) -> usize {
+        match self {
+            Policy::Leveled(options) => options.levels_max,
+            Policy::Vlsm(options) => options.levels_max,
+        }
+    }
+
+    /// Bytes that compactions must still take out of their level.
+    #[cfg(test)]
+    pub(super) fn debt_of(&self, shape: &Shape<'_>) -> u64 {
+        match self {
+            Policy::Leveled(options) => leveled::debt_of(options, shape),
+            Policy::Vlsm(options) => vlsm::debt_of(options, shape),
+        }
+    }
+}
