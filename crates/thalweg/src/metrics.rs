@@ -83,6 +83,8 @@ pub(crate) struct Metrics {
     pub(crate) stalls_memtable: Stall,
     pub(crate) stalls_level0: Stall,
     pub(crate) stalls_log: Stall,
+    /// Those that were slowed down, so that none of the above comes to pass.
+    pub(crate) stalls_paced: Stall,
 }
 
 /// Lines of counters that reads are spread over.

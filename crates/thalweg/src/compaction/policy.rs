@@ -72,13 +72,18 @@ impl Policy {
         }
     }
 
-    /// Whether writers may soon have to wait for the job: it takes so much of level 0 that no other level goes first.
-    pub(crate) fn is_urgent(&self, job: &Job) -> bool {
-        let trigger = match self {
+    /// Level 0 is compacted when it has this many tables.
+    pub(crate) fn level0_trigger(&self) -> usize {
+        match self {
             Policy::Leveled(options) => options.level0_trigger,
             Policy::Vlsm(options) => options.level0_trigger,
-        };
-        job.level == 0 && job.upper.len() as u64 >= (trigger as u64).saturating_mul(leveled::LEVEL0_URGENT)
+        }
+    }
+
+    /// Whether writers may soon have to wait for the job: it takes so much of level 0 that no other level goes first.
+    pub(crate) fn is_urgent(&self, job: &Job) -> bool {
+        let urgent = (self.level0_trigger() as u64).saturating_mul(leveled::LEVEL0_URGENT);
+        job.level == 0 && job.upper.len() as u64 >= urgent
     }
 
     /// Levels, level 0 included.

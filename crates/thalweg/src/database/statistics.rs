@@ -127,7 +127,7 @@ pub struct ChainStatistics {
 #[non_exhaustive]
 pub struct StallStatistics {
     /// `memtable`: sealed memtables waited for their flush; `level 0`: too many tables in level 0; `log`: no free
-    /// segment, or the log beyond twice its cap.
+    /// segment, or the log beyond twice its cap; `pacing`: slowed down before it comes to any of these.
     pub cause: &'static str,
     /// How often.
     pub count: u64,
@@ -243,6 +243,7 @@ impl Engine {
                 ("memtable", &metrics.stalls_memtable),
                 ("level 0", &metrics.stalls_level0),
                 ("log", &metrics.stalls_log),
+                ("pacing", &metrics.stalls_paced),
             ]
             .map(|(cause, stall)| stall_statistics(cause, stall))
             .into(),

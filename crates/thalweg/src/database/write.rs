@@ -53,8 +53,9 @@ impl Engine {
                 .filter(|(index, partition)| *index == 0 || !Arc::ptr_eq(partition, &routes[index - 1]))
                 .map(|(_, partition)| partition)
         };
+        let bytes = record.bytes() / distinct().count().max(1);
         for partition in distinct() {
-            workshop.wait_for_room(partition)?;
+            workshop.wait_for_room(partition, bytes)?;
         }
         let reservation = workshop.log.reserve(record)?;
         workshop.log.copy_in(&reservation, record, durability == Durability::Sync)?;

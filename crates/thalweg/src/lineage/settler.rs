@@ -134,6 +134,18 @@ impl Lineage {
         }
     }
 
+    /// How much of the space that replaced tables may take they do: 1 at `retained_bytes_max`.
+    pub(crate) fn retained_share(&self) -> f64 {
+        let retained = self.retained_bytes();
+        let live = || self.book().state.tables().map(|meta| meta.bytes).sum::<u64>();
+        let most = match self.settling.retained_bytes_max {
+            Some(bytes) => bytes,
+            None if retained <= RETAINED_BYTES_MAX => RETAINED_BYTES_MAX,
+            None => RETAINED_BYTES_MAX.max(live() / 10),
+        };
+        retained as f64 / most.max(1) as f64
+    }
+
     /// How long edits wait for others to settle with, if nothing presses.
     fn settle_delay_ns(&self) -> u64 {
         match self.backend.rule() {

@@ -108,6 +108,10 @@ impl Record {
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.body
     }
+    /// Bytes of its body.
+    pub(crate) fn bytes(&self) -> usize {
+        self.body.len()
+    }
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }

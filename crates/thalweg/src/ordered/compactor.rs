@@ -119,12 +119,17 @@ impl Workshop {
         Ok(())
     }
 
-    /// The job, which has read `bytes`, is part of the chain that memtables of the partition wait for.
+    /// The job, which has read `bytes`, is part of the chain that memtables of the partition wait for. What it gives
+    /// back of level 0 lets writers go faster.
     fn count_chain(&self, partition: &Partition, job: &Job, bytes: u64) {
-        match job.level {
-            0 => partition.chain.freed(&self.metrics.chains, job.upper.len() as u64, bytes),
-            level => partition.chain.moved(level, bytes),
+        if job.level > 0 {
+            return partition.chain.moved(job.level, bytes);
         }
+        partition.chain.freed(&self.metrics.chains, job.upper.len() as u64, bytes);
+        let given = job.upper.iter().map(|table| table.meta().bytes).sum();
+        let has_more = partition.level0_tables() >= self.options.policy.level0_trigger();
+        partition.pacer.level0_gave(self.environment.clock.now_ns(), given, has_more);
+        self.pace(partition);
     }
 
     async fn move_table(&self, partition: &Arc<Partition>, job: &Job) -> Result<()> {

@@ -139,7 +139,7 @@ impl Workshop {
     async fn flush_slot(&self, writers: &TableWriters, partition: &Arc<Partition>, slot: &Arc<Slot>) -> Result<()> {
         self.log.until_visible(slot.sealed_at()).await?;
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
-        let mut cursor = slot.memtable.cursor();
+        let (started_ns, mut cursor) = (self.environment.clock.now_ns(), slot.memtable.cursor());
         let meta = compaction::flush(&mut cursor, writers, &boundaries).await?;
         let last: SeqNo = slot.last_seq();
         let mut edit = Edit { seq: last, ..Edit::default() };
@@ -151,7 +151,8 @@ impl Workshop {
         });
         // Not the number it was sealed at: after a power cut that number may be given to another record.
         edit.changes.push(Change::Flushed { keyspace, partition: id, seq: last });
-        let output = table.as_ref().map(|table| table.meta().id);
+        let (output, table_bytes) = table.as_ref().map(|table| (table.meta().id, table.meta().bytes)).unzip();
+        let table_bytes = table_bytes.unwrap_or(0);
         let apply = || partition.install_flush(slot, table);
         let log_start = || self.new_log_start(Some(slot));
         if let Err(error) = self.lineage.install(edit, Vec::new(), log_start, apply).await {
@@ -159,6 +160,9 @@ impl Workshop {
             return Err(error);
         }
         self.metrics.flushes.increment();
+        let ns = self.environment.clock.now_ns().saturating_sub(started_ns);
+        partition.pacer.flushed(slot.memtable.bytes() as u64, table_bytes, ns);
+        self.pace(partition);
         self.compaction_wanted.notify_all();
         self.progress.notify_all();
         Ok(())

@@ -10,6 +10,7 @@ pub(crate) mod cursor;
 mod flusher;
 mod keyspace;
 pub(crate) mod memtable;
+mod pacing;
 mod partition;
 mod read;
 mod snapshots;

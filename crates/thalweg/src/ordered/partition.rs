@@ -5,6 +5,7 @@
 
 use super::chain::Chain;
 use super::memtable::MemtablePool;
+use super::pacing::Pacer;
 use super::view::{Slot, View};
 use crate::compaction::{Job, Levels, RunningJob};
 use crate::error::Error;
@@ -33,6 +34,8 @@ pub(crate) struct Partition {
     running: Mutex<Vec<RunningJob>>,
     /// What its compactions have moved since level 0 gave tables last.
     pub(super) chain: Chain,
+    /// How fast writers may go.
+    pub(super) pacer: Pacer,
     /// Why its last compaction failed; cleared by the next that succeeds.
     trouble: Mutex<Option<Error>>,
     /// The keyspace was dropped: no new jobs, running ones give up.
@@ -60,6 +63,7 @@ impl Partition {
             changing: Mutex::new(()),
             running: Mutex::new(Vec::new()),
             chain: Chain::default(),
+            pacer: Pacer::default(),
             trouble: Mutex::new(None),
             dropped: AtomicBool::new(false),
         })

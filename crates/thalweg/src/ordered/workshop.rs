@@ -3,6 +3,7 @@
 //!
 //! Locks: `registry`, `definitions` and `trouble` are each held for a clone or a swap, never together.
 
+use super::pacing::{Pressure, pressure};
 use super::subtasks::Subtasks;
 use super::{MemtablePool, OrderedKeyspace, Partition, SnapshotRegistry, View};
 use crate::compaction::Policy;
@@ -155,6 +156,7 @@ impl Workshop {
         let sealed = self.log.at_seal_point(|last| partition.seal(slot, last));
         if sealed {
             self.flush_wanted.notify_all();
+            self.pace(partition);
         }
     }
 
@@ -175,9 +177,34 @@ impl Workshop {
         }
     }
 
-    /// Before a write: waits while a partition has no room. `Err` when the wait could be for ever, because what would
-    /// make the room fails.
-    pub(crate) fn wait_for_room(&self, partition: &Partition) -> Result<()> {
+    /// Finds out how fast writers of a partition may go, now that its room has changed.
+    pub(super) fn pace(&self, partition: &Partition) {
+        let options = &self.options;
+        let (trigger, stop) = (options.policy.level0_trigger() as u64, options.level0_stop as u64);
+        let (sealed, sealed_max) = (partition.sealed_memtables() as u64, options.sealed_max as u64);
+        let level0 = partition.level0_tables() as u64;
+        if level0 >= trigger {
+            partition.pacer.level0_due(self.environment.clock.now_ns());
+        }
+        let log = self.log.backlog_bytes();
+        // The flushes that relieve a long log come first, and get a quarter of what it may still grow by.
+        let log_from = options.log_bytes_max.saturating_add(options.log_bytes_max / 4);
+        let flush = pressure(sealed, sealed_max.saturating_sub(2), sealed_max)
+            .max(pressure(log, log_from, options.log_bytes_max.saturating_mul(2)))
+            .max((self.lineage.retained_share() - 1.0).clamp(0.0, 1.0));
+        let level0 = pressure(level0, trigger + stop.saturating_sub(trigger) / 4, stop);
+        partition.pacer.press(Pressure { flush, level0 });
+    }
+
+    /// Before a write of `bytes`: waits while a partition has no room, and lets time pass while it has little. `Err`
+    /// when the wait could be for ever, because what would make the room fails.
+    pub(crate) fn wait_for_room(&self, partition: &Partition, bytes: usize) -> Result<()> {
+        let clock = &self.environment.clock;
+        if let Some(delay_ns) = partition.pacer.delay_ns(bytes, || clock.now_ns()) {
+            let (ticket, start) = (self.stopped.ticket(), clock.now_ns());
+            self.environment.scheduler.wait(&self.stopped, ticket, Some(start.saturating_add(delay_ns)));
+            self.metrics.stalls_paced.record(clock.now_ns().saturating_sub(start));
+        }
         let flush_trouble = || self.flush_trouble();
         self.stall_while(&self.metrics.stalls_memtable, flush_trouble, || {
             partition.sealed_memtables() >= self.options.sealed_max && !partition.is_dropped()
