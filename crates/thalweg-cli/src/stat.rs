@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
-use thalweg::{Error, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
+use thalweg::{ChainStatistics, Error, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
 
 pub fn run(args: &Stat, output: &mut dyn Write) -> Result<(), Failure> {
     let database = open::for_reading(&args.source)?;
@@ -264,16 +264,7 @@ fn to_json(s: &Statistics) -> Value {
         "tables_good": s.tables_good,
         "tables_poor": s.tables_poor,
         "picks_poor": s.picks_poor,
-        "chains": {
-            "memtables": s.chains.memtables,
-            "bytes_mean": s.chains.bytes_mean,
-            "bytes_p50": s.chains.bytes_p50,
-            "bytes_p99": s.chains.bytes_p99,
-            "bytes_max": s.chains.bytes_max,
-            "stages_mean": s.chains.stages_mean,
-            "stages_max": s.chains.stages_max,
-            "stage_bytes": s.chains.stage_bytes,
-        },
+        "chains": chains_json(&s.chains),
         "log_syncs": s.log_syncs,
         "table_syncs": s.table_syncs,
         "manifest_syncs": s.manifest_syncs,
@@ -291,6 +282,19 @@ fn to_json(s: &Statistics) -> Value {
         "direct_io": s.direct_io,
         "io_notes": s.io_notes,
         "stalls": s.stalls.iter().map(stall).collect::<Vec<_>>(),
+    })
+}
+
+fn chains_json(chains: &ChainStatistics) -> Value {
+    json!({
+        "memtables": chains.memtables,
+        "bytes_mean": chains.bytes_mean,
+        "bytes_p50": chains.bytes_p50,
+        "bytes_p99": chains.bytes_p99,
+        "bytes_max": chains.bytes_max,
+        "stages_mean": chains.stages_mean,
+        "stages_max": chains.stages_max,
+        "stage_bytes": chains.stage_bytes,
     })
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::time::Duration;
-use thalweg::{Builder, Compression, Database, Durability, Keyspace, Slice, Snapshot};
+use thalweg::{Builder, CompactionPolicy, Compression, Database, Durability, Keyspace, Overlap, Slice, Snapshot};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 type World = BTreeMap<String, Map>;
@@ -34,6 +34,14 @@ fn options(path: &Path, random: &mut Random) -> Builder {
         .level1_bytes(8 << 10)
         .growth_factor(2 + random.below(3) as u64)
         .compaction_workers(1 + random.below(3))
+        .compaction_policy(match random.below(2) {
+            0 => CompactionPolicy::Leveled,
+            _ => CompactionPolicy::Vlsm {
+                phi: 1 << random.below(6),
+                overlap: [Overlap::Count, Overlap::Ratio][random.below(2)],
+                debt_bytes: [0, 16 << 10][random.below(2)],
+            },
+        })
         .durability([Durability::Buffered, Durability::Sync][usize::from(random.below(8) == 0)])
 }
 

@@ -139,6 +139,17 @@ fn configure(path: &Path, settings: &Settings) -> Result<(thalweg::Builder, BTre
         builder = builder.compaction_policy(policy);
         tell("compaction_policy", format!("{policy:?}"));
     }
+    builder = configure_durability(builder, settings, &mut told);
+    Ok((builder, told))
+}
+
+/// The settings of log and lineage.
+fn configure_durability(
+    mut builder: thalweg::Builder,
+    settings: &Settings,
+    told: &mut BTreeMap<String, String>,
+) -> thalweg::Builder {
+    let mut tell = |name: &str, value: String| told.insert(name.to_owned(), value);
     if let Some(milliseconds) = settings.log_sync_interval_ms {
         builder = builder.log_sync_interval((milliseconds > 0).then(|| Duration::from_millis(milliseconds)));
         tell("log_sync_interval", if milliseconds > 0 { format!("{milliseconds} ms") } else { "none".into() });
@@ -155,7 +166,7 @@ fn configure(path: &Path, settings: &Settings) -> Result<(thalweg::Builder, BTre
         builder = builder.sync_delay(Duration::from_micros(microseconds));
         tell("sync_delay", format!("{microseconds} µs"));
     }
-    Ok((builder, told))
+    builder
 }
 
 impl Engine for Opened {

@@ -170,7 +170,9 @@ fn measured_as_a_ratio_only_dense_tables_are_good() {
         good [g—h] 2.0 KiB over 1 of level 2, 8.0 KiB
     "#]],
     );
-    check(&cut(Overlap::Ratio, EVEN, "a:1 d:1 e:1 h:1 i:4 j:4 k:1"), expect![[r#"
+    check(
+        &cut(Overlap::Ratio, EVEN, "a:1 d:1 e:1 h:1 i:4 j:4 k:1"),
+        expect![[r#"
         L0                                                                   empty
         L1  [a———————————d] [e———————————h] [i———j] [k]                      4 tables  13.0 KiB
         L2  [a———b] [c———d] [e———f] [g———h] [i———j] [k———l] [m———n] [o———p]  8 tables  64.0 KiB
@@ -178,5 +180,6 @@ fn measured_as_a_ratio_only_dense_tables_are_good() {
         poor [e—h] 2.0 KiB over 2 of level 2, 16.0 KiB
         good [i—j] 8.0 KiB over 1 of level 2, 8.0 KiB
         poor [k—k] 1.0 KiB over 1 of level 2, 8.0 KiB
-    "#]]);
+    "#]],
+    );
 }

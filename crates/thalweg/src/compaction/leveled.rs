@@ -7,9 +7,9 @@
 //! **Deeper first**: of the levels that are due the deepest goes whose job can run beside the running ones. So level 0
 //! is merged into a level 1 of its proper size, and each level into a next one of its: what is in excess there would be
 //! rewritten for nothing, and would make the job longer. Meanwhile level 0 gathers tables, and its job takes all of
-//! them at once. Only when it has [`LEVEL0_URGENT`] times its trigger does the highest score win, so that writers need
-//! not wait for what is deep; and while level 0 then waits for jobs of level 1 to end, level 1 starts no other, unless
-//! it is the fuller one.
+//! them at once, as far as `job_bytes_max` allows. Only when it has [`LEVEL0_URGENT`] times its trigger does the
+//! highest score win, so that writers need not wait for what is deep, or level 1 if that would make the job too large;
+//! and while level 0 then waits for jobs of level 1 to end, level 1 starts no other, unless it is the fuller one.
 //!
 //! **Level 0** gives its oldest tables, as many as can run: a prefix in flush order holds, for each key in it,
 //! every version that level 0 has below it, so the order of versions (see [`super`]) is kept. **Other levels** give
@@ -19,6 +19,7 @@ use super::LeveledOptions;
 use super::job::RunningJob;
 use super::plan::{Plan, last_level, plan_least_overlap, plan_level0, ratio_cmp, staying};
 use super::shape::Shape;
+use std::cmp::Reverse;
 
 /// With so many times the tables that make it due, level 0 no longer waits for deeper levels that are less full.
 pub(super) const LEVEL0_URGENT: u64 = 4;
@@ -29,19 +30,23 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
         .map(|level| score(options, shape, running, level))
         .filter(|score| score.amount >= score.target)
         .collect();
+    // All of level 1 goes into a job of level 0: where that would be half of the job, level 1 has to be smaller first.
+    let level1_fits = shape.bytes(1) <= target_bytes(options, 1).max(options.job_bytes_max / 2);
     let urgent = |score: &Score| score.level == 0 && score.amount >= score.target.saturating_mul(LEVEL0_URGENT);
-    if scores.iter().any(urgent) {
+    if !scores.iter().any(urgent) {
+        scores.reverse();
+    } else if level1_fits {
         // Stable, so that of equal scores the upper level goes first.
         scores.sort_by(|a, b| b.ratio_cmp(a));
     } else {
-        scores.reverse();
+        scores.sort_by_key(|score| (score.level != 1, Reverse(score.level)));
     }
     // Else jobs that start one after the other in level 1 could keep level 0 waiting until level 1 is small.
     let level0_runs = running.iter().any(|job| job.level == 0);
     let mut level0_waits = false;
     for score in scores {
         let plan = match score.level {
-            0 => plan_level0(shape, running, usize::MAX, |_| true),
+            0 => plan_level0(shape, running, level0_tables_max(options, shape), |_| true),
             1 if level0_waits => None,
             level => plan_least_overlap(shape, running, level, |_| true),
         };
@@ -51,6 +56,16 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
         level0_waits |= score.level == 0 && !level0_runs;
     }
     None
+}
+
+/// How many tables a job of level 0 takes at most: fewer than make level 0 due would rewrite level 1 for too little.
+fn level0_tables_max(options: &LeveledOptions, shape: &Shape<'_>) -> usize {
+    let mut bytes = shape.bytes(1);
+    let fit = shape.level(0).iter().take_while(|table| {
+        bytes += table.bytes;
+        bytes <= options.job_bytes_max
+    });
+    fit.count().max(options.level0_trigger)
 }
 
 /// Bytes that compactions must still take out of their level: of level 0 the tables beyond its trigger, of each level

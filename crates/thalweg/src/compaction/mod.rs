@@ -10,9 +10,9 @@
 //! - A job takes everything of the output level that overlaps the *hull* of its upper tables, also what lies in a gap
 //!   between them, since one output may span that gap.
 //!
-//! Locks: none. The caller calls [`Policy::pick`] and registers [`Job::running`] under the lock that guards its levels, and
-//! takes the job off that list in the critical section that installs its outputs, or later, never earlier: the policy
-//! must see either a job's inputs in `levels` and the job in `running`, or its outputs in `levels`.
+//! Locks: none. The caller calls [`Policy::pick`] and registers [`Job::running`] under the lock that guards its levels,
+//! and takes the job off that list in the critical section that installs its outputs, or later, never earlier: the
+//! policy must see either a job's inputs in `levels` and the job in `running`, or its outputs in `levels`.
 
 mod draw;
 mod flush;
@@ -67,6 +67,8 @@ pub(crate) struct LeveledOptions {
     pub(crate) growth_factor: u64,
     /// An output table is closed at this many bytes.
     pub(crate) table_bytes: u64,
+    /// A job of level 0 reads no more bytes, if it can help it: what it reads stays until its edit is settled.
+    pub(crate) job_bytes_max: u64,
     /// Levels, level 0 included; at least 2.
     pub(crate) levels_max: usize,
 }

@@ -106,8 +106,8 @@ impl<'a, S: Store> Outputs<'a, S> {
         self.shared = self.shared.min(neighbour.shared);
     }
 
-    /// Whether the entry passed last, which has this key, can be added. Only where the user key changes may a table end:
-    /// a user key never straddles two tables of a level (DESIGN 7).
+    /// Whether the entry passed last, which has this key, can be added. Only where the user key changes may a table
+    /// end: a user key never straddles two tables of a level (DESIGN 7).
     #[inline]
     pub(super) fn has_room(&mut self, key: &[u8]) -> bool {
         self.writer.as_ref().is_some_and(|writer| !self.may_cut || self.cut.has_room(key, writer.bytes()))

@@ -65,8 +65,9 @@ pub(super) fn last_level(levels_max: usize, shape: &Shape<'_>) -> usize {
     deepest.max(levels_max - 1)
 }
 
-/// The oldest tables of level 0, `most` at most, and no more than can run: an older prefix has a smaller range, which may
-/// be free where that of a longer one is not. A table that overlaps nothing goes down as it is where `may_move` says so.
+/// The oldest tables of level 0, `most` at most, and no more than can run: a shorter prefix has a smaller range, which
+/// may be free where that of a longer one is not. A table that overlaps nothing goes down as it is, where `may_move`
+/// says so.
 pub(super) fn plan_level0(
     shape: &Shape<'_>,
     running: &[RunningJob],

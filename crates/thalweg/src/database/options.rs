@@ -3,7 +3,7 @@
 use super::{Compression, DamagePolicy, DurabilityBackend};
 use crate::compaction::{LeveledOptions, Overlap, Policy, VlsmOptions};
 use crate::error::{Error, Result};
-use crate::lineage::Settling;
+use crate::lineage::{RETAINED_BYTES_MAX, Settling};
 use crate::log::LogOptions;
 use crate::ordered::OrderedOptions;
 use crate::table::{TableOptions, TableReads, TableWrites};
@@ -20,7 +20,7 @@ pub enum Durability {
     Sync,
 }
 
-/// Which shape the levels of a keyspace are kept in ([vlsm.md](https://docs.rs/thalweg) tells more).
+/// Which shape the levels of a keyspace are kept in; `docs/vlsm.md` tells what each gains and costs.
 ///
 /// A database may be opened with another policy each time: each takes over the levels that another has left.
 ///
@@ -37,12 +37,13 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompactionPolicy {
-    /// The classic leveled shape, as RocksDB's: level 0 gathers tables, and all of them are merged into level 1 at once.
+    /// The classic leveled shape, as RocksDB's: level 0 gathers tables, and all of them are merged into level 1 at
+    /// once.
     #[default]
     Leveled,
-    /// vLSM's shape (VLSM-1 to VLSM-10): the tables of level 0 go down one by one, level 1 is as small as
-    /// `growth_factor` tables, and cut so that little of level 2 must be rewritten with each. Chains of compactions are
-    /// short, for more bytes written in all.
+    /// vLSM's shape (VLSM-1 to VLSM-10): the tables of level 0 go down one by one, or as many as fill one, level 1 is
+    /// as small as `growth_factor` tables, and cut so that little of level 2 must be rewritten with each. Chains of
+    /// compactions are short, for more bytes written in all.
     Vlsm {
         /// How many times larger level 2 is than level 1: 1 to 1024; 32 in the paper, and beyond 64 few tables of level
         /// 1 lie over little of level 2.
@@ -167,6 +168,7 @@ impl Options {
             (self.level0_trigger() >= 1, "level0_trigger: at least 1"),
             (self.level1_bytes >= 1 << 10, "level1_bytes: at least 1 KiB"),
             (self.growth_factor >= 2, "growth_factor: at least 2"),
+            (phi.is_none() || self.growth_factor <= 1024, "growth_factor with the vLSM policy: 2 to 1024"),
             (phi.is_none_or(|phi| (1..=1024).contains(&phi)), "phi of the vLSM policy: 1 to 1024"),
             (self.compaction_workers >= 1 && self.compaction_workers <= 64, "compaction_workers: 1 to 64"),
             (self.io_depth >= 1 && self.io_depth <= 1024, "io_depth: 1 to 1024"),
@@ -232,6 +234,9 @@ impl Options {
                 level1_bytes: self.level1_bytes,
                 growth_factor: self.growth_factor,
                 table_bytes: self.table_bytes(),
+                // The rest is for what the jobs beside it and before it have replaced.
+                job_bytes_max: (self.retained_bytes_max.unwrap_or(RETAINED_BYTES_MAX) / 16 * 11)
+                    .max(self.level1_bytes.saturating_mul(2)),
                 levels_max: LEVELS_MAX,
             }),
             CompactionPolicy::Vlsm { phi, overlap, debt_bytes } => Policy::Vlsm(VlsmOptions {

@@ -1,7 +1,7 @@
 //! [`Statistics`]: counters and gauges, copied out at one call.
 
 use super::engine::{Engine, Mode};
-use crate::metrics::{ChainCounts, Distribution, Stall};
+use crate::metrics::{ChainCounts, Distribution, Metrics, Stall};
 use crate::ordered::OrderedKeyspace;
 
 /// Counters since the open, and gauges as of the call. Bytes are bytes, times nanoseconds.
@@ -239,14 +239,7 @@ impl Engine {
             tables_poor: metrics.tables_poor.get(),
             picks_poor: metrics.picks_poor.get(),
             chains: chain_statistics(&metrics.chains),
-            stalls: [
-                ("memtable", &metrics.stalls_memtable),
-                ("level 0", &metrics.stalls_level0),
-                ("log", &metrics.stalls_log),
-                ("pacing", &metrics.stalls_paced),
-            ]
-            .map(|(cause, stall)| stall_statistics(cause, stall))
-            .into(),
+            stalls: stalls(metrics),
             keyspaces,
         }
     }
@@ -282,6 +275,16 @@ fn chain_statistics(counts: &ChainCounts) -> ChainStatistics {
         stages_max: counts.stages.max(),
         stage_bytes,
     }
+}
+
+fn stalls(metrics: &Metrics) -> Vec<StallStatistics> {
+    let causes = [
+        ("memtable", &metrics.stalls_memtable),
+        ("level 0", &metrics.stalls_level0),
+        ("log", &metrics.stalls_log),
+        ("pacing", &metrics.stalls_paced),
+    ];
+    causes.map(|(cause, stall)| stall_statistics(cause, stall)).into()
 }
 
 fn stall_statistics(cause: &'static str, stall: &Stall) -> StallStatistics {

@@ -53,9 +53,9 @@ impl Engine {
                 .filter(|(index, partition)| *index == 0 || !Arc::ptr_eq(partition, &routes[index - 1]))
                 .map(|(_, partition)| partition)
         };
-        let bytes = record.bytes() / distinct().count().max(1);
+        workshop.let_time_pass(routes, record.bytes());
         for partition in distinct() {
-            workshop.wait_for_room(partition, bytes)?;
+            workshop.wait_for_room(partition)?;
         }
         let reservation = workshop.log.reserve(record)?;
         workshop.log.copy_in(&reservation, record, durability == Durability::Sync)?;

@@ -41,6 +41,7 @@ pub(crate) use edit::{Change, Edit};
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use manifest_reader::fuzz_manifest;
 pub(crate) use recovery::Recovered;
+pub(crate) use settler::RETAINED_BYTES_MAX;
 pub(crate) use state::{KeyspaceState, State};
 
 use crate::error::{Error, ErrorKind, Result};

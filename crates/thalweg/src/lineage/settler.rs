@@ -11,7 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Retained bytes that are allowed in a database of up to ten times as many, if the builder does not say.
-const RETAINED_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const RETAINED_BYTES_MAX: u64 = 1 << 30;
+
+/// Writers are not slowed down for fewer retained bytes.
+const RETAINED_BYTES_FEW: u64 = 256 << 20;
 
 /// A disk is low on space when so many times what is retained is more than it has left.
 const LOW_SPACE_PART: u64 = 2;
@@ -134,16 +137,20 @@ impl Lineage {
         }
     }
 
-    /// How much of the space that replaced tables may take they do: 1 at `retained_bytes_max`.
+    /// How much of the space that replaced tables may take is taken by those that rounds and removal will give back: 1
+    /// at `retained_bytes_max`. What a reader holds does not count, nor a cap that is smaller than a few tables.
     pub(crate) fn retained_share(&self) -> f64 {
-        let retained = self.retained_bytes();
+        let retained = {
+            let book = self.book();
+            book.ledger.inputs().map(|input| input.bytes).sum::<u64>() + book.retained.waiting_bytes()
+        };
         let live = || self.book().state.tables().map(|meta| meta.bytes).sum::<u64>();
         let most = match self.settling.retained_bytes_max {
-            Some(bytes) => bytes,
+            Some(bytes) => bytes.max(RETAINED_BYTES_FEW),
             None if retained <= RETAINED_BYTES_MAX => RETAINED_BYTES_MAX,
             None => RETAINED_BYTES_MAX.max(live() / 10),
         };
-        retained as f64 / most.max(1) as f64
+        retained as f64 / most as f64
     }
 
     /// How long edits wait for others to settle with, if nothing presses.

@@ -139,7 +139,7 @@ impl Workshop {
     async fn flush_slot(&self, writers: &TableWriters, partition: &Arc<Partition>, slot: &Arc<Slot>) -> Result<()> {
         self.log.until_visible(slot.sealed_at()).await?;
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
-        let (started_ns, mut cursor) = (self.environment.clock.now_ns(), slot.memtable.cursor());
+        let mut cursor = slot.memtable.cursor();
         let meta = compaction::flush(&mut cursor, writers, &boundaries).await?;
         let last: SeqNo = slot.last_seq();
         let mut edit = Edit { seq: last, ..Edit::default() };
@@ -160,8 +160,8 @@ impl Workshop {
             return Err(error);
         }
         self.metrics.flushes.increment();
-        let ns = self.environment.clock.now_ns().saturating_sub(started_ns);
-        partition.pacer.flushed(slot.memtable.bytes() as u64, table_bytes, ns);
+        let (now_ns, has_more) = (self.environment.clock.now_ns(), partition.sealed_memtables() > 0);
+        partition.pacer.flushed(now_ns, slot.memtable.bytes() as u64, table_bytes, has_more);
         self.pace(partition);
         self.compaction_wanted.notify_all();
         self.progress.notify_all();

@@ -15,22 +15,32 @@
 //! A level that is too large needs no pressure of its own: what it holds up is level 0, whose length and rate show it.
 //!
 //! Every byte has its time: the writers share one schedule, in which each takes the place after the one before, and
-//! sleeps until it is up if that is far enough ahead. Locks: `rates` is held for arithmetic.
+//! sleeps until it is up if that is far enough ahead. The schedule is never more than a second ahead, and forgotten as
+//! soon as nothing presses: nobody pays for long for what was tight once.
+//!
+//! Locks: `rates` is held for arithmetic.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A shorter sleep costs more than it delays.
 const SLEEP_MIN_NS: u64 = 200_000;
 
-/// A longer sleep would be a stall; what is left is slept by those who come after.
+/// A longer sleep would be a stall, but for a writer of so many bytes that they take longer; what is left is slept by
+/// those who come after.
 const SLEEP_MAX_NS: u64 = 20_000_000;
+
+/// The schedule is at most so far ahead.
+const LEAD_MAX_NS: u64 = 1_000_000_000;
+
+/// Writers that are slowed down look again at what slows them down: rounds and other partitions give room back, too.
+const STALE_NS: u64 = 10_000_000;
 
 /// Writers are not slowed down below this: what stops them then is the thing itself, and that is counted.
 const RATE_MIN: f64 = 1e6;
 
-/// The part of a new measurement in a rate.
-const NEWEST: f64 = 0.3;
+/// What of the measurements so far still counts at the next.
+const DECAY: f64 = 0.7;
 
 const NS_A_SECOND: f64 = 1e9;
 
@@ -39,6 +49,8 @@ const NS_A_SECOND: f64 = 1e9;
 pub(super) struct Pacer {
     /// Nanoseconds for a mebibyte of memtable; 0: as fast as they can.
     ns_per_mib: AtomicU64,
+    /// When that was found out.
+    pressed_ns: AtomicU64,
     /// Until when the writers so far have used the schedule up.
     until_ns: AtomicU64,
     rates: Mutex<Rates>,
@@ -46,14 +58,41 @@ pub(super) struct Pacer {
 
 #[derive(Default)]
 struct Rates {
-    /// Bytes of memtables a second that flushes write.
-    flush: Option<f64>,
+    /// Bytes of memtables that flushes write.
+    flush: Supply,
+    /// Bytes of memtables that leave level 0.
+    level0: Supply,
     /// Bytes of memtables that a byte of a table in level 0 was.
     expansion: f64,
-    /// Bytes of memtables a second that leave level 0.
-    level0: Option<f64>,
-    /// Since when level 0 has had something to give.
-    level0_busy_since_ns: Option<u64>,
+}
+
+/// How fast something gives room back while it has some to give: lately given bytes over the time that took, so that a
+/// small gift tells little.
+#[derive(Default)]
+struct Supply {
+    /// Since when it has had something to give.
+    busy_since_ns: Option<u64>,
+    bytes: f64,
+    ns: f64,
+}
+
+impl Supply {
+    fn due(&mut self, now_ns: u64) {
+        self.busy_since_ns.get_or_insert(now_ns);
+    }
+
+    fn gave(&mut self, now_ns: u64, bytes: f64, has_more: bool) {
+        if let Some(since) = self.busy_since_ns {
+            self.bytes = self.bytes * DECAY + bytes;
+            self.ns = self.ns * DECAY + now_ns.saturating_sub(since) as f64;
+        }
+        self.busy_since_ns = has_more.then_some(now_ns);
+    }
+
+    /// Bytes a second; `None` before the first.
+    fn rate(&self) -> Option<f64> {
+        (self.bytes > 0.0).then(|| self.bytes / self.ns.max(1.0) * NS_A_SECOND)
+    }
 }
 
 /// How far what can run out has run out: 0 to 1.
@@ -72,63 +111,76 @@ pub(super) fn pressure(amount: u64, from: u64, to: u64) -> f64 {
 }
 
 impl Pacer {
-    /// A flush of `bytes` of memtable, to `table_bytes`, took `ns`.
-    pub(super) fn flushed(&self, bytes: u64, table_bytes: u64, ns: u64) {
-        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
-        rates.flush = Some(mixed(rates.flush, bytes as f64, ns));
+    /// A memtable waits for its flush, since now if none did before.
+    pub(super) fn flush_due(&self, now_ns: u64) {
+        self.rates().flush.due(now_ns);
+    }
+
+    /// A memtable of `bytes` is now a table of `table_bytes`, and more wait or not.
+    pub(super) fn flushed(&self, now_ns: u64, bytes: u64, table_bytes: u64, has_more: bool) {
+        let mut rates = self.rates();
+        rates.flush.gave(now_ns, bytes as f64, has_more);
         rates.expansion = bytes as f64 / table_bytes.max(1) as f64;
     }
 
     /// Level 0 has tables to give, since now if not before.
     pub(super) fn level0_due(&self, now_ns: u64) {
-        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
-        rates.level0_busy_since_ns.get_or_insert(now_ns);
+        self.rates().level0.due(now_ns);
     }
 
     /// Tables of `bytes` have left level 0, and it has more to give or not.
     pub(super) fn level0_gave(&self, now_ns: u64, bytes: u64, has_more: bool) {
-        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(since) = rates.level0_busy_since_ns {
-            // Not known before the first flush: tables that were there when the database was opened.
-            let expansion = if rates.expansion > 0.0 { rates.expansion } else { 1.0 };
-            rates.level0 = Some(mixed(rates.level0, bytes as f64 * expansion, now_ns.saturating_sub(since)));
-        }
-        rates.level0_busy_since_ns = has_more.then_some(now_ns);
+        let mut rates = self.rates();
+        // Not known before the first flush: tables that were there when the database was opened.
+        let expansion = if rates.expansion > 0.0 { rates.expansion } else { 1.0 };
+        rates.level0.gave(now_ns, bytes as f64 * expansion, has_more);
+    }
+
+    /// Whether writers are slowed down at present.
+    #[inline]
+    pub(super) fn is_pressed(&self) -> bool {
+        self.ns_per_mib.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether it is time to look at the room again.
+    pub(super) fn is_stale(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.pressed_ns.load(Ordering::Relaxed)) >= STALE_NS
     }
 
     /// The room has changed.
-    pub(super) fn press(&self, pressure: Pressure) {
-        let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
-        let allowed = |rate: Option<f64>, pressure: f64| {
-            rate.filter(|_| pressure > 0.0).map(|rate| (rate * 2.0 * (1.0 - pressure)).max(RATE_MIN))
+    pub(super) fn press(&self, now_ns: u64, pressure: Pressure) {
+        self.pressed_ns.store(now_ns, Ordering::Relaxed);
+        let least = {
+            let rates = self.rates();
+            let allowed = |supply: &Supply, pressure: f64| {
+                let rate = supply.rate().filter(|_| pressure > 0.0)?;
+                Some((rate * 2.0 * (1.0 - pressure)).max(RATE_MIN))
+            };
+            let flush = allowed(&rates.flush, pressure.flush);
+            flush.into_iter().chain(allowed(&rates.level0, pressure.level0)).min_by(f64::total_cmp)
         };
-        let (flush, level0) = (allowed(rates.flush, pressure.flush), allowed(rates.level0, pressure.level0));
-        let least = flush.into_iter().chain(level0).min_by(f64::total_cmp);
         let ns_per_mib = least.map_or(0, |rate| (f64::from(1 << 20) / rate * NS_A_SECOND) as u64);
         self.ns_per_mib.store(ns_per_mib, Ordering::Relaxed);
+        if ns_per_mib == 0 {
+            self.until_ns.store(0, Ordering::Relaxed);
+        }
     }
 
-    /// How long a writer of `bytes` sleeps; `None`: not at all. `now_ns` is asked only if writers are slowed down.
-    #[inline]
-    pub(super) fn delay_ns(&self, bytes: usize, now_ns: impl FnOnce() -> u64) -> Option<u64> {
-        let ns_per_mib = self.ns_per_mib.load(Ordering::Relaxed);
-        if ns_per_mib == 0 {
-            return None;
-        }
-        let (now, cost) = (now_ns(), (bytes as u64).saturating_mul(ns_per_mib) >> 20);
-        let mut end = 0;
+    /// How long a writer of `bytes` sleeps; `None`: not at all.
+    pub(super) fn delay_ns(&self, bytes: usize, now_ns: u64) -> Option<u64> {
+        let cost = (bytes as u64).saturating_mul(self.ns_per_mib.load(Ordering::Relaxed)) >> 20;
+        let mut end = now_ns;
         let _ = self.until_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |until| {
-            end = until.max(now).saturating_add(cost);
+            end = until.max(now_ns).saturating_add(cost).min(now_ns.saturating_add(LEAD_MAX_NS));
             Some(end)
         });
-        let wait = end - now;
-        (wait >= SLEEP_MIN_NS).then_some(wait.min(SLEEP_MAX_NS))
+        let wait = end - now_ns;
+        (cost > 0 && wait >= SLEEP_MIN_NS).then_some(wait.min(SLEEP_MAX_NS.max(cost)))
     }
-}
 
-fn mixed(rate: Option<f64>, bytes: f64, ns: u64) -> f64 {
-    let newest = bytes / ns.max(1) as f64 * NS_A_SECOND;
-    rate.map_or(newest, |rate| rate * (1.0 - NEWEST) + newest * NEWEST)
+    fn rates(&self) -> MutexGuard<'_, Rates> {
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[cfg(test)]
@@ -138,35 +190,43 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const SECOND: u64 = 1_000_000_000;
 
+    /// A pacer that knows of a flush of so many MiB in one second.
+    fn flushing(mib: u64) -> Pacer {
+        let pacer = Pacer::default();
+        pacer.flush_due(SECOND);
+        pacer.flush_due(2 * SECOND);
+        pacer.flushed(2 * SECOND, mib * MIB, mib * MIB, false);
+        pacer
+    }
+
     #[test]
     fn nobody_is_slowed_down_while_there_is_room_or_nothing_is_known() {
         let pacer = Pacer::default();
-        pacer.press(Pressure { flush: 0.9, level0: 0.9 });
-        assert_eq!(pacer.delay_ns(1 << 30, || 0), None);
-        pacer.flushed(100 * MIB, 100 * MIB, SECOND);
-        pacer.press(Pressure { flush: 0.0, level0: 0.9 });
-        assert_eq!(pacer.delay_ns(1 << 30, || 0), None);
-        pacer.press(Pressure { flush: 0.5, level0: 0.0 });
-        assert_eq!(pacer.delay_ns(1 << 20, || 0), Some(SECOND / 100), "the rate itself, half of the way");
+        pacer.press(0, Pressure { flush: 0.9, level0: 0.9 });
+        assert_eq!(pacer.delay_ns(1 << 30, 0), None);
+        let pacer = flushing(100);
+        pacer.press(0, Pressure { flush: 0.0, level0: 0.9 });
+        assert_eq!(pacer.delay_ns(1 << 30, 0), None);
+        pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
+        assert_eq!(pacer.delay_ns(1 << 20, 0), Some(SECOND / 100), "the rate itself, half of the way");
     }
 
     #[test]
     fn the_nearer_the_end_the_slower_and_never_faster_than_what_allows_least() {
-        let pacer = Pacer::default();
-        pacer.flushed(100 * MIB, 100 * MIB, SECOND);
+        let pacer = flushing(100);
         pacer.level0_due(SECOND);
         pacer.level0_due(2 * SECOND);
         pacer.level0_gave(3 * SECOND, 40 * MIB, true);
         let mut before = 0;
         for step in 1..10 {
-            pacer.press(Pressure { flush: 0.1, level0: f64::from(step) / 10.0 });
+            pacer.press(0, Pressure { flush: 0.1, level0: f64::from(step) / 10.0 });
             let ns = pacer.ns_per_mib.load(Ordering::Relaxed);
             assert!(ns > before);
             before = ns;
         }
-        pacer.press(Pressure { flush: 0.1, level0: 0.5 });
+        pacer.press(0, Pressure { flush: 0.1, level0: 0.5 });
         assert_eq!(pacer.ns_per_mib.load(Ordering::Relaxed), SECOND / 20, "20 MiB a second have left level 0");
-        pacer.press(Pressure { flush: 0.1, level0: 1.0 });
+        pacer.press(0, Pressure { flush: 0.1, level0: 1.0 });
         assert!(pacer.ns_per_mib.load(Ordering::Relaxed) < 2 * SECOND, "there is a least rate");
     }
 
@@ -178,23 +238,61 @@ mod tests {
         pacer.level0_due(100 * SECOND);
         pacer.level0_gave(101 * SECOND, 10 * MIB, false);
         pacer.level0_gave(200 * SECOND, 10 * MIB, false);
-        pacer.press(Pressure { flush: 0.0, level0: 0.5 });
+        pacer.press(0, Pressure { flush: 0.0, level0: 0.5 });
         assert_eq!(pacer.ns_per_mib.load(Ordering::Relaxed), SECOND / 10);
     }
 
     #[test]
     fn writers_take_turns_in_one_schedule_and_sleep_only_where_it_pays() {
-        let pacer = Pacer::default();
-        pacer.flushed(MIB, MIB, SECOND);
-        pacer.press(Pressure { flush: 0.5, level0: 0.0 });
+        let pacer = flushing(1);
+        pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
         // 100 bytes are about 95 µs.
-        assert_eq!(pacer.delay_ns(100, || 0), None);
-        assert_eq!(pacer.delay_ns(100, || 0), None);
-        let third = pacer.delay_ns(100, || 0).unwrap();
+        assert_eq!(pacer.delay_ns(100, 0), None);
+        assert_eq!(pacer.delay_ns(100, 0), None);
+        let third = pacer.delay_ns(100, 0).unwrap();
         assert!((280_000..290_000).contains(&third), "{third}");
-        assert_eq!(pacer.delay_ns(100, || third), None, "the schedule is not ahead of the clock any more");
-        assert_eq!(pacer.delay_ns(1 << 30, || third), Some(SLEEP_MAX_NS));
-        assert_eq!(pacer.delay_ns(1, || third), Some(SLEEP_MAX_NS), "what the one before did not sleep");
+        assert_eq!(pacer.delay_ns(100, third), None, "the schedule is not ahead of the clock any more");
+        // 50 000 bytes are about 48 ms: slept by who writes them.
+        let large = pacer.delay_ns(50_000, third).unwrap();
+        assert!((47_000_000..48_000_000).contains(&large), "{large}");
+        assert_eq!(pacer.delay_ns(1, third), Some(SLEEP_MAX_NS), "a place after it");
+    }
+
+    #[test]
+    fn the_schedule_is_never_far_ahead_and_forgotten_when_nothing_presses() {
+        let pacer = flushing(1);
+        pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
+        for _ in 0..100 {
+            assert!(pacer.delay_ns(10 << 20, 0).unwrap() <= LEAD_MAX_NS);
+        }
+        assert_eq!(pacer.delay_ns(1, LEAD_MAX_NS), None, "a second later it is used up");
+        pacer.delay_ns(10 << 20, 0);
+        pacer.press(0, Pressure::default());
+        pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
+        assert_eq!(pacer.delay_ns(1, 0), None);
+    }
+
+    #[test]
+    fn small_gifts_tell_little() {
+        let pacer = flushing(100);
+        // Four flushes of next to nothing, each in a millisecond.
+        for number in 0..4 {
+            let since = 10 * SECOND + number * SECOND;
+            pacer.flush_due(since);
+            pacer.flushed(since + SECOND / 1000, 100, 100, false);
+        }
+        pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
+        let ns = pacer.ns_per_mib.load(Ordering::Relaxed);
+        assert!((SECOND / 100..SECOND / 95).contains(&ns), "{ns}");
+    }
+
+    #[test]
+    fn what_slows_writers_down_is_looked_at_again() {
+        let pacer = flushing(1);
+        pacer.press(SECOND, Pressure { flush: 0.5, level0: 0.0 });
+        assert!(pacer.is_pressed() && !pacer.is_stale(SECOND + STALE_NS - 1) && pacer.is_stale(SECOND + STALE_NS));
+        pacer.press(2 * SECOND, Pressure::default());
+        assert!(!pacer.is_pressed() && !pacer.is_stale(2 * SECOND));
     }
 
     #[test]

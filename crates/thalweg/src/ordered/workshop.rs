@@ -183,28 +183,49 @@ impl Workshop {
         let (trigger, stop) = (options.policy.level0_trigger() as u64, options.level0_stop as u64);
         let (sealed, sealed_max) = (partition.sealed_memtables() as u64, options.sealed_max as u64);
         let level0 = partition.level0_tables() as u64;
+        let now_ns = self.environment.clock.now_ns();
         if level0 >= trigger {
-            partition.pacer.level0_due(self.environment.clock.now_ns());
+            partition.pacer.level0_due(now_ns);
         }
-        let log = self.log.backlog_bytes();
-        // The flushes that relieve a long log come first, and get a quarter of what it may still grow by.
+        if sealed > 0 {
+            partition.pacer.flush_due(now_ns);
+        }
+        // The flushes that relieve a long log come first, and get a quarter of what it may still grow by. What only
+        // waits for a round to let it go is not theirs to free.
         let log_from = options.log_bytes_max.saturating_add(options.log_bytes_max / 4);
+        let log = match self.log.backlog_bytes() {
+            backlog if backlog <= log_from => backlog,
+            _ => self.log.bytes_from(self.log_needed(None).position.segment()),
+        };
         let flush = pressure(sealed, sealed_max.saturating_sub(2), sealed_max)
             .max(pressure(log, log_from, options.log_bytes_max.saturating_mul(2)))
             .max((self.lineage.retained_share() - 1.0).clamp(0.0, 1.0));
         let level0 = pressure(level0, trigger + stop.saturating_sub(trigger) / 4, stop);
-        partition.pacer.press(Pressure { flush, level0 });
+        partition.pacer.press(now_ns, Pressure { flush, level0 });
     }
 
-    /// Before a write of `bytes`: waits while a partition has no room, and lets time pass while it has little. `Err`
-    /// when the wait could be for ever, because what would make the room fails.
-    pub(crate) fn wait_for_room(&self, partition: &Partition, bytes: usize) -> Result<()> {
-        let clock = &self.environment.clock;
-        if let Some(delay_ns) = partition.pacer.delay_ns(bytes, || clock.now_ns()) {
-            let (ticket, start) = (self.stopped.ticket(), clock.now_ns());
-            self.environment.scheduler.wait(&self.stopped, ticket, Some(start.saturating_add(delay_ns)));
-            self.metrics.stalls_paced.record(clock.now_ns().saturating_sub(start));
+    /// Before a write of `bytes`, whose operation i goes to `routes[i]`: lets time pass while there is little room.
+    pub(crate) fn let_time_pass(&self, routes: &[Arc<Partition>], bytes: usize) {
+        let (ticket, clock) = (self.stopped.ticket(), &self.environment.clock);
+        let mut now_ns = None;
+        let mut delay_of = |run: &[Arc<Partition>]| {
+            let partition = run.first().filter(|partition| partition.pacer.is_pressed())?;
+            let now_ns = *now_ns.get_or_insert_with(|| clock.now_ns());
+            if partition.pacer.is_stale(now_ns) {
+                self.pace(partition);
+            }
+            partition.pacer.delay_ns(bytes / routes.len() * run.len(), now_ns)
+        };
+        let longest = routes.chunk_by(Arc::ptr_eq).filter_map(&mut delay_of).max();
+        if let Some((delay_ns, now_ns)) = longest.zip(now_ns) {
+            self.environment.scheduler.wait(&self.stopped, ticket, Some(now_ns.saturating_add(delay_ns)));
+            self.metrics.stalls_paced.record(clock.now_ns().saturating_sub(now_ns));
         }
+    }
+
+    /// Before a write: waits while a partition has no room. `Err` when the wait could be for ever, because what would
+    /// make the room fails.
+    pub(crate) fn wait_for_room(&self, partition: &Partition) -> Result<()> {
         let flush_trouble = || self.flush_trouble();
         self.stall_while(&self.metrics.stalls_memtable, flush_trouble, || {
             partition.sealed_memtables() >= self.options.sealed_max && !partition.is_dropped()
