@@ -125,7 +125,9 @@ impl Settings {
             settings.compression.get_or_insert(Compression::None);
             settings.background_jobs.get_or_insert(2);
             settings.level0_trigger.get_or_insert(if is_vlsm { 1 } else { 4 });
-            settings.level1_bytes.get_or_insert(256 << 20);
+            if !is_vlsm {
+                settings.level1_bytes.get_or_insert(256 << 20);
+            }
             settings.growth_factor.get_or_insert(8);
             settings.log_sync_interval_ms.get_or_insert(0);
         }

@@ -44,7 +44,7 @@ impl Factory for Thalweg {
             name: "thalweg".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             settings: told,
-            ignored: Vec::new(),
+            ignored: ignored(&settings),
         };
         Ok(Box::new(Opened { database, keyspace, description }))
     }
@@ -60,26 +60,33 @@ fn durability_backend(backend: Backend) -> DurabilityBackend {
 }
 
 /// `None`: the engine's own default.
-fn compaction_policy(settings: &Settings) -> Result<Option<CompactionPolicy>> {
-    let is_tuned = settings.phi.is_some() || settings.overlap.is_some() || settings.debt_bytes.is_some();
-    match settings.policy {
-        Some(Policy::Vlsm) => {
-            let CompactionPolicy::Vlsm { mut phi, mut overlap, mut debt_bytes } = CompactionPolicy::VLSM else {
-                return Ok(Some(CompactionPolicy::VLSM));
-            };
-            phi = settings.phi.map_or(phi, u64::from);
-            overlap = match settings.overlap {
+fn compaction_policy(settings: &Settings) -> Option<CompactionPolicy> {
+    let CompactionPolicy::Vlsm { phi, overlap, debt_bytes } = CompactionPolicy::VLSM else { return None };
+    Some(match settings.policy? {
+        Policy::Leveled => CompactionPolicy::Leveled,
+        Policy::Vlsm => CompactionPolicy::Vlsm {
+            phi: settings.phi.map_or(phi, u64::from),
+            overlap: match settings.overlap {
                 Some(Overlap::Count) => thalweg::Overlap::Count,
                 Some(Overlap::Ratio) => thalweg::Overlap::Ratio,
                 None => overlap,
-            };
-            debt_bytes = settings.debt_bytes.unwrap_or(debt_bytes);
-            Ok(Some(CompactionPolicy::Vlsm { phi, overlap, debt_bytes }))
-        }
-        _ if is_tuned => Err(Error::Usage("phi, overlap and debt are of the policy vlsm: choose that".into())),
-        Some(Policy::Leveled) => Ok(Some(CompactionPolicy::Leveled)),
-        None => Ok(None),
-    }
+            },
+            debt_bytes: settings.debt_bytes.unwrap_or(debt_bytes),
+        },
+    })
+}
+
+/// Settings that are given and have no meaning for the policy.
+fn ignored(settings: &Settings) -> Vec<String> {
+    let given = match settings.policy {
+        Some(Policy::Vlsm) => vec![("level1_bytes", settings.level1_bytes.is_some())],
+        _ => vec![
+            ("phi", settings.phi.is_some()),
+            ("overlap", settings.overlap.is_some()),
+            ("debt_bytes", settings.debt_bytes.is_some()),
+        ],
+    };
+    given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// The builder for these settings, and the settings as they were taken.
@@ -135,7 +142,7 @@ fn configure(path: &Path, settings: &Settings) -> Result<(thalweg::Builder, BTre
         builder = builder.growth_factor(u64::from(factor));
         tell("growth_factor", factor.to_string());
     }
-    if let Some(policy) = compaction_policy(settings)? {
+    if let Some(policy) = compaction_policy(settings) {
         builder = builder.compaction_policy(policy);
         tell("compaction_policy", format!("{policy:?}"));
     }

@@ -1,11 +1,11 @@
 //! The vLSM policy (VLSM-1 to VLSM-10, `docs/vlsm.md`): short and narrow chains of compactions.
 //!
-//! Level 0 is a queue: its oldest table is merged into level 1 at once, alone (or with others that fill one table with
-//! it), and not together with all that level 0 has gathered. Level 1 has `f` tables' bytes, so that this stays cheap;
-//! level 2 is Φ times as large, so that there are no more levels for it; each level below is `f` times larger. Level 1
-//! is cut so that most of its tables lie over little of level 2 ([`super::look_ahead`]), and only those, the *good* ones,
-//! are merged into it, the one with the least overlap for its size first. When none is good the least bad one goes, or
-//! level 0 would wait for ever (VLSM-A4).
+//! Level 0 is a queue: its oldest table is merged into level 1 at once, alone (or with others that fill one table
+//! with it), and not together with all that level 0 has gathered. Level 1 has `f` tables' bytes, so that this stays
+//! cheap; level 2 is Φ times as large, so that there are no more levels for it; each level below is `f` times larger.
+//! Level 1 is cut so that most of its tables lie over little of level 2 ([`super::look_ahead`]), and only those, the
+//! *good* ones, are merged into it, the one with the least overlap for its size first. When none is good the least
+//! bad one goes, or level 0 would wait for ever (VLSM-A4).
 //!
 //! **Debt** (VLSM-A2): with `debt_bytes` above 0 a level may be that much larger than it should before the one above it
 //! must wait, and a job takes so much more of level 0 at once, if it is there. One pass then rewrites more, and a
