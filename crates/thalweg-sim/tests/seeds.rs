@@ -1,6 +1,6 @@
 //! Seeds that once found something, and what that was.
 
-const SEEDS: [(u64, &str); 6] = [
+const SEEDS: [(u64, &str); 8] = [
     (123, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
     (167, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
     (5590, "a table whose sync had failed was verified in the page cache, which still had it, and settled"),
@@ -13,6 +13,8 @@ const SEEDS: [(u64, &str); 6] = [
         "a table in use whose write-back had failed was read past the page cache, which was no damage without a cause",
     ),
     (240_933, "pages that the device had been given were lost to a write-back, and its next flush did not fail"),
+    (2_022_637, "a sync left the device's cache full, because the kernel had committed the file's length before"),
+    (2_032_192, "a sync left the device's cache full, because the kernel had committed the file's length before"),
 ];
 
 #[test]

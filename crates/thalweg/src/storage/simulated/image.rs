@@ -289,18 +289,24 @@ impl Image {
     /// What a sync of `file` commits besides, where all files share one journal. If its length has to be committed, the
     /// device's cache is emptied and every change so far is committed, in order; but the new length of a file that
     /// was not written out may have to wait for that (delayed allocation). A sync that changes no metadata commits
-    /// nothing.
+    /// nothing, also when the kernel has committed the file's length before; it empties the device's cache all the same.
     pub(super) fn commits_of(&mut self, file: InodeId, random: &mut Random) {
         if self.pending_lengths.contains_key(&file) {
             self.commit_journal(random);
+        } else {
+            self.flush_device();
+        }
+    }
+
+    fn flush_device(&mut self) {
+        for id in self.dirty.clone() {
+            self.change_file(id, Inode::flush);
         }
     }
 
     /// The journal commits: every pending change, in order, with the device's cache emptied before.
     pub(super) fn commit_journal(&mut self, random: &mut Random) {
-        for id in self.dirty.clone() {
-            self.change_file(id, Inode::flush);
-        }
+        self.flush_device();
         let mut numbers: Vec<u64> = self.pending.keys().copied().collect();
         numbers.retain(|number| match self.pending.get(number) {
             Some(Change::Length(id)) => self.files.get(id).is_none_or(|file| file.is_written_out()) || random.coin(),

@@ -3,6 +3,7 @@
 mod crashes;
 mod faults;
 mod histories;
+mod journal;
 
 use super::{SimulatedDisk, Strictness};
 use crate::error::Result;
