@@ -288,8 +288,8 @@ impl Image {
 
     /// What a sync of `file` commits besides, where all files share one journal. If its length has to be committed, the
     /// device's cache is emptied and every change so far is committed, in order; but the new length of a file that
-    /// was not written out may have to wait for that (delayed allocation). A sync that changes no metadata commits
-    /// nothing, also when the kernel has committed the file's length before; it empties the device's cache all the same.
+    /// was not written out may have to wait for that (delayed allocation). A sync that changes no metadata, or whose
+    /// metadata the kernel has committed before, commits nothing; it empties the device's cache all the same.
     pub(super) fn commits_of(&mut self, file: InodeId, random: &mut Random) {
         if self.pending_lengths.contains_key(&file) {
             self.commit_journal(random);
