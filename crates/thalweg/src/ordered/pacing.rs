@@ -9,8 +9,8 @@
 //! ```
 //!
 //! of the thing that allows least: faster than room is given back up to half of the way, slower beyond, and at the rate
-//! itself in between, where it comes to rest. The nearer to the end the slower, so that the end is not reached while
-//! the background gets anything done.
+//! itself in between, where it comes to rest. The nearer to the end the slower, so that the end is hardly reached
+//! while the background gets anything done.
 //!
 //! A level that is too large needs no pressure of its own: what it holds up is level 0, whose length and rate show it.
 //!
