@@ -87,6 +87,8 @@ pub struct Settings {
     pub level1_bytes: Option<u64>,
     /// How many times larger each level below level 1 is.
     pub growth_factor: Option<u32>,
+    /// Into how many partitions one may be split as it grows.
+    pub partitions_max: Option<u32>,
     /// Which shape the levels are kept in; Thalweg alone has a choice. With vLSM the tuning of the papers is VLSM-12's:
     /// memtables and tables of 8 MiB, of which level 0 passes on each at once.
     pub policy: Option<Policy>,

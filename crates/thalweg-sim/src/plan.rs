@@ -68,6 +68,7 @@ pub struct Plan {
     level0_trigger: usize,
     level1_bytes: u64,
     growth_factor: u64,
+    partitions_max: usize,
     compaction_workers: usize,
     manifest_rotation_bytes: Option<u64>,
     /// Files of replaced tables are cut into pieces of this.
@@ -127,6 +128,7 @@ impl Plan {
             level0_trigger: *rng.choose(&[1, 2, 4]),
             level1_bytes: 4 << 10,
             growth_factor: *rng.choose(&[2, 3, 4]),
+            partitions_max: *rng.aside(9).choose(&[1, 2, 4, 16]),
             compaction_workers: *rng.choose(&[1, 1, 2]),
             removed_piece_bytes: *rng.aside(7).choose(&[300, 300, 300, 1 << 10, 8 << 20]),
             manifest_rotation_bytes: *rng.aside(1).choose(&[None, None, None, Some(300), Some(1 << 10), Some(4 << 10)]),
@@ -169,6 +171,7 @@ impl Plan {
             level0_trigger: 2,
             level1_bytes: 4 << 10,
             growth_factor: 2,
+            partitions_max: 4,
             compaction_workers: 1,
             manifest_rotation_bytes: Some(1 << 10),
             removed_piece_bytes: 700,
@@ -233,6 +236,7 @@ impl Plan {
             .level0_trigger(self.level0_trigger)
             .level1_bytes(self.level1_bytes)
             .growth_factor(self.growth_factor)
+            .partitions_max(self.partitions_max)
             .compaction_workers(self.compaction_workers)
     }
 }

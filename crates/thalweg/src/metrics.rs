@@ -52,6 +52,8 @@ pub(crate) struct Metrics {
     pub(crate) subtasks: Counter,
     /// Compactions that only moved a table down.
     pub(crate) trivial_moves: Counter,
+    /// Partitions split in two.
+    pub(crate) splits: Counter,
     /// Tables that vLSM cut for level 1: those over little of level 2, and the others; and the latter that had to be
     /// merged into level 2 because there was none of the former.
     pub(crate) tables_good: Counter,

@@ -32,6 +32,8 @@ pub enum Bug {
     JournalAssumed,
     SettledAtOnce,
     LinkedTableCut,
+    SharedTableFreed,
+    SplitLosesSealed,
 }
 
 #[cfg(feature = "planted-bugs")]

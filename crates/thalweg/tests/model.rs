@@ -33,6 +33,7 @@ fn options(path: &Path, random: &mut Random) -> Builder {
         .level0_trigger(1 + random.below(4))
         .level1_bytes(8 << 10)
         .growth_factor(2 + random.below(3) as u64)
+        .partitions_max(1 << (2 * random.below(3)))
         .compaction_workers(1 + random.below(3))
         .compaction_policy(match random.below(2) {
             0 => CompactionPolicy::Leveled,

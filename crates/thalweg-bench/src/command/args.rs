@@ -306,6 +306,9 @@ pub(super) struct SettingsArgs {
     /// How many times larger each level below level 1 is
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub growth_factor: Option<u32>,
+    /// Into how many partitions one may be split as it grows (Thalweg only)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub partitions_max: Option<u32>,
     /// Which shape the levels are kept in (Thalweg only)
     #[arg(long, value_name = "NAME")]
     pub policy: Option<Policy>,

@@ -142,6 +142,10 @@ fn configure(path: &Path, settings: &Settings) -> Result<(thalweg::Builder, BTre
         builder = builder.growth_factor(u64::from(factor));
         tell("growth_factor", factor.to_string());
     }
+    if let Some(partitions) = settings.partitions_max {
+        builder = builder.partitions_max(partitions as usize);
+        tell("partitions_max", partitions.to_string());
+    }
     if let Some(policy) = compaction_policy(settings) {
         builder = builder.compaction_policy(policy);
         tell("compaction_policy", format!("{policy:?}"));
@@ -229,6 +233,7 @@ impl Engine for Opened {
                 ("compactions", s.compactions),
                 ("subtasks", s.subtasks),
                 ("trivial moves", s.trivial_moves),
+                ("splits", s.splits),
                 ("cache hits", s.cache_hits),
                 ("cache misses", s.cache_misses),
                 ("mapped reads", s.mapped_reads),

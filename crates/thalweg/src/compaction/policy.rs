@@ -9,6 +9,9 @@ use super::{LeveledOptions, Levels, leveled};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Tables do not become smaller than this because of splits: each is a file, with a descriptor.
+const TABLE_SHARE_MIN: u64 = 1 << 20;
+
 /// See the module. Any policy takes over the levels that another has left.
 #[derive(Clone, Debug)]
 pub(crate) enum Policy {
@@ -61,6 +64,34 @@ impl Policy {
         match self {
             Policy::Vlsm(options) if plan.level == 1 => !vlsm::picks_good(options, shape, plan),
             _ => false,
+        }
+    }
+
+    /// The policy of each of `members` partitions that have together what `created` would have.
+    pub(crate) fn shared(&self, created: u64, members: u64) -> Policy {
+        let share = |bytes: u64| match members > created {
+            true => (u128::from(bytes) * u128::from(created) / u128::from(members)) as u64,
+            false => bytes,
+        };
+        let mut policy = self.clone();
+        match &mut policy {
+            Policy::Leveled(options) => {
+                options.level1_bytes = share(options.level1_bytes);
+                options.table_bytes = share(options.table_bytes).max(options.table_bytes.min(TABLE_SHARE_MIN));
+            }
+            Policy::Vlsm(options) => {
+                options.table_bytes = share(options.table_bytes).max(options.table_bytes.min(TABLE_SHARE_MIN));
+                options.debt_bytes = share(options.debt_bytes);
+            }
+        }
+        policy
+    }
+
+    /// Bytes of a full level 1.
+    pub(crate) fn level1_bytes(&self) -> u64 {
+        match self {
+            Policy::Leveled(options) => options.level1_bytes,
+            Policy::Vlsm(options) => options.table_bytes.saturating_mul(options.growth_factor),
         }
     }
 

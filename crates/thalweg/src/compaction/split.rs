@@ -45,6 +45,20 @@ pub(super) fn split<'i, I: Input + 'i>(
     Ok(ranges)
 }
 
+/// The parts of `ranges` that lie in `within`.
+pub(crate) fn clip(ranges: Vec<Arc<KeyRange>>, within: &KeyRange) -> Vec<Arc<KeyRange>> {
+    let clipped = |range: Arc<KeyRange>| {
+        let from = range.from.as_ref().max(within.from.as_ref()).cloned();
+        let to = match (&range.to, &within.to) {
+            (Some(a), Some(b)) => Some(a.min(b).clone()),
+            (a, b) => a.clone().or_else(|| b.clone()),
+        };
+        let is_empty = from.as_ref().zip(to.as_ref()).is_some_and(|(from, to)| from >= to);
+        (!is_empty).then(|| Arc::new(KeyRange { from, to }))
+    };
+    ranges.into_iter().filter_map(clipped).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fakes::{FakeEntry, FakeTable};
@@ -81,5 +95,22 @@ mod tests {
         let two = [FakeTable::new(1, [versions("a"), versions("b")].concat())];
         assert_eq!(split(two.iter(), 4).unwrap().len(), 2);
         assert_eq!(split(two.iter(), 1).unwrap(), [Arc::default()]);
+    }
+
+    #[test]
+    fn a_clip_keeps_what_lies_within_and_drops_what_is_left_empty() {
+        let range = |from: &str, to: &str| {
+            let end = |key: &str| (!key.is_empty()).then(|| Box::from(key.as_bytes()));
+            KeyRange { from: end(from), to: end(to) }
+        };
+        let clipped = |within: &KeyRange| -> Vec<KeyRange> {
+            let ranges = [range("", "f"), range("f", "m"), range("m", "")].map(Arc::new).into();
+            clip(ranges, within).iter().map(|range| KeyRange::clone(range)).collect()
+        };
+        assert_eq!(clipped(&range("", "")), [range("", "f"), range("f", "m"), range("m", "")]);
+        assert_eq!(clipped(&range("c", "k")), [range("c", "f"), range("f", "k")]);
+        assert_eq!(clipped(&range("f", "m")), [range("f", "m")]);
+        assert_eq!(clipped(&range("p", "")), [range("p", "")]);
+        assert_eq!(clipped(&range("", "a")), [range("", "a")]);
     }
 }

@@ -77,7 +77,7 @@ impl WriteBatch {
             return Err(Error::invalid_input(format!("a batch has at most {BATCH_BYTES_MAX} bytes (256 MiB)")));
         }
         let ordered = keyspace.ordered()?;
-        self.routes.push(Arc::clone(ordered.partition_for(key)));
+        self.routes.push(Arc::clone(ordered.layout().partition_for(key)));
         Ok(ordered.id)
     }
 

@@ -94,7 +94,8 @@ impl Builder {
         /// small; at least two segments (default: 512 MiB).
         log_bytes_max: u64
     );
-    /// Bytes at which a partition's memtable is sealed and flushed (default: 32 MiB; 8 MiB with vLSM).
+    /// Bytes at which a partition's memtable is sealed and flushed (default: 32 MiB; 8 MiB with vLSM). Partitions that
+    /// splits have made have so many together: then the largest is.
     pub fn memtable_bytes(mut self, memtable_bytes: usize) -> Self {
         self.options.memtable_bytes = Some(memtable_bytes);
         self
@@ -167,6 +168,21 @@ impl Builder {
         /// How many times larger each level below level 1 is (default: 8); with vLSM below level 2, and how many tables
         /// level 1 has.
         growth_factor: u64
+    );
+    option!(
+        /// Into how many partitions the background may split one that has grown (default: 16; 1: none). They have the
+        /// memory for memtables of one together, and the bytes of its level 1 and of a table each in equal parts: so
+        /// what a memtable waits for becomes smaller as the database grows (VLSM-1), at no cost in memory or bytes
+        /// written.
+        ///
+        /// ```
+        /// # let directory = std::env::temp_dir().join(format!("thalweg-splits-{}", std::process::id()));
+        /// let database = thalweg::Database::builder(&directory).partitions_max(32).open()?;
+        /// # drop(database);
+        /// # std::fs::remove_dir_all(&directory).ok();
+        /// # Ok::<(), thalweg::Error>(())
+        /// ```
+        partitions_max: usize
     );
     option!(
         /// Threads for compactions (default: 1). On each, `io_depth / compaction_workers` compactions may take turns,

@@ -107,7 +107,7 @@ fn check_tables(
     report: &mut CheckReport,
     teller: &mut Teller<'_>,
 ) -> Result<()> {
-    for meta in state.tables() {
+    for meta in state.distinct_tables() {
         report.tables += 1;
         report.table_entries += meta.entries;
         report.table_bytes += meta.bytes;

@@ -58,7 +58,7 @@ impl Engine {
         let (tables, log) = (target.join("tables"), target.join("log"));
         storage.create_directory(&tables)?;
         storage.create_directory(&log)?;
-        for meta in state.tables() {
+        for meta in state.distinct_tables() {
             let from = workshop.tables.path(meta.id);
             let name = from.file_name().map(Path::new).ok_or_else(|| Error::invalid_input("a table without a name"))?;
             let to = tables.join(name);

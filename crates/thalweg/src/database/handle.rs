@@ -229,7 +229,7 @@ impl Database {
     pub fn draw_levels(&self) -> String {
         let mut drawing = String::new();
         for keyspace in self.engine().registry().values() {
-            for partition in keyspace.partitions() {
+            for partition in keyspace.layout().partitions() {
                 drawing.push_str(&format!("{} / {}\n", keyspace.name, partition.id));
                 drawing.push_str(&compaction::draw(&partition.view().levels));
             }

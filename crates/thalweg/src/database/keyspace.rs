@@ -70,7 +70,7 @@ impl Keyspace {
         self.shared.engine.writable()?;
         let ordered = self.ordered()?;
         let operation = Operation::Put { keyspace: ordered.id, key, value };
-        self.shared.engine.write_one(&operation, ordered.partition_for(key), durability)
+        self.shared.engine.write_one(&operation, ordered.layout().partition_for(key), durability)
     }
 
     /// Removes `key`; nothing happens when it is not there.
@@ -84,7 +84,7 @@ impl Keyspace {
         let ordered = self.ordered()?;
         let operation = Operation::Remove { keyspace: ordered.id, key };
         let durability = self.shared.engine.options.durability;
-        self.shared.engine.write_one(&operation, ordered.partition_for(key), durability)
+        self.shared.engine.write_one(&operation, ordered.layout().partition_for(key), durability)
     }
 
     /// The value of `key`.
@@ -94,7 +94,7 @@ impl Keyspace {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let key = key.as_ref();
         validate_key(key)?;
-        let view = self.ordered()?.partition_for(key).view();
+        let view = self.ordered()?.view_for(key);
         self.shared.engine.environment.point(Point::Viewed);
         // The view first: everything visible at the call is in it, and whatever a compaction dropped from it is
         // shadowed by a version that was visible before the view was made.

@@ -8,15 +8,16 @@ use super::handle::Database;
 use super::options::Options;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::format::{EntryKind, KeyspaceId, LogMark, SeqNo};
+use crate::format::{EntryKind, KeyspaceId, LogMark, SeqNo, TableId};
 use crate::lineage::{Change, Edit, KeyspaceState, Lineage, Recovered, State};
 use crate::log::{Log, Operation, Record};
 use crate::metrics::Metrics;
-use crate::ordered::{DefinitionEdit, MemtablePool, OrderedKeyspace, Partition, Registry, SnapshotRegistry, Workshop};
+use crate::ordered::{DefinitionEdit, MemtablePool, OrderedKeyspace, Partition, RecoveredPartition, Registry, Share};
+use crate::ordered::{SnapshotRegistry, Workshop};
 use crate::runtime::{Environment, Health, Lane, Turn, metered};
 use crate::storage::StorageLock;
-use crate::table::{TableMeta, TableStore, TableWriters};
-use std::collections::VecDeque;
+use crate::table::{Table, TableMeta, TableStore, TableWriters};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -269,13 +270,19 @@ struct Replay<'a> {
 impl<'a> Replay<'a> {
     fn new(state: &State, tables: &TableStore, memtable_bytes: usize, pool: MemtablePool, root: &'a Path) -> Self {
         let recover = |(id, keyspace): (&KeyspaceId, &KeyspaceState)| {
-            let partitions = keyspace.partitions.iter().map(|partition| {
-                let open =
-                    |level: &Vec<TableMeta>| level.iter().map(|meta: &TableMeta| tables.open(meta.clone())).collect();
-                (partition.flushed, partition.levels.iter().map(open).collect())
+            // One handle a table: a file goes when nobody holds its table, whichever partition that is in.
+            let mut opened: BTreeMap<TableId, Arc<Table>> = BTreeMap::new();
+            let mut open =
+                |meta: &TableMeta| Arc::clone(opened.entry(meta.id).or_insert_with(|| tables.open(meta.clone())));
+            let partitions = keyspace.partitions.iter().map(|partition| RecoveredPartition {
+                id: partition.id,
+                flushed: partition.flushed,
+                levels: partition.levels.iter().map(|level| level.iter().map(&mut open).collect()).collect(),
             });
-            let splits = keyspace.splits.clone();
-            (*id, OrderedKeyspace::recovered(*id, &keyspace.name, splits, partitions.collect(), &pool))
+            let created = usize::try_from(keyspace.created).unwrap_or(usize::MAX);
+            let share = Share::new(created, keyspace.partitions.len());
+            let (splits, next) = (keyspace.splits.clone(), keyspace.next_partition);
+            (*id, OrderedKeyspace::recovered(*id, &keyspace.name, splits, partitions, next, share, &pool))
         };
         Replay {
             root,
@@ -336,7 +343,8 @@ impl<'a> Replay<'a> {
                 format!("a record of keyspace {keyspace}"),
             ));
         };
-        let partition = found.partition_for(key);
+        let layout = found.layout();
+        let partition = layout.partition_for(key);
         if seq <= partition.recovered {
             return Ok(None);
         }

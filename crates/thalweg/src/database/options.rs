@@ -84,6 +84,7 @@ pub(super) struct Options {
     pub(super) level0_trigger: Option<usize>,
     pub(super) level1_bytes: u64,
     pub(super) growth_factor: u64,
+    pub(super) partitions_max: usize,
     pub(super) compaction_workers: usize,
     pub(super) table_writes: TableWrites,
     pub(super) table_reads: TableReads,
@@ -132,6 +133,7 @@ impl Default for Options {
             level0_trigger: None,
             level1_bytes: 256 * MIB,
             growth_factor: 8,
+            partitions_max: 16,
             compaction_workers: 1,
             table_writes: TableWrites::default(),
             table_reads: TableReads::default(),
@@ -162,6 +164,7 @@ impl Options {
             (self.log_bytes_max >= 2 * u64::from(segment), "log_bytes_max: at least two segments"),
             (self.memtable_bytes() >= 1 << 10, "memtable_bytes: at least 1 KiB"),
             (self.sealed_memtables_max >= 1, "sealed_memtables_max: at least 1"),
+            ((1..=1024).contains(&self.partitions_max), "partitions_max: 1 to 1024"),
             (self.block_bytes >= 64 && self.block_bytes <= 16 << 20, "block_bytes: 64 B to 16 MiB"),
             (self.filter_bits_per_key <= 64, "filter_bits_per_key: 0 (none) to 64"),
             (self.table_bytes() >= 1 << 10, "table_bytes: at least 1 KiB"),
@@ -259,6 +262,7 @@ impl Options {
             level0_stop: self.level0_trigger().saturating_mul(5).max(level0_stop_min),
             log_bytes_max: self.log_bytes_max,
             compactors: self.compactions_a_worker().saturating_mul(self.compaction_workers),
+            partitions_max: self.partitions_max,
             policy: self.policy(),
         }
     }

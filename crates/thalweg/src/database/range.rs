@@ -2,7 +2,7 @@
 
 use super::handle::Shared;
 use crate::error::{Error, Result};
-use crate::format::Slice;
+use crate::format::{SeqNo, Slice};
 use crate::ordered::cursor::{Bounds, DoubleEnded};
 use crate::ordered::{OrderedKeyspace, SnapshotSeq, ViewSource};
 use std::collections::VecDeque;
@@ -47,19 +47,7 @@ impl Range {
                 return range;
             }
         };
-        let partitions = keyspace.partitions();
-        let first = match &bounds.from {
-            Bound::Included(key) | Bound::Excluded(key) => keyspace.index_for(key),
-            Bound::Unbounded => 0,
-        };
-        let last = match &bounds.to {
-            Bound::Included(key) | Bound::Excluded(key) => keyspace.index_for(key),
-            Bound::Unbounded => partitions.len() - 1,
-        };
-        range.parts.reserve_exact((last + 1).saturating_sub(first));
-        for partition in partitions.iter().take(last + 1).skip(first) {
-            range.parts.push_back(DoubleEnded::new(ViewSource(partition.pinned_view()), seq.seq(), bounds.clone()));
-        }
+        range.parts = parts(keyspace, seq.seq(), bounds);
         range
     }
 
@@ -88,6 +76,25 @@ impl Range {
     fn leave(&mut self, part: DoubleEnded<ViewSource>) {
         let ViewSource(view) = part.into_source();
         self.let_go |= Arc::into_inner(view).is_some();
+    }
+}
+
+/// The partitions with keys in `bounds`, each within its own part of them. Each is looked for where the one before it
+/// ends: a split meanwhile leaves nothing out and gives nothing twice.
+fn parts(keyspace: &OrderedKeyspace, seq: SeqNo, bounds: Bounds) -> VecDeque<DoubleEnded<ViewSource>> {
+    let mut parts = VecDeque::new();
+    let mut view = match bounds.lower() {
+        Bound::Included(key) | Bound::Excluded(key) => keyspace.view_for(key),
+        Bound::Unbounded => keyspace.view_for(&[]),
+    };
+    let mut from = bounds.from.clone();
+    loop {
+        let end = view.range.to.clone().filter(|end| !bounds.is_above(end));
+        let to = end.as_ref().map_or_else(|| bounds.to.clone(), |end| Bound::Excluded(Slice::from(&**end)));
+        parts.push_back(DoubleEnded::new(ViewSource(Arc::clone(&view)), seq, Bounds { from, to }));
+        let Some(end) = end else { return parts };
+        view = keyspace.view_for(&end);
+        from = Bound::Included(Slice::from(&*end));
     }
 }
 

@@ -55,7 +55,7 @@ impl Snapshot {
         self.owns(keyspace)?;
         let key = key.as_ref();
         validate_key(key)?;
-        keyspace.ordered()?.partition_for(key).view().get(key, self.seq.seq())
+        keyspace.ordered()?.view_for(key).get(key, self.seq.seq())
     }
 
     /// The values several keys had, in the order asked.
@@ -72,10 +72,12 @@ impl Snapshot {
         sorted.sort_unstable();
         let ordered = keyspace.ordered()?;
         let mut values = vec![None; keys.len()];
-        let same_partition = |a: &(&[u8], usize), b: &(&[u8], usize)| ordered.index_for(a.0) == ordered.index_for(b.0);
-        for part in sorted.chunk_by(same_partition).flat_map(|part| part.chunks(KEYS_AT_ONCE_MAX)) {
-            let Some((first, _)) = part.first() else { continue };
-            let view = ordered.partition_for(first).view();
+        let mut rest = &sorted[..];
+        while let Some((first, _)) = rest.first() {
+            let view = ordered.view_for(first);
+            let covered = rest.iter().take(KEYS_AT_ONCE_MAX).take_while(|(key, _)| view.covers(key)).count();
+            let (part, others) = rest.split_at(covered);
+            rest = others;
             let wanted: Vec<&[u8]> = part.iter().map(|(key, _)| *key).collect();
             for ((_, number), value) in part.iter().zip(view.multi_get(&wanted, self.seq.seq())?) {
                 values[*number] = value;

@@ -3,6 +3,9 @@
 use super::engine::{Engine, Mode};
 use crate::metrics::{ChainCounts, Distribution, Metrics, Stall};
 use crate::ordered::OrderedKeyspace;
+use crate::table::Table;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Counters since the open, and gauges as of the call. Bytes are bytes, times nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +33,8 @@ pub struct Statistics {
     pub subtasks: u64,
     /// Compactions that only moved a table down a level.
     pub trivial_moves: u64,
+    /// Partitions that were split in two.
+    pub splits: u64,
     /// Syncs of log segments.
     pub log_syncs: u64,
     /// Syncs of tables.
@@ -184,7 +189,7 @@ impl Engine {
         let registry = self.registry();
         let mut keyspaces: Vec<_> = registry.values().map(|keyspace| keyspace_statistics(keyspace)).collect();
         keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
-        let partitions = registry.values().flat_map(|keyspace| keyspace.partitions());
+        let partitions = registry.values().flat_map(|keyspace| keyspace.layout().partitions().to_vec());
         let memtable_bytes =
             |view: crate::ordered::ViewGuard| -> u64 { view.slots().map(|slot| slot.memtable.bytes() as u64).sum() };
         let (retained_bytes, (unsettled_edits, unsettled_ns), log_backlog_bytes) = match &self.mode {
@@ -205,6 +210,7 @@ impl Engine {
             compactions: metrics.compactions.get(),
             subtasks: metrics.subtasks.get(),
             trivial_moves: metrics.trivial_moves.get(),
+            splits: metrics.splits.get(),
             log_syncs: metrics.log_syncs.count.get(),
             table_syncs: metrics.table_syncs.count.get(),
             manifest_syncs: metrics.manifest_syncs.count.get(),
@@ -299,13 +305,17 @@ fn stall_statistics(cause: &'static str, stall: &Stall) -> StallStatistics {
 
 fn keyspace_statistics(keyspace: &OrderedKeyspace) -> KeyspaceStatistics {
     let mut levels: Vec<LevelStatistics> = Vec::new();
-    for partition in keyspace.partitions() {
-        for (index, tables) in partition.view().levels.iter().enumerate() {
+    let (layout, mut shared) = (keyspace.layout(), BTreeSet::new());
+    for partition in layout.partitions() {
+        let view = partition.view();
+        for (index, tables) in view.levels.iter().enumerate() {
             if levels.len() <= index {
                 levels.resize_with(index + 1, LevelStatistics::default);
             }
             let level = &mut levels[index];
-            for table in tables {
+            // One that partitions share counts once, where it is first found.
+            let is_first = |table: &&Arc<Table>| !view.sticks_out(table.meta()) || shared.insert(table.meta().id);
+            for table in tables.iter().filter(is_first) {
                 level.tables += 1;
                 level.bytes += table.meta().bytes;
                 level.entries += table.meta().entries;
@@ -313,5 +323,5 @@ fn keyspace_statistics(keyspace: &OrderedKeyspace) -> KeyspaceStatistics {
             }
         }
     }
-    KeyspaceStatistics { name: keyspace.name.clone(), partitions: keyspace.partitions().len() as u64, levels }
+    KeyspaceStatistics { name: keyspace.name.clone(), partitions: layout.partitions().len() as u64, levels }
 }

@@ -98,6 +98,7 @@ fn insert(reservation: &Reservation, record: &Record, routes: &[Arc<Partition>])
     let mut seq = reservation.first_seq();
     let mut user_bytes = 0;
     // A view loaded after the reservation has the memtable of every number in it: one load serves a run of operations.
+    // The route may be older than a split.
     let mut at: Option<(&Arc<Partition>, ViewGuard)> = None;
     for (operation, partition) in record.operations().zip(routes) {
         let (key, kind, value) = match operation {
@@ -107,9 +108,10 @@ fn insert(reservation: &Reservation, record: &Record, routes: &[Arc<Partition>])
                 unreachable!("definitions are written by write_definition")
             }
         };
-        let (_, view) = match at.take().filter(|(before, _)| Arc::ptr_eq(before, partition)) {
+        let serves = |(before, view): &(&Arc<Partition>, ViewGuard)| Arc::ptr_eq(before, partition) && view.covers(key);
+        let (_, view) = match at.take().filter(serves) {
             Some(same) => at.insert(same),
-            None => at.insert((partition, partition.view())),
+            None => at.insert((partition, partition.view_of(key))),
         };
         view.slot_for(seq).insert(mark, key, seq, kind, value);
         user_bytes += key.len() + value.len();

@@ -57,6 +57,10 @@ fn print_record(offset: u64, synced: u64, record: &Record, print: &mut Print<'_>
             }
             Ok(())
         }
+        Record::SnapshotPartitions { keyspace, created, next, ids } => {
+            let ids: Vec<String> = ids.iter().map(|id| id.to_string()).collect();
+            head(format_args!("keyspace {keyspace}: created with {created}, partitions {}, next {next}", ids.join(" ")))
+        }
         Record::SnapshotTables { keyspace, partition, level, tables } => {
             head(format_args!("keyspace {keyspace} partition {partition} level {level}"))?;
             tables.iter().try_for_each(|meta| print(format_args!("           {}", table(meta))))
@@ -91,6 +95,10 @@ fn print_edit(offset: u64, synced: u64, id: crate::format::EditId, edit: &Edit, 
             }
             Change::Flushed { keyspace, partition, seq } => {
                 print(format_args!("           flushed {keyspace}/{partition} to {seq}"))?;
+            }
+            Change::Split { keyspace, partition, at, into } => {
+                let at = at.escape_ascii();
+                print(format_args!("           split {keyspace}/{partition} at \"{at}\" into {into}"))?;
             }
         }
     }

@@ -45,6 +45,14 @@ pub(crate) enum Change {
         partition: PartitionId,
         seq: SeqNo,
     },
+    /// The partition keeps its keys below `at`; those from there on are `into`'s, a new one. A table with keys of both
+    /// is then in both.
+    Split {
+        keyspace: KeyspaceId,
+        partition: PartitionId,
+        at: Box<[u8]>,
+        into: PartitionId,
+    },
 }
 
 /// One atomic change of the set of live files.
@@ -63,6 +71,7 @@ const ADD: u8 = 3;
 const REMOVE: u8 = 4;
 const MOVE: u8 = 5;
 const FLUSHED: u8 = 6;
+const SPLIT: u8 = 7;
 
 impl Edit {
     /// The tables it adds.
@@ -146,6 +155,11 @@ impl Change {
                 put_place(out, FLUSHED, *keyspace, *partition);
                 out.put_varint(seq.0);
             }
+            Change::Split { keyspace, partition, at, into } => {
+                put_place(out, SPLIT, *keyspace, *partition);
+                out.put_bytes(at);
+                out.put_varint(into.0);
+            }
         }
     }
 
@@ -172,6 +186,12 @@ impl Change {
                 table: TableId(decoder.varint()?),
             },
             FLUSHED => Change::Flushed { keyspace, partition, seq: SeqNo(decoder.varint()?) },
+            SPLIT => Change::Split {
+                keyspace,
+                partition,
+                at: Box::from(decoder.bytes()?),
+                into: PartitionId(decoder.varint()?),
+            },
             _ => return None,
         })
     }

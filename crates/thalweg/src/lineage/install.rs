@@ -22,6 +22,7 @@ use crate::lineage::framing::frame;
 use crate::planted::{Bug, planted};
 use crate::storage::File;
 use crate::table::Table;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -117,7 +118,7 @@ impl Lineage {
     async fn put_in_force(
         &self,
         mut edit: Edit,
-        inputs: Vec<Input>,
+        mut inputs: Vec<Input>,
         is_behind: bool,
         log_start: impl Fn() -> Option<LogMark> + Send,
         apply: impl FnOnce() + Send,
@@ -128,12 +129,18 @@ impl Lineage {
             return Err(Error::Closed);
         }
         edit.log_start = log_start().or(edit.log_start);
+        let mut still_named = BTreeSet::new();
         let applied = {
             let book = &mut *self.book();
             let id = EditId(book.state.edit.0 + 1);
             // A cautious bound may lie before an earlier edit's; that one stands.
             edit.log_start = edit.log_start.filter(|mark| mark.position > book.state.log_start.position);
             book.state.apply_tentatively(&edit, id).map(|before| {
+                if !planted(Bug::SharedTableFreed) {
+                    // They are inputs of the edit that takes them out of the last partition.
+                    still_named = before.still_named(&book.state);
+                    inputs.retain(|input| !still_named.contains(&input.id));
+                }
                 book.tentative = Some(before);
                 let start = book.state.log_start;
                 assert!(!is_behind || start.seq >= edit.seq, "where the log is needed from does not go back");
@@ -149,6 +156,7 @@ impl Lineage {
             match appended {
                 Ok(end) => {
                     book.ledger.append(id, edit, end, inputs, self.environment.clock.now_ns());
+                    book.ledger.still_named(still_named);
                     // With rounds alone outputs are not durable by now, or not believed to be.
                     if matches!(self.backend.rule(), Rule::EachEdit | Rule::Nothing) {
                         book.ledger.make_sound(id);

@@ -99,6 +99,8 @@ struct Assembly {
     part: Part,
     state: State,
     tables: BTreeSet<TableId>,
+    /// Tables that the snapshot's records have named: those that partitions share as often.
+    named: u64,
     unsettled: VecDeque<(EditId, Edit)>,
     closed: Option<LogMark>,
 }
@@ -154,16 +156,26 @@ impl Assembly {
                     partition.flushed = flushed;
                 }
             }
+            Record::SnapshotPartitions { keyspace, created, next, ids } => {
+                let content =
+                    self.state.keyspaces.get_mut(&keyspace).ok_or_else(|| format!("no keyspace {keyspace}"))?;
+                content.number(created, next, &ids)?;
+            }
             Record::SnapshotTables { keyspace, partition, level, tables } => {
                 for meta in tables {
-                    if meta.id >= self.state.next_table || !self.tables.insert(meta.id) {
-                        return Err(format!("table {} again, or not below {}", meta.id, self.state.next_table));
+                    if meta.id >= self.state.next_table {
+                        return Err(format!("table {} not below {}", meta.id, self.state.next_table));
                     }
+                    let is_shared = self.state.sticks_out(keyspace, partition, &meta);
+                    if !self.tables.insert(meta.id) && !is_shared {
+                        return Err(format!("table {} again", meta.id));
+                    }
+                    self.named += 1;
                     self.state.add(Place { keyspace, partition, level }, meta)?;
                 }
             }
             Record::SnapshotEnd { keyspaces, tables } => {
-                let found = (self.state.keyspaces.len() as u64, self.tables.len() as u64);
+                let found = (self.state.keyspaces.len() as u64, self.named);
                 if found != (keyspaces, tables) {
                     return Err(format!("the end of {keyspaces} keyspaces and {tables} tables after {found:?}"));
                 }

@@ -20,6 +20,7 @@ mod install;
 mod manifest;
 mod manifest_reader;
 mod neighbours;
+mod partitions;
 mod record;
 mod recovery;
 mod removal;
@@ -40,9 +41,10 @@ pub(crate) use dump::dump;
 pub(crate) use edit::{Change, Edit};
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use manifest_reader::fuzz_manifest;
+pub(crate) use partitions::KeyspaceState;
 pub(crate) use recovery::Recovered;
 pub(crate) use settler::RETAINED_BYTES_MAX;
-pub(crate) use state::{KeyspaceState, State};
+pub(crate) use state::State;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EditId, LogMark};

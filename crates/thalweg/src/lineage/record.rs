@@ -9,14 +9,51 @@ use crate::table::TableMeta;
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Record {
-    SnapshotBegin { edit: EditId, seq: SeqNo, next_keyspace: KeyspaceId, next_table: TableId, log_start: LogMark },
-    SnapshotKeyspace { keyspace: KeyspaceId, name: String, splits: Vec<Box<[u8]>>, flushed: Vec<SeqNo> },
-    SnapshotTables { keyspace: KeyspaceId, partition: PartitionId, level: u8, tables: Vec<TableMeta> },
-    SnapshotEnd { keyspaces: u64, tables: u64 },
-    Edit { id: EditId, edit: Edit },
-    Settled { edit: EditId },
-    Round { edit: EditId },
-    Closed { log_end: LogMark, edit: EditId },
+    SnapshotBegin {
+        edit: EditId,
+        seq: SeqNo,
+        next_keyspace: KeyspaceId,
+        next_table: TableId,
+        log_start: LogMark,
+    },
+    SnapshotKeyspace {
+        keyspace: KeyspaceId,
+        name: String,
+        splits: Vec<Box<[u8]>>,
+        flushed: Vec<SeqNo>,
+    },
+    /// The partitions' ids in key order, the first never used, and how many there were at first; without it they are
+    /// those that the keyspace was created with.
+    SnapshotPartitions {
+        keyspace: KeyspaceId,
+        created: u64,
+        next: PartitionId,
+        ids: Vec<PartitionId>,
+    },
+    SnapshotTables {
+        keyspace: KeyspaceId,
+        partition: PartitionId,
+        level: u8,
+        tables: Vec<TableMeta>,
+    },
+    SnapshotEnd {
+        keyspaces: u64,
+        tables: u64,
+    },
+    Edit {
+        id: EditId,
+        edit: Edit,
+    },
+    Settled {
+        edit: EditId,
+    },
+    Round {
+        edit: EditId,
+    },
+    Closed {
+        log_end: LogMark,
+        edit: EditId,
+    },
 }
 
 const SNAPSHOT_BEGIN: u8 = 1;
@@ -27,6 +64,7 @@ const EDIT: u8 = 5;
 const SETTLED: u8 = 6;
 const CLOSED: u8 = 7;
 const ROUND: u8 = 8;
+const SNAPSHOT_PARTITIONS: u8 = 9;
 
 /// Bytes of kind and synced offset, with which every record begins.
 pub(super) const PREFIX_BYTES: usize = 9;
@@ -67,11 +105,16 @@ impl Record {
                 splits: content.splits.clone(),
                 flushed: content.partitions.iter().map(|partition| partition.flushed).collect(),
             });
-            for (partition, content) in (0..).zip(&content.partitions) {
+            if !content.is_numbered_in_order() {
+                let ids = content.partitions.iter().map(|partition| partition.id).collect();
+                let (created, next) = (content.created, content.next_partition);
+                records.push(Record::SnapshotPartitions { keyspace, created, next, ids });
+            }
+            for content in &content.partitions {
                 for (level, tables) in (0..).zip(&content.levels) {
                     records.extend(tables.chunks(TABLES_MAX).map(|tables| Record::SnapshotTables {
                         keyspace,
-                        partition: PartitionId(partition),
+                        partition: content.id,
                         level,
                         tables: tables.to_vec(),
                     }));
@@ -99,6 +142,15 @@ impl Record {
                 let mut out = prefix(SNAPSHOT_KEYSPACE, synced);
                 put_keyspace(&mut out, *keyspace, name, splits);
                 flushed.iter().for_each(|seq| out.put_varint(seq.0));
+                out
+            }
+            Record::SnapshotPartitions { keyspace, created, next, ids } => {
+                let mut out = prefix(SNAPSHOT_PARTITIONS, synced);
+                out.put_varint(keyspace.0);
+                out.put_varint(*created);
+                out.put_varint(next.0);
+                out.put_varint(ids.len() as u64);
+                ids.iter().for_each(|id| out.put_varint(id.0));
                 out
             }
             Record::SnapshotTables { keyspace, partition, level, tables } => {
@@ -162,6 +214,15 @@ impl Record {
                 }
                 Record::SnapshotKeyspace { keyspace, name, splits, flushed }
             }
+            SNAPSHOT_PARTITIONS => {
+                let (keyspace, created) = (KeyspaceId(decoder.varint()?), decoder.varint()?);
+                let next = PartitionId(decoder.varint()?);
+                let mut ids = Vec::new();
+                for _ in 0..decoder.varint()? {
+                    ids.push(PartitionId(decoder.varint()?));
+                }
+                Record::SnapshotPartitions { keyspace, created, next, ids }
+            }
             SNAPSHOT_TABLES => {
                 let keyspace = KeyspaceId(decoder.varint()?);
                 let partition = PartitionId(decoder.varint()?);
@@ -192,6 +253,12 @@ mod tests {
 
     fn samples() -> Vec<Record> {
         let mut records = Record::snapshot(&sample_state());
+        records.push(Record::SnapshotPartitions {
+            keyspace: KeyspaceId(3),
+            created: 2,
+            next: PartitionId(300),
+            ids: [7, 299, 0].map(PartitionId).into(),
+        });
         records.push(Record::Edit { id: EditId(3), edit: one_of_each() });
         records.push(Record::Settled { edit: EditId(300) });
         records.push(Record::Round { edit: EditId(301) });

@@ -51,6 +51,8 @@ struct Pending<T> {
     /// Where its record ends in the manifest.
     end: u64,
     inputs: Vec<T>,
+    /// Tables that it took out of one partition and that another still names.
+    still_named: BTreeSet<TableId>,
     appended_ns: u64,
 }
 
@@ -90,7 +92,15 @@ impl<T> Ledger<T> {
     /// The record of an edit was appended at `now_ns` and ends at `end`.
     pub(super) fn append(&mut self, id: EditId, edit: Edit, end: u64, inputs: Vec<T>, now_ns: u64) {
         assert!(id.0 == self.appended().0 + 1 && end > self.synced, "edits are appended in order");
-        self.edits.push_back(Pending { id, edit, end, inputs, appended_ns: now_ns });
+        let still_named = BTreeSet::new();
+        self.edits.push_back(Pending { id, edit, end, inputs, still_named, appended_ns: now_ns });
+    }
+
+    /// The edit appended last took these tables out of one partition, and another still names them.
+    pub(super) fn still_named(&mut self, tables: BTreeSet<TableId>) {
+        if let Some(pending) = self.edits.back_mut() {
+            pending.still_named = tables;
+        }
     }
 
     /// The last edit.
@@ -113,6 +123,7 @@ impl<T> Ledger<T> {
             round.seq = round.seq.max(pending.edit.seq);
             for change in &pending.edit.changes {
                 if let Change::Remove { table, .. } = change
+                    && !pending.still_named.contains(table)
                     && round.outputs.remove(table)
                 {
                     round.replaced.insert(*table);
@@ -298,6 +309,8 @@ mod tests {
         assert_eq!((round.target, round.seq), (EditId(4), SeqNo(40)));
         assert_eq!(round.outputs, BTreeSet::from([TableId(3), TableId(4)]));
         assert_eq!(round.replaced, BTreeSet::from([TableId(2)]));
+        ledger.still_named(BTreeSet::from([TableId(2)]));
+        assert_eq!(ledger.to_settle().unwrap().outputs, BTreeSet::from([2, 3, 4].map(TableId)), "another has 2");
         let mut moving = Ledger::<u32>::new(State::default(), 100);
         moving.append(EditId(1), Edit { changes: vec![add(0, 1, table(4, "a", "z"))], ..edit(None) }, 110, vec![], 0);
         moving.append(

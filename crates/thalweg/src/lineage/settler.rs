@@ -130,7 +130,7 @@ impl Lineage {
     /// Whether replaced tables take half of the space that they may: what compactions add until some of it is given
     /// back takes the other.
     pub(super) fn is_too_much(&self, retained: u64) -> bool {
-        let live = || self.book().state.tables().map(|meta| meta.bytes).sum::<u64>();
+        let live = || self.book().state.distinct_tables().map(|meta| meta.bytes).sum::<u64>();
         match self.settling.retained_bytes_max {
             Some(bytes) => retained > bytes / 2,
             None => retained > RETAINED_BYTES_MAX / 2 && retained > live() / 20,
@@ -144,7 +144,7 @@ impl Lineage {
             let book = self.book();
             book.ledger.inputs().map(|input| input.bytes).sum::<u64>() + book.retained.waiting_bytes()
         };
-        let live = || self.book().state.tables().map(|meta| meta.bytes).sum::<u64>();
+        let live = || self.book().state.distinct_tables().map(|meta| meta.bytes).sum::<u64>();
         let most = match self.settling.retained_bytes_max {
             Some(bytes) => bytes.max(RETAINED_BYTES_FEW),
             None if retained <= RETAINED_BYTES_MAX => RETAINED_BYTES_MAX,

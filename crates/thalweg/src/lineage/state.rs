@@ -1,9 +1,11 @@
 //! [`State`]: the set of live files after some edit, and what an edit means ([`State::apply`]).
 //!
 //! Invariants, kept by `apply` and by nothing else: tables of levels 1 and below are disjoint and in key order; level 0
-//! is in flush order; a table id is live at most once; a partition's tables lie within its key range; no level that is
-//! empty stands at the end. Pure: no locks, no I/O.
+//! is in flush order; a table id is live at most once, or once in each of the partitions that a split left it in
+//! ([`super::partitions`]); all other tables lie within the key range of their partition; no level that is empty stands
+//! at the end. Pure: no locks, no I/O.
 
+use super::partitions::{KeyspaceState, PartitionState};
 use super::{Change, Edit};
 use crate::format::{EditId, KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
 use crate::table::TableMeta;
@@ -11,23 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Levels a partition may have.
 pub(crate) const LEVELS_MAX: u8 = 64;
-
-/// A partition in the set of live files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PartitionState {
-    pub(crate) flushed: SeqNo,
-    /// Level 0 in flush order (oldest first), the others in key order.
-    pub(crate) levels: Vec<Vec<TableMeta>>,
-}
-
-/// A keyspace in the set of live files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyspaceState {
-    pub(crate) name: String,
-    /// Partition i + 1 begins at `splits[i]`.
-    pub(crate) splits: Vec<Box<[u8]>>,
-    pub(crate) partitions: Vec<PartitionState>,
-}
 
 /// The set of live files after some edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +46,7 @@ enum Undo {
     Undrop(KeyspaceId, KeyspaceState),
     Unadd { at: Place, index: usize },
     Unremove { at: Place, index: usize, meta: TableMeta },
+    Unsplit { keyspace: KeyspaceId, index: usize, before: PartitionState, next_partition: PartitionId },
     Flushed(KeyspaceId, PartitionId, SeqNo),
 }
 
@@ -73,10 +59,28 @@ pub(super) struct Place {
 }
 
 impl State {
-    /// All live tables, by keyspace, partition, level, and order in the level.
+    /// All live tables, by keyspace, partition, level, and order in the level; one that partitions share as often.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &TableMeta> {
         let partitions = self.keyspaces.values().flat_map(|keyspace| &keyspace.partitions);
         partitions.flat_map(|partition| partition.levels.iter().flatten())
+    }
+
+    /// All live tables, each once.
+    pub(crate) fn distinct_tables(&self) -> impl Iterator<Item = &TableMeta> {
+        let mut shared = BTreeSet::new();
+        let tables = self.keyspaces.values().flat_map(|keyspace| {
+            (0..).zip(&keyspace.partitions).flat_map(move |(index, partition)| {
+                let bounds = keyspace.bounds(index);
+                partition.levels.iter().flatten().map(move |meta| (meta, sticks_out(bounds, meta)))
+            })
+        });
+        tables.filter(move |(meta, is_shared)| !is_shared || shared.insert(meta.id)).map(|(meta, _)| meta)
+    }
+
+    /// Whether the table has keys that are not the partition's.
+    pub(super) fn sticks_out(&self, keyspace: KeyspaceId, partition: PartitionId, meta: &TableMeta) -> bool {
+        let state = self.keyspaces.get(&keyspace);
+        state.and_then(|state| Some(sticks_out(state.bounds(state.index_of(partition)?), meta))).unwrap_or(false)
     }
 
     /// Goes on to the state after `edit`, which is number `id`; or says why that cannot be, and changes nothing.
@@ -175,6 +179,9 @@ impl State {
                     let at = Place { keyspace: *keyspace, partition: *partition, level: *from };
                     moved.push((Place { level: *to, ..at }, self.remove(at, *table, undo)?));
                 }
+                Change::Split { keyspace, partition, at, into } => {
+                    self.split(*keyspace, *partition, at, *into, undo)?
+                }
                 Change::Add { .. } | Change::Flushed { .. } => {}
             }
         }
@@ -195,6 +202,9 @@ impl State {
             match change {
                 Change::Add { keyspace, partition, level, meta } => {
                     let at = Place { keyspace: *keyspace, partition: *partition, level: *level };
+                    if self.sticks_out(*keyspace, *partition, meta) {
+                        return Err(format!("table {} has keys outside of partition {partition}", meta.id));
+                    }
                     let index = self.add(at, meta.clone())?;
                     undo.push(Undo::Unadd { at, index });
                 }
@@ -219,8 +229,23 @@ impl State {
         if !splits.is_sorted_by(|a, b| a < b) {
             return Err(format!("the splits of keyspace {id} do not ascend"));
         }
-        let partitions = vec![PartitionState::default(); splits.len() + 1];
-        self.keyspaces.insert(id, KeyspaceState { name: name.to_owned(), splits: splits.to_vec(), partitions });
+        self.keyspaces.insert(id, KeyspaceState::new(name, splits));
+        Ok(())
+    }
+
+    fn split(
+        &mut self,
+        keyspace: KeyspaceId,
+        partition: PartitionId,
+        at: &[u8],
+        into: PartitionId,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), String> {
+        let state = self.keyspaces.get_mut(&keyspace).ok_or_else(|| format!("no keyspace {keyspace}"))?;
+        let next_partition = state.next_partition;
+        let before = state.index_of(partition).and_then(|index| state.partitions.get(index)).cloned();
+        let index = state.split(partition, at, into)?;
+        undo.push(Undo::Unsplit { keyspace, index, before: before.unwrap_or_default(), next_partition });
         Ok(())
     }
 
@@ -230,8 +255,7 @@ impl State {
         partition: PartitionId,
     ) -> Result<&mut PartitionState, String> {
         let state = self.keyspaces.get_mut(&keyspace).ok_or_else(|| format!("no keyspace {keyspace}"))?;
-        let index = usize::try_from(partition.0).ok();
-        let state = index.and_then(|index| state.partitions.get_mut(index));
+        let state = state.index_of(partition).and_then(|index| state.partitions.get_mut(index));
         state.ok_or_else(|| format!("no partition {partition} in keyspace {keyspace}"))
     }
 
@@ -273,16 +297,17 @@ impl State {
         Ok(index)
     }
 
-    /// The table's own numbers make sense, and its keys belong to the partition.
+    /// The table's own numbers make sense, and it has keys that may be the partition's.
     fn check_range(&self, at: Place, meta: &TableMeta) -> Result<(), String> {
         if meta.key_min > meta.key_max || meta.seq_min > meta.seq_max || meta.seq_max > SeqNo::MAX {
             return Err(format!("table {} with keys or sequence numbers that descend", meta.id));
         }
         let keyspace = self.keyspaces.get(&at.keyspace).ok_or_else(|| format!("no keyspace {}", at.keyspace))?;
-        let index = usize::try_from(at.partition.0).unwrap_or(usize::MAX);
-        let lower = index.checked_sub(1).and_then(|before| keyspace.splits.get(before));
-        let upper = keyspace.splits.get(index);
-        if lower.is_some_and(|lower| meta.key_min < *lower) || upper.is_some_and(|upper| meta.key_max >= *upper) {
+        let Some(index) = keyspace.index_of(at.partition) else {
+            return Err(format!("no partition {} in keyspace {}", at.partition, at.keyspace));
+        };
+        let (from, to) = keyspace.bounds(index);
+        if from.is_some_and(|from| *meta.key_max < *from) || to.is_some_and(|to| *meta.key_min >= *to) {
             return Err(format!("table {} has keys outside of partition {}", meta.id, at.partition));
         }
         Ok(())
@@ -308,6 +333,11 @@ impl State {
         match step {
             Undo::Uncreate(keyspace) => drop(self.keyspaces.remove(&keyspace)),
             Undo::Undrop(keyspace, state) => drop(self.keyspaces.insert(keyspace, state)),
+            Undo::Unsplit { keyspace, index, before, next_partition } => {
+                if let Some(state) = self.keyspaces.get_mut(&keyspace) {
+                    state.unsplit(index, before, next_partition);
+                }
+            }
             Undo::Flushed(keyspace, partition, seq) => {
                 if let Ok(state) = self.partition(keyspace, partition) {
                     state.flushed = seq;
@@ -338,12 +368,23 @@ impl State {
     }
 }
 
-impl PartitionState {
-    fn trim(&mut self) {
-        while self.levels.last().is_some_and(Vec::is_empty) {
-            self.levels.pop();
+impl TakeBack {
+    /// The tables that the edit took out of a partition and that another one still names.
+    pub(super) fn still_named(&self, state: &State) -> BTreeSet<TableId> {
+        let mut named = BTreeSet::new();
+        for step in &self.steps {
+            let Undo::Unremove { at, meta, .. } = step else { continue };
+            if state.keyspaces.get(&at.keyspace).is_some_and(|keyspace| keyspace.still_names(meta)) {
+                named.insert(meta.id);
+            }
         }
+        named
     }
+}
+
+/// Whether `meta` has keys outside of a partition with these bounds.
+fn sticks_out((from, to): (Option<&[u8]>, Option<&[u8]>), meta: &TableMeta) -> bool {
+    from.is_some_and(|from| *meta.key_min < *from) || to.is_some_and(|to| *meta.key_max >= *to)
 }
 
 fn next_table(edit: &Edit) -> Result<TableId, String> {
@@ -363,7 +404,7 @@ fn next_keyspace(edit: &Edit) -> Result<KeyspaceId, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lineage::tests::{add, create, edit, flushed, mark, remove, sample_state, shift, table};
+    use crate::lineage::tests::{add, create, edit, flushed, mark, remove, sample_state, shift, split, table};
 
     fn apply(state: &mut State, edit: &Edit) -> Result<(), String> {
         state.apply(edit, EditId(state.edit.0 + 1))
@@ -430,6 +471,10 @@ mod tests {
         refused(with(add(0, 0, table(901, "b", "a"))), "descend");
         refused(with(add(0, 0, table(901, "a", "m"))), "outside of partition");
         refused(with(add(1, 0, table(901, "l", "n"))), "outside of partition");
+        refused(with(add(1, 0, table(901, "a", "b"))), "outside of partition");
+        refused(with(split(0, "m", 2)), "both sides");
+        refused(with(split(9, "c", 2)), "no partition 9");
+        refused(with(split(0, "c", 1)), "not new");
         refused(with(add(0, LEVELS_MAX, table(901, "f", "g"))), "level 64");
         refused(with(add(0, 0, table(u64::MAX, "f", "g"))), "used up");
         refused(with(shift(0, 1, 0, 3)), "cannot move");
@@ -443,6 +488,25 @@ mod tests {
         refused(with(Change::DropKeyspace { keyspace: KeyspaceId(2) }), "no keyspace 2");
         let dropped = Change::DropKeyspace { keyspace: KeyspaceId(1) };
         refused(with(dropped), "no keyspace 1");
+    }
+
+    #[test]
+    fn a_table_that_partitions_share_is_theirs_until_each_has_replaced_it() {
+        let mut state = sample_state();
+        apply(&mut state, &edit(vec![split(0, "c", 2)])).unwrap();
+        let counts = |state: &State| (state.tables().count(), state.distinct_tables().count());
+        // Tables 8, 7 and 4 have keys on both sides; table 3 has none on the lower.
+        assert_eq!(counts(&state), (104 + 3, 104));
+        let replaced = edit(vec![remove(0, 1, 4), remove(2, 0, 7), add(0, 1, table(900, "a", "b"))]);
+        let before = state.apply_tentatively(&replaced, EditId(state.edit.0 + 1)).unwrap();
+        assert_eq!(before.still_named(&state), BTreeSet::from([TableId(4), TableId(7)]));
+        let replaced = edit(vec![remove(2, 1, 4), remove(2, 1, 3)]);
+        let before = state.apply_tentatively(&replaced, EditId(state.edit.0 + 1)).unwrap();
+        assert_eq!(before.still_named(&state), BTreeSet::new());
+        // A shared table may go down in one partition and stay where it is in the other.
+        apply(&mut state, &edit(vec![shift(0, 0, 1, 8)])).unwrap_err();
+        apply(&mut state, &edit(vec![shift(2, 0, 1, 8)])).unwrap();
+        assert_eq!(counts(&state), (104, 103), "4 and 3 are gone, 900 is new, 8 is still in both");
     }
 
     #[test]
@@ -465,8 +529,10 @@ mod tests {
             remove(0, 1, 3),
             remove(0, 1, 4),
             shift(0, 0, 1, 8),
-            add(0, 5, table(900, "a", "k")),
+            add(0, 5, table(900, "a", "b")),
             flushed(0, 31),
+            split(0, "c", 6),
+            split(1, "m040a", 9),
             Change::DropKeyspace { keyspace: KeyspaceId(3) },
         ];
         let edit = Edit { log_start: Some(mark(41)), ..edit(changes) };

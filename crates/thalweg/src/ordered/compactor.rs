@@ -48,8 +48,14 @@ impl Workshop {
     pub(crate) fn compaction_pending(&self) -> bool {
         self.partitions().any(|partition| {
             let running = partition.running();
-            !running.is_empty()
-                || !partition.is_dropped() && self.options.policy.wants_job(&partition.view().levels, &running)
+            let view = partition.view();
+            let policy = || partition.share.policy(&self.options.policy);
+            let is_wanted = || {
+                partition.is_splitting()
+                    || self.outgrew(&partition, &view)
+                    || policy().wants_job(&view.levels, &running)
+            };
+            !running.is_empty() || !partition.is_dropped() && is_wanted()
         })
     }
 
@@ -59,11 +65,18 @@ impl Workshop {
         for index in 0..partitions.len() {
             let partition = &partitions[(first + index) % partitions.len()];
             let mut running = partition.running();
-            if partition.is_dropped() {
+            if partition.is_dropped() || partition.is_splitting() {
                 continue;
             }
-            let levels = Arc::clone(&partition.view().levels);
-            if let Some(job) = self.options.policy.pick(&levels, &running) {
+            let view = partition.pinned_view();
+            if self.outgrew(partition, &view) {
+                partition.set_splitting(true);
+                if running.is_empty() {
+                    self.flush_wanted.notify_all();
+                }
+                continue;
+            }
+            if let Some(job) = partition.share.policy(&self.options.policy).pick(&view.levels, &running) {
                 running.push(job.running());
                 drop(running);
                 return Some((Arc::clone(partition), Arc::new(job)));
@@ -75,6 +88,9 @@ impl Workshop {
     fn give_back(&self, partition: &Partition, job: &Job) {
         let ended = job.running();
         partition.running().retain(|running| running.tables != ended.tables);
+        if partition.is_splitting() {
+            self.flush_wanted.notify_all();
+        }
         self.compaction_wanted.notify_all();
         self.progress.notify_all();
     }

@@ -1,4 +1,5 @@
-//! The flush coroutine: definitions to the manifest, sealed memtables to level-0 tables, and relief for a long log.
+//! The flush coroutine: definitions to the manifest, sealed memtables to level-0 tables, splits, and relief for a long
+//! log.
 
 use super::{OrderedKeyspace, Partition, Workshop};
 use crate::compaction;
@@ -31,6 +32,7 @@ impl Workshop {
             let done = match work {
                 Some(Work::Define) => self.install_definitions().await,
                 Some(Work::Flush(partition, slot)) => self.flush_slot(&writers, &partition, &slot).await,
+                Some(Work::Split(partition)) => self.split(&partition).await,
                 Some(Work::LetLogGo) => self.let_log_go().await,
                 None => {
                     self.flush_wanted.listen(ticket).await;
@@ -67,6 +69,10 @@ impl Workshop {
             return Some(Work::Define);
         }
         drop(definitions);
+        // No job begins in it until it is split.
+        if let Some(partition) = self.partition_to_split() {
+            return Some(Work::Split(partition));
+        }
         if let Some((slot, partition)) = flush {
             return Some(Work::Flush(partition, slot));
         }
@@ -103,8 +109,10 @@ impl Workshop {
             count += 1;
         }
         // Running jobs of dropped keyspaces see that and give up; no new ones begin.
-        let partitions = || dropped.iter().flat_map(|keyspace: &Arc<OrderedKeyspace>| keyspace.partitions());
-        let quiet = || partitions().all(|partition| partition.running().is_empty());
+        let partitions = || -> Vec<Arc<Partition>> {
+            dropped.iter().flat_map(|keyspace: &Arc<OrderedKeyspace>| keyspace.layout().partitions().to_vec()).collect()
+        };
+        let quiet = || partitions().iter().all(|partition| partition.running().is_empty());
         self.environment.until(&self.progress, || (quiet() || self.is_stopping()).then_some(())).await;
         if self.is_stopping() {
             return Err(Error::Closed);
@@ -117,7 +125,7 @@ impl Workshop {
         };
         self.lineage.install(edit, inputs, || self.new_log_start(None), pop).await?;
         // Handles may live on; what they hold need not.
-        partitions().for_each(|partition| partition.clear());
+        partitions().iter().for_each(|partition| partition.clear());
         self.lineage.wake_cleanup();
         self.progress.notify_all();
         Ok(())
@@ -130,7 +138,7 @@ impl Workshop {
         Ok(())
     }
 
-    fn new_log_start(&self, flushed: Option<&Arc<Slot>>) -> Option<LogMark> {
+    fn new_log_start(&self, flushed: Option<(&Partition, &Arc<Slot>)>) -> Option<LogMark> {
         let needed = self.log_needed(flushed);
         self.log_start_segment.fetch_max(needed.position.segment(), Ordering::Relaxed);
         Some(needed)
@@ -139,9 +147,16 @@ impl Workshop {
     async fn flush_slot(&self, writers: &TableWriters, partition: &Arc<Partition>, slot: &Arc<Slot>) -> Result<()> {
         self.log.until_visible(slot.sealed_at()).await?;
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
-        let mut cursor = slot.memtable.cursor();
-        let meta = compaction::flush(&mut cursor, writers, &boundaries).await?;
+        // Sealed by a split it has the other side's entries too; those are for the other side to flush.
+        let mut entries = slot.memtable.entries_in(&partition.view().range);
+        let meta = compaction::flush(&mut entries, writers, &boundaries).await?;
         let last: SeqNo = slot.last_seq();
+        if last == SeqNo(0) {
+            // A split sealed it empty.
+            partition.install_flush(slot, None);
+            self.progress.notify_all();
+            return Ok(());
+        }
         let mut edit = Edit { seq: last, ..Edit::default() };
         let (keyspace, id) = (partition.keyspace, partition.id);
         let table = meta.map(|meta| {
@@ -154,7 +169,7 @@ impl Workshop {
         let (output, table_bytes) = table.as_ref().map(|table| (table.meta().id, table.meta().bytes)).unzip();
         let table_bytes = table_bytes.unwrap_or(0);
         let apply = || partition.install_flush(slot, table);
-        let log_start = || self.new_log_start(Some(slot));
+        let log_start = || self.new_log_start(Some((partition, slot)));
         if let Err(error) = self.lineage.install(edit, Vec::new(), log_start, apply).await {
             self.discard_outputs(output);
             return Err(error);
@@ -191,5 +206,6 @@ impl Workshop {
 pub(super) enum Work {
     Define,
     Flush(Arc<Partition>, Arc<Slot>),
+    Split(Arc<Partition>),
     LetLogGo,
 }

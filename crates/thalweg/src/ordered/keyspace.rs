@@ -1,8 +1,14 @@
 //! [`OrderedKeyspace`]: a named map cut into partitions by key range.
+//!
+//! Which partition has a key is said by the [`Layout`], which a split replaces. Whoever took a partition from an earlier
+//! one finds the keys that it has given up through its view ([`Partition::view_of`]).
 
-use super::{MemtablePool, Partition};
+use super::share::Share;
+use super::{MemtablePool, Partition, ViewGuard};
 use crate::compaction::Levels;
 use crate::format::{KeyspaceId, PartitionId, SeqNo};
+use crate::table::KeyRange;
+use arc_swap::{ArcSwap, Guard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,42 +16,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct OrderedKeyspace {
     pub(crate) id: KeyspaceId,
     pub(crate) name: String,
-    /// Partition i + 1 begins at `splits[i]`; ascending.
-    splits: Vec<Box<[u8]>>,
-    partitions: Vec<Arc<Partition>>,
+    layout: ArcSwap<Layout>,
     dropped: AtomicBool,
 }
 
-impl OrderedKeyspace {
-    /// A new keyspace, whose records all have numbers above `after`.
-    pub(crate) fn new(
-        id: KeyspaceId,
-        name: &str,
-        splits: Vec<Box<[u8]>>,
-        after: SeqNo,
-        pool: &MemtablePool,
-    ) -> Arc<Self> {
-        let recovered = (0..=splits.len()).map(|_| (after, Levels::new())).collect();
-        Self::recovered(id, name, splits, recovered, pool)
-    }
+/// Where each partition begins.
+#[derive(Clone)]
+pub(crate) struct Layout {
+    /// Partition i + 1 begins at `splits[i]`; ascending.
+    splits: Vec<Box<[u8]>>,
+    partitions: Vec<Arc<Partition>>,
+    /// The first id never used.
+    next: PartitionId,
+}
 
-    /// A keyspace from the manifest: for each partition the number up to which it is flushed, and its levels.
-    pub(crate) fn recovered(
-        id: KeyspaceId,
-        name: &str,
-        splits: Vec<Box<[u8]>>,
-        partitions: Vec<(SeqNo, Levels)>,
-        pool: &MemtablePool,
-    ) -> Arc<Self> {
-        assert_eq!(partitions.len(), splits.len() + 1, "a partition for each range");
-        let partitions = partitions
-            .into_iter()
-            .zip(0..)
-            .map(|((flushed, levels), number)| Partition::new(id, PartitionId(number), flushed, levels, pool))
-            .collect();
-        Arc::new(OrderedKeyspace { id, name: name.to_owned(), splits, partitions, dropped: AtomicBool::new(false) })
-    }
+/// A partition as the manifest has it: up to which number it is flushed, and its levels.
+pub(crate) struct RecoveredPartition {
+    pub(crate) id: PartitionId,
+    pub(crate) flushed: SeqNo,
+    pub(crate) levels: Levels,
+}
 
+impl Layout {
     /// All partitions in key order.
     pub(crate) fn partitions(&self) -> &[Arc<Partition>] {
         &self.partitions
@@ -61,6 +53,77 @@ impl OrderedKeyspace {
         &self.partitions[self.index_for(key)]
     }
 
+    /// The id of the next partition.
+    pub(crate) fn next_partition(&self) -> PartitionId {
+        self.next
+    }
+}
+
+impl OrderedKeyspace {
+    /// A new keyspace, whose records all have numbers above `after`.
+    pub(crate) fn new(
+        id: KeyspaceId,
+        name: &str,
+        splits: Vec<Box<[u8]>>,
+        after: SeqNo,
+        pool: &MemtablePool,
+    ) -> Arc<Self> {
+        let count = splits.len() as u64 + 1;
+        let partition = |id| RecoveredPartition { id: PartitionId(id), flushed: after, levels: Levels::new() };
+        let share = Share::new(splits.len() + 1, splits.len() + 1);
+        Self::recovered(id, name, splits, (0..count).map(partition), PartitionId(count), share, pool)
+    }
+
+    /// A keyspace from the manifest.
+    pub(crate) fn recovered(
+        id: KeyspaceId,
+        name: &str,
+        splits: Vec<Box<[u8]>>,
+        partitions: impl Iterator<Item = RecoveredPartition>,
+        next: PartitionId,
+        share: Share,
+        pool: &MemtablePool,
+    ) -> Arc<Self> {
+        let share = Arc::new(share);
+        let partitions: Vec<_> = partitions
+            .enumerate()
+            .map(|(index, RecoveredPartition { id: partition, flushed, levels })| {
+                let from = index.checked_sub(1).and_then(|before| splits.get(before).cloned());
+                let range = KeyRange { from, to: splits.get(index).cloned() };
+                Partition::new(id, partition, range, flushed, levels, &share, pool)
+            })
+            .collect();
+        assert_eq!(partitions.len(), splits.len() + 1, "a partition for each range");
+        let layout = ArcSwap::from_pointee(Layout { splits, partitions, next });
+        Arc::new(OrderedKeyspace { id, name: name.to_owned(), layout, dropped: AtomicBool::new(false) })
+    }
+
+    /// Its partitions now, for a look.
+    pub(crate) fn layout(&self) -> Guard<Arc<Layout>> {
+        self.layout.load()
+    }
+
+    /// The view that has `key` now.
+    pub(crate) fn view_for(&self, key: &[u8]) -> ViewGuard {
+        self.layout().partition_for(key).view_of(key)
+    }
+
+    /// Splits `partition` at `at`; see [`Partition::split`]. Only one split runs at a time.
+    pub(crate) fn split(&self, partition: &Partition, at: &[u8], into: PartitionId, last: SeqNo) {
+        partition.split(at, into, last, |right| {
+            let mut layout = Layout::clone(&self.layout());
+            let index = layout.index_for(at);
+            layout.splits.insert(index, Box::from(at));
+            layout.partitions.insert(index + 1, Arc::clone(right));
+            layout.next = PartitionId(into.0 + 1);
+            self.layout.store(Arc::new(layout));
+            // A drop either finds it in the layout, or was before this.
+            if self.is_dropped() {
+                right.drop_now();
+            }
+        });
+    }
+
     /// Whether it was dropped.
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::SeqCst)
@@ -69,6 +132,6 @@ impl OrderedKeyspace {
     /// Stops background work on it; reads and writes from now on are refused.
     pub(crate) fn drop_now(&self) {
         self.dropped.store(true, Ordering::SeqCst);
-        self.partitions.iter().for_each(|partition| partition.drop_now());
+        self.layout().partitions().iter().for_each(|partition| partition.drop_now());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A put goes to the active memtable of its partition ([`view::Slot`]); a full memtable is *sealed* at a sequence
 //! number and flushed to a level-0 table ([`flusher`]); tables are merged downwards ([`compactor`]), large jobs in
-//! [`subtasks`]. Readers take one [`View`] and never look back.
+//! [`subtasks`]. A partition that has grown is split in two ([`splits`]). Readers take one [`View`] and never look back.
 
 mod chain;
 mod compactor;
@@ -13,15 +13,17 @@ pub(crate) mod memtable;
 mod pacing;
 mod partition;
 mod read;
+mod share;
 mod snapshots;
+mod splits;
 mod subtasks;
 mod view;
 mod workshop;
 
-pub(crate) use keyspace::OrderedKeyspace;
+pub(crate) use keyspace::{OrderedKeyspace, RecoveredPartition};
 pub(crate) use memtable::MemtablePool;
 pub(crate) use partition::{Partition, ViewGuard};
 pub(crate) use read::ViewSource;
+pub(crate) use share::Share;
 pub(crate) use snapshots::{SnapshotRegistry, SnapshotSeq};
-pub(crate) use view::View;
 pub(crate) use workshop::{DefinitionEdit, OrderedOptions, Registry, Workshop};

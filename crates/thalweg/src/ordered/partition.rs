@@ -6,13 +6,15 @@
 use super::chain::Chain;
 use super::memtable::MemtablePool;
 use super::pacing::Pacer;
+use super::share::Share;
 use super::view::{Slot, View};
 use crate::compaction::{Job, Levels, RunningJob};
 use crate::error::Error;
 use crate::format::{KeyspaceId, PartitionId, SeqNo, TableId};
-use crate::table::Table;
+use crate::planted::{Bug, planted};
+use crate::table::{KeyRange, Table, TableMeta};
 use arc_swap::{ArcSwap, Guard};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A view that was loaded for a look: cheaper than an `Arc`, and not to be kept.
@@ -26,6 +28,8 @@ pub(crate) struct Partition {
     pub(crate) recovered: SeqNo,
     /// Where its memtables' memory comes from.
     pool: MemtablePool,
+    /// What it has together with the other partitions of its keyspace.
+    pub(super) share: Arc<Share>,
     view: ArcSwap<View>,
     changing: Mutex<()>,
     /// Sealed memtables, and tables in level 0, of the view: what every write asks before it begins.
@@ -40,6 +44,10 @@ pub(crate) struct Partition {
     trouble: Mutex<Option<Error>>,
     /// The keyspace was dropped: no new jobs, running ones give up.
     dropped: AtomicBool,
+    /// It is to be split: no new jobs. Set and read with `running`.
+    splitting: AtomicBool,
+    /// A split has failed: the next is not before this.
+    splits_barred_until_ns: AtomicU64,
 }
 
 impl Partition {
@@ -47,17 +55,37 @@ impl Partition {
     pub(crate) fn new(
         keyspace: KeyspaceId,
         id: PartitionId,
+        range: KeyRange,
         flushed: SeqNo,
         levels: Levels,
+        share: &Arc<Share>,
         pool: &MemtablePool,
     ) -> Arc<Self> {
-        let view = View { active: Slot::new(flushed, pool, 0), sealed: Vec::new(), levels: Arc::new(levels) };
+        let view = View {
+            range: Arc::new(range),
+            right: None,
+            active: Slot::new(flushed, pool, 0),
+            sealed: Vec::new(),
+            levels: Arc::new(levels),
+        };
+        Self::with_view(keyspace, id, flushed, view, share, pool)
+    }
+
+    fn with_view(
+        keyspace: KeyspaceId,
+        id: PartitionId,
+        recovered: SeqNo,
+        view: View,
+        share: &Arc<Share>,
+        pool: &MemtablePool,
+    ) -> Arc<Self> {
         Arc::new(Partition {
             keyspace,
             id,
-            recovered: flushed,
+            recovered,
             pool: pool.clone(),
-            sealed: AtomicUsize::new(0),
+            share: Arc::clone(share),
+            sealed: AtomicUsize::new(view.sealed.len()),
             level0: AtomicUsize::new(view.level0_tables()),
             view: ArcSwap::from_pointee(view),
             changing: Mutex::new(()),
@@ -66,6 +94,8 @@ impl Partition {
             pacer: Pacer::default(),
             trouble: Mutex::new(None),
             dropped: AtomicBool::new(false),
+            splitting: AtomicBool::new(false),
+            splits_barred_until_ns: AtomicU64::new(0),
         })
     }
 
@@ -77,6 +107,17 @@ impl Partition {
     /// What it holds now, to be kept.
     pub(crate) fn pinned_view(&self) -> Arc<View> {
         self.view.load_full()
+    }
+
+    /// The view that has `key`, which this partition had when it was looked for: its own, or after splits one to the
+    /// right of it.
+    pub(crate) fn view_of(&self, key: &[u8]) -> ViewGuard {
+        let mut view = self.view();
+        while let Some(right) = view.right.as_ref().filter(|_| !view.covers(key)) {
+            let right = Arc::clone(right);
+            view = right.view();
+        }
+        view
     }
 
     /// Memtables that wait for their flush.
@@ -109,12 +150,39 @@ impl Partition {
             if !Arc::ptr_eq(&view.active, slot) {
                 return false;
             }
-            slot.seal(last);
+            slot.seal(last, &self.share);
             let next = Slot::new(last, &self.pool, slot.memtable.bytes());
             let sealed = std::mem::replace(&mut view.active, next);
             view.sealed.push(sealed);
             true
         })
+    }
+
+    /// Splits it at `at`: the keys from there on are those of a new partition, which `publish` makes known. Everything
+    /// written so far stays where it is, shared by both. Called as [`Partition::seal`] is, without jobs and flushes.
+    ///
+    /// The new one is known before this one gives its keys up; between the two both show the same.
+    pub(crate) fn split(&self, at: &[u8], id: PartitionId, last: SeqNo, publish: impl FnOnce(&Arc<Partition>)) {
+        self.change(|view| {
+            view.active.seal(last, &self.share);
+            self.share.joined();
+            view.sealed.push(Arc::clone(&view.active));
+            let (lower, upper) = (Some(Box::from(at)), view.range.to.clone());
+            let mut right = View::clone(view);
+            right.range = Arc::new(KeyRange { from: lower.clone(), to: upper });
+            if planted(Bug::SplitLosesSealed) {
+                right.sealed.clear();
+            }
+            // The new one's memtables will be half as large, or less.
+            right.active = Slot::new(last, &self.pool, 0);
+            right.levels = levels_where(&view.levels, |meta| *meta.key_max >= *at);
+            let right = Self::with_view(self.keyspace, id, SeqNo(0), right, &self.share, &self.pool);
+            publish(&right);
+            view.range = Arc::new(KeyRange { from: view.range.from.clone(), to: lower });
+            view.right = Some(right);
+            view.active = Slot::new(last, &self.pool, 0);
+            view.levels = levels_where(&view.levels, |meta| *meta.key_min < *at);
+        });
     }
 
     /// The oldest sealed memtable is now `table` in level 0 (`None`: it held nothing).
@@ -166,7 +234,31 @@ impl Partition {
     pub(crate) fn clear(&self) {
         assert!(self.is_dropped(), "only a dropped partition is cleared");
         let active = Slot::new(SeqNo(0), &self.pool, 0);
-        self.change(|view| *view = View { active, sealed: Vec::new(), levels: Arc::default() });
+        self.change(|view| {
+            view.active.seal(SeqNo(0), &self.share);
+            view.active = active;
+            view.sealed.clear();
+            view.levels = Arc::default();
+        });
+    }
+
+    /// Whether no job may begin, because it is to be split.
+    pub(super) fn is_splitting(&self) -> bool {
+        self.splitting.load(Ordering::SeqCst)
+    }
+
+    /// No split is tried before `until_ns`.
+    pub(super) fn bar_splits(&self, until_ns: u64) {
+        self.splits_barred_until_ns.store(until_ns, Ordering::Relaxed);
+    }
+
+    pub(super) fn splits_are_barred(&self, now_ns: u64) -> bool {
+        now_ns < self.splits_barred_until_ns.load(Ordering::Relaxed)
+    }
+
+    /// Says so, or takes it back.
+    pub(super) fn set_splitting(&self, splitting: bool) {
+        self.splitting.store(splitting, Ordering::SeqCst);
     }
 
     pub(crate) fn drop_now(&self) {
@@ -176,6 +268,12 @@ impl Partition {
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::SeqCst)
     }
+}
+
+/// The tables that `keep` takes, in the same levels.
+fn levels_where(levels: &Levels, keep: impl Fn(&TableMeta) -> bool) -> Arc<Levels> {
+    let kept = |level: &Vec<Arc<Table>>| level.iter().filter(|table| keep(table.meta())).cloned().collect();
+    Arc::new(levels.iter().map(kept).collect())
 }
 
 fn level_mut(levels: &mut Levels, level: usize) -> &mut Vec<Arc<Table>> {

@@ -84,7 +84,7 @@ impl Workshop {
         partition: &Arc<Partition>,
         job: &Arc<Job>,
     ) -> Result<Vec<TableMeta>> {
-        let parts = self.parts_of(job);
+        let parts = self.parts_of(partition, job);
         if parts > 1 {
             for table in job.tables() {
                 // A read or more of a table that was not open yet: not all of them at once.
@@ -92,7 +92,13 @@ impl Workshop {
                 table.ensure_open()?;
             }
         }
-        let ranges = job.split(parts)?;
+        let mut ranges = job.split(parts)?;
+        // No split while the job runs: what the partition covers stays as it is.
+        let view = partition.pinned_view();
+        if job.tables().any(|table| view.sticks_out(table.meta())) {
+            ranges = compaction::clip(ranges, &view.range);
+        }
+        drop(view);
         self.metrics.subtasks.add(ranges.len() as u64);
         let merging = Arc::new(Merging {
             partition: Arc::clone(partition),
@@ -142,12 +148,13 @@ impl Workshop {
     /// How many subtasks a job is cut into: no more than there are coroutines to take them. Only a job that writers may
     /// have to wait for: any other that ends sooner takes processors from flushes, and less of level 0 at once, so that
     /// more is rewritten in all.
-    fn parts_of(&self, job: &Job) -> usize {
-        if !self.options.policy.is_urgent(job) {
+    fn parts_of(&self, partition: &Partition, job: &Job) -> usize {
+        let policy = partition.share.policy(&self.options.policy);
+        if !policy.is_urgent(job) {
             return 1;
         }
         let bytes: u64 = job.tables().map(|table| table.meta().bytes).sum();
-        let least = self.options.policy.table_bytes().saturating_mul(SUBTASK_TABLES_MIN).max(1);
+        let least = policy.table_bytes().saturating_mul(SUBTASK_TABLES_MIN).max(1);
         usize::try_from(bytes / least).unwrap_or(usize::MAX).clamp(1, self.options.compactors.max(1))
     }
 }

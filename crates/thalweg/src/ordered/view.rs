@@ -1,12 +1,16 @@
 //! [`View`]: what a reader of a partition sees, immutable; and [`Slot`]: a memtable with its place in the log.
 //!
 //! Invariants: sequence numbers in `active` are above all those in `sealed`, which ascend; those are above all in the
-//! levels for the same key. A slot holds exactly the records of its partition with `after < seq <= sealed_at`.
+//! levels for the same key. A slot holds exactly the records of its partition with `after < seq <= sealed_at`; one that
+//! was sealed by a split holds those of both halves, and is in both views.
 
+use super::Partition;
 use super::memtable::{Memtable, MemtablePool};
+use super::share::Share;
 use crate::compaction::Levels;
 use crate::format::{EntryKind, LogMark, SeqNo};
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::table::{KeyRange, TableMeta};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A memtable, the sequence numbers that belong to it, and where the log is needed for it.
@@ -20,6 +24,8 @@ pub(crate) struct Slot {
     first_seq: AtomicU64,
     last_seq: AtomicU64,
     first: Mutex<Option<LogMark>>,
+    /// Bytes that the keyspace's share has counted; [`usize::MAX`] once it is sealed.
+    counted: AtomicUsize,
 }
 
 impl Slot {
@@ -32,6 +38,7 @@ impl Slot {
             first_seq: AtomicU64::new(u64::MAX),
             last_seq: AtomicU64::new(0),
             first: Mutex::new(None),
+            counted: AtomicUsize::new(0),
         })
     }
 
@@ -59,8 +66,23 @@ impl Slot {
         SeqNo(self.last_seq.load(Ordering::Acquire))
     }
 
-    pub(crate) fn seal(&self, at: SeqNo) {
+    /// Seals it at `at`; it is no more among the active memtables that `share` counts.
+    pub(crate) fn seal(&self, at: SeqNo, share: &Share) {
         self.sealed_at.store(at.0, Ordering::Release);
+        let counted = self.counted.swap(usize::MAX, Ordering::Relaxed);
+        if counted < usize::MAX {
+            share.sealed(counted);
+        }
+    }
+
+    /// Bytes of the memtable, which `share` then knows of.
+    pub(crate) fn count(&self, share: &Share) -> usize {
+        let bytes = self.memtable.bytes();
+        let before = self.counted.fetch_max(bytes, Ordering::Relaxed);
+        if before < bytes {
+            share.grew(bytes - before);
+        }
+        bytes
     }
 
     pub(crate) fn sealed_at(&self) -> SeqNo {
@@ -71,6 +93,10 @@ impl Slot {
 /// Everything a partition holds at one moment.
 #[derive(Clone)]
 pub(crate) struct View {
+    /// The keys that are the partition's. Memtables and tables may have others too, from before a split.
+    pub(crate) range: Arc<KeyRange>,
+    /// Where the keys behind `range` have gone by splits; `None` before the first.
+    pub(crate) right: Option<Arc<Partition>>,
     pub(crate) active: Arc<Slot>,
     /// Waiting for their flush, oldest first.
     pub(crate) sealed: Vec<Arc<Slot>>,
@@ -78,6 +104,17 @@ pub(crate) struct View {
 }
 
 impl View {
+    /// Whether `key`, which was the partition's once, still is.
+    #[inline]
+    pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        !self.range.is_after(key) && !self.range.is_before(key)
+    }
+
+    /// Whether the table has keys that are not the partition's.
+    pub(crate) fn sticks_out(&self, meta: &TableMeta) -> bool {
+        self.range.is_after(&meta.key_min) || self.range.is_before(&meta.key_max)
+    }
+
     /// The slot that a record with this number belongs to.
     pub(crate) fn slot_for(&self, seq: SeqNo) -> &Arc<Slot> {
         if self.active.after < seq {

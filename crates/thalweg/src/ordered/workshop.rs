@@ -5,7 +5,7 @@
 
 use super::pacing::{Pressure, pressure};
 use super::subtasks::Subtasks;
-use super::{MemtablePool, OrderedKeyspace, Partition, SnapshotRegistry, View};
+use super::{MemtablePool, OrderedKeyspace, Partition, SnapshotRegistry};
 use crate::compaction::Policy;
 use crate::error::{Error, Result};
 use crate::format::{KeyspaceId, LogMark};
@@ -33,6 +33,8 @@ pub(crate) struct OrderedOptions {
     pub(crate) log_bytes_max: u64,
     /// Coroutines that compact.
     pub(crate) compactors: usize,
+    /// Splits make so many partitions at most of one.
+    pub(crate) partitions_max: usize,
     pub(crate) policy: Policy,
 }
 
@@ -160,13 +162,30 @@ impl Workshop {
         }
     }
 
-    /// After a write: seals the partition's memtable if it is full.
+    /// After a write: seals the partition's memtable if it is full, or the largest of the keyspace if all of them
+    /// together have what they may.
     pub(crate) fn seal_if_full(&self, partition: &Partition) {
         let view = partition.view();
-        if view.active.memtable.bytes() >= self.options.memtable_bytes {
+        if view.active.count(&partition.share) >= self.options.memtable_bytes {
             self.seal(partition, &view.active);
-            drop(view);
-            self.environment.point(Point::Sealed);
+        } else if partition.share.is_full(self.options.memtable_bytes) {
+            self.seal_largest(partition.keyspace);
+        } else {
+            return;
+        }
+        drop(view);
+        self.environment.point(Point::Sealed);
+    }
+
+    fn seal_largest(&self, keyspace: KeyspaceId) {
+        let Some(keyspace) = self.keyspaces().get(&keyspace).cloned() else { return };
+        let layout = keyspace.layout();
+        let bytes = |partition: &&Arc<Partition>| partition.view().active.memtable.bytes();
+        if let Some(largest) = layout.partitions().iter().max_by_key(bytes) {
+            let active = Arc::clone(&largest.view().active);
+            if !active.memtable.is_empty() {
+                self.seal(largest, &active);
+            }
         }
     }
 
@@ -295,16 +314,17 @@ impl Workshop {
     pub(crate) fn partitions(&self) -> impl Iterator<Item = Arc<Partition>> + use<> {
         let keyspaces = self.keyspaces();
         let partitions: Vec<_> =
-            keyspaces.values().flat_map(|keyspace| keyspace.partitions().iter().cloned()).collect();
+            keyspaces.values().flat_map(|keyspace| keyspace.layout().partitions().to_vec()).collect();
         partitions.into_iter()
     }
 
-    /// Where the log is needed from, if `flushed` and everything flushed before are let go (DESIGN 5, Letting go).
+    /// Where the log is needed from, if the memtable `flushed` of a partition, and everything flushed before, are let go
+    /// (DESIGN 5, Letting go).
     ///
     /// The published mark is read first: a record published before it was read is in a slot that is in a view now or
     /// was flushed; one published later begins at or after the mark. Then the registry, then the definitions: a
     /// keyspace that is gone from the registry by a drop the manifest does not know is among these.
-    pub(super) fn log_needed(&self, flushed: Option<&Arc<Slot>>) -> LogMark {
+    pub(super) fn log_needed(&self, flushed: Option<(&Partition, &Arc<Slot>)>) -> LogMark {
         let mut needed = self.log.published();
         let mut keep = |mark: LogMark| {
             if mark.position < needed.position {
@@ -318,10 +338,12 @@ impl Workshop {
         for definition in self.definitions.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             keep(definition.mark);
             // Until the drop is in the manifest a power cut may bring the keyspace back, with its records.
-            partitions.extend(definition.dropped.iter().flat_map(|keyspace| keyspace.partitions().iter().cloned()));
+            partitions.extend(definition.dropped.iter().flat_map(|keyspace| keyspace.layout().partitions().to_vec()));
         }
         for partition in partitions {
             let view = partition.view();
+            // After a split the other side may still need the same memtable.
+            let flushed = flushed.filter(|(of, _)| std::ptr::eq(*of, &*partition)).map(|(_, slot)| slot);
             let slots = view.slots().filter(|slot| !flushed.is_some_and(|flushed| Arc::ptr_eq(slot, flushed)));
             slots.filter_map(|slot| slot.first()).for_each(&mut keep);
         }
@@ -347,15 +369,10 @@ impl Workshop {
     /// Waits until every memtable is in tables (the active ones are sealed first).
     pub(crate) fn flush(&self) -> Result<()> {
         self.seal_all();
-        let waiting: Vec<(Arc<Partition>, Arc<View>)> =
-            self.partitions().map(|partition| (Arc::clone(&partition), partition.pinned_view())).collect();
-        let done = || {
-            waiting.iter().all(|(partition, then)| {
-                let now = partition.view();
-                partition.is_dropped()
-                    || then.sealed.iter().all(|slot| !now.sealed.iter().any(|other| Arc::ptr_eq(slot, other)))
-            })
-        };
+        // Not by partition: after a split both sides have to flush what was sealed before.
+        let waiting: Vec<Arc<Slot>> = self.partitions().flat_map(|partition| partition.view().sealed.clone()).collect();
+        let is_waiting = |slot: &Arc<Slot>| waiting.iter().any(|other| Arc::ptr_eq(slot, other));
+        let done = || !self.partitions().any(|partition| partition.view().sealed.iter().any(is_waiting));
         self.wait_for_progress(done, || self.flush_trouble())
     }
 
@@ -389,8 +406,11 @@ impl Workshop {
         self.stopping.load(Ordering::SeqCst) || self.health.check().is_err()
     }
 
-    /// All tables of a keyspace.
+    /// All tables of a keyspace, each once.
     pub(super) fn tables_of(keyspace: &OrderedKeyspace) -> Vec<Arc<Table>> {
-        keyspace.partitions().iter().flat_map(|partition| partition.view().levels.concat()).collect()
+        let layout = keyspace.layout();
+        let tables = layout.partitions().iter().flat_map(|partition| partition.view().levels.concat());
+        // Partitions may share some.
+        tables.map(|table: Arc<Table>| (table.meta().id, table)).collect::<BTreeMap<_, _>>().into_values().collect()
     }
 }

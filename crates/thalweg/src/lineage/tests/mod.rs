@@ -57,6 +57,11 @@ pub(super) fn shift(partition: u64, from: u8, to: u8, table: u64) -> Change {
     Change::Move { keyspace: KEYSPACE, partition: PartitionId(partition), from, to, table: TableId(table) }
 }
 
+pub(super) fn split(partition: u64, at: &str, into: u64) -> Change {
+    let (partition, into) = (PartitionId(partition), PartitionId(into));
+    Change::Split { keyspace: KEYSPACE, partition, at: at.as_bytes().into(), into }
+}
+
 pub(super) fn flushed(partition: u64, seq: u64) -> Change {
     Change::Flushed { keyspace: KEYSPACE, partition: PartitionId(partition), seq: SeqNo(seq) }
 }
@@ -76,6 +81,7 @@ pub(super) fn one_of_each() -> Edit {
         remove(1, 0, 300),
         shift(1, 1, 2, 1 << 40),
         flushed(2, 1 << 50),
+        split(1, "p", 1 << 33),
     ];
     Edit { changes, seq: SeqNo(1 << 50), log_start: Some(mark(4711)) }
 }

@@ -10,11 +10,24 @@ use super::position::Position;
 use crate::compaction::Source;
 use crate::error::Result;
 use crate::format::{Cursor, EntryKind, SeqNo, Slice};
+use crate::table::KeyRange;
 use std::sync::Arc;
 
 /// See [`super::Memtable::cursor`]. Its calls never fail.
 pub(crate) struct MemtableCursor {
     position: Position,
+}
+
+/// The entries of a memtable with keys in a range, once and in order.
+pub(crate) struct EntriesIn {
+    cursor: MemtableCursor,
+    range: Arc<KeyRange>,
+}
+
+impl EntriesIn {
+    pub(super) fn new(cursor: MemtableCursor, range: &Arc<KeyRange>) -> Self {
+        EntriesIn { cursor, range: Arc::clone(range) }
+    }
 }
 
 impl MemtableCursor {
@@ -24,26 +37,29 @@ impl MemtableCursor {
 }
 
 /// What a flush reads: no entry is copied on the way.
-impl Source for MemtableCursor {
+impl Source for EntriesIn {
     fn advance(&mut self) -> bool {
-        if self.position.valid() {
-            self.position.go_to_next()
+        let position = &mut self.cursor.position;
+        if position.valid() {
+            position.go_to_next();
+        } else if let Some(from) = &self.range.from {
+            position.go_to_at_or_after(Place { key: from, seq: SeqNo::MAX });
         } else {
-            self.position.go_to_first()
+            position.go_to_first();
         }
-        self.position.valid()
+        position.valid() && !self.range.is_before(position.entry().key())
     }
     fn key(&self) -> &[u8] {
-        self.position.entry().key()
+        self.cursor.position.entry().key()
     }
     fn seq(&self) -> SeqNo {
-        self.position.entry().seq()
+        self.cursor.position.entry().seq()
     }
     fn kind(&self) -> EntryKind {
-        self.position.entry().kind()
+        self.cursor.position.entry().kind()
     }
     fn value(&self) -> &[u8] {
-        self.position.entry().value()
+        self.cursor.position.entry().value()
     }
 }
 

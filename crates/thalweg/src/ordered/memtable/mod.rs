@@ -20,10 +20,11 @@ mod slots;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use cursor::MemtableCursor;
+pub(crate) use cursor::{EntriesIn, MemtableCursor};
 pub(crate) use pool::MemtablePool;
 
 use crate::format::{EntryKind, SeqNo, Slice, Version};
+use crate::table::KeyRange;
 use arena::Arena;
 use entry::Place;
 use list::LeafList;
@@ -73,6 +74,11 @@ impl Memtable {
     /// A cursor over all entries, also those inserted while it is open.
     pub(crate) fn cursor(self: &Arc<Self>) -> MemtableCursor {
         MemtableCursor::new(Arc::clone(&self.list))
+    }
+
+    /// Its entries with keys in `range`, to be walked once.
+    pub(crate) fn entries_in(self: &Arc<Self>, range: &Arc<KeyRange>) -> EntriesIn {
+        EntriesIn::new(self.cursor(), range)
     }
 
     /// Bytes of memory in use, overhead included. Never decreases.

@@ -1,0 +1,195 @@
+//! [`KeyspaceState`]: the partitions of a keyspace in the set of live files, and how one becomes two.
+//!
+//! Invariants: partitions are in key order, each begins where the one before it ends; an id is never used twice. A table
+//! is in every partition that still has a use for it: after a split one with keys of both sides is in both, and means in
+//! each the keys of that partition alone. Whatever is written afterwards has the keys of one partition.
+
+use crate::format::{PartitionId, SeqNo, TableId};
+use crate::table::TableMeta;
+
+/// A partition in the set of live files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PartitionState {
+    pub(crate) id: PartitionId,
+    pub(crate) flushed: SeqNo,
+    /// Level 0 in flush order (oldest first), the others in key order.
+    pub(crate) levels: Vec<Vec<TableMeta>>,
+}
+
+/// A keyspace in the set of live files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyspaceState {
+    pub(crate) name: String,
+    /// Partition i + 1 begins at `splits[i]`.
+    pub(crate) splits: Vec<Box<[u8]>>,
+    pub(crate) partitions: Vec<PartitionState>,
+    /// How many there were at first.
+    pub(crate) created: u64,
+    /// The first id never used.
+    pub(crate) next_partition: PartitionId,
+}
+
+impl PartitionState {
+    pub(super) fn trim(&mut self) {
+        while self.levels.last().is_some_and(Vec::is_empty) {
+            self.levels.pop();
+        }
+    }
+
+    fn names(&self, table: TableId) -> bool {
+        self.levels.iter().flatten().any(|meta| meta.id == table)
+    }
+}
+
+impl KeyspaceState {
+    pub(super) fn new(name: &str, splits: &[Box<[u8]>]) -> Self {
+        let partition = |id| PartitionState { id: PartitionId(id), ..PartitionState::default() };
+        let count = splits.len() as u64 + 1;
+        KeyspaceState {
+            name: name.to_owned(),
+            splits: splits.to_vec(),
+            partitions: (0..count).map(partition).collect(),
+            created: count,
+            next_partition: PartitionId(count),
+        }
+    }
+
+    /// Where partition `id` stands.
+    pub(super) fn index_of(&self, id: PartitionId) -> Option<usize> {
+        self.partitions.iter().position(|partition| partition.id == id)
+    }
+
+    /// The first key of partition number `index`, and the first behind it.
+    pub(super) fn bounds(&self, index: usize) -> (Option<&[u8]>, Option<&[u8]>) {
+        let split = |index: usize| self.splits.get(index).map(|split| &**split);
+        (index.checked_sub(1).and_then(split), split(index))
+    }
+
+    /// Whether the ids are those that a new keyspace has.
+    pub(super) fn is_numbered_in_order(&self) -> bool {
+        (0..).zip(&self.partitions).all(|(number, partition)| partition.id.0 == number)
+            && [self.next_partition.0, self.created] == [self.partitions.len() as u64; 2]
+    }
+
+    /// Gives the partitions of a new keyspace their ids.
+    pub(super) fn number(&mut self, created: u64, next: PartitionId, ids: &[PartitionId]) -> Result<(), String> {
+        let mut sorted = ids.to_vec();
+        sorted.sort();
+        let is_created = (1..=ids.len() as u64).contains(&created);
+        if !is_created
+            || ids.len() != self.partitions.len()
+            || !sorted.is_sorted_by(|a, b| a < b)
+            || sorted.last() >= Some(&next)
+        {
+            return Err(format!("ids {ids:?} below {next} for {} partitions", self.partitions.len()));
+        }
+        self.partitions.iter_mut().zip(ids).for_each(|(partition, id)| partition.id = *id);
+        (self.created, self.next_partition) = (created, next);
+        Ok(())
+    }
+
+    /// Splits a partition at `at`, into itself and `into`; gives where it stands.
+    pub(super) fn split(&mut self, id: PartitionId, at: &[u8], into: PartitionId) -> Result<usize, String> {
+        let index = self.index_of(id).ok_or_else(|| format!("no partition {id} to split"))?;
+        let (from, to) = self.bounds(index);
+        if at.is_empty() || from.is_some_and(|from| at <= from) || to.is_some_and(|to| at >= to) {
+            return Err(format!("partition {id} has nothing on both sides of \"{}\"", at.escape_ascii()));
+        }
+        if into < self.next_partition {
+            return Err(format!("partition {into} is not new"));
+        }
+        let next = into.0.checked_add(1).ok_or("partition ids are used up")?;
+        let Some(lower) = self.partitions.get_mut(index) else { return Err(format!("no partition {id}")) };
+        let mut upper = PartitionState { id: into, flushed: lower.flushed, levels: lower.levels.clone() };
+        lower.levels.iter_mut().for_each(|level| level.retain(|meta| *meta.key_min < *at));
+        upper.levels.iter_mut().for_each(|level| level.retain(|meta| *meta.key_max >= *at));
+        self.splits.insert(index, Box::from(at));
+        self.partitions.insert(index + 1, upper);
+        self.next_partition = PartitionId(next);
+        Ok(index)
+    }
+
+    /// Undoes a split: `before` is what stood at `index`.
+    pub(super) fn unsplit(&mut self, index: usize, before: PartitionState, next_partition: PartitionId) {
+        self.splits.remove(index);
+        self.partitions.remove(index + 1);
+        if let Some(partition) = self.partitions.get_mut(index) {
+            *partition = before;
+        }
+        self.next_partition = next_partition;
+    }
+
+    /// Whether a partition names `meta`, which was taken out of another.
+    pub(super) fn still_names(&self, meta: &TableMeta) -> bool {
+        let first = self.splits.partition_point(|split| **split <= *meta.key_min);
+        let last = self.splits.partition_point(|split| **split <= *meta.key_max);
+        // One that lies within a partition was in no other.
+        last > first && self.partitions.iter().take(last + 1).skip(first).any(|partition| partition.names(meta.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lineage::tests::table;
+
+    fn keyspace(splits: &[&str]) -> KeyspaceState {
+        let splits: Vec<Box<[u8]>> = splits.iter().map(|split| split.as_bytes().into()).collect();
+        let mut keyspace = KeyspaceState::new("k", &splits);
+        keyspace.partitions[0].flushed = SeqNo(7);
+        keyspace.partitions[0].levels = vec![vec![table(9, "a", "k"), table(8, "b", "d")], vec![table(1, "a", "f")]];
+        keyspace
+    }
+
+    fn ids(partition: &PartitionState) -> Vec<Vec<u64>> {
+        partition.levels.iter().map(|level| level.iter().map(|meta| meta.id.0).collect()).collect()
+    }
+
+    #[test]
+    fn each_side_of_a_split_has_the_tables_with_keys_of_it_in_their_order() {
+        let mut state = keyspace(&["m"]);
+        assert_eq!(state.split(PartitionId(0), b"e", PartitionId(2)), Ok(0));
+        assert_eq!(state.splits, [Box::from(&b"e"[..]), Box::from(&b"m"[..])]);
+        assert_eq!(state.partitions.iter().map(|partition| partition.id.0).collect::<Vec<_>>(), [0, 2, 1]);
+        assert_eq!(ids(&state.partitions[0]), [vec![9, 8], vec![1]]);
+        assert_eq!(ids(&state.partitions[1]), [vec![9], vec![1]]);
+        assert_eq!((state.partitions[1].flushed, state.next_partition), (SeqNo(7), PartitionId(3)));
+        assert!(!state.is_numbered_in_order() && keyspace(&["m"]).is_numbered_in_order());
+    }
+
+    #[test]
+    fn a_table_is_named_until_the_last_partition_with_it_lets_go() {
+        let mut state = keyspace(&[]);
+        state.split(PartitionId(0), b"c", PartitionId(1)).unwrap();
+        state.split(PartitionId(1), b"e", PartitionId(2)).unwrap();
+        let shared = table(9, "a", "k");
+        for index in [1, 0, 2] {
+            assert!(state.still_names(&shared));
+            state.partitions[index].levels[0].retain(|meta| meta.id != shared.id);
+        }
+        assert!(!state.still_names(&shared));
+        assert!(!state.still_names(&table(8, "b", "bb")), "nobody looks for what lies in one partition");
+    }
+
+    #[test]
+    fn splits_without_two_sides_or_with_an_id_that_was_used_are_refused() {
+        for (id, at, into) in [(3, "e", 2), (0, "", 2), (0, "m", 2), (0, "z", 2), (1, "m", 2), (0, "e", 1)] {
+            let mut state = keyspace(&["m"]);
+            assert!(state.split(PartitionId(id), at.as_bytes(), PartitionId(into)).is_err(), "{id} {at} {into}");
+            assert_eq!(state, keyspace(&["m"]));
+        }
+        assert!(keyspace(&[]).split(PartitionId(0), b"e", PartitionId(u64::MAX)).is_err());
+    }
+
+    #[test]
+    fn ids_are_each_their_own_and_below_the_next() {
+        let number = |next, ids: &[u64]| {
+            let ids: Vec<PartitionId> = ids.iter().copied().map(PartitionId).collect();
+            keyspace(&["m"]).number(1, PartitionId(next), &ids)
+        };
+        assert_eq!(number(10, &[9, 0]), Ok(()));
+        for (next, ids) in [(10, &[9, 9][..]), (9, &[9, 0]), (10, &[9]), (10, &[0, 1, 2])] {
+            assert!(number(next, ids).is_err());
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Splits: a partition that holds much more than its level 1 becomes two (DESIGN 7; vLSM's regions).
+//!
+//! Nothing is copied: an edit says where, and from then on each side has the tables that have keys of it, those with keys
+//! of both sides and the memtables of that moment in common, and takes from them what is its own. A shared table goes
+//! when the last side has replaced it (`lineage/partitions.rs`).
+//!
+//! What it is for: with as much memory and as many bytes in level 1 for all partitions together ([`super::share`]) each
+//! of n has an n-th, so that a memtable waits for an n-th of the bytes (VLSM-1), and no byte is written more often.
+//!
+//! The compactors find that a partition has outgrown itself, and begin no more jobs in it; when the last one has ended
+//! the flush coroutine splits it, so that no flush runs either.
+
+use super::view::View;
+use super::{Partition, Workshop};
+use crate::error::Result;
+use crate::lineage::{Change, Edit};
+use std::sync::Arc;
+
+/// A partition is split when it has so many times the bytes of its level 1.
+const LEVEL1_TIMES: u64 = 2;
+
+/// A side of a split has at least one of so many parts.
+const SIDE_OF: u64 = 4;
+
+/// How long a split that failed is not tried again, in nanoseconds.
+const BARRED_NS: u64 = 1_000_000_000;
+
+impl Workshop {
+    /// Whether the partition is to be split, as its view is.
+    pub(super) fn outgrew(&self, partition: &Partition, view: &View) -> bool {
+        let least = partition.share.policy(&self.options.policy).level1_bytes().saturating_mul(LEVEL1_TIMES);
+        partition.share.may_grow(self.options.partitions_max)
+            && bytes_of(view) >= least
+            && split_point(view).is_some()
+            && !partition.splits_are_barred(self.environment.clock.now_ns())
+    }
+
+    /// A partition that waits for its split and has no job any more.
+    pub(super) fn partition_to_split(&self) -> Option<Arc<Partition>> {
+        self.partitions().find(|partition| {
+            let running = partition.running();
+            partition.is_splitting() && running.is_empty() && !partition.is_dropped()
+        })
+    }
+
+    /// Splits a partition, in which no job runs, or begins before this is done.
+    pub(super) async fn split(&self, partition: &Arc<Partition>) -> Result<()> {
+        let done = self.split_in_two(partition).await;
+        if done.is_err() {
+            partition.bar_splits(self.environment.clock.now_ns().saturating_add(BARRED_NS));
+        }
+        partition.set_splitting(false);
+        self.compaction_wanted.notify_all();
+        self.progress.notify_all();
+        done
+    }
+
+    async fn split_in_two(&self, partition: &Arc<Partition>) -> Result<()> {
+        let Some(keyspace) = self.keyspaces().get(&partition.keyspace).cloned() else { return Ok(()) };
+        let Some(at) = split_point(&partition.view()) else { return Ok(()) };
+        let into = keyspace.layout().next_partition();
+        let change = Change::Split { keyspace: keyspace.id, partition: partition.id, at: Box::from(&*at), into };
+        let edit = Edit { changes: vec![change], ..Edit::default() };
+        let apply = || self.log.at_seal_point(|last| keyspace.split(partition, &at, into, last));
+        self.lineage.install(edit, Vec::new(), || None, apply).await?;
+        self.metrics.splits.increment();
+        // Both sides have a memtable to flush.
+        self.flush_wanted.notify_all();
+        Ok(())
+    }
+}
+
+/// Bytes below level 0 that are the partition's; of a table that it shares about half.
+fn bytes_of(view: &View) -> u64 {
+    let tables = view.levels.iter().skip(1).flatten().map(|table| table.meta());
+    tables.map(|meta| if view.sticks_out(meta) { meta.bytes / 2 } else { meta.bytes }).sum()
+}
+
+/// Where the largest level has about half of its bytes on each side, between two of its tables.
+fn split_point(view: &View) -> Option<Box<[u8]>> {
+    let level_bytes = |level: &Vec<Arc<crate::table::Table>>| -> u64 { level.iter().map(|t| t.meta().bytes).sum() };
+    let largest = view.levels.iter().skip(1).max_by_key(|level| level_bytes(level))?;
+    let total = level_bytes(largest);
+    let mut before = 0;
+    let cuts = largest.windows(2).map(|pair| {
+        before += pair[0].meta().bytes;
+        (before, &pair[1].meta().key_min)
+    });
+    let (before, key) = cuts.min_by_key(|(before, _)| before.abs_diff(total / 2))?;
+    (before >= total / SIDE_OF && total - before >= total / SIDE_OF).then(|| key.clone())
+}
