@@ -31,6 +31,8 @@ pub const BUGS: [(&str, Bug); 23] = [
     ("JournalAssumed", Bug::JournalAssumed),
     ("SettledAtOnce", Bug::SettledAtOnce),
     ("LinkedTableCut", Bug::LinkedTableCut),
+    ("SharedTableFreed", Bug::SharedTableFreed),
+    ("SplitLosesSealed", Bug::SplitLosesSealed),
 ];
 
 /// The bug of that name.

@@ -17,6 +17,7 @@ fn builder(directory: &Directory, policy: CompactionPolicy) -> Builder {
         .table_bytes(32 << 10)
         .level1_bytes(128 << 10)
         .growth_factor(4)
+        .partitions_max(1)
         .compression(Compression::None)
 }
 

@@ -47,7 +47,7 @@ pub(crate) use flush::{Source, flush};
 pub(crate) use job::{Job, RunningJob};
 pub use look_ahead::Overlap;
 pub(crate) use merge::merge;
-pub(crate) use policy::Policy;
+pub(crate) use policy::{Fraction, Policy};
 pub(crate) use split::clip;
 pub(crate) use vlsm::VlsmOptions;
 

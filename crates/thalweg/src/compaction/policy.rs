@@ -12,6 +12,13 @@ use std::sync::Arc;
 /// Tables do not become smaller than this because of splits: each is a file, with a descriptor.
 const TABLE_SHARE_MIN: u64 = 1 << 20;
 
+/// `part` of `all`, which is not 0; no more than all of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fraction {
+    pub(crate) part: u64,
+    pub(crate) all: u64,
+}
+
 /// See the module. Any policy takes over the levels that another has left.
 #[derive(Clone, Debug)]
 pub(crate) enum Policy {
@@ -67,12 +74,9 @@ impl Policy {
         }
     }
 
-    /// The policy of each of `members` partitions that have together what `created` would have.
-    pub(crate) fn shared(&self, created: u64, members: u64) -> Policy {
-        let share = |bytes: u64| match members > created {
-            true => (u128::from(bytes) * u128::from(created) / u128::from(members)) as u64,
-            false => bytes,
-        };
+    /// The policy of a partition that has this part of the bytes in level 1 and in a table.
+    pub(crate) fn shared(&self, fraction: Fraction) -> Policy {
+        let share = |bytes: u64| (u128::from(bytes) * u128::from(fraction.part) / u128::from(fraction.all)) as u64;
         let mut policy = self.clone();
         match &mut policy {
             Policy::Leveled(options) => {

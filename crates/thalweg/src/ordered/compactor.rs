@@ -6,6 +6,7 @@ use crate::compaction::Job;
 use crate::error::{Error, Result};
 use crate::lineage::{Change, Edit};
 use crate::table::TableWriters;
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -44,39 +45,34 @@ impl Workshop {
         }
     }
 
-    /// Whether a compaction runs or is wanted.
+    /// Whether a compaction or a split runs or is wanted.
     pub(crate) fn compaction_pending(&self) -> bool {
-        self.partitions().any(|partition| {
+        let splits = self.metrics.splits.get();
+        let is_pending = |partition: Arc<Partition>| {
             let running = partition.running();
             let view = partition.view();
-            let policy = || partition.share.policy(&self.options.policy);
             let is_wanted = || {
                 partition.is_splitting()
-                    || self.outgrew(&partition, &view)
-                    || policy().wants_job(&view.levels, &running)
+                    || self.outgrew(&partition, &view, &running)
+                    || partition.policy(&self.options).wants_job(&view.levels, &running)
             };
             !running.is_empty() || !partition.is_dropped() && is_wanted()
-        })
+        };
+        // A split meanwhile has made a partition that was not looked at.
+        self.partitions().any(is_pending) || self.metrics.splits.get() != splits
     }
 
     fn take_job(&self) -> Option<(Arc<Partition>, Arc<Job>)> {
-        let partitions: Vec<_> = self.partitions().collect();
-        let first = self.next_partition.fetch_add(1, Ordering::Relaxed);
-        for index in 0..partitions.len() {
-            let partition = &partitions[(first + index) % partitions.len()];
+        for partition in &self.partitions_by_need() {
             let mut running = partition.running();
-            if partition.is_dropped() || partition.is_splitting() {
+            if partition.is_dropped() {
                 continue;
             }
             let view = partition.pinned_view();
-            if self.outgrew(partition, &view) {
-                partition.set_splitting(true);
-                if running.is_empty() {
-                    self.flush_wanted.notify_all();
-                }
+            if self.stop_to_split(partition, &view, &running) {
                 continue;
             }
-            if let Some(job) = partition.share.policy(&self.options.policy).pick(&view.levels, &running) {
+            if let Some(job) = partition.policy(&self.options).pick(&view.levels, &running) {
                 running.push(job.running());
                 drop(running);
                 return Some((Arc::clone(partition), Arc::new(job)));
@@ -85,11 +81,25 @@ impl Workshop {
         None
     }
 
+    /// All partitions: those with the longest level 0 first, whose writers would be the first to wait, if it is due. The
+    /// others in turn, so that none starves.
+    fn partitions_by_need(&self) -> Vec<Arc<Partition>> {
+        let mut partitions: Vec<_> = self.partitions().collect();
+        let first = self.next_partition.fetch_add(1, Ordering::Relaxed);
+        let count = partitions.len().max(1);
+        partitions.rotate_left(first % count);
+        let trigger = self.options.policy.level0_trigger();
+        partitions.sort_by_key(|partition| Reverse(partition.level0_tables().max(trigger)));
+        partitions
+    }
+
     fn give_back(&self, partition: &Partition, job: &Job) {
         let ended = job.running();
-        partition.running().retain(|running| running.tables != ended.tables);
-        if partition.is_splitting() {
-            self.flush_wanted.notify_all();
+        {
+            let mut running = partition.running();
+            running.retain(|running| running.tables != ended.tables);
+            // Now and not only when a job is looked for: after a job of level 0 there is little in it.
+            self.stop_to_split(partition, &partition.view(), &running);
         }
         self.compaction_wanted.notify_all();
         self.progress.notify_all();

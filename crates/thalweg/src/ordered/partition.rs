@@ -3,12 +3,13 @@
 //! Readers and writers load the view without a lock. Locks: `changing` is held while a changed view is made and swapped
 //! in, `running` for bookkeeping of jobs. Neither is held over I/O. Order: the log's reserve lock, then `changing`.
 
+use super::OrderedOptions;
 use super::chain::Chain;
 use super::memtable::MemtablePool;
 use super::pacing::Pacer;
 use super::share::Share;
 use super::view::{Slot, View};
-use crate::compaction::{Job, Levels, RunningJob};
+use crate::compaction::{Job, Levels, Policy, RunningJob};
 use crate::error::Error;
 use crate::format::{KeyspaceId, PartitionId, SeqNo, TableId};
 use crate::planted::{Bug, planted};
@@ -35,6 +36,8 @@ pub(crate) struct Partition {
     /// Sealed memtables, and tables in level 0, of the view: what every write asks before it begins.
     sealed: AtomicUsize,
     level0: AtomicUsize,
+    /// Bytes of the view's tables, as far as the share knows of them.
+    table_bytes: AtomicU64,
     running: Mutex<Vec<RunningJob>>,
     /// What its compactions have moved since level 0 gave tables last.
     pub(super) chain: Chain,
@@ -79,6 +82,8 @@ impl Partition {
         share: &Arc<Share>,
         pool: &MemtablePool,
     ) -> Arc<Self> {
+        let table_bytes = bytes_of(&view.levels);
+        share.holds(0, table_bytes);
         Arc::new(Partition {
             keyspace,
             id,
@@ -88,6 +93,7 @@ impl Partition {
             sealed: AtomicUsize::new(view.sealed.len()),
             level0: AtomicUsize::new(view.level0_tables()),
             view: ArcSwap::from_pointee(view),
+            table_bytes: AtomicU64::new(table_bytes),
             changing: Mutex::new(()),
             running: Mutex::new(Vec::new()),
             chain: Chain::default(),
@@ -130,15 +136,25 @@ impl Partition {
         self.level0.load(Ordering::Acquire)
     }
 
+    /// The policy for what it has of its keyspace's.
+    pub(super) fn policy(&self, options: &OrderedOptions) -> Policy {
+        self.share.policy(&options.policy, self.table_bytes.load(Ordering::Relaxed), options.partitions_max)
+    }
+
     fn change<T>(&self, change: impl FnOnce(&mut View) -> T) -> T {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut view = View::clone(&self.view.load());
+        let before = Arc::clone(&view.levels);
         let result = change(&mut view);
         let (sealed, level0) = (view.sealed.len(), view.level0_tables());
+        let bytes = (!Arc::ptr_eq(&before, &view.levels)).then(|| bytes_of(&view.levels));
         self.view.store(Arc::new(view));
         // After the view: whoever hears that no memtable waits must find the table it became.
         self.sealed.store(sealed, Ordering::Release);
         self.level0.store(level0, Ordering::Release);
+        if let Some(bytes) = bytes {
+            self.share.holds(self.table_bytes.swap(bytes, Ordering::Relaxed), bytes);
+        }
         result
     }
 
@@ -268,6 +284,10 @@ impl Partition {
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::SeqCst)
     }
+}
+
+fn bytes_of(levels: &Levels) -> u64 {
+    levels.iter().flatten().map(|table| table.meta().bytes).sum()
 }
 
 /// The tables that `keep` takes, in the same levels.

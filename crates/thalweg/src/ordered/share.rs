@@ -1,11 +1,12 @@
 //! [`Share`]: what the partitions of a keyspace have together, however often they were split.
 //!
 //! A keyspace has the memory for memtables, and the bytes in level 1 and in a table, that were meant for the partitions
-//! it was created with; those that splits have made of them share it. So a split costs no memory, and makes everything
-//! that a memtable waits for smaller by the same factor ([`super::splits`]).
+//! it was created with. Those that splits have made of them share it: memory as they use it, the rest in proportion to
+//! what each holds, so that all have levels of the same shape. So a split costs no memory, and makes everything
+//! that a memtable waits for smaller ([`super::splits`]).
 
-use crate::compaction::Policy;
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+use crate::compaction::{Fraction, Policy};
+use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 
 /// See the module.
 #[derive(Debug)]
@@ -16,11 +17,18 @@ pub(crate) struct Share {
     members: AtomicUsize,
     /// Bytes of all active memtables, as far as they were counted.
     active_bytes: AtomicIsize,
+    /// Bytes of all tables, of those that partitions share once for each.
+    table_bytes: AtomicU64,
 }
 
 impl Share {
     pub(crate) fn new(created: usize, members: usize) -> Self {
-        Share { created: created.max(1), members: AtomicUsize::new(members), active_bytes: AtomicIsize::new(0) }
+        Share {
+            created: created.max(1),
+            members: AtomicUsize::new(members),
+            active_bytes: AtomicIsize::new(0),
+            table_bytes: AtomicU64::new(0),
+        }
     }
 
     fn members(&self) -> usize {
@@ -37,9 +45,21 @@ impl Share {
         self.members() < self.created.saturating_mul(partitions_max)
     }
 
-    /// The policy for one of the partitions, when `policy` is for one that was never split.
-    pub(super) fn policy(&self, policy: &Policy) -> Policy {
-        policy.shared(self.created as u64, self.members() as u64)
+    /// A partition's tables have `after` bytes instead of `before`.
+    pub(super) fn holds(&self, before: u64, after: u64) {
+        self.table_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// The policy for a partition whose tables have `bytes`, when `policy` is for one that was never split, and splits
+    /// make `partitions_max` of one.
+    pub(super) fn policy(&self, policy: &Policy, bytes: u64, partitions_max: usize) -> Policy {
+        if self.members() <= self.created {
+            return policy.clone();
+        }
+        let all = self.table_bytes.load(Ordering::Relaxed).max(1);
+        let least = all / partitions_max.max(1) as u64;
+        let part = bytes.saturating_mul(self.created as u64).clamp(least, all);
+        policy.shared(Fraction { part, all })
     }
 
     /// Counts what an active memtable has grown by.
@@ -64,6 +84,7 @@ impl Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compaction::LeveledOptions;
 
     #[test]
     fn splits_add_no_memory() {
@@ -85,5 +106,32 @@ mod tests {
         let share = Share::new(1, 1);
         share.grew(1000);
         assert!(!share.is_full(100));
+    }
+
+    #[test]
+    fn partitions_have_parts_of_level_1_as_they_have_of_the_bytes() {
+        let policy = Policy::Leveled(LeveledOptions {
+            level0_trigger: 4,
+            level1_bytes: 64 << 20,
+            growth_factor: 8,
+            table_bytes: 16 << 20,
+            job_bytes_max: u64::MAX,
+            levels_max: 7,
+        });
+        let share = Share::new(1, 1);
+        share.holds(0, 1000);
+        assert_eq!(share.policy(&policy, 1000, 16).level1_bytes(), 64 << 20);
+        share.joined();
+        share.holds(1000, 750);
+        share.holds(0, 250);
+        let of = |bytes| share.policy(&policy, bytes, 16);
+        assert_eq!((of(750).level1_bytes(), of(250).level1_bytes()), (48 << 20, 16 << 20));
+        assert_eq!((of(750).table_bytes(), of(250).table_bytes()), (12 << 20, 4 << 20));
+        assert_eq!(of(0).level1_bytes() >> 20, 3, "a sixteenth at least");
+        assert_eq!(of(0).table_bytes(), 1 << 20, "tables are files");
+        let two = Share::new(2, 3);
+        two.holds(0, 1000);
+        assert_eq!(two.policy(&policy, 250, 16).level1_bytes(), 32 << 20, "there is twice as much to share");
+        assert_eq!(two.policy(&policy, 900, 16).level1_bytes(), 64 << 20, "and no more than one had");
     }
 }

@@ -12,11 +12,12 @@
 
 use super::view::View;
 use super::{Partition, Workshop};
+use crate::compaction::RunningJob;
 use crate::error::Result;
 use crate::lineage::{Change, Edit};
 use std::sync::Arc;
 
-/// A partition is split when it has so many times the bytes of its level 1.
+/// A partition is split when it has so many times the bytes that a level 1 without splits would have.
 const LEVEL1_TIMES: u64 = 2;
 
 /// A side of a split has at least one of so many parts.
@@ -26,13 +27,29 @@ const SIDE_OF: u64 = 4;
 const BARRED_NS: u64 = 1_000_000_000;
 
 impl Workshop {
-    /// Whether the partition is to be split, as its view is.
-    pub(super) fn outgrew(&self, partition: &Partition, view: &View) -> bool {
-        let least = partition.share.policy(&self.options.policy).level1_bytes().saturating_mul(LEVEL1_TIMES);
+    /// Whether the partition is to be split, as its view is, when its running jobs have ended. Not while level 0 is due:
+    /// writers would wait for it, and what is in it would be in both halves.
+    pub(super) fn outgrew(&self, partition: &Partition, view: &View, running: &[RunningJob]) -> bool {
+        let least = self.options.policy.level1_bytes().saturating_mul(LEVEL1_TIMES);
         partition.share.may_grow(self.options.partitions_max)
+            && view.level0_tables() <= self.options.policy.level0_trigger()
+            && !running.iter().any(|job| job.level == 0)
             && bytes_of(view) >= least
             && split_point(view).is_some()
             && !partition.splits_are_barred(self.environment.clock.now_ns())
+    }
+
+    /// Lets no job of the partition begin if it is to be split, or if that is so already; once the running ones have
+    /// ended the flush coroutine is told.
+    pub(super) fn stop_to_split(&self, partition: &Partition, view: &View, running: &[RunningJob]) -> bool {
+        if !partition.is_splitting() && (partition.is_dropped() || !self.outgrew(partition, view, running)) {
+            return false;
+        }
+        partition.set_splitting(true);
+        if running.is_empty() {
+            self.flush_wanted.notify_all();
+        }
+        true
     }
 
     /// A partition that waits for its split and has no job any more.

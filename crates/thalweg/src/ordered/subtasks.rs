@@ -149,7 +149,7 @@ impl Workshop {
     /// have to wait for: any other that ends sooner takes processors from flushes, and less of level 0 at once, so that
     /// more is rewritten in all.
     fn parts_of(&self, partition: &Partition, job: &Job) -> usize {
-        let policy = partition.share.policy(&self.options.policy);
+        let policy = partition.policy(&self.options);
         if !policy.is_urgent(job) {
             return 1;
         }

@@ -1,0 +1,236 @@
+//! Splits of partitions on real files: nothing is lost or given twice, whoever reads or writes meanwhile; memory and
+//! files stay bounded; what was split is so after a reopen.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod directory;
+mod random;
+
+use directory::Directory;
+use random::Random;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg::{Builder, CompactionPolicy, Compression, Database, Keyspace};
+
+const KEYS: u32 = 30_000;
+const MEMTABLE_BYTES: usize = 64 << 10;
+
+fn builder(directory: &Directory) -> Builder {
+    Database::builder(&directory.0)
+        .memtable_bytes(MEMTABLE_BYTES)
+        .table_bytes(32 << 10)
+        .level1_bytes(128 << 10)
+        .growth_factor(4)
+        .compression(Compression::None)
+}
+
+fn key(number: u32) -> [u8; 4] {
+    (u64::from(number) * 7919 % u64::from(KEYS)).to_be_bytes()[4..].try_into().unwrap()
+}
+
+fn value(key: &[u8], generation: u32) -> Vec<u8> {
+    [key, &generation.to_le_bytes()].concat().repeat(12)
+}
+
+fn fill(keyspace: &Keyspace, generation: u32) {
+    for number in 0..KEYS {
+        let key = key(number);
+        keyspace.insert(key, value(&key, generation)).unwrap();
+    }
+}
+
+fn settle(database: &Database) {
+    database.flush().unwrap();
+    database.wait_for_compactions().unwrap();
+}
+
+/// Every key, of one generation, once, in both directions and by `get`.
+fn verify(keyspace: &Keyspace, generation: u32) {
+    let (mut next, mut back) = (0_u32, KEYS);
+    for entry in keyspace.iter() {
+        let (key, found) = entry.unwrap();
+        assert_eq!((&*key, &*found), (&next.to_be_bytes()[..], &*value(&key, generation)));
+        next += 1;
+    }
+    for entry in keyspace.iter().rev() {
+        back -= 1;
+        assert_eq!(&*entry.unwrap().0, &back.to_be_bytes()[..]);
+    }
+    assert_eq!((next, back), (KEYS, 0));
+    let some: Vec<[u8; 4]> = (0..KEYS).step_by(97).map(u32::to_be_bytes).collect();
+    for (key, found) in some.iter().zip(keyspace.multi_get(&some).unwrap()) {
+        assert_eq!(found.unwrap(), value(key, generation)[..]);
+        assert_eq!(keyspace.get(key).unwrap().unwrap(), value(key, generation)[..]);
+    }
+}
+
+fn partitions(database: &Database) -> u64 {
+    database.statistics().keyspaces[0].partitions
+}
+
+#[test]
+fn a_partition_that_has_grown_is_split_and_stays_so() {
+    for (name, policy) in [("splits", CompactionPolicy::Leveled), ("splits-vlsm", CompactionPolicy::VLSM)] {
+        let directory = Directory::new(name);
+        let open = || builder(&directory).compaction_policy(policy).open().unwrap();
+        let database = open();
+        for generation in 1..3 {
+            fill(&database.keyspace("data").unwrap(), generation);
+            settle(&database);
+            verify(&database.keyspace("data").unwrap(), generation);
+        }
+        let statistics = database.statistics();
+        let (count, levels) = (partitions(&database), &statistics.keyspaces[0].levels);
+        assert!(count >= 8 && count <= 16 && statistics.splits == count - 1, "{count} after {}", statistics.splits);
+        // Tables that partitions share count once.
+        let bytes: u64 = levels.iter().map(|level| level.bytes).sum();
+        assert!(bytes < 3 * u64::from(KEYS) * 110, "{bytes} in {levels:?}");
+
+        let checkpoint = Directory::new(&format!("{name}-checkpoint"));
+        database.checkpoint(&checkpoint.0).unwrap();
+        database.close().unwrap();
+        for place in [&directory, &checkpoint] {
+            let mut faults = Vec::new();
+            builder(place).check(&mut |fault| faults.push(fault)).unwrap();
+            assert!(faults.is_empty(), "{faults:?}");
+            let database = builder(place).compaction_policy(policy).open().unwrap();
+            assert_eq!(partitions(&database), count);
+            verify(&database.keyspace("data").unwrap(), 2);
+        }
+        let database = open();
+        fill(&database.keyspace("data").unwrap(), 3);
+        settle(&database);
+        verify(&database.keyspace("data").unwrap(), 3);
+    }
+}
+
+#[test]
+fn partitions_max_bounds_splits_and_1_forbids_them() {
+    for partitions_max in [1, 3] {
+        let directory = Directory::new(&format!("splits-max-{partitions_max}"));
+        let database = builder(&directory).partitions_max(partitions_max).open().unwrap();
+        database.create_keyspace("data", &[&[0, 0, 58, 0]]).unwrap();
+        fill(&database.keyspace("data").unwrap(), 1);
+        settle(&database);
+        assert_eq!(partitions(&database), 2 * partitions_max as u64);
+        verify(&database.keyspace("data").unwrap(), 1);
+    }
+    let directory = Directory::new("splits-max-0");
+    for partitions_max in [0, 1025] {
+        let refused = builder(&directory).partitions_max(partitions_max).open().map(drop).unwrap_err();
+        assert!(refused.to_string().contains("partitions_max"), "{refused}");
+    }
+}
+
+#[test]
+fn readers_and_writers_notice_nothing() {
+    let directory = Directory::new("splits-meanwhile");
+    let database = builder(&directory).open().unwrap();
+    let keyspace = database.keyspace("data").unwrap();
+    // An even and an odd key of a pair are always written together, so any state has both alike.
+    let (ended, scans) = (AtomicBool::new(false), std::sync::atomic::AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        let reader = |backwards: bool| {
+            let (ended, scans, keyspace) = (&ended, &scans, keyspace.clone());
+            move || {
+                while !ended.load(Ordering::Relaxed) {
+                    let range = keyspace.iter();
+                    let entries: Vec<_> = if backwards { range.rev().collect() } else { range.collect() };
+                    let entries: BTreeMap<_, _> = entries.into_iter().map(Result::unwrap).collect();
+                    assert_eq!(entries.len() % 2, 0);
+                    for ((a, first), (b, second)) in entries.iter().zip(entries.iter().skip(1)).step_by(2) {
+                        assert_eq!((a[3] & 1, b[3] & 1, &first[..8]), (0, 1, &second[..8]));
+                    }
+                    scans.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        let readers = [scope.spawn(reader(false)), scope.spawn(reader(true))];
+        let writer = |seed: u64| {
+            let (database, keyspace) = (&database, keyspace.clone());
+            move || {
+                let mut random = Random::new(seed);
+                // Batches made long before they are committed have routes from before splits.
+                let mut kept = Vec::new();
+                for number in 0..15_000_u64 {
+                    let pair = (random.below(1 << 20) as u32) << 1;
+                    let mut batch = database.batch();
+                    for key in [pair, pair + 1] {
+                        let value = [number.to_le_bytes(), seed.to_le_bytes()].concat();
+                        batch.insert(&keyspace, key.to_be_bytes(), value.repeat(8)).unwrap();
+                    }
+                    if number % 7 == 0 {
+                        kept.push(batch);
+                    } else {
+                        batch.commit().unwrap();
+                    }
+                    if kept.len() > 300 {
+                        kept.drain(..).for_each(|batch| batch.commit().unwrap());
+                    }
+                }
+            }
+        };
+        let writers = [scope.spawn(writer(1)), scope.spawn(writer(2))];
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        ended.store(true, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+    let (count, scans) = (partitions(&database), scans.load(Ordering::Relaxed));
+    assert!(count == 16 && scans > 2, "{count} partitions, {scans} scans");
+}
+
+#[test]
+fn a_snapshot_and_a_range_from_before_a_split_see_what_they_saw() {
+    let directory = Directory::new("splits-snapshot");
+    let database = builder(&directory).open().unwrap();
+    let keyspace = database.keyspace("data").unwrap();
+    fill(&keyspace, 1);
+    let (snapshot, mut range) = (database.snapshot(), keyspace.iter());
+    let first = range.next().unwrap().unwrap();
+    for generation in 2..5 {
+        fill(&keyspace, generation);
+    }
+    settle(&database);
+    assert!(partitions(&database) > 4);
+    let rest: Vec<_> = std::iter::once(first).chain(range.map(Result::unwrap)).collect();
+    let seen: Vec<_> = snapshot.iter(&keyspace).map(Result::unwrap).collect();
+    assert!(rest == seen && seen.len() == KEYS as usize);
+    assert!(seen.iter().all(|(key, found)| **found == value(key, 1)[..]));
+}
+
+#[test]
+fn memtables_of_all_partitions_share_the_memory_of_one() {
+    let directory = Directory::new("splits-memory");
+    let database = builder(&directory).sealed_memtables_max(1).open().unwrap();
+    let keyspace = database.keyspace("data").unwrap();
+    let mut most = 0;
+    for generation in 1..4 {
+        for number in 0..KEYS {
+            let key = key(number);
+            keyspace.insert(key, value(&key, generation)).unwrap();
+            if number % 64 == 0 {
+                most = most.max(database.statistics().memtable_bytes);
+            }
+        }
+    }
+    assert!(partitions(&database) > 8);
+    // Active ones as many as one may have, and of sealed ones one a partition, each at most twice an equal share.
+    let bound = (MEMTABLE_BYTES * 4) as u64;
+    assert!(most < bound, "{most} bytes of memtables, {bound} at most");
+}
+
+#[test]
+fn a_dropped_keyspace_leaves_no_shared_table_behind() {
+    let directory = Directory::new("splits-drop");
+    let database = builder(&directory).open().unwrap();
+    fill(&database.keyspace("data").unwrap(), 1);
+    settle(&database);
+    assert!(partitions(&database) > 1);
+    database.drop_keyspace("data").unwrap();
+    database.close().unwrap();
+    let tables = directory.0.join("tables");
+    let left = || std::fs::read_dir(&tables).unwrap().count();
+    // What the close had no time for goes when it is opened again.
+    builder(&directory).open().unwrap().close().unwrap();
+    assert_eq!(left(), 0);
+}
