@@ -19,6 +19,7 @@ fn policy() -> Policy {
         level1_bytes: 40 * KIB,
         growth_factor: 4,
         table_bytes: 10 * KIB,
+        table_bytes_max: 10 * KIB,
         job_bytes_max: u64::MAX,
         levels_max: 4,
     })

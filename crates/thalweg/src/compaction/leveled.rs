@@ -24,6 +24,15 @@ use std::cmp::Reverse;
 /// With so many times the tables that make it due, level 0 no longer waits for deeper levels that are less full.
 pub(super) const LEVEL0_URGENT: u64 = 4;
 
+impl LeveledOptions {
+    /// Bytes at which a table of `level` is closed. Most tables are in the last level, and each is a file with a
+    /// descriptor: small ones are for the levels that memtables wait for.
+    pub(super) fn table_bytes_at(&self, level: usize) -> u64 {
+        let doubled = (1..level).fold(self.table_bytes, |bytes, _| bytes.saturating_mul(2));
+        doubled.min(self.table_bytes_max)
+    }
+}
+
 /// The job that is wanted most, or `None`; see [`super::Policy::pick`].
 pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
     let mut scores: Vec<Score> = (0..last_level(options.levels_max, shape))

@@ -207,6 +207,7 @@ fn leveled() -> Policy {
         level1_bytes: 256 * MIB,
         growth_factor: 8,
         table_bytes: 64 * MIB,
+        table_bytes_max: 64 * MIB,
         job_bytes_max: 704 * MIB,
         levels_max: 7,
     })

@@ -66,8 +66,10 @@ pub(crate) struct LeveledOptions {
     pub(crate) level1_bytes: u64,
     /// Each level below is this many times larger.
     pub(crate) growth_factor: u64,
-    /// An output table is closed at this many bytes.
+    /// A table of level 1 is closed at this many bytes, those of each level below at twice as many as above,
     pub(crate) table_bytes: u64,
+    /// but at no more than this.
+    pub(crate) table_bytes_max: u64,
     /// A job of level 0 reads no more bytes, if it can help it: what it reads stays until its edit is settled.
     pub(crate) job_bytes_max: u64,
     /// Levels, level 0 included; at least 2.

@@ -77,6 +77,7 @@ fn policy(random: &mut Random) -> Policy {
             level1_bytes,
             growth_factor,
             table_bytes,
+            table_bytes_max: table_bytes << random.below(3),
             job_bytes_max: [300, 1000, u64::MAX][random.below(3)],
             levels_max,
         });
@@ -373,6 +374,7 @@ fn what_is_removed_is_gone_once_all_is_at_the_bottom() {
         level1_bytes: 300,
         growth_factor: 2,
         table_bytes: 100,
+        table_bytes_max: 100,
         job_bytes_max: u64::MAX,
         levels_max: 2,
     });

@@ -169,21 +169,23 @@ impl Builder {
         /// level 1 has.
         growth_factor: u64
     );
-    option!(
-        /// Into how many partitions the background may split one that has grown (default: 16; 1: none). They have the
-        /// memory for memtables of one together, and the bytes of its level 1 and of a table each in equal parts: so
-        /// what a memtable waits for becomes smaller as the database grows (VLSM-1), at no cost in memory or bytes
-        /// written.
-        ///
-        /// ```
-        /// # let directory = std::env::temp_dir().join(format!("thalweg-splits-{}", std::process::id()));
-        /// let database = thalweg::Database::builder(&directory).partitions_max(32).open()?;
-        /// # drop(database);
-        /// # std::fs::remove_dir_all(&directory).ok();
-        /// # Ok::<(), thalweg::Error>(())
-        /// ```
-        partitions_max: usize
-    );
+    /// Into how many partitions the background may split one that has grown (default: 16; 1, that is none, with vLSM).
+    /// They have the memory for memtables of one together, and the bytes of its level 1 and of a table in parts: so
+    /// what a memtable waits for becomes smaller as the database grows (VLSM-1), at no cost in memory or bytes
+    /// written.
+    ///
+    /// ```
+    /// # let directory = std::env::temp_dir().join(format!("thalweg-splits-{}", std::process::id()));
+    /// let database = thalweg::Database::builder(&directory).partitions_max(32).open()?;
+    /// # drop(database);
+    /// # std::fs::remove_dir_all(&directory).ok();
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn partitions_max(mut self, partitions_max: usize) -> Self {
+        self.options.partitions_max = Some(partitions_max);
+        self
+    }
+
     option!(
         /// Threads for compactions (default: 1). On each, `io_depth / compaction_workers` compactions may take turns,
         /// but at least one and at most two.

@@ -84,7 +84,7 @@ pub(super) struct Options {
     pub(super) level0_trigger: Option<usize>,
     pub(super) level1_bytes: u64,
     pub(super) growth_factor: u64,
-    pub(super) partitions_max: usize,
+    pub(super) partitions_max: Option<usize>,
     pub(super) compaction_workers: usize,
     pub(super) table_writes: TableWrites,
     pub(super) table_reads: TableReads,
@@ -133,7 +133,7 @@ impl Default for Options {
             level0_trigger: None,
             level1_bytes: 256 * MIB,
             growth_factor: 8,
-            partitions_max: 16,
+            partitions_max: None,
             compaction_workers: 1,
             table_writes: TableWrites::default(),
             table_reads: TableReads::default(),
@@ -164,7 +164,7 @@ impl Options {
             (self.log_bytes_max >= 2 * u64::from(segment), "log_bytes_max: at least two segments"),
             (self.memtable_bytes() >= 1 << 10, "memtable_bytes: at least 1 KiB"),
             (self.sealed_memtables_max >= 1, "sealed_memtables_max: at least 1"),
-            ((1..=1024).contains(&self.partitions_max), "partitions_max: 1 to 1024"),
+            ((1..=1024).contains(&self.partitions_max()), "partitions_max: 1 to 1024"),
             (self.block_bytes >= 64 && self.block_bytes <= 16 << 20, "block_bytes: 64 B to 16 MiB"),
             (self.filter_bits_per_key <= 64, "filter_bits_per_key: 0 (none) to 64"),
             (self.table_bytes() >= 1 << 10, "table_bytes: at least 1 KiB"),
@@ -226,6 +226,10 @@ impl Options {
         self.table_bytes.unwrap_or(if self.is_vlsm() { 8 * MIB } else { 64 * MIB })
     }
 
+    fn partitions_max(&self) -> usize {
+        self.partitions_max.unwrap_or(if self.is_vlsm() { 1 } else { 16 })
+    }
+
     fn level0_trigger(&self) -> usize {
         self.level0_trigger.unwrap_or(if self.is_vlsm() { 1 } else { 4 })
     }
@@ -237,6 +241,7 @@ impl Options {
                 level1_bytes: self.level1_bytes,
                 growth_factor: self.growth_factor,
                 table_bytes: self.table_bytes(),
+                table_bytes_max: self.table_bytes(),
                 // The rest is for what the jobs beside it and before it have replaced.
                 job_bytes_max: (self.retained_bytes_max.unwrap_or(RETAINED_BYTES_MAX) / 16 * 11)
                     .max(self.level1_bytes.saturating_mul(2)),
@@ -262,7 +267,7 @@ impl Options {
             level0_stop: self.level0_trigger().saturating_mul(5).max(level0_stop_min),
             log_bytes_max: self.log_bytes_max,
             compactors: self.compactions_a_worker().saturating_mul(self.compaction_workers),
-            partitions_max: self.partitions_max,
+            partitions_max: self.partitions_max(),
             policy: self.policy(),
         }
     }

@@ -115,6 +115,7 @@ mod tests {
             level1_bytes: 64 << 20,
             growth_factor: 8,
             table_bytes: 16 << 20,
+            table_bytes_max: 16 << 20,
             job_bytes_max: u64::MAX,
             levels_max: 7,
         });
