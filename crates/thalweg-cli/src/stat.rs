@@ -139,6 +139,9 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
         ),
         text,
     );
+    if s.splits > 0 {
+        fact("partitions split", &count(s.splits), text);
+    }
     if s.chains.memtables > 0 {
         let chains = &s.chains;
         let bytes = [chains.bytes_mean as u64, chains.bytes_p99, chains.bytes_max].map(size);
@@ -261,6 +264,7 @@ fn to_json(s: &Statistics) -> Value {
         "flushes": s.flushes,
         "compactions": s.compactions,
         "trivial_moves": s.trivial_moves,
+        "splits": s.splits,
         "tables_good": s.tables_good,
         "tables_poor": s.tables_poor,
         "picks_poor": s.picks_poor,

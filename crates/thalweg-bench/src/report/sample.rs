@@ -239,8 +239,25 @@ fn usage(chance: &mut Chance, operations: u64, user: u64, seconds: usize, place:
         counters: Counters {
             written_bytes: [("log".to_owned(), user), ("flush".to_owned(), user)].into(),
             syncs: Some(Syncs { count: 40 + 10 * place as u64, total_ns: None, waited_for: None }),
+            other: [("good tables".to_owned(), 91), ("poor tables".to_owned(), 9 * place as u64)].into(),
             ..Counters::default()
         },
-        peaks: BTreeMap::new(),
+        // The first two tell of their chains.
+        peaks: if place < 2 { chains(place as u64) } else { BTreeMap::new() },
     }
+}
+
+fn chains(place: u64) -> BTreeMap<String, u64> {
+    let mib = |bytes: u64| (bytes << 20) / (1 + 6 * place);
+    let gauges = [
+        ("chain_memtables", 120),
+        ("chain_bytes_mean", mib(150)),
+        ("chain_bytes_p99", mib(270)),
+        ("chain_bytes_max", mib(300)),
+        ("chain_stages_mean_100", 180),
+        ("chain_stages_max", 3),
+        ("chain_level0_bytes_mean", mib(60)),
+        ("chain_level1_bytes_mean", mib(90)),
+    ];
+    gauges.map(|(name, value)| (name.to_owned(), value)).into()
 }

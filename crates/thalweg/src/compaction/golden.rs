@@ -300,21 +300,20 @@ fn disjoint_jobs_run_side_by_side_and_others_wait() {
             L1  [a———d] [e———h]     [q———t]      3 tables  120.0 KiB
             L2  [a———————————h] [p———————————z]  2 tables  20.0 KiB
             debt 80.0 KiB
-            > pick: merge L1 [a—d] with L2 [a—h], bottom
+            > pick: merge L1 [a—d] [e—h] with L2 [a—h], bottom
             > pick: merge L1 [q—t] with L2 [p—z], bottom
             > pick: nothing to do
             > finish: into L2
-            L0  [a———————h]                  2 tables  16.0 KiB
-                [a———————h]
-            L1      [e———h]     [q———t]      2 tables  80.0 KiB
-            L2  [a———————h] [p———————————z]  2 tables  60.0 KiB
-            debt 40.0 KiB
-            > pick: merge L1 [e—h] with L2 [a—h], bottom
+            L0  [a———————————h]                  2 tables  16.0 KiB
+                [a———————————h]
+            L1                      [q———t]      1 table  40.0 KiB
+            L2  [a———d] [e———h] [p———————————z]  3 tables  100.0 KiB
+            > pick: rewrite L0 [a—h] [a—h]
             > finish: into L2
-            L0  [a———————h]                  2 tables  16.0 KiB
-                [a———————h]
-            L1      [e———h]                  1 table  40.0 KiB
-            L2  [a———————h] [p———q] [t———z]  3 tables  100.0 KiB
+            L0  [a———————————h]                  2 tables  16.0 KiB
+                [a———————————h]
+            L1                                   empty
+            L2  [a———d] [e———h] [p———q] [t———z]  4 tables  140.0 KiB
             > pick: nothing to do
         "#]]);
 }

@@ -13,16 +13,20 @@
 //!
 //! **Level 0** gives its oldest tables, as many as can run: a prefix in flush order holds, for each key in it,
 //! every version that level 0 has below it, so the order of versions (see [`super`]) is kept. **Other levels** give
-//! the table that has the least to rewrite below it for its size; ties by key order.
+//! the table that has the least to rewrite below it for its size, with those neighbours that have nothing else below
+//! them; ties by key order.
 
 use super::LeveledOptions;
 use super::job::RunningJob;
-use super::plan::{Plan, last_level, plan_least_overlap, plan_level0, ratio_cmp, staying};
+use super::plan::{Plan, last_level, plan_least_overlap_wide, plan_level0, ratio_cmp, staying};
 use super::shape::Shape;
 use std::cmp::Reverse;
 
 /// With so many times the tables that make it due, level 0 no longer waits for deeper levels that are less full.
 pub(super) const LEVEL0_URGENT: u64 = 4;
+
+/// Tables of the level below that a job with several upper tables may be as large as.
+const WIDE_TABLES: u64 = 25;
 
 impl LeveledOptions {
     /// Bytes at which a table of `level` is closed. Most tables are in the last level, and each is a file with a
@@ -57,7 +61,7 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
         let plan = match score.level {
             0 => plan_level0(shape, running, level0_tables_max(options, shape), |_| true),
             1 if level0_waits => None,
-            level => plan_least_overlap(shape, running, level, |_| true),
+            level => plan_least_overlap_wide(shape, running, level, wide_bytes_max(options, level)),
         };
         if plan.is_some() {
             return plan;
@@ -65,6 +69,11 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
         level0_waits |= score.level == 0 && !level0_runs;
     }
     None
+}
+
+/// A job that takes more than one table from `level` reads no more bytes: it should not keep others waiting for long.
+fn wide_bytes_max(options: &LeveledOptions, level: usize) -> u64 {
+    options.table_bytes_at(level + 1).saturating_mul(WIDE_TABLES).min(options.job_bytes_max)
 }
 
 /// How many tables a job of level 0 takes at most: fewer than make level 0 due would rewrite level 1 for too little.

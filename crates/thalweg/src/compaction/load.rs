@@ -264,11 +264,11 @@ fn vlsm(table: u64, phi: u64, debt: u64) -> Policy {
 
 #[test]
 fn chains_of_vlsm_are_short_and_narrow_and_most_of_its_tables_are_good() {
-    // A worker that keeps up. Leveled at its best: 5.8 times what was put, 1 425 MiB for a memtable.
+    // A worker that keeps up. Leveled at its best: 5.7 times what was put, 1 375 MiB for a memtable.
     let leveled = load(&leveled(), 6144, 64, 10.0, 400.0);
     assert!(leveled.chain_mean > 1000, "{leveled:?}");
     for (table, phi, debt, chain_of_leveled, good) in
-        [(8, 32, 0, 6, 0.85), (8, 16, 0, 8, 0.9), (8, 8, 0, 9, 0.99), (2, 32, 0, 20, 0.85)]
+        [(8, 32, 0, 6, 0.85), (8, 16, 0, 7, 0.9), (8, 8, 0, 9, 0.99), (2, 32, 0, 20, 0.85)]
     {
         let cost = load(&vlsm(table, phi, debt), 6144, table, 10.0, 400.0);
         let is_short = cost.chain_mean * chain_of_leveled <= leveled.chain_mean

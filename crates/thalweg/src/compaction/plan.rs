@@ -96,16 +96,74 @@ pub(super) fn plan_least_overlap(
     chosen: impl Fn(&TableMeta) -> bool,
 ) -> Option<Plan> {
     let mut best: Option<(Plan, (u64, u64))> = None;
-    for (index, table) in shape.level(level).iter().enumerate().filter(|(_, table)| chosen(table)) {
+    for (index, _) in shape.level(level).iter().enumerate().filter(|(_, table)| chosen(table)) {
         let Some(plan) = plan_upper(shape, level, index..index + 1) else { continue };
-        let overlap = metas(shape, level + 1, &plan.lower).map(|lower| lower.bytes).sum();
-        let ratio = (overlap, table.bytes.max(1));
-        let better = best.as_ref().is_none_or(|(_, least)| ratio_cmp(ratio, *least).is_lt());
-        if better && can_run(shape, running, &plan) {
-            best = Some((plan, ratio));
-        }
+        keep_better(shape, running, &mut best, plan);
     }
     best.map(|(plan, _)| plan)
+}
+
+/// As [`plan_least_overlap`] for all tables of a level, each with those of its neighbours that overlap no other tables
+/// below than it does itself: they come along for their own bytes alone (LevelDB's and RocksDB's expansion of inputs).
+/// No job reads more than `most` bytes for it.
+pub(super) fn plan_least_overlap_wide(
+    shape: &Shape<'_>,
+    running: &[RunningJob],
+    level: usize,
+    most: u64,
+) -> Option<Plan> {
+    let mut best: Option<(Plan, (u64, u64))> = None;
+    for index in 0..shape.level(level).len() {
+        let Some(plan) = plan_upper(shape, level, index..index + 1) else { continue };
+        if let Some(wide) = widened(shape, &plan, most) {
+            keep_better(shape, running, &mut best, wide);
+        }
+        keep_better(shape, running, &mut best, plan);
+    }
+    best.map(|(plan, _)| plan)
+}
+
+/// The plan with more upper tables and the same lower ones; `None` if there are none.
+fn widened(shape: &Shape<'_>, plan: &Plan, most: u64) -> Option<Plan> {
+    let tables = shape.level(plan.level);
+    let mut bytes: u64 = metas(shape, plan.level, &plan.upper)
+        .chain(metas(shape, plan.level + 1, &plan.lower))
+        .map(|table| table.bytes)
+        .sum();
+    let mut upper = plan.upper.clone();
+    let mut comes_along = |index: usize| {
+        let Some(table) = tables.get(index) else { return false };
+        let below = shape.overlapping(plan.level + 1, &table.key_min, &table.key_max);
+        let is_within = !plan.lower.is_empty() && (below.is_empty() || is_part(&below, &plan.lower));
+        let fits = bytes.saturating_add(table.bytes) <= most;
+        bytes += if is_within && fits { table.bytes } else { 0 };
+        is_within && fits
+    };
+    while upper.start > 0 && comes_along(upper.start - 1) {
+        upper.start -= 1;
+    }
+    while comes_along(upper.end) {
+        upper.end += 1;
+    }
+    if upper == plan.upper {
+        return None;
+    }
+    // A neighbour in a gap of the level below may lie beyond its tables: then there is another one between.
+    plan_upper(shape, plan.level, upper).filter(|wide| wide.lower == plan.lower)
+}
+
+fn is_part(inner: &Range<usize>, outer: &Range<usize>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}
+
+/// Takes the plan if it can run and has less to rewrite for what it moves than the best so far.
+fn keep_better(shape: &Shape<'_>, running: &[RunningJob], best: &mut Option<(Plan, (u64, u64))>, plan: Plan) {
+    let bytes = |level, range| -> u64 { metas(shape, level, range).map(|table| table.bytes).sum() };
+    let ratio = (bytes(plan.level + 1, &plan.lower), bytes(plan.level, &plan.upper).max(1));
+    let better = best.as_ref().is_none_or(|(_, least)| ratio_cmp(ratio, *least).is_lt());
+    if better && can_run(shape, running, &plan) {
+        *best = Some((plan, ratio));
+    }
 }
 
 /// Whether the job can run beside the running ones.

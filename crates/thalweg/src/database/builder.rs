@@ -169,8 +169,8 @@ impl Builder {
         /// level 1 has.
         growth_factor: u64
     );
-    /// Into how many partitions the background may split one that has grown (default: 16; 1, that is none, with vLSM).
-    /// They have the memory for memtables of one together, and the bytes of its level 1 and of a table in parts: so
+    /// How many partitions a keyspace may have, by splits of those that have grown, for each that it was created with
+    /// (default: 16; 1, that is no splits, with vLSM). They have the memory for memtables of one together, and the bytes of its level 1 and of a table in parts: so
     /// what a memtable waits for becomes smaller as the database grows (VLSM-1), at no cost in memory or bytes
     /// written.
     ///

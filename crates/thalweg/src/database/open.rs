@@ -75,6 +75,8 @@ impl Database {
             closed: AtomicBool::new(false),
             lock: Mutex::new(Some(lock)),
         };
+        // What was replayed counts to what the partitions of a keyspace share.
+        workshop.partitions().for_each(|partition| partition.count_active());
         engine.start(&workshop);
         Ok(Database::from_engine(engine))
     }

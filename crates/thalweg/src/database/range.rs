@@ -90,11 +90,12 @@ fn parts(keyspace: &OrderedKeyspace, seq: SeqNo, bounds: Bounds) -> VecDeque<Dou
     let mut from = bounds.from.clone();
     loop {
         let end = view.range.to.clone().filter(|end| !bounds.is_above(end));
-        let to = end.as_ref().map_or_else(|| bounds.to.clone(), |end| Bound::Excluded(Slice::from(&**end)));
+        let end = end.map(|end| Slice::from(&*end));
+        let to = end.as_ref().map_or_else(|| bounds.to.clone(), |end| Bound::Excluded(end.clone()));
         parts.push_back(DoubleEnded::new(ViewSource(Arc::clone(&view)), seq, Bounds { from, to }));
         let Some(end) = end else { return parts };
         view = keyspace.view_for(&end);
-        from = Bound::Included(Slice::from(&*end));
+        from = Bound::Included(end);
     }
 }
 

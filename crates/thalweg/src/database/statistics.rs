@@ -190,8 +190,12 @@ impl Engine {
         let mut keyspaces: Vec<_> = registry.values().map(|keyspace| keyspace_statistics(keyspace)).collect();
         keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
         let partitions = registry.values().flat_map(|keyspace| keyspace.layout().partitions().to_vec());
-        let memtable_bytes =
-            |view: crate::ordered::ViewGuard| -> u64 { view.slots().map(|slot| slot.memtable.bytes() as u64).sum() };
+        // After a split two partitions have the same sealed memtables.
+        let mut seen = BTreeSet::new();
+        let mut memtable_bytes = |view: crate::ordered::ViewGuard| -> u64 {
+            let new = view.slots().filter(|slot| seen.insert(Arc::as_ptr(slot).addr()));
+            new.map(|slot| slot.memtable.bytes() as u64).sum()
+        };
         let (retained_bytes, (unsettled_edits, unsettled_ns), log_backlog_bytes) = match &self.mode {
             Mode::Writable(workshop) => {
                 (workshop.lineage.retained_bytes(), workshop.lineage.unsettled(), workshop.log.backlog_bytes())
@@ -233,7 +237,7 @@ impl Engine {
             settle_rounds: metrics.settle_rounds.get(),
             settle_rounds_for_space: metrics.settle_rounds_for_space.get(),
             log_backlog_bytes,
-            memtable_bytes: partitions.map(|partition| memtable_bytes(partition.view())).sum(),
+            memtable_bytes: partitions.map(|partition| memtable_bytes(partition.view())).sum::<u64>(),
             gate_waits: metrics.gate_waits.get(),
             write_queue_waits: metrics.write_queue_waits.get(),
             io_uring: self.environment.scheduler.ring_refused().is_none(),

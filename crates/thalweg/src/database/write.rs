@@ -59,12 +59,20 @@ impl Engine {
         }
         let reservation = workshop.log.reserve(record)?;
         workshop.log.copy_in(&reservation, record, durability == Durability::Sync)?;
-        let (seq, user_bytes) = insert(&reservation, record, routes);
+        let (seq, user_bytes, is_overtaken) = insert(&reservation, record, routes);
         let end = reservation.end();
         workshop.log.publish(reservation)?;
         self.metrics.user_written_bytes.add(user_bytes as u64);
         for partition in distinct() {
             workshop.seal_if_full(partition);
+        }
+        if is_overtaken {
+            // What a split has taken from the partitions that were routed to went to others.
+            for (operation, partition) in record.operations().zip(routes) {
+                if let Operation::Put { key, .. } | Operation::Remove { key, .. } = operation {
+                    workshop.seal_if_full(&partition.owner_of(key));
+                }
+            }
         }
         workshop.watch_log();
         if durability == Durability::Sync {
@@ -91,12 +99,12 @@ impl Engine {
     }
 }
 
-/// Inserts the entries of a record that is reserved and not yet published; the last sequence number, and the bytes of
-/// keys and values.
-fn insert(reservation: &Reservation, record: &Record, routes: &[Arc<Partition>]) -> (SeqNo, usize) {
+/// Inserts the entries of a record that is reserved and not yet published; the last sequence number, the bytes of
+/// keys and values, and whether a split has overtaken a route.
+fn insert(reservation: &Reservation, record: &Record, routes: &[Arc<Partition>]) -> (SeqNo, usize, bool) {
     let mark = reservation.mark();
     let mut seq = reservation.first_seq();
-    let mut user_bytes = 0;
+    let (mut user_bytes, mut is_overtaken) = (0, false);
     // A view loaded after the reservation has the memtable of every number in it: one load serves a run of operations.
     // The route may be older than a split.
     let mut at: Option<(&Arc<Partition>, ViewGuard)> = None;
@@ -111,11 +119,17 @@ fn insert(reservation: &Reservation, record: &Record, routes: &[Arc<Partition>])
         let serves = |(before, view): &(&Arc<Partition>, ViewGuard)| Arc::ptr_eq(before, partition) && view.covers(key);
         let (_, view) = match at.take().filter(serves) {
             Some(same) => at.insert(same),
-            None => at.insert((partition, partition.view_of(key))),
+            None => {
+                let mut view = partition.view();
+                if !view.covers(key) {
+                    (view, is_overtaken) = (partition.view_of(key), true);
+                }
+                at.insert((partition, view))
+            }
         };
         view.slot_for(seq).insert(mark, key, seq, kind, value);
         user_bytes += key.len() + value.len();
         seq = SeqNo(seq.0 + 1);
     }
-    (SeqNo(seq.0 - 1), user_bytes)
+    (SeqNo(seq.0 - 1), user_bytes, is_overtaken)
 }

@@ -10,6 +10,9 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Of so many looks for a job one takes the partitions in turn.
+const PLAIN_TURNS: usize = 8;
+
 impl Workshop {
     /// Runs until [`Workshop::stop`], or until the database is poisoned. Several run at once; `writers` are of its
     /// worker.
@@ -53,7 +56,7 @@ impl Workshop {
             let view = partition.view();
             let is_wanted = || {
                 partition.is_splitting()
-                    || self.outgrew(&partition, &view, &running)
+                    || self.is_to_split(&partition, &view, &running)
                     || partition.policy(&self.options).wants_job(&view.levels, &running)
             };
             !running.is_empty() || !partition.is_dropped() && is_wanted()
@@ -82,12 +85,15 @@ impl Workshop {
     }
 
     /// All partitions: those with the longest level 0 first, whose writers would be the first to wait, if it is due. The
-    /// others in turn, so that none starves.
+    /// others in turn, and now and then all, so that none starves.
     fn partitions_by_need(&self) -> Vec<Arc<Partition>> {
         let mut partitions: Vec<_> = self.partitions().collect();
         let first = self.next_partition.fetch_add(1, Ordering::Relaxed);
         let count = partitions.len().max(1);
         partitions.rotate_left(first % count);
+        if first % PLAIN_TURNS == 0 {
+            return partitions;
+        }
         let trigger = self.options.policy.level0_trigger();
         partitions.sort_by_key(|partition| Reverse(partition.level0_tables().max(trigger)));
         partitions

@@ -32,7 +32,10 @@ impl Workshop {
             let done = match work {
                 Some(Work::Define) => self.install_definitions().await,
                 Some(Work::Flush(partition, slot)) => self.flush_slot(&writers, &partition, &slot).await,
-                Some(Work::Split(partition)) => self.split(&partition).await,
+                Some(Work::Split(partition)) => {
+                    self.split(&partition).await;
+                    continue;
+                }
                 Some(Work::LetLogGo) => self.let_log_go().await,
                 None => {
                     self.flush_wanted.listen(ticket).await;
@@ -154,6 +157,8 @@ impl Workshop {
         if last == SeqNo(0) {
             // A split sealed it empty.
             partition.install_flush(slot, None);
+            partition.pacer.flushed_in_part(self.environment.clock.now_ns(), partition.sealed_memtables() > 0);
+            self.pace(partition);
             self.progress.notify_all();
             return Ok(());
         }
@@ -176,7 +181,11 @@ impl Workshop {
         }
         self.metrics.flushes.increment();
         let (now_ns, has_more) = (self.environment.clock.now_ns(), partition.sealed_memtables() > 0);
-        partition.pacer.flushed(now_ns, slot.memtable.bytes() as u64, table_bytes, has_more);
+        if slot.is_shared() {
+            partition.pacer.flushed_in_part(now_ns, has_more);
+        } else {
+            partition.pacer.flushed(now_ns, slot.memtable.bytes() as u64, table_bytes, has_more);
+        }
         self.pace(partition);
         self.compaction_wanted.notify_all();
         self.progress.notify_all();

@@ -56,7 +56,7 @@ pub(super) struct Pacer {
     rates: Mutex<Rates>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Rates {
     /// Bytes of memtables that flushes write.
     flush: Supply,
@@ -68,7 +68,7 @@ struct Rates {
 
 /// How fast something gives room back while it has some to give: lately given bytes over the time that took, so that a
 /// small gift tells little.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Supply {
     /// Since when it has had something to give.
     busy_since_ns: Option<u64>,
@@ -86,6 +86,11 @@ impl Supply {
             self.bytes = self.bytes * DECAY + bytes;
             self.ns = self.ns * DECAY + now_ns.saturating_sub(since) as f64;
         }
+        self.busy_since_ns = has_more.then_some(now_ns);
+    }
+
+    /// What was given is no measure; it has more to give or not.
+    fn pass_over(&mut self, now_ns: u64, has_more: bool) {
         self.busy_since_ns = has_more.then_some(now_ns);
     }
 
@@ -121,6 +126,19 @@ impl Pacer {
         let mut rates = self.rates();
         rates.flush.gave(now_ns, bytes as f64, has_more);
         rates.expansion = bytes as f64 / table_bytes.max(1) as f64;
+    }
+
+    /// A memtable that other partitions have a part in is a table, or was nothing of this one's: that tells little.
+    pub(super) fn flushed_in_part(&self, now_ns: u64, has_more: bool) {
+        self.rates().flush.pass_over(now_ns, has_more);
+    }
+
+    /// Half of what went to the one went to the other: begins with what `other` has measured, and both with half of it.
+    pub(super) fn share_with(&self, other: &Pacer) {
+        let mut theirs = other.rates();
+        theirs.flush.bytes /= 2.0;
+        theirs.level0.bytes /= 2.0;
+        *self.rates() = theirs.clone();
     }
 
     /// Level 0 has tables to give, since now if not before.
@@ -209,6 +227,19 @@ mod tests {
         assert_eq!(pacer.delay_ns(1 << 30, 0), None);
         pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
         assert_eq!(pacer.delay_ns(1 << 20, 0), Some(SECOND / 100), "the rate itself, half of the way");
+    }
+
+    #[test]
+    fn two_that_were_one_begin_with_half_of_its_rate_each() {
+        let (left, right) = (flushing(100), Pacer::default());
+        right.share_with(&left);
+        for pacer in [left, right] {
+            pacer.flush_due(SECOND);
+            // Whatever was another partition's is passed over.
+            pacer.flushed_in_part(900 * SECOND, false);
+            pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
+            assert_eq!(pacer.delay_ns(1 << 20, 0), Some(SECOND / 50));
+        }
     }
 
     #[test]

@@ -115,6 +115,20 @@ impl Partition {
         self.view.load_full()
     }
 
+    /// The partition that has `key` now, which this one had when it was looked for.
+    pub(crate) fn owner_of(self: &Arc<Self>, key: &[u8]) -> Arc<Partition> {
+        let mut owner = Arc::clone(self);
+        loop {
+            let view = owner.view();
+            let right = view.right.as_ref().filter(|_| !view.covers(key)).map(Arc::clone);
+            drop(view);
+            match right {
+                Some(right) => owner = right,
+                None => return owner,
+            }
+        }
+    }
+
     /// The view that has `key`, which this partition had when it was looked for: its own, or after splits one to the
     /// right of it.
     pub(crate) fn view_of(&self, key: &[u8]) -> ViewGuard {
@@ -183,6 +197,7 @@ impl Partition {
             view.active.seal(last, &self.share);
             self.share.joined();
             view.sealed.push(Arc::clone(&view.active));
+            view.sealed.iter().for_each(|slot| slot.set_shared());
             let (lower, upper) = (Some(Box::from(at)), view.range.to.clone());
             let mut right = View::clone(view);
             right.range = Arc::new(KeyRange { from: lower.clone(), to: upper });
@@ -193,6 +208,7 @@ impl Partition {
             right.active = Slot::new(last, &self.pool, 0);
             right.levels = levels_where(&view.levels, |meta| *meta.key_max >= *at);
             let right = Self::with_view(self.keyspace, id, SeqNo(0), right, &self.share, &self.pool);
+            right.pacer.share_with(&self.pacer);
             publish(&right);
             view.range = Arc::new(KeyRange { from: view.range.from.clone(), to: lower });
             view.right = Some(right);
@@ -229,6 +245,11 @@ impl Partition {
             assert!(disjoint, "tables of a level are disjoint");
             view.levels = Arc::new(levels);
         });
+    }
+
+    /// Has what is in the active memtable counted.
+    pub(crate) fn count_active(&self) {
+        self.view().active.count(&self.share);
     }
 
     /// The jobs that run now.
@@ -272,8 +293,9 @@ impl Partition {
         now_ns < self.splits_barred_until_ns.load(Ordering::Relaxed)
     }
 
-    /// Says so, or takes it back.
-    pub(super) fn set_splitting(&self, splitting: bool) {
+    /// Says so, or takes it back. With `running`: who has seen it there must not say it again for the partition as it
+    /// was.
+    pub(super) fn set_splitting(&self, _running: &[RunningJob], splitting: bool) {
         self.splitting.store(splitting, Ordering::SeqCst);
     }
 

@@ -27,29 +27,45 @@ const SIDE_OF: u64 = 4;
 const BARRED_NS: u64 = 1_000_000_000;
 
 impl Workshop {
-    /// Whether the partition is to be split, as its view is, when its running jobs have ended. Not while level 0 is due:
+    /// Whether the partition is to be split, as its view is, when its running jobs have ended. Not while level 0 is long:
     /// writers would wait for it, and what is in it would be in both halves.
     pub(super) fn outgrew(&self, partition: &Partition, view: &View, running: &[RunningJob]) -> bool {
         let least = self.options.policy.level1_bytes().saturating_mul(LEVEL1_TIMES);
         partition.share.may_grow(self.options.partitions_max)
-            && view.level0_tables() <= self.options.policy.level0_trigger()
+            && self.has_short_level0(view)
             && !running.iter().any(|job| job.level == 0)
             && bytes_of(view) >= least
             && split_point(view).is_some()
             && !partition.splits_are_barred(self.environment.clock.now_ns())
     }
 
-    /// Lets no job of the partition begin if it is to be split, or if that is so already; once the running ones have
-    /// ended the flush coroutine is told.
-    pub(super) fn stop_to_split(&self, partition: &Partition, view: &View, running: &[RunningJob]) -> bool {
-        if !partition.is_splitting() && (partition.is_dropped() || !self.outgrew(partition, view, running)) {
-            return false;
+    /// As [`Workshop::outgrew`], for who waits until nothing is left to do: nobody else may look again when a bar ends.
+    pub(super) fn is_to_split(&self, partition: &Partition, view: &View, running: &[RunningJob]) -> bool {
+        let outgrew = self.outgrew(partition, view, running);
+        if outgrew {
+            self.compaction_wanted.notify_all();
         }
-        partition.set_splitting(true);
-        if running.is_empty() {
+        outgrew
+    }
+
+    fn has_short_level0(&self, view: &View) -> bool {
+        view.level0_tables() <= self.options.policy.level0_trigger()
+    }
+
+    /// Lets no job of the partition begin if it is to be split, or if that is so already; once the running ones have
+    /// ended the flush coroutine is told. Taken back when level 0 becomes long before they have: a job of it could run
+    /// beside them. With `running`.
+    pub(super) fn stop_to_split(&self, partition: &Partition, view: &View, running: &[RunningJob]) -> bool {
+        let stops = if partition.is_splitting() {
+            running.is_empty() || self.has_short_level0(view)
+        } else {
+            !partition.is_dropped() && self.outgrew(partition, view, running)
+        };
+        partition.set_splitting(running, stops);
+        if stops && running.is_empty() {
             self.flush_wanted.notify_all();
         }
-        true
+        stops
     }
 
     /// A partition that waits for its split and has no job any more.
@@ -60,16 +76,20 @@ impl Workshop {
         })
     }
 
-    /// Splits a partition, in which no job runs, or begins before this is done.
-    pub(super) async fn split(&self, partition: &Arc<Partition>) -> Result<()> {
-        let done = self.split_in_two(partition).await;
-        if done.is_err() {
+    /// Splits a partition, in which no job runs, or begins before this is done, if it still is to be. One that fails is
+    /// not tried again for a while, and nobody else hears of it: nothing was changed, and nothing waits for it.
+    pub(super) async fn split(&self, partition: &Arc<Partition>) {
+        // Others may have been split since it was marked, and tables flushed.
+        let is_due = self.outgrew(partition, &partition.view(), &[]);
+        if is_due && let Err(error) = self.split_in_two(partition).await {
+            self.make_room_after(&error);
             partition.bar_splits(self.environment.clock.now_ns().saturating_add(BARRED_NS));
         }
-        partition.set_splitting(false);
+        let running = partition.running();
+        partition.set_splitting(&running, false);
+        drop(running);
         self.compaction_wanted.notify_all();
         self.progress.notify_all();
-        done
     }
 
     async fn split_in_two(&self, partition: &Arc<Partition>) -> Result<()> {
@@ -81,6 +101,8 @@ impl Workshop {
         let apply = || self.log.at_seal_point(|last| keyspace.split(partition, &at, into, last));
         self.lineage.install(edit, Vec::new(), || None, apply).await?;
         self.metrics.splits.increment();
+        self.pace(partition);
+        self.pace(keyspace.layout().partition_for(&at));
         // Both sides have a memtable to flush.
         self.flush_wanted.notify_all();
         Ok(())

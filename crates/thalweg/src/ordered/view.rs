@@ -1,8 +1,8 @@
 //! [`View`]: what a reader of a partition sees, immutable; and [`Slot`]: a memtable with its place in the log.
 //!
 //! Invariants: sequence numbers in `active` are above all those in `sealed`, which ascend; those are above all in the
-//! levels for the same key. A slot holds exactly the records of its partition with `after < seq <= sealed_at`; one that
-//! was sealed by a split holds those of both halves, and is in both views.
+//! levels for the same key. A slot holds exactly the records of its partition with `after < seq <= sealed_at`; those
+//! that were sealed and not flushed at a split hold the records of both halves, and are in both views.
 
 use super::Partition;
 use super::memtable::{Memtable, MemtablePool};
@@ -10,7 +10,7 @@ use super::share::Share;
 use crate::compaction::Levels;
 use crate::format::{EntryKind, LogMark, SeqNo};
 use crate::table::{KeyRange, TableMeta};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A memtable, the sequence numbers that belong to it, and where the log is needed for it.
@@ -24,6 +24,8 @@ pub(crate) struct Slot {
     first_seq: AtomicU64,
     last_seq: AtomicU64,
     first: Mutex<Option<LogMark>>,
+    /// A split has put it into the views of two partitions.
+    is_shared: AtomicBool,
     /// Bytes that the keyspace's share has counted; [`usize::MAX`] once it is sealed.
     counted: AtomicUsize,
 }
@@ -38,6 +40,7 @@ impl Slot {
             first_seq: AtomicU64::new(u64::MAX),
             last_seq: AtomicU64::new(0),
             first: Mutex::new(None),
+            is_shared: AtomicBool::new(false),
             counted: AtomicUsize::new(0),
         })
     }
@@ -73,6 +76,16 @@ impl Slot {
         if counted < usize::MAX {
             share.sealed(counted);
         }
+    }
+
+    /// A split puts it into the views of two partitions.
+    pub(crate) fn set_shared(&self) {
+        self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether entries of other partitions may be in it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
     }
 
     /// Bytes of the memtable, which `share` then knows of.

@@ -169,7 +169,7 @@ impl Workshop {
         if view.active.count(&partition.share) >= self.options.memtable_bytes {
             self.seal(partition, &view.active);
         } else if partition.share.is_full(self.options.memtable_bytes) {
-            self.seal_largest(partition.keyspace);
+            self.seal_largest(partition);
         } else {
             return;
         }
@@ -177,14 +177,17 @@ impl Workshop {
         self.environment.point(Point::Sealed);
     }
 
-    fn seal_largest(&self, keyspace: KeyspaceId) {
-        let Some(keyspace) = self.keyspaces().get(&keyspace).cloned() else { return };
+    fn seal_largest(&self, partition: &Partition) {
+        let Some(keyspace) = self.keyspaces().get(&partition.keyspace).cloned() else { return };
         let layout = keyspace.layout();
         let bytes = |partition: &&Arc<Partition>| partition.view().active.memtable.bytes();
         if let Some(largest) = layout.partitions().iter().max_by_key(bytes) {
             let active = Arc::clone(&largest.view().active);
-            if !active.memtable.is_empty() {
-                self.seal(largest, &active);
+            // Asked again where one seals at a time: of many writers that have seen it full only the first need.
+            let is_full = || partition.share.is_full(self.options.memtable_bytes) && !active.memtable.is_empty();
+            if self.log.at_seal_point(|last| is_full() && largest.seal(&active, last)) {
+                self.flush_wanted.notify_all();
+                self.pace(largest);
             }
         }
     }
@@ -292,7 +295,9 @@ impl Workshop {
 
     /// Whether a memtable waits for its flush.
     pub(crate) fn flush_pending(&self) -> bool {
-        self.partitions().any(|partition| partition.sealed_memtables() > 0)
+        let splits = self.metrics.splits.get();
+        // A split meanwhile has made a partition that was not looked at.
+        self.partitions().any(|partition| partition.sealed_memtables() > 0) || self.metrics.splits.get() != splits
     }
 
     /// Why flushes fail at present.
@@ -372,7 +377,11 @@ impl Workshop {
         // Not by partition: after a split both sides have to flush what was sealed before.
         let waiting: Vec<Arc<Slot>> = self.partitions().flat_map(|partition| partition.view().sealed.clone()).collect();
         let is_waiting = |slot: &Arc<Slot>| waiting.iter().any(|other| Arc::ptr_eq(slot, other));
-        let done = || !self.partitions().any(|partition| partition.view().sealed.iter().any(is_waiting));
+        let done = || {
+            let splits = self.metrics.splits.get();
+            let is_left = self.partitions().any(|partition| partition.view().sealed.iter().any(is_waiting));
+            !is_left && self.metrics.splits.get() == splits
+        };
         self.wait_for_progress(done, || self.flush_trouble())
     }
 

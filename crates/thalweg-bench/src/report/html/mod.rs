@@ -3,6 +3,7 @@
 
 mod axis;
 mod bars;
+mod chains;
 mod distribution;
 mod overview;
 mod plot;
@@ -30,6 +31,7 @@ pub fn page(summary: &Summary<'_>) -> String {
         body.push_str(&tables::paper(summary, paper));
     }
     body.push_str(&workloads(summary));
+    body.push_str(&chains::draw(summary));
     body.push_str(&costs(summary));
     body.push_str(&tables::numbers(summary));
     body.push_str(&tables::configuration(report));

@@ -44,7 +44,7 @@ fn group(summary: &Summary<'_>, name: &str, step: &Step<'_>, metric: Metric) -> 
 }
 
 /// Marks the best bar, if there is another one to be better than.
-fn crown(bars: &mut [Bar], rises: bool) {
+pub fn crown(bars: &mut [Bar], rises: bool) {
     let order = |a: &&mut Bar, b: &&mut Bar| {
         if rises { a.figure.total_cmp(&b.figure) } else { b.figure.total_cmp(&a.figure) }
     };

@@ -107,3 +107,17 @@ fn bytes_by_cause_are_medians_of_the_rounds() {
     let page = page(&Summary::of(&report));
     assert!(page.contains("<th>compaction</th></tr>") && page.contains("<td>7.00 MiB</td></tr>"));
 }
+
+#[test]
+fn chains_are_drawn_for_the_engines_that_tell_of_them() {
+    let pages = reports();
+    let page = |wanted: &str| page(&Summary::of(&pages.iter().find(|(name, _)| *name == wanted).unwrap().1));
+    let (five, nothing) = (page("five"), page("nothing"));
+    let section = five.split("<h2>What a memtable waited for</h2>").nth(1).unwrap();
+    let section = section.split("</section>").next().unwrap();
+    assert!(section.contains("150 MiB") && section.contains("21.4 MiB"), "the mean of each");
+    assert!(section.contains("out of level 1") && !section.contains("out of level 2"));
+    assert!(section.contains("91 %") && section.contains("1.80"));
+    assert!(!section.contains("leveldb: "), "it tells of none");
+    assert!(!nothing.contains("What a memtable waited for"));
+}
