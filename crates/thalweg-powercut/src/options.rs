@@ -46,7 +46,7 @@ pub fn builder(path: &Path, seed: u64, choice: Choice) -> Builder {
         .table_bytes(random.pick(&[32, 64, 128, 256]) << 10)
         .level1_bytes(256 << 10)
         .growth_factor(4)
-        .partitions_max(random.pick(&[1, 4, 16]))
+        .partitions_max(random.pick(&[1, 4, 16, 16]))
         .compaction_workers(1 + random.below(2) as usize)
         .table_writes(table_writes)
         .log_sync_interval(interval_ms.map(Duration::from_millis))

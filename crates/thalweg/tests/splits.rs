@@ -84,7 +84,7 @@ fn a_partition_that_has_grown_is_split_and_stays_so() {
         }
         let statistics = database.statistics();
         let (count, levels) = (partitions(&database), &statistics.keyspaces[0].levels);
-        assert!(count >= 8 && count <= 16 && statistics.splits == count - 1, "{count} after {}", statistics.splits);
+        assert!((8..=16).contains(&count) && statistics.splits == count - 1, "{count} after {}", statistics.splits);
         // Tables that partitions share count once.
         let bytes: u64 = levels.iter().map(|level| level.bytes).sum();
         assert!(bytes < 3 * u64::from(KEYS) * 110, "{bytes} in {levels:?}");

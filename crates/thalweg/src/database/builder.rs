@@ -170,9 +170,9 @@ impl Builder {
         growth_factor: u64
     );
     /// How many partitions a keyspace may have, by splits of those that have grown, for each that it was created with
-    /// (default: 16; 1, that is no splits, with vLSM). They have the memory for memtables of one together, and the bytes of its level 1 and of a table in parts: so
-    /// what a memtable waits for becomes smaller as the database grows (VLSM-1), at no cost in memory or bytes
-    /// written.
+    /// (default: 16; 1, that is no splits, with vLSM). They have the memory for active memtables of one together, and
+    /// the bytes of its level 1 and of a table in parts: so what a memtable waits for becomes smaller as the database
+    /// grows (VLSM-1), and no byte is written more often.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("thalweg-splits-{}", std::process::id()));

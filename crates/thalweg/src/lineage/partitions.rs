@@ -1,8 +1,8 @@
 //! [`KeyspaceState`]: the partitions of a keyspace in the set of live files, and how one becomes two.
 //!
-//! Invariants: partitions are in key order, each begins where the one before it ends; an id is never used twice. A table
-//! is in every partition that still has a use for it: after a split one with keys of both sides is in both, and means in
-//! each the keys of that partition alone. Whatever is written afterwards has the keys of one partition.
+//! Invariants: partitions are in key order, each begins where the one before it ends; an id is never used twice. A
+//! table is in every partition that still has a use for it: after a split one with keys of both sides is in both, and
+//! means in each the keys of that partition alone. Whatever is written afterwards has the keys of one partition.
 
 use crate::format::{PartitionId, SeqNo, TableId};
 use crate::table::TableMeta;

@@ -84,14 +84,14 @@ impl Workshop {
         None
     }
 
-    /// All partitions: those with the longest level 0 first, whose writers would be the first to wait, if it is due. The
-    /// others in turn, and now and then all, so that none starves.
+    /// All partitions: those with the longest level 0 first, whose writers would be the first to wait, if it is due.
+    /// The others in turn, and now and then all, so that none starves.
     fn partitions_by_need(&self) -> Vec<Arc<Partition>> {
         let mut partitions: Vec<_> = self.partitions().collect();
         let first = self.next_partition.fetch_add(1, Ordering::Relaxed);
         let count = partitions.len().max(1);
         partitions.rotate_left(first % count);
-        if first % PLAIN_TURNS == 0 {
+        if first.is_multiple_of(PLAIN_TURNS) {
             return partitions;
         }
         let trigger = self.options.policy.level0_trigger();

@@ -1,6 +1,6 @@
 //! [`OrderedKeyspace`]: a named map cut into partitions by key range.
 //!
-//! Which partition has a key is said by the [`Layout`], which a split replaces. Whoever took a partition from an earlier
+//! Which partition has a key is said by the [`Layout`], which a split replaces. Whoever took a partition from an older
 //! one finds the keys that it has given up through its view ([`Partition::view_of`]).
 
 use super::share::Share;

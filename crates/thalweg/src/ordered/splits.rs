@@ -1,8 +1,8 @@
 //! Splits: a partition that holds much more than its level 1 becomes two (DESIGN 7; vLSM's regions).
 //!
-//! Nothing is copied: an edit says where, and from then on each side has the tables that have keys of it, those with keys
-//! of both sides and the memtables of that moment in common, and takes from them what is its own. A shared table goes
-//! when the last side has replaced it (`lineage/partitions.rs`).
+//! Nothing is copied: an edit says where, and from then on each side has the tables that have keys of it. Those with
+//! keys of both sides, and the memtables of that moment, they have in common, and each takes what is its own. A shared
+//! table goes when the last side has replaced it (`lineage/partitions.rs`).
 //!
 //! What it is for: with as much memory and as many bytes in level 1 for all partitions together ([`super::share`]) each
 //! of n has an n-th, so that a memtable waits for an n-th of the bytes (VLSM-1), and no byte is written more often.
@@ -27,8 +27,8 @@ const SIDE_OF: u64 = 4;
 const BARRED_NS: u64 = 1_000_000_000;
 
 impl Workshop {
-    /// Whether the partition is to be split, as its view is, when its running jobs have ended. Not while level 0 is long:
-    /// writers would wait for it, and what is in it would be in both halves.
+    /// Whether the partition is to be split, as its view is, when its running jobs have ended. Not while level 0 is
+    /// long: writers would wait for it, and what is in it would be in both halves.
     pub(super) fn outgrew(&self, partition: &Partition, view: &View, running: &[RunningJob]) -> bool {
         let least = self.options.policy.level1_bytes().saturating_mul(LEVEL1_TIMES);
         partition.share.may_grow(self.options.partitions_max)

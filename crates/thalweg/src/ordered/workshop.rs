@@ -323,7 +323,7 @@ impl Workshop {
         partitions.into_iter()
     }
 
-    /// Where the log is needed from, if the memtable `flushed` of a partition, and everything flushed before, are let go
+    /// Where the log is needed from, if the memtable `flushed` of a partition and everything flushed before are let go
     /// (DESIGN 5, Letting go).
     ///
     /// The published mark is read first: a record published before it was read is in a slot that is in a view now or

@@ -54,21 +54,21 @@ fn bars(
 pub fn draw(summary: &Summary<'_>) -> String {
     let mut html = String::new();
     for step in &summary.steps {
-        let bytes = |figure: f64| number::bytes(figure);
         let all: [Figure<'_>; 3] = [
             ("mean", &|run| gauge(run, "chain_bytes_mean")),
             ("P99", &|run| gauge(run, "chain_bytes_p99")),
             ("most", &|run| gauge(run, "chain_bytes_max")),
         ];
-        let width = bars(summary, format!("{}: bytes moved", step.short()), "shorter is better", step, bytes, &all);
+        let width =
+            bars(summary, format!("{}: bytes moved", step.short()), "shorter is better", step, number::bytes, &all);
         let names: Vec<(String, String)> = (0..LEVELS_MAX)
             .map(|level| (format!("out of level {level}"), format!("chain_level{level}_bytes_mean")))
             .collect();
         type Owned<'n> = (&'n str, Box<dyn Fn(&Run) -> Option<f64> + 'n>);
         let levels: Vec<Owned<'_>> =
             names.iter().map(|(name, key)| -> Owned<'_> { (name, Box::new(move |run| gauge(run, key))) }).collect();
-        let levels: Vec<Figure<'_>> = levels.iter().map(|(name, of)| (*name, &**of as _)).collect();
-        let by_level = bars(summary, "mean, by level".to_owned(), "shorter is better", step, bytes, &levels);
+        let levels: Vec<Figure<'_>> = levels.iter().map(|(name, of)| (*name, &**of)).collect();
+        let by_level = bars(summary, "mean, by level".to_owned(), "shorter is better", step, number::bytes, &levels);
         let length: [Figure<'_>; 2] = [
             ("mean", &|run| gauge(run, "chain_stages_mean_100").map(|hundredths| hundredths / 100.0)),
             ("most", &|run| gauge(run, "chain_stages_max")),

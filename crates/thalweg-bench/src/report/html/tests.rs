@@ -117,7 +117,7 @@ fn chains_are_drawn_for_the_engines_that_tell_of_them() {
     let section = section.split("</section>").next().unwrap();
     assert!(section.contains("150 MiB") && section.contains("21.4 MiB"), "the mean of each");
     assert!(section.contains("out of level 1") && !section.contains("out of level 2"));
-    assert!(section.contains("91 %") && section.contains("1.80"));
+    assert!(section.contains("100 %") && section.contains("1.80"));
     assert!(!section.contains("leveldb: "), "it tells of none");
     assert!(!nothing.contains("What a memtable waited for"));
 }
