@@ -374,19 +374,20 @@ fn a_shorter_prefix_of_level0_goes_when_the_whole_cannot() {
 
 #[test]
 fn a_deeper_level_that_is_due_goes_first_unless_level0_is_urgent() {
-    let levels = ["a-l:8 a-l:8", "a-d:30 e-h:30", "a-d:40 e-h:40 i-l:90"];
+    let levels = ["a-l:8 a-l:8", "a-d:55 e-h:55", "a-d:40 e-h:40 i-l:150", "m-p:100"];
     Session::new(&levels).pick().pick().check(expect![[r#"
-        L0  [a———————————————————l]  2 tables  16.0 KiB
+        L0  [a———————————————————l]          2 tables  16.0 KiB
             [a———————————————————l]
-        L1  [a———d] [e———h]          2 tables  60.0 KiB
-        L2  [a———d] [e———h] [i———l]  3 tables  170.0 KiB
-        debt 30.0 KiB
+        L1  [a———d] [e———h]                  2 tables  110.0 KiB
+        L2  [a———d] [e———h] [i———l]          3 tables  230.0 KiB
+        L3                          [m———p]  1 table  100.0 KiB
+        debt 9.5 KiB
         > pick: move L2 [a—d], bottom
         > pick: merge L1 [e—h] with L2 [e—h], bottom
     "#]]);
-    let urgent = [["a-l:8"; 8].join(" ").leak(), levels[1], levels[2]];
+    let urgent = [["a-l:8"; 8].join(" ").leak(), levels[1], levels[2], levels[3]];
     Session::new(&urgent).pick().check(expect![[r#"
-        L0  [a———————————————————l]  8 tables  64.0 KiB
+        L0  [a———————————————————l]          8 tables  64.0 KiB
             [a———————————————————l]
             [a———————————————————l]
             [a———————————————————l]
@@ -394,9 +395,10 @@ fn a_deeper_level_that_is_due_goes_first_unless_level0_is_urgent() {
             [a———————————————————l]
             [a———————————————————l]
             [a———————————————————l]
-        L1  [a———d] [e———h]          2 tables  60.0 KiB
-        L2  [a———d] [e———h] [i———l]  3 tables  170.0 KiB
-        debt 78.0 KiB
+        L1  [a———d] [e———h]                  2 tables  110.0 KiB
+        L2  [a———d] [e———h] [i———l]          3 tables  230.0 KiB
+        L3                          [m———p]  1 table  100.0 KiB
+        debt 57.5 KiB
         > pick: merge L0 [a—l] [a—l] [a—l] [a—l] [a—l] [a—l] [a—l] [a—l] with L1 [a—d] [e—h]
     "#]]);
 }

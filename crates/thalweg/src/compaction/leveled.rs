@@ -4,6 +4,10 @@
 //! target below; what a running job already takes out of it does not count. A level is *due* at a score of 1; the last
 //! level is never a source.
 //!
+//! **Targets** follow from what there is ([`Targets`]): level 1 has a quarter of all bytes below level 0, within bounds,
+//! and each level below is the same number of times larger than the one above it, the last one with all the rest. So
+//! there is no level that gets ten times its bytes to merge with while another one has hardly any.
+//!
 //! **Deeper first**: of the levels that are due the deepest goes whose job can run beside the running ones. So level 0
 //! is merged into a level 1 of its proper size, and each level into a next one of its: what is in excess there would be
 //! rewritten for nothing, and would make the job longer. Meanwhile level 0 gathers tables, and its job takes all of
@@ -39,12 +43,13 @@ impl LeveledOptions {
 
 /// The job that is wanted most, or `None`; see [`super::Policy::pick`].
 pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
+    let targets = Targets::of(options, shape);
     let mut scores: Vec<Score> = (0..last_level(options.levels_max, shape))
-        .map(|level| score(options, shape, running, level))
+        .map(|level| score(&targets, shape, running, level))
         .filter(|score| score.amount >= score.target)
         .collect();
     // All of level 1 goes into a job of level 0: where that would be half of the job, level 1 has to be smaller first.
-    let level1_fits = shape.bytes(1) <= target_bytes(options, 1).max(options.job_bytes_max / 2);
+    let level1_fits = shape.bytes(1) <= targets.bytes(1).max(options.job_bytes_max / 2);
     let urgent = |score: &Score| score.level == 0 && score.amount >= score.target.saturating_mul(LEVEL0_URGENT);
     if !scores.iter().any(urgent) {
         scores.reverse();
@@ -91,8 +96,9 @@ fn level0_tables_max(options: &LeveledOptions, shape: &Shape<'_>) -> usize {
 #[cfg(test)]
 pub(super) fn debt_of(options: &LeveledOptions, shape: &Shape<'_>) -> u64 {
     let level0 = shape.level(0).iter().skip(options.level0_trigger).map(|table| table.bytes).sum::<u64>();
+    let targets = Targets::of(options, shape);
     let below = (1..last_level(options.levels_max, shape))
-        .map(|level| shape.bytes(level).saturating_sub(target_bytes(options, level)))
+        .map(|level| shape.bytes(level).saturating_sub(targets.bytes(level)))
         .sum::<u64>();
     level0 + below
 }
@@ -110,15 +116,76 @@ impl Score {
     }
 }
 
-fn score(options: &LeveledOptions, shape: &Shape<'_>, running: &[RunningJob], level: usize) -> Score {
+fn score(targets: &Targets, shape: &Shape<'_>, running: &[RunningJob], level: usize) -> Score {
     let staying = staying(shape, running, level);
-    let (amount, target) = match level {
-        0 => (staying.count() as u64, options.level0_trigger as u64),
-        _ => (staying.map(|table| table.bytes).sum(), target_bytes(options, level)),
+    let amount = match level {
+        0 => staying.count() as u64,
+        _ => staying.map(|table| table.bytes).sum(),
     };
-    Score { level, amount, target: target.max(1) }
+    Score { level, amount, target: targets.of_level(level).max(1) }
 }
 
-fn target_bytes(options: &LeveledOptions, level: usize) -> u64 {
-    (1..level).fold(options.level1_bytes, |bytes, _| bytes.saturating_mul(options.growth_factor))
+/// How much should be in each level, as much as there is below level 0.
+///
+/// With a level 1 of `x`, of which level 0 gives `b` at once, and a factor of `g` from level to level, a byte is written
+/// `1 + x / b` times into level 1, and about `1 + g / 2` times into each level below. The sum is least with an `x` of
+/// about `b × g / 2`: with the usual factors two to four times `level1_bytes`, which is what level 0 gives. In the
+/// model of `load.rs` three times costs least or nearly so for 10 to 60 times `level1_bytes` in all.
+pub(super) struct Targets {
+    level0_tables: u64,
+    level1_bytes: u64,
+    /// How many times larger each level is than the one above, in parts of [`WHOLE`].
+    factor: u64,
+}
+
+/// Level 1 has one part of so many.
+const LEVEL1_PARTS: u64 = 4;
+
+/// And at most so many times `level1_bytes`.
+const LEVEL1_TIMES_MAX: u64 = 3;
+
+/// 1, as a factor of [`Targets`].
+const WHOLE: u64 = 256;
+
+impl Targets {
+    pub(super) fn of(options: &LeveledOptions, shape: &Shape<'_>) -> Self {
+        let least = options.level1_bytes;
+        // Half of a job of level 0 at most.
+        let most = least.saturating_mul(LEVEL1_TIMES_MAX).min(options.job_bytes_max / 2).max(least);
+        let all: u64 = (1..shape.len()).map(|level| shape.bytes(level)).sum();
+        let deepest = (1..shape.len()).rev().find(|level| !shape.level(*level).is_empty()).unwrap_or(1);
+        let mut targets = Targets {
+            level0_tables: options.level0_trigger as u64,
+            level1_bytes: (all / LEVEL1_PARTS).clamp(least, most),
+            factor: options.growth_factor.max(2).saturating_mul(WHOLE),
+        };
+        let last = (deepest..options.levels_max.max(deepest)).find(|level| targets.bytes(*level) > all);
+        let Some(last) = last else { return targets };
+        // The least with which the last level is not due if it has all.
+        let (mut too_small, mut enough) = (WHOLE - 1, targets.factor);
+        while too_small + 1 < enough {
+            targets.factor = too_small.midpoint(enough);
+            if targets.bytes(last) > all {
+                enough = targets.factor;
+            } else {
+                too_small = targets.factor;
+            }
+        }
+        targets.factor = enough;
+        targets
+    }
+
+    /// Bytes of a level, which is not 0.
+    pub(super) fn bytes(&self, level: usize) -> u64 {
+        let grown = |bytes: u64, _| {
+            let bytes = u128::from(bytes) * u128::from(self.factor) / u128::from(WHOLE);
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        };
+        (1..level).fold(self.level1_bytes, grown)
+    }
+
+    /// Tables of level 0, bytes of the others.
+    fn of_level(&self, level: usize) -> u64 {
+        if level == 0 { self.level0_tables } else { self.bytes(level) }
+    }
 }

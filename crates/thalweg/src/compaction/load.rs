@@ -234,18 +234,30 @@ fn mean(total: u64, memtable: u64) -> Cost {
 fn a_load_of_random_keys_writes_no_more_than_it_did() {
     // With the highest score first the loads wrote 3.44, 3.94, 4.34 and 4.93 times what was put, level 0 had 4.3, 5.9,
     // 8.8 and 11.9 tables, and the largest jobs were of 1152, 1920, 2560 and 1888 MiB. Deeper first, without a bound
-    // of what a job reads: 3.34, 3.84, 3.77 and 4.47 times; 1088, 1664, 2304 and 1728 MiB.
-    for (total, memtable, amplification_max, tables_max, job_mib_max) in [
-        (2048, 64, 3.45, 4.5, 704),
-        (3072, 64, 4.1, 6.6, 704),
-        (5120, 64, 4.65, 10.9, 704),
-        (4096, 32, 4.85, 12.5, 704),
-    ] {
+    // of what a job reads: 3.34, 3.84, 3.77 and 4.47 times; 1088, 1664, 2304 and 1728 MiB. With the bound, and each
+    // level `growth_factor` times the one above it from a level 1 of 256 MiB: 3.4, 4.0, 4.6 and 4.8 times.
+    for (total, memtable, amplification_max, tables_max, job_mib_max) in
+        [(2048, 64, 3.3, 4.5, 704), (3072, 64, 3.65, 6.6, 704), (5120, 64, 4.45, 10.0, 704), (4096, 32, 4.4, 12.0, 704)]
+    {
         let cost = mean(total, memtable);
         let within = cost.amplification <= amplification_max
             && cost.level0_tables <= tables_max
             && cost.job_bytes_max <= job_mib_max * MIB;
         assert!(within, "{total} MiB, memtables of {memtable}: {cost:?}");
+    }
+}
+
+#[test]
+fn levels_of_even_steps_write_less_than_steps_of_the_growth_factor() {
+    // As in a partition that was split, whose jobs of level 0 are far from their bound, when memtables are as large as
+    // the largest of many is when it is sealed. Steps of 8 from a level 1 of 256 MiB: 3.37, 4.82 and 6.86 times.
+    let mut policy = leveled();
+    if let Policy::Leveled(options) = &mut policy {
+        options.job_bytes_max = u64::MAX;
+    }
+    for (total, amplification_max) in [(3072, 2.9), (7680, 4.3), (15360, 6.0)] {
+        let cost = load(&policy, total, 128, 10.0, 400.0);
+        assert!(cost.amplification <= amplification_max, "{total} MiB: {cost:?}");
     }
 }
 
@@ -264,11 +276,11 @@ fn vlsm(table: u64, phi: u64, debt: u64) -> Policy {
 
 #[test]
 fn chains_of_vlsm_are_short_and_narrow_and_most_of_its_tables_are_good() {
-    // A worker that keeps up. Leveled at its best: 5.7 times what was put, 1 375 MiB for a memtable.
+    // A worker that keeps up. Leveled at its best: 5.3 times what was put, 1 303 MiB for a memtable.
     let leveled = load(&leveled(), 6144, 64, 10.0, 400.0);
     assert!(leveled.chain_mean > 1000, "{leveled:?}");
     for (table, phi, debt, chain_of_leveled, good) in
-        [(8, 32, 0, 6, 0.85), (8, 16, 0, 7, 0.9), (8, 8, 0, 9, 0.99), (2, 32, 0, 20, 0.85)]
+        [(8, 32, 0, 6, 0.85), (8, 16, 0, 7, 0.9), (8, 8, 0, 8, 0.99), (2, 32, 0, 20, 0.85)]
     {
         let cost = load(&vlsm(table, phi, debt), 6144, table, 10.0, 400.0);
         let is_short = cost.chain_mean * chain_of_leveled <= leveled.chain_mean

@@ -9,8 +9,8 @@ use super::{LeveledOptions, Levels, leveled};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Tables do not become smaller than this because of splits: each is a file, with a descriptor.
-const TABLE_SHARE_MIN: u64 = 1 << 20;
+/// Tables do not become smaller than one part of so many because of splits: each is a file, with a descriptor.
+const TABLE_PARTS_MAX: u64 = 16;
 
 /// `part` of `all`, which is not 0; no more than all of it.
 #[derive(Clone, Copy, Debug)]
@@ -81,10 +81,10 @@ impl Policy {
         match &mut policy {
             Policy::Leveled(options) => {
                 options.level1_bytes = share(options.level1_bytes);
-                options.table_bytes = share(options.table_bytes).max(options.table_bytes.min(TABLE_SHARE_MIN));
+                options.table_bytes = share(options.table_bytes).max(options.table_bytes / TABLE_PARTS_MAX);
             }
             Policy::Vlsm(options) => {
-                options.table_bytes = share(options.table_bytes).max(options.table_bytes.min(TABLE_SHARE_MIN));
+                options.table_bytes = share(options.table_bytes).max(options.table_bytes / TABLE_PARTS_MAX);
                 options.debt_bytes = share(options.debt_bytes);
             }
         }

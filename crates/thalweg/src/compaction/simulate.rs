@@ -8,6 +8,7 @@
 use super::fakes::{FakeEntry, FakeMemtable, FakeStore, FakeTable, block_on};
 use super::flush::flush_to;
 use super::job::RunningJob;
+use super::leveled::Targets;
 use super::look_ahead::{Cut, LookAhead, Overlap};
 use super::merge::{merge_runs, retention, runs};
 use super::outputs::Outputs;
@@ -293,10 +294,13 @@ impl World {
         match &self.policy {
             Policy::Leveled(options) => {
                 assert!(tables < options.level0_trigger);
-                let mut target = options.level1_bytes;
+                let all: u64 = (1..metas.len()).map(bytes).sum();
+                let targets = Targets::of(options, &Shape::of_metas(&metas));
+                let level1_max = options.level1_bytes.max((all / 4).min(options.level1_bytes * 3));
+                assert!((options.level1_bytes..=level1_max).contains(&targets.bytes(1)));
                 for level in 1..options.levels_max - 1 {
-                    assert!(bytes(level) < target);
-                    target *= options.growth_factor;
+                    assert!(bytes(level) < targets.bytes(level));
+                    assert!(targets.bytes(level + 1) <= targets.bytes(level) * options.growth_factor.max(2));
                 }
             }
             Policy::Vlsm(options) => {

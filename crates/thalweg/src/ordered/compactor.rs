@@ -90,10 +90,12 @@ impl Workshop {
         let mut partitions: Vec<_> = self.partitions().collect();
         let first = self.next_partition.fetch_add(1, Ordering::Relaxed);
         let count = partitions.len().max(1);
-        partitions.rotate_left(first % count);
         if first.is_multiple_of(PLAIN_TURNS) {
+            // Plain turns count for themselves: each partition is the first of one.
+            partitions.rotate_left(first / PLAIN_TURNS % count);
             return partitions;
         }
+        partitions.rotate_left(first % count);
         let trigger = self.options.policy.level0_trigger();
         partitions.sort_by_key(|partition| Reverse(partition.level0_tables().max(trigger)));
         partitions
