@@ -142,6 +142,9 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
     if s.splits > 0 {
         fact("partitions split", &count(s.splits), text);
     }
+    if s.merges > 0 {
+        fact("partitions merged", &count(s.merges), text);
+    }
     if s.chains.memtables > 0 {
         let chains = &s.chains;
         let bytes = [chains.bytes_mean as u64, chains.bytes_p99, chains.bytes_max].map(size);
@@ -219,22 +222,6 @@ fn write_amplification(s: &Statistics) -> Option<f64> {
 }
 
 fn to_json(s: &Statistics) -> Value {
-    let keyspace = |keyspace: &KeyspaceStatistics| {
-        let level = |(number, level): (usize, &LevelStatistics)| {
-            json!({
-                "level": number,
-                "tables": level.tables,
-                "bytes": level.bytes,
-                "entries": level.entries,
-                "tombstones": level.tombstones,
-            })
-        };
-        json!({
-            "name": keyspace.name,
-            "partitions": keyspace.partitions,
-            "levels": keyspace.levels.iter().enumerate().map(level).collect::<Vec<_>>(),
-        })
-    };
     let stall = |stall: &StallStatistics| {
         json!({
             "cause": stall.cause,
@@ -244,8 +231,8 @@ fn to_json(s: &Statistics) -> Value {
             "longest_ns": stall.longest_ns,
         })
     };
-    json!({
-        "keyspaces": s.keyspaces.iter().map(keyspace).collect::<Vec<_>>(),
+    let mut json = json!({
+        "keyspaces": s.keyspaces.iter().map(keyspace_json).collect::<Vec<_>>(),
         "retained_bytes": s.retained_bytes,
         "unsettled_edits": s.unsettled_edits,
         "settle_lag_ms": s.settle_lag_ms,
@@ -264,11 +251,6 @@ fn to_json(s: &Statistics) -> Value {
         "flushes": s.flushes,
         "compactions": s.compactions,
         "trivial_moves": s.trivial_moves,
-        "splits": s.splits,
-        "tables_good": s.tables_good,
-        "tables_poor": s.tables_poor,
-        "picks_poor": s.picks_poor,
-        "chains": chains_json(&s.chains),
         "log_syncs": s.log_syncs,
         "table_syncs": s.table_syncs,
         "manifest_syncs": s.manifest_syncs,
@@ -286,6 +268,35 @@ fn to_json(s: &Statistics) -> Value {
         "direct_io": s.direct_io,
         "io_notes": s.io_notes,
         "stalls": s.stalls.iter().map(stall).collect::<Vec<_>>(),
+    });
+    let shape = [
+        ("splits", s.splits.into()),
+        ("merges", s.merges.into()),
+        ("tables_good", s.tables_good.into()),
+        ("tables_poor", s.tables_poor.into()),
+        ("picks_poor", s.picks_poor.into()),
+        ("chains", chains_json(&s.chains)),
+    ];
+    for (name, value) in shape {
+        json[name] = value;
+    }
+    json
+}
+
+fn keyspace_json(keyspace: &KeyspaceStatistics) -> Value {
+    let level = |(number, level): (usize, &LevelStatistics)| {
+        json!({
+            "level": number,
+            "tables": level.tables,
+            "bytes": level.bytes,
+            "entries": level.entries,
+            "tombstones": level.tombstones,
+        })
+    };
+    json!({
+        "name": keyspace.name,
+        "partitions": keyspace.partitions,
+        "levels": keyspace.levels.iter().enumerate().map(level).collect::<Vec<_>>(),
     })
 }
 

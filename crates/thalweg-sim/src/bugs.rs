@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 25] = [
+pub const BUGS: [(&str, Bug); 26] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -33,6 +33,7 @@ pub const BUGS: [(&str, Bug); 25] = [
     ("LinkedTableCut", Bug::LinkedTableCut),
     ("SharedTableFreed", Bug::SharedTableFreed),
     ("SplitLosesSealed", Bug::SplitLosesSealed),
+    ("MergeBeforeFlush", Bug::MergeBeforeFlush),
 ];
 
 /// The bug of that name.

@@ -69,6 +69,8 @@ pub struct Plan {
     level1_bytes: u64,
     growth_factor: u64,
     partitions_max: usize,
+    /// Whether most of what was written is removed again, time after time, so that partitions merge.
+    pub wanes: bool,
     compaction_workers: usize,
     manifest_rotation_bytes: Option<u64>,
     /// Files of replaced tables are cut into pieces of this.
@@ -129,6 +131,7 @@ impl Plan {
             level1_bytes: 4 << 10,
             growth_factor: *rng.choose(&[2, 3, 4]),
             partitions_max: *rng.aside(9).choose(&[1, 2, 4, 16]),
+            wanes: rng.aside(10).one_in(2),
             compaction_workers: *rng.choose(&[1, 1, 2]),
             removed_piece_bytes: *rng.aside(7).choose(&[300, 300, 300, 1 << 10, 8 << 20]),
             manifest_rotation_bytes: *rng.aside(1).choose(&[None, None, None, Some(300), Some(1 << 10), Some(4 << 10)]),
@@ -172,6 +175,7 @@ impl Plan {
             level1_bytes: 4 << 10,
             growth_factor: 2,
             partitions_max: 4,
+            wanes: false,
             compaction_workers: 1,
             manifest_rotation_bytes: Some(1 << 10),
             removed_piece_bytes: 700,

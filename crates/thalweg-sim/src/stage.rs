@@ -15,6 +15,9 @@ use std::sync::Arc;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
 use thalweg::{Builder, Database, Error, ErrorKind, Keyspace, Snapshot};
 
+/// Of a plan that wanes every second so many writes are removals, nearly all.
+const WANE_WRITES: u32 = 40;
+
 /// See the head of this file.
 pub struct Stage {
     /// Where everything runs.
@@ -150,7 +153,8 @@ impl Stage {
 
     /// A change of a key, with a value that nobody else writes if it is long enough.
     pub fn value(&self, rng: &mut Rng, client: usize, write: u32, index: u32) -> Value {
-        if rng.percent(22) {
+        let is_waning = self.plan.wanes && write / WANE_WRITES % 2 == 1;
+        if rng.percent(if is_waning { 92 } else { 22 }) {
             return None;
         }
         let bytes = match rng.below(100) {

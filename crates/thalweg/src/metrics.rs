@@ -54,6 +54,8 @@ pub(crate) struct Metrics {
     pub(crate) trivial_moves: Counter,
     /// Partitions split in two.
     pub(crate) splits: Counter,
+    /// Neighbours merged into one partition.
+    pub(crate) merges: Counter,
     /// Tables that vLSM cut for level 1: those over little of level 2, and the others; and the latter that had to be
     /// merged into level 2 because there was none of the former.
     pub(crate) tables_good: Counter,
@@ -118,6 +120,11 @@ impl Metrics {
             static STRIPE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % READ_STRIPES;
         }
         &self.reads[STRIPE.with(|stripe| *stripe)]
+    }
+
+    /// How often partitions have become more or fewer.
+    pub(crate) fn reshaped(&self) -> u64 {
+        self.splits.get() + self.merges.get()
     }
 
     /// What all threads counted of one kind of read.

@@ -34,6 +34,7 @@ pub enum Bug {
     LinkedTableCut,
     SharedTableFreed,
     SplitLosesSealed,
+    MergeBeforeFlush,
 }
 
 #[cfg(feature = "planted-bugs")]

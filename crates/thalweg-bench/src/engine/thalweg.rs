@@ -234,6 +234,7 @@ impl Engine for Opened {
                 ("subtasks", s.subtasks),
                 ("trivial moves", s.trivial_moves),
                 ("splits", s.splits),
+                ("merges", s.merges),
                 ("cache hits", s.cache_hits),
                 ("cache misses", s.cache_misses),
                 ("mapped reads", s.mapped_reads),

@@ -1,12 +1,12 @@
 //! The classic leveled policy (DESIGN 7): which job the shape of a partition asks for most.
 //!
 //! A level's *score* is what is in it over what should be: tables over `level0_trigger` in level 0, bytes over
-//! target below; what a running job already takes out of it does not count. A level is *due* at a score of 1; the last
-//! level is never a source.
+//! target below, tombstones with what they hide; what a running job already takes out of it does not count. A level is
+//! *due* at a score of 1; the last level is never a source.
 //!
-//! **Targets** follow from what there is ([`Targets`]): level 1 has a quarter of all bytes below level 0, within bounds,
-//! and each level below is the same number of times larger than the one above it, the last one with all the rest. So
-//! there is no level that gets ten times its bytes to merge with while another one has hardly any.
+//! **Targets** follow from what there is ([`Targets`]): level 1 has a quarter of all bytes below level 0, within
+//! bounds, and each level below is the same number of times larger than the one above it, the last one with all the
+//! rest. So no level gets ten times its bytes to merge with while another one has hardly any.
 //!
 //! **Deeper first**: of the levels that are due the deepest goes whose job can run beside the running ones. So level 0
 //! is merged into a level 1 of its proper size, and each level into a next one of its: what is in excess there would be
@@ -120,17 +120,17 @@ fn score(targets: &Targets, shape: &Shape<'_>, running: &[RunningJob], level: us
     let staying = staying(shape, running, level);
     let amount = match level {
         0 => staying.count() as u64,
-        _ => staying.map(|table| table.bytes).sum(),
+        _ => staying.map(shape.weights(level)).sum(),
     };
     Score { level, amount, target: targets.of_level(level).max(1) }
 }
 
 /// How much should be in each level, as much as there is below level 0.
 ///
-/// With a level 1 of `x`, of which level 0 gives `b` at once, and a factor of `g` from level to level, a byte is written
-/// `1 + x / b` times into level 1, and about `1 + g / 2` times into each level below. The sum is least with an `x` of
-/// about `b × g / 2`: with the usual factors two to four times `level1_bytes`, which is what level 0 gives. In the
-/// model of `load.rs` three times costs least or nearly so for 10 to 60 times `level1_bytes` in all.
+/// With a level 1 of `x`, to which level 0 gives `b` at once, and a factor of `g` from level to level, a byte is
+/// written `1 + x / b` times into level 1, and about `1 + g / 2` times into each level below. The sum is least with an
+/// `x` of about `b × g / 2`: with the usual factors two to four times `level1_bytes`, which is what level 0 gives. In
+/// the model of `load.rs` three times costs least or nearly so for 10 to 60 times `level1_bytes` in all.
 pub(super) struct Targets {
     level0_tables: u64,
     level1_bytes: u64,
@@ -153,7 +153,7 @@ impl Targets {
         // Half of a job of level 0 at most.
         let most = least.saturating_mul(LEVEL1_TIMES_MAX).min(options.job_bytes_max / 2).max(least);
         let all: u64 = (1..shape.len()).map(|level| shape.bytes(level)).sum();
-        let deepest = (1..shape.len()).rev().find(|level| !shape.level(*level).is_empty()).unwrap_or(1);
+        let deepest = shape.deepest().max(1);
         let mut targets = Targets {
             level0_tables: options.level0_trigger as u64,
             level1_bytes: (all / LEVEL1_PARTS).clamp(least, most),

@@ -61,8 +61,7 @@ pub(super) fn staying<'s>(
 /// The level that is never a source: the last of `levels_max`, or a deeper one that a larger number once filled.
 pub(super) fn last_level(levels_max: usize, shape: &Shape<'_>) -> usize {
     assert!(levels_max >= 2, "a partition has at least levels 0 and 1");
-    let deepest = (0..shape.len()).rev().find(|level| !shape.level(*level).is_empty()).unwrap_or(0);
-    deepest.max(levels_max - 1)
+    shape.deepest().max(levels_max - 1)
 }
 
 /// The oldest tables of level 0, `most` at most, and no more than can run: a shorter prefix has a smaller range, which

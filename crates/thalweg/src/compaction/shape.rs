@@ -39,6 +39,22 @@ impl<'a> Shape<'a> {
     pub(super) fn bytes(&self, level: usize) -> u64 {
         self.level(level).iter().map(|table| table.bytes).sum()
     }
+
+    /// The deepest level that has tables; 0 of none.
+    pub(super) fn deepest(&self) -> usize {
+        (0..self.len()).rev().find(|level| !self.level(*level).is_empty()).unwrap_or(0)
+    }
+
+    /// How much a table of `level` makes it want to be smaller: its bytes, and for each tombstone those of an entry as
+    /// it is on average, which it hides below. Else what was removed would stay for as long as its tombstones fit
+    /// into a level above it.
+    pub(super) fn weights(&self, level: usize) -> impl Fn(&TableMeta) -> u64 + use<> {
+        let below0 = || self.0.iter().skip(1).flatten();
+        let puts = below0().map(|table| table.entries.saturating_sub(table.tombstones)).sum::<u64>();
+        let mean = below0().map(|table| table.bytes).sum::<u64>() / puts.max(1);
+        let hidden = if level < self.deepest() { mean } else { 0 };
+        move |table| table.bytes.saturating_add(table.tombstones.saturating_mul(hidden))
+    }
 }
 
 /// The smallest range that holds the ranges of all `tables`; `None` of none.

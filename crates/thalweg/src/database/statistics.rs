@@ -35,6 +35,8 @@ pub struct Statistics {
     pub trivial_moves: u64,
     /// Partitions that were split in two.
     pub splits: u64,
+    /// Neighbours that were merged into one partition.
+    pub merges: u64,
     /// Syncs of log segments.
     pub log_syncs: u64,
     /// Syncs of tables.
@@ -215,6 +217,7 @@ impl Engine {
             subtasks: metrics.subtasks.get(),
             trivial_moves: metrics.trivial_moves.get(),
             splits: metrics.splits.get(),
+            merges: metrics.merges.get(),
             log_syncs: metrics.log_syncs.count.get(),
             table_syncs: metrics.table_syncs.count.get(),
             manifest_syncs: metrics.manifest_syncs.count.get(),

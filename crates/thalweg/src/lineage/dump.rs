@@ -100,6 +100,9 @@ fn print_edit(offset: u64, synced: u64, id: crate::format::EditId, edit: &Edit, 
                 let at = at.escape_ascii();
                 print(format_args!("           split {keyspace}/{partition} at \"{at}\" into {into}"))?;
             }
+            Change::Merge { keyspace, partition, next } => {
+                print(format_args!("           merge {keyspace}/{partition} with {next}"))?;
+            }
         }
     }
     Ok(())

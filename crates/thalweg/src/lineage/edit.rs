@@ -53,6 +53,13 @@ pub(crate) enum Change {
         at: Box<[u8]>,
         into: PartitionId,
     },
+    /// The partition has from now on also what `next`, its neighbour to the right, has; that one ends. All that either
+    /// has no table of is newer than what both have flushed.
+    Merge {
+        keyspace: KeyspaceId,
+        partition: PartitionId,
+        next: PartitionId,
+    },
 }
 
 /// One atomic change of the set of live files.
@@ -72,6 +79,7 @@ const REMOVE: u8 = 4;
 const MOVE: u8 = 5;
 const FLUSHED: u8 = 6;
 const SPLIT: u8 = 7;
+const MERGE: u8 = 8;
 
 impl Edit {
     /// The tables it adds.
@@ -160,6 +168,10 @@ impl Change {
                 out.put_bytes(at);
                 out.put_varint(into.0);
             }
+            Change::Merge { keyspace, partition, next } => {
+                put_place(out, MERGE, *keyspace, *partition);
+                out.put_varint(next.0);
+            }
         }
     }
 
@@ -192,6 +204,7 @@ impl Change {
                 at: Box::from(decoder.bytes()?),
                 into: PartitionId(decoder.varint()?),
             },
+            MERGE => Change::Merge { keyspace, partition, next: PartitionId(decoder.varint()?) },
             _ => return None,
         })
     }

@@ -1,4 +1,4 @@
-//! [`KeyspaceState`]: the partitions of a keyspace in the set of live files, and how one becomes two.
+//! [`KeyspaceState`]: the partitions of a keyspace in the set of live files, and how one becomes two, and two one.
 //!
 //! Invariants: partitions are in key order, each begins where the one before it ends; an id is never used twice. A
 //! table is in every partition that still has a use for it: after a split one with keys of both sides is in both, and
@@ -119,6 +119,45 @@ impl KeyspaceState {
         self.next_partition = next_partition;
     }
 
+    /// Merges a partition with `next`, its neighbour to the right; gives where it stands, and the first key of `next`.
+    pub(super) fn merge(&mut self, id: PartitionId, next: PartitionId) -> Result<(usize, Box<[u8]>), String> {
+        let index = self.index_of(id).ok_or_else(|| format!("no partition {id} to merge"))?;
+        let (Some(lower), Some(upper)) = (self.partitions.get(index), self.partitions.get(index + 1)) else {
+            return Err(format!("partition {id} has no neighbour to the right"));
+        };
+        if upper.id != next {
+            return Err(format!("partition {next} is not the next to {id}"));
+        }
+        if self.partitions.len() as u64 <= self.created {
+            return Err(format!("a keyspace has no fewer than the {} partitions of its creation", self.created));
+        }
+        let at = self.splits.get(index).cloned().unwrap_or_default();
+        let below = lower.levels.iter().flatten().all(|meta| *meta.key_max < *at);
+        // One side may have replaced what the other has of a table: joined it would show that again.
+        if !below || upper.levels.iter().flatten().any(|meta| *meta.key_min < *at) {
+            return Err(format!("partitions {id} and {next} share a table"));
+        }
+        self.splits.remove(index);
+        let upper = self.partitions.remove(index + 1);
+        let Some(lower) = self.partitions.get_mut(index) else { return Err(format!("no partition {id}")) };
+        lower.flushed = lower.flushed.max(upper.flushed);
+        lower.levels.resize_with(lower.levels.len().max(upper.levels.len()), Vec::new);
+        for (level, more) in lower.levels.iter_mut().zip(upper.levels) {
+            level.extend(more);
+        }
+        Ok((index, at))
+    }
+
+    /// Undoes a merge: the two `before` stood at `index`, with the border `at`.
+    pub(super) fn unmerge(&mut self, index: usize, at: Box<[u8]>, before: [PartitionState; 2]) {
+        let [lower, upper] = before;
+        self.splits.insert(index, at);
+        if let Some(partition) = self.partitions.get_mut(index) {
+            *partition = lower;
+        }
+        self.partitions.insert(index + 1, upper);
+    }
+
     /// Whether a partition names `meta`, which was taken out of another.
     pub(super) fn still_names(&self, meta: &TableMeta) -> bool {
         let first = self.splits.partition_point(|split| **split <= *meta.key_min);
@@ -169,6 +208,43 @@ mod tests {
         }
         assert!(!state.still_names(&shared));
         assert!(!state.still_names(&table(8, "b", "bb")), "nobody looks for what lies in one partition");
+    }
+
+    #[test]
+    fn neighbours_that_share_no_table_merge() {
+        let mut state = keyspace(&[]);
+        state.partitions[0].levels = vec![vec![table(9, "f", "k"), table(8, "b", "d")], vec![table(1, "a", "d")]];
+        state.split(PartitionId(0), b"e", PartitionId(1)).unwrap();
+        state.partitions[1].flushed = SeqNo(9);
+        state.partitions[1].levels.push(vec![table(2, "e", "g")]);
+        let before = state.clone();
+        assert_eq!(state.merge(PartitionId(0), PartitionId(1)), Ok((0, Box::from(&b"e"[..]))));
+        assert_eq!(ids(&state.partitions[0]), [vec![8, 9], vec![1], vec![2]]);
+        assert_eq!((state.partitions.len(), state.splits.len()), (1, 0));
+        assert_eq!((state.partitions[0].flushed, state.next_partition), (SeqNo(9), PartitionId(2)));
+        state.unmerge(0, b"e"[..].into(), before.partitions.clone().try_into().unwrap());
+        assert_eq!(state, before);
+    }
+
+    #[test]
+    fn merges_of_strangers_of_the_created_or_of_those_that_share_a_table_are_refused() {
+        let merge = |state: &KeyspaceState, id, next| {
+            let mut changed = state.clone();
+            let refused = changed.merge(PartitionId(id), PartitionId(next)).unwrap_err();
+            assert_eq!(changed, *state);
+            refused
+        };
+        let mut state = keyspace(&["m"]);
+        assert!(merge(&state, 0, 1).contains("creation"));
+        state.split(PartitionId(0), b"c", PartitionId(2)).unwrap();
+        for (id, next, reason) in
+            [(0, 2, "share"), (0, 1, "not the next"), (1, 2, "no neighbour"), (7, 0, "no partition")]
+        {
+            let refused = merge(&state, id, next);
+            assert!(refused.contains(reason), "{refused}");
+        }
+        state.partitions[0].levels.clear();
+        assert!(merge(&state, 0, 2).contains("share"), "the upper one alone has it still");
     }
 
     #[test]

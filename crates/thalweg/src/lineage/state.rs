@@ -47,6 +47,7 @@ enum Undo {
     Unadd { at: Place, index: usize },
     Unremove { at: Place, index: usize, meta: TableMeta },
     Unsplit { keyspace: KeyspaceId, index: usize, before: PartitionState, next_partition: PartitionId },
+    Unmerge { keyspace: KeyspaceId, index: usize, at: Box<[u8]>, before: Box<[PartitionState; 2]> },
     Flushed(KeyspaceId, PartitionId, SeqNo),
 }
 
@@ -182,6 +183,7 @@ impl State {
                 Change::Split { keyspace, partition, at, into } => {
                     self.split(*keyspace, *partition, at, *into, undo)?
                 }
+                Change::Merge { keyspace, partition, next } => self.merge(*keyspace, *partition, *next, undo)?,
                 Change::Add { .. } | Change::Flushed { .. } => {}
             }
         }
@@ -246,6 +248,21 @@ impl State {
         let before = state.index_of(partition).and_then(|index| state.partitions.get(index)).cloned();
         let index = state.split(partition, at, into)?;
         undo.push(Undo::Unsplit { keyspace, index, before: before.unwrap_or_default(), next_partition });
+        Ok(())
+    }
+
+    fn merge(
+        &mut self,
+        keyspace: KeyspaceId,
+        partition: PartitionId,
+        next: PartitionId,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), String> {
+        let state = self.keyspaces.get_mut(&keyspace).ok_or_else(|| format!("no keyspace {keyspace}"))?;
+        let before = |id| state.index_of(id).and_then(|index| state.partitions.get(index)).cloned().unwrap_or_default();
+        let before = Box::new([before(partition), before(next)]);
+        let (index, at) = state.merge(partition, next)?;
+        undo.push(Undo::Unmerge { keyspace, index, at, before });
         Ok(())
     }
 
@@ -338,6 +355,11 @@ impl State {
                     state.unsplit(index, before, next_partition);
                 }
             }
+            Undo::Unmerge { keyspace, index, at, before } => {
+                if let Some(state) = self.keyspaces.get_mut(&keyspace) {
+                    state.unmerge(index, at, *before);
+                }
+            }
             Undo::Flushed(keyspace, partition, seq) => {
                 if let Ok(state) = self.partition(keyspace, partition) {
                     state.flushed = seq;
@@ -404,7 +426,7 @@ fn next_keyspace(edit: &Edit) -> Result<KeyspaceId, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lineage::tests::{add, create, edit, flushed, mark, remove, sample_state, shift, split, table};
+    use crate::lineage::tests::{add, create, edit, flushed, mark, merge, remove, sample_state, shift, split, table};
 
     fn apply(state: &mut State, edit: &Edit) -> Result<(), String> {
         state.apply(edit, EditId(state.edit.0 + 1))
@@ -475,6 +497,8 @@ mod tests {
         refused(with(split(0, "m", 2)), "both sides");
         refused(with(split(9, "c", 2)), "no partition 9");
         refused(with(split(0, "c", 1)), "not new");
+        refused(with(merge(0, 1)), "creation");
+        refused(with(merge(9, 1)), "no partition 9");
         refused(with(add(0, LEVELS_MAX, table(901, "f", "g"))), "level 64");
         refused(with(add(0, 0, table(u64::MAX, "f", "g"))), "used up");
         refused(with(shift(0, 1, 0, 3)), "cannot move");
@@ -533,6 +557,8 @@ mod tests {
             flushed(0, 31),
             split(0, "c", 6),
             split(1, "m040a", 9),
+            split(1, "m040", 10),
+            merge(1, 10),
             Change::DropKeyspace { keyspace: KeyspaceId(3) },
         ];
         let edit = Edit { log_start: Some(mark(41)), ..edit(changes) };

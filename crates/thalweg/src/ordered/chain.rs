@@ -35,6 +35,15 @@ impl Chain {
             stage.record(bytes, memtables);
         }
     }
+
+    /// Two partitions become one: what the other has moved since its last job of level 0 belongs to the next one here.
+    pub(super) fn take_over(&self, other: &Chain) {
+        let theirs = std::mem::take(&mut *other.stages.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        for (level, bytes) in theirs.into_iter().enumerate() {
+            add(&mut stages, level, bytes);
+        }
+    }
 }
 
 fn add(stages: &mut Vec<u64>, level: usize, bytes: u64) {
@@ -64,5 +73,12 @@ mod tests {
         chain.freed(&counts, 1, 0);
         assert_eq!(counts.bytes.count(), 4, "a table that only moved is a memtable freed, for nothing");
         assert_eq!(counts.bytes.quantile(0.25), 0);
+        let other = Chain::default();
+        other.moved(2, 5);
+        chain.moved(1, 3);
+        chain.take_over(&other);
+        chain.freed(&counts, 1, 2000);
+        other.freed(&counts, 1, 1);
+        assert_eq!((counts.bytes.count(), counts.bytes.max()), (6, 2008));
     }
 }

@@ -48,21 +48,21 @@ impl Workshop {
         }
     }
 
-    /// Whether a compaction or a split runs or is wanted.
+    /// Whether a compaction, a split or a merge runs or is wanted.
     pub(crate) fn compaction_pending(&self) -> bool {
-        let splits = self.metrics.splits.get();
+        let reshaped = self.metrics.reshaped();
         let is_pending = |partition: Arc<Partition>| {
             let running = partition.running();
             let view = partition.view();
             let is_wanted = || {
-                partition.is_splitting()
+                partition.is_reshaping()
                     || self.is_to_split(&partition, &view, &running)
                     || partition.policy(&self.options).wants_job(&view.levels, &running)
             };
             !running.is_empty() || !partition.is_dropped() && is_wanted()
         };
-        // A split meanwhile has made a partition that was not looked at.
-        self.partitions().any(is_pending) || self.metrics.splits.get() != splits
+        // A split or a merge meanwhile may have put a job where nobody looked.
+        self.partitions().any(is_pending) || self.is_to_merge() || self.metrics.reshaped() != reshaped
     }
 
     fn take_job(&self) -> Option<(Arc<Partition>, Arc<Job>)> {
@@ -108,6 +108,10 @@ impl Workshop {
             running.retain(|running| running.tables != ended.tables);
             // Now and not only when a job is looked for: after a job of level 0 there is little in it.
             self.stop_to_split(partition, &partition.view(), &running);
+        }
+        if partition.share.has_grown() {
+            // It may be small enough now to be merged.
+            self.flush_wanted.notify_all();
         }
         self.compaction_wanted.notify_all();
         self.progress.notify_all();

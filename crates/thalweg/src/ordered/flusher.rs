@@ -1,6 +1,7 @@
-//! The flush coroutine: definitions to the manifest, sealed memtables to level-0 tables, splits, and relief for a long
-//! log.
+//! The flush coroutine: definitions to the manifest, sealed memtables to level-0 tables, splits and merges, and
+//! relief for a long log.
 
+use super::merges::Pair;
 use super::{OrderedKeyspace, Partition, Workshop};
 use crate::compaction;
 use crate::error::{Error, ErrorKind, Result};
@@ -34,6 +35,10 @@ impl Workshop {
                 Some(Work::Flush(partition, slot)) => self.flush_slot(&writers, &partition, &slot).await,
                 Some(Work::Split(partition)) => {
                     self.split(&partition).await;
+                    continue;
+                }
+                Some(Work::Merge(pair)) => {
+                    self.merge(&writers, &pair).await;
                     continue;
                 }
                 Some(Work::LetLogGo) => self.let_log_go().await,
@@ -78,6 +83,9 @@ impl Workshop {
         }
         if let Some((slot, partition)) = flush {
             return Some(Work::Flush(partition, slot));
+        }
+        if let Some(pair) = self.pair_to_merge() {
+            return Some(Work::Merge(pair));
         }
         let needed = self.log_needed(None).position.segment();
         let told = self.log_start_segment.load(Ordering::Relaxed);
@@ -147,7 +155,12 @@ impl Workshop {
         Some(needed)
     }
 
-    async fn flush_slot(&self, writers: &TableWriters, partition: &Arc<Partition>, slot: &Arc<Slot>) -> Result<()> {
+    pub(super) async fn flush_slot(
+        &self,
+        writers: &TableWriters,
+        partition: &Arc<Partition>,
+        slot: &Arc<Slot>,
+    ) -> Result<()> {
         self.log.until_visible(slot.sealed_at()).await?;
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
         // Sealed by a split it has the other side's entries too; those are for the other side to flush.
@@ -155,7 +168,7 @@ impl Workshop {
         let meta = compaction::flush(&mut entries, writers, &boundaries).await?;
         let last: SeqNo = slot.last_seq();
         if last == SeqNo(0) {
-            // A split sealed it empty.
+            // A split or a merge sealed it empty.
             partition.install_flush(slot, None);
             partition.pacer.flushed_in_part(self.environment.clock.now_ns(), partition.sealed_memtables() > 0);
             self.pace(partition);
@@ -216,5 +229,6 @@ pub(super) enum Work {
     Define,
     Flush(Arc<Partition>, Arc<Slot>),
     Split(Arc<Partition>),
+    Merge(Pair),
     LetLogGo,
 }

@@ -124,6 +124,18 @@ impl OrderedKeyspace {
         });
     }
 
+    /// Merges two neighbours that are joined; see [`Partition::absorb`].
+    pub(super) fn merge(&self, left: &Arc<Partition>, right: &Arc<Partition>) {
+        left.absorb(right, || {
+            let mut layout = Layout::clone(&self.layout());
+            if let Some(index) = layout.partitions.iter().position(|partition| Arc::ptr_eq(partition, right)) {
+                layout.partitions.remove(index);
+                layout.splits.remove(index - 1);
+            }
+            self.layout.store(Arc::new(layout));
+        });
+    }
+
     /// Whether it was dropped.
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::SeqCst)

@@ -16,7 +16,7 @@ use crate::planted::{Bug, planted};
 use crate::table::{KeyRange, Table, TableMeta};
 use arc_swap::{ArcSwap, Guard};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A view that was loaded for a look: cheaper than an `Arc`, and not to be kept.
 pub(crate) type ViewGuard = Guard<Arc<View>>;
@@ -47,10 +47,12 @@ pub(crate) struct Partition {
     trouble: Mutex<Option<Error>>,
     /// The keyspace was dropped: no new jobs, running ones give up.
     dropped: AtomicBool,
-    /// It is to be split: no new jobs. Set and read with `running`.
-    splitting: AtomicBool,
-    /// A split has failed: the next is not before this.
-    splits_barred_until_ns: AtomicU64,
+    /// It is to be split or is being merged: no new jobs. Set and read with `running`.
+    reshaping: AtomicBool,
+    /// A split or merge has failed: the next is not before this.
+    reshapes_barred_until_ns: AtomicU64,
+    /// The neighbour with which it has its active memtable in common, until they are merged. Changed at seal points.
+    joined: Mutex<Weak<Partition>>,
 }
 
 impl Partition {
@@ -100,8 +102,9 @@ impl Partition {
             pacer: Pacer::default(),
             trouble: Mutex::new(None),
             dropped: AtomicBool::new(false),
-            splitting: AtomicBool::new(false),
-            splits_barred_until_ns: AtomicU64::new(0),
+            reshaping: AtomicBool::new(false),
+            reshapes_barred_until_ns: AtomicU64::new(0),
+            joined: Mutex::default(),
         })
     }
 
@@ -174,17 +177,30 @@ impl Partition {
 
     /// Seals `slot` at `last`, the last sequence number reserved, if it is still the active one. Called where nothing
     /// can be reserved meanwhile ([`crate::log::Log::at_seal_point`]), so that a record goes to the sealed slot exactly
-    /// when its number is at or below `last`.
+    /// when its number is at or below `last`. Two partitions that are joined stay so.
     pub(crate) fn seal(&self, slot: &Arc<Slot>, last: SeqNo) -> bool {
+        let joined = self.joined();
+        let next = Slot::new(last, &self.pool, slot.memtable.bytes());
+        if joined.is_some() {
+            next.set_shared();
+        }
+        let is_sealed = self.seal_with(slot, &next, last);
+        if let Some(joined) = joined.filter(|_| is_sealed) {
+            let follows = joined.seal_with(slot, &next, last);
+            assert!(follows, "partitions that are joined have the same active memtable");
+        }
+        is_sealed
+    }
+
+    /// Seals `slot` at `last`, if it is the active one, and has `next` follow it.
+    fn seal_with(&self, slot: &Arc<Slot>, next: &Arc<Slot>, last: SeqNo) -> bool {
         self.change(|view| {
-            if !Arc::ptr_eq(&view.active, slot) {
-                return false;
+            let is_active = Arc::ptr_eq(&view.active, slot);
+            if is_active {
+                slot.seal(last, &self.share);
+                view.sealed.push(std::mem::replace(&mut view.active, Arc::clone(next)));
             }
-            slot.seal(last, &self.share);
-            let next = Slot::new(last, &self.pool, slot.memtable.bytes());
-            let sealed = std::mem::replace(&mut view.active, next);
-            view.sealed.push(sealed);
-            true
+            is_active
         })
     }
 
@@ -215,6 +231,73 @@ impl Partition {
             view.active = Slot::new(last, &self.pool, 0);
             view.levels = levels_where(&view.levels, |meta| *meta.key_min < *at);
         });
+    }
+
+    fn joined(&self) -> Option<Arc<Partition>> {
+        self.joined.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    }
+
+    fn set_joined(&self, other: Weak<Partition>) {
+        *self.joined.lock().unwrap_or_else(PoisonError::into_inner) = other;
+    }
+
+    /// Gives two neighbours one active memtable, for the records of both. Called as [`Partition::seal`] is.
+    pub(super) fn join(left: &Arc<Self>, right: &Arc<Self>, last: SeqNo) {
+        let common = Slot::new(last, &left.pool, 0);
+        common.set_shared();
+        for partition in [left, right] {
+            partition.seal_with(&partition.pinned_view().active, &common, last);
+        }
+        left.set_joined(Arc::downgrade(right));
+        right.set_joined(Arc::downgrade(left));
+    }
+
+    /// Undoes [`Partition::join`]: each has an active memtable again, and its part of the common one to flush. Called
+    /// as [`Partition::seal`] is.
+    pub(super) fn part(left: &Arc<Self>, right: &Arc<Self>, last: SeqNo) {
+        for partition in [left, right] {
+            partition.set_joined(Weak::new());
+            let next = Slot::new(last, &partition.pool, 0);
+            partition.seal_with(&partition.pinned_view().active, &next, last);
+        }
+    }
+
+    /// Takes over what `right` has, to which it is joined; `publish` makes known that there is no `right` any more.
+    /// Called as [`Partition::seal`] is, without jobs and flushes.
+    ///
+    /// `right` gives its keys up last; before that both show the same.
+    pub(super) fn absorb(self: &Arc<Self>, right: &Arc<Self>, publish: impl FnOnce()) {
+        let taken = right.pinned_view();
+        self.change(|view| {
+            if planted(Bug::MergeBeforeFlush) {
+                view.sealed.clone_from(&taken.sealed);
+            }
+            let is_joined = Arc::ptr_eq(&view.active, &taken.active)
+                && view.sealed.len() == taken.sealed.len()
+                && view.sealed.iter().zip(&taken.sealed).all(|(a, b)| Arc::ptr_eq(a, b));
+            assert!(is_joined, "partitions that are merged have the same memtables");
+            view.range = Arc::new(KeyRange { from: view.range.from.clone(), to: taken.range.to.clone() });
+            view.right.clone_from(&taken.right);
+            let mut levels = Levels::clone(&view.levels);
+            for (number, level) in taken.levels.iter().enumerate() {
+                level_mut(&mut levels, number).extend(level.iter().cloned());
+            }
+            view.levels = Arc::new(levels);
+        });
+        self.chain.take_over(&right.chain);
+        publish();
+        right.change(|view| {
+            // Whoever still comes here goes on to the one that has the keys.
+            view.range = Arc::new(KeyRange { from: view.range.from.clone(), to: view.range.from.clone() });
+            view.right = Some(Arc::clone(self));
+            view.active = Slot::new(SeqNo(0), &right.pool, 0);
+            view.sealed.clear();
+            view.levels = Arc::default();
+        });
+        self.share.left();
+        for partition in [self, right] {
+            partition.set_joined(Weak::new());
+        }
     }
 
     /// The oldest sealed memtable is now `table` in level 0 (`None`: it held nothing).
@@ -279,24 +362,29 @@ impl Partition {
         });
     }
 
-    /// Whether no job may begin, because it is to be split.
-    pub(super) fn is_splitting(&self) -> bool {
-        self.splitting.load(Ordering::SeqCst)
+    /// Whether no job may begin, because it is to be split or is being merged.
+    pub(super) fn is_reshaping(&self) -> bool {
+        self.reshaping.load(Ordering::SeqCst)
     }
 
-    /// No split is tried before `until_ns`.
-    pub(super) fn bar_splits(&self, until_ns: u64) {
-        self.splits_barred_until_ns.store(until_ns, Ordering::Relaxed);
+    /// No split or merge is tried before `until_ns`.
+    pub(super) fn bar_reshapes(&self, until_ns: u64) {
+        self.reshapes_barred_until_ns.store(until_ns, Ordering::Relaxed);
     }
 
-    pub(super) fn splits_are_barred(&self, now_ns: u64) -> bool {
-        now_ns < self.splits_barred_until_ns.load(Ordering::Relaxed)
+    pub(super) fn reshapes_are_barred(&self, now_ns: u64) -> bool {
+        now_ns < self.reshapes_barred_until_ns.load(Ordering::Relaxed)
     }
 
     /// Says so, or takes it back. With `running`: who has seen it there must not say it again for the partition as it
     /// was.
-    pub(super) fn set_splitting(&self, _running: &[RunningJob], splitting: bool) {
-        self.splitting.store(splitting, Ordering::SeqCst);
+    pub(super) fn set_reshaping(&self, _running: &[RunningJob], reshaping: bool) {
+        self.reshaping.store(reshaping, Ordering::SeqCst);
+    }
+
+    /// Bytes of its tables, of those that it shares all.
+    pub(super) fn table_bytes(&self) -> u64 {
+        self.table_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn drop_now(&self) {

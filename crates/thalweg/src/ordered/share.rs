@@ -40,6 +40,16 @@ impl Share {
         self.members.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// There is one partition less.
+    pub(super) fn left(&self) {
+        self.members.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether there are more than the keyspace was created with.
+    pub(super) fn has_grown(&self) -> bool {
+        self.members() > self.created
+    }
+
     /// Whether there may be one more, when each may become `partitions_max`.
     pub(super) fn may_grow(&self, partitions_max: usize) -> bool {
         self.members() < self.created.saturating_mul(partitions_max)
@@ -53,7 +63,7 @@ impl Share {
     /// The policy for a partition whose tables have `bytes`, when `policy` is for one that was never split, and splits
     /// make `partitions_max` of one.
     pub(super) fn policy(&self, policy: &Policy, bytes: u64, partitions_max: usize) -> Policy {
-        if self.members() <= self.created {
+        if !self.has_grown() {
             return policy.clone();
         }
         let all = self.table_bytes.load(Ordering::Relaxed).max(1);

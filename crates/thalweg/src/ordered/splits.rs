@@ -24,7 +24,7 @@ const LEVEL1_TIMES: u64 = 2;
 const SIDE_OF: u64 = 4;
 
 /// How long a split that failed is not tried again, in nanoseconds.
-const BARRED_NS: u64 = 1_000_000_000;
+pub(super) const BARRED_NS: u64 = 1_000_000_000;
 
 impl Workshop {
     /// Whether the partition is to be split, as its view is, when its running jobs have ended. Not while level 0 is
@@ -36,7 +36,7 @@ impl Workshop {
             && !running.iter().any(|job| job.level == 0)
             && bytes_of(view) >= least
             && split_point(view).is_some()
-            && !partition.splits_are_barred(self.environment.clock.now_ns())
+            && !partition.reshapes_are_barred(self.environment.clock.now_ns())
     }
 
     /// As [`Workshop::outgrew`], for who waits until nothing is left to do: nobody else may look again when a bar ends.
@@ -56,12 +56,12 @@ impl Workshop {
     /// ended the flush coroutine is told. Taken back when level 0 becomes long before they have: a job of it could run
     /// beside them. With `running`.
     pub(super) fn stop_to_split(&self, partition: &Partition, view: &View, running: &[RunningJob]) -> bool {
-        let stops = if partition.is_splitting() {
+        let stops = if partition.is_reshaping() {
             running.is_empty() || self.has_short_level0(view)
         } else {
             !partition.is_dropped() && self.outgrew(partition, view, running)
         };
-        partition.set_splitting(running, stops);
+        partition.set_reshaping(running, stops);
         if stops && running.is_empty() {
             self.flush_wanted.notify_all();
         }
@@ -72,7 +72,7 @@ impl Workshop {
     pub(super) fn partition_to_split(&self) -> Option<Arc<Partition>> {
         self.partitions().find(|partition| {
             let running = partition.running();
-            partition.is_splitting() && running.is_empty() && !partition.is_dropped()
+            partition.is_reshaping() && running.is_empty() && !partition.is_dropped()
         })
     }
 
@@ -83,10 +83,10 @@ impl Workshop {
         let is_due = self.outgrew(partition, &partition.view(), &[]);
         if is_due && let Err(error) = self.split_in_two(partition).await {
             self.make_room_after(&error);
-            partition.bar_splits(self.environment.clock.now_ns().saturating_add(BARRED_NS));
+            partition.bar_reshapes(self.environment.clock.now_ns().saturating_add(BARRED_NS));
         }
         let running = partition.running();
-        partition.set_splitting(&running, false);
+        partition.set_reshaping(&running, false);
         drop(running);
         self.compaction_wanted.notify_all();
         self.progress.notify_all();

@@ -295,9 +295,9 @@ impl Workshop {
 
     /// Whether a memtable waits for its flush.
     pub(crate) fn flush_pending(&self) -> bool {
-        let splits = self.metrics.splits.get();
+        let reshaped = self.metrics.reshaped();
         // A split meanwhile has made a partition that was not looked at.
-        self.partitions().any(|partition| partition.sealed_memtables() > 0) || self.metrics.splits.get() != splits
+        self.partitions().any(|partition| partition.sealed_memtables() > 0) || self.metrics.reshaped() != reshaped
     }
 
     /// Why flushes fail at present.
@@ -378,9 +378,9 @@ impl Workshop {
         let waiting: Vec<Arc<Slot>> = self.partitions().flat_map(|partition| partition.view().sealed.clone()).collect();
         let is_waiting = |slot: &Arc<Slot>| waiting.iter().any(|other| Arc::ptr_eq(slot, other));
         let done = || {
-            let splits = self.metrics.splits.get();
+            let reshaped = self.metrics.reshaped();
             let is_left = self.partitions().any(|partition| partition.view().sealed.iter().any(is_waiting));
-            !is_left && self.metrics.splits.get() == splits
+            !is_left && self.metrics.reshaped() == reshaped
         };
         self.wait_for_progress(done, || self.flush_trouble())
     }

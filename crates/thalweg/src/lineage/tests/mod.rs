@@ -62,6 +62,10 @@ pub(super) fn split(partition: u64, at: &str, into: u64) -> Change {
     Change::Split { keyspace: KEYSPACE, partition, at: at.as_bytes().into(), into }
 }
 
+pub(super) fn merge(partition: u64, next: u64) -> Change {
+    Change::Merge { keyspace: KEYSPACE, partition: PartitionId(partition), next: PartitionId(next) }
+}
+
 pub(super) fn flushed(partition: u64, seq: u64) -> Change {
     Change::Flushed { keyspace: KEYSPACE, partition: PartitionId(partition), seq: SeqNo(seq) }
 }
@@ -82,6 +86,7 @@ pub(super) fn one_of_each() -> Edit {
         shift(1, 1, 2, 1 << 40),
         flushed(2, 1 << 50),
         split(1, "p", 1 << 33),
+        merge(1, 1 << 33),
     ];
     Edit { changes, seq: SeqNo(1 << 50), log_start: Some(mark(4711)) }
 }

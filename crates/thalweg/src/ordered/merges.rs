@@ -1,0 +1,153 @@
+//! Merges: two neighbours that together hold little become one again (DESIGN 7).
+//!
+//! As with splits nothing is copied; the edit says that the one on the right ends, and the tables of both are those of
+//! the one on the left. What makes it harder is the log: up to which record a partition is flushed is one number, and
+//! the two have different ones. So they are *joined* first: both are sealed at one point of the log, and from there on
+//! have one active memtable for the records of both. When what was sealed before is flushed, on either side, all that
+//! is in no table is newer than that point, and either number is right for both.
+//!
+//! Invariants: two partitions that are joined have the same active memtable; it is sealed for both at once, and
+//! followed by one for both. All of it happens in the flush coroutine, so nothing else flushes, splits or merges
+//! meanwhile; a job begins in neither. No table is in both: one of them may have replaced its part of it, and would
+//! show it again.
+
+use super::keyspace::Layout;
+use super::splits::BARRED_NS;
+use super::{Partition, Workshop};
+use crate::error::{Error, Result};
+use crate::lineage::{Change, Edit};
+use crate::planted::{Bug, planted};
+use crate::table::{Table, TableWriters};
+use std::sync::Arc;
+
+/// Two partitions are merged whose tables have no more than one part of so many of the bytes in a level 1 without
+/// splits: a quarter of what makes the one that they become split again.
+const LEVEL1_PARTS: u64 = 2;
+
+/// How often memtables that writers fill meanwhile are flushed before a merge is given up.
+const ROUNDS: usize = 4;
+
+/// Two neighbours, the left one first.
+pub(super) type Pair = (Arc<Partition>, Arc<Partition>);
+
+impl Workshop {
+    /// Neighbours that are to be merged, if no job runs in either.
+    pub(super) fn pair_to_merge(&self) -> Option<Pair> {
+        let now_ns = self.environment.clock.now_ns();
+        let may_merge = |left: &Partition, right: &Partition| {
+            self.is_small(left, right)
+                && ![left, right].iter().any(|partition| partition.reshapes_are_barred(now_ns))
+                && self.can_merge(left, right)
+        };
+        let in_keyspace = |layout: &Layout| {
+            let partitions = layout.partitions();
+            let has_grown = partitions.first().is_some_and(|partition| partition.share.has_grown());
+            let mut pairs = partitions.windows(2).filter(|_| has_grown).map(|pair| (&pair[0], &pair[1]));
+            let found = pairs.find(|(left, right)| may_merge(left, right));
+            found.map(|(left, right)| (Arc::clone(left), Arc::clone(right)))
+        };
+        self.keyspaces().values().find_map(|keyspace| in_keyspace(&keyspace.layout()))
+    }
+
+    fn is_small(&self, left: &Partition, right: &Partition) -> bool {
+        let most = self.options.policy.level1_bytes() / LEVEL1_PARTS;
+        left.table_bytes().saturating_add(right.table_bytes()) <= most
+    }
+
+    /// Whether no job runs in either, level 0 stays short, and they share no table.
+    fn can_merge(&self, left: &Partition, right: &Partition) -> bool {
+        let level0_tables = left.level0_tables() + right.level0_tables();
+        let is_idle = |partition: &Partition| partition.running().is_empty() && !partition.is_dropped();
+        if level0_tables > self.options.policy.level0_trigger() || !is_idle(left) || !is_idle(right) {
+            return false;
+        }
+        let (lower, upper) = (left.view(), right.view());
+        let is_below = |table: &Arc<Table>| !lower.range.is_before(&table.meta().key_max);
+        let is_above = |table: &Arc<Table>| !upper.range.is_after(&table.meta().key_min);
+        lower.levels.iter().flatten().all(is_below) && upper.levels.iter().flatten().all(is_above)
+    }
+
+    /// As [`Workshop::pair_to_merge`], for who waits until nothing is left to do: nobody else may look again when a bar
+    /// ends.
+    pub(super) fn is_to_merge(&self) -> bool {
+        let is_wanted = self.pair_to_merge().is_some();
+        if is_wanted {
+            self.flush_wanted.notify_all();
+        }
+        is_wanted
+    }
+
+    /// Merges two neighbours, if no job has begun in either. What fails, or is too busy, is not tried again for a
+    /// while, and nobody else hears of it.
+    pub(super) async fn merge(&self, writers: &TableWriters, (left, right): &Pair) {
+        let is_idle = {
+            let (of_left, of_right) = (left.running(), right.running());
+            let is_idle = of_left.is_empty() && of_right.is_empty();
+            left.set_reshaping(&of_left, is_idle);
+            right.set_reshaping(&of_right, is_idle);
+            is_idle
+        };
+        if !is_idle {
+            return;
+        }
+        self.log.at_seal_point(|last| Partition::join(left, right, last));
+        let merged = self.merge_joined(writers, left, right).await;
+        if let Ok(true) = merged {
+            self.metrics.merges.increment();
+        } else {
+            self.log.at_seal_point(|last| Partition::part(left, right, last));
+            if let Err(error) = merged {
+                self.make_room_after(&error);
+            }
+            let until_ns = self.environment.clock.now_ns().saturating_add(BARRED_NS);
+            [left, right].into_iter().for_each(|partition| partition.bar_reshapes(until_ns));
+        }
+        for partition in [left, right] {
+            let running = partition.running();
+            partition.set_reshaping(&running, false);
+            drop(running);
+            self.pace(partition);
+        }
+        self.flush_wanted.notify_all();
+        self.compaction_wanted.notify_all();
+        self.progress.notify_all();
+    }
+
+    /// `false`: they are not small any more, or writers have filled memtables faster than they could be flushed.
+    async fn merge_joined(
+        &self,
+        writers: &TableWriters,
+        left: &Arc<Partition>,
+        right: &Arc<Partition>,
+    ) -> Result<bool> {
+        let Some(keyspace) = self.keyspaces().get(&left.keyspace).cloned() else { return Ok(false) };
+        for _ in 0..ROUNDS {
+            self.flush_sealed(writers, left).await?;
+            if !planted(Bug::MergeBeforeFlush) {
+                self.flush_sealed(writers, right).await?;
+            }
+        }
+        let is_flushed = planted(Bug::MergeBeforeFlush) || left.sealed_memtables() + right.sealed_memtables() == 0;
+        if !is_flushed || keyspace.is_dropped() || !self.is_small(left, right) || !self.can_merge(left, right) {
+            return Ok(false);
+        }
+        // What is sealed from here on is sealed for both.
+        let change = Change::Merge { keyspace: keyspace.id, partition: left.id, next: right.id };
+        let edit = Edit { changes: vec![change], ..Edit::default() };
+        let apply = || self.log.at_seal_point(|_| keyspace.merge(left, right));
+        self.lineage.install(edit, Vec::new(), || None, apply).await?;
+        Ok(true)
+    }
+
+    /// Flushes the memtables of a partition that are sealed now.
+    async fn flush_sealed(&self, writers: &TableWriters, partition: &Arc<Partition>) -> Result<()> {
+        let waiting = partition.view().sealed.clone();
+        for slot in waiting {
+            if self.is_stopping() {
+                return Err(Error::Closed);
+            }
+            self.flush_slot(writers, partition, &slot).await?;
+        }
+        Ok(())
+    }
+}
