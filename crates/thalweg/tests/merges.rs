@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use thalweg::{Builder, CompactionPolicy, Compression, Database, Keyspace};
 
-const KEYS: u32 = 20_000;
+const KEYS: u32 = 12_000;
 
 fn builder(directory: &Directory) -> Builder {
     Database::builder(&directory.0)

@@ -120,7 +120,7 @@ fn score(targets: &Targets, shape: &Shape<'_>, running: &[RunningJob], level: us
     let staying = staying(shape, running, level);
     let amount = match level {
         0 => staying.count() as u64,
-        _ => staying.map(shape.weights(level)).sum(),
+        _ => staying.map(shape.weights(level)).fold(0, u64::saturating_add),
     };
     Score { level, amount, target: targets.of_level(level).max(1) }
 }

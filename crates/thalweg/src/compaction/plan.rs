@@ -94,12 +94,12 @@ pub(super) fn plan_least_overlap(
     level: usize,
     chosen: impl Fn(&TableMeta) -> bool,
 ) -> Option<Plan> {
-    let mut best: Option<(Plan, (u64, u64))> = None;
+    let (mut best, weights) = (None, shape.weights(level));
     for (index, _) in shape.level(level).iter().enumerate().filter(|(_, table)| chosen(table)) {
         let Some(plan) = plan_upper(shape, level, index..index + 1) else { continue };
-        keep_better(shape, running, &mut best, plan);
+        keep_better(shape, running, &weights, &mut best, plan);
     }
-    best.map(|(plan, _)| plan)
+    best.map(|(plan, _): (Plan, _)| plan)
 }
 
 /// As [`plan_least_overlap`] for all tables of a level, each with those of its neighbours that overlap no other tables
@@ -111,15 +111,15 @@ pub(super) fn plan_least_overlap_wide(
     level: usize,
     most: u64,
 ) -> Option<Plan> {
-    let mut best: Option<(Plan, (u64, u64))> = None;
+    let (mut best, weights) = (None, shape.weights(level));
     for index in 0..shape.level(level).len() {
         let Some(plan) = plan_upper(shape, level, index..index + 1) else { continue };
         if let Some(wide) = widened(shape, &plan, most) {
-            keep_better(shape, running, &mut best, wide);
+            keep_better(shape, running, &weights, &mut best, wide);
         }
-        keep_better(shape, running, &mut best, plan);
+        keep_better(shape, running, &weights, &mut best, plan);
     }
-    best.map(|(plan, _)| plan)
+    best.map(|(plan, _): (Plan, _)| plan)
 }
 
 /// The plan with more upper tables and the same lower ones; `None` if there are none.
@@ -155,10 +155,17 @@ fn is_part(inner: &Range<usize>, outer: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Takes the plan if it can run and has less to rewrite for what it moves than the best so far.
-fn keep_better(shape: &Shape<'_>, running: &[RunningJob], best: &mut Option<(Plan, (u64, u64))>, plan: Plan) {
-    let bytes = |level, range| -> u64 { metas(shape, level, range).map(|table| table.bytes).sum() };
-    let ratio = (bytes(plan.level + 1, &plan.lower), bytes(plan.level, &plan.upper).max(1));
+/// Takes the plan if it can run and has less to rewrite for the weight that it moves than the best so far.
+fn keep_better(
+    shape: &Shape<'_>,
+    running: &[RunningJob],
+    weights: impl Fn(&TableMeta) -> u64,
+    best: &mut Option<(Plan, (u64, u64))>,
+    plan: Plan,
+) {
+    let lower: u64 = metas(shape, plan.level + 1, &plan.lower).map(|table| table.bytes).sum();
+    let upper = metas(shape, plan.level, &plan.upper).map(weights).fold(0, u64::saturating_add);
+    let ratio = (lower, upper.max(1));
     let better = best.as_ref().is_none_or(|(_, least)| ratio_cmp(ratio, *least).is_lt());
     if better && can_run(shape, running, &plan) {
         *best = Some((plan, ratio));

@@ -9,8 +9,10 @@ use super::{LeveledOptions, Levels, leveled};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Tables do not become smaller than one part of so many because of splits: each is a file, with a descriptor.
+/// Tables do not become smaller than one part of so many because of splits, nor than so many bytes: each is a file, with
+/// a descriptor.
 const TABLE_PARTS_MAX: u64 = 16;
+const TABLE_SHARE_MIN: u64 = 64 << 10;
 
 /// `part` of `all`, which is not 0; no more than all of it.
 #[derive(Clone, Copy, Debug)]
@@ -77,14 +79,15 @@ impl Policy {
     /// The policy of a partition that has this part of the bytes in level 1 and in a table.
     pub(crate) fn shared(&self, fraction: Fraction) -> Policy {
         let share = |bytes: u64| (u128::from(bytes) * u128::from(fraction.part) / u128::from(fraction.all)) as u64;
+        let table = |bytes: u64| share(bytes).max(bytes / TABLE_PARTS_MAX).max(bytes.min(TABLE_SHARE_MIN));
         let mut policy = self.clone();
         match &mut policy {
             Policy::Leveled(options) => {
                 options.level1_bytes = share(options.level1_bytes);
-                options.table_bytes = share(options.table_bytes).max(options.table_bytes / TABLE_PARTS_MAX);
+                options.table_bytes = table(options.table_bytes);
             }
             Policy::Vlsm(options) => {
-                options.table_bytes = share(options.table_bytes).max(options.table_bytes / TABLE_PARTS_MAX);
+                options.table_bytes = table(options.table_bytes);
                 options.debt_bytes = share(options.debt_bytes);
             }
         }

@@ -70,7 +70,10 @@ pub(super) fn plan(options: &VlsmOptions, shape: &Shape<'_>, running: &[RunningJ
         (0..=last).map(|level| staying(shape, running, level).map(|table| table.bytes).sum()).collect();
     let is_due = |level: usize| match level {
         0 => staying(shape, running, 0).count() >= options.level0_trigger.max(1),
-        _ => staying(shape, running, level).map(shape.weights(level)).sum::<u64>() > options.target_bytes(level),
+        _ => {
+            let weights = staying(shape, running, level).map(shape.weights(level));
+            weights.fold(0, u64::saturating_add) > options.target_bytes(level)
+        }
     };
     let has_room =
         |level: usize| level == last || bytes[level] <= options.target_bytes(level).saturating_add(options.debt_bytes);

@@ -497,7 +497,7 @@ mod tests {
         refused(with(split(0, "m", 2)), "both sides");
         refused(with(split(9, "c", 2)), "no partition 9");
         refused(with(split(0, "c", 1)), "not new");
-        refused(with(merge(0, 1)), "creation");
+        refused(with(merge(0, 1)), "created");
         refused(with(merge(9, 1)), "no partition 9");
         refused(with(add(0, LEVELS_MAX, table(901, "f", "g"))), "level 64");
         refused(with(add(0, 0, table(u64::MAX, "f", "g"))), "used up");

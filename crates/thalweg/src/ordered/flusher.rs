@@ -34,7 +34,7 @@ impl Workshop {
                 Some(Work::Define) => self.install_definitions().await,
                 Some(Work::Flush(partition, slot)) => self.flush_slot(&writers, &partition, &slot).await,
                 Some(Work::Split(partition)) => {
-                    self.split(&partition).await;
+                    self.split(&writers, &partition).await;
                     continue;
                 }
                 Some(Work::Merge(pair)) => {
@@ -202,6 +202,18 @@ impl Workshop {
         self.pace(partition);
         self.compaction_wanted.notify_all();
         self.progress.notify_all();
+        Ok(())
+    }
+
+    /// Flushes the memtables of a partition that are sealed now.
+    pub(super) async fn flush_sealed(&self, writers: &TableWriters, partition: &Arc<Partition>) -> Result<()> {
+        let waiting = partition.view().sealed.clone();
+        for slot in waiting {
+            if self.is_stopping() {
+                return Err(Error::Closed);
+            }
+            self.flush_slot(writers, partition, &slot).await?;
+        }
         Ok(())
     }
 

@@ -10,14 +10,13 @@ use crate::format::{KeyspaceId, PartitionId, SeqNo};
 use crate::table::KeyRange;
 use arc_swap::{ArcSwap, Guard};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// See the module.
 pub(crate) struct OrderedKeyspace {
     pub(crate) id: KeyspaceId,
     pub(crate) name: String,
     layout: ArcSwap<Layout>,
-    dropped: AtomicBool,
+    share: Arc<Share>,
 }
 
 /// Where each partition begins.
@@ -95,7 +94,7 @@ impl OrderedKeyspace {
             .collect();
         assert_eq!(partitions.len(), splits.len() + 1, "a partition for each range");
         let layout = ArcSwap::from_pointee(Layout { splits, partitions, next });
-        Arc::new(OrderedKeyspace { id, name: name.to_owned(), layout, dropped: AtomicBool::new(false) })
+        Arc::new(OrderedKeyspace { id, name: name.to_owned(), layout, share })
     }
 
     /// Its partitions now, for a look.
@@ -117,10 +116,6 @@ impl OrderedKeyspace {
             layout.partitions.insert(index + 1, Arc::clone(right));
             layout.next = PartitionId(into.0 + 1);
             self.layout.store(Arc::new(layout));
-            // A drop either finds it in the layout, or was before this.
-            if self.is_dropped() {
-                right.drop_now();
-            }
         });
     }
 
@@ -138,12 +133,11 @@ impl OrderedKeyspace {
 
     /// Whether it was dropped.
     pub(crate) fn is_dropped(&self) -> bool {
-        self.dropped.load(Ordering::SeqCst)
+        self.share.is_dropped()
     }
 
     /// Stops background work on it; reads and writes from now on are refused.
     pub(crate) fn drop_now(&self) {
-        self.dropped.store(true, Ordering::SeqCst);
-        self.layout().partitions().iter().for_each(|partition| partition.drop_now());
+        self.share.drop_now();
     }
 }

@@ -14,7 +14,7 @@
 use super::keyspace::Layout;
 use super::splits::BARRED_NS;
 use super::{Partition, Workshop};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::lineage::{Change, Edit};
 use crate::planted::{Bug, planted};
 use crate::table::{Table, TableWriters};
@@ -31,18 +31,19 @@ const ROUNDS: usize = 4;
 pub(super) type Pair = (Arc<Partition>, Arc<Partition>);
 
 impl Workshop {
-    /// Neighbours that are to be merged, if no job runs in either.
+    /// Neighbours that are to be merged, if no job runs in either: both small, and the right one made by a split, so
+    /// that borders that a user gave stay.
     pub(super) fn pair_to_merge(&self) -> Option<Pair> {
-        let now_ns = self.environment.clock.now_ns();
+        let (now_ns, level0_max) = (self.environment.clock.now_ns(), self.options.policy.level0_trigger());
         let may_merge = |left: &Partition, right: &Partition| {
-            self.is_small(left, right)
+            right.share.is_made_by_split(right.id)
+                && self.is_small(left, right)
+                && left.level0_tables() + right.level0_tables() <= level0_max
                 && ![left, right].iter().any(|partition| partition.reshapes_are_barred(now_ns))
-                && self.can_merge(left, right)
+                && can_merge(left, right)
         };
         let in_keyspace = |layout: &Layout| {
-            let partitions = layout.partitions();
-            let has_grown = partitions.first().is_some_and(|partition| partition.share.has_grown());
-            let mut pairs = partitions.windows(2).filter(|_| has_grown).map(|pair| (&pair[0], &pair[1]));
+            let mut pairs = layout.partitions().windows(2).map(|pair| (&pair[0], &pair[1]));
             let found = pairs.find(|(left, right)| may_merge(left, right));
             found.map(|(left, right)| (Arc::clone(left), Arc::clone(right)))
         };
@@ -52,19 +53,6 @@ impl Workshop {
     fn is_small(&self, left: &Partition, right: &Partition) -> bool {
         let most = self.options.policy.level1_bytes() / LEVEL1_PARTS;
         left.table_bytes().saturating_add(right.table_bytes()) <= most
-    }
-
-    /// Whether no job runs in either, level 0 stays short, and they share no table.
-    fn can_merge(&self, left: &Partition, right: &Partition) -> bool {
-        let level0_tables = left.level0_tables() + right.level0_tables();
-        let is_idle = |partition: &Partition| partition.running().is_empty() && !partition.is_dropped();
-        if level0_tables > self.options.policy.level0_trigger() || !is_idle(left) || !is_idle(right) {
-            return false;
-        }
-        let (lower, upper) = (left.view(), right.view());
-        let is_below = |table: &Arc<Table>| !lower.range.is_before(&table.meta().key_max);
-        let is_above = |table: &Arc<Table>| !upper.range.is_after(&table.meta().key_min);
-        lower.levels.iter().flatten().all(is_below) && upper.levels.iter().flatten().all(is_above)
     }
 
     /// As [`Workshop::pair_to_merge`], for who waits until nothing is left to do: nobody else may look again when a bar
@@ -113,7 +101,7 @@ impl Workshop {
         self.progress.notify_all();
     }
 
-    /// `false`: they are not small any more, or writers have filled memtables faster than they could be flushed.
+    /// `false`: they are not small any more, or writers have filled memtables faster than these could be flushed.
     async fn merge_joined(
         &self,
         writers: &TableWriters,
@@ -121,14 +109,19 @@ impl Workshop {
         right: &Arc<Partition>,
     ) -> Result<bool> {
         let Some(keyspace) = self.keyspaces().get(&left.keyspace).cloned() else { return Ok(false) };
+        let are_flushed = || left.sealed_memtables() + right.sealed_memtables() == 0;
         for _ in 0..ROUNDS {
             self.flush_sealed(writers, left).await?;
-            if !planted(Bug::MergeBeforeFlush) {
-                self.flush_sealed(writers, right).await?;
+            if planted(Bug::MergeBeforeFlush) {
+                break;
+            }
+            self.flush_sealed(writers, right).await?;
+            if are_flushed() || self.has_other_flushes(left, right) {
+                break;
             }
         }
-        let is_flushed = planted(Bug::MergeBeforeFlush) || left.sealed_memtables() + right.sealed_memtables() == 0;
-        if !is_flushed || keyspace.is_dropped() || !self.is_small(left, right) || !self.can_merge(left, right) {
+        let are_flushed = planted(Bug::MergeBeforeFlush) || are_flushed();
+        if !are_flushed || !self.is_small(left, right) || !can_merge(left, right) {
             return Ok(false);
         }
         // What is sealed from here on is sealed for both.
@@ -139,15 +132,21 @@ impl Workshop {
         Ok(true)
     }
 
-    /// Flushes the memtables of a partition that are sealed now.
-    async fn flush_sealed(&self, writers: &TableWriters, partition: &Arc<Partition>) -> Result<()> {
-        let waiting = partition.view().sealed.clone();
-        for slot in waiting {
-            if self.is_stopping() {
-                return Err(Error::Closed);
-            }
-            self.flush_slot(writers, partition, &slot).await?;
-        }
-        Ok(())
+    /// Whether a memtable of any other partition waits for the flush coroutine.
+    fn has_other_flushes(&self, left: &Arc<Partition>, right: &Arc<Partition>) -> bool {
+        let is_other = |partition: &Arc<Partition>| !Arc::ptr_eq(partition, left) && !Arc::ptr_eq(partition, right);
+        self.partitions().any(|partition| is_other(&partition) && partition.sealed_memtables() > 0)
     }
+}
+
+/// Whether no job runs in either, and they share no table.
+fn can_merge(left: &Partition, right: &Partition) -> bool {
+    let is_idle = |partition: &Partition| partition.running().is_empty() && !partition.is_dropped();
+    if !is_idle(left) || !is_idle(right) {
+        return false;
+    }
+    let (lower, upper) = (left.view(), right.view());
+    let is_below = |table: &Arc<Table>| !lower.range.is_before(&table.meta().key_max);
+    let is_above = |table: &Arc<Table>| !upper.range.is_after(&table.meta().key_min);
+    lower.levels.iter().flatten().all(is_below) && upper.levels.iter().flatten().all(is_above)
 }

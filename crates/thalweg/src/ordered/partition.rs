@@ -45,8 +45,6 @@ pub(crate) struct Partition {
     pub(super) pacer: Pacer,
     /// Why its last compaction failed; cleared by the next that succeeds.
     trouble: Mutex<Option<Error>>,
-    /// The keyspace was dropped: no new jobs, running ones give up.
-    dropped: AtomicBool,
     /// It is to be split or is being merged: no new jobs. Set and read with `running`.
     reshaping: AtomicBool,
     /// A split or merge has failed: the next is not before this.
@@ -101,7 +99,6 @@ impl Partition {
             chain: Chain::default(),
             pacer: Pacer::default(),
             trouble: Mutex::new(None),
-            dropped: AtomicBool::new(false),
             reshaping: AtomicBool::new(false),
             reshapes_barred_until_ns: AtomicU64::new(0),
             joined: Mutex::default(),
@@ -291,6 +288,7 @@ impl Partition {
             view.range = Arc::new(KeyRange { from: view.range.from.clone(), to: view.range.from.clone() });
             view.right = Some(Arc::clone(self));
             view.active = Slot::new(SeqNo(0), &right.pool, 0);
+            view.active.seal(SeqNo(0), &right.share);
             view.sealed.clear();
             view.levels = Arc::default();
         });
@@ -387,12 +385,9 @@ impl Partition {
         self.table_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn drop_now(&self) {
-        self.dropped.store(true, Ordering::SeqCst);
-    }
-
+    /// Whether its keyspace was dropped.
     pub(crate) fn is_dropped(&self) -> bool {
-        self.dropped.load(Ordering::SeqCst)
+        self.share.is_dropped()
     }
 }
 

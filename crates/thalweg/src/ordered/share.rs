@@ -6,7 +6,8 @@
 //! that a memtable waits for smaller ([`super::splits`]).
 
 use crate::compaction::{Fraction, Policy};
-use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
+use crate::format::PartitionId;
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 
 /// See the module.
 #[derive(Debug)]
@@ -19,6 +20,9 @@ pub(crate) struct Share {
     active_bytes: AtomicIsize,
     /// Bytes of all tables, of those that partitions share once for each.
     table_bytes: AtomicU64,
+    /// The keyspace was dropped: no new jobs, running ones give up. Here, so that whoever has a route to a partition
+    /// that has ended since is told.
+    dropped: AtomicBool,
 }
 
 impl Share {
@@ -28,11 +32,25 @@ impl Share {
             members: AtomicUsize::new(members),
             active_bytes: AtomicIsize::new(0),
             table_bytes: AtomicU64::new(0),
+            dropped: AtomicBool::new(false),
         }
     }
 
     fn members(&self) -> usize {
         self.members.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn drop_now(&self) {
+        self.dropped.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::SeqCst)
+    }
+
+    /// Whether splits have made the partition: then it may end again.
+    pub(super) fn is_made_by_split(&self, partition: PartitionId) -> bool {
+        partition.0 >= self.created as u64
     }
 
     /// There is one partition more.

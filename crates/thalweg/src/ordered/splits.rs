@@ -15,6 +15,7 @@ use super::{Partition, Workshop};
 use crate::compaction::RunningJob;
 use crate::error::Result;
 use crate::lineage::{Change, Edit};
+use crate::table::TableWriters;
 use std::sync::Arc;
 
 /// A partition is split when it has so many times the bytes that a level 1 without splits would have.
@@ -78,10 +79,10 @@ impl Workshop {
 
     /// Splits a partition, in which no job runs, or begins before this is done, if it still is to be. One that fails is
     /// not tried again for a while, and nobody else hears of it: nothing was changed, and nothing waits for it.
-    pub(super) async fn split(&self, partition: &Arc<Partition>) {
+    pub(super) async fn split(&self, writers: &TableWriters, partition: &Arc<Partition>) {
         // Others may have been split since it was marked, and tables flushed.
         let is_due = self.outgrew(partition, &partition.view(), &[]);
-        if is_due && let Err(error) = self.split_in_two(partition).await {
+        if is_due && let Err(error) = self.split_in_two(writers, partition).await {
             self.make_room_after(&error);
             partition.bar_reshapes(self.environment.clock.now_ns().saturating_add(BARRED_NS));
         }
@@ -92,7 +93,9 @@ impl Workshop {
         self.progress.notify_all();
     }
 
-    async fn split_in_two(&self, partition: &Arc<Partition>) -> Result<()> {
+    async fn split_in_two(&self, writers: &TableWriters, partition: &Arc<Partition>) -> Result<()> {
+        // What is sealed would be in the way of writers on both sides, until each has flushed its part.
+        self.flush_sealed(writers, partition).await?;
         let Some(keyspace) = self.keyspaces().get(&partition.keyspace).cloned() else { return Ok(()) };
         let Some(at) = split_point(&partition.view()) else { return Ok(()) };
         let into = keyspace.layout().next_partition();

@@ -368,7 +368,12 @@ impl Workshop {
     /// Flushes what keeps the log long, and waits until the manifest knows that it may go.
     pub(crate) fn shorten_log(&self) -> Result<()> {
         self.seal_all();
-        self.wait_for_progress(|| self.next_work(false).is_none(), || self.flush_trouble())
+        let done = || {
+            // A bar that has ended has told nobody.
+            self.is_to_merge();
+            self.next_work(false).is_none()
+        };
+        self.wait_for_progress(done, || self.flush_trouble())
     }
 
     /// Waits until every memtable is in tables (the active ones are sealed first).

@@ -6,7 +6,8 @@
 //! another one evicted, and the next read finds it gone. So [`Residency`] looks now and then whether a piece that was
 //! asked for is still there. If most are gone, a block that the page cache does not have is read past it, which leaves
 //! what it has alone; one such read in 64 asks for its piece all the same, so that memory that has become free is
-//! noticed and used.
+//! noticed and used. But a block that is [`Wanted`] again soon after such a read goes through the page cache: what is
+//! read often is worth what is evicted for it.
 //!
 //! A table that is all in the page cache is mapped, and its blocks are copied from there ([`super::mapped`]), until
 //! memory is short.
@@ -21,6 +22,7 @@ use super::mapped::Mapped;
 use super::media::Medium;
 use super::opened::Opened;
 use super::store::TableIo;
+use super::wanted::Wanted;
 use crate::cache::{BlockCache, TableBlocks};
 use crate::error::Result;
 use crate::runtime::ForegroundRead;
@@ -52,6 +54,8 @@ pub(super) struct Live {
     pub(super) cached: TableBlocks,
     /// A bit for each piece of the file that the page cache was asked for, or given.
     asked: Vec<AtomicU64>,
+    /// What was read past the page cache of late.
+    wanted: Wanted,
     /// All of it was given to the page cache, or [`super::warming`] was asked to bring it there.
     is_warm: AtomicBool,
     /// It was all in the page cache at some time.
@@ -110,7 +114,9 @@ impl Live {
         let pieces = opened.file_bytes.div_ceil(ASKED_BYTES).div_ceil(u64::from(u64::BITS));
         let asked = (0..pieces).map(|_| AtomicU64::new(if is_warm { u64::MAX } else { 0 })).collect();
         opened.file.expect_random_reads();
+        let wanted = Wanted::new(opened.file_bytes);
         Live {
+            wanted,
             opened,
             cached,
             asked,
@@ -206,6 +212,9 @@ impl Live {
         }
         if residency.is_turn(ASK_EVERY) {
             self.ask(handle.offset);
+            return None;
+        }
+        if self.wanted.again(handle.offset) {
             return None;
         }
         self.medium(io, open)

@@ -34,6 +34,7 @@ mod store;
 mod tests;
 mod together;
 mod verify;
+mod wanted;
 mod warming;
 mod writer;
 mod writers;

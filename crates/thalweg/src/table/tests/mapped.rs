@@ -86,7 +86,7 @@ fn while_memory_is_short_nobody_reads_the_mapping() {
     bench.disk.is_cached.store(false, Ordering::Relaxed);
     (0..3).for_each(|_| read_all(&table));
     let (_, mapped, direct) = counts(&bench);
-    assert!(mapped > 0 && direct > u64::from(ENTRIES));
+    assert!(mapped > 0 && direct > 20, "{mapped} {direct}");
     read_all(&table);
     assert_eq!(counts(&bench).1, mapped);
     bench.disk.is_cached.store(true, Ordering::Relaxed);
