@@ -9,8 +9,8 @@ use super::{LeveledOptions, Levels, leveled};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Tables do not become smaller than one part of so many because of splits, nor than so many bytes: each is a file, with
-/// a descriptor.
+/// Tables do not become smaller than one part of so many because of splits, nor than so many bytes: each is a file,
+/// with a descriptor.
 const TABLE_PARTS_MAX: u64 = 16;
 const TABLE_SHARE_MIN: u64 = 64 << 10;
 
