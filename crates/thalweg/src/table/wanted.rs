@@ -2,7 +2,8 @@
 //! small for all, has those that are read again and again, and is not swept by those that are read once.
 //!
 //! A bit for each 4 KiB. When a quarter of them is set all are taken back: of blocks that are equally likely one read
-//! in eight finds its bit set, of those that are likelier most. No clock, no locks; a bit lost is a read past the cache.
+//! in eight finds its bit set, of those that are likelier most. No clock, no locks; a bit that is lost is a read past
+//! the cache.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
