@@ -176,6 +176,10 @@ impl Partition {
     /// can be reserved meanwhile ([`crate::log::Log::at_seal_point`]), so that a record goes to the sealed slot exactly
     /// when its number is at or below `last`. Two partitions that are joined stay so.
     pub(crate) fn seal(&self, slot: &Arc<Slot>, last: SeqNo) -> bool {
+        // Of many writers that have seen it full all but the first are late, and should allocate nothing here.
+        if !Arc::ptr_eq(&self.view().active, slot) {
+            return false;
+        }
         let joined = self.joined();
         let next = Slot::new(last, &self.pool, slot.memtable.bytes());
         if joined.is_some() {
