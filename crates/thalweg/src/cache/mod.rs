@@ -16,7 +16,7 @@ mod slot;
 use crate::format::{Slice, TableId};
 use crate::planted::{Bug, planted};
 use queues::Queues;
-use slot::Slots;
+use slot::{Slot, Slots};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What an entry costs beside its bytes: its slot, its place in a queue, the buffer's trailer and headers.
@@ -35,6 +35,17 @@ pub(crate) struct BlockCache {
     bytes_max: u64,
     /// The slots that every table gets while a bug is planted.
     mixed: OnceLock<Arc<Slots>>,
+}
+
+/// How much a block is wanted, as far as the cache knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Warmth {
+    /// It is not here, or was not hit since it came.
+    Cold,
+    /// It was hit once, and is still here.
+    Warm,
+    /// It was hit of late.
+    Hot,
 }
 
 /// The cached blocks of one open table, by number. Dropped, it lets go of them.
@@ -103,12 +114,22 @@ impl TableBlocks {
         self.slots.get(at).is_some_and(|slot| slot.is_full())
     }
 
+    /// How much block number `at` is wanted; no use of it.
+    pub(crate) fn warmth(&self, at: usize) -> Warmth {
+        self.slots.get(at).map_or(Warmth::Cold, Slot::warmth)
+    }
+
     /// Keeps block number `at`, unless it is here already or too large for this cache.
     pub(crate) fn insert(&self, at: usize, block: Slice) {
+        self.insert_as(at, block, Warmth::Warm);
+    }
+
+    /// As [`TableBlocks::insert`]; one that is hot has nothing to prove.
+    pub(crate) fn insert_as(&self, at: usize, block: Slice, warmth: Warmth) {
         let weight = weight(block.len());
         let Some(shard) = self.shard(at).filter(|_| weight <= self.cache.block_bytes_max) else { return };
         // What is pushed out is freed once the lock is given back.
-        let evicted = lock(shard).insert(&self.slots, at, block);
+        let evicted = lock(shard).insert(&self.slots, at, block, warmth);
         drop(evicted);
     }
 

@@ -9,7 +9,7 @@
 //! insertion is over. Entries whose table was dropped are passed over, and swept once they are the greater part.
 
 use super::slot::{Look, Slots, Taken};
-use super::weight;
+use super::{Warmth, weight};
 use crate::format::Slice;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -52,11 +52,12 @@ impl Queues {
     }
 
     /// Puts the block into slot `at`, if it is empty. Gives what had to go, to be dropped without the lock.
-    pub(super) fn insert(&mut self, slots: &Arc<Slots>, at: usize, block: Slice) -> Vec<Taken> {
+    pub(super) fn insert(&mut self, slots: &Arc<Slots>, at: usize, block: Slice, warmth: Warmth) -> Vec<Taken> {
         let mut evicted = Vec::new();
         let weight = weight(block.len());
         let (now, remembered) = (self.evictions, self.main.entries.len());
-        let to_main = |number: u32| number != 0 && (now.wrapping_sub(number) as usize) < remembered;
+        let is_remembered = |number: u32| number != 0 && (now.wrapping_sub(number) as usize) < remembered;
+        let to_main = |number: u32| warmth == Warmth::Hot || is_remembered(number);
         let Some(in_main) = slots.get(at).and_then(|slot| slot.fill(block, to_main)) else { return evicted };
         let queue = if in_main { &mut self.main } else { &mut self.small };
         queue.push(Entry { slots: Arc::downgrade(slots), at }, weight);

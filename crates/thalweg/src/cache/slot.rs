@@ -3,6 +3,7 @@
 //! Invariant: a full slot is named by exactly one entry of a queue; an empty one by none, or by one that is passed
 //! over. A slot has 32 bytes, so that none lies across two lines of the CPU's cache.
 
+use super::Warmth;
 use crate::format::{Slice, prefetch};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -96,6 +97,16 @@ impl Slot {
 
     pub(super) fn is_full(&self) -> bool {
         self.lock().buffer.is_some()
+    }
+
+    /// How much its block is wanted.
+    pub(super) fn warmth(&self) -> Warmth {
+        let state = self.lock();
+        match &state.buffer {
+            Some(_) if state.hits > 0 => Warmth::Hot,
+            Some(_) if state.in_main => Warmth::Warm,
+            _ => Warmth::Cold,
+        }
     }
 
     /// Fills an empty slot; `to_main` tells from the number of the eviction that emptied it whether it goes to the main

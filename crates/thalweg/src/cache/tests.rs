@@ -104,6 +104,27 @@ fn a_block_that_comes_back_soon_after_it_was_evicted_stays_longer() {
 }
 
 #[test]
+fn a_hot_block_goes_where_blocks_stay_and_cools_there() {
+    let cache = BlockCache::new(1 << 20);
+    let table = cache.table(TableId(1), 10_000);
+    let fill = |blocks: std::ops::Range<usize>| {
+        for at in blocks {
+            table.insert(at, block(0, 4000));
+        }
+    };
+    fill(1..200);
+    table.insert_as(0, block(0, 4000), Warmth::Hot);
+    assert_eq!([0, 199, 9999].map(|at| table.warmth(at)), [Warmth::Warm, Warmth::Cold, Warmth::Cold]);
+    // There is room for some 250 blocks.
+    fill(300..600);
+    assert!(table.has(0) && !table.has(199) && table.has(599));
+    table.get(599);
+    assert_eq!([0, 599].map(|at| table.warmth(at)), [Warmth::Warm, Warmth::Hot]);
+    fill(600..900);
+    assert_eq!(table.warmth(599), Warmth::Warm, "the hit took it to where blocks stay");
+}
+
+#[test]
 fn the_same_calls_give_the_same_hits() {
     let run = || {
         let cache = BlockCache::new(256 << 10);

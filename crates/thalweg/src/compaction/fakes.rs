@@ -3,6 +3,7 @@
 use super::flush::Source;
 use super::outputs::{Store, Writer};
 use super::runs::{Input, Scan};
+use crate::cache::Warmth;
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, TableId, key};
 use crate::table::{KeyRange, TableMeta};
@@ -129,6 +130,10 @@ impl Scan for FakeScan {
     fn value(&self) -> &[u8] {
         &self.entry().value
     }
+    /// Even numbers come from hot blocks.
+    fn warmth(&self) -> Warmth {
+        if self.seq().0.is_multiple_of(2) { Warmth::Hot } else { Warmth::Cold }
+    }
 }
 
 /// A directory of tables. An unfinished one is there with `None`.
@@ -176,7 +181,7 @@ impl<'a> Store for &'a FakeStore {
         self.call()?;
         let id = TableId(self.next_id.fetch_add(1, Ordering::Relaxed) + 1);
         self.files().insert(id, None);
-        Ok(FakeWriter { store: self, id, entries: Vec::new() })
+        Ok(FakeWriter { store: self, id, entries: Vec::new(), warmth: None })
     }
     fn remove(&self, id: TableId) -> Result<()> {
         assert!(self.files().remove(&id).is_some(), "removing a table that is not there");
@@ -197,6 +202,8 @@ pub(super) struct FakeWriter<'a> {
     store: &'a FakeStore,
     id: TableId,
     entries: Vec<FakeEntry>,
+    /// Of the block that the next entry comes from; `Warm` of a flush.
+    warmth: Option<Warmth>,
 }
 
 impl Writer for FakeWriter<'_> {
@@ -204,8 +211,14 @@ impl Writer for FakeWriter<'_> {
     fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
         let last = self.entries.last().map_or(&[][..], |entry| &entry.key);
         assert_eq!(shared, key::shared_bytes(last, key), "bytes shared with the key before");
+        let of_a_merge = if seq.0.is_multiple_of(2) { Warmth::Hot } else { Warmth::Cold };
+        let warmth = self.warmth.take().expect("told before each entry");
+        assert!(warmth == of_a_merge || warmth == Warmth::Warm, "{warmth:?} of {seq}");
         self.entries.push(FakeEntry { key: key.into(), seq, kind, value: value.into() });
         true
+    }
+    fn expect(&mut self, warmth: Warmth) {
+        self.warmth = Some(warmth);
     }
     async fn write(&mut self) -> Result<()> {
         self.store.call()

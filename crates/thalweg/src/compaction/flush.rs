@@ -7,6 +7,7 @@ use super::look_ahead::Cut;
 use super::neighbour::Predecessor;
 use super::outputs::{Outputs, Store};
 use super::retention::Retention;
+use crate::cache::Warmth;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo};
 use crate::runtime::yield_now;
@@ -72,7 +73,7 @@ async fn write<S: Store>(
                 outputs.next_table().await?;
             }
             step_bytes += entries.value().len();
-            if outputs.add(entries.key(), seq, kind, entries.value()) {
+            if outputs.add(entries.key(), seq, kind, entries.value(), Warmth::Warm) {
                 outputs.write().await?;
             }
         }

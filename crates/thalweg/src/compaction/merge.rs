@@ -164,7 +164,7 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
     #[inline]
     fn add(&mut self) -> Option<Pause> {
         let entry = self.entries.entry();
-        let due = self.outputs.add(entry.key(), entry.seq(), entry.kind(), entry.value());
+        let due = self.outputs.add(entry.key(), entry.seq(), entry.kind(), entry.value(), entry.warmth());
         due.then_some(Pause::Write)
     }
 }

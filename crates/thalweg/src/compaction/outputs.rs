@@ -5,6 +5,7 @@
 
 use super::look_ahead::Cut;
 use super::neighbour::Neighbour;
+use crate::cache::Warmth;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo, TableId};
 use crate::table::{TableMeta, TableWriter, TableWriters};
@@ -22,6 +23,7 @@ pub(super) trait Store: Sync {
 /// See [`TableWriter`].
 pub(super) trait Writer: Send {
     fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool;
+    fn expect(&mut self, warmth: Warmth);
     fn write(&mut self) -> impl Future<Output = Result<()>> + Send;
     fn bytes(&self) -> u64;
     /// On an error the file is gone.
@@ -47,6 +49,9 @@ impl Writer for TableWriter {
     #[inline]
     fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
         TableWriter::add(self, key, shared, seq, kind, value)
+    }
+    fn expect(&mut self, warmth: Warmth) {
+        TableWriter::expect(self, warmth);
     }
     async fn write(&mut self) -> Result<()> {
         TableWriter::write(self).await
@@ -124,12 +129,13 @@ impl<'a, S: Store> Outputs<'a, S> {
 
     /// Adds the entry passed last; whether `write` is due. Requires room.
     #[inline]
-    pub(super) fn add(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
+    pub(super) fn add(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8], warmth: Warmth) -> bool {
         let Some(writer) = &mut self.writer else { unreachable!("an entry is added where there is room") };
         if self.is_empty {
             self.is_empty = false;
             self.cut.begin(key);
         }
+        writer.expect(warmth);
         let due = writer.add(key, self.shared, seq, kind, value);
         self.may_cut = false;
         self.shared = usize::MAX;

@@ -13,6 +13,7 @@
 use super::neighbour::{Neighbour, Predecessor};
 use super::shape::hull;
 use super::tournament::Tournament;
+use crate::cache::Warmth;
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, TableId, key};
 use crate::table::{KeyRange, Table, TableMeta, TableScan};
@@ -37,6 +38,7 @@ pub(super) trait Scan: Send + Sync {
     fn seq(&self) -> SeqNo;
     fn kind(&self) -> EntryKind;
     fn value(&self) -> &[u8];
+    fn warmth(&self) -> Warmth;
 }
 
 impl Input for Arc<Table> {
@@ -71,6 +73,9 @@ impl Scan for TableScan {
     }
     fn value(&self) -> &[u8] {
         TableScan::value(self)
+    }
+    fn warmth(&self) -> Warmth {
+        TableScan::warmth(self)
     }
 }
 

@@ -2,19 +2,25 @@
 //! way to its sync.
 //!
 //! Whoever reads a new table that was written past the page cache would wait for the device. While anybody reads at
-//! all, the writer of such a table keeps copies of its first blocks, and when it is taken into use they go into the
-//! cache; the blocks of the tables that it replaces leave the cache at the same moment. A load that nobody reads
-//! meanwhile copies nothing.
+//! all, the writer of such a table keeps copies of blocks, and when it is taken into use they go into the
+//! cache; the blocks of the tables that it replaces leave the cache at the same moment. A flush keeps all blocks: what
+//! was written of late is read soon. A compaction keeps those that have an entry out of a block that the cache had, and
+//! was hit there: they take its place. Where that is half of the entries, the block needs no further proof. A load that
+//! nobody reads meanwhile copies nothing.
 //!
 //! Bytes that the page cache took are written back at any time, and when that fails the kernel tells it to a sync of a
 //! descriptor that was open then. So the writer's own stays open, here, until the table was synced through it.
 //!
 //! Locks: `finished` is held for an insertion or a removal.
 
+use crate::cache::Warmth;
 use crate::format::{Slice, TableId};
 use crate::storage::File;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A block of which one entry in so many comes from hot blocks is hot.
+const HOT_PART: u64 = 2;
 
 /// What finished tables kept, until they are taken into use or removed.
 #[derive(Default)]
@@ -24,7 +30,7 @@ pub(super) struct KeptBlocks {
 
 #[derive(Default)]
 struct Finished {
-    blocks: BTreeMap<TableId, Vec<Slice>>,
+    blocks: BTreeMap<TableId, Vec<KeptBlock>>,
     files: BTreeMap<TableId, Written>,
 }
 
@@ -39,7 +45,7 @@ impl KeptBlocks {
     }
 
     /// The first blocks of `table`, and takes them away.
-    pub(super) fn take_blocks(&self, table: TableId) -> Option<Vec<Slice>> {
+    pub(super) fn take_blocks(&self, table: TableId) -> Option<Vec<KeptBlock>> {
         self.finished().blocks.remove(&table)
     }
 
@@ -71,30 +77,60 @@ impl KeptBlocks {
     }
 }
 
+/// A data block for the cache.
+pub(super) struct KeptBlock {
+    /// Its number in the table.
+    pub(super) at: usize,
+    pub(super) content: Slice,
+    pub(super) warmth: Warmth,
+}
+
 /// What a writer keeps of the table it writes: nothing, or up to a number of bytes.
 pub(super) struct Keeper {
     kept: Arc<KeptBlocks>,
-    /// Contents of data blocks, from the first on without a gap.
-    blocks: Vec<Slice>,
+    blocks: Vec<KeptBlock>,
     room: usize,
     through_cache: bool,
+    /// The number of the open block, and its entries so far.
+    at: usize,
+    counted: Counted,
+}
+
+/// Entries, and how many of them come from blocks that are wanted.
+#[derive(Default)]
+struct Counted {
+    entries: u64,
+    warm: u64,
+    hot: u64,
 }
 
 impl Keeper {
     /// Keeps at most `room` bytes.
     pub(super) fn new(kept: Arc<KeptBlocks>, room: usize, through_cache: bool) -> Self {
-        Keeper { kept, blocks: Vec::new(), room, through_cache }
+        Keeper { kept, blocks: Vec::new(), room, through_cache, at: 0, counted: Counted::default() }
     }
 
-    /// The next data block, uncompressed.
+    /// The next entry of the open block comes from a block of `warmth`.
+    #[inline]
+    pub(super) fn count(&mut self, warmth: Warmth) {
+        self.counted.entries += 1;
+        self.counted.warm += u64::from(warmth == Warmth::Warm);
+        self.counted.hot += u64::from(warmth == Warmth::Hot);
+    }
+
+    /// The open block is complete: its content, uncompressed.
     pub(super) fn keep(&mut self, content: &[u8]) {
-        match self.room.checked_sub(content.len()) {
-            Some(room) => {
-                self.room = room;
-                self.blocks.push(Slice::from_long(content));
-            }
-            // Blocks are numbered by their order: none may be left out.
-            None => self.room = 0,
+        let Counted { entries, warm, hot } = std::mem::take(&mut self.counted);
+        let at = self.at;
+        self.at += 1;
+        let warmth = match (hot * HOT_PART >= entries, hot + warm) {
+            (_, 0) => return,
+            (true, _) => Warmth::Hot,
+            (false, _) => Warmth::Warm,
+        };
+        if let Some(room) = self.room.checked_sub(content.len()) {
+            self.room = room;
+            self.blocks.push(KeptBlock { at, content: Slice::from_long(content), warmth });
         }
     }
 
@@ -121,16 +157,33 @@ mod tests {
     }
 
     #[test]
-    fn the_first_blocks_are_kept_up_to_the_room_without_a_gap() {
+    fn blocks_are_kept_that_have_entries_of_blocks_that_are_wanted_up_to_the_room() {
         let kept = Arc::<KeptBlocks>::default();
-        let mut keeper = Keeper::new(Arc::clone(&kept), 250, true);
-        for len in [100, 100, 100, 10] {
-            keeper.keep(&vec![len as u8; len]);
+        let mut keeper = Keeper::new(Arc::clone(&kept), 450, true);
+        let block = |cold, warm, hot, len: u8| ([cold, warm, hot], len);
+        let blocks = [
+            block(9, 0, 0, 100),
+            block(9, 1, 0, 101),
+            block(9, 0, 1, 102),
+            block(5, 1, 5, 103),
+            block(5, 0, 5, 104),
+            block(0, 0, 1, 105),
+            block(0, 0, 1, 40),
+            block(1, 0, 0, 1),
+        ];
+        for (entries, len) in blocks {
+            for (count, warmth) in entries.into_iter().zip([Warmth::Cold, Warmth::Warm, Warmth::Hot]) {
+                (0..count).for_each(|_| keeper.count(warmth));
+            }
+            keeper.keep(&vec![len; usize::from(len)]);
         }
         assert!(kept.take_blocks(TableId(1)).is_none(), "not finished");
         keeper.finish(TableId(1), file());
-        let blocks = kept.take_blocks(TableId(1)).unwrap();
-        assert_eq!(blocks, [[100; 100], [100; 100]]);
+        let blocks: Vec<_> = kept.take_blocks(TableId(1)).unwrap();
+        let blocks = blocks.iter().map(|block| (block.at, block.content.len(), block.warmth));
+        let (warm, hot) = (Warmth::Warm, Warmth::Hot);
+        let expected = [(1, 101, warm), (2, 102, warm), (3, 103, warm), (4, 104, hot), (6, 40, hot)];
+        assert_eq!(blocks.collect::<Vec<_>>(), expected);
         assert!(kept.take_blocks(TableId(1)).is_none(), "taken");
     }
 

@@ -11,6 +11,7 @@ use super::damage::Damage;
 use super::fence::Fence;
 use super::filter;
 use super::index::Handle;
+use super::kept::KeptBlock;
 use super::live::{Live, MappedTurn, Planned};
 use super::mapped::Room;
 use super::opened::Opened;
@@ -19,7 +20,7 @@ use super::scan::TableScan;
 use super::store::{CHUNK_BYTES, TableIo};
 use super::together::ReadBlock;
 use super::{KeyRange, TableMeta};
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, Warmth};
 use crate::error::{Error, Result};
 use crate::format::{SeqNo, Slice, Version};
 use crate::metrics::Metrics;
@@ -354,11 +355,16 @@ impl Table {
         live.past_the_cache(&self.io, handle, || self.storage.open(&self.path, OpenMode::ReadMedium))
     }
 
+    /// How much data block `at` is wanted, as far as the cache knows.
+    pub(super) fn warmth(&self, at: usize) -> Warmth {
+        self.live.get().map_or(Warmth::Cold, |live| live.cached.warmth(at))
+    }
+
     /// Caches the first data blocks, whose writer kept their contents. Opens the table.
-    pub(super) fn fill_cache(&self, blocks: Vec<Slice>) -> Result<()> {
+    pub(super) fn fill_cache(&self, blocks: Vec<KeptBlock>) -> Result<()> {
         let live = self.live()?;
-        for (at, content) in blocks.into_iter().enumerate().take(live.opened.index.blocks()) {
-            live.cached.insert(at, content);
+        for KeptBlock { at, content, warmth } in blocks {
+            live.cached.insert_as(at, content, warmth);
         }
         Ok(())
     }

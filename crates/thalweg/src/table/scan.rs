@@ -12,6 +12,7 @@ use super::damage::Damage;
 use super::index::Handle;
 use super::opened::Opened;
 use super::{KeyRange, Table};
+use crate::cache::Warmth;
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, Slice, key};
 use crate::metrics::Metrics;
@@ -28,6 +29,8 @@ pub(crate) struct TableScan {
     /// The block the entry is in, and the number of the block after it.
     block: Option<BlockEntries>,
     next_block: usize,
+    /// How much foreground reads want the block.
+    warmth: Warmth,
     range: Arc<KeyRange>,
     /// The first block that may have keys behind the range; unknown before the first block was asked for.
     last_block: Option<usize>,
@@ -36,7 +39,17 @@ pub(crate) struct TableScan {
 
 impl TableScan {
     pub(super) fn new(table: Arc<Table>, range: Arc<KeyRange>, metrics: Arc<Metrics>) -> Self {
-        TableScan { table, metrics, source: None, block: None, next_block: 0, range, last_block: None, failed: false }
+        TableScan {
+            table,
+            metrics,
+            source: None,
+            block: None,
+            next_block: 0,
+            warmth: Warmth::Cold,
+            range,
+            last_block: None,
+            failed: false,
+        }
     }
 
     /// To the next entry of the chunk; `false` where it ends, and before the first one. Not to be called after an
@@ -143,6 +156,7 @@ impl TableScan {
         });
         self.block = Some(block.map_err(opened.damaged(handle))?);
         self.next_block = at + 1;
+        self.warmth = self.table.warmth(at);
         Ok(())
     }
 
@@ -153,6 +167,11 @@ impl TableScan {
 
     pub(crate) fn seq(&self) -> SeqNo {
         self.entry().seq()
+    }
+
+    /// How much foreground reads want the block that the entry is in.
+    pub(crate) fn warmth(&self) -> Warmth {
+        self.warmth
     }
 
     pub(crate) fn kind(&self) -> EntryKind {

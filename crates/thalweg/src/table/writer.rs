@@ -14,6 +14,7 @@ use super::kept::Keeper;
 use super::output::Output;
 use super::properties::Properties;
 use super::{Compression, TableMeta, TableOptions};
+use crate::cache::Warmth;
 use crate::error::Result;
 use crate::format::key::{self, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::format::{EntryKind, SeqNo, TableId};
@@ -115,6 +116,12 @@ impl TableWriter {
         }
         self.close_block();
         self.pending.len() >= PIECE_BYTES
+    }
+
+    /// The entry that is added next comes from a block that is wanted so much.
+    #[inline]
+    pub(crate) fn expect(&mut self, warmth: Warmth) {
+        self.keeper.count(warmth);
     }
 
     /// Writes the piece that [`TableWriter::add`] found full.

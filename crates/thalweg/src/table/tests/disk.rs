@@ -1,6 +1,6 @@
 //! What these tests stand on: files in memory, a loop that drives one future, a small random generator.
 
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, Warmth};
 use crate::clock::{Clock, Entropy};
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, TableId, key};
@@ -315,6 +315,7 @@ impl Bench {
 /// Adds an entry, after one with the key `before`, and writes what it makes due.
 pub(super) async fn add(writer: &mut TableWriter, before: &[u8], entry: &Entry) -> Result<()> {
     let shared = key::shared_bytes(before, &entry.key);
+    writer.expect(Warmth::Warm);
     if writer.add(&entry.key, shared, SeqNo(entry.seq), entry.kind, &entry.value) {
         writer.write().await?;
     }
