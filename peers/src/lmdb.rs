@@ -96,6 +96,7 @@ fn tell(settings: &Settings) -> Told {
     told.ignored("backend", settings.backend);
     told.ignored("settle_interval_ms", settings.settle_interval_ms);
     told.ignored("flush_delay_us", settings.flush_delay_us);
+    told.ignored("table_io", settings.table_io);
     told.ignored("policy", settings.policy);
     told.ignored("phi", settings.phi);
     told.ignored("overlap", settings.overlap);

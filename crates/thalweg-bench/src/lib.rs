@@ -28,4 +28,4 @@ pub mod workload;
 
 pub use error::{Error, Result};
 pub use parameters::{Arrival, Distribution, Parameters};
-pub use settings::{Compression, Settings, Tuning};
+pub use settings::{Compression, Settings, TableIo, Tuning};

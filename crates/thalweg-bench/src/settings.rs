@@ -26,6 +26,16 @@ pub enum Compression {
     Snappy,
 }
 
+/// Whether tables are written and read through the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum TableIo {
+    /// Through it.
+    Cached,
+    /// Past it.
+    Direct,
+}
+
 /// How tables become durable: Thalweg's back-ends (NOB-E1: with and without syncs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -100,6 +110,8 @@ pub struct Settings {
     pub debt_bytes: Option<u64>,
     /// Milliseconds between the log's periodic syncs; 0: none. What LevelDB and RocksDB do is 0.
     pub log_sync_interval_ms: Option<u64>,
+    /// Whether tables are written and read through the page cache. The papers' RocksDB goes past it.
+    pub table_io: Option<TableIo>,
     /// How tables become durable; Thalweg alone has a choice.
     pub backend: Option<Backend>,
     /// Milliseconds between settle rounds.

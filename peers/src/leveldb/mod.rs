@@ -87,6 +87,7 @@ fn configure(settings: &Settings) -> Result<(Options, Told)> {
     told.ignored("backend", settings.backend);
     told.ignored("settle_interval_ms", settings.settle_interval_ms);
     told.ignored("flush_delay_us", settings.flush_delay_us);
+    told.ignored("table_io", settings.table_io);
     told.ignored("policy", settings.policy);
     told.ignored("phi", settings.phi);
     told.ignored("overlap", settings.overlap);

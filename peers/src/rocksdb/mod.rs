@@ -14,7 +14,7 @@ use std::fmt::Display;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use thalweg_bench::engine::{Counters, Description, Engine, Factory, Session};
-use thalweg_bench::{Compression, Error, Result, Settings};
+use thalweg_bench::{Compression, Error, Result, Settings, TableIo};
 
 const NAME: &str = "rocksdb";
 /// Names the library instead of `lib/librocksdbjni-linux64.so`.
@@ -100,6 +100,7 @@ fn configure(settings: &Settings) -> (Options, Told) {
         level_base_bytes: settings.level1_bytes,
         level_multiplier: settings.growth_factor.map(f64::from),
         dynamic_level_bytes: static_levels.then_some(false),
+        direct_io: settings.table_io.map(|table_io| table_io == TableIo::Direct),
     };
     tell(&mut told, "write_buffer_size", options.write_buffer_size);
     tell(&mut told, "max_write_buffer_number", options.max_write_buffer_number);
@@ -112,6 +113,7 @@ fn configure(settings: &Settings) -> (Options, Told) {
     tell(&mut told, "max_bytes_for_level_base", options.level_base_bytes);
     tell(&mut told, "max_bytes_for_level_multiplier", options.level_multiplier);
     tell(&mut told, "level_compaction_dynamic_level_bytes", options.dynamic_level_bytes);
+    tell(&mut told, "use_direct_reads, use_direct_io_for_flush_and_compaction", options.direct_io);
     // It can sync each so many bytes of its log, but never does so by the clock.
     told.ignored("backend", settings.backend);
     told.ignored("settle_interval_ms", settings.settle_interval_ms);

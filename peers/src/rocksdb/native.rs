@@ -46,6 +46,8 @@ functions!(Functions, "rocksdb_", {
     options_set_level0_file_num_compaction_trigger(*mut OptionSet, c_int);
     options_set_max_background_jobs(*mut OptionSet, c_int);
     options_set_compression(*mut OptionSet, c_int);
+    options_set_use_direct_reads(*mut OptionSet, c_uchar);
+    options_set_use_direct_io_for_flush_and_compaction(*mut OptionSet, c_uchar);
     options_set_block_based_table_factory(*mut OptionSet, *mut TableOptions);
     block_based_options_create() -> *mut TableOptions;
     block_based_options_destroy(*mut TableOptions);
@@ -128,6 +130,8 @@ pub struct Options {
     pub level_multiplier: Option<f64>,
     /// `level_compaction_dynamic_level_bytes`
     pub dynamic_level_bytes: Option<bool>,
+    /// `use_direct_reads` and `use_direct_io_for_flush_and_compaction`
+    pub direct_io: Option<bool>,
 }
 
 impl Options {
@@ -154,6 +158,10 @@ impl Options {
             self.level_multiplier.inspect(|n| (f.options_set_max_bytes_for_level_multiplier)(options, *n));
             self.dynamic_level_bytes
                 .inspect(|on| (f.options_set_level_compaction_dynamic_level_bytes)(options, c_uchar::from(*on)));
+            self.direct_io.inspect(|on| {
+                (f.options_set_use_direct_reads)(options, c_uchar::from(*on));
+                (f.options_set_use_direct_io_for_flush_and_compaction)(options, c_uchar::from(*on));
+            });
             self.build_tables(f, options);
             options
         }

@@ -2,7 +2,7 @@
 
 use super::amount;
 use crate::parameters::{Arrival, Distribution};
-use crate::settings::{Backend, Compression, Overlap, Policy, Tuning};
+use crate::settings::{Backend, Compression, Overlap, Policy, TableIo, Tuning};
 use std::path::PathBuf;
 
 /// Run workloads, and measure what they do and what they cost
@@ -324,6 +324,9 @@ pub(super) struct SettingsArgs {
     /// Time between the log's periodic syncs: 100ms, 1s, none
     #[arg(long, value_name = "TIME", value_parser = amount::interval_ms)]
     pub log_sync_interval: Option<u64>,
+    /// Whether tables go through the page cache
+    #[arg(long, value_name = "HOW")]
+    pub table_io: Option<TableIo>,
     /// How tables become durable (Thalweg only)
     #[arg(long, value_name = "NAME")]
     pub backend: Option<Backend>,

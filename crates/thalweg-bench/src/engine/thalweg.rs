@@ -2,7 +2,7 @@
 
 use super::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
-use crate::settings::{Backend, Compression, Overlap, Policy, Settings};
+use crate::settings::{Backend, Compression, Overlap, Policy, Settings, TableIo};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -164,6 +164,14 @@ fn configure_durability(
     if let Some(milliseconds) = settings.log_sync_interval_ms {
         builder = builder.log_sync_interval((milliseconds > 0).then(|| Duration::from_millis(milliseconds)));
         tell("log_sync_interval", if milliseconds > 0 { format!("{milliseconds} ms") } else { "none".into() });
+    }
+    if let Some(table_io) = settings.table_io {
+        let writes = match table_io {
+            TableIo::Cached => thalweg::TableWrites::PageCache,
+            TableIo::Direct => thalweg::TableWrites::Direct,
+        };
+        builder = builder.table_writes(writes);
+        tell("table_writes", format!("{writes:?}"));
     }
     if let Some(backend) = settings.backend {
         builder = builder.backend(durability_backend(backend));
