@@ -44,7 +44,7 @@ pub fn builder(path: &Path, seed: u64, choice: Choice) -> Builder {
         .log_segment_bytes(random.pick(&[64, 128, 256, 512]) << 10)
         .log_bytes_max(2 << 20)
         .table_bytes(random.pick(&[32, 64, 128, 256]) << 10)
-        .level1_bytes(256 << 10)
+        .level1_bytes(random.pick(&[64, 128, 128, 256]) << 10)
         .growth_factor(4)
         .partitions_max(random.pick(&[1, 4, 16, 16]))
         .compaction_workers(1 + random.below(2) as usize)

@@ -18,6 +18,9 @@ const KEYS: u64 = 6000;
 const COLD_KEYS: u64 = 50;
 /// So many writes have the same durabilities, and so many the same keys in fashion.
 const PHASE_WRITES: u64 = 1024;
+/// Of so many phases the last few remove most of what there is, with every other seed: split partitions merge.
+const TIDE_PHASES: u64 = 16;
+const EBB_PHASES: u64 = 6;
 /// Seed, number, place, length.
 const VALUE_HEAD: usize = 24;
 
@@ -62,6 +65,7 @@ impl Workload {
         let persist_one_in = phase.pick(&[100, 400, 1000, 10_000]);
         let fashion = phase.below(KEYS - 300);
         let changes = match random.below(100) {
+            0..99 if self.ebbs(number) => (0..8).map(|_| ebb(&mut random)).collect(),
             0..58 => vec![change(&mut random, fashion, 0)],
             58..68 => vec![change(&mut random, fashion, 100)],
             68..99 => (0..2 + random.below(8)).map(|_| change(&mut random, fashion, 20)).collect(),
@@ -74,6 +78,11 @@ impl Workload {
             durability: if sync { Durability::Sync } else { Durability::Buffered },
             persist: random.below(persist_one_in) == 0,
         }
+    }
+
+    /// Whether write `number` takes away.
+    fn ebbs(self, number: u64) -> bool {
+        !self.seed.is_multiple_of(2) && number / PHASE_WRITES % TIDE_PHASES >= TIDE_PHASES - EBB_PHASES
     }
 
     /// The value that change `place` of write `number` puts, of `length` bytes.
@@ -115,6 +124,13 @@ fn change(random: &mut Random, fashion: u64, removals_percent: u64) -> Change {
     let number = if random.percent(50) { fashion + random.below(300) } else { random.below(KEYS) };
     let length = if random.percent(removals_percent) { None } else { Some(length(random)) };
     Change { keyspace, key: format!("{number:05}").into_bytes(), length }
+}
+
+/// Hardly ever a value, and no key is in fashion.
+fn ebb(random: &mut Random) -> Change {
+    let (keyspace, key) = (random.below(2) as usize, random.below(KEYS));
+    let length = if random.percent(2) { Some(length(random)) } else { None };
+    Change { keyspace, key: format!("{key:05}").into_bytes(), length }
 }
 
 fn cold_change(random: &mut Random) -> Change {
