@@ -19,8 +19,8 @@ const COLD_KEYS: u64 = 50;
 /// So many writes have the same durabilities, and so many the same keys in fashion.
 const PHASE_WRITES: u64 = 1024;
 /// Of so many phases the last few remove most of what there is, with every other seed: split partitions merge.
-const TIDE_PHASES: u64 = 16;
-const EBB_PHASES: u64 = 6;
+const TIDE_PHASES: u64 = 10;
+const EBB_PHASES: u64 = 5;
 /// Seed, number, place, length.
 const VALUE_HEAD: usize = 24;
 
@@ -65,7 +65,7 @@ impl Workload {
         let persist_one_in = phase.pick(&[100, 400, 1000, 10_000]);
         let fashion = phase.below(KEYS - 300);
         let changes = match random.below(100) {
-            0..99 if self.ebbs(number) => (0..8).map(|_| ebb(&mut random)).collect(),
+            0..99 if self.ebbs(number) => (0..16).map(|_| ebb(&mut random)).collect(),
             0..58 => vec![change(&mut random, fashion, 0)],
             58..68 => vec![change(&mut random, fashion, 100)],
             68..99 => (0..2 + random.below(8)).map(|_| change(&mut random, fashion, 20)).collect(),

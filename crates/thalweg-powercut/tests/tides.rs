@@ -32,7 +32,7 @@ fn reshaped(seed: u64, writes: u64) -> (u64, u64) {
 #[test]
 fn with_every_other_seed_partitions_split_and_merge() {
     let (splits, merges) = [1, 3, 5, 7]
-        .map(|seed| reshaped(seed, 17_000))
+        .map(|seed| reshaped(seed, 21_000))
         .into_iter()
         .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
     assert!(splits > 5 && merges > 0, "{splits} splits, {merges} merges");
