@@ -18,9 +18,9 @@ const KEYS: u64 = 6000;
 const COLD_KEYS: u64 = 50;
 /// So many writes have the same durabilities, and so many the same keys in fashion.
 const PHASE_WRITES: u64 = 1024;
-/// Of so many phases the last few remove most of what there is, with every other seed: split partitions merge.
-const TIDE_PHASES: u64 = 10;
-const EBB_PHASES: u64 = 5;
+/// With every other seed the second half of so many writes removes most of what there is: split partitions merge. An
+/// image sees a thousand writes of a slow file system, and ten thousand of a fast one.
+const TIDE_WRITES: [u64; 4] = [1280, 2560, 5120, 10_240];
 /// Seed, number, place, length.
 const VALUE_HEAD: usize = 24;
 
@@ -82,7 +82,8 @@ impl Workload {
 
     /// Whether write `number` takes away.
     fn ebbs(self, number: u64) -> bool {
-        !self.seed.is_multiple_of(2) && number / PHASE_WRITES % TIDE_PHASES >= TIDE_PHASES - EBB_PHASES
+        let tide_writes = Random::of(self.seed, u64::MAX / 2).pick(&TIDE_WRITES);
+        !self.seed.is_multiple_of(2) && number % tide_writes >= tide_writes / 2
     }
 
     /// The value that change `place` of write `number` puts, of `length` bytes.

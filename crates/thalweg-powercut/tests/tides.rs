@@ -19,7 +19,7 @@ fn reshaped(seed: u64, writes: u64) -> (u64, u64) {
         write.durability = Durability::Buffered;
         apply(&database, &keyspaces, workload, &write).unwrap();
         // As a disk that is busy with syncs would.
-        if number % 1024 == 0 {
+        if number % 512 == 0 {
             database.wait_for_compactions().unwrap();
         }
     }
@@ -32,7 +32,7 @@ fn reshaped(seed: u64, writes: u64) -> (u64, u64) {
 #[test]
 fn with_every_other_seed_partitions_split_and_merge() {
     let (splits, merges) = [1, 3, 5, 7]
-        .map(|seed| reshaped(seed, 21_000))
+        .map(|seed| reshaped(seed, 12_000))
         .into_iter()
         .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
     assert!(splits > 5 && merges > 0, "{splits} splits, {merges} merges");
