@@ -285,6 +285,31 @@ fn tombstones_above_something_deeper_move_on() {
 }
 
 #[test]
+fn tombstones_that_hide_half_of_what_there_is_go_down_however_few_they_are() {
+    Session::new(&["a-l:2† e-p:2†", "a-d:20", "", "a-d:10 e-h:10"]).pick().finish().pick().check(expect![[r#"
+        L0          [e———————————p]  2 tables  4.0 KiB
+            [a———————————————l]
+        L1  [a———d]                  1 table  20.0 KiB
+        L2                           empty
+        L3  [a———d] [e———h]          2 tables  20.0 KiB
+        > pick: merge L0 [a—l] [e—p] with L1 [a—d]
+        > finish: into L1
+        L0                           empty
+        L1  [a———————e]     [l———p]  2 tables  24.0 KiB
+        L2                           empty
+        L3  [a———d] [e———h]          2 tables  20.0 KiB
+        > pick: nothing to do
+    "#]]);
+    Session::new(&["a-l:2†", "a-d:20", "", "a-d:10 e-h:10"]).pick().check(expect![[r#"
+        L0  [a———————————————l]  1 table  2.0 KiB
+        L1  [a———d]              1 table  20.0 KiB
+        L2                       empty
+        L3  [a———d] [e———h]      2 tables  20.0 KiB
+        > pick: nothing to do
+    "#]]);
+}
+
+#[test]
 fn disjoint_jobs_run_side_by_side_and_others_wait() {
     Session::new(&["a-h:8 a-h:8", "a-d:40 e-h:40 q-t:40", "a-h:10 p-z:10"])
         .pick()

@@ -2,7 +2,7 @@
 //!
 //! A level's *score* is what is in it over what should be: tables over `level0_trigger` in level 0, bytes over
 //! target below, tombstones with what they hide; what a running job already takes out of it does not count. A level is
-//! *due* at a score of 1; the last level is never a source.
+//! *due* at a score of 1, or when its tombstones hide half of what there is; the last level is never a source.
 //!
 //! **Targets** follow from what there is ([`Targets`]): level 1 has a quarter of all bytes below level 0, within
 //! bounds, and each level below is the same number of times larger than the one above it, the last one with all the
@@ -117,12 +117,14 @@ impl Score {
 }
 
 fn score(targets: &Targets, shape: &Shape<'_>, running: &[RunningJob], level: usize) -> Score {
-    let staying = staying(shape, running, level);
+    let target = targets.of_level(level).max(1);
+    let staying = || staying(shape, running, level);
     let amount = match level {
-        0 => staying.count() as u64,
-        _ => staying.map(shape.weights(level)).fold(0, u64::saturating_add),
+        0 => staying().count() as u64,
+        _ => staying().map(shape.weights(level)).fold(0, u64::saturating_add),
     };
-    Score { level, amount, target: targets.of_level(level).max(1) }
+    let amount = if amount < target && shape.hide_half(level, staying()) { target } else { amount };
+    Score { level, amount, target }
 }
 
 /// How much should be in each level, as much as there is below level 0.

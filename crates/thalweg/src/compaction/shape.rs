@@ -55,6 +55,18 @@ impl<'a> Shape<'a> {
         let hidden = if level < self.deepest() { mean } else { 0 };
         move |table| table.bytes.saturating_add(table.tombstones.saturating_mul(hidden))
     }
+
+    /// Whether the tombstones of `tables`, which are of `level`, hide half of all that these and the levels below have:
+    /// then to merge them down frees as much as it writes, however little is in their level.
+    pub(super) fn hide_half<'t>(&self, level: usize, tables: impl Iterator<Item = &'t TableMeta>) -> bool {
+        let weights = self.weights(level);
+        let (bytes, weight) = tables.fold((0_u64, 0_u64), |(bytes, weight), table| {
+            (bytes.saturating_add(table.bytes), weight.saturating_add(weights(table)))
+        });
+        let below: u64 = (level + 1..self.len()).map(|level| self.bytes(level)).sum();
+        let hidden = weight.saturating_sub(bytes);
+        hidden > 0 && hidden.saturating_mul(2) >= bytes.saturating_add(below)
+    }
 }
 
 /// The smallest range that holds the ranges of all `tables`; `None` of none.

@@ -71,8 +71,9 @@ pub(super) fn plan(options: &VlsmOptions, shape: &Shape<'_>, running: &[RunningJ
     let is_due = |level: usize| match level {
         0 => staying(shape, running, 0).count() >= options.level0_trigger.max(1),
         _ => {
-            let weights = staying(shape, running, level).map(shape.weights(level));
-            weights.fold(0, u64::saturating_add) > options.target_bytes(level)
+            let staying = || staying(shape, running, level);
+            let weight = staying().map(shape.weights(level)).fold(0, u64::saturating_add);
+            weight > options.target_bytes(level) || shape.hide_half(level, staying())
         }
     };
     let has_room =
