@@ -323,6 +323,8 @@ pub(super) fn remarks(summary: &Summary<'_>) -> Vec<String> {
     if summary.steps.iter().flat_map(|step| &step.entries).any(Entry::noisy) {
         remarks.push("noisy: other processes took more than 5 % of the processors; do not trust its latencies.".into());
     }
+    let ignores = summary.report.engines.iter().filter(|engine| !engine.ignored.is_empty());
+    remarks.extend(ignores.map(|engine| format!("{} has no use for {}.", engine.name, engine.ignored.join(", "))));
     if let Some(overhead_ns) = summary.report.overhead_ns {
         remarks.push(format!("The instrument itself takes {overhead_ns:.0} ns of an operation in a closed loop."));
     }
@@ -495,6 +497,14 @@ mod tests {
         let remarks = remarks(&Summary::of(&report));
         let late: Vec<_> = remarks.iter().filter(|remark| remark.starts_with("Fell behind")).collect();
         assert!(late.len() == 1 && late[0].ends_with(": b (ycsb-a at 20.0 k/s)."), "{remarks:?}");
+    }
+
+    #[test]
+    fn settings_that_an_engine_has_no_use_for_are_named() {
+        let report = sample::report(&["thalweg", "lmdb"], &[("ycsb-a", sample::open(20e3))], 1, 1);
+        let remarks = remarks(&Summary::of(&report));
+        let ignoring: Vec<_> = remarks.iter().filter(|remark| remark.contains("has no use")).collect();
+        assert_eq!(ignoring, ["lmdb has no use for memtable-bytes."]);
     }
 
     #[test]

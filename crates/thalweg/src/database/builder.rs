@@ -161,18 +161,20 @@ impl Builder {
     }
 
     option!(
-        /// Bytes of level 1 (default: 256 MiB). With vLSM it has `growth_factor` times `table_bytes`.
+        /// Bytes that level 1 has at least (default: 256 MiB; 1 KiB and more), and a third of what it has at most: a
+        /// quarter of what is below level 0. With vLSM it has `growth_factor` times `table_bytes`.
         level1_bytes: u64
     );
     option!(
-        /// How many times larger each level below level 1 is (default: 8); with vLSM below level 2, and how many tables
-        /// level 1 has.
+        /// How many times larger each level below level 1 is at most (default: 8; 2 and more): from it follows how many
+        /// levels there are, which are the same number of times larger each. With vLSM how many times larger each
+        /// level below level 2 is, and how many tables level 1 has.
         growth_factor: u64
     );
     /// How many partitions a keyspace may have, by splits of those that have grown, for each that it was created with
     /// (default: 16; 1, that is no splits, with vLSM). They have the memory for active memtables of one together, and
     /// the bytes of its level 1 and of a table in parts: so what a memtable waits for becomes smaller as the database
-    /// grows (VLSM-1), and no byte is written more often.
+    /// grows (VLSM-1), and no byte is written more often. 1 to 1024; fewer than there are splits none, and merges none.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("thalweg-splits-{}", std::process::id()));
