@@ -174,7 +174,8 @@ impl Builder {
     /// How many partitions a keyspace may have, by splits of those that have grown, for each that it was created with
     /// (default: 16; 1, that is no splits, with vLSM). They have the memory for active memtables of one together, and
     /// the bytes of its level 1 and of a table in parts: so what a memtable waits for becomes smaller as the database
-    /// grows (VLSM-1), and no byte is written more often. 1 to 1024; fewer than there are splits none, and merges none.
+    /// grows (VLSM-1), and no byte is written more often. 1 to 1024; a number below
+    /// what there is ends no partition.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("thalweg-splits-{}", std::process::id()));
