@@ -360,7 +360,7 @@ impl Table {
         self.live.get().map_or(Warmth::Cold, |live| live.cached.warmth(at))
     }
 
-    /// Caches the first data blocks, whose writer kept their contents. Opens the table.
+    /// Caches data blocks, whose writer kept their contents. Opens the table.
     pub(super) fn fill_cache(&self, blocks: Vec<KeptBlock>) -> Result<()> {
         let live = self.live()?;
         for KeptBlock { at, content, warmth } in blocks {
