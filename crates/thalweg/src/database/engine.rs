@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Segments that a log may span after a close without being flushed.
-const SEGMENTS_AT_CLOSE_MAX: u64 = 4;
+const SEGMENTS_AT_CLOSE_MAX: usize = 4;
 
 /// What an engine may do.
 pub(super) enum Mode {
@@ -169,8 +169,8 @@ impl Engine {
 
     fn close_writable(&self, workshop: &Arc<Workshop>) -> Result<()> {
         // Each open goes on in a new segment: without this, many short lives would leave a long and nearly empty log.
-        let long = SEGMENTS_AT_CLOSE_MAX * u64::from(self.options.log_segment_bytes);
-        if workshop.log.backlog_bytes() > long.min(self.options.log_bytes_max) {
+        let is_long = workshop.log.backlog_bytes() > self.options.log_bytes_max;
+        if is_long || workshop.log.segments() > SEGMENTS_AT_CLOSE_MAX {
             // What fails here is no reason not to close.
             let _ = workshop.shorten_log();
         }
@@ -181,6 +181,9 @@ impl Engine {
         workshop.tables.stop_warming();
         self.workers.wait(&self.environment);
         self.services.wait(&self.environment);
+        if result.is_ok() {
+            workshop.log.remove_idle();
+        }
         // Writers still waiting somewhere hear of it.
         workshop.health.close();
         result

@@ -9,13 +9,14 @@ use super::framing::{
     BLOCK_BYTES, Close, Header, SEAL_FRAGMENT_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Seal, SegmentId,
 };
 use super::publish::Published;
-use super::recycle::Supply;
+use super::recycle::{Idle, Supply};
 use super::reserve::Tail;
 use super::segment::{Preparation, Segment, slot_path};
-use super::slots::Slots;
+use super::sizing::Sizing;
+use super::slots::{Slot, Slots};
 use super::walk::{Library, search};
 use super::{Log, LogOptions, Scan, lost};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EditId, LogMark, LogPosition, SeqNo};
 use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
@@ -142,10 +143,9 @@ impl Start<'_> {
         if !slots.slots.is_empty() {
             self.environment.storage.sync_directory(self.directory)?;
         }
-        let segment = self.create(0, self.header(1, EditId(0)))?;
-        let mut supply = Supply { next_index: 2, next_number: 1, ..Supply::default() };
-        supply.reset_wanted();
-        Ok((Tail::new(Arc::new(segment), SeqNo(0), supply), EditId(0)))
+        let sizing = self.sizing();
+        let segment = self.create(0, self.header(1, sizing.next(), EditId(0)))?;
+        Ok((Tail::new(Arc::new(segment), SeqNo(0), Supply::new(sizing, 2, 1)), EditId(0)))
     }
 
     /// A log that goes on.
@@ -158,12 +158,12 @@ impl Start<'_> {
         let Some(next_index) = index_max.checked_add(2) else {
             return Err(Error::corruption(self.directory, 0, "log segment indexes below 2^32 - 1", "a larger one"));
         };
-        let header = self.header(index_max + 1, scan.settled);
+        let sizing = self.sizing();
+        let header = self.header(index_max + 1, sizing.next(), scan.settled);
         let (segment, next_number) = self.first_segment(&mut scan, header)?;
         self.seal_end(&scan, segment.id)?;
 
-        let mut supply = Supply { next_index, next_number, ..Supply::default() };
-        supply.reset_wanted();
+        let mut supply = Supply::new(sizing, next_index, next_number);
         let mut chain = Vec::new();
         let mut slots = scan.slots.slots;
         slots.sort_by_key(|slot| slot.id());
@@ -172,8 +172,10 @@ impl Start<'_> {
                 Some(header) if scan.chain.contains(&header.id) => {
                     chain.push(Segment::open(self.environment, slot.path, header.id, header.bytes)?);
                 }
-                Some(header) if header.bytes == self.options.segment_bytes => supply.free.push_back(slot.path),
-                _ => supply.useless.push(slot.path),
+                Some(header) if header.bytes <= self.options.segment_bytes => {
+                    supply.free.push_back(Idle { path: slot.path, bytes: header.bytes });
+                }
+                _ => supply.useless.push((slot.path, None)),
             }
         }
         let mut tail = Tail::new(Arc::new(segment), scan.end.seq, supply);
@@ -193,7 +195,7 @@ impl Start<'_> {
             return Ok(());
         }
         let bytes = (end.position.offset() / BLOCK_BYTES + 2).saturating_mul(BLOCK_BYTES);
-        let bytes = bytes.clamp(self.options.segment_bytes, SEGMENT_BYTES_MAX);
+        let bytes = bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         let header = Header { id, bytes, settled: EditId(0) };
         self.create(scan.slots.next_number(), header)?;
         scan.slots = Slots::load(self.environment, self.directory, OpenMode::Read)?;
@@ -202,23 +204,34 @@ impl Start<'_> {
     }
 
     /// The segment that the log goes on in, from a slot that no seal names, else from a new file; and the next number.
+    /// Where a new file finds no room, from any such slot.
     fn first_segment(&self, scan: &mut Scan, header: Header) -> Result<(Segment, u32)> {
         let next_number = scan.slots.next_number();
-        let is_unused = |slot: &super::slots::Slot| {
-            slot.header.is_some_and(|header| {
-                header.bytes == self.options.segment_bytes
-                    && !scan.chain.contains(&header.id)
-                    && !scan.named.contains(&header.id)
-            })
-        };
-        match scan.slots.slots.iter().position(is_unused) {
-            Some(unused) => {
-                let path = scan.slots.slots.remove(unused).path;
-                let preparation = Preparation::recycle(path, header);
-                Ok((preparation.run(self.environment, self.metrics)?, next_number))
-            }
-            None => Ok((self.create(next_number, header)?, next_number.saturating_add(1))),
+        if let Some(segment) = self.reuse(scan, header, header.bytes.saturating_mul(2))? {
+            return Ok((segment, next_number));
         }
+        match self.create(next_number, header) {
+            Ok(segment) => Ok((segment, next_number.saturating_add(1))),
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                let segment = self.reuse(scan, header, SEGMENT_BYTES_MAX)?;
+                segment.map(|segment| (segment, next_number)).ok_or(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the segment of `header` in the smallest slot of at most `bytes_max` bytes that no seal names.
+    fn reuse(&self, scan: &mut Scan, header: Header, bytes_max: u32) -> Result<Option<Segment>> {
+        let bytes_of = |slot: &Slot| {
+            let unused = |id| !scan.chain.contains(&id) && !scan.named.contains(&id);
+            slot.header.filter(|header| header.bytes <= bytes_max && unused(header.id)).map(|header| header.bytes)
+        };
+        let slots = scan.slots.slots.iter().enumerate();
+        let smallest = slots.filter_map(|(index, slot)| Some((bytes_of(slot)?, index))).min();
+        let Some((bytes, index)) = smallest else { return Ok(None) };
+        let path = scan.slots.slots.remove(index).path;
+        let preparation = Preparation::recycle(path, Header { bytes, ..header });
+        preparation.run(self.environment, self.metrics).map(Some)
     }
 
     /// Writes the seal over the end of what was recovered, and makes it durable.
@@ -240,9 +253,13 @@ impl Start<'_> {
         handle.sync(offset, offset + SEAL_FRAGMENT_BYTES)
     }
 
-    fn header(&self, index: u32, settled: EditId) -> Header {
+    fn header(&self, index: u32, bytes: u32, settled: EditId) -> Header {
         let id = SegmentId { index, generation: self.environment.entropy.next_u64() };
-        Header { id, bytes: self.options.segment_bytes, settled }
+        Header { id, bytes, settled }
+    }
+
+    fn sizing(&self) -> Sizing {
+        Sizing::new(self.options.segment_bytes, self.environment.clock.now_ns())
     }
 
     fn create(&self, number: u32, header: Header) -> Result<Segment> {

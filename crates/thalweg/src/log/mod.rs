@@ -21,6 +21,7 @@ mod recycle;
 mod reserve;
 mod scan;
 mod segment;
+mod sizing;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -43,7 +44,7 @@ use std::time::Duration;
 /// How the log is laid out and synced.
 #[derive(Clone, Debug)]
 pub(crate) struct LogOptions {
-    /// Bytes of a segment file; a multiple of 32 KiB, at least 64 KiB.
+    /// The most bytes of a segment file; a multiple of 32 KiB, at least 64 KiB.
     pub(crate) segment_bytes: u32,
     /// How often published records are made durable without being asked; `None`: never.
     pub(crate) sync_interval: Option<Duration>,

@@ -2,53 +2,66 @@
 //!
 //! A segment may go when it lies before the mark that was let go and before every pin; strictly oldest first. What was
 //! let go is durable in tables, whether or not it ever was in the log, so the durable frontier moves there too. The
-//! preparer, a coroutine, keeps spares ready and is the only one that prepares, so spares have ascending indexes. That
-//! it finds no space is told to the writers who wait, and poisons nothing; any other failure poisons. Locks: the
-//! tail's, never over I/O.
+//! preparer, a coroutine, keeps spares ready and is the only one that prepares, so spares have ascending indexes. How
+//! many and how large is [`super::sizing`]'s. Where there is no room for a new segment it makes a smaller one, or uses
+//! any idle slot. That there is none is told to the writers who wait, and poisons nothing; any other failure poisons.
+//! It removes what a log that has become quiet does not use. Locks: the tail's, never over I/O.
 
 use super::Log;
 use super::framing::{Header, SegmentId};
 use super::reserve::Tail;
 use super::segment::{Preparation, Segment, slot_path};
+use super::sizing::{QUIET_NS, Sizing};
 use crate::error::Error;
 use crate::format::{EditId, LogMark};
 use crate::planted::{Bug, planted};
-use crate::runtime::yield_now;
+use crate::runtime::{Ticket, yield_now};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Prepared segments that are kept ready.
-const SPARES: usize = 2;
+/// Idle slots of a log in use, in segments of the size it makes; more when the log was longer not long ago.
+const SLOTS_KEPT: u64 = 4;
 
-/// Slots that are kept, prepared or not, beyond those in use; more when the log was longer not long ago.
-const SLOTS_KEPT: usize = 4;
+/// Segments that are made ready while the log's length has peaked: they are kept too.
+const SLOTS_READY: u64 = 2;
 
-/// The memory of how long the log was fades by one segment with every so many taken.
+/// The memory of how long the log was fades by a segment with every this many taken.
 const PEAK_FADES_EVERY: u32 = 8;
 
+/// An idle slot of at most this many bytes is left by a close, so that the next open needs no space.
+const LEFT_BYTES_MAX: u32 = 128 << 10;
+
+/// A slot that may be used again.
+pub(super) struct Idle {
+    pub(super) path: PathBuf,
+    pub(super) bytes: u32,
+}
+
 /// Where new segments come from.
-#[derive(Default)]
 pub(super) struct Supply {
+    pub(super) sizing: Sizing,
     /// Ready, in the order of their indexes.
     pub(super) spares: VecDeque<Arc<Segment>>,
-    /// How many spares there should be.
+    /// How many spares a record that waits needs.
     pub(super) wanted: usize,
     /// Writers who wait for spares.
     pub(super) waiters: usize,
     /// The last attempt failed (the disk was full, no file could be opened), and nobody has asked for another.
     pub(super) failed: bool,
+    /// There was no room for the smallest new segment: any idle slot will do.
+    pub(super) takes_any: bool,
     /// Attempts that failed so far, and how the last one did.
     pub(super) failures: u64,
     pub(super) last_failure: Option<Error>,
-    /// Slots of the right size that may be reused, oldest first.
-    pub(super) free: VecDeque<PathBuf>,
-    /// Slots that cannot be reused.
-    pub(super) useless: Vec<PathBuf>,
-    /// The most segments in use at once, of late: flushes let many go at a time, and a slot that is removed then would
-    /// have to be made and filled again.
-    pub(super) peak: usize,
+    /// Slots that may be used again, oldest first.
+    pub(super) free: VecDeque<Idle>,
+    /// Slots to be removed, with the spares that some of them hold.
+    pub(super) useless: Vec<(PathBuf, Option<Arc<Segment>>)>,
+    /// The most bytes of segments in use at once, lately: flushes let many go at a time, and a slot that is removed
+    /// then would have to be made and filled again.
+    pub(super) peak_bytes: u64,
     /// Segments below this index are not needed.
     pub(super) let_go_before: u32,
     /// By the index of the first segment it holds: how many pins.
@@ -60,9 +73,34 @@ pub(super) struct Supply {
 }
 
 impl Supply {
-    pub(super) fn reset_wanted(&mut self) {
-        self.wanted = SPARES;
+    /// Of a log whose next segment has this index, and whose next new slot this number.
+    pub(super) fn new(sizing: Sizing, next_index: u32, next_number: u32) -> Supply {
+        Supply {
+            sizing,
+            spares: VecDeque::new(),
+            wanted: 0,
+            waiters: 0,
+            failed: false,
+            takes_any: false,
+            failures: 0,
+            last_failure: None,
+            free: VecDeque::new(),
+            useless: Vec::new(),
+            peak_bytes: 0,
+            let_go_before: 0,
+            pins: BTreeMap::new(),
+            next_index,
+            next_number,
+            unpopulated: None,
+        }
     }
+
+    /// Bytes of idle slots, prepared or not.
+    fn idle_bytes(&self) -> u64 {
+        let spares = self.spares.iter().map(|spare| u64::from(spare.bytes));
+        spares.chain(self.free.iter().map(|idle| u64::from(idle.bytes))).sum()
+    }
+
     fn fail(&mut self, error: Error) {
         self.failures += 1;
         self.failed = true;
@@ -137,6 +175,11 @@ impl Log {
         self.backlog.store(tail.backlog_bytes(), Ordering::Relaxed);
     }
 
+    /// Segments that are not let go yet, the one in use included.
+    pub(crate) fn segments(&self) -> usize {
+        self.lock_tail().chain.len()
+    }
+
     /// Bytes of the segments from index `segment` on.
     pub(crate) fn bytes_from(&self, segment: u32) -> u64 {
         self.lock_tail().chain.range(segment..).map(|(_, segment)| u64::from(segment.bytes)).sum()
@@ -145,7 +188,7 @@ impl Log {
     pub(super) fn recycle_what_may_be(&self) {
         let released = {
             let mut tail = self.lock_tail();
-            let released = tail.release(self.options.segment_bytes);
+            let released = tail.release();
             self.count_backlog(&tail);
             released
         };
@@ -157,7 +200,12 @@ impl Log {
     /// The preparer.
     pub(super) async fn prepare_segments(self: Arc<Self>) {
         loop {
-            match self.environment.until(&self.wanted, || self.next_work()).await {
+            let ticket = self.wanted.ticket();
+            let Some(work) = self.next_work() else {
+                self.wait_for_work(ticket).await;
+                continue;
+            };
+            match work {
                 Work::End => return,
                 Work::Remove(path, spare) => {
                     yield_now().await;
@@ -181,6 +229,49 @@ impl Log {
         }
     }
 
+    /// Waits until there may be work. A log that becomes quiet meanwhile gives back what it does not use; one that has
+    /// nothing to give back is not looked at again.
+    async fn wait_for_work(&self, ticket: Ticket) {
+        let before = {
+            let tail = self.lock_tail();
+            let supply = &tail.supply;
+            let has_idle = supply.idle_bytes() > 0 || supply.sizing.is_grown();
+            has_idle.then(|| (tail.segment.id.index, tail.offset))
+        };
+        let Some(before) = before else {
+            return self.wanted.listen(ticket).await;
+        };
+        let until_ns = self.environment.clock.now_ns().saturating_add(QUIET_NS);
+        self.environment.sleep_or(QUIET_NS, &self.wanted, ticket).await;
+        if self.environment.clock.now_ns() < until_ns {
+            return;
+        }
+        let tail = &mut *self.lock_tail();
+        if (tail.segment.id.index, tail.offset) != before || tail.supply.waiters > 0 {
+            return;
+        }
+        let supply = &mut tail.supply;
+        supply.sizing.quiet(tail.offset, tail.segment.bytes);
+        supply.peak_bytes = 0;
+        supply.useless.extend(supply.free.drain(..).map(|idle| (idle.path, None)));
+        supply.useless.extend(supply.spares.drain(..).map(|spare| (spare.path.clone(), Some(spare))));
+    }
+
+    /// After the end of the coroutines: removes the idle slots of a log that was closed, but for a small one.
+    pub(crate) fn remove_idle(&self) {
+        let idle: Vec<Idle> = {
+            let supply = &mut self.lock_tail().supply;
+            let useless = supply.useless.drain(..).map(|(path, _)| Idle { path, bytes: u32::MAX });
+            let spares = supply.spares.drain(..).map(|spare| Idle { path: spare.path.clone(), bytes: spare.bytes });
+            useless.chain(spares).chain(supply.free.drain(..)).collect()
+        };
+        let left = idle.iter().position(|idle| idle.bytes <= LEFT_BYTES_MAX);
+        for (_, idle) in idle.iter().enumerate().filter(|(index, _)| Some(*index) != left) {
+            // The next open removes it or uses it.
+            drop(self.environment.storage.remove(&idle.path));
+        }
+    }
+
     /// Runs a preparation and tells who waits; whether to go on.
     async fn prepare(&self, mut preparation: Preparation) -> bool {
         loop {
@@ -194,7 +285,11 @@ impl Log {
             match preparation.step(&self.environment, &self.metrics) {
                 Ok(None) => {}
                 Ok(Some(segment)) => {
-                    self.lock_tail().supply.spares.push_back(Arc::new(segment));
+                    {
+                        let supply = &mut self.lock_tail().supply;
+                        supply.spares.push_back(Arc::new(segment));
+                        supply.takes_any = false;
+                    }
                     self.supplied.notify_all();
                     return true;
                 }
@@ -204,12 +299,26 @@ impl Log {
                         self.health.poison(error);
                         return false;
                     }
-                    self.lock_tail().supply.fail(error);
-                    self.supplied.notify_all();
+                    self.fall_back(error);
                     return true;
                 }
             }
         }
+    }
+
+    /// A segment could not be made. Where there is no room a smaller one may do, or any slot that is there; else those
+    /// who wait are told.
+    fn fall_back(&self, error: Error) {
+        {
+            let supply = &mut self.lock_tail().supply;
+            let is_full = matches!(error, Error::NoSpace { .. });
+            if is_full && (supply.sizing.shrink() || !supply.free.is_empty()) {
+                supply.takes_any = !supply.sizing.is_grown();
+                return;
+            }
+            supply.fail(error);
+        }
+        self.supplied.notify_all();
     }
 
     fn next_work(&self) -> Option<Work> {
@@ -222,32 +331,44 @@ impl Log {
         if let Some((segment, from)) = supply.unpopulated.take() {
             return Some(Work::Populate(segment, from));
         }
-        if let Some(path) = supply.useless.pop() {
-            return Some(Work::Remove(path, None));
+        if let Some((path, spare)) = supply.useless.pop() {
+            return Some(Work::Remove(path, spare));
         }
-        if supply.spares.len() < supply.wanted && !supply.failed {
-            let header = self.next_header(supply);
-            return Some(Work::Prepare(match supply.free.pop_front() {
-                Some(path) => Preparation::recycle(path, header),
-                None => Preparation::create(self.next_path(supply), header),
-            }));
+        let wanted = supply.wanted.max(supply.sizing.spares());
+        if supply.spares.len() < wanted && !supply.failed {
+            let fitting = supply.free.iter().position(|idle| supply.takes_any || supply.sizing.fits(idle.bytes));
+            let idle = fitting.and_then(|index| supply.free.remove(index));
+            return Some(Work::Prepare(self.preparation(supply, idle)));
         }
-        let kept = SLOTS_KEPT.max(supply.wanted).max((supply.peak + SPARES).saturating_sub(tail.chain.len()));
-        if supply.free.len() + supply.spares.len() > kept {
+        let next = u64::from(supply.sizing.next());
+        let in_use: u64 = tail.chain.values().map(|segment| u64::from(segment.bytes)).sum();
+        let peak = (supply.peak_bytes + SLOTS_READY * next).saturating_sub(in_use);
+        let kept = (SLOTS_KEPT * next).max(wanted as u64 * next).max(peak);
+        if supply.idle_bytes() > kept {
             return match supply.free.pop_front() {
-                Some(path) => Some(Work::Remove(path, None)),
+                Some(idle) => Some(Work::Remove(idle.path, None)),
                 None => supply.spares.pop_back().map(|spare| Work::Remove(spare.path.clone(), Some(spare))),
             };
         }
         None
     }
 
+    /// The next segment, in an idle slot or in a new one.
+    fn preparation(&self, supply: &mut Supply, idle: Option<Idle>) -> Preparation {
+        let bytes = idle.as_ref().map_or(supply.sizing.next(), |idle| idle.bytes);
+        let header = self.next_header(supply, bytes);
+        match idle {
+            Some(idle) => Preparation::recycle(idle.path, header),
+            None => Preparation::create(self.next_path(supply), header),
+        }
+    }
+
     /// The identity of the next segment.
-    pub(super) fn next_header(&self, supply: &mut Supply) -> Header {
+    fn next_header(&self, supply: &mut Supply, bytes: u32) -> Header {
         let id = SegmentId { index: supply.next_index, generation: self.environment.entropy.next_u64() };
         supply.next_index += 1;
         let settled = EditId(self.settled.load(Ordering::Relaxed));
-        Header { id, bytes: self.options.segment_bytes, settled }
+        Header { id, bytes, settled }
     }
 
     fn next_path(&self, supply: &mut Supply) -> PathBuf {
@@ -258,13 +379,15 @@ impl Log {
 
 impl Tail {
     /// Takes the oldest spare as the segment to write.
-    pub(super) fn take_spare(&mut self, taken: &Arc<Segment>) {
+    pub(super) fn take_spare(&mut self, taken: &Arc<Segment>, now_ns: u64) {
         let spare = self.supply.spares.pop_front();
         assert!(spare.is_some_and(|spare| spare.id == taken.id), "a record takes the oldest spares");
         self.chain.insert(taken.id.index, Arc::clone(taken));
         self.segment = Arc::clone(taken);
-        let fading = usize::from(taken.id.index.is_multiple_of(PEAK_FADES_EVERY));
-        self.supply.peak = self.supply.peak.saturating_sub(fading).max(self.chain.len());
+        self.supply.sizing.took(taken.bytes, now_ns);
+        let fading = if taken.id.index.is_multiple_of(PEAK_FADES_EVERY) { u64::from(taken.bytes) } else { 0 };
+        let in_use = self.chain.values().map(|segment| u64::from(segment.bytes)).sum();
+        self.supply.peak_bytes = self.supply.peak_bytes.saturating_sub(fading).max(in_use);
     }
 
     /// Bytes of segments not yet let go.
@@ -275,17 +398,18 @@ impl Tail {
     /// Moves segments that may go from the log to the supply. They are to be dropped, and so unmapped and closed, after
     /// the lock was given back.
     #[must_use]
-    fn release(&mut self, segment_bytes: u32) -> Vec<Arc<Segment>> {
+    fn release(&mut self) -> Vec<Arc<Segment>> {
         let supply = &mut self.supply;
         let pinned = supply.pins.keys().next().copied().unwrap_or(u32::MAX);
         let before = supply.let_go_before.min(pinned).min(self.segment.id.index);
         let mut released = Vec::new();
         while let Some(entry) = self.chain.first_entry().filter(|entry| *entry.key() < before) {
             let segment = entry.remove();
-            if segment.bytes == segment_bytes {
-                supply.free.push_back(segment.path.clone());
+            let idle = Idle { path: segment.path.clone(), bytes: segment.bytes };
+            if supply.sizing.is_too_small(idle.bytes) {
+                supply.useless.push((idle.path, None));
             } else {
-                supply.useless.push(segment.path.clone());
+                supply.free.push_back(idle);
             }
             released.push(segment);
         }

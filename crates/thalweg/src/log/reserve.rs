@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::format::{LogMark, LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
 use crate::runtime::Point;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// A record may reach over this many segments; more is refused.
@@ -115,7 +115,16 @@ impl Log {
             return Err(too_large());
         }
         self.health.check()?;
-        if let Some(reservation) = self.reserve_in_tail(&mut self.lock_tail(), record.count(), body_bytes)? {
+        let (reservation, is_due) = {
+            let tail = &mut *self.lock_tail();
+            let reservation = self.reserve_in_tail(tail, record.count(), body_bytes)?;
+            let is_due = reservation.is_some() && tail.supply.sizing.is_due_at(tail.offset);
+            (reservation, is_due)
+        };
+        if is_due {
+            self.wanted.notify_all();
+        }
+        if let Some(reservation) = reservation {
             return Ok(reservation);
         }
         let reservation = self.reserve_over_segments(record.count(), body_bytes);
@@ -184,7 +193,7 @@ impl Log {
         let supply = &mut self.lock_tail().supply;
         supply.waiters -= 1;
         if supply.waiters == 0 {
-            supply.reset_wanted();
+            supply.wanted = 0;
         }
         result
     }
@@ -197,13 +206,14 @@ impl Log {
         body_bytes: u32,
         parts: &mut Vec<Part>,
     ) -> Result<Option<Reservation<'_>>> {
-        let begin = match plan(&tail.segment, tail.offset, body_bytes, &tail.supply.spares, parts) {
+        let supply = &mut tail.supply;
+        let begin = match plan(&tail.segment, tail.offset, body_bytes, supply, parts) {
             Ok(begin) => begin,
             Err(needed) => {
                 if tail.is_closed {
                     return Err(Error::Closed);
                 }
-                tail.supply.wanted = tail.supply.wanted.max(needed);
+                supply.wanted = supply.wanted.max(needed);
                 return Ok(None);
             }
         };
@@ -232,7 +242,7 @@ impl Log {
         let first_seq = SeqNo(tail.last_seq.0 + 1);
         let mark = LogMark { seq: tail.last_seq, ..begin };
         for part in &others {
-            tail.take_spare(&part.segment);
+            tail.take_spare(&part.segment, self.environment.clock.now_ns());
         }
         if !others.is_empty() {
             self.count_backlog(tail);
@@ -309,13 +319,13 @@ fn plan(
     segment: &Arc<Segment>,
     offset: u32,
     body_bytes: u32,
-    spares: &VecDeque<Arc<Segment>>,
+    supply: &mut Supply,
     parts: &mut Vec<Part>,
 ) -> std::result::Result<LogMark, usize> {
     parts.clear();
     let (mut segment, mut from, mut done, mut begun) = (segment, offset, 0, false);
     let mut mark = LogMark::default();
-    for next in spares.iter().map(Some).chain([None]) {
+    for next in supply.spares.iter().map(Some).chain([None]) {
         let first_done = done;
         let (to, is_whole) = place(&mut done, &mut begun, from, body_bytes, segment.bytes);
         if begun && mark.position == LogPosition::default() {
@@ -337,10 +347,11 @@ fn plan(
             None => break,
         }
     }
-    let mut needed = spares.len();
+    supply.sizing.asked_for(body_bytes - done);
+    let mut needed = supply.spares.len();
     loop {
         needed += 1;
-        if place(&mut done, &mut begun, HEADER_BYTES, body_bytes, segment.bytes).1 {
+        if place(&mut done, &mut begun, HEADER_BYTES, body_bytes, supply.sizing.next()).1 {
             return Err(needed);
         }
     }

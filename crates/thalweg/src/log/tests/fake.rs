@@ -98,6 +98,10 @@ impl Disk {
     pub(super) fn read(&self, path: &Path) -> Vec<u8> {
         self.find(path).unwrap().lock().unwrap().written.clone()
     }
+    /// Of all files.
+    pub(super) fn bytes(&self) -> u64 {
+        self.paths().iter().map(|path| self.read(path).len() as u64).sum()
+    }
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         self.files.lock().unwrap().keys().cloned().collect()
     }
@@ -290,6 +294,10 @@ impl Polling {
         let is_left = |mut task: Task| task.as_mut().poll(&mut context).is_pending().then_some(task);
         let left: Vec<_> = tasks.into_iter().filter_map(is_left).collect();
         self.tasks.lock().unwrap().extend(left);
+    }
+    /// Lets time pass; nothing else happens meanwhile.
+    pub(super) fn pass(&self, duration_ns: u64) {
+        self.clock.0.fetch_add(duration_ns, Ordering::SeqCst);
     }
     /// Polls until the coroutines have done what there is.
     pub(super) fn settle(&self) {

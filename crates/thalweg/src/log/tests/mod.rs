@@ -3,6 +3,7 @@
 mod damage;
 mod fake;
 mod running;
+mod sizes;
 
 use super::framing::HEADER_BYTES;
 use super::scan::Tail as ScanTail;
@@ -40,9 +41,17 @@ impl Bench {
         (environment, scheduler): (Environment, Arc<Polling>),
         recovered: Option<Scan>,
     ) -> Result<Bench> {
+        let options = LogOptions { segment_bytes: SEGMENT_BYTES, sync_interval: None };
+        Self::begin_with(disk, (environment, scheduler), options, recovered)
+    }
+    fn begin_with(
+        disk: &Arc<Disk>,
+        (environment, scheduler): (Environment, Arc<Polling>),
+        options: LogOptions,
+        recovered: Option<Scan>,
+    ) -> Result<Bench> {
         let health = Arc::new(Health::default());
         let metrics = Arc::new(Metrics::default());
-        let options = LogOptions { segment_bytes: SEGMENT_BYTES, sync_interval: None };
         let parts = (environment.clone(), Arc::clone(&health), Arc::clone(&metrics));
         let log = Log::begin(parts.0, parts.1, parts.2, directory(), options, recovered)?;
         log.tasks().into_iter().for_each(|task| scheduler.spawn(Lane::Log, task));

@@ -432,10 +432,15 @@ fn a_buffered_put_in_a_mapped_segment_calls_no_file() {
     let disk = Arc::<Disk>::default();
     disk.maps.store(true, Ordering::SeqCst);
     let bench = Bench::try_begin(&disk, 1, None).unwrap();
+    // So much that a spare is due, and so little that it holds the rest.
+    let records: Vec<_> = (0..22).map(|seed| record(seed, 5000)).collect();
+    let (first, rest) = records.split_at(4);
+    for record in first {
+        bench.write(record).unwrap();
+    }
     bench.scheduler.settle();
     *disk.changes_left.lock().unwrap() = Some(0);
-    let records: Vec<_> = (0..20).map(|seed| record(seed, 5000)).collect();
-    for record in &records {
+    for record in rest {
         bench.write(record).unwrap();
     }
     assert_eq!(replayed(&disk.after_crash(true)), expected(&records));
@@ -490,7 +495,7 @@ fn a_spare_that_is_not_wanted_any_more_is_unmapped_outside_the_lock() {
         assert!(log.tail.try_lock().is_ok(), "writers would wait for the kernel to unmap a segment");
         count.fetch_add(1, Ordering::SeqCst);
     }));
-    bench.log.lock_tail().supply.reset_wanted();
+    bench.log.lock_tail().supply.wanted = 0;
     bench.log.wanted.notify_all();
     bench.scheduler.settle();
     *disk.on_close.lock().unwrap() = None;
