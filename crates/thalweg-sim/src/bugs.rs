@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 26] = [
+pub const BUGS: [(&str, Bug); 27] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -34,6 +34,7 @@ pub const BUGS: [(&str, Bug); 26] = [
     ("SharedTableFreed", Bug::SharedTableFreed),
     ("SplitLosesSealed", Bug::SplitLosesSealed),
     ("MergeBeforeFlush", Bug::MergeBeforeFlush),
+    ("OpenKeepsReserve", Bug::OpenKeepsReserve),
 ];
 
 /// The bug of that name.

@@ -50,6 +50,8 @@ pub struct Plan {
     pub short_reads_per_mille: u32,
     /// All files share one journal.
     pub share_journal: bool,
+    /// The file system does not tell how much space is left.
+    pub hide_free_bytes: bool,
     durability: Durability,
     backend: DurabilityBackend,
     settle_interval_ms: u64,
@@ -108,6 +110,7 @@ impl Plan {
             one_partition: rng.aside(3).one_in(4),
             short_reads_per_mille: *rng.choose(&[0, 0, 100]),
             share_journal: rng.aside(3).one_in(2),
+            hide_free_bytes: rng.aside(91).one_in(2),
             durability: *rng.choose(&[Durability::Buffered, Durability::Buffered, Durability::Sync]),
             backend: *rng.aside(4).choose(&[
                 DurabilityBackend::SettleRounds,
@@ -156,6 +159,7 @@ impl Plan {
             one_partition: false,
             short_reads_per_mille: 0,
             share_journal: true,
+            hide_free_bytes: false,
             durability: Durability::Buffered,
             backend: DurabilityBackend::SettleRounds,
             settle_interval_ms: 20,

@@ -16,7 +16,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use thalweg::simulation::Storage;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
-use thalweg::{Database, Durability, Keyspace};
+use thalweg::{Database, Durability, ErrorKind, Keyspace};
+
+/// What a database sets aside at least.
+const RESERVE_BYTES: u64 = 256 << 10;
 
 /// Where the database lives on the simulated disk.
 pub const ROOT: &str = "/db";
@@ -30,6 +33,10 @@ pub struct Session {
     survival: Survival,
     /// A write-back failed and perhaps nobody was told yet: the kernel tells whoever syncs next, also in a later life.
     pub owes_error: bool,
+    /// The disk is full when this life ends, and still when the next open begins.
+    pub stays_full: bool,
+    /// What the reserve had when the life ended is there: only a power cut takes pages that nobody syncs.
+    keeps_pages: bool,
 }
 
 /// An open database and its stable keyspaces.
@@ -54,7 +61,14 @@ impl Session {
         let world = World::new(rng.next_u64(), trace);
         let disk = SimulatedDisk::new(rng.next_u64());
         let stage = Rc::new(Stage::new(plan, world, disk, Oracle::default()));
-        Session { stage, rng, survival: Survival::Acknowledged, owes_error: false }
+        Session {
+            stage,
+            rng,
+            survival: Survival::Acknowledged,
+            owes_error: false,
+            stays_full: false,
+            keeps_pages: true,
+        }
     }
 
     /// The same history on another disk, in a world of its own: one of several outcomes of one crash.
@@ -62,7 +76,14 @@ impl Session {
         let world = World::new(seed, false);
         let stage = Stage::new(self.stage.plan.clone(), world, disk, self.stage.oracle.borrow().clone());
         stage.skip_writes(&self.stage);
-        Session { stage: Rc::new(stage), rng: Rng::new(seed), survival: self.survival, owes_error: false }
+        Session {
+            stage: Rc::new(stage),
+            rng: Rng::new(seed),
+            survival: self.survival,
+            owes_error: false,
+            stays_full: false,
+            keeps_pages: false,
+        }
     }
 
     /// The disk of now.
@@ -95,7 +116,7 @@ impl Session {
     pub fn open(&mut self) -> Option<Opened> {
         self.stage.poisoned.set(false);
         self.stage.world.say(|| "opens".into());
-        let db = match self.stage.builder(Path::new(ROOT)).open() {
+        let db = match self.open_database() {
             Ok(db) => Held::new(db),
             Err(error) => {
                 self.stage.expect_trouble("open", &error);
@@ -124,6 +145,25 @@ impl Session {
                 None
             }
         }
+    }
+
+    /// An open needs no space but what was set aside for it.
+    fn open_database(&mut self) -> thalweg::Result<Database> {
+        let disk = self.disk();
+        let is_full = std::mem::take(&mut self.stays_full);
+        let is_whole = |(path, bytes): &(std::path::PathBuf, u64)| path.ends_with("RESERVE") && *bytes >= RESERVE_BYTES;
+        let has_reserve = self.keeps_pages && disk.files().iter().any(is_whole);
+        let opened = self.stage.builder(Path::new(ROOT)).open();
+        if is_full {
+            disk.set_capacity(None);
+        }
+        if let Err(error) = &opened
+            && error.kind() == ErrorKind::NoSpace
+        {
+            let is_to_blame = is_full && has_reserve && !self.stage.is_dead() && !self.stage.faults.get();
+            assert!(!is_to_blame, "an open on a full disk does not get by with the reserve: {error}");
+        }
+        opened
     }
 
     fn create_stable(&self, db: &Database) -> Option<Vec<(Arc<str>, Keyspace)>> {
@@ -229,7 +269,7 @@ impl Session {
                         attempt < 100 || self.stage.is_dead() || self.stage.faults.get(),
                         "the disk has room again, and writes still fail: {error}"
                     );
-                    if error.kind() != thalweg::ErrorKind::NoSpace {
+                    if error.kind() != ErrorKind::NoSpace {
                         return self.stage.oracle.borrow_mut().fail(id);
                     }
                     self.stage.oracle.borrow_mut().refuse(id);
@@ -277,6 +317,7 @@ impl Session {
         let was_in_faults = self.stage.faults.get();
         let next = self.disk().crash(strictness);
         *self.stage.disk.borrow_mut() = next;
+        self.keeps_pages = strictness == Strictness::ProcessDeath;
         // After a failed sync not even the death of the process keeps all that was acknowledged.
         if strictness != Strictness::ProcessDeath || was_in_faults {
             self.survival = Survival::Promised;
@@ -284,17 +325,17 @@ impl Session {
         self.calm();
     }
 
-    /// No more faults, and room on the disk.
+    /// No more faults, and room on the disk, unless that stays full.
     pub fn calm(&mut self) {
         if self.stage.faults.get() {
             self.survival = Survival::Promised;
         }
         let disk = self.disk();
         disk.set_faults(None);
-        disk.set_capacity(None);
+        disk.set_capacity(self.stays_full.then(|| disk.used_bytes()));
         disk.crash_at(u64::MAX);
         self.stage.faults.set(false);
-        self.stage.full.set(false);
+        self.stage.full.set(self.stays_full);
     }
 
     /// Drops what is left of the world.

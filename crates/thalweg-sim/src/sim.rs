@@ -48,11 +48,12 @@ enum Trouble {
         at_step: u64,
         file: u64,
     },
-    /// The disk is full for some steps.
+    /// The disk is full for some steps, or until the next life has begun.
     Full {
         from_step: u64,
         steps: u64,
         slack_bytes: u64,
+        stays: bool,
     },
 }
 
@@ -64,7 +65,12 @@ fn some_trouble(rng: &mut Rng) -> Trouble {
         11..14 => Trouble::CrashAtStep(rng.any_size(13)),
         14..17 => Trouble::Fault { nth: 1 + rng.any_size(11), for_ever: rng.one_in(2) },
         17 => Trouble::WritebackFails { at_step: rng.any_size(12), file: rng.next_u64() },
-        _ => Trouble::Full { from_step: rng.any_size(11), steps: rng.between(1, 3_000), slack_bytes: rng.any_size(17) },
+        _ => Trouble::Full {
+            from_step: rng.any_size(11),
+            steps: rng.between(1, 3_000),
+            slack_bytes: rng.any_size(20),
+            stays: rng.one_in(2),
+        },
     }
 }
 
@@ -135,15 +141,18 @@ fn one_life(session: &mut Session, rng: &mut Rng, opened: Opened) {
             session.owes_error = true;
             hook = Some(fail_writeback(disk.clone(), session.stage.world.steps() + at_step, file));
         }
-        Trouble::Full { from_step, steps, slack_bytes } => {
+        Trouble::Full { from_step, steps, slack_bytes, stays } => {
             session.stage.full.set(true);
             let from = session.stage.world.steps() + from_step;
-            hook = Some(fill(disk.clone(), from, from + steps, slack_bytes));
+            let to = if stays { u64::MAX } else { from + steps };
+            hook = Some(fill(disk.clone(), from, to, slack_bytes));
         }
     }
     session.begin_phase(hook);
     session.run_clients(&opened);
-    if let Trouble::Full { .. } = trouble {
+    if let Trouble::Full { stays: true, .. } = trouble {
+        session.stays_full = true;
+    } else if let Trouble::Full { .. } = trouble {
         disk.set_capacity(None);
         session.begin_phase(None);
         session.check_room_again(&opened);

@@ -70,6 +70,9 @@ impl Storage for Traced {
     fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
         self.disk.open_directory(path)
     }
+    fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
+        self.disk.capacity_bytes(directory)
+    }
     fn free_bytes(&self, directory: &Path) -> Option<u64> {
         self.disk.free_bytes(directory)
     }

@@ -35,6 +35,7 @@ pub enum Bug {
     SharedTableFreed,
     SplitLosesSealed,
     MergeBeforeFlush,
+    OpenKeepsReserve,
 }
 
 #[cfg(feature = "planted-bugs")]

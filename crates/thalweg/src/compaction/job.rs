@@ -53,6 +53,13 @@ impl Job {
         split(self.tables(), parts)
     }
 
+    /// The same job for some of its lower tables.
+    pub(crate) fn part(&self, lower: Vec<Arc<Table>>) -> Job {
+        let (upper, cut) = (self.upper.clone(), self.cut.clone());
+        let Job { level, bottom, is_poor, .. } = *self;
+        Job { level, upper, lower, trivial_move: false, bottom, cut, is_poor }
+    }
+
     /// Every input, upper and lower.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> + Clone {
         self.upper.iter().chain(&self.lower)

@@ -154,7 +154,7 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
         let (entry, neighbour) = (self.entries.entry(), self.entries.neighbour());
         self.step_bytes += entry.key().len() + entry.value().len();
         self.outputs.pass(neighbour);
-        if !self.retention.keep(neighbour.key_changed, entry.seq(), entry.kind()) {
+        if neighbour.is_repeated || !self.retention.keep(neighbour.key_changed, entry.seq(), entry.kind()) {
             return None;
         }
         if self.outputs.has_room(entry.key()) { self.add() } else { Some(Pause::NoRoom) }
@@ -202,6 +202,20 @@ mod tests {
     }
 
     use FakeEntry as E;
+
+    #[test]
+    fn an_entry_that_two_runs_have_is_written_once_and_one_that_a_run_has_twice_is_damage() {
+        let upper = vec![E::put("a", 9, "9"), E::remove("b", 8), E::put("c", 7, "7")];
+        let lower = vec![vec![E::put("a", 9, "9"), E::put("a", 2, "2")], vec![E::put("c", 7, "7"), E::put("d", 1, "")]];
+        for snapshots in [&[1, 2, 9][..], &[0]] {
+            let merge = |runs| merged(runs, snapshots, false, u64::MAX, &FakeStore::default()).unwrap();
+            let once = vec![run(vec![vec![E::remove("b", 8)]]), run(lower.clone())];
+            assert_eq!(merge(vec![run(vec![upper.clone()]), run(lower.clone())]), merge(once), "{snapshots:?}");
+        }
+        let twice = vec![run(vec![vec![E::put("a", 9, ""), E::put("a", 9, "")]])];
+        let error = merged(twice, &[0], false, u64::MAX, &FakeStore::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+    }
 
     #[test]
     fn runs_come_out_in_one_order() {

@@ -28,6 +28,7 @@ mod retention;
 mod runs;
 mod shape;
 mod split;
+mod tidy;
 mod tournament;
 mod vlsm;
 

@@ -20,6 +20,8 @@ pub(super) struct Neighbour {
     pub(super) key_changed: bool,
     /// First bytes that its user key has in common with the one before; 0 of the first entry.
     pub(super) shared: usize,
+    /// It is the same entry once more, from another run.
+    pub(super) is_repeated: bool,
 }
 
 impl Predecessor {
@@ -44,7 +46,13 @@ impl Predecessor {
             self.key.extend_from_slice(key);
         }
         self.seq = Some(seq);
-        Some(Neighbour { key_changed, shared })
+        Some(Neighbour { key_changed, shared, is_repeated: false })
+    }
+
+    /// After an `advance` that gave `None`: the neighbour of an entry that is the one before once more.
+    pub(super) fn repeat(&self, key: &[u8], seq: SeqNo) -> Option<Neighbour> {
+        let is_repeated = self.seq == Some(seq) && self.key == key;
+        is_repeated.then_some(Neighbour { key_changed: false, shared: key.len(), is_repeated })
     }
 
     /// The entry, for messages: after an `advance` that gave `None`, the one before.

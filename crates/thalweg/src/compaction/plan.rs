@@ -86,6 +86,12 @@ pub(super) fn plan_level0(
         .find(|plan| can_run(shape, running, plan))
 }
 
+/// All tables of a level below level 0, if the job can run.
+pub(super) fn plan_all(shape: &Shape<'_>, running: &[RunningJob], level: usize) -> Option<Plan> {
+    let plan = plan_upper(shape, level, 0..shape.level(level).len())?;
+    can_run(shape, running, &plan).then_some(plan)
+}
+
 /// Of the tables of `level` (not 0) that `chosen` takes, the one with the least to rewrite below it for its size that
 /// can run; ties by key order.
 pub(super) fn plan_least_overlap(

@@ -5,7 +5,7 @@ use super::look_ahead::Cut;
 use super::plan::Plan;
 use super::shape::Shape;
 use super::vlsm::{self, VlsmOptions};
-use super::{LeveledOptions, Levels, leveled};
+use super::{LeveledOptions, Levels, leveled, tidy};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,7 +35,18 @@ impl Policy {
     pub(crate) fn pick(&self, levels: &Levels, running: &[RunningJob]) -> Option<Job> {
         let shape = Shape::of(levels);
         let plan = self.plan(&shape, running)?;
-        let (cut, is_poor) = (self.cut(&shape, &plan), self.is_poor(&shape, &plan));
+        Some(self.job(levels, &shape, plan))
+    }
+
+    /// A job of a database that nobody writes to (see [`super::tidy`]).
+    pub(crate) fn pick_tidy(&self, levels: &Levels, running: &[RunningJob]) -> Option<Job> {
+        let shape = Shape::of(levels);
+        let plan = tidy::plan(&shape, running)?;
+        Some(self.job(levels, &shape, plan))
+    }
+
+    fn job(&self, levels: &Levels, shape: &Shape<'_>, plan: Plan) -> Job {
+        let (cut, is_poor) = (self.cut(shape, &plan), self.is_poor(shape, &plan));
         let Plan { level, upper, lower, trivial_move, bottom } = plan;
         let tables = |level: usize, range: Range<usize>| {
             levels
@@ -44,7 +55,7 @@ impl Policy {
                 .map_or_else(Vec::new, |tables| tables.iter().map(Arc::clone).collect())
         };
         let (upper, lower) = (tables(level, upper), tables(level + 1, lower));
-        Some(Job { level, upper, lower, trivial_move, bottom, cut, is_poor })
+        Job { level, upper, lower, trivial_move, bottom, cut, is_poor }
     }
 
     /// Whether there is a job; see [`Policy::pick`].
@@ -108,6 +119,15 @@ impl Policy {
             Policy::Leveled(options) => options.table_bytes,
             Policy::Vlsm(options) => options.table_bytes,
         }
+    }
+
+    /// The same, with level 0 due at its first table: for a disk on which each table is one too many.
+    pub(crate) fn eager(mut self) -> Policy {
+        match &mut self {
+            Policy::Leveled(options) => options.level0_trigger = 1,
+            Policy::Vlsm(options) => options.level0_trigger = 1,
+        }
+        self
     }
 
     /// Level 0 is compacted when it has this many tables.

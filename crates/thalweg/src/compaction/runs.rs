@@ -139,6 +139,8 @@ pub(super) struct MergedRuns<I: Input> {
     /// `None` until the first step.
     tournament: Option<Tournament>,
     predecessor: Predecessor,
+    /// The run that the entry before came from.
+    last_run: usize,
     neighbour: Neighbour,
 }
 
@@ -147,7 +149,7 @@ impl<I: Input> MergedRuns<I> {
         let metas = runs.iter().flat_map(|run| run.inputs.as_slice()).map(Input::meta);
         let shared = hull(metas).map_or(0, |(from, to)| key::shared_bytes(from, to));
         let (predecessor, neighbour) = (Predecessor::default(), Neighbour::default());
-        MergedRuns { runs, shared, tournament: None, predecessor, neighbour }
+        MergedRuns { runs, shared, tournament: None, predecessor, last_run: usize::MAX, neighbour }
     }
 
     /// To the next entry; `false` where the chunk ends that this entry is in, and before the first one. `damaged` makes
@@ -212,8 +214,15 @@ impl<I: Input> MergedRuns<I> {
     #[inline]
     fn check_order(&mut self, damaged: &Damaged<'_>) -> Result<bool> {
         let Some(tournament) = &self.tournament else { return Ok(false) };
-        let Some((id, scan)) = &self.runs[tournament.winner()].current else { return Ok(false) };
-        match self.predecessor.advance(scan.key(), scan.seq()) {
+        let winner = tournament.winner();
+        let Some((id, scan)) = &self.runs[winner].current else { return Ok(false) };
+        let is_other_run = std::mem::replace(&mut self.last_run, winner) != winner;
+        let neighbour = match self.predecessor.advance(scan.key(), scan.seq()) {
+            // A compaction in steps that did not get to its end leaves entries in two levels. In one run that is damage.
+            None if is_other_run => self.predecessor.repeat(scan.key(), scan.seq()),
+            neighbour => neighbour,
+        };
+        match neighbour {
             Some(neighbour) => {
                 self.neighbour = neighbour;
                 Ok(true)

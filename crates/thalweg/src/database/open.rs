@@ -14,7 +14,7 @@ use crate::log::{Log, Operation, Record};
 use crate::metrics::Metrics;
 use crate::ordered::{DefinitionEdit, MemtablePool, OrderedKeyspace, Partition, RecoveredPartition, Registry, Share};
 use crate::ordered::{SnapshotRegistry, Workshop};
-use crate::runtime::{Environment, Health, Lane, Turn, metered};
+use crate::runtime::{Environment, Health, Lane, Space, Turn, metered};
 use crate::storage::StorageLock;
 use crate::table::{Table, TableMeta, TableStore, TableWriters};
 use std::collections::{BTreeMap, VecDeque};
@@ -45,14 +45,15 @@ impl Database {
             recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
         }
         let dropped = recovered.as_ref().map(|recovered| recovered.dropped.clone()).unwrap_or_default();
-        let (log, lineage) = begin(&environment, root, &options, &health, &metrics, recovered)?;
+        let space = options.space(&environment.storage, root);
+        let (log, lineage) = begin(&environment, &space, &options, &health, &metrics, recovered)?;
         lineage.attach(Arc::clone(&log), Arc::clone(&tables))?;
         let snapshots = Arc::new(SnapshotRegistry::default());
         let workshop = Workshop::new(
             environment.clone(),
             Arc::clone(&health),
             Arc::clone(&metrics),
-            options.ordered(),
+            options.ordered(space),
             log,
             lineage,
             tables,
@@ -141,7 +142,7 @@ impl Engine {
 /// new database's manifest says that the log starts with its first segment, whichever that will be.
 fn begin(
     environment: &Environment,
-    root: &Path,
+    space: &Arc<Space>,
     options: &Options,
     health: &Arc<Health>,
     metrics: &Arc<Metrics>,
@@ -151,7 +152,7 @@ fn begin(
         environment.clone(),
         Arc::clone(health),
         Arc::clone(metrics),
-        root.to_path_buf(),
+        Arc::clone(space),
         options.settling(),
         recovered.as_ref(),
     )?;
@@ -167,8 +168,8 @@ fn begin(
         environment.clone(),
         Arc::clone(health),
         Arc::clone(metrics),
-        root.join("log"),
-        options.log(),
+        space.root().join("log"),
+        options.log(Arc::clone(space)),
         recovered.map(|recovered| recovered.log),
     )?;
     Ok((log, lineage))

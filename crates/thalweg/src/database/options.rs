@@ -6,7 +6,11 @@ use crate::error::{Error, Result};
 use crate::lineage::{RETAINED_BYTES_MAX, Settling};
 use crate::log::LogOptions;
 use crate::ordered::OrderedOptions;
+use crate::runtime::Space;
+use crate::storage::Storage;
 use crate::table::{TableOptions, TableReads, TableWrites};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// When a write returns.
@@ -184,8 +188,13 @@ impl Options {
         }
     }
 
-    pub(super) fn log(&self) -> LogOptions {
-        LogOptions { segment_bytes: self.log_segment_bytes, sync_interval: self.log_sync_interval }
+    pub(super) fn log(&self, space: Arc<Space>) -> LogOptions {
+        LogOptions { segment_bytes: self.log_segment_bytes, sync_interval: self.log_sync_interval, space }
+    }
+
+    /// The space of a database in `root` with these options.
+    pub(super) fn space(&self, storage: &Arc<dyn Storage>, root: &Path) -> Arc<Space> {
+        Space::new(Arc::clone(storage), root, self.memtable_bytes() as u64, self.table_bytes())
     }
 
     pub(super) fn settling(&self) -> Settling {
@@ -234,21 +243,21 @@ impl Options {
         self.level0_trigger.unwrap_or(if self.is_vlsm() { 1 } else { 4 })
     }
 
-    fn policy(&self) -> Policy {
+    fn policy(&self, table_bytes: u64) -> Policy {
         match self.compaction_policy {
             CompactionPolicy::Leveled => Policy::Leveled(LeveledOptions {
                 level0_trigger: self.level0_trigger(),
                 level1_bytes: self.level1_bytes,
                 growth_factor: self.growth_factor,
-                table_bytes: self.table_bytes(),
-                table_bytes_max: self.table_bytes(),
+                table_bytes,
+                table_bytes_max: table_bytes,
                 // The rest is for what the jobs beside it and before it have replaced.
                 job_bytes_max: (self.retained_bytes_max.unwrap_or(RETAINED_BYTES_MAX) / 16 * 11)
                     .max(self.level1_bytes.saturating_mul(2)),
                 levels_max: LEVELS_MAX,
             }),
             CompactionPolicy::Vlsm { phi, overlap, debt_bytes } => Policy::Vlsm(VlsmOptions {
-                table_bytes: self.table_bytes(),
+                table_bytes,
                 growth_factor: self.growth_factor,
                 phi,
                 overlap,
@@ -259,7 +268,7 @@ impl Options {
         }
     }
 
-    pub(super) fn ordered(&self) -> OrderedOptions {
+    pub(super) fn ordered(&self, space: Arc<Space>) -> OrderedOptions {
         let level0_stop_min = if self.is_vlsm() { VLSM_LEVEL0_STOP } else { 12 };
         OrderedOptions {
             memtable_bytes: self.memtable_bytes(),
@@ -268,7 +277,8 @@ impl Options {
             log_bytes_max: self.log_bytes_max,
             compactors: self.compactions_a_worker().saturating_mul(self.compaction_workers),
             partitions_max: self.partitions_max(),
-            policy: self.policy(),
+            policy: self.policy(space.table_bytes()),
+            space,
         }
     }
 }

@@ -54,10 +54,13 @@ impl Engine {
                 .map(|(_, partition)| partition)
         };
         workshop.let_time_pass(routes, record.bytes());
+        if workshop.options.space.is_short() {
+            workshop.wait_for_space(record)?;
+        }
         for partition in distinct() {
             workshop.wait_for_room(partition)?;
         }
-        let reservation = workshop.log.reserve(record)?;
+        let reservation = workshop.reserve(record)?;
         workshop.log.copy_in(&reservation, record, durability == Durability::Sync)?;
         let (seq, user_bytes, is_overtaken) = insert(&reservation, record, routes);
         let end = reservation.end();
@@ -88,7 +91,7 @@ impl Engine {
         workshop.health.check()?;
         workshop.wait_for_definitions()?;
         let record = record.finish();
-        let reservation = workshop.log.reserve(&record)?;
+        let reservation = workshop.reserve(&record)?;
         workshop.log.copy_in(&reservation, &record, true)?;
         apply(reservation.mark(), reservation.first_seq());
         let end = reservation.end();

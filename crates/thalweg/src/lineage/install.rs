@@ -279,7 +279,7 @@ impl Lineage {
             (book.open.file.clone(), book.next_append(payload))
         };
         let mut written = file.write_all_at(append.at, &append.bytes).await;
-        if is_full(&written) && self.reserve.give_up(&*self.environment.storage) {
+        if is_full(&written) && self.space.give_up_reserve() {
             written = file.write_all_at(append.at, &append.bytes).await;
         }
         self.appended(&**file.file(), append, written)
@@ -292,7 +292,7 @@ impl Lineage {
             (Arc::clone(book.open.file.file()), book.next_append(|synced| record.payload(synced)))
         };
         let mut written = file.write_all_at(append.at, &append.bytes);
-        if is_full(&written) && self.reserve.give_up(&*self.environment.storage) {
+        if is_full(&written) && self.space.give_up_reserve() {
             written = file.write_all_at(append.at, &append.bytes);
         }
         self.appended(&*file, append, written)

@@ -24,7 +24,6 @@ mod partitions;
 mod record;
 mod recovery;
 mod removal;
-mod reserve;
 mod retained;
 mod rotate;
 mod round;
@@ -50,11 +49,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EditId, LogMark};
 use crate::log::Log;
 use crate::metrics::Metrics;
-use crate::runtime::{BackgroundFile, Environment, Event, Health, Task, Turn};
+use crate::planted::{Bug, planted};
+use crate::runtime::{BackgroundFile, Environment, Event, Health, Space, Task, Turn};
 use crate::table::TableStore;
 use backend::Backend;
 use neighbours::{Attached, Neighbours};
-use reserve::Reserve;
 use retained::{Input, Retained};
 use settle::Ledger;
 use state::TakeBack;
@@ -88,7 +87,7 @@ pub(crate) struct Lineage {
     backend: Box<dyn Backend>,
     settling: Settling,
     neighbours: OnceLock<Box<dyn Neighbours>>,
-    reserve: Reserve,
+    space: Arc<Space>,
     turn: Turn,
     syncing: Turn,
     book: Mutex<Book>,
@@ -166,16 +165,17 @@ impl Lineage {
         environment: Environment,
         health: Arc<Health>,
         metrics: Arc<Metrics>,
-        root: PathBuf,
+        space: Arc<Space>,
         settling: Settling,
         recovered: Option<&Recovered>,
     ) -> Result<Arc<Self>> {
+        let root = space.root();
         if let Some(recovered) = recovered {
-            recovered.put_damaged_manifest_aside(&*environment.storage, &root)?;
+            recovered.put_damaged_manifest_aside(&*environment.storage, root)?;
         }
         let last = recovered.map_or(0, Recovered::manifest);
         let state = recovered.map(|recovered| recovered.state.clone());
-        Self::begin_with(environment, health, metrics, root, settling, last, state)
+        Self::begin_with(environment, health, metrics, space, settling, last, state)
     }
 
     /// As [`Lineage::begin`]; `last` is the number of the manifest that `state` came from.
@@ -183,11 +183,12 @@ impl Lineage {
         environment: Environment,
         health: Arc<Health>,
         metrics: Arc<Metrics>,
-        root: PathBuf,
+        space: Arc<Space>,
         settling: Settling,
         last: u64,
         state: Option<State>,
     ) -> Result<Arc<Self>> {
+        let root = space.root().to_path_buf();
         for name in ["log", "tables", "lost"] {
             let path = root.join(name);
             if environment.storage.list(&path)?.is_none() {
@@ -196,7 +197,14 @@ impl Lineage {
         }
         let number = recovery::next_number(&*environment.storage, &root, last)?;
         let state = state.unwrap_or_default();
-        let begun = manifest::begin(&environment, Some(&metrics), &root, number, &state)?;
+        let begin = || manifest::begin(&environment, Some(&metrics), &root, number, &state);
+        let begun = match begin() {
+            // What frees space comes after the open, so that must not fail.
+            Err(error) if error.kind() == ErrorKind::NoSpace && !planted(Bug::OpenKeepsReserve) => {
+                if space.give_up_reserve() { begin()? } else { return Err(error) }
+            }
+            begun => begun?,
+        };
         let backend = settling.backend.begin(&environment, &health, &metrics, &root)?;
         let book = Book {
             ledger: Ledger::new(state.clone(), begun.bytes),
@@ -215,7 +223,7 @@ impl Lineage {
         let files_max = environment.storage.open_files_max().unwrap_or(u64::MAX) / settler::UNSYNCED_FILES_PART;
         Ok(Arc::new(Lineage {
             unsynced_files_max: usize::try_from(files_max).unwrap_or(usize::MAX - 1),
-            reserve: Reserve::new(&root),
+            space,
             changed: health.watched_event(),
             wake: health.watched_event(),
             environment,
@@ -248,8 +256,14 @@ impl Lineage {
         neighbours.settled(self.book().ledger.settled(), None);
         let is_first = self.neighbours.set(neighbours).is_ok();
         assert!(is_first, "lineage is attached once");
-        self.reserve.replenish(&*self.environment.storage);
+        self.replenish_reserve();
         Ok(())
+    }
+
+    /// Where there is room for it.
+    fn replenish_reserve(&self) {
+        let live = self.book().state.distinct_tables().map(|meta| meta.bytes).sum();
+        self.space.replenish_reserve(live);
     }
 
     /// What cannot be removed now stays for the next open.
@@ -302,6 +316,11 @@ impl Lineage {
     pub(crate) fn retained_bytes(&self) -> u64 {
         let book = self.book();
         book.ledger.inputs().map(|input| input.bytes).sum::<u64>() + book.retained.bytes()
+    }
+
+    /// Bytes of replaced tables that nothing holds back any more.
+    pub(crate) fn removing_bytes(&self) -> u64 {
+        self.book().retained.waiting_bytes()
     }
 
     /// Edits that are not settled yet, and for how many nanoseconds the first of them has not been.

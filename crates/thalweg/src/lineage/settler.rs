@@ -76,7 +76,7 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
             lineage.wake.notify_all();
         }
         match done {
-            Ok(()) => lineage.reserve.replenish(&*lineage.environment.storage),
+            Ok(()) => lineage.replenish_reserve(),
             Err(error) => {
                 lineage.settling_failed(error);
                 // Whatever presses, a disk that was full a moment ago still is.

@@ -24,7 +24,7 @@ use crate::runtime::{Environment, Health};
 use crate::storage::OpenMode;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 impl Log {
     /// A new log in an empty `directory`, or a recovered one that goes on after `end` (see [`Scan`]): seals the valid
@@ -69,6 +69,8 @@ impl Log {
             durable: AtomicU64::new(position.raw()),
             syncs: Mutex::default(),
             settled: AtomicU64::new(settled.0),
+            quiet_at: AtomicU64::new(0),
+            when_quiet: OnceLock::new(),
             is_stopped: AtomicBool::new(false),
             backlog: AtomicU64::new(tail.backlog_bytes()),
             tail: Mutex::new(tail),
@@ -213,8 +215,13 @@ impl Start<'_> {
         match self.create(next_number, header) {
             Ok(segment) => Ok((segment, next_number.saturating_add(1))),
             Err(error) if error.kind() == ErrorKind::NoSpace => {
-                let segment = self.reuse(scan, header, SEGMENT_BYTES_MAX)?;
-                segment.map(|segment| (segment, next_number)).ok_or(error)
+                if let Some(segment) = self.reuse(scan, header, SEGMENT_BYTES_MAX)? {
+                    return Ok((segment, next_number));
+                }
+                if !self.options.space.give_up_reserve() {
+                    return Err(error);
+                }
+                Ok((self.create(next_number, header)?, next_number.saturating_add(1)))
             }
             Err(error) => Err(error),
         }

@@ -35,10 +35,10 @@ pub(crate) use reserve::Reservation;
 pub(crate) use scan::Scan;
 
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, Event, Health, Task};
+use crate::runtime::{Environment, Event, Health, Space, Task};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// How the log is laid out and synced.
@@ -48,6 +48,8 @@ pub(crate) struct LogOptions {
     pub(crate) segment_bytes: u32,
     /// How often published records are made durable without being asked; `None`: never.
     pub(crate) sync_interval: Option<Duration>,
+    /// What room there is for segments.
+    pub(crate) space: Arc<Space>,
 }
 
 /// What to do about damage when a database is opened.
@@ -88,6 +90,10 @@ pub(crate) struct Log {
     wanted: Arc<Event>,
     /// The coroutines are to end.
     ended: Arc<Event>,
+    /// The published position at which nobody had written for a while, as a raw position.
+    quiet_at: AtomicU64,
+    /// Told when that changes.
+    when_quiet: OnceLock<Arc<Event>>,
 }
 
 impl Log {

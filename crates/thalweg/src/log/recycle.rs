@@ -8,14 +8,14 @@
 //! It removes what a log that has become quiet does not use. Locks: the tail's, never over I/O.
 
 use super::Log;
-use super::framing::{Header, SegmentId};
+use super::framing::{BLOCK_BYTES, Header, SEGMENT_BYTES_MIN, SegmentId};
 use super::reserve::Tail;
 use super::segment::{Preparation, Segment, slot_path};
 use super::sizing::{QUIET_NS, Sizing};
 use crate::error::Error;
 use crate::format::{EditId, LogMark};
 use crate::planted::{Bug, planted};
-use crate::runtime::{Ticket, yield_now};
+use crate::runtime::{Event, Ticket, yield_now};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -246,15 +246,36 @@ impl Log {
         if self.environment.clock.now_ns() < until_ns {
             return;
         }
+        self.give_back_idle(before);
+    }
+
+    /// If the log still ends `at` this index and offset.
+    fn give_back_idle(&self, at: (u32, u32)) {
+        let published = self.published().position;
         let tail = &mut *self.lock_tail();
-        if (tail.segment.id.index, tail.offset) != before || tail.supply.waiters > 0 {
+        if (tail.segment.id.index, tail.offset) != at || tail.supply.waiters > 0 {
             return;
+        }
+        self.quiet_at.store(published.raw(), Ordering::Relaxed);
+        if let Some(event) = self.when_quiet.get() {
+            event.notify_all();
         }
         let supply = &mut tail.supply;
         supply.sizing.quiet(tail.offset, tail.segment.bytes);
         supply.peak_bytes = 0;
         supply.useless.extend(supply.free.drain(..).map(|idle| (idle.path, None)));
         supply.useless.extend(supply.spares.drain(..).map(|spare| (spare.path.clone(), Some(spare))));
+    }
+
+    /// Has an event notified whenever the log has become quiet.
+    pub(crate) fn tell_when_quiet(&self, event: Arc<Event>) {
+        let is_first = self.when_quiet.set(event).is_ok();
+        assert!(is_first, "one is told");
+    }
+
+    /// Whether nobody has written since the log became quiet.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet_at.load(Ordering::Relaxed) == self.published().position.raw()
     }
 
     /// After the end of the coroutines: removes the idle slots of a log that was closed, but for a small one.
@@ -343,7 +364,9 @@ impl Log {
         let next = u64::from(supply.sizing.next());
         let in_use: u64 = tail.chain.values().map(|segment| u64::from(segment.bytes)).sum();
         let peak = (supply.peak_bytes + SLOTS_READY * next).saturating_sub(in_use);
-        let kept = (SLOTS_KEPT * next).max(wanted as u64 * next).max(peak);
+        // Where room is short tables need it more.
+        let kept = if self.options.space.is_short() { 0 } else { (SLOTS_KEPT * next).max(peak) };
+        let kept = kept.max(supply.spares.iter().take(wanted).map(|spare| u64::from(spare.bytes)).sum());
         if supply.idle_bytes() > kept {
             return match supply.free.pop_front() {
                 Some(idle) => Some(Work::Remove(idle.path, None)),
@@ -355,7 +378,8 @@ impl Log {
 
     /// The next segment, in an idle slot or in a new one.
     fn preparation(&self, supply: &mut Supply, idle: Option<Idle>) -> Preparation {
-        let bytes = idle.as_ref().map_or(supply.sizing.next(), |idle| idle.bytes);
+        let new = || self.options.space.segment_bytes(supply.sizing.next()) / BLOCK_BYTES * BLOCK_BYTES;
+        let bytes = idle.as_ref().map_or_else(|| new().max(SEGMENT_BYTES_MIN), |idle| idle.bytes);
         let header = self.next_header(supply, bytes);
         match idle {
             Some(idle) => Preparation::recycle(idle.path, header),

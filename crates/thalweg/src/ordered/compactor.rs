@@ -1,8 +1,10 @@
 //! Compaction coroutines: take a subtask that waits, or else the job a partition's shape asks for, merge, install.
 
 use super::flusher::RETRY_NS;
+use super::room::Step;
+use super::view::View;
 use super::{Partition, Workshop};
-use crate::compaction::Job;
+use crate::compaction::{Job, RunningJob};
 use crate::error::{Error, Result};
 use crate::lineage::{Change, Edit};
 use crate::table::TableWriters;
@@ -30,7 +32,8 @@ impl Workshop {
                 self.compaction_wanted.listen(ticket).await;
                 continue;
             };
-            match self.run_job(&writers, &partition, &job).await {
+            let claim = job.running();
+            match self.run_job(&writers, &partition, job).await {
                 Ok(()) => partition.set_trouble(None),
                 Err(Error::Closed) => {}
                 Err(error) => {
@@ -44,7 +47,7 @@ impl Workshop {
                     }
                 }
             }
-            self.give_back(&partition, &job);
+            self.give_back(&partition, &claim);
         }
     }
 
@@ -57,7 +60,7 @@ impl Workshop {
             let is_wanted = || {
                 partition.is_reshaping()
                     || self.is_to_split(&partition, &view, &running)
-                    || partition.policy(&self.options).wants_job(&view.levels, &running)
+                    || self.policy_of(&partition).wants_job(&view.levels, &running)
             };
             !running.is_empty() || !partition.is_dropped() && is_wanted()
         };
@@ -65,7 +68,22 @@ impl Workshop {
         self.partitions().any(is_pending) || self.is_to_merge() || self.metrics.reshaped() != reshaped
     }
 
-    fn take_job(&self) -> Option<(Arc<Partition>, Arc<Job>)> {
+    fn take_job(&self) -> Option<(Arc<Partition>, Job)> {
+        self.take_job_of(|partition, view, running| self.policy_of(partition).pick(&view.levels, running)).or_else(
+            || {
+                let is_quiet = self.log.is_quiet() && !self.flush_pending();
+                let tidy = |partition: &Partition, view: &View, running: &[RunningJob]| {
+                    self.policy_of(partition).pick_tidy(&view.levels, running)
+                };
+                if is_quiet { self.take_job_of(tidy) } else { None }
+            },
+        )
+    }
+
+    fn take_job_of(
+        &self,
+        pick: impl Fn(&Partition, &View, &[RunningJob]) -> Option<Job>,
+    ) -> Option<(Arc<Partition>, Job)> {
         for partition in &self.partitions_by_need() {
             let mut running = partition.running();
             if partition.is_dropped() {
@@ -75,10 +93,10 @@ impl Workshop {
             if self.stop_to_split(partition, &view, &running) {
                 continue;
             }
-            if let Some(job) = partition.policy(&self.options).pick(&view.levels, &running) {
+            if let Some(job) = pick(partition, &view, &running) {
                 running.push(job.running());
                 drop(running);
-                return Some((Arc::clone(partition), Arc::new(job)));
+                return Some((Arc::clone(partition), job));
             }
         }
         None
@@ -101,8 +119,7 @@ impl Workshop {
         partitions
     }
 
-    fn give_back(&self, partition: &Partition, job: &Job) {
-        let ended = job.running();
+    fn give_back(&self, partition: &Partition, ended: &RunningJob) {
         {
             let mut running = partition.running();
             running.retain(|running| running.tables != ended.tables);
@@ -117,16 +134,31 @@ impl Workshop {
         self.progress.notify_all();
     }
 
-    async fn run_job(&self, writers: &TableWriters, partition: &Arc<Partition>, job: &Arc<Job>) -> Result<()> {
+    async fn run_job(&self, writers: &TableWriters, partition: &Arc<Partition>, job: Job) -> Result<()> {
         if job.trivial_move {
-            return self.move_table(partition, job).await;
+            return self.move_table(partition, &job).await;
         }
-        let outputs = self.merge_in_subtasks(writers, partition, job).await?;
+        let mut steps = self.steps_of(job).into_iter().peekable();
+        while let Some(step) = steps.next() {
+            self.run_step(writers, partition, step).await?;
+            if let Some(next) = steps.peek() {
+                self.until_room(next.job.lower.iter().map(|table| table.meta().bytes).sum()).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges the keys of a step, and installs its outputs.
+    async fn run_step(&self, writers: &TableWriters, partition: &Arc<Partition>, step: Step) -> Result<()> {
+        let Step { job, range, is_last } = step;
+        let job = Arc::new(job);
+        let outputs = self.merge_in_subtasks(writers, partition, &job, &range).await?;
         let (keyspace, id) = (partition.keyspace, partition.id);
         let level = level_number(job.level);
         let lower = level_number(job.level + 1);
+        let replaced_above = if is_last { job.upper.as_slice() } else { &[] };
         let mut edit = Edit::default();
-        for (tables, level) in [(&job.upper, level), (&job.lower, lower)] {
+        for (tables, level) in [(replaced_above, level), (&job.lower, lower)] {
             for table in tables {
                 edit.changes.push(Change::Remove { keyspace, partition: id, level, table: table.meta().id });
             }
@@ -141,19 +173,22 @@ impl Workshop {
             return Err(Error::Closed);
         }
         let tables = outputs.iter().map(|meta| self.tables.open_written(meta.clone())).collect();
-        let inputs = job.tables().cloned().collect();
-        let installed = self.lineage.install(edit, inputs, || None, || partition.install_job(job, tables)).await;
-        if let Err(error) = installed {
+        let inputs: Vec<_> = replaced_above.iter().chain(&job.lower).cloned().collect();
+        let replaced: Vec<_> = inputs.iter().map(|table| table.meta().id).collect();
+        let apply = || partition.replace(&replaced, job.level + 1, tables);
+        if let Err(error) = self.lineage.install(edit, inputs, || None, apply).await {
             self.discard_outputs(ids);
             return Err(error);
         }
-        self.metrics.compactions.increment();
-        self.metrics.picks_poor.add(u64::from(job.is_poor));
         if let Some((good, poor)) = job.cut.judge(&outputs) {
             self.metrics.tables_good.add(good);
             self.metrics.tables_poor.add(poor);
         }
-        self.count_chain(partition, job, job.tables().map(|table| table.meta().bytes).sum());
+        if is_last {
+            self.metrics.compactions.increment();
+            self.metrics.picks_poor.add(u64::from(job.is_poor));
+            self.count_chain(partition, &job, job.tables().map(|table| table.meta().bytes).sum());
+        }
         Ok(())
     }
 

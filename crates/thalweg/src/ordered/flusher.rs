@@ -15,6 +15,9 @@ use std::sync::{Arc, PoisonError};
 /// How long a flush or compaction that failed waits before it is tried again, in nanoseconds.
 pub(super) const RETRY_NS: u64 = 50_000_000;
 
+/// A log of a quiet database that is longer is let go.
+const QUIET_LOG_BYTES: u64 = 4 << 20;
+
 /// So many segments that nothing needs are worth an edit of their own.
 const LET_GO_SEGMENTS: u32 = 4;
 
@@ -28,6 +31,7 @@ impl Workshop {
                 return;
             }
             self.relieve_log();
+            self.tidy_when_quiet();
             let work = self.next_work(defined_last);
             defined_last = matches!(work, Some(Work::Define));
             let done = match work {
@@ -108,6 +112,18 @@ impl Workshop {
                 self.seal(&partition, &active);
             }
         }
+    }
+
+    /// A log that nobody writes to is let go, if it is worth a flush, and compactions see to what was replaced.
+    fn tidy_when_quiet(&self) {
+        if !self.log.is_quiet() {
+            return;
+        }
+        let needed = self.log_needed(None).position.segment();
+        if self.log.bytes_from(needed) > QUIET_LOG_BYTES {
+            self.seal_all();
+        }
+        self.compaction_wanted.notify_all();
     }
 
     /// Tells the manifest of all keyspaces created and dropped so far, in one edit.
@@ -217,9 +233,10 @@ impl Workshop {
         Ok(())
     }
 
-    /// On a full disk what unsettled edits have replaced is let go as soon as may be.
+    /// On a full disk what unsettled edits have replaced is let go as soon as may be, and the reserve with it.
     pub(super) fn make_room_after(&self, error: &Error) {
         if error.kind() == ErrorKind::NoSpace {
+            self.options.space.give_up_reserve();
             self.lineage.settle_for_space();
         }
     }

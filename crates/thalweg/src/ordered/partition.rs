@@ -318,12 +318,17 @@ impl Partition {
     /// The job's inputs are replaced by `outputs` in the level below.
     pub(crate) fn install_job(&self, job: &Job, outputs: Vec<Arc<Table>>) {
         let inputs: Vec<TableId> = job.tables().map(|table| table.meta().id).collect();
+        self.replace(&inputs, job.level + 1, outputs);
+    }
+
+    /// Takes tables out of their levels, and puts others into `level`.
+    pub(super) fn replace(&self, inputs: &[TableId], level: usize, outputs: Vec<Arc<Table>>) {
         self.change(|view| {
             let mut levels = Levels::clone(&view.levels);
-            for level in &mut levels {
-                level.retain(|table| !inputs.contains(&table.meta().id));
+            for tables in &mut levels {
+                tables.retain(|table| !inputs.contains(&table.meta().id));
             }
-            let lower = level_mut(&mut levels, job.level + 1);
+            let lower = level_mut(&mut levels, level);
             lower.extend(outputs);
             lower.sort_by(|a, b| a.meta().key_min.cmp(&b.meta().key_min));
             let disjoint = lower.is_sorted_by(|a, b| a.meta().key_max < b.meta().key_min);

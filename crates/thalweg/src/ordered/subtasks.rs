@@ -77,12 +77,13 @@ impl Subtasks {
 }
 
 impl Workshop {
-    /// Merges a job, in subtasks where it is large; its outputs in key order. On an error none is left.
+    /// Merges the keys of a job in `within`, in subtasks where it is large; its outputs in key order. On an error none is left.
     pub(super) async fn merge_in_subtasks(
         &self,
         writers: &TableWriters,
         partition: &Arc<Partition>,
         job: &Arc<Job>,
+        within: &KeyRange,
     ) -> Result<Vec<TableMeta>> {
         let parts = self.parts_of(partition, job);
         if parts > 1 {
@@ -92,7 +93,7 @@ impl Workshop {
                 table.ensure_open()?;
             }
         }
-        let mut ranges = job.split(parts)?;
+        let mut ranges = compaction::clip(job.split(parts)?, within);
         // No split while the job runs: what the partition covers stays as it is.
         let view = partition.pinned_view();
         if job.tables().any(|table| view.sticks_out(table.meta())) {
@@ -149,7 +150,7 @@ impl Workshop {
     /// have to wait for: any other that ends sooner takes processors from flushes, and less of level 0 at once, so that
     /// more is rewritten in all.
     fn parts_of(&self, partition: &Partition, job: &Job) -> usize {
-        let policy = partition.policy(&self.options);
+        let policy = self.policy_of(partition);
         if !policy.is_urgent(job) {
             return 1;
         }

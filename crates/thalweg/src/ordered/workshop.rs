@@ -14,10 +14,10 @@ use crate::log::Log;
 use crate::metrics::{Metrics, Stall};
 use crate::ordered::view::Slot;
 use crate::planted::{Bug, planted};
-use crate::runtime::{Environment, Event, Health, Point};
+use crate::runtime::{Environment, Event, Health, Point, Space};
 use crate::table::{Table, TableStore};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// How ordered keyspaces are kept.
@@ -36,6 +36,7 @@ pub(crate) struct OrderedOptions {
     /// Splits make so many partitions at most of one.
     pub(crate) partitions_max: usize,
     pub(crate) policy: Policy,
+    pub(crate) space: Arc<Space>,
 }
 
 /// Creations and drops that the manifest may be behind with before the next one waits.
@@ -91,6 +92,8 @@ pub(crate) struct Workshop {
     pub(super) stopped: Arc<Event>,
     /// The segment that the last edit with a log start named.
     pub(super) log_start_segment: AtomicU32,
+    /// The log's bytes when somebody last looked at the room of the file system.
+    pub(super) seen_backlog: AtomicU64,
     /// Where `take_job` begins to look, so that no partition starves.
     pub(super) next_partition: AtomicUsize,
 }
@@ -110,8 +113,10 @@ impl Workshop {
         definitions: VecDeque<DefinitionEdit>,
         memtable_pool: MemtablePool,
     ) -> Arc<Self> {
+        let flush_wanted = health.watched_event();
+        log.tell_when_quiet(Arc::clone(&flush_wanted));
         Arc::new(Workshop {
-            flush_wanted: health.watched_event(),
+            flush_wanted,
             compaction_wanted: health.watched_event(),
             progress: health.watched_event(),
             stopped: health.watched_event(),
@@ -130,6 +135,7 @@ impl Workshop {
             memtable_pool,
             flush_trouble: Mutex::new(None),
             stopping: AtomicBool::new(false),
+            seen_backlog: AtomicU64::new(0),
             next_partition: AtomicUsize::new(0),
         })
     }
@@ -166,9 +172,10 @@ impl Workshop {
     /// together have what they may.
     pub(crate) fn seal_if_full(&self, partition: &Partition) {
         let view = partition.view();
-        if view.active.count(&partition.share) >= self.options.memtable_bytes {
+        let most = self.options.space.memtable_bytes(self.options.memtable_bytes);
+        if view.active.count(&partition.share) >= most {
             self.seal(partition, &view.active);
-        } else if partition.share.is_full(self.options.memtable_bytes) {
+        } else if partition.share.is_full(most) {
             self.seal_largest(partition);
         } else {
             return;
@@ -184,7 +191,8 @@ impl Workshop {
         if let Some(largest) = layout.partitions().iter().max_by_key(bytes) {
             let active = Arc::clone(&largest.view().active);
             // Asked again where one seals at a time: of many writers that have seen it full only the first need.
-            let is_full = || partition.share.is_full(self.options.memtable_bytes) && !active.memtable.is_empty();
+            let most = self.options.space.memtable_bytes(self.options.memtable_bytes);
+            let is_full = || partition.share.is_full(most) && !active.memtable.is_empty();
             if self.log.at_seal_point(|last| is_full() && largest.seal(&active, last)) {
                 self.flush_wanted.notify_all();
                 self.pace(largest);
@@ -197,6 +205,7 @@ impl Workshop {
         if self.log.backlog_bytes() > self.options.log_bytes_max {
             self.flush_wanted.notify_all();
         }
+        self.watch_space();
     }
 
     /// Finds out how fast writers of a partition may go, now that its room has changed.

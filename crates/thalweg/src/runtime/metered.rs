@@ -124,6 +124,9 @@ impl Storage for MeteredStorage {
         let wrap = |file| Arc::new(MeteredFile { kind: Kind::Directory, file, meter: self.meter.clone() });
         Ok(directory.map(|file| wrap(file) as Arc<dyn File>))
     }
+    fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
+        self.storage.capacity_bytes(directory)
+    }
     fn free_bytes(&self, directory: &Path) -> Option<u64> {
         self.storage.free_bytes(directory)
     }

@@ -13,8 +13,10 @@ mod gate;
 mod health;
 mod metered;
 mod read_ring;
+mod reserve;
 mod ring;
 mod several;
+mod space;
 pub mod threads;
 mod turn;
 mod write_queue;
@@ -26,6 +28,7 @@ pub(crate) use health::Health;
 pub(crate) use metered::metered;
 pub(crate) use read_ring::{ForegroundRead, ReadRings};
 pub(crate) use several::several;
+pub(crate) use space::{Room, Space};
 pub(crate) use turn::Turn;
 pub(crate) use write_queue::{WriteQueue, WrittenFile, write_queue};
 

@@ -142,6 +142,11 @@ impl Storage for LinuxStorage {
         Some(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
+    fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
+        let found = rustix::fs::statvfs(directory).ok().filter(|found| found.f_blocks > 0)?;
+        Some(found.f_blocks.saturating_mul(found.f_frsize))
+    }
+
     fn file_room_bytes(&self) -> Option<u64> {
         linux_memory::file_room_bytes()
     }

@@ -90,6 +90,10 @@ pub trait Storage: Send + Sync + 'static {
     fn free_bytes(&self, _directory: &Path) -> Option<u64> {
         None
     }
+    /// Bytes that the file system of this existing directory has in all; `None` where nobody knows.
+    fn capacity_bytes(&self, _directory: &Path) -> Option<u64> {
+        None
+    }
     /// Bytes of files that memory has room for, what of them is there already included; `None` where nobody knows.
     fn file_room_bytes(&self) -> Option<u64> {
         None

@@ -196,7 +196,8 @@ impl World {
         let metrics = Arc::new(Metrics::default());
         let settling =
             Settling { backend, interval_ns: 100_000_000, retained_bytes_max: Some(10_000), log_bytes_max: 1 << 20 };
-        let lineage = Lineage::begin_with(environment, Arc::clone(&health), metrics, ROOT.into(), settling, 0, state)?;
+        let space = Space::new(Arc::clone(&environment.storage), Path::new(ROOT), 1 << 20, 1 << 20);
+        let lineage = Lineage::begin_with(environment, Arc::clone(&health), metrics, space, settling, 0, state)?;
         let log_bytes = Arc::<Mutex<u64>>::default();
         let (unsynced, files) = (Handed::default(), Arc::<Mutex<usize>>::default());
         let others = Others {

@@ -11,7 +11,7 @@ use super::{DamagePolicy, Log, LogOptions, Operation, Record, RecordBuilder, Sca
 use crate::error::Result;
 use crate::format::{KeyspaceId, LogMark, LogPosition, SeqNo};
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, Health, Lane, Scheduler};
+use crate::runtime::{Environment, Health, Lane, Scheduler, Space};
 use fake::{Disk, Polling};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +20,12 @@ const SEGMENT_BYTES: u32 = 64 << 10;
 
 fn directory() -> PathBuf {
     PathBuf::from("db/log")
+}
+
+/// Without an interval sync.
+fn options(environment: &Environment, segment_bytes: u32) -> LogOptions {
+    let space = Space::new(Arc::clone(&environment.storage), Path::new("db"), 1 << 20, 1 << 20);
+    LogOptions { segment_bytes, sync_interval: None, space }
 }
 
 /// A log that runs over a disk.
@@ -41,7 +47,7 @@ impl Bench {
         (environment, scheduler): (Environment, Arc<Polling>),
         recovered: Option<Scan>,
     ) -> Result<Bench> {
-        let options = LogOptions { segment_bytes: SEGMENT_BYTES, sync_interval: None };
+        let options = options(&environment, SEGMENT_BYTES);
         Self::begin_with(disk, (environment, scheduler), options, recovered)
     }
     fn begin_with(

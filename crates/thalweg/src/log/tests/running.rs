@@ -348,7 +348,8 @@ fn a_record_of_too_many_segments_is_refused_and_a_large_one_is_not() {
 fn the_interval_syncer_makes_published_records_durable() {
     let disk = Arc::default();
     let (environment, scheduler) = fake::environment(&disk, 1, false);
-    let options = LogOptions { segment_bytes: SEGMENT_BYTES, sync_interval: Some(Duration::from_micros(50)) };
+    let sync_interval = Some(Duration::from_micros(50));
+    let options = LogOptions { sync_interval, ..options(&environment, SEGMENT_BYTES) };
     let log = Log::begin(environment, Arc::default(), Arc::default(), directory(), options, None).unwrap();
     log.tasks().into_iter().for_each(|task| scheduler.spawn(Lane::Log, task));
     let record = record(1, 10);
@@ -384,7 +385,7 @@ fn many_threads_that_all_sync_are_all_woken() {
 
 fn write_and_sync_in_threads(writers: u64, sync_one_in: u64, disk: &Arc<Disk>) {
     let (environment, scheduler) = fake::environment(disk, 1, true);
-    let options = LogOptions { segment_bytes: SEGMENT_BYTES, sync_interval: None };
+    let options = options(&environment, SEGMENT_BYTES);
     let log = Log::begin(environment, Arc::default(), Arc::default(), directory(), options, None).unwrap();
     log.tasks().into_iter().for_each(|task| scheduler.spawn(Lane::Log, task));
     let is_done = AtomicBool::new(false);

@@ -6,8 +6,9 @@ use crate::log::sizing::QUIET_NS;
 use std::sync::atomic::Ordering;
 
 fn begin(disk: &Arc<Disk>, recovered: Option<Scan>) -> Bench {
-    let options = LogOptions { segment_bytes: 4 << 20, sync_interval: None };
-    let bench = Bench::begin_with(disk, fake::environment(disk, 1, false), options, recovered).unwrap();
+    let environment = fake::environment(disk, 1, false);
+    let options = options(&environment.0, 4 << 20);
+    let bench = Bench::begin_with(disk, environment, options, recovered).unwrap();
     bench.scheduler.settle();
     bench
 }
@@ -74,8 +75,9 @@ fn a_log_goes_on_in_smaller_segments_and_idle_slots_where_there_is_no_room() {
     disk.refuses_space.store(true, Ordering::SeqCst);
     let found = scan(&disk, start).unwrap();
     assert_eq!(found.end, end);
-    let options = LogOptions { segment_bytes: 4 << 20, sync_interval: None };
-    let refused = Bench::begin_with(&disk, fake::environment(&disk, 1, false), options, Some(found));
+    let environment = fake::environment(&disk, 1, false);
+    let options = options(&environment.0, 4 << 20);
+    let refused = Bench::begin_with(&disk, environment, options, Some(found));
     assert_eq!(refused.err().unwrap().kind(), ErrorKind::NoSpace);
 }
 

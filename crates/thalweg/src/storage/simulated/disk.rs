@@ -45,6 +45,8 @@ pub(super) struct Properties {
     pub(super) refuses_hard_links: bool,
     pub(super) refuses_mappings: bool,
     pub(super) shares_journal: bool,
+    /// Nobody is told how much space is left.
+    pub(super) hides_free_bytes: bool,
     pub(super) short_reads_per_mille: u32,
 }
 

@@ -66,7 +66,9 @@ impl Storage for SimulatedDisk {
     }
 
     fn free_bytes(&self, _: &Path) -> Option<u64> {
-        Some(self.disk().free_pages().saturating_mul(super::PAGE_BYTES as u64))
+        let disk = self.disk();
+        let free = disk.free_pages().saturating_mul(super::PAGE_BYTES as u64);
+        (!disk.properties.hides_free_bytes).then_some(free)
     }
 
     fn file_room_bytes(&self) -> Option<u64> {

@@ -126,6 +126,12 @@ impl SimulatedDisk {
         self.disk().properties.capacity_pages = bytes.map(|bytes| bytes / PAGE_BYTES as u64);
     }
 
+    /// Tells nobody how much space is left: a full disk comes as a surprise.
+    #[cfg(feature = "simulation")]
+    pub fn hide_free_bytes(&self, hides: bool) {
+        self.disk().properties.hides_free_bytes = hides;
+    }
+
     /// The space that files take, in bytes: whole pages, without holes.
     pub fn used_bytes(&self) -> u64 {
         self.disk().image.allocated_pages * PAGE_BYTES as u64

@@ -1,0 +1,33 @@
+//! The compactions of a quiet database: while nobody writes, what was replaced goes, so that a small database is small.
+//!
+//! A partition is *untidy* when the levels above its last one have more than a tenth of what that one has: about as
+//! much may be replaced by it. Only partitions of up to [`TIDY_BYTES_MAX`] are tidied, for each byte may be written
+//! once more for every tenth that was replaced: of a large one the policy's own bounds are cheaper.
+
+use super::plan::{Plan, plan_all, plan_level0};
+use super::shape::Shape;
+use crate::compaction::RunningJob;
+
+/// Larger partitions are left as they are.
+const TIDY_BYTES_MAX: u64 = 256 << 20;
+
+/// The upper levels may have this part of what the last one has.
+const TIDY_PART: u64 = 10;
+
+/// The next job that makes the partition tidy: of its topmost level with tables, all of them.
+pub(super) fn plan(shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
+    if !running.is_empty() {
+        return None;
+    }
+    let deepest = shape.deepest();
+    let above: u64 = (0..deepest).map(|level| shape.bytes(level)).sum();
+    let last = shape.bytes(deepest);
+    let is_untidy = above > last / TIDY_PART || deepest == 0 && shape.level(0).len() > 1;
+    if !is_untidy || above + last > TIDY_BYTES_MAX {
+        return None;
+    }
+    match (0..=deepest).find(|level| !shape.level(*level).is_empty())? {
+        0 => plan_level0(shape, running, usize::MAX, |_| true),
+        level => plan_all(shape, running, level),
+    }
+}
