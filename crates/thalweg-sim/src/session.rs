@@ -151,7 +151,8 @@ impl Session {
     fn open_database(&mut self) -> thalweg::Result<Database> {
         let disk = self.disk();
         let is_full = std::mem::take(&mut self.stays_full);
-        let is_whole = |(path, bytes): &(std::path::PathBuf, u64)| path.ends_with("RESERVE") && *bytes >= RESERVE_BYTES;
+        let reserve = Path::new(ROOT).join("RESERVE");
+        let is_whole = |(path, bytes): &(std::path::PathBuf, u64)| *path == reserve && *bytes >= RESERVE_BYTES;
         let has_reserve = self.keeps_pages && disk.files().iter().any(is_whole);
         let opened = self.stage.builder(Path::new(ROOT)).open();
         if is_full {

@@ -126,6 +126,7 @@ impl Workshop {
             // Now and not only when a job is looked for: after a job of level 0 there is little in it.
             self.stop_to_split(partition, &partition.view(), &running);
         }
+        self.watch_short_space();
         if partition.share.has_grown() {
             // It may be small enough now to be merged.
             self.flush_wanted.notify_all();

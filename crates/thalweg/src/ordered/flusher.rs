@@ -209,6 +209,7 @@ impl Workshop {
             return Err(error);
         }
         self.metrics.flushes.increment();
+        self.watch_short_space();
         let (now_ns, has_more) = (self.environment.clock.now_ns(), partition.sealed_memtables() > 0);
         if slot.is_shared() {
             partition.pacer.flushed_in_part(now_ns, has_more);

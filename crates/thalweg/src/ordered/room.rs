@@ -1,9 +1,9 @@
 //! What writers and compactions do where the file system has little room ([`crate::runtime::Space`]).
 //!
-//! While room is short memtables are small, level 0 is compacted table by table, and large jobs go on in steps, each
-//! an edit of its own, so that what a step has replaced goes before the next one needs room. A put that finds no room
-//! has the memtables flushed and waits for what gives room back; when nothing does it is refused with `NoSpace`.
-//! Removals go on, out of what was left free, and at last out of the reserve.
+//! While room is short memtables are small, and large jobs go on in steps, each an edit of its own, so that what a step
+//! has replaced goes before the next one needs room. A put that finds no room has the memtables flushed and level 0
+//! compacted, and waits for what gives room back; when nothing does it is refused with `NoSpace`. Removals go on, out
+//! of what was left free, and at last out of the reserve.
 //!
 //! **Steps.** A job merges its upper tables with its lower ones. A step merges the keys of some lower tables, and its
 //! edit replaces these alone; the edit of the last one takes the upper tables out. Until then the versions that a step
@@ -35,6 +35,13 @@ impl Workshop {
         let backlog = self.log.backlog_bytes();
         if self.seen_backlog.load(Ordering::Relaxed) != backlog {
             self.seen_backlog.store(backlog, Ordering::Relaxed);
+            self.look_at_space();
+        }
+    }
+
+    /// After a flush or a compaction: looks again, where room was short.
+    pub(super) fn watch_short_space(&self) {
+        if self.options.space.is_short() {
             self.look_at_space();
         }
     }
@@ -103,10 +110,10 @@ impl Workshop {
                 || self.lineage.removing_bytes() > 0)
     }
 
-    /// The policy of a partition: where room is short level 0 is due with its first table.
+    /// The policy of a partition: where there is no room level 0 is due with its first table.
     pub(super) fn policy_of(&self, partition: &Partition) -> Policy {
         let policy = partition.policy(&self.options);
-        if self.options.space.is_short() { policy.eager() } else { policy }
+        if self.options.space.is_full() { policy.eager() } else { policy }
     }
 
     /// The steps in which a job is to run: one, unless it might not find room for all of its outputs at once.

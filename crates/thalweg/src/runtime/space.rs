@@ -7,7 +7,9 @@
 //!
 //! - the memtables that are not flushed, which become tables before their log goes;
 //! - the tables of level 0, which are written once more before they go;
-//! - two tables and some log ([`Space::step_bytes`]): the compactions that free space go on in steps of this size.
+//! - a few tables and some log ([`Space::kept_bytes`]): the compactions that free space go on in steps of this size.
+//!
+//! Memtables do not become arbitrarily small: each may have every table below it written anew.
 //!
 //! For what others take from the same disk there is the [`Reserve`], a file that is given up when a write finds no
 //! room.
@@ -19,13 +21,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A memtable or log segment may take this part of the room.
-const PART: u64 = 8;
+const PART: u64 = 4;
 
 /// A database is *short* of space when it has room for fewer memtables than this.
 const MEMTABLES_FEW: u64 = 8;
 
 /// A table may take this part of a file system: compactions need room for a few.
 const CAPACITY_PART: u64 = 64;
+
+/// Tables that there is room for when puts are refused.
+const TABLES_KEPT: u64 = 4;
+
+/// A memtable is not sealed before it has this part of a table.
+const MEMTABLE_PART: u64 = 2;
 
 /// Log for removals while nothing else may be written.
 const LOG_BYTES: u64 = 512 << 10;
@@ -41,6 +49,7 @@ pub(crate) struct Space {
     room: AtomicU64,
     /// Asked with every write.
     is_short: AtomicBool,
+    is_full: AtomicBool,
 }
 
 impl std::fmt::Debug for Space {
@@ -61,6 +70,7 @@ impl Space {
             storage,
             room: AtomicU64::new(u64::MAX),
             is_short: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
         })
     }
 
@@ -75,9 +85,9 @@ impl Space {
     }
 
     /// What is left free for the compactions that free space, and for the log of removals.
-    pub(crate) fn step_bytes(&self) -> u64 {
+    pub(crate) fn kept_bytes(&self) -> u64 {
         let log = LOG_BYTES.min(self.memtable_bytes.saturating_mul(MEMTABLES_FEW));
-        self.table_bytes.saturating_mul(2).saturating_add(log)
+        self.table_bytes.saturating_mul(TABLES_KEPT).saturating_add(log)
     }
 
     /// Bytes that can be written to the file system; `None` where nobody knows.
@@ -85,14 +95,15 @@ impl Space {
         self.storage.free_bytes(&self.root)
     }
 
-    /// Looks how much room there is when `spoken_for` bytes are, beside [`Space::step_bytes`].
+    /// Looks how much room there is when `spoken_for` bytes are, beside [`Space::kept_bytes`].
     pub(crate) fn look(&self, spoken_for: u64) -> Room {
         let Some(free) = self.free_bytes() else { return Room { bytes: u64::MAX, for_removals: true } };
-        let room = free.saturating_sub(spoken_for).saturating_sub(self.step_bytes());
+        let room = free.saturating_sub(spoken_for).saturating_sub(self.kept_bytes());
         self.room.store(room, Ordering::Relaxed);
         self.is_short.store(room < self.memtable_bytes.saturating_mul(MEMTABLES_FEW), Ordering::Relaxed);
-        // They need what the compactions leave of the step.
-        Room { bytes: room, for_removals: free.saturating_sub(spoken_for / 2) > self.step_bytes() / 2 }
+        self.is_full.store(room == 0, Ordering::Relaxed);
+        // Compactions keep the other half.
+        Room { bytes: room, for_removals: free > self.kept_bytes() / 2 }
     }
 
     /// Whether there was little room at the last look.
@@ -101,13 +112,19 @@ impl Space {
         self.is_short.load(Ordering::Relaxed)
     }
 
+    /// Whether there was none.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
     /// The bytes at which a memtable is sealed: `most`, or less where room is short.
     pub(crate) fn memtable_bytes(&self, most: usize) -> usize {
         if !self.is_short() {
             return most;
         }
         let part = usize::try_from(self.part(most as u64)).unwrap_or(most);
-        part.max((most / 64).max(64 << 10).min(most))
+        let least = usize::try_from(self.table_bytes / MEMTABLE_PART).unwrap_or(most);
+        part.max(least.min(most))
     }
 
     /// The bytes of a new log segment of at most `most`, where room is short.
