@@ -22,7 +22,8 @@ use std::path::PathBuf;
   thalweg bench ycsb-a
 
 Keys and values given as arguments may hold escapes: \\xNN, \\t, \\n, \\r, \\0, \\\\.
-Exit codes: 0 done; 1 not found, faults, or failed; 2 wrong usage."
+Exit codes: 0 done; 1 no such key, keyspace or database; 2 wrong usage; 3 failed, or
+faults found by `check`; 129, 130, 143 stopped by a signal; 141 the output's reader left."
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -206,7 +207,7 @@ pub struct Stat {
 #[command(after_help = "Example:
   thalweg check /tmp/usr.db
 
-Exit code 1 when there is a fault. Nothing is changed.")]
+Exit code 3 when there is a fault. Nothing is changed.")]
 pub struct Check {
     /// The directory of the database
     #[arg(value_name = "DB")]

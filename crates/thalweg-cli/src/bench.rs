@@ -2,6 +2,7 @@
 
 use crate::report::{Failure, io_advice};
 use std::io::{self, Write};
+use std::path::Path;
 use thalweg_bench::command::{self, Bench};
 use thalweg_bench::engine::{Null, Thalweg};
 use thalweg_bench::process::Host;
@@ -23,7 +24,10 @@ fn failure(error: thalweg_bench::Error) -> Failure {
         Error::Usage(_) => Failure::Usage(error.to_string()),
         Error::Exit(code) => Failure::Exit(*code),
         Error::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-        Error::Io { source, .. } => Failure::Said(format!("{error}; {}", io_advice(source))),
+        Error::Io { source, .. } => match io_advice(Path::new(""), source) {
+            Some(advice) => Failure::Said(format!("{error}; {advice}")),
+            None => Failure::Said(error.to_string()),
+        },
         _ => Failure::Said(error.to_string()),
     }
 }

@@ -4,7 +4,7 @@ use crate::args::Check;
 use crate::escape::escape;
 use crate::numbers::{counted, size};
 use crate::open;
-use crate::report::{Failure, Paint};
+use crate::report::{FAILED, Failure, Paint};
 use std::io::{self, Write};
 use thalweg::{CheckReport, Database, Error};
 
@@ -26,7 +26,7 @@ pub fn run(args: &Check, output: &mut dyn Write) -> Result<(), Failure> {
         _ => (paint.bad, counted(faults, "fault")),
     };
     writeln!(output, "checked {}: {colour}{verdict}{}", looked_at(&report), paint.end)?;
-    if faults > 0 { Err(Failure::Exit(1)) } else { Ok(()) }
+    if faults > 0 { Err(Failure::Exit(FAILED)) } else { Ok(()) }
 }
 
 /// Shown at once: a check of a large database takes a while.

@@ -8,7 +8,7 @@ pub fn run(args: &Dump, output: &mut dyn Write) -> Result<(), Failure> {
     let name = args.file.display().to_string();
     match std::fs::metadata(&args.file) {
         Ok(found) if found.is_dir() => {
-            return Err(Failure::Said(format!(
+            return Err(Failure::Usage(format!(
                 "{name} is a directory; name one file of a database: a log segment, a manifest or a table"
             )));
         }

@@ -10,7 +10,11 @@ pub fn run(args: &Get, output: &mut dyn Write) -> Result<(), Failure> {
     let key = open::argument_bytes("key", &args.key)?;
     let (_database, keyspace) = open::keyspace_for_reading(&args.target)?;
     let Some(value) = keyspace.get(&key)? else {
-        return Err(Failure::Said(format!("there is no key {} in keyspace {}", escape(&key), args.target.keyspace)));
+        return Err(Failure::NotThere(format!(
+            "there is no key {} in keyspace {}",
+            escape(&key),
+            args.target.keyspace
+        )));
     };
     if args.raw {
         output.write_all(&value)?;

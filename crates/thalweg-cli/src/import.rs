@@ -198,7 +198,7 @@ fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), Failur
     let failed = |error: io::Error| Failure::io("read", &name, &error);
     let found = fs::metadata(path).map_err(failed)?;
     if found.is_dir() {
-        return Err(Failure::Said(format!("{name} is a directory; name a file of lines, or - for standard input")));
+        return Err(Failure::Usage(format!("{name} is a directory; name a file of lines, or - for standard input")));
     }
     let file = fs::File::open(path).map_err(failed)?;
     Ok((Box::new(file), found.is_file().then_some(found.len())))

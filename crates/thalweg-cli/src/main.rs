@@ -1,7 +1,7 @@
 //! The `thalweg` command: imports, reads, inspects, checks and measures a database.
 //!
-//! One room a subcommand. Exit codes: 0 done; 1 not found, faults, or failed; 2 wrong usage; 130 and 143 stopped by a
-//! signal; 141 the reader of the output went away.
+//! One room a subcommand. Exit codes: 0 done; 1 no such key, keyspace or database; 2 wrong usage; 3 failed, or faults
+//! found; 129, 130 and 143 stopped by a signal; 141 the reader of the output went away.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

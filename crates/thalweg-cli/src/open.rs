@@ -5,7 +5,7 @@
 
 use crate::args::{Damage, Source, Target};
 use crate::escape::unescape;
-use crate::report::{Failure, say};
+use crate::report::{Failure, dangling, say};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -58,11 +58,14 @@ pub fn argument_bytes(what: &str, text: &OsStr) -> Result<Vec<u8>, Failure> {
 pub fn expect_directory(path: &Path) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => Err(Failure::Said(format!(
+        Ok(_) => Err(Failure::Usage(format!(
             "{} is a file, and a database is a directory; name the directory that holds the database",
             path.display()
         ))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match dangling(path) {
+            Some(why) => Err(Failure::NotThere(format!("there is no database in {}: {why}", path.display()))),
+            None => Ok(()),
+        },
         Err(error) => Err(Failure::io("look at", &path.display().to_string(), &error)),
     }
 }
@@ -79,7 +82,7 @@ fn builder(source: &Source) -> Result<Builder, Failure> {
 fn refuse_foreign_directory(path: &Path) -> Result<(), Failure> {
     match fs::read_dir(path).map(|mut names| names.next().is_some()) {
         Ok(false) => Ok(()),
-        Ok(true) => Err(Failure::Said(format!(
+        Ok(true) => Err(Failure::Usage(format!(
             "{} is not empty and holds no database; name a new or an empty directory",
             path.display()
         ))),

@@ -45,7 +45,7 @@ fn standard_input() -> Result<Vec<u8>, Failure> {
         .read_to_end(&mut value)
         .map_err(|error| Failure::io("read", "standard input", &error))?;
     if value.len() > VALUE_BYTES_MAX {
-        return Err(Failure::Said(format!(
+        return Err(Failure::Usage(format!(
             "the value is longer than {VALUE_BYTES_MAX} bytes; divide it over several keys"
         )));
     }

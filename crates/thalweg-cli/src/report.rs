@@ -1,7 +1,12 @@
 //! What went wrong, as one line on standard error that also says what to do, and an exit code.
+//!
+//! Codes: 1 when a key, keyspace or database is not there; 2 when the command cannot be meant as it was given; 3 for
+//! every other failure, and for faults that `check` finds.
 
 use crate::escape::escape;
+use std::borrow::Cow;
 use std::fmt;
+use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,8 +17,10 @@ use thalweg::Error;
 pub enum Failure {
     /// The engine's answer.
     Engine(Error),
-    /// A sentence; exit code 1.
+    /// A sentence about something that failed; exit code 3.
     Said(String),
+    /// A sentence about a key, a keyspace or a database that is not there; exit code 1.
+    NotThere(String),
     /// A sentence about how the command was called; exit code 2.
     Usage(String),
     /// Whoever read the output went away: nothing is said.
@@ -22,10 +29,18 @@ pub enum Failure {
     Exit(u8),
 }
 
+/// Exit code when a key, a keyspace or a database is not there.
+pub const NOT_THERE: u8 = 1;
+/// Exit code when the command cannot be meant as it was given.
+pub const MISUSE: u8 = 2;
+/// Exit code of every other failure.
+pub const FAILED: u8 = 3;
+
 impl Failure {
     /// A failure of the file system met by the command itself.
     pub fn io(operation: &str, name: &str, error: &io::Error) -> Failure {
-        Failure::Said(format!("cannot {operation} {name}: {error}; {}", io_advice(error)))
+        let text = format!("cannot {operation} {name}: {error}");
+        Failure::Said(advised(&text, io_advice(Path::new(name), error).as_deref()))
     }
 
     /// Says it, on standard error, and gives the exit code.
@@ -35,8 +50,10 @@ impl Failure {
             say(&text);
         }
         ExitCode::from(match self {
-            Failure::Engine(_) | Failure::Said(_) => 1,
-            Failure::Usage(_) => 2,
+            Failure::Engine(error) => code_of(error),
+            Failure::Said(_) => FAILED,
+            Failure::NotThere(_) => NOT_THERE,
+            Failure::Usage(_) => MISUSE,
             Failure::OutputClosed => 141,
             Failure::Exit(code) => *code,
         })
@@ -46,11 +63,8 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Engine(error) => match advice(error) {
-                Some(advice) => write!(f, "{error}; {advice}"),
-                None => write!(f, "{error}"),
-            },
-            Failure::Said(text) | Failure::Usage(text) => f.write_str(text),
+            Failure::Engine(error) => f.write_str(&advised(&error.to_string(), advice(error).as_deref())),
+            Failure::Said(text) | Failure::NotThere(text) | Failure::Usage(text) => f.write_str(text),
             Failure::OutputClosed | Failure::Exit(_) => Ok(()),
         }
     }
@@ -101,8 +115,20 @@ impl Paint {
     pub const NONE: Paint = Paint { strong: "", bad: "", good: "", end: "" };
 }
 
-fn advice(error: &Error) -> Option<&'static str> {
-    Some(match error {
+fn advised(text: &str, advice: Option<&str>) -> String {
+    advice.map_or_else(|| text.to_owned(), |advice| format!("{text}; {advice}"))
+}
+
+fn code_of(error: &Error) -> u8 {
+    match error {
+        Error::NoDatabase { .. } | Error::NoKeyspace(_) => NOT_THERE,
+        Error::InvalidInput(_) => MISUSE,
+        _ => FAILED,
+    }
+}
+
+fn advice(error: &Error) -> Option<Cow<'static, str>> {
+    Some(Cow::Borrowed(match error {
         Error::Corruption(damage) if is_log_or_manifest(&damage.path) => {
             "`thalweg check DB` lists the damage; `--damage point-in-time` opens with what was written before it, \
              where the end of log or manifest is all that is lost; else restore the file, or a checkpoint"
@@ -112,12 +138,12 @@ fn advice(error: &Error) -> Option<&'static str> {
         }
         Error::NoSpace { .. } => "make room on the disk and run the command again",
         Error::Poisoned { .. } => "mend the disk, then run the command again",
-        Error::Locked { .. } => "close the other process, or wait until it ends",
+        Error::Locked { .. } => "one process writes, and then no other opens it: wait until it ends, or end it",
         Error::NoDatabase { .. } => "check the path, or create one with `thalweg import DB FILE`",
         Error::NoKeyspace(_) => "`thalweg keyspaces DB` lists those there are",
-        Error::Io { source, .. } => io_advice(source),
+        Error::Io { path, source, .. } => return io_advice(path, source),
         _ => return None,
-    })
+    }))
 }
 
 fn is_log_or_manifest(path: &Path) -> bool {
@@ -125,16 +151,40 @@ fn is_log_or_manifest(path: &Path) -> bool {
     name.ends_with(".log") || name.starts_with("manifest-") || name == "log"
 }
 
-/// What may help.
-pub fn io_advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename => "check the path",
+// Numbers of the system's errors that `io::ErrorKind` has no stable name for.
+const EIO: i32 = 5;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const ELOOP: i32 = 40;
+
+/// What may help against an error of the system at `path`; `None` where the error says all there is.
+pub fn io_advice(path: &Path, error: &io::Error) -> Option<Cow<'static, str>> {
+    let by_number = match error.raw_os_error() {
+        Some(EIO) => Some("the system's log (`dmesg`) says what the disk answered"),
+        Some(EMFILE) => Some("this process may open too few files: raise `ulimit -n`"),
+        Some(ENFILE) => Some("all processes together have too many files open: raise `sysctl fs.file-max`"),
+        Some(ELOOP) => Some("symbolic links lead in a circle: `namei PATH` shows them"),
+        _ => None,
+    };
+    if by_number.is_some() {
+        return by_number.map(Cow::Borrowed);
+    }
+    Some(Cow::Borrowed(match error.kind() {
+        io::ErrorKind::NotFound => return Some(dangling(path).map_or("check the path".into(), Cow::Owned)),
+        io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename => "check the path",
         io::ErrorKind::IsADirectory => "name a file in it",
         io::ErrorKind::PermissionDenied => "`ls -l` shows whose it is and what you may do with it",
         io::ErrorKind::ReadOnlyFilesystem => "the file system is mounted read-only",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room and run the command again",
-        _ => "the system's log (`dmesg`) may say more",
-    }
+        _ => return None,
+    }))
+}
+
+/// What to say of a symbolic link to something that is not there; `None` when `path` is no such link.
+pub fn dangling(path: &Path) -> Option<String> {
+    let target = fs::read_link(path).ok()?;
+    let is_missing = fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    is_missing.then(|| format!("it is a symbolic link to {}, which is not there", target.display()))
 }
 
 #[cfg(test)]
@@ -148,7 +198,7 @@ mod tests {
         let text = Failure::from(error).to_string();
         assert!(text.contains("no database in /tmp/x; check the path, or create one with `thalweg import"), "{text}");
         let locked = Error::Locked { path: Arc::from(Path::new("/tmp/x/LOCK")) };
-        assert!(Failure::from(locked).to_string().contains("close the other process"));
+        assert!(Failure::from(locked).to_string().contains("wait until it ends"));
     }
 
     #[test]
@@ -156,6 +206,25 @@ mod tests {
         let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert!(matches!(failure, Failure::OutputClosed));
         assert_eq!(failure.to_string(), "");
+    }
+
+    #[test]
+    fn not_there_misuse_and_failure_are_told_apart() {
+        let path: Arc<Path> = Arc::from(Path::new("/tmp/x"));
+        assert_eq!(code_of(&Error::NoDatabase { path: Arc::clone(&path) }), 1);
+        assert_eq!(code_of(&Error::NoKeyspace("k".into())), 1);
+        assert_eq!(code_of(&Error::InvalidInput("a key has at least one byte".into())), 2);
+        assert_eq!(code_of(&Error::NoSpace { path }), 3);
+    }
+
+    #[test]
+    fn advice_fits_the_error() {
+        let told = |number| io_advice(Path::new("/tmp/x"), &io::Error::from_raw_os_error(number));
+        assert!(told(EIO).unwrap().contains("dmesg"));
+        assert!(told(EMFILE).unwrap().contains("ulimit -n"));
+        assert!(told(ELOOP).unwrap().contains("circle"));
+        // EINVAL: nothing is known that would help.
+        assert_eq!(told(22), None);
     }
 
     #[test]

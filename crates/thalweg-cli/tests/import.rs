@@ -82,11 +82,11 @@ fn a_bad_line_is_named_and_the_lines_before_it_are_in() {
     let scratch = Scratch::new("import");
     let database = scratch.path("db");
     let run = thalweg_reading(&[&"import", &database, &"-"], b"a\t1\nb\t2\nno tab\nc\t3\n");
-    run.fails(1, &["line 3", "no tab", "2 lines", "--skip-bad"]);
+    run.fails(3, &["line 3", "no tab", "2 lines", "--skip-bad"]);
     assert_eq!(thalweg(&[&"scan", &database]).ok(), "a\t1\nb\t2\n");
     let long = format!("{}\tv\n", "k".repeat(65 * 1024));
-    thalweg_reading(&[&"import", &database, &"-"], long.as_bytes()).fails(1, &["line 1", "at most 65536"]);
-    thalweg_reading(&[&"import", &database, &"-"], b"\tv\n").fails(1, &["line 1", "the key is empty"]);
+    thalweg_reading(&[&"import", &database, &"-"], long.as_bytes()).fails(3, &["line 1", "at most 65536"]);
+    thalweg_reading(&[&"import", &database, &"-"], b"\tv\n").fails(3, &["line 1", "the key is empty"]);
 }
 
 #[test]

@@ -123,10 +123,10 @@ fn damage_is_found_by_check_with_its_place() {
     bytes[middle] ^= 1;
     std::fs::write(&table, bytes).unwrap();
     let run = thalweg(&[&"check", &database]);
-    assert_eq!((run.code, run.errors.as_str()), (Some(1), ""), "{run:?}");
+    assert_eq!((run.code, run.errors.as_str()), (Some(3), ""), "{run:?}");
     let name = table.file_name().unwrap().to_string_lossy().into_owned();
     let first = run.text().lines().next().unwrap();
     assert!(first.contains(&name) && first.contains("damaged at offset"), "{run:?}");
     assert!(run.text().lines().last().unwrap().ends_with(" fault") || run.text().ends_with(" faults\n"), "{run:?}");
-    thalweg(&[&"scan", &database]).fails(1, &[&name, "thalweg check DB"]);
+    thalweg(&[&"scan", &database]).fails(3, &[&name, "thalweg check DB"]);
 }

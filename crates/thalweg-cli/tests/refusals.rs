@@ -32,10 +32,10 @@ fn a_file_is_no_database() {
     let file = scratch.path("file");
     std::fs::write(&file, "text").unwrap();
     for verb in ["scan", "stat", "check", "keyspaces"] {
-        thalweg(&[&verb, &file]).fails(1, &["is a file, and a database is a directory"]);
+        thalweg(&[&verb, &file]).fails(2, &["is a file, and a database is a directory"]);
     }
-    thalweg(&[&"import", &file, &"-"]).fails(1, &["is a file, and a database is a directory"]);
-    thalweg(&[&"scan", &file.join("below")]).fails(1, &["cannot look at", "check the path"]);
+    thalweg(&[&"import", &file, &"-"]).fails(2, &["is a file, and a database is a directory"]);
+    thalweg(&[&"scan", &file.join("below")]).fails(3, &["cannot look at", "check the path"]);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_directory_with_something_else_is_left_alone() {
     let directory = scratch.path("documents");
     std::fs::create_dir(&directory).unwrap();
     std::fs::write(directory.join("letter"), "dear").unwrap();
-    thalweg_reading(&[&"import", &directory, &"-"], b"a\t1\n").fails(1, &["is not empty and holds no database"]);
+    thalweg_reading(&[&"import", &directory, &"-"], b"a\t1\n").fails(2, &["is not empty and holds no database"]);
     thalweg(&[&"scan", &directory]).fails(1, &["there is no database in"]);
     assert_eq!(command::files(&directory).len(), 1);
 }
@@ -53,8 +53,8 @@ fn a_directory_with_something_else_is_left_alone() {
 fn an_input_that_cannot_be_read_is_named() {
     let scratch = Scratch::new("refusals");
     let database = scratch.path("db");
-    thalweg(&[&"import", &database, &scratch.path("missing")]).fails(1, &["cannot read", "missing", "check the path"]);
-    thalweg(&[&"import", &database, &scratch.path(".")]).fails(1, &["is a directory", "- for standard input"]);
+    thalweg(&[&"import", &database, &scratch.path("missing")]).fails(3, &["cannot read", "missing", "check the path"]);
+    thalweg(&[&"import", &database, &scratch.path(".")]).fails(2, &["is a directory", "- for standard input"]);
     assert!(!database.exists());
 }
 
@@ -63,12 +63,12 @@ fn dump_refuses_directories_and_foreign_files() {
     let scratch = Scratch::new("refusals");
     let file = scratch.path("notes.txt");
     std::fs::write(&file, "text").unwrap();
-    thalweg(&[&"dump", &scratch.path(".")]).fails(1, &["is a directory"]);
-    thalweg(&[&"dump", &scratch.path("missing")]).fails(1, &["cannot read", "check the path"]);
-    thalweg(&[&"dump", &file]).fails(1, &["notes.txt"]);
+    thalweg(&[&"dump", &scratch.path(".")]).fails(2, &["is a directory"]);
+    thalweg(&[&"dump", &scratch.path("missing")]).fails(3, &["cannot read", "check the path"]);
+    thalweg(&[&"dump", &file]).fails(2, &["notes.txt"]);
     let table = scratch.path("00000001.table");
     std::fs::write(&table, "text").unwrap();
-    thalweg(&[&"dump", &table]).fails(1, &["00000001.table"]);
+    thalweg(&[&"dump", &table]).fails(3, &["00000001.table"]);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_file_without_permission_is_named() {
     if std::fs::File::open(&file).is_ok() {
         return; // The superuser may read everything.
     }
-    thalweg(&[&"import", &scratch.path("db"), &file]).fails(1, &["cannot read", "ls -l"]);
+    thalweg(&[&"import", &scratch.path("db"), &file]).fails(3, &["cannot read", "ls -l"]);
 }
 
 #[test]
@@ -97,14 +97,40 @@ fn wrong_usage_is_exit_code_2() {
 }
 
 #[test]
+fn links_that_lead_nowhere_or_in_a_circle_say_so() {
+    use std::os::unix::fs::symlink;
+    let scratch = Scratch::new("refusals");
+    let (nowhere, circle) = (scratch.path("nowhere"), scratch.path("circle"));
+    symlink("missing", &nowhere).unwrap();
+    symlink("circle", &circle).unwrap();
+    thalweg(&[&"stat", &nowhere]).fails(1, &["symbolic link to missing, which is not there"]);
+    thalweg(&[&"import", &scratch.path("db"), &nowhere]).fails(3, &["symbolic link to missing, which is not there"]);
+    let run = thalweg(&[&"stat", &circle]);
+    run.fails(3, &["symbolic links lead in a circle"]);
+    assert!(!run.errors.contains("dmesg"), "{run:?}");
+}
+
+#[test]
+fn too_many_open_files_names_the_limit() {
+    let scratch = Scratch::new("refusals");
+    let database = scratch.path("db");
+    import(&database, "a\t1\n");
+    let shell = format!("ulimit -n 4; exec {} get {} a", env!("CARGO_BIN_EXE_thalweg"), database.display());
+    let run = std::process::Command::new("sh").args(["-c", &shell]).output().unwrap();
+    let errors = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(3), "{errors}");
+    assert!(errors.contains("ulimit -n") && !errors.contains("dmesg"), "{errors}");
+}
+
+#[test]
 fn keys_out_of_limits_are_refused_by_put() {
     let scratch = Scratch::new("refusals");
     let database = scratch.path("db");
     import(&database, "a\t1\n");
     let run = thalweg(&[&"put", &database, &"", &"v"]);
-    assert_eq!(run.code, Some(1), "{run:?}");
+    assert_eq!(run.code, Some(2), "{run:?}");
     let run = thalweg(&[&"put", &database, &"k".repeat(65_537), &"v"]);
-    assert_eq!(run.code, Some(1), "{run:?}");
+    assert_eq!(run.code, Some(2), "{run:?}");
     assert_eq!(thalweg(&[&"scan", &database]).ok(), "a\t1\n");
 }
 

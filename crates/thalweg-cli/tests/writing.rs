@@ -54,8 +54,8 @@ fn a_database_in_use_is_refused() {
         .unwrap();
     import.stdin.as_mut().unwrap().write_all(b"a\t1\n").unwrap();
     std::thread::sleep(Duration::from_millis(500));
-    thalweg(&[&"put", &database, &"k", &"v"]).fails(1, &["in use by another process", "close the other process"]);
-    thalweg(&[&"get", &database, &"a"]).fails(1, &["in use by another process"]);
+    thalweg(&[&"put", &database, &"k", &"v"]).fails(3, &["in use by another process", "wait until it ends"]);
+    thalweg(&[&"get", &database, &"a"]).fails(3, &["in use by another process"]);
     drop(import.stdin.take());
     assert!(import.wait().unwrap().success());
     assert_eq!(thalweg(&[&"get", &database, &"a"]).ok(), "1\n");
