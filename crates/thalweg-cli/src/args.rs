@@ -1,6 +1,6 @@
 //! What can be said on the command line, with an example for each subcommand.
 //!
-//! Keys and values on the command line are escaped text (see `escape`): `\x00`, `\t`, `\n`, `\r`, `\0`, `\\`.
+//! Keys, values and names of keyspaces are taken as they stand; with `--escaped` they are escaped text (see `spelling`).
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -21,7 +21,9 @@ use std::path::PathBuf;
   thalweg stat /tmp/usr.db
   thalweg bench ycsb-a
 
-Keys and values given as arguments may hold escapes: \\xNN, \\t, \\n, \\r, \\0, \\\\.
+Keys, values and names of keyspaces are taken and printed as they stand. Bytes that are
+no text are printed with escapes, and a note says so. With --escaped all of them are
+escaped text, typed and printed: \\xNN, \\t, \\n, \\r, \\0, \\\\.
 Exit codes: 0 done; 1 no such key, keyspace or database; 2 wrong usage; 3 failed, or
 faults found by `check`; 129, 130, 143 stopped by a signal; 141 the output's reader left."
 )]
@@ -42,6 +44,7 @@ pub enum Command {
     Check(Check),
     Dump(Dump),
     Keyspaces(Keyspaces),
+    DropKeyspace(DropKeyspace),
     Bench(Box<thalweg_bench::command::Bench>),
 }
 
@@ -50,11 +53,16 @@ pub enum Command {
 #[command(after_help = "Examples:
   find /usr -printf '%p\\t%s %T@\\n' | thalweg import /tmp/usr.db -
   thalweg import orders.db orders.jsonl --jsonl --key-field id --value-field status
-  thalweg scan old.db | thalweg import new.db - --escaped
+  thalweg scan old.db --escaped | thalweg import new.db - --escaped
   thalweg scan old.db --jsonl | thalweg import new.db - --jsonl
 
-Progress goes to standard error, the summary to standard output. Ctrl-C stops after the
-current batch, makes what is in durable, and says how many lines that is.")]
+A line is key, tab, value; the first tab divides, and all other bytes are taken as they
+stand. A byte order mark before the first line, and carriage returns that end lines, are
+dropped, and a note says so; --verbatim keeps them.
+
+Progress goes to standard error, the summary to standard output. Ctrl-C, SIGTERM and
+SIGHUP stop it; so do a bad line, an error and a full disk. What is in is then made
+durable, and a line says how much that is and with which --from-line to go on.")]
 pub struct Import {
     #[command(flatten)]
     pub target: Target,
@@ -69,12 +77,18 @@ pub struct Import {
     /// The field of a JSON line that holds the value; what is not a string is stored as its JSON text
     #[arg(long, value_name = "FIELD", requires = "jsonl", default_value = "value")]
     pub value_field: String,
-    /// Keys and values hold escapes, as `scan` prints them (JSON lines tell by themselves: "escaped":true)
-    #[arg(long)]
-    pub escaped: bool,
-    /// Count lines that cannot be taken and go on, instead of stopping at the first
+    /// Go on past lines that cannot be taken, instead of stopping at the first; names the first five
     #[arg(long)]
     pub skip_bad: bool,
+    /// Begin at this line of the input: where an import that was stopped goes on
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub from_line: u64,
+    /// Keep a byte order mark, and carriage returns that end lines
+    #[arg(long)]
+    pub verbatim: bool,
+    /// Create the keyspace in a database that has others
+    #[arg(long)]
+    pub create: bool,
     /// Lines a batch; a batch is also closed at 1 MiB
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub batch: u64,
@@ -100,13 +114,14 @@ pub struct Import {
 #[command(after_help = "Examples:
   thalweg get /tmp/usr.db /usr/bin/env
   thalweg get photos.db cat.jpg --raw > cat.jpg
-  thalweg get index.db '\\x00\\x01' --keyspace numbers
+  thalweg get index.db '\\x00\\x01' --escaped --keyspace numbers
 
+The value is printed with a newline behind it; text as it is, other bytes with escapes.
 A key that is not there: exit code 1 and nothing on standard output.")]
 pub struct Get {
     #[command(flatten)]
     pub target: Target,
-    /// The key, with escapes
+    /// The key
     pub key: OsString,
     /// Print the bytes as they are, without escapes and without a newline at the end
     #[arg(long)]
@@ -117,34 +132,54 @@ pub struct Get {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   thalweg put notes.db monday 'water the plants' --create
-  thalweg put photos.db cat.jpg - < cat.jpg
-  thalweg put notes.db dash '\\x2d' --sync")]
+  thalweg put photos.db cat.jpg < cat.jpg
+  thalweg put index.db '\\x00\\x01' '\\xff' --escaped
+  thalweg put notes.db dash '\\x2d' --escaped --sync")]
 pub struct Put {
     #[command(flatten)]
     pub target: Target,
-    /// The key, with escapes
+    /// The key
     pub key: OsString,
-    /// The value, with escapes; - reads it from standard input, as it is
-    pub value: OsString,
+    /// The value; without one, or with -, all bytes of standard input
+    #[arg(allow_negative_numbers = true)]
+    pub value: Option<OsString>,
     /// Return only when the write survives a power cut
     #[arg(long)]
     pub sync: bool,
-    /// Create the database if there is none
+    /// Create the database, or the keyspace in one that has others, if there is none
     #[arg(long)]
     pub create: bool,
 }
 
-/// Remove one key; a key that is not there is no error
+/// Remove keys; one that is not there is no error
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  thalweg remove notes.db monday
-  thalweg remove index.db '\\x00\\x01' --keyspace numbers --sync")]
+  thalweg remove notes.db monday tuesday
+  thalweg remove /tmp/usr.db --prefix /usr/share/doc/ --yes
+  thalweg scan events.db --keys-only --escaped | grep ^2023 |
+      thalweg remove events.db --escaped --keys-from -
+
+Keys that are named go all together. Many keys go in batches of a thousand; Ctrl-C stops
+in between. At their end the command waits until compactions have given back their space.
+Without --yes, a prefix or a range is only counted.")]
 pub struct Remove {
     #[command(flatten)]
     pub target: Target,
-    /// The key, with escapes
-    pub key: OsString,
-    /// Return only when the removal survives a power cut
+    /// The keys
+    #[arg(value_name = "KEY", conflicts_with_all = ["keys_from", "prefix", "from", "to", "all"])]
+    pub keys: Vec<OsString>,
+    /// Remove the keys that this file names, one a line; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["prefix", "from", "to", "all"])]
+    pub keys_from: Option<PathBuf>,
+    #[command(flatten)]
+    pub range: KeyRange,
+    /// Remove all keys of the keyspace
+    #[arg(long, conflicts_with_all = ["prefix", "from", "to"])]
+    pub all: bool,
+    /// Remove them, instead of counting what --prefix, --from, --to or --all is about
+    #[arg(long)]
+    pub yes: bool,
+    /// Each batch survives a power cut before the next one begins
     #[arg(long)]
     pub sync: bool,
 }
@@ -155,19 +190,16 @@ pub struct Remove {
   thalweg scan /tmp/usr.db --prefix /usr/bin/ --limit 5
   thalweg scan events.db --from 2024-01 --to 2024-02 --jsonl
   thalweg scan events.db --reverse --limit 1
-  thalweg scan old.db | thalweg import new.db - --escaped")]
+  thalweg scan old.db --escaped | thalweg import new.db - --escaped
+
+A line is key, tab, value. Text is printed as it is, other bytes with escapes, and a note
+says so. With --escaped every line reads back exactly; with --jsonl those that need it
+are marked.")]
 pub struct Scan {
     #[command(flatten)]
     pub target: Target,
-    /// Only keys that begin with this, with escapes
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
-    pub prefix: Option<OsString>,
-    /// Only keys from this one on, with escapes
-    #[arg(long, value_name = "KEY")]
-    pub from: Option<OsString>,
-    /// Only keys before this one, with escapes
-    #[arg(long, value_name = "KEY")]
-    pub to: Option<OsString>,
+    #[command(flatten)]
+    pub range: KeyRange,
     /// Stop after so many
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
@@ -194,6 +226,9 @@ pub struct Stat {
     /// Show only this keyspace
     #[arg(long, value_name = "NAME")]
     pub keyspace: Option<String>,
+    /// The name of the keyspace is escaped text
+    #[arg(long)]
+    pub escaped: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -231,6 +266,29 @@ pub struct Dump {
 pub struct Keyspaces {
     #[command(flatten)]
     pub source: Source,
+    /// Print names as escaped text, as --keyspace takes them with --escaped
+    #[arg(long)]
+    pub escaped: bool,
+}
+
+/// Remove a keyspace with everything in it
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  thalweg drop-keyspace orders.db drafts --yes
+
+Without --yes it only says what the keyspace holds.")]
+pub struct DropKeyspace {
+    #[command(flatten)]
+    pub source: Source,
+    /// The keyspace
+    #[arg(value_name = "NAME")]
+    pub keyspace: String,
+    /// The name is escaped text
+    #[arg(long)]
+    pub escaped: bool,
+    /// Remove it, instead of saying what it holds
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// A database, and how it is opened.
@@ -252,6 +310,30 @@ pub struct Target {
     /// The keyspace
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub keyspace: String,
+    /// Keys, values and the keyspace's name are escaped text, typed and printed: \xNN \t \n \r \0 \\
+    #[arg(long)]
+    pub escaped: bool,
+}
+
+/// Some of the keys of a keyspace, those next to each other.
+#[derive(Debug, Args)]
+pub struct KeyRange {
+    /// Only keys that begin with this
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    pub prefix: Option<OsString>,
+    /// Only keys from this one on
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<OsString>,
+    /// Only keys before this one
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<OsString>,
+}
+
+impl KeyRange {
+    /// Whether anything is said that leaves keys out.
+    pub fn is_given(&self) -> bool {
+        self.prefix.is_some() || self.from.is_some() || self.to.is_some()
+    }
 }
 
 /// See `thalweg::DamagePolicy`.
@@ -297,7 +379,7 @@ mod tests {
         let Command::Put(put) = Arguments::parse_from(["thalweg", "put", "db", "k", "-"]).command else {
             panic!("not a put");
         };
-        assert_eq!(put.value, OsString::from("-"));
+        assert_eq!(put.value, Some(OsString::from("-")));
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub fn unescape(text: &[u8]) -> Result<Cow<'_, [u8]>, String> {
 }
 
 /// Control characters, and the ones that turn the direction of the text after them.
-fn is_obeyed(character: char) -> bool {
+pub fn is_obeyed(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

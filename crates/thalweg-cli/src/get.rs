@@ -1,25 +1,24 @@
 //! `thalweg get`: the value of one key.
 
 use crate::args::Get;
-use crate::escape::escape;
 use crate::open;
 use crate::report::Failure;
+use crate::spelling::{Spelling, shown};
 use std::io::Write;
 
 pub fn run(args: &Get, output: &mut dyn Write) -> Result<(), Failure> {
-    let key = open::argument_bytes("key", &args.key)?;
-    let (_database, keyspace) = open::keyspace_for_reading(&args.target)?;
+    let spelling = Spelling::new(args.target.escaped, "--raw prints them as they are");
+    let key = spelling.argument("key", &args.key)?;
+    let name = spelling.name(&args.target.keyspace)?;
+    let (_database, keyspace) = open::keyspace_for_reading(&args.target.source, &name)?;
     let Some(value) = keyspace.get(&key)? else {
-        return Err(Failure::NotThere(format!(
-            "there is no key {} in keyspace {}",
-            escape(&key),
-            args.target.keyspace
-        )));
+        let (key, name) = (shown(&key), shown(name.as_bytes()));
+        return Err(Failure::NotThere(format!("there is no key {key} in keyspace {name}")));
     };
     if args.raw {
         output.write_all(&value)?;
     } else {
-        writeln!(output, "{}", escape(&value))?;
+        writeln!(output, "{}", spelling.whole(&value))?;
     }
     Ok(())
 }

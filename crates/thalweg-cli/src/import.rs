@@ -1,8 +1,10 @@
 //! `thalweg import`: lines into a keyspace, in batches, in bounded memory.
 //!
 //! A batch is applied whole or not at all. Whatever ends the import early (a bad line, a signal, an error), the batches
-//! before it are in; a bad line and a signal also commit the lines read so far and make them durable. At its end an
-//! import is durable and in tables.
+//! before it are in; a bad line and a signal also commit the lines read so far. What is in is then made durable, and
+//! the line to go on with is named. At its end an import is durable and in tables.
+//!
+//! A database that is not there yet is created only once there is a line to put in it.
 
 use crate::args::{Codec, Import};
 use crate::line::LineFormat;
@@ -10,67 +12,74 @@ use crate::numbers::{count, counted, duration, rate, size};
 use crate::open;
 use crate::progress::Progress;
 use crate::report::{Failure, Paint, say};
-use crate::source::{LineSource, Next};
+use crate::signals::{stop_on_signals, stopped_by};
+use crate::source::{LineSource, Next, open_input};
+use crate::spelling::{Spelling, shown};
 use crate::stat;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
-use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg::{Builder, Compression, Database, Durability, Error, Keyspace, WriteBatch};
 
 /// A batch is closed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
+/// How often what is in is made durable, so that an error that keeps it from being made durable leaves a line to go on
+/// with.
+const PERSIST_INTERVAL: Duration = Duration::from_secs(1);
+/// So many bad lines are named.
+const BAD_LINES_NAMED: u64 = 5;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
+    let name = Spelling::of_arguments(args.target.escaped).name(&args.target.keyspace)?;
     let (input, total_bytes) = open_input(&args.file)?;
+    let destination = Destination::new(args, name)?;
     let stop = stop_on_signals()?;
-    let database = open::for_writing(&args.target.source, true, |builder| tune(builder, args))?;
-    let keyspace = database.keyspace(&args.target.keyspace)?;
     let format = format_of(args);
     let mut source = LineSource::new(input, format.line_bytes_max(), Arc::clone(&stop));
 
-    let mut importer = Importer::new(args, database.clone(), keyspace, Progress::new(total_bytes));
+    let mut importer = Importer::new(args, destination, Progress::new("line", total_bytes));
     let ended = importer.all_lines(&mut source, &format);
-    let lines = importer.lines_in;
-    let skipped = importer.lines_skipped;
     let ended = match ended {
         // What was read before a bad line, a signal or a failed read is worth keeping.
-        Ok(()) | Err(Ended::BadLine(_) | Ended::Stopped | Ended::Input(_)) => {
-            importer.commit().and_then(|()| database.persist()).map_err(Ended::Engine).and(ended)
-        }
-        engine => engine,
+        Err(Ended::BadLine(_) | Ended::Stopped | Ended::Input(_)) => importer.commit().and(ended),
+        ended => ended,
     };
-    let lines = importer.lines_in.max(lines);
-    let summary = Summary { lines, skipped, bytes: source.bytes_read(), time: importer.progress.finish() };
-    let name = if args.file.as_os_str() == "-" { "standard input".into() } else { args.file.display().to_string() };
+    let ended = importer.persist_at_end(ended);
+    let time = importer.progress.finish();
+    let input = if args.file.as_os_str() == "-" { "standard input".into() } else { args.file.display().to_string() };
     match ended {
         Ok(()) => {}
-        Err(Ended::Engine(error)) => {
-            say(&format!("{} are in, of them durable what was synced before the error", counted(lines, "line")));
-            return Err(error.into());
+        Err(Ended::Failed(failure)) => {
+            say(&importer.account());
+            return Err(failure);
         }
         Err(Ended::Input(error)) => {
-            say(&format!("{} are in and durable", counted(lines, "line")));
-            return Err(Failure::io("read", &name, &error));
+            say(&importer.account());
+            return Err(Failure::io("read", &input, &error));
         }
         Err(Ended::BadLine(why)) => {
-            return Err(Failure::Said(format!(
-                "{name}, {why}; the {} before it are in and durable: mend the line, or skip such lines with --skip-bad",
-                counted(lines, "line")
-            )));
+            let account = importer.account();
+            let advice = "mend the line, or skip such lines with --skip-bad";
+            return Err(Failure::Said(format!("{input}, {why}; {account}; {advice}")));
         }
         Err(Ended::Stopped) => {
-            say(&format!("stopped; {} are in and durable", counted(lines, "line")));
-            database.close()?;
-            let signal = stop.load(Ordering::Relaxed);
-            return Err(Failure::Exit(u8::try_from(128 + signal).unwrap_or(130)));
+            say(&format!("stopped; {}", importer.account()));
+            importer.destination.close()?;
+            return Err(stopped_by(&stop));
         }
     }
-    write!(output, "{}", summary.render(&args.target.keyspace, &args.target.source.database))?;
+    let summary = Summary {
+        lines: importer.lines_in,
+        skipped: importer.lines_skipped,
+        bytes: source.bytes_read(),
+        time,
+        is_new: importer.destination.is_new,
+    };
+    let (database, _) = importer.destination.open()?;
+    write!(output, "{}", summary.render(&importer.destination.name, &args.target.source.database))?;
     // What is in tables need not be replayed by whoever opens the database next.
     database.flush()?;
     let statistics = database.statistics();
@@ -78,8 +87,7 @@ pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
     if args.stat {
         write!(output, "\n{}", stat::render(&statistics, None, &Paint::for_output()))?;
     }
-    database.close()?;
-    Ok(())
+    importer.destination.close()
 }
 
 /// Why lines are no longer taken.
@@ -87,24 +95,92 @@ enum Ended {
     BadLine(String),
     Stopped,
     Input(io::Error),
-    Engine(Error),
+    Failed(Failure),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Ended::Failed(error.into())
+    }
+}
+
+/// The keyspace that lines go to. One that is there is opened at once, so that nobody feeds a pipe in vain; a database
+/// that is not there is created with the first line.
+struct Destination<'a> {
+    args: &'a Import,
+    name: String,
+    is_new: bool,
+    opened: Option<(Database, Keyspace)>,
+}
+
+impl<'a> Destination<'a> {
+    fn new(args: &'a Import, name: String) -> Result<Self, Failure> {
+        let is_new = !open::is_there(&args.target.source)?;
+        let mut destination = Destination { args, name, is_new, opened: None };
+        if !is_new {
+            destination.open()?;
+        }
+        Ok(destination)
+    }
+
+    fn open(&mut self) -> Result<(Database, Keyspace), Failure> {
+        if let Some((database, keyspace)) = &self.opened {
+            return Ok((database.clone(), keyspace.clone()));
+        }
+        let (args, source) = (self.args, &self.args.target.source);
+        let tuned = |builder| tune(builder, args);
+        let database = if self.is_new { open::create(source, tuned)? } else { open::for_writing_tuned(source, tuned)? };
+        let keyspace = open::keyspace_for_writing(&database, &self.name, args.create)?;
+        self.opened = Some((database.clone(), keyspace.clone()));
+        Ok((database, keyspace))
+    }
+
+    fn close(&mut self) -> Result<(), Failure> {
+        match self.opened.take() {
+            Some((database, keyspace)) => {
+                drop(keyspace);
+                Ok(database.close()?)
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 struct Importer<'a> {
     args: &'a Import,
-    database: Database,
-    keyspace: Keyspace,
-    batch: WriteBatch,
+    destination: Destination<'a>,
+    /// None before the first line.
+    batch: Option<WriteBatch>,
     progress: Progress,
-    /// Of batches that are committed.
-    lines_in: u64,
     lines_skipped: u64,
+    /// Records of batches that are committed.
+    lines_in: u64,
+    /// Lines of the input up to the last one that is in the batch, or needs not be.
+    batched: u64,
+    /// Lines up to the last one of a batch that is committed.
+    committed: u64,
+    /// Lines up to the last one that is durable.
+    durable: u64,
+    persisted_at: Instant,
+    told_of_returns: bool,
 }
 
 impl<'a> Importer<'a> {
-    fn new(args: &'a Import, database: Database, keyspace: Keyspace, progress: Progress) -> Self {
-        let batch = new_batch(&database, args.sync);
-        Importer { args, database, keyspace, batch, progress, lines_in: 0, lines_skipped: 0 }
+    fn new(args: &'a Import, destination: Destination<'a>, progress: Progress) -> Self {
+        let before = args.from_line - 1;
+        Importer {
+            args,
+            destination,
+            batch: None,
+            progress,
+            lines_skipped: 0,
+            lines_in: 0,
+            batched: before,
+            committed: before,
+            durable: before,
+            persisted_at: Instant::now(),
+            told_of_returns: false,
+        }
     }
 
     fn all_lines(&mut self, source: &mut LineSource, format: &LineFormat) -> Result<(), Ended> {
@@ -113,21 +189,71 @@ impl<'a> Importer<'a> {
         loop {
             let next = source.next_line(&mut line).map_err(Ended::Input)?;
             number += 1;
-            let taken = match next {
-                Next::Line => self.take(&line, format)?,
-                Next::TooLong => Err(format!("the line has more than {} bytes", format.line_bytes_max())),
-                Next::End => return Ok(()),
+            match next {
+                Next::Line | Next::TooLong if number < self.args.from_line => continue,
+                Next::End if number < self.args.from_line => {
+                    let why = format!("the input has {}", counted(number - 1, "line"));
+                    let from = self.args.from_line;
+                    return Err(Ended::Failed(Failure::Usage(format!("{why}, there is no line {from} to begin at"))));
+                }
+                Next::End => return self.commit(),
                 Next::Stopped => return Err(Ended::Stopped),
+                Next::Line | Next::TooLong => {}
+            }
+            let taken = if next == Next::TooLong {
+                Err(format!("the line has more than {} bytes", format.line_bytes_max()))
+            } else {
+                let line = self.trimmed(number, &line, format);
+                self.take(line, format)?
             };
             match taken {
                 Ok(()) => {}
-                Err(_) if self.args.skip_bad => self.lines_skipped += 1,
+                Err(why) if self.args.skip_bad => self.skip(number, &why),
                 Err(why) => return Err(Ended::BadLine(format!("line {number}: {why}"))),
             }
-            if self.batch.len() as u64 >= self.args.batch || self.batch.bytes() >= BATCH_BYTES {
-                self.commit().map_err(Ended::Engine)?;
+            self.batched = number;
+            let (lines, bytes) = self.batch.as_ref().map_or((0, 0), |batch| (batch.len(), batch.bytes()));
+            if lines as u64 >= self.args.batch || bytes >= BATCH_BYTES {
+                self.commit()?;
                 self.progress.update(self.lines_in, source.bytes_read());
             }
+        }
+    }
+
+    /// The line without a byte order mark and without a carriage return at its end; said once where there is one.
+    fn trimmed<'l>(&mut self, number: u64, line: &'l [u8], format: &LineFormat) -> &'l [u8] {
+        if self.args.verbatim {
+            return line;
+        }
+        let mut rest = line;
+        if number == 1
+            && let Some(behind) = rest.strip_prefix(BYTE_ORDER_MARK)
+        {
+            self.progress.say("the byte order mark before the first line is dropped; --verbatim keeps it");
+            rest = behind;
+        }
+        // To JSON a carriage return is white space.
+        if matches!(format, LineFormat::Tabs { .. })
+            && let Some(before) = rest.strip_suffix(b"\r")
+        {
+            if !std::mem::replace(&mut self.told_of_returns, true) {
+                self.progress.say(&format!(
+                    "line {number} ends in a carriage return: such ends of lines are dropped; --verbatim keeps them"
+                ));
+            }
+            rest = before;
+        }
+        rest
+    }
+
+    fn skip(&mut self, number: u64, why: &str) {
+        self.lines_skipped += 1;
+        match self.lines_skipped {
+            1..=BAD_LINES_NAMED => self.progress.say(&format!("skipped line {number}: {why}")),
+            skipped if skipped == BAD_LINES_NAMED + 1 => {
+                self.progress.say("more bad lines follow, and are only counted");
+            }
+            _ => {}
         }
     }
 
@@ -137,25 +263,68 @@ impl<'a> Importer<'a> {
             Ok(record) => record,
             Err(why) => return Ok(Err(why)),
         };
-        if self.batch.bytes() + key.len() + value.len() > BATCH_BYTES {
-            self.commit().map_err(Ended::Engine)?;
+        if self.batch.as_ref().is_some_and(|batch| batch.bytes() + key.len() + value.len() > BATCH_BYTES) {
+            self.commit()?;
         }
-        match self.batch.insert(&self.keyspace, &key, &value) {
+        let (database, keyspace) = self.destination.open().map_err(Ended::Failed)?;
+        let batch = self.batch.get_or_insert_with(|| new_batch(&database, self.args.sync));
+        match batch.insert(&keyspace, &key, &value) {
             Ok(()) => Ok(Ok(())),
             Err(Error::InvalidInput(why)) => Ok(Err(why.to_string())),
-            Err(error) => Err(Ended::Engine(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
-    fn commit(&mut self) -> thalweg::Result<()> {
-        if self.batch.is_empty() {
+    fn commit(&mut self) -> Result<(), Ended> {
+        let Some(batch) = self.batch.take() else {
+            self.committed = self.batched;
             return Ok(());
-        }
-        let batch = std::mem::replace(&mut self.batch, new_batch(&self.database, self.args.sync));
+        };
         let lines = batch.len() as u64;
         batch.commit()?;
         self.lines_in += lines;
+        self.committed = self.batched;
+        if self.args.sync {
+            self.durable = self.committed;
+        } else if self.persisted_at.elapsed() >= PERSIST_INTERVAL {
+            self.persist()?;
+        }
         Ok(())
+    }
+
+    fn persist(&mut self) -> thalweg::Result<()> {
+        if let Some((database, _)) = &self.destination.opened {
+            database.persist()?;
+        }
+        self.durable = self.committed;
+        self.persisted_at = Instant::now();
+        Ok(())
+    }
+
+    /// Makes what is in durable, however the import ended; after an error the log is emptied as far as it can be, too.
+    fn persist_at_end(&mut self, ended: Result<(), Ended>) -> Result<(), Ended> {
+        let persisted = self.persist().map_err(Ended::from);
+        if let (Err(Ended::Failed(_)), Some((database, _))) = (&ended, &self.destination.opened) {
+            // The error that ended the import is the one to tell.
+            let _ = database.flush();
+        }
+        ended.and(persisted)
+    }
+
+    /// What is in, what of it is durable, and where to go on.
+    fn account(&self) -> String {
+        if self.destination.opened.is_none() {
+            return format!("nothing was imported, and {} not created", self.args.target.source.database.display());
+        }
+        let lines = counted(self.lines_in, "line");
+        let are = if self.lines_in == 1 { "is" } else { "are" };
+        let next = self.durable + 1;
+        let made = if self.destination.is_new && self.lines_in == 0 { "the new database is empty; " } else { "" };
+        if self.durable == self.committed {
+            format!("{made}{lines} {are} in and durable; go on with --from-line {next}")
+        } else {
+            format!("{made}{lines} {are} in, durable up to line {}; go on with --from-line {next}", self.durable)
+        }
     }
 }
 
@@ -171,7 +340,7 @@ fn format_of(args: &Import) -> LineFormat {
     if args.jsonl {
         LineFormat::Json { key_field: args.key_field.clone(), value_field: args.value_field.clone() }
     } else {
-        LineFormat::Tabs { escaped: args.escaped }
+        LineFormat::Tabs { escaped: args.target.escaped }
     }
 }
 
@@ -189,49 +358,23 @@ fn tune(mut builder: Builder, args: &Import) -> Builder {
     }
 }
 
-/// The input, and its length when it is a regular file.
-fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
-    if path.as_os_str() == "-" {
-        return Ok((Box::new(io::stdin()), None));
-    }
-    let name = path.display().to_string();
-    let failed = |error: io::Error| Failure::io("read", &name, &error);
-    let found = fs::metadata(path).map_err(failed)?;
-    if found.is_dir() {
-        return Err(Failure::Usage(format!("{name} is a directory; name a file of lines, or - for standard input")));
-    }
-    let file = fs::File::open(path).map_err(failed)?;
-    Ok((Box::new(file), found.is_file().then_some(found.len())))
-}
-
-/// The first signal asks to stop; the second ends the process at once.
-fn stop_on_signals() -> Result<Arc<AtomicUsize>, Failure> {
-    let stop = Arc::new(AtomicUsize::new(0));
-    let asked = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the second signal finds the flag that the first one set.
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&asked))
-            .and_then(|_| flag::register(signal, Arc::clone(&asked)))
-            .and_then(|_| flag::register_usize(signal, Arc::clone(&stop), signal.unsigned_abs() as usize))
-            .map_err(|error| Failure::io("listen to", "signals", &error))?;
-    }
-    Ok(stop)
-}
-
 struct Summary {
     lines: u64,
     skipped: u64,
     bytes: u64,
     time: Duration,
+    is_new: bool,
 }
 
 impl Summary {
     fn render(&self, keyspace: &str, database: &Path) -> String {
         let mut text = format!(
-            "imported {} ({}) into {}, keyspace {keyspace}, in {}: {} lines/s, {}/s, durable\n",
+            "imported {} ({}) into {}{}, keyspace {}, in {}: {} lines/s, {}/s, durable\n",
             counted(self.lines, "line"),
             size(self.bytes),
+            if self.is_new { "the new database " } else { "" },
             database.display(),
+            shown(keyspace.as_bytes()),
             duration(self.time),
             count(rate(self.lines, self.time)),
             size(rate(self.bytes, self.time)),
@@ -249,7 +392,7 @@ mod tests {
 
     #[test]
     fn the_summary_has_lines_bytes_time_and_rates() {
-        let summary = Summary { lines: 1000, skipped: 0, bytes: 1 << 20, time: Duration::from_secs(2) };
+        let summary = Summary { lines: 1000, skipped: 0, bytes: 1 << 20, time: Duration::from_secs(2), is_new: false };
         let text = summary.render("default", Path::new("/tmp/db"));
         assert_eq!(
             text,
@@ -258,5 +401,7 @@ mod tests {
         );
         let skipped = Summary { skipped: 1, ..summary };
         assert!(skipped.render("default", Path::new("/tmp/db")).ends_with("skipped 1 bad line\n"));
+        let new = Summary { is_new: true, ..skipped };
+        assert!(new.render("default", Path::new("/tmp/db")).contains(" into the new database /tmp/db, "));
     }
 }

@@ -1,14 +1,55 @@
-//! `thalweg keyspaces`: the names, a line each, sorted.
+//! `thalweg keyspaces`: the names, a line each, sorted. `thalweg drop-keyspace`: one of them goes, with all it has.
 
-use crate::args::Keyspaces;
-use crate::escape::escape;
+use crate::args::{DropKeyspace, Keyspaces};
+use crate::numbers::{counted, size};
 use crate::open;
-use crate::report::Failure;
+use crate::report::{Failure, say};
+use crate::spelling::{Spelling, shown};
 use std::io::Write;
+use thalweg::{Database, Error};
 
 pub fn run(args: &Keyspaces, output: &mut dyn Write) -> Result<(), Failure> {
+    let spelling = Spelling::new(args.escaped, "--escaped prints names that --keyspace takes with --escaped");
+    let mut line = String::new();
     for name in open::for_reading(&args.source)?.keyspaces() {
-        writeln!(output, "{}", escape(name.as_bytes()))?;
+        line.clear();
+        spelling.push(name.as_bytes(), &mut line);
+        writeln!(output, "{line}")?;
     }
     Ok(())
+}
+
+/// `thalweg drop-keyspace`.
+pub fn drop_keyspace(args: &DropKeyspace, output: &mut dyn Write) -> Result<(), Failure> {
+    let name = Spelling::of_arguments(args.escaped).name(&args.keyspace)?;
+    if !args.yes {
+        let database = open::for_reading(&args.source)?;
+        let held = held_by(&database, &name)?;
+        return Err(Failure::Usage(format!(
+            "keyspace {} has {held}; to remove it with everything in it, say --yes",
+            shown(name.as_bytes())
+        )));
+    }
+    let database = open::for_writing(&args.source)?;
+    let held = held_by(&database, &name)?;
+    database.drop_keyspace(&name)?;
+    writeln!(output, "dropped keyspace {} with {held}, durable", shown(name.as_bytes()))?;
+    // From here on the keyspace is gone. What it took is given back now where that is possible, else later.
+    if let Err(error) = database.flush().and_then(|()| database.settle()) {
+        say(&format!("its space is given back later, because: {error}"));
+    }
+    Ok(database.close()?)
+}
+
+/// What a keyspace holds, in words.
+fn held_by(database: &Database, name: &str) -> Result<String, Failure> {
+    let statistics = database.statistics();
+    let found = statistics.keyspaces.iter().find(|keyspace| keyspace.name == name);
+    let keyspace = found.ok_or_else(|| Error::NoKeyspace(name.into()))?;
+    let sum = |of: fn(&thalweg::LevelStatistics) -> u64| keyspace.levels.iter().map(of).sum::<u64>();
+    let (tables, bytes) = (sum(|level| level.tables), sum(|level| level.bytes));
+    if tables == 0 {
+        return Ok("no tables, only what lies in the log".into());
+    }
+    Ok(format!("{} ({})", counted(tables, "table"), size(bytes)))
 }

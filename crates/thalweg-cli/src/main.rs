@@ -7,6 +7,7 @@
 
 mod args;
 mod bench;
+mod bounds;
 mod check;
 mod dump;
 mod escape;
@@ -18,9 +19,12 @@ mod numbers;
 mod open;
 mod progress;
 mod put;
+mod remove;
 mod report;
 mod scan;
+mod signals;
 mod source;
+mod spelling;
 mod stat;
 
 use args::{Arguments, Command};
@@ -46,12 +50,13 @@ fn run(command: &Command, output: &mut dyn Write) -> Result<(), Failure> {
         Command::Import(args) => import::run(args, output),
         Command::Get(args) => get::run(args, output),
         Command::Put(args) => put::run(args),
-        Command::Remove(args) => put::remove(args),
+        Command::Remove(args) => remove::run(args, output),
         Command::Scan(args) => scan::run(args, output),
         Command::Stat(args) => stat::run(args, output),
         Command::Check(args) => check::run(args, output),
         Command::Dump(args) => dump::run(args, output),
         Command::Keyspaces(args) => keyspaces::run(args, output),
+        Command::DropKeyspace(args) => keyspaces::drop_keyspace(args, output),
         Command::Bench(args) => bench::run(args, output),
     }
 }

@@ -3,10 +3,9 @@
 //! Reading commands open read-only: they never create, change or remove a file. Writing commands create a database only
 //! where they were told to, and never in a directory that already holds something else.
 
-use crate::args::{Damage, Source, Target};
-use crate::escape::unescape;
+use crate::args::{Damage, Source};
 use crate::report::{Failure, dangling, say};
-use std::ffi::OsStr;
+use crate::spelling::shown;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -21,37 +20,77 @@ pub fn for_reading(source: &Source) -> Result<Database, Failure> {
 }
 
 /// Opens to read, and takes the keyspace, which must exist.
-pub fn keyspace_for_reading(target: &Target) -> Result<(Database, Keyspace), Failure> {
-    let database = for_reading(&target.source)?;
-    let keyspace = existing(&database, &target.keyspace)?;
+pub fn keyspace_for_reading(source: &Source, name: &str) -> Result<(Database, Keyspace), Failure> {
+    let database = for_reading(source)?;
+    let keyspace = existing(&database, name)?;
     Ok((database, keyspace))
 }
 
-/// Opens to write, with what `tune` adds to the options; without `create` the database must exist.
-pub fn for_writing(source: &Source, create: bool, tune: impl FnOnce(Builder) -> Builder) -> Result<Database, Failure> {
-    let builder = tune(builder(source)?);
-    let database = match builder.clone().create_if_missing(false).open() {
-        Err(Error::NoDatabase { .. }) if create => {
-            refuse_foreign_directory(&source.database)?;
-            builder.create_if_missing(true).open()?
-        }
-        opened => opened?,
-    };
+/// Opens to write a database that must exist.
+pub fn for_writing(source: &Source) -> Result<Database, Failure> {
+    for_writing_tuned(source, |builder| builder)
+}
+
+/// As [`for_writing`], with what `tune` adds to the options.
+pub fn for_writing_tuned(source: &Source, tune: impl FnOnce(Builder) -> Builder) -> Result<Database, Failure> {
+    let database = tune(builder(source)?).create_if_missing(false).open()?;
     tell_dropped(&database);
     Ok(database)
+}
+
+/// Whether there is something at the path that may be a database; a directory of something else is refused.
+pub fn is_there(source: &Source) -> Result<bool, Failure> {
+    expect_directory(&source.database)?;
+    let path = &source.database;
+    match fs::metadata(path.join("CURRENT")) {
+        Ok(_) => return Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Failure::io("look at", &path.join("CURRENT").display().to_string(), &error)),
+    }
+    match fs::read_dir(path).map(|names| names.flatten().find(|name| !is_begun(name))) {
+        Ok(None) => Ok(false),
+        Ok(Some(name)) => Err(Failure::Usage(format!(
+            "{} is not empty and holds no database ({}); name a new or an empty directory",
+            path.display(),
+            name.file_name().display()
+        ))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Failure::io("look at", &path.display().to_string(), &error)),
+    }
+}
+
+/// Creates a database. After an error it says what was left of it.
+pub fn create(source: &Source, tune: impl FnOnce(Builder) -> Builder) -> Result<Database, Failure> {
+    let was_there = source.database.exists();
+    tune(builder(source)?).create_if_missing(true).open().map_err(|error| {
+        if !was_there && source.database.exists() && !matches!(error, Error::Locked { .. }) {
+            say(&format!(
+                "{} was begun and holds nothing: remove it, or run the command again to go on with it",
+                source.database.display()
+            ));
+        }
+        Failure::from(error)
+    })
+}
+
+/// The keyspace of that name. Where there is none it is created when `create` says so, or when the database has no
+/// keyspace yet; else a word that was mistyped would be a new keyspace.
+pub fn keyspace_for_writing(database: &Database, name: &str, create: bool) -> Result<Keyspace, Failure> {
+    if let Some(keyspace) = database.existing_keyspace(name)? {
+        return Ok(keyspace);
+    }
+    if !create && !database.keyspaces().is_empty() {
+        return Err(Failure::NotThere(format!(
+            "there is no keyspace {}; `thalweg keyspaces DB` lists those there are, --create makes a new one",
+            shown(name.as_bytes())
+        )));
+    }
+    Ok(database.keyspace(name)?)
 }
 
 /// The keyspace of that name, or the error that there is none.
 pub fn existing(database: &Database, name: &str) -> Result<Keyspace, Failure> {
     database.existing_keyspace(name)?.ok_or_else(|| Error::NoKeyspace(name.into()).into())
-}
-
-/// The bytes that an argument stands for.
-pub fn argument_bytes(what: &str, text: &OsStr) -> Result<Vec<u8>, Failure> {
-    match unescape(text.as_bytes()) {
-        Ok(bytes) => Ok(bytes.into_owned()),
-        Err(why) => Err(Failure::Usage(format!("the {what} cannot be read: {why}"))),
-    }
 }
 
 /// Refuses what is there but is no directory, in words that say what is wrong with it.
@@ -79,15 +118,14 @@ fn builder(source: &Source) -> Result<Builder, Failure> {
     Ok(Database::builder(&source.database).damage_policy(policy))
 }
 
-fn refuse_foreign_directory(path: &Path) -> Result<(), Failure> {
-    match fs::read_dir(path).map(|mut names| names.next().is_some()) {
-        Ok(false) => Ok(()),
-        Ok(true) => Err(Failure::Usage(format!(
-            "{} is not empty and holds no database; name a new or an empty directory",
-            path.display()
-        ))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Failure::io("look at", &path.display().to_string(), &error)),
+/// Whether a creation that was cut off may leave this in a directory: then no directory in it holds anything.
+fn is_begun(entry: &fs::DirEntry) -> bool {
+    let name = entry.file_name();
+    let is_empty = || fs::read_dir(entry.path()).is_ok_and(|mut names| names.next().is_none());
+    match name.as_bytes() {
+        b"LOCK" | b"STATUS" | b"CURRENT.new" | b"RESERVE" => true,
+        b"log" | b"tables" => is_empty(),
+        name => name.starts_with(b"manifest-"),
     }
 }
 
@@ -100,14 +138,6 @@ fn tell_dropped(database: &Database) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_argument_is_unescaped() {
-        assert_eq!(argument_bytes("key", OsStr::new("\\x00a")).unwrap(), b"\0a");
-        assert_eq!(argument_bytes("key", OsStr::from_bytes(b"\xff")).unwrap(), b"\xff");
-        let failure = argument_bytes("key", OsStr::new("a\\")).unwrap_err();
-        assert!(matches!(&failure, Failure::Usage(text) if text.starts_with("the key cannot be read: a backslash")));
-    }
 
     #[test]
     fn a_file_is_told_from_a_directory() {

@@ -10,6 +10,8 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Shows progress while it lives.
 pub struct Progress {
+    /// What is counted.
+    noun: &'static str,
     shown: Shown,
     total_bytes: Option<u64>,
     start: Instant,
@@ -21,12 +23,12 @@ enum Shown {
 }
 
 impl Progress {
-    /// `total_bytes`: the length of the input, when it is known.
-    pub fn new(total_bytes: Option<u64>) -> Progress {
+    /// `noun`: what is counted. `total_bytes`: the length of the input, when it is known.
+    pub fn new(noun: &'static str, total_bytes: Option<u64>) -> Progress {
         let start = Instant::now();
         let shown =
             if std::io::stderr().is_terminal() { Shown::Bar(bar(total_bytes)) } else { Shown::Lines { last: start } };
-        Progress { shown, total_bytes, start }
+        Progress { noun, shown, total_bytes, start }
     }
 
     /// How long it has been going on.
@@ -34,29 +36,37 @@ impl Progress {
         self.start.elapsed()
     }
 
-    /// So many lines and bytes are in.
-    pub fn update(&mut self, lines: u64, bytes: u64) {
+    /// So many of the noun, and bytes of them, are done.
+    pub fn update(&mut self, number: u64, bytes: u64) {
         let elapsed = self.elapsed();
         match &mut self.shown {
             Shown::Bar(bar) => {
                 bar.set_position(bytes);
                 bar.set_message(format!(
                     "{}, {}/s",
-                    numbers::counted(lines, "line"),
-                    numbers::count(numbers::rate(lines, elapsed))
+                    numbers::counted(number, self.noun),
+                    numbers::count(numbers::rate(number, elapsed))
                 ));
             }
             Shown::Lines { last } => {
                 if last.elapsed() >= LINE_INTERVAL {
                     *last = Instant::now();
-                    say(&plain(lines, bytes, self.total_bytes, elapsed));
+                    say(&plain(number, self.noun, bytes, self.total_bytes, elapsed));
                 }
             }
         }
     }
 
+    /// Says a line above the bar, if there is one.
+    pub fn say(&self, text: &str) {
+        match &self.shown {
+            Shown::Bar(bar) => bar.suspend(|| say(text)),
+            Shown::Lines { .. } => say(text),
+        }
+    }
+
     /// Takes the bar away; gives the time it all took.
-    pub fn finish(self) -> Duration {
+    pub fn finish(&self) -> Duration {
         if let Shown::Bar(bar) = &self.shown {
             bar.finish_and_clear();
         }
@@ -79,13 +89,13 @@ fn bar(total_bytes: Option<u64>) -> ProgressBar {
     bar
 }
 
-fn plain(lines: u64, bytes: u64, total_bytes: Option<u64>, elapsed: Duration) -> String {
+fn plain(number: u64, noun: &str, bytes: u64, total_bytes: Option<u64>, elapsed: Duration) -> String {
     let mut text = format!(
-        "{} ({}) in {}, {} lines/s",
-        numbers::counted(lines, "line"),
+        "{} ({}) in {}, {} {noun}s/s",
+        numbers::counted(number, noun),
         numbers::size(bytes),
         numbers::duration(elapsed),
-        numbers::count(numbers::rate(lines, elapsed))
+        numbers::count(numbers::rate(number, elapsed))
     );
     if let Some(percent) = total_bytes.and_then(|total| bytes.saturating_mul(100).checked_div(total)) {
         text.push_str(&format!(", {percent}% read"));
@@ -99,10 +109,10 @@ mod tests {
 
     #[test]
     fn a_plain_line_has_lines_bytes_time_rate_and_share() {
-        let text = plain(2000, 3 << 20, Some(6 << 20), Duration::from_secs(2));
+        let text = plain(2000, "line", 3 << 20, Some(6 << 20), Duration::from_secs(2));
         assert_eq!(text, "2,000 lines (3.0 MiB) in 2.0 s, 1,000 lines/s, 50% read");
-        assert!(!plain(1, 1, None, Duration::from_secs(1)).contains('%'));
-        assert!(!plain(0, 0, Some(0), Duration::from_secs(1)).contains('%'));
+        assert!(!plain(1, "line", 1, None, Duration::from_secs(1)).contains('%'));
+        assert!(!plain(0, "line", 0, Some(0), Duration::from_secs(1)).contains('%'));
     }
 
     #[test]

@@ -1,36 +1,37 @@
-//! `thalweg put` and `thalweg remove`: one write.
+//! `thalweg put`: one write.
 //!
 //! Without `--sync` the write is made durable by the clean close at the end; with it, before the close.
 
-use crate::args::{Put, Remove};
+use crate::args::Put;
 use crate::line::VALUE_BYTES_MAX;
 use crate::open;
-use crate::report::Failure;
-use std::io::{self, Read};
-use thalweg::{Database, Durability, WriteBatch};
+use crate::report::{Failure, say};
+use crate::spelling::Spelling;
+use std::io::{self, IsTerminal, Read};
+use thalweg::Durability;
 
 pub fn run(args: &Put) -> Result<(), Failure> {
-    let key = open::argument_bytes("key", &args.key)?;
-    let value = if args.value == "-" { standard_input()? } else { open::argument_bytes("value", &args.value)? };
-    let database = open::for_writing(&args.target.source, args.create, |builder| builder)?;
-    let keyspace = database.keyspace(&args.target.keyspace)?;
+    let spelling = Spelling::of_arguments(args.target.escaped);
+    let key = spelling.argument("key", &args.key)?;
+    let name = spelling.name(&args.target.keyspace)?;
+    let source = &args.target.source;
+    // Before a value is read that could not be stored.
+    let is_there = open::is_there(source)?;
+    if !is_there && !args.create {
+        let path = source.database.display();
+        return Err(Failure::NotThere(format!(
+            "there is no database in {path}; check the path, or create one with --create or `thalweg import DB FILE`"
+        )));
+    }
+    let value = match &args.value {
+        Some(value) if value != "-" => spelling.argument("value", value)?,
+        _ => standard_input()?,
+    };
+    let database = if is_there { open::for_writing(source)? } else { open::create(source, |builder| builder)? };
+    let keyspace = open::keyspace_for_writing(&database, &name, args.create)?;
     let mut batch = database.batch();
     batch.insert(&keyspace, &key, &value)?;
-    finish(database, batch, args.sync)
-}
-
-/// `thalweg remove`.
-pub fn remove(args: &Remove) -> Result<(), Failure> {
-    let key = open::argument_bytes("key", &args.key)?;
-    let database = open::for_writing(&args.target.source, false, |builder| builder)?;
-    let keyspace = open::existing(&database, &args.target.keyspace)?;
-    let mut batch = database.batch();
-    batch.remove(&keyspace, &key)?;
-    finish(database, batch, args.sync)
-}
-
-fn finish(database: Database, mut batch: WriteBatch, sync: bool) -> Result<(), Failure> {
-    if sync {
+    if args.sync {
         batch.durability(Durability::Sync);
     }
     batch.commit()?;
@@ -39,6 +40,9 @@ fn finish(database: Database, mut batch: WriteBatch, sync: bool) -> Result<(), F
 
 /// All of standard input, refused when it is longer than a value can be.
 fn standard_input() -> Result<Vec<u8>, Failure> {
+    if io::stdin().is_terminal() {
+        say("the value is read from the terminal, up to Ctrl-D at the beginning of a line");
+    }
     let mut value = Vec::new();
     io::stdin()
         .take(VALUE_BYTES_MAX as u64 + 1)

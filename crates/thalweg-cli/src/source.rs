@@ -3,7 +3,10 @@
 //! A thread of its own reads chunks ahead, at most [`CHUNKS_AHEAD`] of [`CHUNK_BYTES`]. So a signal is seen at once
 //! even while a read waits for a producer that has nothing to say; that thread then ends with the process.
 
+use crate::report::Failure;
+use std::fs;
 use std::io::{self, Read};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -13,6 +16,21 @@ use std::time::Duration;
 const CHUNK_BYTES: usize = 256 << 10;
 const CHUNKS_AHEAD: usize = 4;
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The input, and its length when it is a regular file; `-` is standard input.
+pub fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
+    if path.as_os_str() == "-" {
+        return Ok((Box::new(io::stdin()), None));
+    }
+    let name = path.display().to_string();
+    let failed = |error: io::Error| Failure::io("read", &name, &error);
+    let found = fs::metadata(path).map_err(failed)?;
+    if found.is_dir() {
+        return Err(Failure::Usage(format!("{name} is a directory; name a file of lines, or - for standard input")));
+    }
+    let file = fs::File::open(path).map_err(failed)?;
+    Ok((Box::new(file), found.is_file().then_some(found.len())))
+}
 
 /// See the head of this file.
 pub struct LineSource {

@@ -7,19 +7,24 @@ use crate::args::Stat;
 use crate::numbers::{count, counted, duration, size};
 use crate::open;
 use crate::report::{Failure, Paint};
+use crate::spelling::{Spelling, shown};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
 use thalweg::{ChainStatistics, Error, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
 
+/// Fewer bytes from the user say nothing about write amplification.
+const WEIGHED_BYTES_MIN: u64 = 1 << 20;
+
 pub fn run(args: &Stat, output: &mut dyn Write) -> Result<(), Failure> {
     let database = open::for_reading(&args.source)?;
     let mut statistics = database.statistics();
     if let Some(name) = &args.keyspace {
-        statistics.keyspaces.retain(|keyspace| keyspace.name == *name);
+        let name = Spelling::of_arguments(args.escaped).name(name)?;
+        statistics.keyspaces.retain(|keyspace| keyspace.name == name);
         if statistics.keyspaces.is_empty() {
-            return Err(Error::NoKeyspace(name.as_str().into()).into());
+            return Err(Error::NoKeyspace(name.into()).into());
         }
     }
     if args.json {
@@ -86,7 +91,7 @@ pub fn render(statistics: &Statistics, levels: Option<&str>, paint: &Paint) -> S
 }
 
 fn render_keyspace(keyspace: &KeyspaceStatistics, paint: &Paint, text: &mut String) {
-    let name = crate::escape::escape(keyspace.name.as_bytes());
+    let name = shown(keyspace.name.as_bytes());
     heading(&format!("keyspace {name} ({})", counted(keyspace.partitions, "partition")), paint, text);
     let all = total(&keyspace.levels);
     if all.tables == 0 {
@@ -216,9 +221,10 @@ fn used_levels(keyspace: &KeyspaceStatistics) -> u64 {
     keyspace.levels.iter().filter(|level| level.tables > 0).count() as u64
 }
 
-/// Bytes written to the disk for each byte of keys and values handed in; none before the first.
+/// Bytes written to the disk for each byte of keys and values handed in; none before there is enough to weigh against
+/// what is written once, such as the zeros of new log segments.
 fn write_amplification(s: &Statistics) -> Option<f64> {
-    (s.user_written_bytes > 0).then(|| s.write_amplification())
+    (s.user_written_bytes >= WEIGHED_BYTES_MIN).then(|| s.write_amplification())
 }
 
 fn to_json(s: &Statistics) -> Value {
@@ -319,9 +325,9 @@ mod tests {
 
     fn statistics() -> Statistics {
         let mut statistics = Statistics::default();
-        statistics.user_written_bytes = 1000;
-        statistics.log_written_bytes = 1100;
-        statistics.flush_written_bytes = 900;
+        statistics.user_written_bytes = 1000 << 20;
+        statistics.log_written_bytes = 1100 << 20;
+        statistics.flush_written_bytes = 900 << 20;
         let mut keyspace = KeyspaceStatistics::default();
         keyspace.name = "default".into();
         keyspace.partitions = 1;
@@ -355,6 +361,15 @@ keyspace default (1 partition)
         let text = render_brief(&statistics());
         assert!(text.starts_with("15 tables in 2 levels, 15.0 MiB; log 0 B\nwrote 2.00 bytes for each byte"), "{text}");
         assert_eq!(render_brief(&Statistics::default()), "0 tables in 0 levels, 0 B; log 0 B\n");
+    }
+
+    #[test]
+    fn no_amplification_is_told_of_a_few_bytes() {
+        let mut few = statistics();
+        few.user_written_bytes = 12;
+        assert!(!render_brief(&few).contains("for each byte given"));
+        assert!(!render(&few, None, &Paint::NONE).contains("amplification"));
+        assert_eq!(to_json(&few)["write_amplification"], Value::Null);
     }
 
     #[test]

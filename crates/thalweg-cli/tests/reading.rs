@@ -17,9 +17,41 @@ fn get_prints_the_value_and_a_missing_key_is_not_found() {
     import(&database, LINES);
     assert_eq!(thalweg(&[&"get", &database, &"a/2"]).ok(), "two\n");
     assert_eq!(thalweg(&[&"get", &database, &"a/2", &"--raw"]).ok(), "two");
-    let missing = thalweg(&[&"get", &database, &"a\\t3"]);
+    let missing = thalweg(&[&"get", &database, &"a\\t3", &"--escaped"]);
     missing.fails(1, &["there is no key a\\t3 in keyspace default"]);
     assert!(missing.output.is_empty());
+}
+
+#[test]
+fn text_with_backslashes_goes_in_and_out_as_it_stands() {
+    let scratch = Scratch::new("reading");
+    let database = scratch.path("db");
+    let name = "back\\slash";
+    thalweg(&[&"put", &database, &"C:\\temp", &"D:\\new\\x00", &"--create", &"--keyspace", &name]).ok();
+    assert_eq!(thalweg(&[&"keyspaces", &database]).ok(), "back\\slash\n");
+    assert_eq!(thalweg(&[&"get", &database, &"C:\\temp", &"--keyspace", &name]).ok(), "D:\\new\\x00\n");
+    assert_eq!(thalweg(&[&"scan", &database, &"--keyspace", &name]).ok(), "C:\\temp\tD:\\new\\x00\n");
+    // With --escaped, what is printed goes back in; names of keyspaces, too.
+    let escaped = thalweg(&[&"keyspaces", &database, &"--escaped"]);
+    let name = escaped.ok().trim_end();
+    let scan = thalweg(&[&"scan", &database, &"--keyspace", &name, &"--escaped", &"--prefix", &"C:\\\\"]);
+    assert_eq!(scan.ok(), "C:\\\\temp\tD:\\\\new\\\\x00\n");
+    thalweg(&[&"remove", &database, &"C:\\temp", &"--keyspace", &"back\\slash"]).ok();
+    assert_eq!(thalweg(&[&"scan", &database, &"--keyspace", &"back\\slash"]).ok(), "");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_escaped_and_a_note_says_so() {
+    let scratch = Scratch::new("reading");
+    let database = scratch.path("db");
+    thalweg(&[&"put", &database, &"a\\xff", &"\\x1b[31m", &"--create", &"--escaped"]).ok();
+    thalweg(&[&"put", &database, &"b", &"two\nlines"]).ok();
+    let scan = thalweg(&[&"scan", &database]);
+    assert_eq!((scan.code, scan.text()), (Some(0), "a\\xff\t\\x1b[31m\nb\ttwo\\nlines\n"));
+    assert_eq!(scan.errors.lines().count(), 1, "{scan:?}");
+    assert!(scan.errors.contains("--escaped or --jsonl"), "{scan:?}");
+    assert_eq!(thalweg(&[&"scan", &database, &"--escaped"]).ok(), scan.text());
+    assert_eq!(thalweg(&[&"get", &database, &"b"]).ok(), "two\nlines\n");
 }
 
 #[test]
@@ -61,7 +93,7 @@ fn stat_check_and_keyspaces_tell_of_the_database() {
     let scratch = Scratch::new("reading");
     let database = scratch.path("db");
     import(&database, LINES);
-    command::thalweg_reading(&[&"import", &database, &"-", &"--keyspace", &"other"], b"x\ty\n").ok();
+    command::thalweg_reading(&[&"import", &database, &"-", &"--keyspace", &"other", &"--create"], b"x\ty\n").ok();
     assert_eq!(thalweg(&[&"keyspaces", &database]).ok(), "default\nother\n");
     let statistics: serde_json::Value = serde_json::from_str(thalweg(&[&"stat", &database, &"--json"]).ok()).unwrap();
     assert_eq!(statistics["keyspaces"][1]["name"], "other");

@@ -89,7 +89,7 @@ fn wrong_usage_is_exit_code_2() {
     let scratch = Scratch::new("refusals");
     let database = scratch.path("db");
     import(&database, "a\t1\n");
-    thalweg(&[&"get", &database, &"a\\"]).fails(2, &["the key cannot be read", "backslash"]);
+    thalweg(&[&"get", &database, &"a\\", &"--escaped"]).fails(2, &["the key cannot be read", "backslash"]);
     thalweg(&[&"scan", &database, &"--from", &"b", &"--to", &"a"]).fails(2, &["--from b lies behind --to a"]);
     assert_eq!(thalweg(&[&"scan"]).code, Some(2));
     assert_eq!(thalweg(&[&"frobnicate"]).code, Some(2));
@@ -136,7 +136,7 @@ fn keys_out_of_limits_are_refused_by_put() {
 
 #[test]
 fn help_has_examples_and_succeeds() {
-    for verb in ["import", "get", "put", "remove", "scan", "stat", "check", "dump", "keyspaces"] {
+    for verb in ["import", "get", "put", "remove", "scan", "stat", "check", "dump", "keyspaces", "drop-keyspace"] {
         let run = thalweg(&[&verb, &"--help"]);
         assert!(run.ok().contains("Example"), "{verb}");
     }

@@ -4,7 +4,7 @@
 
 mod command;
 
-use command::{Scratch, command, thalweg, thalweg_reading};
+use command::{Scratch, command, import, thalweg, thalweg_reading};
 use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use std::time::Duration;
 fn put_and_remove_change_one_key() {
     let scratch = Scratch::new("writing");
     let database = scratch.path("db");
-    thalweg(&[&"put", &database, &"a\\x00", &"one\\n", &"--create"]).ok();
-    thalweg(&[&"put", &database, &"b", &"two", &"--sync"]).ok();
-    assert_eq!(thalweg(&[&"scan", &database]).ok(), "a\\x00\tone\\n\nb\ttwo\n");
-    thalweg(&[&"remove", &database, &"a\\0"]).ok();
+    thalweg(&[&"put", &database, &"a\\x00", &"one\\n", &"--create", &"--escaped"]).ok();
+    thalweg(&[&"put", &database, &"b", &"-2", &"--sync"]).ok();
+    assert_eq!(thalweg(&[&"scan", &database, &"--escaped"]).ok(), "a\\x00\tone\\n\nb\t-2\n");
+    thalweg(&[&"remove", &database, &"a\\0", &"--escaped"]).ok();
     thalweg(&[&"remove", &database, &"never there", &"--sync"]).ok();
-    assert_eq!(thalweg(&[&"scan", &database]).ok(), "b\ttwo\n");
+    assert_eq!(thalweg(&[&"scan", &database]).ok(), "b\t-2\n");
 }
 
 #[test]
@@ -28,35 +28,88 @@ fn a_value_from_standard_input_is_taken_as_it_is() {
     let value: Vec<u8> = (0..=255).collect();
     thalweg_reading(&[&"put", &database, &"bytes", &"-", &"--create"], &value).ok();
     assert_eq!(thalweg(&[&"get", &database, &"bytes", &"--raw"]).output, value);
+    thalweg_reading(&[&"put", &database, &"no dash"], b"\0\r\n").ok();
+    assert_eq!(thalweg(&[&"get", &database, &"no dash", &"--raw"]).output, b"\0\r\n");
 }
 
 #[test]
-fn keyspaces_are_apart() {
+fn a_keyspace_is_created_only_where_that_was_said() {
     let scratch = Scratch::new("writing");
     let database = scratch.path("db");
     thalweg(&[&"put", &database, &"k", &"1", &"--create", &"--keyspace", &"a"]).ok();
-    thalweg(&[&"put", &database, &"k", &"2", &"--keyspace", &"b"]).ok();
+    let typo = thalweg(&[&"put", &database, &"k", &"2", &"--keyspace", &"b"]);
+    typo.fails(1, &["there is no keyspace b", "thalweg keyspaces DB", "--create"]);
+    let typo = thalweg_reading(&[&"import", &database, &"-", &"--keyspace", &"b"], b"k\t2\n");
+    typo.fails(1, &["there is no keyspace b", "--create"]);
+    assert_eq!(thalweg(&[&"keyspaces", &database]).ok(), "a\n");
+    thalweg(&[&"put", &database, &"k", &"2", &"--keyspace", &"b", &"--create"]).ok();
+    thalweg_reading(&[&"import", &database, &"-", &"--keyspace", &"c", &"--create"], b"k\t3\n").ok();
     assert_eq!(thalweg(&[&"get", &database, &"k", &"--keyspace", &"a"]).ok(), "1\n");
     assert_eq!(thalweg(&[&"get", &database, &"k", &"--keyspace", &"b"]).ok(), "2\n");
+    assert_eq!(thalweg(&[&"get", &database, &"k", &"--keyspace", &"c"]).ok(), "3\n");
     thalweg(&[&"get", &database, &"k"]).fails(1, &["no keyspace named \"default\"", "thalweg keyspaces DB"]);
-    thalweg(&[&"remove", &database, &"k", &"--keyspace", &"c"]).fails(1, &["no keyspace named \"c\""]);
+    thalweg(&[&"remove", &database, &"k", &"--keyspace", &"d"]).fails(1, &["no keyspace named \"d\""]);
+}
+
+#[test]
+fn a_keyspace_is_dropped_when_told_twice() {
+    let scratch = Scratch::new("writing");
+    let database = scratch.path("db");
+    import(&database, "k\t1\n");
+    thalweg(&[&"put", &database, &"k", &"2", &"--keyspace", &"typo", &"--create"]).ok();
+    thalweg(&[&"drop-keyspace", &database, &"typo"]).fails(2, &["keyspace typo has ", "--yes"]);
+    assert_eq!(thalweg(&[&"keyspaces", &database]).ok(), "default\ntypo\n");
+    let dropped = thalweg(&[&"drop-keyspace", &database, &"typo", &"--yes"]);
+    assert!(dropped.ok().starts_with("dropped keyspace typo with "), "{dropped:?}");
+    assert_eq!(thalweg(&[&"keyspaces", &database]).ok(), "default\n");
+    thalweg(&[&"drop-keyspace", &database, &"typo", &"--yes"]).fails(1, &["no keyspace named \"typo\""]);
+}
+
+#[test]
+fn many_keys_are_removed_by_prefix_range_and_list() {
+    let scratch = Scratch::new("writing");
+    let database = scratch.path("db");
+    let lines: String = (0..5000).map(|n| format!("{n:05}\t{n}\n")).collect();
+    import(&database, &lines);
+    let counted = thalweg(&[&"remove", &database, &"--prefix", &"01"]);
+    counted.fails(2, &["this is about 1,000 keys of keyspace default", "--yes"]);
+    let removed = thalweg(&[&"remove", &database, &"--prefix", &"01", &"--yes"]);
+    assert_eq!(removed.ok(), "removed 1,000 keys of keyspace default, durable\n");
+    let removed = thalweg(&[&"remove", &database, &"--from", &"02500", &"--yes"]);
+    assert_eq!(removed.ok(), "removed 2,500 keys of keyspace default, durable\n");
+    // Half of what is left, as a list, while the one who writes it has the database open to read.
+    let binary = env!("CARGO_BIN_EXE_thalweg");
+    let pipe = format!(
+        "{binary} scan {path} --keys-only | awk 'NR % 2' | {binary} remove {path} --keys-from -",
+        path = database.display()
+    );
+    let run = std::process::Command::new("sh").args(["-c", &pipe]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&run.stderr), "");
+    assert_eq!(String::from_utf8_lossy(&run.stdout), "removed 750 keys of keyspace default, durable\n");
+    let left = thalweg(&[&"scan", &database, &"--keys-only"]);
+    assert_eq!(left.ok().lines().count(), 750);
+    assert!(left.ok().lines().all(|key| key.ends_with(['1', '3', '5', '7', '9'])), "{left:?}");
+    thalweg(&[&"remove", &database]).fails(2, &["name keys", "--prefix"]);
+    thalweg(&[&"remove", &database, &"00001", &"00003"]).ok();
+    assert_eq!(thalweg(&[&"remove", &database, &"--all", &"--yes"]).ok().split(' ').nth(1), Some("748"));
+    assert_eq!(thalweg(&[&"scan", &database]).ok(), "");
 }
 
 #[test]
 fn a_database_in_use_is_refused() {
     let scratch = Scratch::new("writing");
     let database = scratch.path("db");
-    let mut import = command(&[&"import", &database, &"-"])
+    let mut importer = command(&[&"import", &database, &"-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    import.stdin.as_mut().unwrap().write_all(b"a\t1\n").unwrap();
+    importer.stdin.as_mut().unwrap().write_all(b"a\t1\n").unwrap();
     std::thread::sleep(Duration::from_millis(500));
     thalweg(&[&"put", &database, &"k", &"v"]).fails(3, &["in use by another process", "wait until it ends"]);
     thalweg(&[&"get", &database, &"a"]).fails(3, &["in use by another process"]);
-    drop(import.stdin.take());
-    assert!(import.wait().unwrap().success());
+    drop(importer.stdin.take());
+    assert!(importer.wait().unwrap().success());
     assert_eq!(thalweg(&[&"get", &database, &"a"]).ok(), "1\n");
 }

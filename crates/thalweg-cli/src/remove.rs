@@ -1,0 +1,240 @@
+//! `thalweg remove`: keys that are named, keys that a file names, or all of a prefix or a range.
+//!
+//! Many keys go in batches, each whole or not at all. Where a range is removed nothing is read as of one moment: what
+//! another process could write meanwhile, it cannot. In between the command holds no snapshot, so that space can come
+//! back while it goes on. At the end of many removals it waits until compactions have given back what they can.
+
+use crate::args::Remove;
+use crate::bounds::Bounds;
+use crate::line::KEY_BYTES_MAX;
+use crate::numbers::counted;
+use crate::open;
+use crate::progress::Progress;
+use crate::report::{Failure, say};
+use crate::signals::{Stop, stop_on_signals, stopped_by};
+use crate::source::{LineSource, Next, open_input};
+use crate::spelling::{Spelling, shown};
+use std::io::{Cursor, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use thalweg::{Database, Durability, Keyspace, WriteBatch};
+
+/// A batch is closed once it has as many keys, or as many bytes.
+const BATCH_KEYS: usize = 1000;
+const BATCH_BYTES: usize = 1 << 20;
+/// Keys from a pipe are all read before the database is opened: whoever writes them may have it open to read.
+const PIPED_BYTES_MAX: u64 = 1 << 30;
+
+pub fn run(args: &Remove, output: &mut dyn Write) -> Result<(), Failure> {
+    let spelling = Spelling::of_arguments(args.target.escaped);
+    let name = spelling.name(&args.target.keyspace)?;
+    if !args.keys.is_empty() {
+        return remove_named(args, &spelling, &name);
+    }
+    let what = match &args.keys_from {
+        Some(path) => What::Lines(keys_of(path)?),
+        None if args.range.is_given() || args.all => What::Range(Bounds::new(&args.range, &spelling)?),
+        None => return Err(Failure::Usage("name keys, or --keys-from, --prefix, --from, --to or --all".into())),
+    };
+    if let What::Range(bounds) = &what
+        && !args.yes
+    {
+        return Err(unconfirmed(args, &name, bounds)?);
+    }
+    let stop = stop_on_signals()?;
+    let database = open::for_writing(&args.target.source)?;
+    let keyspace = open::existing(&database, &name)?;
+    let mut remover = Remover::new(args, &database, &keyspace);
+    let ended = match what {
+        What::Lines(lines) => remover.lines(lines, &spelling, &stop),
+        What::Range(bounds) => remover.range(bounds, &stop),
+    };
+    remover.finish(ended, &name, &stop, output)?;
+    Ok(database.close()?)
+}
+
+/// What is to be removed.
+enum What {
+    /// A key a line.
+    Lines(Box<dyn Read + Send>),
+    Range(Bounds),
+}
+
+/// All in one batch.
+fn remove_named(args: &Remove, spelling: &Spelling, name: &str) -> Result<(), Failure> {
+    let keys: Vec<_> = args.keys.iter().map(|key| spelling.argument("key", key)).collect::<Result<_, _>>()?;
+    let database = open::for_writing(&args.target.source)?;
+    let keyspace = open::existing(&database, name)?;
+    let mut batch = new_batch(&database, args.sync);
+    for key in keys {
+        batch.remove(&keyspace, key)?;
+    }
+    batch.commit()?;
+    Ok(database.close()?)
+}
+
+fn new_batch(database: &Database, sync: bool) -> WriteBatch {
+    let mut batch = database.batch();
+    if sync {
+        batch.durability(Durability::Sync);
+    }
+    batch
+}
+
+/// A regular file as it is read; anything else whole.
+fn keys_of(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
+    let (input, bytes) = open_input(path)?;
+    if bytes.is_some() {
+        return Ok(input);
+    }
+    let mut keys = Vec::new();
+    let failed = |error| Failure::io("read", "the keys", &error);
+    input.take(PIPED_BYTES_MAX + 1).read_to_end(&mut keys).map_err(failed)?;
+    if keys.len() as u64 > PIPED_BYTES_MAX {
+        return Err(Failure::Usage("more than 1 GiB of keys from a pipe; write them to a file and name it".into()));
+    }
+    Ok(Box::new(Cursor::new(keys)))
+}
+
+/// Says how much would go.
+fn unconfirmed(args: &Remove, name: &str, bounds: &Bounds) -> Result<Failure, Failure> {
+    let (_database, keyspace) = open::keyspace_for_reading(&args.target.source, name)?;
+    let mut keys = 0u64;
+    for entry in bounds.of(&keyspace) {
+        entry?;
+        keys += 1;
+    }
+    let (keys, name) = (counted(keys, "key"), shown(name.as_bytes()));
+    Ok(Failure::Usage(format!("this is about {keys} of keyspace {name}; to remove them, say --yes")))
+}
+
+/// Why no more keys are removed.
+enum Ended {
+    Stopped,
+    Failed(Failure),
+}
+
+impl From<thalweg::Error> for Ended {
+    fn from(error: thalweg::Error) -> Self {
+        Ended::Failed(error.into())
+    }
+}
+
+struct Remover<'a> {
+    args: &'a Remove,
+    database: &'a Database,
+    keyspace: &'a Keyspace,
+    batch: WriteBatch,
+    progress: Progress,
+    keys: u64,
+    bytes: u64,
+}
+
+impl<'a> Remover<'a> {
+    fn new(args: &'a Remove, database: &'a Database, keyspace: &'a Keyspace) -> Self {
+        let batch = new_batch(database, args.sync);
+        Remover { args, database, keyspace, batch, progress: Progress::new("key", None), keys: 0, bytes: 0 }
+    }
+
+    fn lines(&mut self, input: Box<dyn Read + Send>, spelling: &Spelling, stop: &Stop) -> Result<(), Ended> {
+        let mut source = LineSource::new(input, 4 * KEY_BYTES_MAX, Arc::clone(stop));
+        let (mut line, mut number) = (Vec::new(), 0u64);
+        loop {
+            let next = source.next_line(&mut line);
+            number += 1;
+            let bad = |why: &str| Ended::Failed(Failure::Said(format!("line {number} of the keys: {why}")));
+            match next.map_err(|error| Ended::Failed(Failure::io("read", "the keys", &error)))? {
+                Next::End => return self.commit(),
+                Next::Stopped => return Err(Ended::Stopped),
+                Next::TooLong => return Err(bad("it is longer than a key can be")),
+                Next::Line => {}
+            }
+            let key = spelling.typed(&line).map_err(|why| bad(&why))?;
+            self.remove(&key).map_err(|error| bad(&error.to_string()))?;
+            if self.is_full() {
+                self.commit()?;
+            }
+        }
+    }
+
+    fn range(&mut self, mut bounds: Bounds, stop: &Stop) -> Result<(), Ended> {
+        loop {
+            if stop.load(Ordering::Relaxed) != 0 {
+                return Err(Ended::Stopped);
+            }
+            let mut last = None;
+            for entry in bounds.of(self.keyspace) {
+                let (key, _) = entry?;
+                self.remove(&key)?;
+                last = Some(key.to_vec());
+                if self.is_full() {
+                    break;
+                }
+            }
+            self.commit()?;
+            match last {
+                Some(key) => bounds.go_on_behind(key),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn remove(&mut self, key: &[u8]) -> thalweg::Result<()> {
+        self.bytes += key.len() as u64;
+        self.batch.remove(self.keyspace, key)
+    }
+
+    fn is_full(&self) -> bool {
+        self.batch.len() >= BATCH_KEYS || self.batch.bytes() >= BATCH_BYTES
+    }
+
+    fn commit(&mut self) -> Result<(), Ended> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let batch = std::mem::replace(&mut self.batch, new_batch(self.database, self.args.sync));
+        let keys = batch.len() as u64;
+        batch.commit()?;
+        self.keys += keys;
+        self.progress.update(self.keys, self.bytes);
+        Ok(())
+    }
+
+    /// Makes the removals durable, says how many there are, and has their space given back.
+    fn finish(
+        mut self,
+        ended: Result<(), Ended>,
+        name: &str,
+        stop: &Stop,
+        output: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        // What was read before a signal, or a line that is no key, is worth keeping.
+        let ended = if ended.is_err() { self.commit().and(ended) } else { ended };
+        let (database, keys) = (self.database, self.keys);
+        let persisted = database.persist();
+        self.progress.finish();
+        let durable = if persisted.is_ok() { "durable" } else { "not known to be durable" };
+        let told = format!("removed {} of keyspace {}, {durable}", counted(keys, "key"), shown(name.as_bytes()));
+        match ended {
+            Ok(()) => {
+                persisted?;
+                writeln!(output, "{told}")?;
+            }
+            Err(Ended::Failed(failure)) => {
+                say(&told);
+                return Err(failure);
+            }
+            Err(Ended::Stopped) => {
+                say(&format!("stopped; {told}"));
+                return Err(stopped_by(stop));
+            }
+        }
+        let given_back =
+            database.flush().and_then(|()| database.wait_for_compactions()).and_then(|()| database.settle());
+        if let Err(error) = given_back {
+            say(&format!("their space is given back later, because: {error}"));
+        }
+        Ok(())
+    }
+}
