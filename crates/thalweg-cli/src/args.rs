@@ -219,7 +219,10 @@ pub struct Scan {
 #[command(after_help = "Examples:
   thalweg stat /tmp/usr.db
   thalweg stat /tmp/usr.db --levels
-  thalweg stat /tmp/usr.db --json | jq .keyspaces")]
+  thalweg stat /tmp/usr.db --json | jq .keyspaces
+
+While another process has the database open, this shows what that process said last, and
+how old that is (\"running\" in JSON).")]
 pub struct Stat {
     #[command(flatten)]
     pub source: Source,

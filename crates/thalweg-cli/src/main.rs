@@ -21,6 +21,7 @@ mod progress;
 mod put;
 mod remove;
 mod report;
+mod running;
 mod scan;
 mod signals;
 mod source;

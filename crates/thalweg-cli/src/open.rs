@@ -109,7 +109,8 @@ pub fn expect_directory(path: &Path) -> Result<(), Failure> {
     }
 }
 
-fn builder(source: &Source) -> Result<Builder, Failure> {
+/// The builder of a database at that path.
+pub fn builder(source: &Source) -> Result<Builder, Failure> {
     expect_directory(&source.database)?;
     let policy = match source.damage {
         Damage::Strict => DamagePolicy::Strict,

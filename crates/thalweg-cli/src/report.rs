@@ -138,7 +138,7 @@ fn advice(error: &Error) -> Option<Cow<'static, str>> {
         }
         Error::NoSpace { .. } => "make room on the disk and run the command again",
         Error::Poisoned { .. } => "mend the disk, then run the command again",
-        Error::Locked { .. } => "one process writes, and then no other opens it: wait until it ends, or end it",
+        Error::Locked { .. } => "wait until it ends, or end it; `thalweg stat DB` answers beside it",
         Error::NoDatabase { .. } => "check the path, or create one with `thalweg import DB FILE`",
         Error::NoKeyspace(_) => "`thalweg keyspaces DB` lists those there are",
         Error::Io { path, source, .. } => return io_advice(path, source),

@@ -1,12 +1,14 @@
 //! `thalweg stat`: levels, space and counters, for people or as JSON.
 //!
-//! Counters count from the opening of a database. `stat` only just opened it, so what it shows of them is the work of
-//! that opening; `import --stat` shows the counters of the import.
+//! Counters count from the opening of a database. Where `stat` only just opened it, what it shows of them is the work of
+//! that opening; `import --stat` shows the counters of the import. Where another process has the database open, `stat`
+//! shows what that process said last, and how old that is.
 
 use crate::args::Stat;
 use crate::numbers::{count, counted, duration, size};
 use crate::open;
-use crate::report::{Failure, Paint};
+use crate::report::{Failure, Paint, say};
+use crate::running::Running;
 use crate::spelling::{Spelling, shown};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -18,22 +20,45 @@ use thalweg::{ChainStatistics, Error, KeyspaceStatistics, LevelStatistics, Stall
 const WEIGHED_BYTES_MIN: u64 = 1 << 20;
 
 pub fn run(args: &Stat, output: &mut dyn Write) -> Result<(), Failure> {
-    let database = open::for_reading(&args.source)?;
-    let mut statistics = database.statistics();
-    if let Some(name) = &args.keyspace {
-        let name = Spelling::of_arguments(args.escaped).name(name)?;
+    let name = args.keyspace.as_ref().map(|name| Spelling::of_arguments(args.escaped).name(name)).transpose()?;
+    let (mut statistics, levels, running) = match open::for_reading(&args.source) {
+        Ok(database) => (database.statistics(), args.levels.then(|| database.draw_levels()), None),
+        // Another process has it open, and may have said how it stands.
+        Err(Failure::Engine(locked @ Error::Locked { .. })) => match Running::read(&args.source)? {
+            Some((running, statistics)) => (statistics, None, Some(running)),
+            None => return Err(locked.into()),
+        },
+        Err(failure) => return Err(failure),
+    };
+    if let Some(name) = name {
         statistics.keyspaces.retain(|keyspace| keyspace.name == name);
         if statistics.keyspaces.is_empty() {
             return Err(Error::NoKeyspace(name.into()).into());
         }
     }
     if args.json {
-        writeln!(output, "{:#}", to_json(&statistics))?;
-    } else {
-        let levels = args.levels.then(|| database.draw_levels());
-        write!(output, "{}", render(&statistics, levels.as_deref(), &Paint::for_output()))?;
+        let mut json = to_json(&statistics);
+        json["running"] = running.as_ref().map_or(Value::Null, running_json);
+        writeln!(output, "{json:#}")?;
+        return Ok(());
     }
+    if let Some(running) = &running {
+        write!(output, "{}", running.render())?;
+        if args.levels {
+            say("the tables of each level can be drawn only when no other process has the database open");
+        }
+    }
+    write!(output, "{}", render(&statistics, levels.as_deref(), &Paint::for_output()))?;
     Ok(())
+}
+
+fn running_json(running: &Running) -> Value {
+    json!({
+        "process": running.process,
+        "age_ms": running.age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+        "is_alive": running.is_alive,
+        "keyspaces_left_out": running.keyspaces_left_out,
+    })
 }
 
 /// Two lines: where the data lies, and what writing it cost.

@@ -7,7 +7,7 @@ mod command;
 use command::{Scratch, command, import, thalweg, thalweg_reading};
 use std::io::Write;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn put_and_remove_change_one_key() {
@@ -112,4 +112,49 @@ fn a_database_in_use_is_refused() {
     drop(importer.stdin.take());
     assert!(importer.wait().unwrap().success());
     assert_eq!(thalweg(&[&"get", &database, &"a"]).ok(), "1\n");
+}
+
+#[test]
+fn stat_answers_beside_a_process_that_writes() {
+    let scratch = Scratch::new("writing");
+    let database = scratch.path("db");
+    let mut importer = command(&[&"import", &database, &"-", &"--batch", &"1"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    importer.stdin.as_mut().unwrap().write_all(b"a\t1\nb\t22\n").unwrap();
+    let told = || {
+        let run = thalweg(&[&"stat", &database, &"--json"]);
+        let told: serde_json::Value = serde_json::from_str(run.text()).unwrap_or_default();
+        (run.code == Some(0) && told["user_written_bytes"] == 5).then_some(told)
+    };
+    let since = Instant::now();
+    let told = loop {
+        match told() {
+            Some(told) => break told,
+            None => assert!(since.elapsed() < Duration::from_secs(20), "nothing was said"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(told["running"]["process"], importer.id());
+    assert_eq!(told["running"]["is_alive"], true);
+    assert!(told["running"]["age_ms"].as_u64().unwrap() < 20_000, "{told}");
+    assert_eq!(told["keyspaces"][0]["name"], "default");
+    let text = thalweg(&[&"stat", &database]);
+    assert!(text.ok().starts_with(&format!("as process {} said ", importer.id())), "{text:?}");
+    // While nothing is written nothing is said.
+    std::thread::sleep(Duration::from_secs(2));
+    let written = || std::fs::metadata(database.join("STATUS")).unwrap().modified().unwrap();
+    let quiet = written();
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(written(), quiet, "an idle database goes on writing");
+    // Killed: what it said is of nobody who has the database open, and does not get in the way.
+    importer.kill().unwrap();
+    importer.wait().unwrap();
+    let after: serde_json::Value = serde_json::from_str(thalweg(&[&"stat", &database, &"--json"]).ok()).unwrap();
+    assert_eq!(after["running"], serde_json::Value::Null);
+    assert_eq!(thalweg(&[&"scan", &database]).ok(), "a\t1\nb\t22\n");
+    assert!(thalweg(&[&"check", &database]).ok().ends_with(": no faults\n"));
 }

@@ -2,7 +2,8 @@
 //! every length. Each time every read is right or an error that names the file, nothing panics, and `check` finds it.
 //! Then the same for the log of one that was not closed (`unclean.rs`).
 //!
-//! What nobody relies on may rot unseen, and then every read must be right: `LOCK` and `RESERVE` hold nothing; of the
+//! What nobody relies on may rot unseen, and then every read must be right: `LOCK` and `RESERVE` hold nothing, `STATUS`
+//! nothing that an open reads; of the
 //! log nothing counts but what recovery reads, and the engine tells which bytes those are.
 
 use crate::oracle::{Oracle, Spot, Survival, describe, describe_spot};
@@ -136,7 +137,7 @@ fn is_in(path: &Path, directory: &str) -> bool {
 }
 
 fn is_idle(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == "LOCK" || name == "RESERVE")
+    path.file_name().is_some_and(|name| name == "LOCK" || name == "RESERVE" || name == "STATUS")
 }
 
 fn is_used(used: &Used, path: &Path, place: u64) -> bool {

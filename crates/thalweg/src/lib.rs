@@ -22,8 +22,8 @@ mod table;
 
 pub use database::{
     Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression, DamagePolicy, Database, Durability,
-    DurabilityBackend, Entry, Keyspace, KeyspaceStatistics, LevelStatistics, Overlap, Range, Snapshot, StallStatistics,
-    Statistics, TableReads, TableWrites, WriteBatch, dump,
+    DurabilityBackend, Entry, Keyspace, KeyspaceStatistics, LevelStatistics, Overlap, Range, RunningStatus, Snapshot,
+    StallStatistics, Statistics, TableReads, TableWrites, WriteBatch, dump,
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use format::Slice;

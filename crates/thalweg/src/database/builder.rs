@@ -2,7 +2,9 @@
 
 use super::check::CheckReport;
 use super::options::{Durability, Options};
-use super::{CompactionPolicy, Compression, DamagePolicy, Database, DurabilityBackend, TableReads, TableWrites};
+use super::{
+    CompactionPolicy, Compression, DamagePolicy, Database, DurabilityBackend, RunningStatus, TableReads, TableWrites,
+};
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::error::{Error, Result};
 use crate::runtime::Environment;
@@ -282,6 +284,19 @@ impl Builder {
         let environment = self.take_environment()?;
         let scheduler = Arc::clone(&environment.scheduler);
         Database::open_read_only_with(environment, &self.path, self.options).inspect_err(|_| scheduler.shutdown())
+    }
+
+    /// What the process that has the database open for writing says of it; `None` when none has said anything.
+    /// Takes no lock and changes nothing, so it works where every open gets `Locked`. When nobody has the database
+    /// open it is what the last one said.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn running_status(mut self) -> Result<Option<RunningStatus>> {
+        let environment = self.take_environment()?;
+        let status = super::status::read(&*environment.storage, &self.path);
+        environment.scheduler.shutdown();
+        status
     }
 
     /// Reads and verifies every byte the database uses, without changing one; gives each fault to `fault`: of each

@@ -15,6 +15,7 @@ mod options;
 mod range;
 mod snapshot;
 mod statistics;
+mod status;
 mod write;
 
 pub use crate::compaction::Overlap;
@@ -31,3 +32,4 @@ pub use options::{CompactionPolicy, Durability};
 pub use range::{Entry, Range};
 pub use snapshot::Snapshot;
 pub use statistics::{ChainStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
+pub use status::RunningStatus;

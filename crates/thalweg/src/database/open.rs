@@ -6,6 +6,7 @@
 use super::engine::{Engine, Mode, TaskCount};
 use super::handle::Database;
 use super::options::Options;
+use super::status;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, KeyspaceId, LogMark, SeqNo, TableId};
@@ -24,7 +25,7 @@ use std::sync::{Arc, Mutex};
 
 /// What a database directory may hold; anything else in a directory without a database is somebody else's.
 fn is_ours(name: &str) -> bool {
-    matches!(name, "LOCK" | "CURRENT" | "CURRENT.new" | "RESERVE" | "log" | "tables" | "lost")
+    matches!(name, "LOCK" | "STATUS" | "CURRENT" | "CURRENT.new" | "RESERVE" | "log" | "tables" | "lost")
         || name.starts_with("manifest-")
 }
 
@@ -78,7 +79,7 @@ impl Database {
         };
         // What was replayed counts to what the partitions of a keyspace share.
         workshop.partitions().for_each(|partition| partition.count_active());
-        engine.start(&workshop);
+        engine.start(&workshop, root);
         Ok(Database::from_engine(engine))
     }
 
@@ -111,8 +112,11 @@ impl Database {
 }
 
 impl Engine {
-    fn start(&self, workshop: &Arc<Workshop>) {
+    fn start(&self, workshop: &Arc<Workshop>, root: &Path) {
         let environment = &self.environment;
+        let status =
+            status::keep(environment.clone(), root.to_path_buf(), Arc::clone(&self.metrics), Arc::clone(workshop));
+        self.services.spawn(environment, &workshop.health, Lane::Compaction, status);
         for task in workshop.log.tasks() {
             self.services.spawn(environment, &workshop.health, Lane::Log, task);
         }

@@ -2,7 +2,8 @@
 
 use super::engine::{Engine, Mode};
 use crate::metrics::{ChainCounts, Distribution, Metrics, Stall};
-use crate::ordered::OrderedKeyspace;
+use crate::ordered::{OrderedKeyspace, Registry, Workshop};
+use crate::runtime::Environment;
 use crate::table::Table;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -185,10 +186,41 @@ impl Statistics {
     }
 }
 
+/// What only an engine that writes has.
+#[derive(Default)]
+struct Gauges {
+    retained_bytes: u64,
+    unsettled_edits: u64,
+    unsettled_ns: u64,
+    log_backlog_bytes: u64,
+}
+
 impl Engine {
     pub(super) fn statistics(&self) -> Statistics {
-        let metrics = &self.metrics;
-        let registry = self.registry();
+        match &self.mode {
+            Mode::Writable(workshop) => Statistics::of_workshop(&self.environment, &self.metrics, workshop),
+            Mode::ReadOnly { log_bytes, registry, .. } => {
+                let gauges = Gauges { log_backlog_bytes: *log_bytes, ..Gauges::default() };
+                Statistics::collect(&self.environment, &self.metrics, registry, gauges)
+            }
+        }
+    }
+}
+
+impl Statistics {
+    /// Those of a database that is open for writing.
+    pub(super) fn of_workshop(environment: &Environment, metrics: &Metrics, workshop: &Workshop) -> Statistics {
+        let (unsettled_edits, unsettled_ns) = workshop.lineage.unsettled();
+        let gauges = Gauges {
+            retained_bytes: workshop.lineage.retained_bytes(),
+            unsettled_edits,
+            unsettled_ns,
+            log_backlog_bytes: workshop.log.backlog_bytes(),
+        };
+        Statistics::collect(environment, metrics, &workshop.keyspaces(), gauges)
+    }
+
+    fn collect(environment: &Environment, metrics: &Metrics, registry: &Registry, gauges: Gauges) -> Statistics {
         let mut keyspaces: Vec<_> = registry.values().map(|keyspace| keyspace_statistics(keyspace)).collect();
         keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
         let partitions = registry.values().flat_map(|keyspace| keyspace.layout().partitions().to_vec());
@@ -197,12 +229,6 @@ impl Engine {
         let mut memtable_bytes = |view: crate::ordered::ViewGuard| -> u64 {
             let new = view.slots().filter(|slot| seen.insert(Arc::as_ptr(slot).addr()));
             new.map(|slot| slot.memtable.bytes() as u64).sum()
-        };
-        let (retained_bytes, (unsettled_edits, unsettled_ns), log_backlog_bytes) = match &self.mode {
-            Mode::Writable(workshop) => {
-                (workshop.lineage.retained_bytes(), workshop.lineage.unsettled(), workshop.log.backlog_bytes())
-            }
-            Mode::ReadOnly { log_bytes, .. } => (0, (0, 0), *log_bytes),
         };
         Statistics {
             user_written_bytes: metrics.user_written_bytes.get(),
@@ -234,20 +260,20 @@ impl Engine {
             overlapped_reads: metrics.all_reads(|reads| &reads.overlapped_reads),
             filter_checks: metrics.all_reads(|reads| &reads.filter_checks),
             filter_negatives: metrics.all_reads(|reads| &reads.filter_negatives),
-            retained_bytes,
-            unsettled_edits,
-            settle_lag_ms: unsettled_ns / 1_000_000,
+            retained_bytes: gauges.retained_bytes,
+            unsettled_edits: gauges.unsettled_edits,
+            settle_lag_ms: gauges.unsettled_ns / 1_000_000,
             settle_rounds: metrics.settle_rounds.get(),
             settle_rounds_for_space: metrics.settle_rounds_for_space.get(),
-            log_backlog_bytes,
+            log_backlog_bytes: gauges.log_backlog_bytes,
             memtable_bytes: partitions.map(|partition| memtable_bytes(partition.view())).sum::<u64>(),
             gate_waits: metrics.gate_waits.get(),
             write_queue_waits: metrics.write_queue_waits.get(),
-            io_uring: self.environment.scheduler.ring_refused().is_none(),
+            io_uring: environment.scheduler.ring_refused().is_none(),
             tables_written_direct: metrics.tables_direct.get(),
             tables_written_cached: metrics.tables_through_cache.get() + metrics.tables_refused_direct.get(),
             direct_io: metrics.tables_refused_direct.get() == 0,
-            io_notes: self.io_notes(),
+            io_notes: io_notes(environment, metrics),
             tables_good: metrics.tables_good.get(),
             tables_poor: metrics.tables_poor.get(),
             picks_poor: metrics.picks_poor.get(),
@@ -256,18 +282,17 @@ impl Engine {
             keyspaces,
         }
     }
+}
 
-    fn io_notes(&self) -> Vec<String> {
-        let refused = self.environment.scheduler.ring_refused();
-        let ring = refused.map(|reason| format!("no io_uring, background operations block their worker: {reason}"));
-        let cached = self.metrics.tables_refused_direct.get();
-        let direct = (cached > 0).then(|| {
-            format!("the file system refuses direct I/O: {cached} tables were written through the page cache")
-        });
-        let refused = self.metrics.read_ring_refused.get();
-        let reads = refused.map(|reason| format!("no io_uring for reads, multi_get reads ahead instead: {reason}"));
-        ring.into_iter().chain(direct).chain(reads).collect()
-    }
+fn io_notes(environment: &Environment, metrics: &Metrics) -> Vec<String> {
+    let refused = environment.scheduler.ring_refused();
+    let ring = refused.map(|reason| format!("no io_uring, background operations block their worker: {reason}"));
+    let cached = metrics.tables_refused_direct.get();
+    let direct = (cached > 0)
+        .then(|| format!("the file system refuses direct I/O: {cached} tables were written through the page cache"));
+    let refused = metrics.read_ring_refused.get();
+    let reads = refused.map(|reason| format!("no io_uring for reads, multi_get reads ahead instead: {reason}"));
+    ring.into_iter().chain(direct).chain(reads).collect()
 }
 
 fn chain_statistics(counts: &ChainCounts) -> ChainStatistics {
@@ -290,14 +315,12 @@ fn chain_statistics(counts: &ChainCounts) -> ChainStatistics {
     }
 }
 
+/// Why writers wait.
+pub(super) const STALL_CAUSES: [&str; 4] = ["memtable", "level 0", "log", "pacing"];
+
 fn stalls(metrics: &Metrics) -> Vec<StallStatistics> {
-    let causes = [
-        ("memtable", &metrics.stalls_memtable),
-        ("level 0", &metrics.stalls_level0),
-        ("log", &metrics.stalls_log),
-        ("pacing", &metrics.stalls_paced),
-    ];
-    causes.map(|(cause, stall)| stall_statistics(cause, stall)).into()
+    let stalls = [&metrics.stalls_memtable, &metrics.stalls_level0, &metrics.stalls_log, &metrics.stalls_paced];
+    STALL_CAUSES.into_iter().zip(stalls).map(|(cause, stall)| stall_statistics(cause, stall)).collect()
 }
 
 fn stall_statistics(cause: &'static str, stall: &Stall) -> StallStatistics {

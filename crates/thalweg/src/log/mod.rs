@@ -111,7 +111,8 @@ impl Log {
         }
     }
 
-    fn is_ended(&self) -> bool {
+    /// Whether the coroutines are to end: the database is being closed, or writes are refused.
+    pub(crate) fn is_ended(&self) -> bool {
         self.is_stopped.load(Ordering::Acquire) || self.health.check().is_err()
     }
 }

@@ -105,6 +105,21 @@ impl Log {
         self.environment.until(&self.advanced, condition).await
     }
 
+    /// Waits until something behind `seq` is published; `false` when the log's coroutines are to end.
+    pub(crate) async fn until_published_behind(&self, seq: SeqNo) -> bool {
+        let condition = || (self.is_ended() || self.visible() > seq).then_some(());
+        self.environment.until(&self.advanced, condition).await;
+        !self.is_ended()
+    }
+
+    /// Sleeps, or ends sooner when the log's coroutines are to end.
+    pub(crate) async fn sleep_unless_ended(&self, duration_ns: u64) {
+        let ticket = self.ended.ticket();
+        if !self.is_ended() {
+            self.environment.sleep_or(duration_ns, &self.ended, ticket).await;
+        }
+    }
+
     /// Blocks until everything reserved is published.
     pub(super) fn wait_for_writers(&self, next_ticket: u64) -> Result<()> {
         self.environment.wait_until(&self.advanced, || {

@@ -51,7 +51,8 @@ const UNSAFE: [&str; 19] = [
 ];
 
 /// The files that read what a disk may have damaged, in `crates/thalweg/src/`; a name that ends in `/` is a folder.
-const DECODERS: [&str; 13] = [
+const DECODERS: [&str; 14] = [
+    "database/status.rs",
     "format/codec.rs",
     "table/",
     "log/scan.rs",

@@ -1,0 +1,364 @@
+//! [`RunningStatus`]: what the process that has a database open for writing says of it, for others to read beside it.
+//!
+//! The owner keeps its statistics in the file `STATUS` (`docs/format/status.md`): it writes them when it has opened the
+//! database, then at most once a second while they change because something is written, and at the close. An idle
+//! database writes nothing and wakes nobody. Reads alone do not count as a change.
+//!
+//! The file is overwritten in place: no name changes, a full disk has its blocks already, and it grows only with the
+//! number of keyspaces, to [`BYTES_MAX`]. Nobody syncs it, and recovery does not look at it: after a crash it is what a
+//! former owner said, or damaged, and the next open overwrites it. A reader that meets a write finds a checksum that
+//! does not fit, and looks again. A failure to write it is no failure of the database.
+
+use super::statistics::{ChainStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
+use crate::error::{Error, Result};
+use crate::metrics::Metrics;
+use crate::ordered::Workshop;
+use crate::runtime::{Environment, yield_now};
+use crate::storage::{File, OpenMode, Storage};
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Name of the file.
+pub(super) const NAME: &str = "STATUS";
+
+/// The first word of the file, with the version of its format.
+const MAGIC: &str = "thalweg status 1 ";
+/// The magic, two numbers of eight hexadecimal digits, a space between them and a newline.
+const HEADER_BYTES: usize = MAGIC.len() + 18;
+/// What would make the file longer is left out: keyspaces, the last by name first.
+const BYTES_MAX: usize = 1 << 20;
+
+/// The least time between two writes.
+const INTERVAL_NS: u64 = 1_000_000_000;
+/// After so many intervals without a change nothing is written until something is published.
+const QUIET_INTERVALS: u32 = 3;
+/// How often a reader looks again at a file that is being written.
+const LOOKS_MAX: u32 = 100;
+
+/// What the owner of a database said last. How old it is the modification time of the file `STATUS` tells.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RunningStatus {
+    /// The process that had the database open.
+    pub process: u32,
+    /// Its statistics. Counters of reads may be older than the rest.
+    pub statistics: Statistics,
+    /// Keyspaces that the file had no room for.
+    pub keyspaces_left_out: u64,
+}
+
+/// Writes the file until the log's coroutines are to end.
+pub(super) async fn keep(environment: Environment, root: PathBuf, metrics: Arc<Metrics>, workshop: Arc<Workshop>) {
+    let path = root.join(NAME);
+    let storage = Arc::clone(&environment.storage);
+    let mut said = String::new();
+    let mut say = || {
+        let text = encode(std::process::id(), Statistics::of_workshop(&environment, &metrics, &workshop));
+        // What cannot be written now is written with the next change.
+        let is_news = text != said && write(&*storage, &path, &text).is_ok();
+        if is_news {
+            said = text;
+        }
+        is_news
+    };
+    loop {
+        let seen = workshop.log.visible();
+        let mut quiet = 0;
+        while quiet < QUIET_INTERVALS {
+            yield_now().await;
+            quiet = if say() { 0 } else { quiet + 1 };
+            workshop.log.sleep_unless_ended(INTERVAL_NS).await;
+            if workshop.log.is_ended() {
+                say();
+                return;
+            }
+        }
+        if !workshop.log.until_published_behind(seen).await {
+            say();
+            return;
+        }
+    }
+}
+
+/// Reads what the owner of the database in `root` said; `None` when there is no such file, or nothing to be made of it.
+pub(super) fn read(storage: &dyn Storage, root: &Path) -> Result<Option<RunningStatus>> {
+    let path = root.join(NAME);
+    for _ in 0..LOOKS_MAX {
+        let file = match storage.open(&path, OpenMode::Read) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Ok(None),
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if let Some(status) = read_once(&*file)?.and_then(|text| decode(&text)) {
+            return Ok(Some(status));
+        }
+        std::thread::yield_now();
+    }
+    Ok(None)
+}
+
+fn write(storage: &dyn Storage, path: &Path, text: &str) -> Result<()> {
+    let file = match storage.open(path, OpenMode::ReadWrite) {
+        Ok(Some(file)) => file,
+        Ok(None) => storage.create(path)?,
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => storage.create(path)?,
+        Err(error) => return Err(error),
+    };
+    file.write_all_at(0, text.as_bytes())
+}
+
+/// The whole text of the file, header included; `None` when it is not whole.
+fn read_once(file: &dyn File) -> Result<Option<String>> {
+    let bytes = usize::try_from(file.bytes()?).unwrap_or(usize::MAX).min(HEADER_BYTES + BYTES_MAX);
+    let mut text = vec![0; bytes];
+    let mut done = 0;
+    while let Some(rest) = text.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(done as u64, rest)? {
+            0 => break,
+            count => done += count,
+        }
+    }
+    text.truncate(done);
+    Ok(checked(&text).map(str::to_owned))
+}
+
+/// The body, when header and checksum fit.
+fn checked(bytes: &[u8]) -> Option<&str> {
+    let numbers = std::str::from_utf8(bytes.get(MAGIC.len()..HEADER_BYTES)?).ok()?;
+    let (length, checksum) = numbers.trim_end().split_once(' ')?;
+    let length = usize::from_str_radix(length, 16).ok()?;
+    let body = bytes.get(HEADER_BYTES..HEADER_BYTES.checked_add(length)?)?;
+    let is_whole =
+        bytes.starts_with(MAGIC.as_bytes()) && u32::from_str_radix(checksum, 16).ok()? == crc32c::crc32c(body);
+    if is_whole { std::str::from_utf8(body).ok() } else { None }
+}
+
+fn encode(process: u32, mut statistics: Statistics) -> String {
+    // Of one length, whatever the number: a simulation writes as many bytes each time.
+    let mut body = format!("process {process:010}\n");
+    for (name, value) in scalars(&mut statistics) {
+        let _ = writeln!(body, "{name} {value}");
+    }
+    let s = &statistics;
+    let _ = writeln!(body, "io_uring {}\ndirect_io {}", u8::from(s.io_uring), u8::from(s.direct_io));
+    let _ = writeln!(body, "chains {} {}", s.chains.bytes_mean, s.chains.stages_mean);
+    for (mean, most) in &s.chains.stage_bytes {
+        let _ = writeln!(body, "chain_stage {mean} {most}");
+    }
+    for stall in &s.stalls {
+        let StallStatistics { cause, count, over_1ms, total_ns, longest_ns } = stall;
+        let _ = writeln!(body, "stall {count} {over_1ms} {total_ns} {longest_ns} {cause}");
+    }
+    for note in &s.io_notes {
+        let _ = writeln!(body, "note {}", on_one_line(note));
+    }
+    let mut left_out = 0u64;
+    for keyspace in &s.keyspaces {
+        let mut lines = format!("keyspace {} {}\n", keyspace.partitions, on_one_line(&keyspace.name));
+        for LevelStatistics { tables, bytes, entries, tombstones } in &keyspace.levels {
+            let _ = writeln!(lines, "level {tables} {bytes} {entries} {tombstones}");
+        }
+        if left_out == 0 && body.len() + lines.len() < BYTES_MAX - 64 {
+            body.push_str(&lines);
+        } else {
+            left_out += 1;
+        }
+    }
+    let _ = writeln!(body, "keyspaces_left_out {left_out}");
+    format!("{MAGIC}{:08x} {:08x}\n{body}", body.len(), crc32c::crc32c(body.as_bytes()))
+}
+
+/// Lines of a name that is not known are those of a later version; what is missing stays 0.
+fn decode(body: &str) -> Option<RunningStatus> {
+    let mut status = RunningStatus::default();
+    for line in body.lines() {
+        let (name, rest) = line.split_once(' ')?;
+        decode_line(&mut status, name, rest)?;
+    }
+    Some(status)
+}
+
+fn decode_line(status: &mut RunningStatus, name: &str, rest: &str) -> Option<()> {
+    let s = &mut status.statistics;
+    match name {
+        "process" => status.process = rest.parse().ok()?,
+        "keyspaces_left_out" => status.keyspaces_left_out = rest.parse().ok()?,
+        "io_uring" => s.io_uring = rest == "1",
+        "direct_io" => s.direct_io = rest == "1",
+        "chains" => {
+            let (bytes, stages) = rest.split_once(' ')?;
+            (s.chains.bytes_mean, s.chains.stages_mean) = (bytes.parse().ok()?, stages.parse().ok()?);
+        }
+        "chain_stage" => {
+            let (mean, most) = rest.split_once(' ')?;
+            s.chains.stage_bytes.push((mean.parse().ok()?, most.parse().ok()?));
+        }
+        "stall" => s.stalls.extend(stall(rest)?),
+        "note" => s.io_notes.push(as_it_was(rest)),
+        "keyspace" => {
+            let (partitions, name) = rest.split_once(' ')?;
+            let partitions = partitions.parse().ok()?;
+            s.keyspaces.push(KeyspaceStatistics { name: as_it_was(name), partitions, levels: Vec::new() });
+        }
+        "level" => {
+            let mut numbers = rest.split(' ').map(|number| number.parse().ok());
+            let mut next = || numbers.next().flatten();
+            let level = LevelStatistics { tables: next()?, bytes: next()?, entries: next()?, tombstones: next()? };
+            s.keyspaces.last_mut()?.levels.push(level);
+        }
+        _ => {
+            if let Some((_, value)) = scalars(s).into_iter().find(|(known, _)| *known == name) {
+                *value = rest.parse().ok()?;
+            }
+        }
+    }
+    Some(())
+}
+
+/// `Some(None)`: of a cause that this version does not know.
+fn stall(rest: &str) -> Option<Option<StallStatistics>> {
+    let mut words = rest.splitn(5, ' ');
+    let mut number = || words.next()?.parse().ok();
+    let (count, over_1ms, total_ns, longest_ns) = (number()?, number()?, number()?, number()?);
+    let named = words.next()?;
+    let cause = super::statistics::STALL_CAUSES.into_iter().find(|cause| *cause == named);
+    Some(cause.map(|cause| StallStatistics { cause, count, over_1ms, total_ns, longest_ns }))
+}
+
+/// Every number of the statistics with its name in the file. A counter that is missing here does not compile.
+#[rustfmt::skip]
+fn scalars(statistics: &mut Statistics) -> Vec<(&'static str, &mut u64)> {
+    macro_rules! named {
+        ($($field:ident),* $(,)?) => { vec![$((stringify!($field), $field)),*] };
+    }
+    let Statistics {
+        user_written_bytes, log_written_bytes, log_prepared_bytes, flush_written_bytes, compaction_read_bytes,
+        compaction_written_bytes, manifest_written_bytes, flushes, compactions, subtasks, trivial_moves, splits, merges,
+        log_syncs, table_syncs, manifest_syncs, directory_syncs, syncs_ns, syncs_waited_for, cache_hits, cache_misses,
+        mapped_reads, direct_reads, overlapped_reads, filter_checks, filter_negatives, retained_bytes, unsettled_edits,
+        settle_lag_ms, settle_rounds, settle_rounds_for_space, log_backlog_bytes, memtable_bytes, gate_waits,
+        write_queue_waits, tables_written_direct, tables_written_cached, tables_good, tables_poor, picks_poor,
+        chains: ChainStatistics {
+            memtables, bytes_p50, bytes_p99, bytes_max, stages_max, bytes_mean: _, stages_mean: _, stage_bytes: _,
+        },
+        io_uring: _, direct_io: _, io_notes: _, stalls: _, keyspaces: _,
+    } = statistics;
+    let mut all = named![
+        user_written_bytes, log_written_bytes, log_prepared_bytes, flush_written_bytes, compaction_read_bytes,
+        compaction_written_bytes, manifest_written_bytes, flushes, compactions, subtasks, trivial_moves, splits, merges,
+        log_syncs, table_syncs, manifest_syncs, directory_syncs, syncs_ns, syncs_waited_for, cache_hits, cache_misses,
+        mapped_reads, direct_reads, overlapped_reads, filter_checks, filter_negatives, retained_bytes, unsettled_edits,
+        settle_lag_ms, settle_rounds, settle_rounds_for_space, log_backlog_bytes, memtable_bytes, gate_waits,
+        write_queue_waits, tables_written_direct, tables_written_cached, tables_good, tables_poor, picks_poor,
+    ];
+    all.extend([
+        ("chain_memtables", memtables), ("chain_bytes_p50", bytes_p50), ("chain_bytes_p99", bytes_p99),
+        ("chain_bytes_max", bytes_max), ("chain_stages_max", stages_max),
+    ]);
+    all
+}
+
+/// Text without newlines.
+fn on_one_line(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
+}
+
+fn as_it_was(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match (character, character == '\\') {
+            (_, true) => match characters.next() {
+                Some('n') => text.push('\n'),
+                Some('r') => text.push('\r'),
+                other => text.extend(other),
+            },
+            (other, false) => text.push(other),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::LinuxStorage;
+
+    fn statistics() -> Statistics {
+        let mut statistics = Statistics::default();
+        for (number, (_, value)) in scalars(&mut statistics).into_iter().enumerate() {
+            *value = number as u64 + 1;
+        }
+        statistics.io_uring = true;
+        statistics.io_notes = vec!["no\nring\\".into()];
+        statistics.chains.bytes_mean = 0.1;
+        statistics.chains.stages_mean = 2.5;
+        statistics.chains.stage_bytes = vec![(1.5, 7), (0.0, 0)];
+        let stall = |cause| StallStatistics { cause, count: 1, over_1ms: 2, total_ns: 3, longest_ns: 4 };
+        statistics.stalls = super::super::statistics::STALL_CAUSES.map(stall).into();
+        let level = LevelStatistics { tables: 1, bytes: 2, entries: 3, tombstones: 4 };
+        let keyspace =
+            |name: &str| KeyspaceStatistics { name: name.into(), partitions: 2, levels: vec![level.clone()] };
+        statistics.keyspaces = vec![keyspace("a b\nc\\n"), keyspace("ü")];
+        statistics
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let text = encode(42, statistics());
+        let status = decode(checked(text.as_bytes()).unwrap()).unwrap();
+        assert_eq!(status.process, 42);
+        assert_eq!(format!("{:?}", status.statistics), format!("{:?}", statistics()));
+    }
+
+    #[test]
+    fn no_bytes_but_whole_ones_are_believed() {
+        let text = encode(42, statistics()).into_bytes();
+        for length in 0..text.len() {
+            assert_eq!(checked(&text[..length]), None, "cut to {length} bytes");
+        }
+        for place in 0..text.len() {
+            let mut damaged = text.clone();
+            damaged[place] ^= 0x10;
+            // A hexadecimal digit may be written in capitals.
+            let is_same = damaged.eq_ignore_ascii_case(&text) && checked(&damaged) == checked(&text);
+            assert!(checked(&damaged).is_none() || is_same, "damaged at {place}");
+        }
+        let longer = [text.as_slice(), b"what a longer one left"].concat();
+        assert_eq!(checked(&longer), checked(&text));
+    }
+
+    #[test]
+    fn lines_of_a_later_version_are_passed_over() {
+        let status = decode("process 1\nmood good\nflushes 3\n").unwrap();
+        assert_eq!((status.process, status.statistics.flushes), (1, 3));
+        assert!(decode("flushes many\n").is_none());
+    }
+
+    #[test]
+    fn the_file_has_a_bound_and_says_what_it_left_out() {
+        let mut many = statistics();
+        let keyspace = KeyspaceStatistics { name: "k".repeat(255), partitions: 1, levels: Vec::new() };
+        many.keyspaces = vec![keyspace; 5000];
+        let text = encode(42, many);
+        assert!(text.len() <= HEADER_BYTES + BYTES_MAX);
+        let status = decode(checked(text.as_bytes()).unwrap()).unwrap();
+        let kept = status.statistics.keyspaces.len() as u64;
+        assert!(kept > 3000 && kept + status.keyspaces_left_out == 5000);
+    }
+
+    #[test]
+    fn a_missing_or_a_damaged_file_says_nothing() {
+        let root = std::env::temp_dir().join(format!("thalweg-status-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        assert!(read(&LinuxStorage, &root).unwrap().is_none());
+        std::fs::write(root.join(NAME), "thalweg status 1 00000001 00000000\nx").unwrap();
+        assert!(read(&LinuxStorage, &root).unwrap().is_none());
+        write(&LinuxStorage, &root.join(NAME), &encode(7, statistics())).unwrap();
+        assert_eq!(read(&LinuxStorage, &root).unwrap().unwrap().process, 7);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}
