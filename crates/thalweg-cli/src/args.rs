@@ -1,6 +1,7 @@
 //! What can be said on the command line, with an example for each subcommand.
 //!
-//! Keys, values and names of keyspaces are taken as they stand; with `--escaped` they are escaped text (see `spelling`).
+//! Keys, values and names of keyspaces are taken as they stand; with `--escaped` they are escaped text (see
+//! `spelling`).
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;

@@ -81,7 +81,9 @@ pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
     let (database, _) = importer.destination.open()?;
     write!(output, "{}", summary.render(&importer.destination.name, &args.target.source.database))?;
     // What is in tables need not be replayed by whoever opens the database next.
-    database.flush()?;
+    database.flush().map_err(|error| {
+        Failure::Said(format!("all of it is in and durable, in the log; it cannot be put in tables now: {error}"))
+    })?;
     let statistics = database.statistics();
     write!(output, "{}", stat::render_brief(&statistics))?;
     if args.stat {

@@ -18,11 +18,15 @@ use std::io::{Cursor, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 use thalweg::{Database, Durability, Keyspace, WriteBatch};
 
 /// A batch is closed once it has as many keys, or as many bytes.
 const BATCH_KEYS: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Keys from a pipe are all read before the database is opened: whoever writes them may have it open to read.
 const PIPED_BYTES_MAX: u64 = 1 << 30;
 
@@ -230,11 +234,32 @@ impl<'a> Remover<'a> {
                 return Err(stopped_by(stop));
             }
         }
-        let given_back =
-            database.flush().and_then(|()| database.wait_for_compactions()).and_then(|()| database.settle());
-        if let Err(error) = given_back {
-            say(&format!("their space is given back later, because: {error}"));
+        give_back(database, stop)
+    }
+}
+
+/// Has compactions give back what they can, until that is done or a signal asks to stop.
+fn give_back(database: &Database, stop: &Stop) -> Result<(), Failure> {
+    let (sender, done) = channel();
+    let background = database.clone();
+    thread::spawn(move || {
+        let done = background.flush().and_then(|()| background.wait_for_compactions());
+        // Nobody listens any more after a signal.
+        let _ = sender.send(done.and_then(|()| background.settle()));
+    });
+    loop {
+        match done.recv_timeout(SIGNAL_CHECK_INTERVAL) {
+            Ok(Err(error)) => {
+                say(&format!("their space is given back later, because: {error}"));
+                return Ok(());
+            }
+            Ok(Ok(())) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) != 0 => {
+                say("stopped; their space is given back later");
+                database.clone().close()?;
+                return Err(stopped_by(stop));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
         }
-        Ok(())
     }
 }

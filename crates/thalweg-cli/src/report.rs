@@ -137,7 +137,7 @@ fn advice(error: &Error) -> Option<Cow<'static, str>> {
             "`thalweg check DB` lists the damage; restore the file from a copy, or the database from a checkpoint"
         }
         Error::NoSpace { .. } => "make room on the disk and run the command again",
-        Error::Poisoned { .. } => "mend the disk, then run the command again",
+        Error::Poisoned { cause } => return advice(cause).or(Some("mend that, then run the command again".into())),
         Error::Locked { .. } => "wait until it ends, or end it; `thalweg stat DB` answers beside it",
         Error::NoDatabase { .. } => "check the path, or create one with `thalweg import DB FILE`",
         Error::NoKeyspace(_) => "`thalweg keyspaces DB` lists those there are",

@@ -1,7 +1,7 @@
 //! `thalweg scan`: keys and values in key order, a line each.
 //!
-//! Plain: `key<TAB>value`, text as it is; with `--escaped` both escaped, which `import --escaped` reads back to the same
-//! bytes. JSON: `{"key":…,"value":…}`; where one of the two is not UTF-8 both are escaped and the object says
+//! Plain: `key<TAB>value`, text as it is; with `--escaped` both escaped, which `import --escaped` reads back to the
+//! same bytes. JSON: `{"key":…,"value":…}`; where one of the two is not UTF-8 both are escaped and the object says
 //! `"escaped":true`.
 
 use crate::args::Scan;

@@ -1,8 +1,8 @@
 //! How keys, values and names of keyspaces are spelled, in arguments and in what is printed.
 //!
-//! Without `--escaped` an argument is taken as it stands, backslashes included, and text is printed as it is. Bytes that
-//! are no text are then printed with escapes, and a note on standard error says so once: such a line is for the eye.
-//! With `--escaped` both directions are escaped text (see `escape`), which reads back to the same bytes.
+//! Without `--escaped` an argument is taken as it stands, backslashes included, and text is printed as it is. Bytes
+//! that are no text are then printed with escapes, and a note on standard error says so once: such a line is for the
+//! eye. With `--escaped` both directions are escaped text (see `escape`), which reads back to the same bytes.
 
 use crate::escape::{escape, escape_into, is_obeyed, unescape};
 use crate::report::{Failure, say};

@@ -1,8 +1,8 @@
 //! `thalweg stat`: levels, space and counters, for people or as JSON.
 //!
-//! Counters count from the opening of a database. Where `stat` only just opened it, what it shows of them is the work of
-//! that opening; `import --stat` shows the counters of the import. Where another process has the database open, `stat`
-//! shows what that process said last, and how old that is.
+//! Counters count from the opening of a database. Where `stat` only just opened it, what it shows of them is the work
+//! of that opening; `import --stat` shows the counters of the import. Where another process has the database open,
+//! `stat` shows what that process said last, and how old that is.
 
 use crate::args::Stat;
 use crate::numbers::{count, counted, duration, size};
