@@ -1,7 +1,8 @@
 //! Errors of the engine: values that name what failed, where, and what to do about it.
 //!
-//! Every fallible call returns [`Result`]. An [`Error`] tells bad input from damage, a full disk, a poisoned
-//! or closed database; [`Error::kind`] gives the class to match on. Damage names file, offset, expected and found.
+//! Every fallible call returns [`Result`]. An [`Error`] tells bad input from damage, a newer format, a full disk, a
+//! poisoned or closed database; [`Error::kind`] gives the class to match on. Damage names file, offset, expected and
+//! found.
 
 use std::fmt;
 use std::io;
@@ -17,8 +18,21 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The caller's input cannot be taken; nothing was changed.
     InvalidInput(Arc<str>),
+    /// What should be created is there already: a keyspace of that name, or files where a checkpoint should go. A
+    /// sentence that says what; nothing was changed.
+    AlreadyExists(Arc<str>),
     /// A file does not hold what was written to it.
     Corruption(Arc<Corruption>),
+    /// A newer version of this program made the file. The file is sound, and nothing was changed: open the database
+    /// with that version. No [`DamagePolicy`](crate::DamagePolicy) lets such a file be skipped.
+    NewerVersion {
+        /// The file.
+        path: Arc<Path>,
+        /// The version of the file's format.
+        found: u32,
+        /// The newest version of that format that this program reads.
+        supported: u32,
+    },
     /// The disk or quota is full. Nothing was written by this call; it may be tried again once there is room.
     NoSpace {
         /// The file that could not grow.
@@ -46,6 +60,9 @@ pub enum Error {
     ReadOnly,
     /// The keyspace does not exist or was dropped.
     NoKeyspace(Arc<str>),
+    /// An invariant of the engine does not hold: a bug of the engine, and not of its caller or of the disk. Where a
+    /// background task met it, writes get it as the cause of [`Error::Poisoned`].
+    Internal(Arc<str>),
     /// An operation of the operating system failed.
     Io {
         /// What was attempted: `"read"`, `"write"`, `"sync"`, …
@@ -63,8 +80,12 @@ pub enum Error {
 pub enum ErrorKind {
     /// See [`Error::InvalidInput`].
     InvalidInput,
+    /// See [`Error::AlreadyExists`].
+    AlreadyExists,
     /// See [`Error::Corruption`].
     Corruption,
+    /// See [`Error::NewerVersion`].
+    NewerVersion,
     /// See [`Error::NoSpace`].
     NoSpace,
     /// See [`Error::Poisoned`].
@@ -79,6 +100,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// See [`Error::NoKeyspace`].
     NoKeyspace,
+    /// See [`Error::Internal`].
+    Internal,
     /// See [`Error::Io`].
     Io,
 }
@@ -101,7 +124,9 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::InvalidInput(_) => ErrorKind::InvalidInput,
+            Error::AlreadyExists(_) => ErrorKind::AlreadyExists,
             Error::Corruption(_) => ErrorKind::Corruption,
+            Error::NewerVersion { .. } => ErrorKind::NewerVersion,
             Error::NoSpace { .. } => ErrorKind::NoSpace,
             Error::Poisoned { .. } => ErrorKind::Poisoned,
             Error::Closed => ErrorKind::Closed,
@@ -109,6 +134,7 @@ impl Error {
             Error::NoDatabase { .. } => ErrorKind::NoDatabase,
             Error::ReadOnly => ErrorKind::ReadOnly,
             Error::NoKeyspace(_) => ErrorKind::NoKeyspace,
+            Error::Internal(_) => ErrorKind::Internal,
             Error::Io { .. } => ErrorKind::Io,
         }
     }
@@ -116,6 +142,21 @@ impl Error {
     /// Bad input, with a sentence that says what would be accepted.
     pub(crate) fn invalid_input(message: impl Into<String>) -> Self {
         Error::InvalidInput(Arc::from(message.into()))
+    }
+
+    /// A name that is taken, with a sentence that says which and what to do.
+    pub(crate) fn already_exists(message: impl Into<String>) -> Self {
+        Error::AlreadyExists(Arc::from(message.into()))
+    }
+
+    /// An invariant of the engine that does not hold, in words.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Error::Internal(Arc::from(message.into()))
+    }
+
+    /// A file of version `found` of its format, where this program reads up to `supported`.
+    pub(crate) fn newer_version(path: &Path, found: u32, supported: u32) -> Self {
+        Error::NewerVersion { path: Arc::from(path), found, supported }
     }
 
     /// Damage at `offset` of `path`.
@@ -148,7 +189,16 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::InvalidInput(message) => f.write_str(message),
+            Error::InvalidInput(message) | Error::AlreadyExists(message) => f.write_str(message),
+            Error::NewerVersion { path, found, supported } => write!(
+                f,
+                "{} was made by a newer version of thalweg: its format is version {found}, and this program reads up \
+                 to version {supported}; open the database with that newer version",
+                path.display()
+            ),
+            Error::Internal(what) => {
+                write!(f, "an invariant of the engine is broken: {what}; this is a bug of thalweg, please report it")
+            }
             Error::Corruption(damage) => write!(
                 f,
                 "{} is damaged at offset {}: expected {}, found {}",
@@ -184,5 +234,28 @@ impl std::error::Error for Error {
             Error::Poisoned { cause } => Some(cause.as_ref()),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_version_says_what_to_do_and_is_no_damage() {
+        let error = Error::newer_version(Path::new("/d/CURRENT"), 2, 1);
+        assert_eq!(error.kind(), ErrorKind::NewerVersion);
+        let text = error.to_string();
+        assert!(text.starts_with("/d/CURRENT was made by a newer version of thalweg"), "{text}");
+        assert!(text.contains("version 2") && text.contains("up to version 1"), "{text}");
+        assert!(text.ends_with("open the database with that newer version") && !text.contains("damage"), "{text}");
+    }
+
+    #[test]
+    fn a_broken_invariant_is_the_engines_fault() {
+        let error = Error::internal("two and two make five").poisoned();
+        assert_eq!(error.kind(), ErrorKind::Poisoned);
+        assert!(matches!(&error, Error::Poisoned { cause } if cause.kind() == ErrorKind::Internal));
+        assert!(error.to_string().contains("is broken: two and two make five; this is a bug of thalweg"), "{error}");
     }
 }

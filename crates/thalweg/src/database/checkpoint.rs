@@ -21,7 +21,7 @@ impl Engine {
         }
         let storage = &self.environment.storage;
         if storage.list(target)?.is_some_and(|entries| !entries.is_empty()) {
-            return Err(Error::invalid_input(format!(
+            return Err(Error::already_exists(format!(
                 "{} exists and is not empty; a checkpoint needs a new directory",
                 target.display()
             )));
@@ -60,7 +60,7 @@ impl Engine {
         storage.create_directory(&log)?;
         for meta in state.distinct_tables() {
             let from = workshop.tables.path(meta.id);
-            let name = from.file_name().map(Path::new).ok_or_else(|| Error::invalid_input("a table without a name"))?;
+            let name = from.file_name().map(Path::new).ok_or_else(|| Error::internal("a table without a name"))?;
             let to = tables.join(name);
             if !storage.hard_link(&from, &to)? {
                 self.copy_file(&from, &to)?;

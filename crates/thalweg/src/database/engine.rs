@@ -67,7 +67,7 @@ struct TaskGuard {
 impl Drop for TaskGuard {
     fn drop(&mut self) {
         if !self.finished && std::thread::panicking() {
-            self.health.poison(Error::invalid_input("a background task failed an assertion"));
+            self.health.poison(Error::internal("a background task panicked"));
         }
         self.count.running.fetch_sub(1, Ordering::SeqCst);
         self.count.ended.notify_all();

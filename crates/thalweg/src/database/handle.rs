@@ -79,7 +79,7 @@ impl Database {
             Some(keyspace) => Ok(keyspace),
             None => match self.create_keyspace(name, &[]) {
                 // Somebody else created it meanwhile.
-                Err(Error::InvalidInput(message)) => self.existing_keyspace(name)?.ok_or(Error::InvalidInput(message)),
+                Err(Error::AlreadyExists(what)) => self.existing_keyspace(name)?.ok_or(Error::AlreadyExists(what)),
                 created => created,
             },
         }
@@ -98,7 +98,8 @@ impl Database {
     /// with its own memtables and levels. Durable when it returns.
     ///
     /// # Errors
-    /// `InvalidInput` when the name is taken, or name or splits cannot be used; what a `Sync` write can give.
+    /// `AlreadyExists` when the name is taken; `InvalidInput` when name or splits cannot be used; what a `Sync` write
+    /// can give.
     pub fn create_keyspace(&self, name: &str, splits: &[&[u8]]) -> Result<Keyspace> {
         let engine = self.engine();
         let workshop = engine.writable()?;
@@ -106,7 +107,9 @@ impl Database {
         validate_splits(splits)?;
         let _turn = engine.definition_turn.take_blocking(&engine.environment);
         if engine.find(name).is_some() {
-            return Err(Error::invalid_input(format!("there is a keyspace named {name:?} already")));
+            return Err(Error::already_exists(format!(
+                "there is a keyspace named {name:?} already; open it, or take another name"
+            )));
         }
         let id = engine.take_keyspace_id();
         let mut record = RecordBuilder::new();
@@ -209,7 +212,7 @@ impl Database {
     /// parents are created; after an error nothing of it is left.
     ///
     /// # Errors
-    /// `InvalidInput` when `path` exists and is not empty; `NoSpace`, `Io`, `Poisoned`, `Closed`, `ReadOnly`.
+    /// `AlreadyExists` when `path` exists and is not empty; `NoSpace`, `Io`, `Poisoned`, `Closed`, `ReadOnly`.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.engine().checkpoint(path.as_ref())
     }

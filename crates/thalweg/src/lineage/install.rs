@@ -147,7 +147,7 @@ impl Lineage {
                 id
             })
         };
-        let refused = |refusal| self.health.poison(Error::invalid_input(format!("an edit was refused: {refusal}")));
+        let refused = |refusal| self.health.poison(Error::internal(format!("an edit was refused: {refusal}")));
         let id = applied.map_err(refused)?;
         let appended = self.append(|synced| edit_payload(id, &edit, synced)).await;
         {
@@ -197,7 +197,7 @@ impl Lineage {
         let Some(edit) = due else { return Ok(()) };
         let end = self.append(|synced| Record::Settled { edit }.payload(synced)).await?;
         let recorded = self.book().ledger.record(edit, end);
-        recorded.map_err(|refusal| self.health.poison(Error::invalid_input(refusal)))?;
+        recorded.map_err(|refusal| self.health.poison(Error::internal(refusal)))?;
         if planted(Bug::SettledAtOnce) {
             let settled = self.book().ledger.synced(end);
             self.let_go(settled);

@@ -25,7 +25,7 @@ impl Log {
             tail.chain.range(first..=last).map(|(_, segment)| Arc::clone(segment)).collect()
         };
         if segments.first().is_none_or(|segment| segment.id.index != first) {
-            return Err(Error::invalid_input(format!("log segment {first} was let go before it could be copied")));
+            return Err(Error::internal(format!("log segment {first} was let go before it could be copied")));
         }
         self.environment.storage.create_directory(directory)?;
         for (number, segment) in (0..).zip(&segments) {

@@ -353,8 +353,7 @@ impl Drop for SyncJob<'_> {
     fn drop(&mut self) {
         if !self.is_finished {
             // Those whom it covers, and those who come after it, would wait for ever.
-            let cause = std::io::Error::other("a sync was given up while it was in flight");
-            self.log.health.poison(Error::io("sync", &self.log.directory, cause));
+            self.log.health.poison(Error::internal("a sync was given up while it was in flight"));
             self.log.wake_all_groups();
         }
     }

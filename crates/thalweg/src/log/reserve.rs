@@ -95,8 +95,7 @@ impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if !self.is_published {
             // Later records wait for this one for ever, and a replay would end here.
-            let cause = std::io::Error::other("a write was given up after its log space was reserved");
-            self.log.health.poison(Error::io("write", &self.log.directory, cause));
+            self.log.health.poison(Error::internal("a write was given up after its log space was reserved"));
         }
     }
 }
