@@ -202,6 +202,16 @@ mod tests {
     }
 
     #[test]
+    fn no_advice_drops_what_a_newer_program_wrote() {
+        for name in ["CURRENT", "manifest-00000001", "log/00000000.log", "tables/0000000001.table"] {
+            let path = Arc::from(Path::new("/tmp/x").join(name));
+            let text = Failure::from(Error::NewerVersion { path, found: 2, supported: 1 }).to_string();
+            assert!(text.ends_with("open the database with that newer version"), "{text}");
+            assert!(!text.contains("damage"), "{text}");
+        }
+    }
+
+    #[test]
     fn a_closed_pipe_is_silent() {
         let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert!(matches!(failure, Failure::OutputClosed));

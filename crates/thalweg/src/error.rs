@@ -28,7 +28,8 @@ pub enum Error {
     NewerVersion {
         /// The file.
         path: Arc<Path>,
-        /// The version of the file's format.
+        /// The version of the file's format. Where only a part of the file shows that it is newer, such as a kind of
+        /// record that this program does not know: the version after `supported`.
         found: u32,
         /// The newest version of that format that this program reads.
         supported: u32,

@@ -41,8 +41,9 @@ impl Current {
 
     pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<Self> {
         let corrupt = |expected: &str, found: String| Err(Error::corruption(path, 0, expected, found));
-        let content = bytes.get(..BYTES - 4).filter(|_| bytes.len() == BYTES);
-        let Some(content) = content else { return corrupt("40 bytes", format!("{} bytes", bytes.len())) };
+        let Some(content) = bytes.get(..BYTES - 4) else {
+            return corrupt("40 bytes", format!("{} bytes", bytes.len()));
+        };
         let mut decoder = Decoder::new(bytes);
         let mut fields = || {
             let magic = decoder.take(MAGIC.len())?;
@@ -58,8 +59,14 @@ impl Current {
         if crc != expected {
             return corrupt(&format!("checksum {expected:#010x}"), format!("{crc:#010x}"));
         }
+        if version > VERSION {
+            return Err(Error::newer_version(path, version, VERSION));
+        }
         if version != VERSION {
-            return corrupt("format 1", format!("format {version}"));
+            return corrupt(&format!("format {VERSION}"), format!("format {version}"));
+        }
+        if bytes.len() != BYTES {
+            return corrupt("40 bytes", format!("{} bytes", bytes.len()));
         }
         Ok(current)
     }

@@ -2,7 +2,7 @@
 
 use super::current::{self, Current};
 use super::framing::{Header, scan};
-use super::record::{Record, synced_of};
+use super::record::{Record, Undecodable, synced_of};
 use super::{Change, Edit};
 use crate::error::{Error, Result};
 use crate::storage::Storage;
@@ -20,15 +20,20 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> R
         let Current { number, generation, bytes } = Current::decode(path, &bytes)?;
         return print(format_args!("current: manifest {number}, generation {generation:#018x}, {bytes} bytes durable"));
     }
-    let header = Header::decode(&bytes).map_err(|(expected, found)| Error::corruption(path, 0, expected, found))?;
+    let header = Header::decode(path, &bytes)?;
     print(format_args!("manifest {}, generation {:#018x}", header.number, header.generation))?;
     let scanned = scan(&bytes, header.generation);
     for (offset, payload) in &scanned.records {
         let synced = synced_of(payload).unwrap_or(0);
         match Record::decode(payload) {
-            Some(Record::Edit { id, edit }) => print_edit(*offset, synced, id, &edit, &mut print)?,
-            Some(record) => print_record(*offset, synced, &record, &mut print)?,
-            None => print(format_args!("{offset:>8} (synced {synced}) not a record: {} bytes", payload.len()))?,
+            Ok(Record::Edit { id, edit }) => print_edit(*offset, synced, id, &edit, &mut print)?,
+            Ok(record) => print_record(*offset, synced, &record, &mut print)?,
+            Err(Undecodable::Newer) => {
+                print(format_args!("{offset:>8} (synced {synced}) of a newer version: {} bytes", payload.len()))?;
+            }
+            Err(Undecodable::Malformed) => {
+                print(format_args!("{offset:>8} (synced {synced}) not a record: {} bytes", payload.len()))?;
+            }
         }
     }
     print(format_args!("{:>8} end of {} records", scanned.end, scanned.records.len()))?;

@@ -2,6 +2,7 @@
 //!
 //! What an edit *means* is not said here but in [`super::State::apply`]; decoding only says that the bytes are whole.
 
+use super::record::Undecodable;
 use crate::format::codec::{Decoder, Encode};
 use crate::format::{EditId, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
 use crate::table::TableMeta;
@@ -115,7 +116,21 @@ impl Edit {
         }
     }
 
-    pub(super) fn decode(decoder: &mut Decoder<'_>) -> Option<(EditId, Self)> {
+    pub(super) fn decode(decoder: &mut Decoder<'_>) -> Result<(EditId, Self), Undecodable> {
+        let (id, seq, log_start, count) = Self::decode_head(decoder).ok_or(Undecodable::Malformed)?;
+        let mut changes = Vec::new();
+        for _ in 0..count {
+            changes.push(match decoder.u8() {
+                None => return Err(Undecodable::Malformed),
+                Some(kind) if kind > MERGE => return Err(Undecodable::Newer),
+                Some(kind) => Change::decode(kind, decoder).ok_or(Undecodable::Malformed)?,
+            });
+        }
+        Ok((id, Edit { changes, seq, log_start }))
+    }
+
+    /// What stands before the changes, and how many there are.
+    fn decode_head(decoder: &mut Decoder<'_>) -> Option<(EditId, SeqNo, Option<LogMark>, u64)> {
         let id = EditId(decoder.varint()?);
         let seq = SeqNo(decoder.varint()?);
         let log_start = match decoder.u8()? {
@@ -123,12 +138,7 @@ impl Edit {
             1 => Some(mark(decoder)?),
             _ => return None,
         };
-        let count = decoder.varint()?;
-        let mut changes = Vec::new();
-        for _ in 0..count {
-            changes.push(Change::decode(decoder)?);
-        }
-        Some((id, Edit { changes, seq, log_start }))
+        Some((id, seq, log_start, decoder.varint()?))
     }
 }
 
@@ -175,8 +185,7 @@ impl Change {
         }
     }
 
-    fn decode(decoder: &mut Decoder<'_>) -> Option<Self> {
-        let kind = decoder.u8()?;
+    fn decode(kind: u8, decoder: &mut Decoder<'_>) -> Option<Self> {
         match kind {
             CREATE_KEYSPACE => {
                 let (keyspace, name, splits) = keyspace(decoder)?;
@@ -264,7 +273,7 @@ mod tests {
         let mut bytes = Vec::new();
         edit.encode(EditId(77), &mut bytes);
         let mut decoder = Decoder::new(&bytes);
-        assert_eq!(Edit::decode(&mut decoder), Some((EditId(77), edit)));
+        assert_eq!(Edit::decode(&mut decoder), Ok((EditId(77), edit)));
         assert!(decoder.is_empty());
     }
 
@@ -273,7 +282,7 @@ mod tests {
         let mut bytes = Vec::new();
         one_of_each().encode(EditId(77), &mut bytes);
         for len in 0..bytes.len() {
-            assert_eq!(Edit::decode(&mut Decoder::new(&bytes[..len])), None, "{len}");
+            assert_eq!(Edit::decode(&mut Decoder::new(&bytes[..len])), Err(Undecodable::Malformed), "{len}");
         }
     }
 

@@ -4,8 +4,10 @@
 //! offsets of all valid records, before and after the damage. Pure; never panics on any bytes.
 
 use super::record::{PREFIX_BYTES, synced_of};
+use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Encode};
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Fragments lie within one of these.
 pub(super) const BLOCK_BYTES: u64 = 32 << 10;
@@ -20,7 +22,8 @@ const FRAGMENT_BYTES: u64 = 7;
 const ROOM_MIN: u64 = FRAGMENT_BYTES + PREFIX_BYTES as u64;
 
 const MAGIC: &[u8; 8] = b"THALWGMF";
-const VERSION: u32 = 1;
+/// The newest version of the manifest that is read, and the one that is written.
+pub(super) const VERSION: u32 = 1;
 
 const FULL: u8 = 1;
 const FIRST: u8 = 2;
@@ -45,8 +48,9 @@ impl Header {
         out
     }
 
-    /// The header at the start of `bytes`, or what is wrong: expected, found.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, (&'static str, String)> {
+    /// The header at the start of `bytes`, which are those of the manifest at `path`.
+    pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<Self> {
+        let damaged = |expected: String, found: String| Err(Error::corruption(path, 0, expected, found));
         let fields = || {
             let mut decoder = Decoder::new(bytes);
             let content = Decoder::new(bytes).take(HEADER_BYTES as usize - 4)?;
@@ -56,16 +60,19 @@ impl Header {
             Some((magic, version, header, decoder.u32()? == crc32c::crc32c(content)))
         };
         let Some((magic, version, header, intact)) = fields() else {
-            return Err(("a manifest header of 32 bytes", format!("{} bytes", bytes.len())));
+            return damaged("a manifest header of 32 bytes".into(), format!("{} bytes", bytes.len()));
         };
         if magic != MAGIC {
-            return Err(("magic THALWGMF", format!("\"{}\"", magic.escape_ascii())));
+            return damaged("magic THALWGMF".into(), format!("\"{}\"", magic.escape_ascii()));
         }
         if !intact {
-            return Err(("a manifest header that has its checksum", "another checksum".into()));
+            return damaged("a manifest header that has its checksum".into(), "another checksum".into());
+        }
+        if version > VERSION {
+            return Err(Error::newer_version(path, version, VERSION));
         }
         if version != VERSION {
-            return Err(("manifest format 1", format!("format {version}")));
+            return damaged(format!("manifest format {VERSION}"), format!("format {version}"));
         }
         Ok(header)
     }
@@ -308,11 +315,11 @@ mod tests {
     #[test]
     fn a_header_is_refused_when_any_byte_is_flipped() {
         let header = Header { number: 7, generation: 9 };
-        assert_eq!(Header::decode(&header.encode()), Ok(header));
+        assert_eq!(Header::decode(Path::new("m"), &header.encode()).unwrap(), header);
         for at in 0..HEADER_BYTES as usize {
             let mut bytes = header.encode();
             bytes[at] ^= 1;
-            assert!(Header::decode(&bytes).is_err(), "{at}");
+            assert!(Header::decode(Path::new("m"), &bytes).is_err(), "{at}");
         }
     }
 }

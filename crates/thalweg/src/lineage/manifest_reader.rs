@@ -2,8 +2,8 @@
 //!
 //! Pure; never panics on any bytes.
 
-use super::framing::{Damage, HEADER_BYTES, Header, Scanned, scan};
-use super::record::Record;
+use super::framing::{Damage, HEADER_BYTES, Header, Scanned, VERSION, scan};
+use super::record::{Record, Undecodable};
 use super::state::Place;
 use super::{Edit, State};
 use crate::error::{Error, Result};
@@ -33,13 +33,14 @@ pub(super) struct Contents {
 impl Contents {
     /// Reads the manifest at `path` from its `bytes`. Its first `durable` bytes, at least, were durable once.
     pub(super) fn read(path: &Path, bytes: &[u8], durable: u64) -> Result<Contents> {
-        let header = Header::decode(bytes).map_err(|(expected, found)| Error::corruption(path, 0, expected, found))?;
+        let header = Header::decode(path, bytes)?;
         let Scanned { records, end, damage, synced } = scan(bytes, header.generation);
         let mut assembly = Assembly::default();
         for (offset, payload) in &records {
             let taken = match Record::decode(payload) {
-                Some(record) => assembly.take(record),
-                None => Err("bytes that are none".into()),
+                Ok(record) => assembly.take(record),
+                Err(Undecodable::Newer) => return Err(Error::newer_version(path, VERSION + 1, VERSION)),
+                Err(Undecodable::Malformed) => Err("bytes that are none".into()),
             };
             taken.map_err(|refusal| Error::corruption(path, *offset, "a record that fits its place", refusal))?;
         }

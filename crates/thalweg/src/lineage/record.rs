@@ -66,6 +66,14 @@ const CLOSED: u8 = 7;
 const ROUND: u8 = 8;
 const SNAPSHOT_PARTITIONS: u8 = 9;
 
+/// Why a payload is no record that this program can read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Undecodable {
+    /// It is, or has, something of a kind that a newer version has.
+    Newer,
+    Malformed,
+}
+
 /// Bytes of kind and synced offset, with which every record begins.
 pub(super) const PREFIX_BYTES: usize = 9;
 
@@ -188,13 +196,19 @@ impl Record {
         }
     }
 
-    /// The record of a payload; `None` when it is not exactly one.
-    pub(super) fn decode(payload: &[u8]) -> Option<Record> {
+    /// The record of a payload whose checksums were right.
+    pub(super) fn decode(payload: &[u8]) -> Result<Record, Undecodable> {
         let mut decoder = Decoder::new(payload);
-        let kind = decoder.u8()?;
-        decoder.u64()?;
-        let record = Record::decode_body(kind, &mut decoder)?;
-        decoder.is_empty().then_some(record)
+        let prefix = decoder.u8().zip(decoder.u64());
+        let record = match prefix.ok_or(Undecodable::Malformed)? {
+            (EDIT, _) => {
+                let (id, edit) = Edit::decode(&mut decoder)?;
+                Record::Edit { id, edit }
+            }
+            (kind, _) if kind > SNAPSHOT_PARTITIONS => return Err(Undecodable::Newer),
+            (kind, _) => Record::decode_body(kind, &mut decoder).ok_or(Undecodable::Malformed)?,
+        };
+        if decoder.is_empty() { Ok(record) } else { Err(Undecodable::Malformed) }
     }
 
     fn decode_body(kind: u8, decoder: &mut Decoder<'_>) -> Option<Record> {
@@ -234,10 +248,6 @@ impl Record {
                 Record::SnapshotTables { keyspace, partition, level, tables }
             }
             SNAPSHOT_END => Record::SnapshotEnd { keyspaces: decoder.varint()?, tables: decoder.varint()? },
-            EDIT => {
-                let (id, edit) = Edit::decode(decoder)?;
-                Record::Edit { id, edit }
-            }
             SETTLED => Record::Settled { edit: EditId(decoder.varint()?) },
             ROUND => Record::Round { edit: EditId(decoder.varint()?) },
             CLOSED => Record::Closed { log_end: mark(decoder)?, edit: EditId(decoder.varint()?) },
@@ -271,7 +281,7 @@ mod tests {
         for record in samples() {
             let payload = record.payload(0x1234_5678_9abc);
             assert_eq!(synced_of(&payload), Some(0x1234_5678_9abc));
-            assert_eq!(Record::decode(&payload), Some(record));
+            assert_eq!(Record::decode(&payload), Ok(record));
         }
     }
 
@@ -280,8 +290,8 @@ mod tests {
         for record in samples() {
             let mut payload = record.payload(1);
             payload.push(0);
-            assert_eq!(Record::decode(&payload), None);
-            assert_eq!(Record::decode(&payload[..payload.len() - 2]), None);
+            assert_eq!(Record::decode(&payload), Err(Undecodable::Malformed));
+            assert_eq!(Record::decode(&payload[..payload.len() - 2]), Err(Undecodable::Malformed));
         }
     }
 }

@@ -5,10 +5,10 @@
 
 use super::framing::Header;
 use super::framing::{
-    BLOCK_BYTES, Close, FRAGMENT_BYTES, Fragment, HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, Seal,
+    BLOCK_BYTES, Close, FRAGMENT_BYTES, Fragment, HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, Seal, VERSION,
     block_end, decode_fragment, settle,
 };
-use super::record::{Operation, Record};
+use super::record::{Operation, Record, Undecodable};
 use super::slots::{SegmentReader, Source};
 use crate::error::{Error, Result};
 use crate::storage::{OpenMode, Storage};
@@ -28,6 +28,9 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: Line<'_>) -> Result
     };
     let mut start = vec![0; HEADER_BYTES as usize];
     file.read_exact_at(0, &mut start)?;
+    if let Some(found) = Header::newer_version(&start) {
+        return Err(Error::newer_version(path, found, VERSION));
+    }
     let Some(header) = Header::decode(&start) else {
         return Err(Error::corruption(path, 0, "the header of a log segment", "something else"));
     };
@@ -132,7 +135,10 @@ impl Output<'_> {
             return self.line(format_args!("{:>10} body checksum {crc:#010x}, expected {right:#010x}", ""));
         }
         match Record::from_body(body, header.operations, header.body_crc) {
-            Err(at) => self.line(format_args!("{:>10} body does not decode at byte {at}", "")),
+            Err(Undecodable { at, is_newer: true }) => {
+                self.line(format_args!("{:>10} body has an operation of a newer version at byte {at}", ""))
+            }
+            Err(Undecodable { at, .. }) => self.line(format_args!("{:>10} body does not decode at byte {at}", "")),
             Ok(record) => {
                 for (seq, operation) in (header.first_seq.0..).zip(record.operations()) {
                     self.line(format_args!("{:>10} {seq} {}", "", Shown(&operation)))?;

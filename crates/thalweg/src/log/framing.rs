@@ -23,7 +23,8 @@ pub(super) const ROOM_BYTES: u32 = FRAGMENT_BYTES + CLOSE_BYTES;
 pub(super) const SEAL_FRAGMENT_BYTES: u32 = FRAGMENT_BYTES + SEAL_BYTES;
 
 const MAGIC: &[u8; 8] = b"THALWLOG";
-const VERSION: u32 = 1;
+/// The newest version of the log that is read, and the one that is written.
+pub(super) const VERSION: u32 = 1;
 const HEADER_COVERED_BYTES: usize = 60;
 
 /// What a segment is called in seals, checksums and marks.
@@ -54,6 +55,17 @@ impl Header {
         bytes.resize(HEADER_COVERED_BYTES, 0);
         bytes.put_u32(crc32c::crc32c(&bytes));
         bytes
+    }
+
+    /// The version of the header at the start of `bytes`, if a newer program wrote it. Magic, version and checksum
+    /// stand where they do in every version (`docs/format/README.md`), and the checksum is right.
+    pub(super) fn newer_version(bytes: &[u8]) -> Option<u32> {
+        let mut decoder = Decoder::new(bytes.get(..HEADER_BYTES as usize)?);
+        let is_log = decoder.take(MAGIC.len())? == MAGIC;
+        let version = decoder.u32()?;
+        decoder.take(HEADER_COVERED_BYTES - MAGIC.len() - 4)?;
+        let is_intact = decoder.u32()? == crc32c::crc32c(bytes.get(..HEADER_COVERED_BYTES)?);
+        (is_log && is_intact && version > VERSION).then_some(version)
     }
 
     /// The header at the start of `bytes`, if it is one.

@@ -10,7 +10,8 @@ const PUT: u8 = 1;
 const REMOVE: u8 = 2;
 const CREATE_KEYSPACE: u8 = 3;
 const DROP_KEYSPACE: u8 = 4;
-// 5: range removal, 6: merge. Reserved by format 1; a reader that meets one refuses the record.
+// 5: range removal, 6: merge. Reserved by format 1. A record of right checksum with one of these, or a larger one, was
+// written by a newer version.
 
 /// One operation of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,17 +119,31 @@ impl Record {
     pub(super) fn body_crc(&self) -> u32 {
         self.body_crc
     }
-    /// A record from a body whose checksum was right; where in the body it does not decode, otherwise.
-    pub(super) fn from_body(body: Vec<u8>, operations: u32, body_crc: u32) -> Result<Self, usize> {
+    /// A record from a body whose checksum was right.
+    pub(super) fn from_body(body: Vec<u8>, operations: u32, body_crc: u32) -> Result<Self, Undecodable> {
         let mut decoder = Decoder::new(&body);
         for _ in 0..operations {
-            let offset = decoder.offset();
+            let at = decoder.offset();
             if decode(&mut decoder).is_none() {
-                return Err(offset);
+                return Err(Undecodable { at, is_newer: body.get(at).is_some_and(|kind| *kind > DROP_KEYSPACE) });
             }
         }
-        if decoder.is_empty() { Ok(Record { body, operations, body_crc }) } else { Err(decoder.offset()) }
+        let at = decoder.offset();
+        if decoder.is_empty() {
+            Ok(Record { body, operations, body_crc })
+        } else {
+            Err(Undecodable { at, is_newer: false })
+        }
     }
+}
+
+/// A body whose checksum was right and that this program cannot read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Undecodable {
+    /// Where in the body.
+    pub(super) at: usize,
+    /// An operation stands there of a kind that a newer version has.
+    pub(super) is_newer: bool,
 }
 
 fn decode<'a>(decoder: &mut Decoder<'a>) -> Option<Operation<'a>> {
@@ -177,8 +192,9 @@ mod tests {
 
     #[test]
     fn reserved_kinds_and_wrong_counts_are_refused() {
-        for kind in [0u8, 5, 6, 255] {
-            assert!(Record::from_body(vec![kind, 1, 1, b'k'], 1, 0).is_err());
+        for (kind, is_newer) in [(0u8, false), (5, true), (6, true), (255, true)] {
+            let refused = Record::from_body(vec![kind, 1, 1, b'k'], 1, 0).err();
+            assert_eq!(refused, Some(Undecodable { at: 0, is_newer }));
         }
         let mut builder = RecordBuilder::new();
         all().iter().for_each(|operation| builder.push(operation));

@@ -3,7 +3,7 @@
 //! Nothing here trusts a name or a length: a header counts only if its checksum is right and the file has all the
 //! bytes it tells of. Locks: none.
 
-use super::framing::{BLOCK_BYTES, HEADER_BYTES, Header, SegmentId};
+use super::framing::{BLOCK_BYTES, HEADER_BYTES, Header, SegmentId, VERSION};
 use super::segment::slot_number;
 use crate::error::{Error, Result};
 use crate::format::EditId;
@@ -38,6 +38,7 @@ pub(super) struct Slots {
 
 impl Slots {
     /// Lists the directory and reads every header, in the mode given (with [`OpenMode::ReadMedium`] where possible).
+    /// A header of a newer version is an error, wherever it stands: no policy may take such a segment for damage.
     pub(super) fn load(environment: &Environment, directory: &Path, mode: OpenMode) -> Result<Slots> {
         let mut slots = Vec::new();
         for entry in environment.storage.list(directory)?.unwrap_or_default() {
@@ -48,6 +49,9 @@ impl Slots {
             let (file, _) = open_for_reading(environment, &path, mode)?;
             let start = read_start(&*file)?;
             let start = start.get(..HEADER_BYTES as usize).unwrap_or(&start);
+            if let Some(found) = Header::newer_version(start) {
+                return Err(Error::newer_version(&path, found, VERSION));
+            }
             let header = Header::decode(start);
             let header_is_damaged = header.is_none() && start.iter().any(|byte| *byte != 0);
             let whole = header.filter(|header| entry.bytes >= u64::from(header.bytes));

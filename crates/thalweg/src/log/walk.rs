@@ -6,9 +6,9 @@
 
 use super::framing::{
     BLOCK_BYTES, Close, FRAGMENT_BYTES, Fragment, HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, Seal,
-    SegmentId, block_end, decode_fragment, settle,
+    SegmentId, VERSION, block_end, decode_fragment, settle,
 };
-use super::record::Record;
+use super::record::{Record, Undecodable};
 use super::slots::{SegmentReader, Slots};
 use crate::error::{Error, Result};
 use crate::format::{LogMark, LogPosition, SeqNo};
@@ -284,7 +284,10 @@ impl<'a> Walk<'a> {
                 self.mark = LogMark { position, generation: id.generation, seq: last };
                 Ok(Step::Record { mark, first_seq: header.first_seq, record })
             }
-            Err(at) => {
+            Err(Undecodable { is_newer: true, .. }) => {
+                Err(Ending::Failed(Error::newer_version(&begun.path, VERSION + 1, VERSION)))
+            }
+            Err(Undecodable { at, .. }) => {
                 let expected = format!("{} operations that this version knows", header.operations);
                 stop(expected, format!("something else from byte {at} of the record's body"), true)
             }

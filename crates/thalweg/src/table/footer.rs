@@ -74,13 +74,16 @@ impl Footer {
         if stored.magic != MAGIC {
             return Err(damaged(64, format!("magic {MAGIC:#018x}"), format!("{:#018x}", stored.magic)));
         }
-        if stored.version != FORMAT_VERSION {
-            return Err(damaged(60, format!("table format {FORMAT_VERSION}"), format!("{}", stored.version)));
-        }
         let (before, after) = (bytes.get(..CHECKSUM_AT), bytes.get(CHECKSUM_END..));
         let found = checksum(before.unwrap_or_default(), after.unwrap_or_default());
         if found != stored.checksum && verify && !planted(Bug::ChecksumNotVerified) {
             return Err(damaged(56, format!("footer checksum {:#010x}", stored.checksum), format!("{found:#010x}")));
+        }
+        if stored.version > FORMAT_VERSION && found == stored.checksum {
+            return Err(Error::newer_version(path, stored.version, FORMAT_VERSION));
+        }
+        if stored.version != FORMAT_VERSION {
+            return Err(damaged(60, format!("table format {FORMAT_VERSION}"), format!("{}", stored.version)));
         }
         if !footer.is_gapless(start) {
             return Err(damaged(0, format!("blocks without a gap up to {start}"), format!("{footer:?}")));
@@ -119,6 +122,7 @@ fn checksum(before: &[u8], after: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     const BYTES: u64 = 1000;
 
@@ -144,11 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn a_later_format_is_refused_by_its_version() {
+    fn a_newer_format_is_refused_as_such_if_its_checksum_is_right() {
         let mut bytes = footer().encode();
-        bytes[60] = 2;
-        let error = decode(&bytes).unwrap_err().to_string();
-        assert_eq!(error, "t is damaged at offset 988: expected table format 1, found 2");
+        bytes[60] = FORMAT_VERSION as u8 + 1;
+        assert_eq!(decode(&bytes).unwrap_err().kind(), ErrorKind::Corruption);
+        let crc = checksum(&bytes[..CHECKSUM_AT], &bytes[CHECKSUM_END..]);
+        bytes[CHECKSUM_AT..CHECKSUM_END].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(decode(&bytes).unwrap_err().kind(), ErrorKind::NewerVersion);
     }
 
     #[test]
