@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
-use thalweg::{ChainStatistics, Error, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
+use thalweg::{
+    BackgroundFailure, ChainStatistics, Error, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics,
+};
 
 /// Fewer bytes from the user say nothing about write amplification.
 const WEIGHED_BYTES_MIN: u64 = 1 << 20;
@@ -111,6 +113,7 @@ pub fn render(statistics: &Statistics, levels: Option<&str>, paint: &Paint) -> S
     fact("log", &size(statistics.log_backlog_bytes), &mut text);
     fact("memtables", &size(statistics.memtable_bytes), &mut text);
     render_counters(statistics, paint, &mut text);
+    render_health(statistics, paint, &mut text);
     render_notes(statistics, paint, &mut text);
     text
 }
@@ -212,6 +215,22 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
     }
 }
 
+/// What of the background fails, and what failed last, if anything did.
+fn render_health(statistics: &Statistics, paint: &Paint, text: &mut String) {
+    let health = &statistics.health;
+    let refused = health.writes_refused.iter().map(|error| format!("writes are refused: {error}"));
+    let failing = health.failing.iter().map(|failure| failure.to_string());
+    let ended = health.last_failure.iter().filter(|_| health.failing.is_empty());
+    let ended = ended.map(|failure| format!("the last failure, done since: {failure}"));
+    let lines: Vec<String> = refused.chain(failing).chain(ended).collect();
+    if !lines.is_empty() {
+        heading("background failures", paint, text);
+    }
+    for line in lines {
+        let _ = writeln!(text, "  {line}");
+    }
+}
+
 /// What the machine refused, if anything.
 fn render_notes(statistics: &Statistics, paint: &Paint, text: &mut String) {
     if statistics.io_notes.is_empty() {
@@ -307,11 +326,27 @@ fn to_json(s: &Statistics) -> Value {
         ("tables_poor", s.tables_poor.into()),
         ("picks_poor", s.picks_poor.into()),
         ("chains", chains_json(&s.chains)),
+        ("writes_refused", s.health.writes_refused.as_ref().map(|error| error.to_string()).into()),
+        ("failing", s.health.failing.iter().map(failure_json).collect()),
+        ("last_failure", s.health.last_failure.as_ref().map(failure_json).into()),
     ];
     for (name, value) in shape {
         json[name] = value;
     }
     json
+}
+
+fn failure_json(failure: &BackgroundFailure) -> Value {
+    json!({
+        "work": failure.work.to_string(),
+        "keyspace": failure.partition.as_ref().map(|(keyspace, _)| keyspace),
+        "partition": failure.partition.as_ref().map(|(_, partition)| partition),
+        "error": failure.error.to_string(),
+        "times": failure.times,
+        "since_s": failure.since.as_secs_f64(),
+        "last_s": failure.last.as_secs_f64(),
+        "retry_in_s": failure.retry_in.map(|wait| wait.as_secs_f64()),
+    })
 }
 
 fn keyspace_json(keyspace: &KeyspaceStatistics) -> Value {

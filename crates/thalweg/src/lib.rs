@@ -21,9 +21,10 @@ mod storage;
 mod table;
 
 pub use database::{
-    Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression, DamagePolicy, Database, Durability,
-    DurabilityBackend, Entry, Keyspace, KeyspaceStatistics, LevelStatistics, Overlap, Range, RunningStatus, Snapshot,
-    StallStatistics, Statistics, TableReads, TableWrites, WriteBatch, dump,
+    BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression,
+    DamagePolicy, Database, Durability, DurabilityBackend, Entry, Health, Keyspace, KeyspaceStatistics,
+    LevelStatistics, Overlap, Range, RunningStatus, Snapshot, StallStatistics, Statistics, TableReads, TableWrites,
+    WriteBatch, dump,
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use format::Slice;

@@ -4,6 +4,7 @@ use super::batch::WriteBatch;
 use super::builder::Builder;
 use super::check::CheckReport;
 use super::engine::Engine;
+use super::health::Health;
 use super::keyspace::{Keyspace, validate_name, validate_splits};
 use super::options::Durability;
 use super::snapshot::Snapshot;
@@ -215,6 +216,11 @@ impl Database {
     /// `AlreadyExists` when `path` exists and is not empty; `NoSpace`, `Io`, `Poisoned`, `Closed`, `ReadOnly`.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.engine().checkpoint(path.as_ref())
+    }
+
+    /// What of the background fails at present, since when, and when it is tried again.
+    pub fn health(&self) -> Health {
+        self.engine().health()
     }
 
     /// Counters and gauges.

@@ -1,6 +1,7 @@
 //! [`Statistics`]: counters and gauges, copied out at one call.
 
 use super::engine::{Engine, Mode};
+use super::health::Health;
 use crate::metrics::{ChainCounts, Distribution, Metrics, Stall};
 use crate::ordered::{OrderedKeyspace, Registry, Workshop};
 use crate::runtime::Environment;
@@ -103,6 +104,8 @@ pub struct Statistics {
     pub chains: ChainStatistics,
     /// Writers that waited, by cause.
     pub stalls: Vec<StallStatistics>,
+    /// What of the background fails ([`crate::Database::health`]).
+    pub health: Health,
     /// Each keyspace, by name.
     pub keyspaces: Vec<KeyspaceStatistics>,
 }
@@ -279,6 +282,7 @@ impl Statistics {
             picks_poor: metrics.picks_poor.get(),
             chains: chain_statistics(&metrics.chains),
             stalls: stalls(metrics),
+            health: self.health(),
             keyspaces,
         }
     }

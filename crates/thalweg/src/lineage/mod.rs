@@ -225,7 +225,7 @@ impl Lineage {
             unsynced_files_max: usize::try_from(files_max).unwrap_or(usize::MAX - 1),
             space,
             changed: health.watched_event(),
-            wake: health.watched_event(),
+            wake: health.room_event(),
             environment,
             health,
             metrics,

@@ -105,6 +105,7 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
             continue;
         }
         if waits && let Some(done) = lineage.removal_step(&mut cutting, is_stopping) {
+            lineage.health.room_came();
             let left = lineage.book().retained.waiting_bytes();
             pace.went(environment.clock.now_ns(), done, left);
             yield_now().await;
@@ -181,7 +182,12 @@ impl Lineage {
         let cut = if is_stopping { None } else { Some(self.piece_bytes()).filter(|piece| bytes > *piece) };
         // Opened before: afterwards nobody can. What cannot be opened goes whole.
         let file = cut.and_then(|_| self.neighbours().open_table(id));
-        let is_removed = self.neighbours().remove_table(id).is_ok();
+        let removed = self.neighbours().remove_table(id);
+        let is_removed = removed.is_ok();
+        if let Err(error) = removed {
+            let now_ns = self.environment.clock.now_ns();
+            self.health.hear(self.health.removals.failed_until_asked(error, now_ns));
+        }
         let file = file.filter(|file| is_removed && (is_last_link(&**file) || planted(Bug::LinkedTableCut)));
         // A file that could not be removed stays, an orphan for the next open.
         self.book().retained.removed(file.is_some());

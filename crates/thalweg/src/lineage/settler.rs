@@ -6,6 +6,7 @@
 use super::Lineage;
 use super::backend::Rule;
 use super::install::is_full;
+use crate::error::Error;
 use crate::runtime::yield_now;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,9 +25,6 @@ pub(super) const UNSYNCED_FILES_PART: u64 = 8;
 
 /// NOB-6: 5 s, with the usual interval of 1 s.
 const POLL_INTERVALS: u64 = 5;
-
-/// After a round that failed, the next one begins so much later, or when something changes.
-const RETRY_NS: u64 = 100_000_000;
 
 /// Why edits are settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +74,15 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
             lineage.wake.notify_all();
         }
         match done {
-            Ok(()) => lineage.replenish_reserve(),
+            Ok(()) => {
+                lineage.health.rounds.ended();
+                lineage.replenish_reserve();
+            }
             Err(error) => {
-                lineage.settling_failed(error);
+                let delay_ns = lineage.settling_failed(error);
                 // Whatever presses, a disk that was full a moment ago still is.
                 let ticket = lineage.wake.ticket();
-                lineage.environment.sleep_or(RETRY_NS, &lineage.wake, ticket).await;
+                lineage.environment.sleep_or(delay_ns, &lineage.wake, ticket).await;
             }
         }
         yield_now().await;
@@ -161,8 +162,13 @@ impl Lineage {
         }
     }
 
-    /// Tells those who wait; the next try comes when somebody asks again, or after the delay.
-    fn settling_failed(&self, error: crate::error::Error) {
+    /// Tells those who wait; the next try comes when somebody asks again, or after the delay that is given back, in
+    /// nanoseconds.
+    fn settling_failed(&self, error: Error) -> u64 {
+        let now_ns = self.environment.clock.now_ns();
+        let trouble = self.health.rounds.failed(error.clone(), now_ns);
+        let delay_ns = trouble.retry_ns.unwrap_or(now_ns).saturating_sub(now_ns);
+        self.health.hear(trouble);
         {
             let book = &mut *self.book();
             book.failures += 1;
@@ -170,5 +176,6 @@ impl Lineage {
             book.wanted = book.ledger.settled();
         }
         self.changed.notify_all();
+        delay_ns
     }
 }

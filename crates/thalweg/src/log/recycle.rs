@@ -212,6 +212,7 @@ impl Log {
                     drop(spare);
                     // A slot that stays holds nothing that counts, and the next open tries again.
                     drop(self.environment.storage.remove(&path));
+                    self.health.room_came();
                 }
                 Work::Populate(segment, from) => {
                     yield_now().await;
@@ -311,6 +312,7 @@ impl Log {
                         supply.spares.push_back(Arc::new(segment));
                         supply.takes_any = false;
                     }
+                    self.health.segments.ended();
                     self.supplied.notify_all();
                     return true;
                 }
@@ -337,6 +339,8 @@ impl Log {
                 supply.takes_any = !supply.sizing.is_grown();
                 return;
             }
+            let now_ns = self.environment.clock.now_ns();
+            self.health.hear(self.health.segments.failed_until_asked(error.clone(), now_ns));
             supply.fail(error);
         }
         self.supplied.notify_all();

@@ -1,16 +1,31 @@
 //! Compaction coroutines: take a subtask that waits, or else the job a partition's shape asks for, merge, install.
 
-use super::flusher::RETRY_NS;
 use super::room::Step;
 use super::view::View;
 use super::{Partition, Workshop};
 use crate::compaction::{Job, RunningJob};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::lineage::{Change, Edit};
 use crate::table::TableWriters;
 use std::cmp::Reverse;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// A job that failed, and waits for its next try.
+pub(super) struct Parked {
+    partition: Arc<Partition>,
+    claim: RunningJob,
+    retry_ns: u64,
+    /// How often room had come when it began, if it found the disk full.
+    room: Option<u64>,
+}
+
+impl Parked {
+    fn is_due(&self, now_ns: u64, room: u64) -> bool {
+        // A keyspace is dropped only once none of its jobs is taken.
+        now_ns >= self.retry_ns || self.room.is_some_and(|then| then != room) || self.partition.is_dropped()
+    }
+}
 
 /// Of so many looks for a job one takes the partitions in turn.
 const PLAIN_TURNS: usize = 8;
@@ -28,27 +43,78 @@ impl Workshop {
                 self.run_subtask(&writers, subtask).await;
                 continue;
             }
+            let retry_ns = self.give_back_parked();
             let Some((partition, job)) = self.take_job() else {
-                self.compaction_wanted.listen(ticket).await;
+                match retry_ns {
+                    None => self.compaction_wanted.listen(ticket).await,
+                    Some(retry_ns) => {
+                        let delay_ns = retry_ns.saturating_sub(self.environment.clock.now_ns());
+                        self.environment.sleep_or(delay_ns, &self.compaction_wanted, ticket).await;
+                    }
+                }
                 continue;
             };
-            let claim = job.running();
+            let (claim, room) = (job.running(), self.health.room());
             match self.run_job(&writers, &partition, job).await {
-                Ok(()) => partition.set_trouble(None),
+                Ok(()) => partition.compaction_done(&claim.tables),
                 Err(Error::Closed) => {}
+                Err(_) if self.is_stopping() => {}
                 Err(error) => {
-                    self.make_room_after(&error);
-                    // The job stays taken meanwhile, so that no other worker runs into the same error at once.
-                    partition.set_trouble(Some(error));
-                    self.progress.notify_all();
-                    let ticket = self.stopped.ticket();
-                    if !self.is_stopping() {
-                        self.environment.sleep_or(RETRY_NS, &self.stopped, ticket).await;
-                    }
+                    self.park(partition, claim, error, room);
+                    continue;
                 }
             }
             self.give_back(&partition, &claim);
         }
+    }
+
+    /// Puts a job that failed aside until it is tried again. It stays taken, so that nobody runs into the same error
+    /// meanwhile, and no coroutine waits with it: other jobs go on, of its partition too. `room`: how often room had
+    /// come when it began.
+    fn park(&self, partition: Arc<Partition>, claim: RunningJob, error: Error, room: u64) {
+        self.make_room_after(&error);
+        let room = (error.kind() == ErrorKind::NoSpace).then_some(room);
+        let now_ns = self.environment.clock.now_ns();
+        {
+            // Held for both, so that who asks for a retry finds the job with its trouble.
+            let mut parked = self.parked();
+            let trouble = partition.compaction_failed(&claim.tables, error, now_ns);
+            let retry_ns = trouble.retry_ns.unwrap_or(now_ns);
+            self.health.hear(trouble);
+            parked.push(Parked { partition, claim, retry_ns, room });
+        }
+        self.progress.notify_all();
+        // Who waits for a job has a time to wait for now.
+        self.compaction_wanted.notify_all();
+    }
+
+    /// Gives the parked jobs back that may be tried again; when the next of the others is due.
+    fn give_back_parked(&self) -> Option<u64> {
+        let (due, next_ns) = {
+            let mut parked = self.parked();
+            if parked.is_empty() {
+                return None;
+            }
+            let (now_ns, room) = (self.environment.clock.now_ns(), self.health.room());
+            let due: Vec<Parked> = parked.extract_if(.., |parked| parked.is_due(now_ns, room)).collect();
+            (due, parked.iter().map(|parked| parked.retry_ns).min())
+        };
+        due.iter().for_each(|parked| self.give_back(&parked.partition, &parked.claim));
+        next_ns
+    }
+
+    /// Makes every parked job due.
+    pub(super) fn retry_parked(&self) {
+        {
+            let mut parked = self.parked();
+            self.partitions().for_each(|partition| partition.ask_for_compactions());
+            parked.iter_mut().for_each(|parked| parked.retry_ns = 0);
+        }
+        self.compaction_wanted.notify_all();
+    }
+
+    fn parked(&self) -> MutexGuard<'_, Vec<Parked>> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a compaction, a split or a merge runs or is wanted.
@@ -97,6 +163,9 @@ impl Workshop {
                 running.push(job.running());
                 drop(running);
                 return Some((Arc::clone(partition), job));
+            }
+            if running.is_empty() {
+                partition.no_compaction_wanted();
             }
         }
         None

@@ -12,9 +12,6 @@ use crate::table::TableWriters;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-/// How long a flush or compaction that failed waits before it is tried again, in nanoseconds.
-pub(super) const RETRY_NS: u64 = 50_000_000;
-
 /// A log of a quiet database that is longer is let go.
 const QUIET_LOG_BYTES: u64 = 4 << 20;
 
@@ -30,6 +27,7 @@ impl Workshop {
             if self.is_stopping() {
                 return;
             }
+            let room = self.health.room();
             self.relieve_log();
             self.tidy_when_quiet();
             let work = self.next_work(defined_last);
@@ -47,22 +45,42 @@ impl Workshop {
                 }
                 Some(Work::LetLogGo) => self.let_log_go().await,
                 None => {
+                    if self.health.flushes.ended() {
+                        self.progress.notify_all();
+                    }
                     self.flush_wanted.listen(ticket).await;
                     continue;
                 }
             };
             match done {
-                Ok(()) => self.set_flush_trouble(None),
+                Ok(()) => {
+                    self.health.flushes.ended();
+                    self.progress.notify_all();
+                }
+                Err(error) if self.is_stopping() => drop(error),
                 Err(error) => {
                     self.make_room_after(&error);
+                    let is_full = error.kind() == ErrorKind::NoSpace;
                     // Nothing was changed: tried again after a while. Writers that would have to wait for it get the
                     // error.
-                    let ticket = self.stopped.ticket();
-                    self.set_flush_trouble(Some(error));
-                    self.environment.sleep_or(RETRY_NS, &self.stopped, ticket).await;
+                    let ticket = self.flush_retry.ticket();
+                    let delay_ns = self.flush_failed(error);
+                    // Room may have come since the work began.
+                    if !self.is_stopping() && !(is_full && self.health.room() != room) {
+                        self.environment.sleep_or(delay_ns, &self.flush_retry, ticket).await;
+                    }
                 }
             }
         }
+    }
+
+    /// Tells of a failure; how long to wait for the next try.
+    fn flush_failed(&self, error: Error) -> u64 {
+        let now_ns = self.environment.clock.now_ns();
+        let trouble = self.health.flushes.failed(error, now_ns);
+        self.health.hear(trouble.clone());
+        self.progress.notify_all();
+        trouble.retry_ns.unwrap_or(now_ns).saturating_sub(now_ns)
     }
 
     /// Definitions first, but not twice in a row before a flush, so that neither starves the other.

@@ -86,6 +86,7 @@ impl Workshop {
             self.log.at_seal_point(|last| Partition::part(left, right, last));
             if let Err(error) = merged {
                 self.make_room_after(&error);
+                self.hear_of_reshape(error);
             }
             let until_ns = self.environment.clock.now_ns().saturating_add(BARRED_NS);
             [left, right].into_iter().for_each(|partition| partition.bar_reshapes(until_ns));

@@ -13,8 +13,10 @@ use crate::compaction::{Job, Levels, Policy, RunningJob};
 use crate::error::Error;
 use crate::format::{KeyspaceId, PartitionId, SeqNo, TableId};
 use crate::planted::{Bug, planted};
+use crate::runtime::{BackgroundWork, Trouble, TroubleCell};
 use crate::table::{KeyRange, Table, TableMeta};
 use arc_swap::{ArcSwap, Guard};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -44,7 +46,9 @@ pub(crate) struct Partition {
     /// How fast writers may go.
     pub(super) pacer: Pacer,
     /// Why its last compaction failed; cleared by the next that succeeds.
-    trouble: Mutex<Option<Error>>,
+    /// Why its compactions fail, and the inputs of the last one that did.
+    trouble: TroubleCell,
+    trouble_inputs: Mutex<BTreeSet<TableId>>,
     /// It is to be split or is being merged: no new jobs. Set and read with `running`.
     reshaping: AtomicBool,
     /// A split or merge has failed: the next is not before this.
@@ -98,7 +102,8 @@ impl Partition {
             running: Mutex::new(Vec::new()),
             chain: Chain::default(),
             pacer: Pacer::default(),
-            trouble: Mutex::new(None),
+            trouble: TroubleCell::new(BackgroundWork::Compaction),
+            trouble_inputs: Mutex::default(),
             reshaping: AtomicBool::new(false),
             reshapes_barred_until_ns: AtomicU64::new(0),
             joined: Mutex::default(),
@@ -348,12 +353,35 @@ impl Partition {
     }
 
     /// Why its compactions fail at present.
-    pub(crate) fn trouble(&self) -> Option<Error> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        self.trouble.get()
     }
 
-    pub(crate) fn set_trouble(&self, error: Option<Error>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    /// A compaction of `inputs` failed.
+    pub(super) fn compaction_failed(&self, inputs: &BTreeSet<TableId>, error: Error, now_ns: u64) -> Trouble {
+        *self.trouble_inputs.lock().unwrap_or_else(PoisonError::into_inner) = inputs.clone();
+        self.trouble.failed(error, now_ns)
+    }
+
+    /// A compaction of `inputs` was done: that ends the trouble with any of them. Others go on beside what fails.
+    pub(super) fn compaction_done(&self, inputs: &BTreeSet<TableId>) {
+        if self.trouble.get().is_none() {
+            return;
+        }
+        let failed = self.trouble_inputs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if !failed.is_disjoint(inputs) {
+            self.trouble.ended();
+        }
+    }
+
+    /// Somebody asks for its compactions.
+    pub(super) fn ask_for_compactions(&self) {
+        self.trouble.ask();
+    }
+
+    /// No compaction runs or is wanted, so none fails.
+    pub(super) fn no_compaction_wanted(&self) {
+        self.trouble.ended();
     }
 
     /// Lets go of everything it holds: its keyspace was dropped, and the manifest knows. A writer that was overtaken by

@@ -13,8 +13,9 @@
 use super::view::View;
 use super::{Partition, Workshop};
 use crate::compaction::RunningJob;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lineage::{Change, Edit};
+use crate::runtime::{BackgroundWork, TroubleCell};
 use crate::table::TableWriters;
 use std::sync::Arc;
 
@@ -37,6 +38,8 @@ impl Workshop {
             && !running.iter().any(|job| job.level == 0)
             && bytes_of(view) >= least
             && split_point(view).is_some()
+            // It would wait for a job that waits for its next try, and no other would begin.
+            && partition.trouble().is_none()
             && !partition.reshapes_are_barred(self.environment.clock.now_ns())
     }
 
@@ -58,7 +61,8 @@ impl Workshop {
     /// beside them. With `running`.
     pub(super) fn stop_to_split(&self, partition: &Partition, view: &View, running: &[RunningJob]) -> bool {
         let stops = if partition.is_reshaping() {
-            running.is_empty() || self.has_short_level0(view)
+            // A job that waits for its next try does not end soon.
+            running.is_empty() || self.has_short_level0(view) && partition.trouble().is_none()
         } else {
             !partition.is_dropped() && self.outgrew(partition, view, running)
         };
@@ -84,6 +88,7 @@ impl Workshop {
         let is_due = self.outgrew(partition, &partition.view(), &[]);
         if is_due && let Err(error) = self.split_in_two(writers, partition).await {
             self.make_room_after(&error);
+            self.hear_of_reshape(error);
             partition.bar_reshapes(self.environment.clock.now_ns().saturating_add(BARRED_NS));
         }
         let running = partition.running();
@@ -91,6 +96,16 @@ impl Workshop {
         drop(running);
         self.compaction_wanted.notify_all();
         self.progress.notify_all();
+    }
+
+    /// A split or a merge failed. It is tried again when its bar has ended, if it is still wanted then.
+    pub(super) fn hear_of_reshape(&self, error: Error) {
+        if !self.is_stopping() {
+            let now_ns = self.environment.clock.now_ns();
+            let mut trouble = TroubleCell::new(BackgroundWork::Reshape).failed(error, now_ns);
+            trouble.retry_ns = Some(now_ns.saturating_add(BARRED_NS));
+            self.health.hear(trouble);
+        }
     }
 
     async fn split_in_two(&self, writers: &TableWriters, partition: &Arc<Partition>) -> Result<()> {

@@ -1,20 +1,21 @@
 //! [`Workshop`]: what the background work on ordered keyspaces shares: the keyspaces, the log, lineage, the tables,
 //! and the events by which foreground and background tell each other that there is something to do.
 //!
-//! Locks: `registry`, `definitions` and `trouble` are each held for a clone or a swap, never together.
+//! Locks: `registry`, `definitions` and `parked` are each held for a clone or a swap, never together.
 
+use super::compactor::Parked;
 use super::pacing::{Pressure, pressure};
 use super::subtasks::Subtasks;
 use super::{MemtablePool, OrderedKeyspace, Partition, SnapshotRegistry};
 use crate::compaction::Policy;
 use crate::error::{Error, Result};
-use crate::format::{KeyspaceId, LogMark};
+use crate::format::{KeyspaceId, LogMark, PartitionId};
 use crate::lineage::{Change, Edit, Lineage};
 use crate::log::Log;
 use crate::metrics::{Metrics, Stall};
 use crate::ordered::view::Slot;
 use crate::planted::{Bug, planted};
-use crate::runtime::{Environment, Event, Health, Point, Space};
+use crate::runtime::{Environment, Event, Health, Point, Space, Trouble};
 use crate::table::{Table, TableStore};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -85,8 +86,10 @@ pub(crate) struct Workshop {
     pub(super) compaction_wanted: Arc<Event>,
     /// Something waiting writers, `flush` or `wait_for_compactions` look at has changed.
     pub(super) progress: Arc<Event>,
-    /// Why the last flush failed; cleared by the next that succeeds. Compactions: [`Partition::trouble`].
-    pub(super) flush_trouble: Mutex<Option<Error>>,
+    /// Compactions that failed, until they are tried again.
+    pub(super) parked: Mutex<Vec<Parked>>,
+    /// Notified when a flush that failed is to be tried again before its time.
+    pub(super) flush_retry: Arc<Event>,
     stopping: AtomicBool,
     /// Notified when it is time to stop, and by nothing else.
     pub(super) stopped: Arc<Event>,
@@ -117,7 +120,8 @@ impl Workshop {
         log.tell_when_quiet(Arc::clone(&flush_wanted));
         Arc::new(Workshop {
             flush_wanted,
-            compaction_wanted: health.watched_event(),
+            flush_retry: health.room_event(),
+            compaction_wanted: health.room_event(),
             progress: health.watched_event(),
             stopped: health.watched_event(),
             log_start_segment: AtomicU32::new(lineage.state().log_start.position.segment()),
@@ -133,7 +137,7 @@ impl Workshop {
             definitions: Mutex::new(definitions),
             subtasks: Subtasks::default(),
             memtable_pool,
-            flush_trouble: Mutex::new(None),
+            parked: Mutex::default(),
             stopping: AtomicBool::new(false),
             seen_backlog: AtomicU64::new(0),
             next_partition: AtomicUsize::new(0),
@@ -157,6 +161,8 @@ impl Workshop {
             *registry = Arc::new(changed);
         }
         self.flush_wanted.notify_all();
+        // A compaction of a dropped keyspace that waits for its next try is given up.
+        self.compaction_wanted.notify_all();
     }
 
     /// Seals `slot` of `partition`, unless somebody else did.
@@ -263,7 +269,7 @@ impl Workshop {
         })?;
         self.stall_while(
             &self.metrics.stalls_level0,
-            || partition.trouble(),
+            || partition.trouble().map(|trouble| trouble.error),
             || partition.level0_tables() >= self.options.level0_stop && !partition.is_dropped(),
         )?;
         // The log's own segments are bounded too: beyond twice the cap writers wait for the flushes that free them.
@@ -311,17 +317,38 @@ impl Workshop {
 
     /// Why flushes fail at present.
     pub(crate) fn flush_trouble(&self) -> Option<Error> {
-        self.flush_trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.health.flushes.get().map(|trouble| trouble.error)
     }
 
-    pub(super) fn set_flush_trouble(&self, error: Option<Error>) {
-        *self.flush_trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
-        self.progress.notify_all();
+    /// Has what failed tried again at once: somebody waits for it. Only failures from now on are told to those who ask
+    /// [`Workshop::new_flush_trouble`] and [`Workshop::new_trouble`].
+    fn retry_now(&self) {
+        self.health.flushes.ask();
+        self.flush_retry.notify_all();
+        self.retry_parked();
     }
 
-    /// Why flushes or compactions of any partition fail at present.
-    fn any_trouble(&self) -> Option<Error> {
-        self.flush_trouble().or_else(|| self.partitions().find_map(|partition| partition.trouble()))
+    /// Why a flush has failed, of those tried since somebody asked for it.
+    fn new_flush_trouble(&self) -> Option<Error> {
+        self.health.flushes.get().filter(|trouble| !trouble.is_asked).map(|trouble| trouble.error)
+    }
+
+    /// Why a flush or a compaction of any partition has failed, of those tried since somebody asked for it.
+    fn new_trouble(&self) -> Option<Error> {
+        let compaction = |partition: Arc<Partition>| partition.trouble().filter(|trouble| !trouble.is_asked);
+        self.new_flush_trouble().or_else(|| self.partitions().find_map(compaction).map(|trouble| trouble.error))
+    }
+
+    /// What fails at present: each with the keyspace and partition it is of, for compactions.
+    pub(crate) fn troubles(&self) -> Vec<(Option<(String, PartitionId)>, Trouble)> {
+        let mut troubles: Vec<_> = self.health.troubles().map(|trouble| (None, trouble)).collect();
+        for keyspace in self.keyspaces().values() {
+            for partition in keyspace.layout().partitions() {
+                let place = || Some((keyspace.name.clone(), partition.id));
+                troubles.extend(partition.trouble().map(|trouble| (place(), trouble)));
+            }
+        }
+        troubles
     }
 
     /// All partitions of all keyspaces, in order.
@@ -396,13 +423,15 @@ impl Workshop {
             let is_left = self.partitions().any(|partition| partition.view().sealed.iter().any(is_waiting));
             !is_left && self.metrics.reshaped() == reshaped
         };
-        self.wait_for_progress(done, || self.flush_trouble())
+        self.retry_now();
+        self.wait_for_progress(done, || self.new_flush_trouble())
     }
 
     /// Waits until no memtable waits for its flush and no compaction runs or is wanted.
     pub(crate) fn wait_for_compactions(&self) -> Result<()> {
         let done = || !self.flush_pending() && !self.compaction_pending();
-        self.wait_for_progress(done, || self.any_trouble())
+        self.retry_now();
+        self.wait_for_progress(done, || self.new_trouble())
     }
 
     /// Waits until `done`, or what would bring it about fails.
@@ -419,6 +448,7 @@ impl Workshop {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.stopped.notify_all();
+        self.flush_retry.notify_all();
         self.flush_wanted.notify_all();
         self.compaction_wanted.notify_all();
         self.progress.notify_all();

@@ -18,6 +18,7 @@ mod ring;
 mod several;
 mod space;
 pub mod threads;
+mod trouble;
 mod turn;
 mod write_queue;
 
@@ -29,6 +30,8 @@ pub(crate) use metered::metered;
 pub(crate) use read_ring::{ForegroundRead, ReadRings};
 pub(crate) use several::several;
 pub(crate) use space::{Room, Space};
+pub use trouble::BackgroundWork;
+pub(crate) use trouble::{Trouble, TroubleCell};
 pub(crate) use turn::Turn;
 pub(crate) use write_queue::{WriteQueue, WrittenFile, write_queue};
 

@@ -257,9 +257,12 @@ fn settling_on_a_full_disk_is_refused_and_may_be_tried_again() {
     assert_eq!(world.lineage.settle().unwrap_err().kind(), ErrorKind::NoSpace);
     world.thread.pass_ms(300);
     assert_eq!((world.lineage.unsettled_edits(), world.health.check().is_ok()), (1, true));
+    let heard = world.health.rounds.get().unwrap();
+    assert!(heard.times > 1 && heard.error.kind() == ErrorKind::NoSpace, "{heard:?}");
     world.disk.disk().room = None;
     world.lineage.settle().unwrap();
     assert_eq!(world.lineage.unsettled_edits(), 0);
+    assert!(world.health.rounds.get().is_none() && world.health.last_failure().is_some());
 }
 
 #[test]

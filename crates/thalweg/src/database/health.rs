@@ -1,0 +1,104 @@
+//! [`Health`]: what of the background fails at present, since when, and when it is tried again.
+
+use super::engine::{Engine, Mode};
+use crate::error::{Error, ErrorKind};
+use crate::format::PartitionId;
+use crate::runtime::{BackgroundWork, Trouble};
+use std::fmt;
+use std::time::Duration;
+
+/// How a database does, as of the call. A sound one takes writes and has nothing that fails.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Health {
+    /// Why writes are refused until the next open, if they are: [`Error::Poisoned`], or [`Error::Closed`].
+    pub writes_refused: Option<Error>,
+    /// Background work that fails at present, what fails longest first. It is tried again; while it fails, writers get
+    /// its error only where they would have to wait for it.
+    pub failing: Vec<BackgroundFailure>,
+    /// The last failure of background work since the open, whether or not it has ended.
+    pub last_failure: Option<BackgroundFailure>,
+}
+
+/// Background work that failed, once or several times in a row.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BackgroundFailure {
+    /// What failed.
+    pub work: BackgroundWork,
+    /// For compactions: keyspace and partition.
+    pub partition: Option<(String, u64)>,
+    /// The latest failure.
+    pub error: Error,
+    /// Failures since it was last done.
+    pub times: u64,
+    /// How long ago the first of these was.
+    pub since: Duration,
+    /// How long ago the latest was.
+    pub last: Duration,
+    /// When it is tried again at the latest; sooner where the disk was full and files go, or when somebody asks for it
+    /// ([`crate::Database::flush`], [`crate::Database::wait_for_compactions`]). `None`: only when it is asked for.
+    pub retry_in: Option<Duration>,
+}
+
+impl Health {
+    /// Whether writes are taken and nothing fails.
+    pub fn is_sound(&self) -> bool {
+        self.writes_refused.is_none() && self.failing.is_empty()
+    }
+}
+
+/// One line: what, where, how often, since when, why, and when it is tried again.
+impl fmt::Display for BackgroundFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.work)?;
+        if let Some((keyspace, partition)) = &self.partition {
+            write!(f, " in partition {partition} of keyspace {keyspace:?}")?;
+        }
+        let times = if self.times == 1 { "once".to_owned() } else { format!("{} times", self.times) };
+        write!(f, " failed {times}, first {:.1} s ago: {}", self.since.as_secs_f64(), self.error)?;
+        match self.retry_in {
+            Some(wait) => write!(f, "; tried again in {:.1} s", wait.as_secs_f64()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Engine {
+    pub(super) fn health(&self) -> Health {
+        let Mode::Writable(workshop) = &self.mode else { return Health::default() };
+        let now_ns = self.environment.clock.now_ns();
+        let troubles = workshop.troubles().into_iter();
+        let mut failing: Vec<_> = troubles.map(|(place, trouble)| told(trouble, place, now_ns)).collect();
+        failing.sort_by_key(|failure: &BackgroundFailure| std::cmp::Reverse(failure.since));
+        let last = workshop.health.last_failure();
+        // The one that goes on says where it is.
+        let same = |failure: &&BackgroundFailure, last: &Trouble| {
+            failure.work == last.work && failure.last == elapsed(last.last_ns, now_ns)
+        };
+        let last_failure = last.map(|last| {
+            let found = failing.iter().find(|failure| same(failure, &last)).cloned();
+            found.unwrap_or_else(|| BackgroundFailure { retry_in: None, ..told(last, None, now_ns) })
+        });
+        let refused = workshop.health.check().err();
+        let is_closed = self.readable().is_err() && refused.as_ref().is_none_or(|e| e.kind() != ErrorKind::Poisoned);
+        let writes_refused = if is_closed { Some(Error::Closed) } else { refused };
+        Health { writes_refused, failing, last_failure }
+    }
+}
+
+fn told(trouble: Trouble, place: Option<(String, PartitionId)>, now_ns: u64) -> BackgroundFailure {
+    BackgroundFailure {
+        work: trouble.work,
+        partition: place.map(|(keyspace, partition)| (keyspace, partition.0)),
+        error: trouble.error,
+        times: trouble.times,
+        since: elapsed(trouble.since_ns, now_ns),
+        last: elapsed(trouble.last_ns, now_ns),
+        retry_in: trouble.retry_ns.map(|retry_ns| Duration::from_nanos(retry_ns.saturating_sub(now_ns))),
+    }
+}
+
+fn elapsed(from_ns: u64, now_ns: u64) -> Duration {
+    Duration::from_nanos(now_ns.saturating_sub(from_ns))
+}
