@@ -251,10 +251,7 @@ impl Statistics {
             table_syncs: metrics.table_syncs.count.get(),
             manifest_syncs: metrics.manifest_syncs.count.get(),
             directory_syncs: metrics.directory_syncs.count.get(),
-            syncs_ns: [&metrics.log_syncs, &metrics.table_syncs, &metrics.manifest_syncs, &metrics.directory_syncs]
-                .map(|syncs| syncs.total_ns.get())
-                .iter()
-                .sum(),
+            syncs_ns: syncs_ns(metrics),
             syncs_waited_for: metrics.syncs_waited_for.get(),
             cache_hits: metrics.all_reads(|reads| &reads.cache_hits),
             cache_misses: metrics.all_reads(|reads| &reads.cache_misses),
@@ -297,6 +294,11 @@ fn io_notes(environment: &Environment, metrics: &Metrics) -> Vec<String> {
     let refused = metrics.read_ring_refused.get();
     let reads = refused.map(|reason| format!("no io_uring for reads, multi_get reads ahead instead: {reason}"));
     ring.into_iter().chain(direct).chain(reads).collect()
+}
+
+fn syncs_ns(metrics: &Metrics) -> u64 {
+    let kinds = [&metrics.log_syncs, &metrics.table_syncs, &metrics.manifest_syncs, &metrics.directory_syncs];
+    kinds.map(|syncs| syncs.total_ns.get()).iter().sum()
 }
 
 fn chain_statistics(counts: &ChainCounts) -> ChainStatistics {

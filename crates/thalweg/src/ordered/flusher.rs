@@ -66,7 +66,8 @@ impl Workshop {
                     let ticket = self.flush_retry.ticket();
                     let delay_ns = self.flush_failed(error);
                     // Room may have come since the work began.
-                    if !self.is_stopping() && !(is_full && self.health.room() != room) {
+                    let is_due = is_full && self.health.room() != room;
+                    if !is_due && !self.is_stopping() {
                         self.environment.sleep_or(delay_ns, &self.flush_retry, ticket).await;
                     }
                 }

@@ -21,6 +21,7 @@
 #![allow(unsafe_code)]
 
 use super::Mapping;
+use super::linux_memory::may_map;
 use crate::error::{Error, Result};
 use rustix::fs::{SeekFrom, fstat, fstatfs, seek};
 use rustix::io::Errno;
@@ -52,7 +53,7 @@ unsafe impl Send for LinuxMapping {}
 // `Mapping::write`); nothing reads the memory.
 unsafe impl Sync for LinuxMapping {}
 
-/// Maps the first `bytes` of a file; `None` where a store could fail (see the module).
+/// Maps the first `bytes` of a file; `None` where a store could fail (see the module), or address space is short.
 pub(super) fn map(file: BorrowedFd<'_>, path: &Arc<Path>, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
     let failed = |error: Errno| Error::io("map", path, error.into());
     let is_ext = fstatfs(file).map_err(failed)?.f_type as i64 == EXT_MAGIC;
@@ -62,7 +63,7 @@ pub(super) fn map(file: BorrowedFd<'_>, path: &Arc<Path>, bytes: u64) -> Result<
     let hole = seek(file, SeekFrom::Hole(0)).unwrap_or(0);
     let is_whole = u64::try_from(stat.st_size).is_ok_and(|size| size >= bytes) && allocated >= bytes && hole >= bytes;
     let Ok(length) = usize::try_from(bytes) else { return Ok(None) };
-    if !is_ext || !is_whole || length == 0 {
+    if !is_ext || !is_whole || length == 0 || !may_map(bytes) {
         return Ok(None);
     }
     // SAFETY: a new mapping at a place of the kernel's choice touches no memory that is in use.

@@ -1,11 +1,15 @@
-//! How much memory Linux has for the page cache of this process.
+//! How much memory Linux has for the page cache of this process, and how much address space for mappings of files.
 //!
-//! The least of what the machine has available and of what each control group on the way up leaves (both versions of
-//! them): the least of its limits, less what it uses, plus the pages of files that it uses, for those give way. What
-//! cannot be read sets no limit.
+//! The page cache: the least of what the machine has available and of what each control group on the way up leaves
+//! (both versions of them): the least of its limits, less what it uses, plus the pages of files that it uses, for those
+//! give way. What cannot be read sets no limit.
 
+use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Mappings of files are made while the process uses less than one part of so many of its address space.
+const MAPPED_PART: u64 = 2;
 
 /// The names that one version of control groups has for things.
 struct Names {
@@ -38,6 +42,16 @@ pub(super) fn file_room_bytes() -> Option<u64> {
 /// See [`super::Storage::mappings_max`].
 pub(super) fn mappings_max() -> Option<u64> {
     fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()
+}
+
+/// Whether `bytes` of a file may be mapped. Where the address space is limited (`ulimit -v`) mappings must leave half of
+/// it: a file can be read and written without one, but a process that gets no memory is aborted.
+pub(super) fn may_map(bytes: u64) -> bool {
+    let Some(limit) = getrlimit(Resource::As).current else { return true };
+    let pages = fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+    let used = pages.map(|pages| pages.saturating_mul(rustix::param::page_size() as u64));
+    used.is_some_and(|used| used.saturating_add(bytes) <= limit / MAPPED_PART)
 }
 
 /// `MemAvailable` of `/proc/meminfo`.

@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 use super::ReadMapping;
+use super::linux_memory::may_map;
 use super::linux_sigbus::Guarded;
 use crate::format::prefetch;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
@@ -72,6 +73,9 @@ unsafe impl Sync for Pages {}
 impl Pages {
     /// Maps the first `bytes` of `file`. Why it cannot, nobody needs to know: reading by position needs no mapping.
     fn map(file: BorrowedFd<'_>, bytes: usize) -> Option<Pages> {
+        if !may_map(bytes as u64) {
+            return None;
+        }
         // SAFETY: a new mapping at a place of the kernel's choice touches no memory that is in use.
         let start = unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file, 0) }.ok()?;
         // No advice that reads come in no order: the kernel would not count them as uses of the pages, and take away
