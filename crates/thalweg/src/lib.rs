@@ -19,6 +19,7 @@ mod planted;
 mod runtime;
 mod storage;
 mod table;
+mod trace;
 
 pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression,

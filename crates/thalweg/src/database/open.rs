@@ -18,6 +18,7 @@ use crate::ordered::{SnapshotRegistry, Workshop};
 use crate::runtime::{Environment, Health, Lane, Space, Turn, metered};
 use crate::storage::StorageLock;
 use crate::table::{Table, TableMeta, TableStore, TableWriters};
+use crate::trace;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -35,7 +36,18 @@ impl Database {
         let (clock, delay) = (Arc::clone(&environment.clock), options.sync_delay);
         environment.storage = metered(environment.storage, clock, Arc::clone(&metrics), delay);
         let lock = lock_for_writing(&environment, root, options.create_if_missing)?;
+        trace::event!(INFO, "thalweg::open", "locked");
         let recovered = Recovered::run(&environment, root, options.damage_policy, false)?;
+        if let Some(found) = &recovered {
+            trace::event!(
+                INFO,
+                "thalweg::open",
+                "recovered",
+                log_records = found.log.records,
+                dropped = found.dropped.len(),
+                tables = found.state.tables().count(),
+            );
+        }
         if recovered.is_none() {
             create_layout(&environment, root, options.create_if_missing)?;
         }
@@ -45,9 +57,11 @@ impl Database {
         if let Some(recovered) = &recovered {
             recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
         }
+        trace::event!(INFO, "thalweg::open", "replayed", keyspaces = replay.registry.len());
         let dropped = recovered.as_ref().map(|recovered| recovered.dropped.clone()).unwrap_or_default();
         let space = options.space(&environment.storage, root);
         let (log, lineage) = begin(&environment, &space, &options, &health, &metrics, recovered)?;
+        trace::event!(INFO, "thalweg::open", "began a manifest and the log");
         lineage.attach(Arc::clone(&log), Arc::clone(&tables))?;
         let snapshots = Arc::new(SnapshotRegistry::default());
         let workshop = Workshop::new(
@@ -80,6 +94,7 @@ impl Database {
         // What was replayed counts to what the partitions of a keyspace share.
         workshop.partitions().for_each(|partition| partition.count_active());
         engine.start(&workshop, root);
+        trace::event!(INFO, "thalweg::open", "opened");
         Ok(Database::from_engine(engine))
     }
 

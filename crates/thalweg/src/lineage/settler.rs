@@ -8,6 +8,7 @@ use super::backend::Rule;
 use super::install::is_full;
 use crate::error::Error;
 use crate::runtime::yield_now;
+use crate::trace;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -41,6 +42,18 @@ pub(super) enum Reason {
     Files,
 }
 
+impl Reason {
+    fn name(self) -> &'static str {
+        match self {
+            Reason::Time => "time",
+            Reason::Asked => "asked",
+            Reason::Space => "space",
+            Reason::Log => "log",
+            Reason::Files => "files",
+        }
+    }
+}
+
 /// Runs until [`Lineage::stop`].
 pub(super) async fn run(lineage: Arc<Lineage>) {
     let mut due_ns = None;
@@ -68,13 +81,19 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
         let rounds = &lineage.rounds_for_space;
         let is_for_space =
             rounds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rounds| rounds.checked_sub(1)).is_ok();
-        let done = lineage.settle_round(reason).await;
+        let done = trace::spanned!(
+            "thalweg::settle",
+            "settle_round",
+            { reason = reason.name(), edits = lineage.unsettled().0 },
+            lineage.settle_round(reason)
+        );
         if is_for_space || is_full(&done) {
             lineage.presses.store(true, Ordering::Relaxed);
             lineage.wake.notify_all();
         }
         match done {
             Ok(()) => {
+                trace::event!(INFO, "thalweg::settle", "round ended", left = lineage.unsettled().0);
                 lineage.health.rounds.ended();
                 lineage.replenish_reserve();
             }

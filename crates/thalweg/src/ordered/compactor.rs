@@ -7,6 +7,7 @@ use crate::compaction::{Job, RunningJob};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lineage::{Change, Edit};
 use crate::table::TableWriters;
+use crate::trace;
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -55,7 +56,18 @@ impl Workshop {
                 continue;
             };
             let (claim, room) = (job.running(), self.health.room());
-            match self.run_job(&writers, &partition, job).await {
+            let done = trace::spanned!(
+                "thalweg::compaction",
+                "compaction",
+                {
+                    keyspace = partition.keyspace.0,
+                    partition = partition.id.0,
+                    level = job.level,
+                    inputs = job.tables().count(),
+                },
+                self.run_job(&writers, &partition, job)
+            );
+            match done {
                 Ok(()) => partition.compaction_done(&claim.tables),
                 Err(Error::Closed) => {}
                 Err(_) if self.is_stopping() => {}
@@ -250,6 +262,14 @@ impl Workshop {
             self.discard_outputs(ids);
             return Err(error);
         }
+        trace::event!(
+            INFO,
+            "thalweg::compaction",
+            "compacted",
+            tables = outputs.len(),
+            read_bytes = job.tables().map(|table| table.meta().bytes).sum::<u64>(),
+            written_bytes = outputs.iter().map(|meta| meta.bytes).sum::<u64>(),
+        );
         if let Some((good, poor)) = job.cut.judge(&outputs) {
             self.metrics.tables_good.add(good);
             self.metrics.tables_poor.add(poor);
@@ -290,6 +310,7 @@ impl Workshop {
         let moved = vec![Arc::clone(table)];
         self.lineage.install(edit, Vec::new(), || None, || partition.install_job(job, moved)).await?;
         self.metrics.trivial_moves.increment();
+        trace::event!(INFO, "thalweg::compaction", "moved", bytes = table.meta().bytes);
         self.count_chain(partition, job, 0);
         Ok(())
     }

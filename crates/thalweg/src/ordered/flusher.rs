@@ -9,6 +9,7 @@ use crate::format::{LogMark, SeqNo};
 use crate::lineage::{Change, Edit};
 use crate::ordered::view::Slot;
 use crate::table::TableWriters;
+use crate::trace;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -34,7 +35,12 @@ impl Workshop {
             defined_last = matches!(work, Some(Work::Define));
             let done = match work {
                 Some(Work::Define) => self.install_definitions().await,
-                Some(Work::Flush(partition, slot)) => self.flush_slot(&writers, &partition, &slot).await,
+                Some(Work::Flush(partition, slot)) => trace::spanned!(
+                    "thalweg::flush",
+                    "flush",
+                    { keyspace = partition.keyspace.0, partition = partition.id.0 },
+                    self.flush_slot(&writers, &partition, &slot)
+                ),
                 Some(Work::Split(partition)) => {
                     self.split(&writers, &partition).await;
                     continue;
@@ -229,11 +235,13 @@ impl Workshop {
         }
         self.metrics.flushes.increment();
         self.watch_short_space();
+        let memtable_bytes = slot.memtable.bytes() as u64;
+        trace::event!(INFO, "thalweg::flush", "flushed", memtable_bytes = memtable_bytes, table_bytes = table_bytes);
         let (now_ns, has_more) = (self.environment.clock.now_ns(), partition.sealed_memtables() > 0);
         if slot.is_shared() {
             partition.pacer.flushed_in_part(now_ns, has_more);
         } else {
-            partition.pacer.flushed(now_ns, slot.memtable.bytes() as u64, table_bytes, has_more);
+            partition.pacer.flushed(now_ns, memtable_bytes, table_bytes, has_more);
         }
         self.pace(partition);
         self.compaction_wanted.notify_all();

@@ -17,6 +17,7 @@ use crate::ordered::view::Slot;
 use crate::planted::{Bug, planted};
 use crate::runtime::{Environment, Event, Health, Point, Space, Trouble};
 use crate::table::{Table, TableStore};
+use crate::trace;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -264,16 +265,17 @@ impl Workshop {
     /// make the room fails.
     pub(crate) fn wait_for_room(&self, partition: &Partition) -> Result<()> {
         let flush_trouble = || self.flush_trouble();
-        self.stall_while(&self.metrics.stalls_memtable, flush_trouble, || {
+        self.stall_while("memtable", &self.metrics.stalls_memtable, flush_trouble, || {
             partition.sealed_memtables() >= self.options.sealed_max && !partition.is_dropped()
         })?;
         self.stall_while(
+            "level 0",
             &self.metrics.stalls_level0,
             || partition.trouble().map(|trouble| trouble.error),
             || partition.level0_tables() >= self.options.level0_stop && !partition.is_dropped(),
         )?;
         // The log's own segments are bounded too: beyond twice the cap writers wait for the flushes that free them.
-        self.stall_while(&self.metrics.stalls_log, flush_trouble, || {
+        self.stall_while("log", &self.metrics.stalls_log, flush_trouble, || {
             let most = self.options.log_bytes_max.saturating_mul(2);
             // What only waits for a round to let it go is not the flushes' to free.
             let is_long = || self.log.bytes_from(self.log_needed(None).position.segment()) > most;
@@ -284,13 +286,20 @@ impl Workshop {
     /// Before a keyspace is created or dropped: waits while the manifest is far behind with earlier ones.
     pub(crate) fn wait_for_definitions(&self) -> Result<()> {
         self.stall_while(
+            "log",
             &self.metrics.stalls_log,
             || self.flush_trouble(),
             || self.definitions.lock().unwrap_or_else(PoisonError::into_inner).len() >= DEFINITIONS_MAX,
         )
     }
 
-    fn stall_while(&self, stall: &Stall, trouble: impl Fn() -> Option<Error>, full: impl Fn() -> bool) -> Result<()> {
+    fn stall_while(
+        &self,
+        cause: &'static str,
+        stall: &Stall,
+        trouble: impl Fn() -> Option<Error>,
+        full: impl Fn() -> bool,
+    ) -> Result<()> {
         if !full() {
             return Ok(());
         }
@@ -304,7 +313,9 @@ impl Workshop {
             }
             trouble().map(Err)
         });
-        stall.record(self.environment.clock.now_ns().saturating_sub(start));
+        let waited_ns = self.environment.clock.now_ns().saturating_sub(start);
+        stall.record(waited_ns);
+        trace::event!(INFO, "thalweg::stall", "a writer waited for room", cause = cause, waited_ns = waited_ns);
         result
     }
 

@@ -6,6 +6,7 @@
 
 use super::{BackgroundWork, Event, Trouble, TroubleCell};
 use crate::error::{Error, ErrorKind, Result};
+use crate::trace;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -61,6 +62,7 @@ impl Health {
     /// Refuses writes from now on, because of `cause`. The first cause stays, but that a database closes is none beside
     /// a failure: those who wait for a sync must hear of it. Returns the error that writers get.
     pub(crate) fn poison(&self, cause: Error) -> Error {
+        trace::event!(ERROR, "thalweg::error", "writes are refused from now on", error = cause.to_string().as_str());
         self.set(cause.poisoned())
     }
 
@@ -121,6 +123,15 @@ impl Health {
     /// Takes note of a failure of background work, for [`Health::last_failure`]. After it [`Health::room`] is to be
     /// compared with what it was before the work began: room that came in between has told nobody.
     pub(crate) fn hear(&self, trouble: Trouble) {
+        trace::event!(
+            WARN,
+            "thalweg::error",
+            "background work failed",
+            work = trouble.work.to_string().as_str(),
+            error = trouble.error.to_string().as_str(),
+            times = trouble.times,
+            retry_ms = trouble.retry_ns.map_or(0, |retry_ns| retry_ns.saturating_sub(trouble.last_ns) / 1_000_000),
+        );
         if trouble.error.kind() == ErrorKind::NoSpace {
             self.wants_room.store(true, Ordering::SeqCst);
         }

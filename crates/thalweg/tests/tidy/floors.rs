@@ -3,11 +3,12 @@
 use crate::Violation;
 use crate::source::{Source, line_of};
 
-const FLOORS: [(&str, u32); 14] = [
+const FLOORS: [(&str, u32); 15] = [
     ("format", 0),
     ("error", 0),
     ("metrics", 0),
     ("planted", 0),
+    ("trace", 0),
     ("storage", 1),
     ("clock", 1),
     ("runtime", 2),
