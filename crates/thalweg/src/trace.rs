@@ -1,7 +1,7 @@
 //! Events and spans for whoever subscribes to the `tracing` crate (`docs/tracing.md` lists them).
 //!
-//! Without the feature `tracing` nothing of them is compiled; fields are type-checked only. With it an event that nobody wants costs
-//! a load. None is on the path of a read or a write that finds room.
+//! Without the feature `tracing` nothing of them is compiled; fields are type-checked only. With it an event that
+//! nobody wants costs a load. None is on the path of a read or a write that finds room.
 
 /// An event: level, target, message, fields.
 macro_rules! event {

@@ -44,8 +44,8 @@ pub(super) fn mappings_max() -> Option<u64> {
     fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()
 }
 
-/// Whether `bytes` of a file may be mapped. Where the address space is limited (`ulimit -v`) mappings must leave half of
-/// it: a file can be read and written without one, but a process that gets no memory is aborted.
+/// Whether `bytes` of a file may be mapped. Where the address space is limited (`ulimit -v`) mappings must leave half
+/// of it: a file can be read and written without one, but a process that gets no memory is aborted.
 pub(super) fn may_map(bytes: u64) -> bool {
     let Some(limit) = getrlimit(Resource::As).current else { return true };
     let pages = fs::read_to_string("/proc/self/statm").ok();
