@@ -197,7 +197,7 @@ mod tests {
         let error = Error::NoDatabase { path: Arc::from(Path::new("/tmp/x")) };
         let text = Failure::from(error).to_string();
         assert!(text.contains("no database in /tmp/x; check the path, or create one with `thalweg import"), "{text}");
-        let locked = Error::Locked { path: Arc::from(Path::new("/tmp/x/LOCK")) };
+        let locked = Error::Locked { path: Arc::from(Path::new("/tmp/x/LOCK")), holder: thalweg::LockHolder::Readers };
         assert!(Failure::from(locked).to_string().contains("wait until it ends"));
     }
 

@@ -44,6 +44,8 @@ pub struct Plan {
     pub refuse_hard_links: bool,
     /// Files cannot be mapped for stores.
     pub refuse_mappings: bool,
+    /// The file system above the database has no sync of directories.
+    pub is_mounted: bool,
     /// All writes go to one partition, so that nothing but its memtables needs the log.
     pub one_partition: bool,
     /// Of 1000 reads so many come back short.
@@ -107,6 +109,7 @@ impl Plan {
             refuse_medium_reads: rng.one_in(6),
             refuse_hard_links: rng.one_in(6),
             refuse_mappings: rng.aside(2).one_in(3),
+            is_mounted: rng.aside(20).one_in(4),
             one_partition: rng.aside(3).one_in(4),
             short_reads_per_mille: *rng.choose(&[0, 0, 100]),
             share_journal: rng.aside(3).one_in(2),
@@ -156,6 +159,7 @@ impl Plan {
             refuse_medium_reads: false,
             refuse_hard_links: false,
             refuse_mappings: false,
+            is_mounted: false,
             one_partition: false,
             short_reads_per_mille: 0,
             share_journal: true,

@@ -44,6 +44,7 @@ impl Stage {
         disk.refuse_medium_reads(plan.refuse_medium_reads);
         disk.refuse_hard_links(plan.refuse_hard_links);
         disk.refuse_mappings(plan.refuse_mappings);
+        disk.mount_below(usize::from(plan.is_mounted));
         disk.share_journal(plan.share_journal);
         disk.hide_free_bytes(plan.hide_free_bytes);
         disk.set_short_reads(plan.short_reads_per_mille);

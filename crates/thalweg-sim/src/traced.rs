@@ -91,7 +91,7 @@ impl Storage for Traced {
     fn mappings_max(&self) -> Option<u64> {
         self.disk.mappings_max()
     }
-    fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>> {
+    fn lock(&self, path: &Path, shared: bool) -> Result<Box<dyn StorageLock>> {
         self.disk.lock(path, shared)
     }
 }

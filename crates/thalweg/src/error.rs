@@ -47,10 +47,12 @@ pub enum Error {
     },
     /// The database was closed.
     Closed,
-    /// Another process (or another handle in this one) has the database open.
+    /// Somebody has the database open.
     Locked {
         /// The lock file.
         path: Arc<Path>,
+        /// Who has it, as far as that can be known.
+        holder: LockHolder,
     },
     /// There is no database at this path and the open was told not to create one.
     NoDatabase {
@@ -73,6 +75,31 @@ pub enum Error {
         /// The operating system's answer.
         source: Arc<io::Error>,
     },
+}
+
+/// Who holds the lock of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LockHolder {
+    /// This very process, for writing or reading.
+    ThisProcess,
+    /// Another process, for writing: its id, as that process sees itself (in a container that may be another number).
+    Writer(u32),
+    /// Other processes, for reading.
+    Readers,
+    /// Somebody else, for writing, whose process id is not known.
+    Unknown,
+}
+
+impl fmt::Display for LockHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockHolder::ThisProcess => f.write_str("is open in this process already"),
+            LockHolder::Writer(id) => write!(f, "is open for writing in process {id}"),
+            LockHolder::Readers => f.write_str("is open for reading in another process"),
+            LockHolder::Unknown => f.write_str("is open for writing in another process"),
+        }
+    }
 }
 
 /// The class of an [`Error`], for matching.
@@ -215,9 +242,7 @@ impl fmt::Display for Error {
                 write!(f, "writes are refused until the database is opened again, because: {cause}")
             }
             Error::Closed => f.write_str("the database is closed"),
-            Error::Locked { path } => {
-                write!(f, "the database is in use by another process ({} is locked)", path.display())
-            }
+            Error::Locked { path, holder } => write!(f, "the database {holder} ({} is locked)", path.display()),
             Error::NoDatabase { path } => write!(f, "there is no database in {}", path.display()),
             Error::ReadOnly => f.write_str("the database was opened read-only"),
             Error::NoKeyspace(name) => write!(f, "there is no keyspace named {name:?}"),

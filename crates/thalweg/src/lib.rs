@@ -27,7 +27,7 @@ pub use database::{
     LevelStatistics, Overlap, Range, RunningStatus, Snapshot, StallStatistics, Statistics, TableReads, TableWrites,
     WriteBatch, dump,
 };
-pub use error::{Corruption, Error, ErrorKind, Result};
+pub use error::{Corruption, Error, ErrorKind, LockHolder, Result};
 pub use format::Slice;
 
 /// The seams, for simulators: the disk, the clock and the scheduler that an engine can be opened with.

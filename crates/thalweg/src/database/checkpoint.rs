@@ -74,7 +74,7 @@ impl Engine {
         // Every name above the manifest is durable before the manifest makes it a database.
         storage.sync_directory(target)?;
         lineage::write_checkpoint_manifest(&self.environment, target, &state)?;
-        super::open::sync_ancestors(&self.environment, target)
+        super::open::sync_ancestors(&**storage, target)
     }
 
     fn copy_file(&self, from: &Path, to: &Path) -> Result<()> {

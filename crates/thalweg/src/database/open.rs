@@ -16,10 +16,11 @@ use crate::metrics::Metrics;
 use crate::ordered::{DefinitionEdit, MemtablePool, OrderedKeyspace, Partition, RecoveredPartition, Registry, Share};
 use crate::ordered::{SnapshotRegistry, Workshop};
 use crate::runtime::{Environment, Health, Lane, Space, Turn, metered};
-use crate::storage::StorageLock;
+use crate::storage::{Storage, StorageLock};
 use crate::table::{Table, TableMeta, TableStore, TableWriters};
 use crate::trace;
 use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -35,7 +36,7 @@ impl Database {
         let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
         let (clock, delay) = (Arc::clone(&environment.clock), options.sync_delay);
         environment.storage = metered(environment.storage, clock, Arc::clone(&metrics), delay);
-        let lock = lock_for_writing(&environment, root, options.create_if_missing)?;
+        let lock = lock_for_writing(&*environment.storage, root, options.create_if_missing)?;
         trace::event!(INFO, "thalweg::open", "locked");
         let recovered = Recovered::run(&environment, root, options.damage_policy, false)?;
         if let Some(found) = &recovered {
@@ -206,8 +207,7 @@ fn table_store(
     TableStore::new(environment.clone(), directory, options.tables(), cache, Arc::clone(metrics), state.next_table)
 }
 
-fn lock_for_writing(environment: &Environment, root: &Path, create: bool) -> Result<Box<dyn StorageLock>> {
-    let storage = &environment.storage;
+fn lock_for_writing(storage: &dyn Storage, root: &Path, create: bool) -> Result<Box<dyn StorageLock>> {
     let path = root.join("LOCK");
     if storage.list(root)?.is_none() {
         if !create {
@@ -216,27 +216,40 @@ fn lock_for_writing(environment: &Environment, root: &Path, create: bool) -> Res
         storage.create_directory(root)?;
     }
     if storage.file_bytes(&path)?.is_none() {
-        refuse_foreign(environment, root, create)?;
-        storage.create(&path)?;
+        refuse_foreign(storage, root, create)?;
+        match storage.create(&path) {
+            // Another first open was faster: who has the database, the lock tells.
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {}
+            created => drop(created?),
+        }
     }
-    storage.lock(&path, false)?.ok_or(Error::Locked { path: Arc::from(path) })
+    storage.lock(&path, false)
 }
 
 /// Makes the names of a new directory, and of those above it that may be new too, durable.
-pub(super) fn sync_ancestors(environment: &Environment, root: &Path) -> Result<()> {
+pub(super) fn sync_ancestors(storage: &dyn Storage, root: &Path) -> Result<()> {
     let parents = root.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
-    for parent in parents {
-        match environment.storage.sync_directory(parent) {
+    let working = root.is_relative().then_some(Path::new("."));
+    for parent in parents.chain(working) {
+        match storage.sync_directory(parent) {
             // A directory that may not be opened was not created by us either.
-            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => break,
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => break,
+            // Its file system (squashfs, autofs, proc) has no sync of directories, and names that do not get lost: it is
+            // above the mount of the database's.
+            Err(Error::Io { source, .. }) if has_no_sync(&source) => {}
             synced => synced?,
         }
     }
-    if root.is_relative() { environment.storage.sync_directory(Path::new(".")) } else { Ok(()) }
+    Ok(())
 }
 
-fn refuse_foreign(environment: &Environment, root: &Path, create: bool) -> Result<()> {
-    let entries = environment.storage.list(root)?.unwrap_or_default();
+/// Whether `fsync` says that there is no such thing here.
+fn has_no_sync(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::ReadOnlyFilesystem)
+}
+
+fn refuse_foreign(storage: &dyn Storage, root: &Path, create: bool) -> Result<()> {
+    let entries = storage.list(root)?.unwrap_or_default();
     if entries.iter().any(|entry| entry.name == "CURRENT") {
         return Ok(());
     }
@@ -259,16 +272,13 @@ pub(super) fn lock_for_reading(environment: &Environment, root: &Path) -> Result
         // Never opened for writing (a checkpoint), or no database at all: recovery will tell.
         return Ok(None);
     }
-    match environment.storage.lock(&path, true)? {
-        Some(lock) => Ok(Some(lock)),
-        None => Err(Error::Locked { path: Arc::from(path) }),
-    }
+    environment.storage.lock(&path, true).map(Some)
 }
 
 fn create_layout(environment: &Environment, root: &Path, create: bool) -> Result<()> {
-    refuse_foreign(environment, root, create)?;
+    refuse_foreign(&*environment.storage, root, create)?;
     // Here and not where the directory is created: whoever created it may not have got as far.
-    sync_ancestors(environment, root)?;
+    sync_ancestors(&*environment.storage, root)?;
     environment.storage.create_directory(&root.join("log"))?;
     environment.storage.create_directory(&root.join("tables"))?;
     environment.storage.sync_directory(root)
@@ -393,3 +403,7 @@ impl<'a> Replay<'a> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "open_tests.rs"]
+mod tests;

@@ -145,7 +145,7 @@ impl Storage for MeteredStorage {
     fn open_files_max(&self) -> Option<u64> {
         self.storage.open_files_max()
     }
-    fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>> {
+    fn lock(&self, path: &Path, shared: bool) -> Result<Box<dyn StorageLock>> {
         self.storage.lock(path, shared)
     }
 }

@@ -3,7 +3,7 @@
 use super::linux::TestDirectory;
 use super::simulated::SimulatedDisk;
 use super::{ALIGNMENT, BufferPool, File, LinuxStorage, Mapping, OpenMode, Storage};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, LockHolder, Result};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -237,17 +237,20 @@ fn locks_are_shared_by_readers_and_let_go_when_dropped() {
     on_each("locks", |storage, directory| {
         let path = directory.join("lock");
         drop(storage.create(&path).unwrap());
-        let first = storage.lock(&path, true).unwrap().unwrap();
-        let second = storage.lock(&path, true).unwrap().unwrap();
-        assert!(storage.lock(&path, false).unwrap().is_none());
+        let refused = |shared| match storage.lock(&path, shared) {
+            Err(Error::Locked { path: told, holder }) => &*told == path && holder == LockHolder::ThisProcess,
+            _ => false,
+        };
+        let first = storage.lock(&path, true).unwrap();
+        let second = storage.lock(&path, true).unwrap();
+        assert!(refused(false));
         drop(first);
-        assert!(storage.lock(&path, false).unwrap().is_none());
+        assert!(refused(false));
         drop(second);
-        let alone = storage.lock(&path, false).unwrap().unwrap();
-        assert!(storage.lock(&path, true).unwrap().is_none());
-        assert!(storage.lock(&path, false).unwrap().is_none());
+        let alone = storage.lock(&path, false).unwrap();
+        assert!(refused(true) && refused(false));
         drop(alone);
-        assert!(storage.lock(&path, true).unwrap().is_some());
+        storage.lock(&path, true).unwrap();
     });
 }
 

@@ -11,10 +11,10 @@
 
 use super::{
     DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock, linux_cached, linux_direct,
-    linux_journal, linux_mapping, linux_memory, linux_reads,
+    linux_journal, linux_lock, linux_mapping, linux_memory, linux_reads,
 };
 use crate::error::{Error, Result};
-use rustix::fs::{Advice, FlockOperation};
+use rustix::fs::Advice;
 use rustix::io::Errno;
 use std::fs;
 use std::io;
@@ -167,29 +167,10 @@ impl Storage for LinuxStorage {
         linux_memory::mappings_max()
     }
 
-    fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>> {
-        // Opened for reading whatever the kind, so that readers can lock on a read-only file system. `flock` belongs
-        // to the open file description: a second call in this process conflicts too, and a dead process lets go.
-        let file = fs::File::open(path).map_err(|error| Error::io("lock", path, error))?;
-        let operation =
-            if shared { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
-        loop {
-            match rustix::fs::flock(&file, operation) {
-                Ok(()) => return Ok(Some(Box::new(LinuxLock { _file: file }))),
-                Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => return Ok(None),
-                Err(error) => return Err(Error::io("lock", path, error.into())),
-            }
-        }
+    fn lock(&self, path: &Path, shared: bool) -> Result<Box<dyn StorageLock>> {
+        Ok(Box::new(linux_lock::take(path, shared)?))
     }
 }
-
-/// An `flock`, let go when its file description closes.
-struct LinuxLock {
-    _file: fs::File,
-}
-
-impl StorageLock for LinuxLock {}
 
 /// A file read and written through the page cache.
 struct LinuxFile {
@@ -322,18 +303,6 @@ impl Drop for TestDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn a_shared_lock_needs_only_permission_to_read() {
-        let directory = TestDirectory::new("read-only-lock");
-        let path = directory.0.join("lock");
-        fs::write(&path, b"").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
-        let first = LinuxStorage.lock(&path, true).unwrap();
-        let second = LinuxStorage.lock(&path, true).unwrap();
-        assert!(first.is_some() && second.is_some());
-    }
 
     #[test]
     fn a_file_whose_write_back_is_begun_as_it_grows_reads_the_same() {

@@ -16,6 +16,7 @@ mod linux;
 mod linux_cached;
 mod linux_direct;
 mod linux_journal;
+mod linux_lock;
 mod linux_mapping;
 mod linux_memory;
 mod linux_reads;
@@ -116,9 +117,10 @@ pub trait Storage: Send + Sync + 'static {
     fn mappings_max(&self) -> Option<u64> {
         None
     }
-    /// Takes the advisory lock on the existing file at `path`: shared for readers, else exclusive. `Ok(None)` when
-    /// another process, or another call in this one, has it. Released when the value is dropped, or the process dies.
-    fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>>;
+    /// Takes the advisory lock on the existing file at `path`: shared for readers, else exclusive, which may write to
+    /// the file who holds it. [`crate::Error::Locked`] when another process, or another call in this one, has it.
+    /// Released when the value is dropped, or the process dies.
+    fn lock(&self, path: &Path, shared: bool) -> Result<Box<dyn StorageLock>>;
 }
 
 /// A lock held until dropped.

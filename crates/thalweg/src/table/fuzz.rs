@@ -129,7 +129,7 @@ impl Storage for NoStorage {
     fn sync_directory(&self, _: &Path) -> Result<()> {
         refused("sync")
     }
-    fn lock(&self, _: &Path, _: bool) -> Result<Option<Box<dyn StorageLock>>> {
-        Ok(None)
+    fn lock(&self, _: &Path, _: bool) -> Result<Box<dyn StorageLock>> {
+        unreachable!("nobody locks here")
     }
 }

@@ -256,8 +256,8 @@ impl Storage for FakeStorage {
         }
         Ok(())
     }
-    fn lock(&self, _: &Path, _: bool) -> Result<Option<Box<dyn StorageLock>>> {
-        Ok(None)
+    fn lock(&self, _: &Path, _: bool) -> Result<Box<dyn StorageLock>> {
+        unreachable!("nobody locks here")
     }
 }
 

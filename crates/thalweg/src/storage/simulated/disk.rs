@@ -47,6 +47,8 @@ pub(super) struct Properties {
     pub(super) shares_journal: bool,
     /// Nobody is told how much space is left.
     pub(super) hides_free_bytes: bool,
+    /// Directories nearer to the root than so many names cannot be synced, and lose none.
+    pub(super) mount_depth: usize,
     pub(super) short_reads_per_mille: u32,
 }
 

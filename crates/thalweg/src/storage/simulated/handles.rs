@@ -5,7 +5,7 @@ use super::disk::{Disk, Fate, input_output_error, power_cut};
 use super::fault::OperationKinds;
 use super::image::InodeId;
 use super::mapping::{SimulatedMapping, SimulatedReadMapping};
-use crate::error::{Error, Result};
+use crate::error::{Error, LockHolder, Result};
 use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -108,7 +108,11 @@ impl Storage for SimulatedDisk {
                     None => {
                         disk.need_some_space()?;
                         let entry = disk.image.entry(part)?;
+                        let directory = entry.0;
                         disk.image.add(entry, true);
+                        if part.components().count() <= disk.properties.mount_depth + 1 {
+                            disk.image.commit_names(|(changed, _)| *changed == directory);
+                        }
                     }
                 }
             }
@@ -169,20 +173,23 @@ impl Storage for SimulatedDisk {
     fn sync_directory(&self, path: &Path) -> Result<()> {
         self.operate(OperationKinds::SYNCS, "sync", path, |disk| {
             let found = disk.image.find(path)?.ok_or(io::ErrorKind::NotFound)?;
+            if path.components().count() <= disk.properties.mount_depth {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
             disk.image.commit_names(|(directory, _)| *directory == found);
             Ok(())
         })
     }
 
-    fn lock(&self, path: &Path, shared: bool) -> Result<Option<Box<dyn StorageLock>>> {
+    fn lock(&self, path: &Path, shared: bool) -> Result<Box<dyn StorageLock>> {
         let locked = self.operate(OperationKinds::LOOKUPS, "lock", path, |disk| {
             let inode = disk.image.find_file(path)?;
             Ok(disk.lock(inode, shared).then(|| (inode, disk.open_handle(inode))))
         })?;
-        Ok(locked.map(|(inode, number)| {
-            let file = self.handle(path, OpenMode::Read, inode, number);
-            Box::new(SimulatedLock { file }) as Box<dyn StorageLock>
-        }))
+        // Whoever else there is, it is in this process.
+        let holder = LockHolder::ThisProcess;
+        let (inode, number) = locked.ok_or_else(|| Error::Locked { path: Arc::from(path), holder })?;
+        Ok(Box::new(SimulatedLock { file: self.handle(path, OpenMode::Read, inode, number) }))
     }
 }
 

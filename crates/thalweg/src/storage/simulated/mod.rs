@@ -158,6 +158,12 @@ impl SimulatedDisk {
         self.disk().properties.refuses_mappings = refuse;
     }
 
+    /// Everything above directories of `depth` names belongs to a file system that has no sync of directories and loses
+    /// no names, as squashfs or autofs; 0 for none.
+    pub fn mount_below(&self, depth: usize) {
+        self.disk().properties.mount_depth = depth;
+    }
+
     /// Whether all files share one journal, as on ext4: the sync of a file that grew commits every change of names and
     /// lengths before it and flushes the device; and the kernel commits all of them at once.
     #[cfg(feature = "simulation")]

@@ -138,7 +138,7 @@ impl Storage for Memory {
     fn sync_directory(&self, _: &Path) -> Result<()> {
         unreachable!()
     }
-    fn lock(&self, _: &Path, _: bool) -> Result<Option<Box<dyn StorageLock>>> {
+    fn lock(&self, _: &Path, _: bool) -> Result<Box<dyn StorageLock>> {
         unreachable!()
     }
 }
