@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 27] = [
+pub const BUGS: [(&str, Bug); 30] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -35,6 +35,9 @@ pub const BUGS: [(&str, Bug); 27] = [
     ("SplitLosesSealed", Bug::SplitLosesSealed),
     ("MergeBeforeFlush", Bug::MergeBeforeFlush),
     ("OpenKeepsReserve", Bug::OpenKeepsReserve),
+    ("WriteBackErrorDropped", Bug::WriteBackErrorDropped),
+    ("LostWriteBackSettled", Bug::LostWriteBackSettled),
+    ("DescriptorsPoison", Bug::DescriptorsPoison),
 ];
 
 /// The bug of that name.

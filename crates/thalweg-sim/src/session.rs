@@ -245,7 +245,7 @@ impl Session {
         self.stage.check_view(&opened.db.snapshot(), &opened.stable, tick, tick + 1);
     }
 
-    /// After a full disk has room again: writes are taken again, soon.
+    /// After a full disk has room again, or there are descriptors again: writes are taken again, soon.
     pub fn check_room_again(&self, opened: &Opened) {
         let (name, keyspace) = &opened.stable[0];
         for attempt in 0.. {
@@ -270,10 +270,13 @@ impl Session {
                         attempt < 100 || self.stage.is_dead() || self.stage.faults.get(),
                         "the disk has room again, and writes still fail: {error}"
                     );
-                    if error.kind() != ErrorKind::NoSpace {
-                        return self.stage.oracle.borrow_mut().fail(id);
+                    match error.kind() {
+                        ErrorKind::NoSpace => self.stage.oracle.borrow_mut().refuse(id),
+                        _ => self.stage.oracle.borrow_mut().fail(id),
                     }
-                    self.stage.oracle.borrow_mut().refuse(id);
+                    if self.stage.is_dead() || self.stage.faults.get() || self.stage.poisoned.get() {
+                        return;
+                    }
                     self.stage.world.sleep(50_000_000);
                 }
             }
@@ -336,7 +339,9 @@ impl Session {
         disk.set_capacity(self.stays_full.then(|| disk.used_bytes()));
         disk.crash_at(u64::MAX);
         self.stage.faults.set(false);
+        disk.limit_open_files(None);
         self.stage.full.set(self.stays_full);
+        self.stage.few_descriptors.set(false);
     }
 
     /// Drops what is left of the world.

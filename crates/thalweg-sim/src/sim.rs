@@ -6,7 +6,8 @@ use crate::rng::Rng;
 use crate::session::{Farewell, Opened, Session};
 use crate::violation::{catch, label};
 use crate::world::Hook;
-use thalweg::simulation::simulated::{FaultPlan, SimulatedDisk, Strictness};
+use std::path::PathBuf;
+use thalweg::simulation::simulated::{FaultPlan, OperationKinds, SimulatedDisk, Strictness};
 
 /// Runs one seed. The digest of its history, or a violation.
 pub fn run_seed(seed: u64, trace: bool) -> Result<u64, String> {
@@ -48,6 +49,21 @@ enum Trouble {
         at_step: u64,
         file: u64,
     },
+    /// A write-back fails when it is begun, and only who began it hears of it.
+    BegunWritebackFails {
+        nth: u64,
+    },
+    /// The kernel loses what it writes back of a table by itself, and nobody hears of it.
+    WritebackLost {
+        at_step: u64,
+        file: u64,
+    },
+    /// For some steps no more files can be open than are, and a few.
+    FewDescriptors {
+        from_step: u64,
+        steps: u64,
+        slack: usize,
+    },
     /// The disk is full for some steps, or until the next life has begun.
     Full {
         from_step: u64,
@@ -58,6 +74,18 @@ enum Trouble {
 }
 
 fn some_trouble(rng: &mut Rng) -> Trouble {
+    let mut aside = rng.aside(21);
+    if aside.one_in(6) {
+        return match aside.below(4) {
+            0 => Trouble::BegunWritebackFails { nth: 1 + aside.any_size(7) },
+            1 => Trouble::WritebackLost { at_step: aside.any_size(12), file: aside.next_u64() },
+            _ => Trouble::FewDescriptors {
+                from_step: aside.any_size(11),
+                steps: aside.between(1, 3_000),
+                slack: aside.below(3) as usize,
+            },
+        };
+    }
     match rng.below(20) {
         0..4 => Trouble::None,
         4..7 => Trouble::CrashAtOperation(1 + rng.any_size(12)),
@@ -141,6 +169,21 @@ fn one_life(session: &mut Session, rng: &mut Rng, opened: Opened) {
             session.owes_error = true;
             hook = Some(fail_writeback(disk.clone(), session.stage.world.steps() + at_step, file));
         }
+        Trouble::BegunWritebackFails { nth } => {
+            session.stage.faults.set(true);
+            disk.set_faults(Some(FaultPlan::once(nth).only(OperationKinds::WRITE_BACKS)));
+        }
+        // Only a file system with one journal is trusted so far that this must be noticed.
+        Trouble::WritebackLost { .. } if !session.stage.plan.share_journal => {}
+        Trouble::WritebackLost { at_step, file } => {
+            session.stage.faults.set(true);
+            hook = Some(lose_writeback(disk.clone(), session.stage.world.steps() + at_step, file));
+        }
+        Trouble::FewDescriptors { from_step, steps, slack } => {
+            session.stage.few_descriptors.set(true);
+            let from = session.stage.world.steps() + from_step;
+            hook = Some(take_descriptors(disk.clone(), from, from + steps, slack));
+        }
         Trouble::Full { from_step, steps, slack_bytes, stays } => {
             session.stage.full.set(true);
             let from = session.stage.world.steps() + from_step;
@@ -152,8 +195,9 @@ fn one_life(session: &mut Session, rng: &mut Rng, opened: Opened) {
     session.run_clients(&opened);
     if let Trouble::Full { stays: true, .. } = trouble {
         session.stays_full = true;
-    } else if let Trouble::Full { .. } = trouble {
+    } else if let Trouble::Full { .. } | Trouble::FewDescriptors { .. } = trouble {
         disk.set_capacity(None);
+        disk.limit_open_files(None);
         session.begin_phase(None);
         session.check_room_again(&opened);
     }
@@ -184,6 +228,37 @@ fn fail_writeback(disk: SimulatedDisk, at: u64, file: u64) -> Hook {
             if let Some((path, _)) = files.get(file as usize % files.len().max(1)) {
                 disk.fail_writeback(path);
             }
+        }
+    })
+}
+
+/// Of the first table from then on that has something to lose.
+fn lose_writeback(disk: SimulatedDisk, at: u64, file: u64) -> Hook {
+    let mut done = false;
+    Box::new(move |step| {
+        if step < at || done {
+            return;
+        }
+        let files = disk.files();
+        let of_table = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "table");
+        let tables: Vec<_> = files.into_iter().map(|(path, _)| path).filter(of_table).collect();
+        if let Some(path) = tables.get(file as usize % tables.len().max(1)) {
+            disk.lose_writeback(path);
+            done = disk.has_phantoms(path);
+        }
+    })
+}
+
+fn take_descriptors(disk: SimulatedDisk, from: u64, to: u64, slack: usize) -> Hook {
+    let (mut taken, mut given) = (false, false);
+    Box::new(move |step| {
+        if step >= from && !taken {
+            taken = true;
+            disk.limit_open_files(Some(disk.open_files() + slack));
+        }
+        if step >= to && !given {
+            given = true;
+            disk.limit_open_files(None);
         }
     })
 }

@@ -32,6 +32,8 @@ pub struct Stage {
     pub faults: Cell<bool>,
     /// The disk is, or was, full on purpose since the open.
     pub full: Cell<bool>,
+    /// Descriptors are, or were, short on purpose since the open.
+    pub few_descriptors: Cell<bool>,
     /// A write was refused since the open because the database is poisoned.
     pub poisoned: Cell<bool>,
     next_write: Cell<u32>,
@@ -44,6 +46,7 @@ impl Stage {
         disk.refuse_medium_reads(plan.refuse_medium_reads);
         disk.refuse_hard_links(plan.refuse_hard_links);
         disk.refuse_mappings(plan.refuse_mappings);
+        disk.tell_open_files_max(plan.open_files_told);
         disk.mount_below(usize::from(plan.is_mounted));
         disk.share_journal(plan.share_journal);
         disk.hide_free_bytes(plan.hide_free_bytes);
@@ -55,6 +58,7 @@ impl Stage {
             oracle: RefCell::new(oracle),
             faults: Cell::new(false),
             full: Cell::new(false),
+            few_descriptors: Cell::new(false),
             poisoned: Cell::new(false),
             next_write: Cell::new(0),
             next_instance: Cell::new(0),
@@ -105,7 +109,8 @@ impl Stage {
         let is_poisoned = error.kind() == ErrorKind::Poisoned;
         let broken = self.is_dead() || self.faults.get();
         let expected = match kind {
-            ErrorKind::Io => broken,
+            // Running out of descriptors refuses, and poisons nothing either.
+            ErrorKind::Io => broken || (self.few_descriptors.get() && is_shortage(root(error)) && !is_poisoned),
             // A full disk refuses, and poisons nothing (DESIGN 6).
             ErrorKind::NoSpace => self.full.get() && (broken || !is_poisoned),
             ErrorKind::Corruption => self.faults.get() && self.is_phantom(root(error)),
@@ -178,6 +183,11 @@ impl Stage {
         value.truncate(bytes as usize);
         Some(Arc::from(value))
     }
+}
+
+/// Whether no descriptor was left.
+fn is_shortage(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(24))
 }
 
 /// What is at the bottom of an error.

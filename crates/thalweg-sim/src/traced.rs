@@ -121,8 +121,12 @@ impl File for TracedFile {
         let what = || format!("write {} bytes at {offset} of", bytes.len());
         self.world.tell(self.path(), what, self.file.write_all_at(offset, bytes))
     }
-    fn begin_write_back(&self, offset: u64, bytes: u64) {
-        self.file.begin_write_back(offset, bytes);
+    fn begin_write_back(&self, offset: u64, bytes: u64) -> Result<()> {
+        let what = || format!("begin to write back {bytes} bytes at {offset} of");
+        self.world.tell(self.path(), what, self.file.begin_write_back(offset, bytes))
+    }
+    fn is_written_whole(&self) -> Option<bool> {
+        self.file.is_written_whole()
     }
     fn write_out(&self) -> Result<()> {
         self.world.tell(self.path(), || "write out".into(), self.file.write_out())

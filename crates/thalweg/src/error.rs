@@ -4,6 +4,7 @@
 //! poisoned or closed database; [`Error::kind`] gives the class to match on. Damage names file, offset, expected and
 //! found.
 
+use crate::planted::{Bug, planted};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -203,6 +204,14 @@ impl Error {
             return Error::NoSpace { path: Arc::from(path) };
         }
         Error::Io { operation, path: Arc::from(path), source: Arc::new(source) }
+    }
+
+    /// No descriptor was left, to the process or the system: what was to be opened was not, and nothing else happened.
+    /// It passes.
+    pub(crate) fn is_shortage(&self) -> bool {
+        // EMFILE, ENFILE.
+        let is_short = |source: &io::Error| matches!(source.raw_os_error(), Some(23 | 24));
+        matches!(self, Error::Io { source, .. } if is_short(source)) && !planted(Bug::DescriptorsPoison)
     }
 
     /// This error as told to writes that come after it.

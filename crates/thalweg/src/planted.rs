@@ -36,6 +36,9 @@ pub enum Bug {
     SplitLosesSealed,
     MergeBeforeFlush,
     OpenKeepsReserve,
+    WriteBackErrorDropped,
+    LostWriteBackSettled,
+    DescriptorsPoison,
 }
 
 #[cfg(feature = "planted-bugs")]

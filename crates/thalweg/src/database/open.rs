@@ -15,7 +15,7 @@ use crate::log::{Log, Operation, Record};
 use crate::metrics::Metrics;
 use crate::ordered::{DefinitionEdit, MemtablePool, OrderedKeyspace, Partition, RecoveredPartition, Registry, Share};
 use crate::ordered::{SnapshotRegistry, Workshop};
-use crate::runtime::{Environment, Health, Lane, Space, Turn, metered};
+use crate::runtime::{Environment, Health, Lane, Space, Turn, frugal, metered};
 use crate::storage::{Storage, StorageLock};
 use crate::table::{Table, TableMeta, TableStore, TableWriters};
 use crate::trace;
@@ -35,7 +35,7 @@ impl Database {
     pub(super) fn open_with(mut environment: Environment, root: &Path, options: Options) -> Result<Database> {
         let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
         let (clock, delay) = (Arc::clone(&environment.clock), options.sync_delay);
-        environment.storage = metered(environment.storage, clock, Arc::clone(&metrics), delay);
+        environment.storage = metered(frugal(environment.storage), clock, Arc::clone(&metrics), delay);
         let lock = lock_for_writing(&*environment.storage, root, options.create_if_missing)?;
         trace::event!(INFO, "thalweg::open", "locked");
         let recovered = Recovered::run(&environment, root, options.damage_policy, false)?;
@@ -99,7 +99,8 @@ impl Database {
         Ok(Database::from_engine(engine))
     }
 
-    pub(super) fn open_read_only_with(environment: Environment, root: &Path, options: Options) -> Result<Database> {
+    pub(super) fn open_read_only_with(mut environment: Environment, root: &Path, options: Options) -> Result<Database> {
+        environment.storage = frugal(environment.storage);
         let lock = lock_for_reading(&environment, root)?;
         let recovered = Recovered::run(&environment, root, options.damage_policy, true)?;
         let recovered = recovered.ok_or_else(|| Error::NoDatabase { path: Arc::from(root) })?;

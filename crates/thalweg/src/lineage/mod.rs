@@ -50,7 +50,7 @@ use crate::format::{EditId, LogMark};
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
-use crate::runtime::{BackgroundFile, Environment, Event, Health, Space, Task, Turn};
+use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment, Event, Health, Space, Task, Turn};
 use crate::table::TableStore;
 use backend::Backend;
 use neighbours::{Attached, Neighbours};
@@ -84,6 +84,8 @@ pub(crate) struct Lineage {
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     root: PathBuf,
+    /// Open, so that its names can be synced whatever else is.
+    root_directory: BackgroundDirectory,
     backend: Box<dyn Backend>,
     settling: Settling,
     neighbours: OnceLock<Box<dyn Neighbours>>,
@@ -221,7 +223,9 @@ impl Lineage {
             is_closed: false,
         };
         let files_max = environment.storage.open_files_max().unwrap_or(u64::MAX) / settler::UNSYNCED_FILES_PART;
+        let root_directory = BackgroundDirectory::open(&environment.storage, &root)?;
         Ok(Arc::new(Lineage {
+            root_directory,
             unsynced_files_max: usize::try_from(files_max).unwrap_or(usize::MAX - 1),
             space,
             changed: health.watched_event(),

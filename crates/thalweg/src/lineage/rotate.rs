@@ -5,7 +5,8 @@
 //! append, it gets what was appended meanwhile, CURRENT is switched, and edits go to the new one. The turn to sync is
 //! held throughout, until CURRENT is durable: nothing that only the new manifest has counts as durable before, and no
 //! edit is settled meanwhile. Only then is the old one removed. A crash at any step leaves a CURRENT that names a whole
-//! manifest with all edits that were durable.
+//! manifest with all edits that were durable. The root directory is open all along: after the switch nothing may fail
+//! for want of a descriptor.
 
 use super::current::{Current, manifest_path};
 use super::framing::Header;
@@ -22,7 +23,7 @@ impl Lineage {
         book.open.end > book.open.rotate_at && !book.is_closed
     }
 
-    /// Begins a new manifest. On a full disk the old one stays, for a while longer.
+    /// Begins a new manifest. On a full disk, and with no descriptor left, the old one stays, for a while longer.
     pub(super) async fn rotate(&self) -> Result<()> {
         let _syncing = self.syncing.take(&self.environment).await;
         self.check()?;
@@ -44,7 +45,7 @@ impl Lineage {
         };
         match switched {
             Ok(()) => Ok(()),
-            Err(error) if matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Closed) => {
+            Err(error) if matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Closed) || error.is_shortage() => {
                 let _ = self.environment.storage.remove(&manifest_path(&self.root, header.number));
                 let book = &mut *self.book();
                 book.open.rotate_at = book.open.end.saturating_add(book.rotation_bytes);
@@ -55,7 +56,7 @@ impl Lineage {
     }
 
     /// Puts the written successor in force, with what was appended since it was copied. With the turn to sync.
-    /// `NoSpace`, `Closed`: nothing was changed.
+    /// `NoSpace`, `Closed`, a shortage of descriptors: nothing was changed.
     async fn switch(&self, file: &BackgroundFile, header: Header, copied: Copied) -> Result<()> {
         let turn = self.turn.take(&self.environment).await;
         self.check()?;
@@ -76,7 +77,7 @@ impl Lineage {
         drop(turn);
         self.metrics.manifest_written_bytes.add(bytes);
         yield_now().await;
-        let synced = self.environment.storage.sync_directory(&self.root);
+        let synced = self.root_directory.sync().await;
         synced.map_err(|error| self.health.poison(error))?;
         let settled = self.book().ledger.synced(copied.bytes);
         self.let_go(settled);
@@ -94,8 +95,7 @@ impl Lineage {
             file.write_all_at((index * CHUNK_BYTES) as u64, chunk).await?;
         }
         file.sync().await?;
-        storage.sync_directory(&self.root)?;
-        yield_now().await;
+        self.root_directory.sync().await?;
         let Header { number, generation } = header;
         Current { number, generation, bytes: content.len() as u64 }.write_new(storage, &self.root)?;
         yield_now().await;

@@ -26,6 +26,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
+/// Segments that may be open whatever the process may have: the tail, its spares, and one that is being synced.
+const SEGMENTS_OPEN_MIN: usize = 4;
+
 impl Log {
     /// A new log in an empty `directory`, or a recovered one that goes on after `end` (see [`Scan`]): seals the valid
     /// end of the old segments, syncs, and begins a new segment. Call it only when the recovered state is durable in
@@ -59,6 +62,7 @@ impl Log {
             supplied: health.watched_event(),
             wanted: health.watched_event(),
             ended: health.watched_event(),
+            segments_open_max: segments_open_max(&environment),
             environment,
             health,
             metrics,
@@ -102,11 +106,17 @@ impl Log {
         let head = close.encode(segment.id, offset);
         let written = segment.write(offset, head.as_slice());
         let end = offset + head.as_slice().len() as u32;
-        let [handle, _] = &segment.handles;
-        written.and_then(|()| handle.sync(offset, end)).map_err(|error| self.health.poison(error))?;
+        let synced = written.and_then(|()| segment.handle(0)?.sync(offset, end));
+        synced.map_err(|error| self.health.poison(error))?;
         self.stop();
         Ok(())
     }
+}
+
+/// Of all descriptors, segments that are written take a quarter.
+fn segments_open_max(environment: &Environment) -> usize {
+    let most = environment.storage.open_files_max().unwrap_or(u64::MAX) / 8;
+    usize::try_from(most).unwrap_or(usize::MAX).max(SEGMENTS_OPEN_MIN)
 }
 
 /// A directory whose name is durable.
@@ -172,7 +182,8 @@ impl Start<'_> {
         for slot in slots {
             match slot.header {
                 Some(header) if scan.chain.contains(&header.id) => {
-                    chain.push(Segment::open(self.environment, slot.path, header.id, header.bytes)?);
+                    // Recovery made it durable, and its seal just now.
+                    chain.push(Segment::closed(slot.path, header.id, header.bytes));
                 }
                 Some(header) if header.bytes <= self.options.segment_bytes => {
                     supply.free.push_back(Idle { path: slot.path, bytes: header.bytes });
@@ -256,8 +267,7 @@ impl Start<'_> {
         let seal = Seal { successor, next_seq, synced: scan.end.position };
         let offset = scan.end.position.offset();
         segment.write(offset, seal.encode(id, offset).as_slice())?;
-        let [handle, _] = &segment.handles;
-        handle.sync(offset, offset + SEAL_FRAGMENT_BYTES)
+        segment.handle(0)?.sync(offset, offset + SEAL_FRAGMENT_BYTES)
     }
 
     fn header(&self, index: u32, bytes: u32, settled: EditId) -> Header {

@@ -333,7 +333,7 @@ impl SyncJob<'_> {
         }
         self.parts.iter().try_for_each(|part| {
             part.segment.release(part.from, part.to);
-            part.segment.handles[self.handle].sync(part.from, part.to)
+            part.segment.handle(self.handle)?.sync(part.from, part.to)
         })
     }
 
@@ -343,7 +343,7 @@ impl SyncJob<'_> {
         }
         for part in &self.parts {
             part.segment.release(part.from, part.to);
-            part.segment.handles[self.handle].sync_in_background(part.from, part.to).await?;
+            part.segment.handle(self.handle)?.sync_in_background(part.from, part.to).await?;
         }
         Ok(())
     }

@@ -66,6 +66,8 @@ pub enum DamagePolicy {
 /// The log of an open database.
 pub(crate) struct Log {
     environment: Environment,
+    /// So many segments that are not durable to their ends are open, with two descriptors each.
+    segments_open_max: usize,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     directory: Arc<Path>,

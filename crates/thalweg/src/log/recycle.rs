@@ -113,6 +113,8 @@ enum Work {
     Prepare(Preparation),
     /// Of the segment that the log began in, from this offset on.
     Populate(Arc<Segment>, u32),
+    /// Segments that need not be open any more.
+    Close(Vec<Arc<Segment>>),
     /// A slot, and the spare that it held if it was prepared: to be unmapped outside the lock.
     Remove(PathBuf, Option<Arc<Segment>>),
     End,
@@ -214,6 +216,10 @@ impl Log {
                     drop(self.environment.storage.remove(&path));
                     self.health.room_came();
                 }
+                Work::Close(segments) => {
+                    yield_now().await;
+                    drop(segments);
+                }
                 Work::Populate(segment, from) => {
                     yield_now().await;
                     match segment.populate(from) {
@@ -222,6 +228,7 @@ impl Log {
                     }
                 }
                 Work::Prepare(preparation) => {
+                    self.leave_descriptors().await;
                     if !self.prepare(preparation).await {
                         return;
                     }
@@ -294,6 +301,22 @@ impl Log {
         }
     }
 
+    /// Before one more segment is opened: has the log durable where too many are open that are not, so that these can
+    /// be closed. Writers who wait for the segment wait for that sync.
+    async fn leave_descriptors(&self) {
+        let is_too_much = || {
+            let tail = self.lock_tail();
+            let open = tail.chain.values().filter(|segment| !segment.is_closed()).count();
+            open + tail.supply.spares.len() >= self.segments_open_max
+        };
+        if is_too_much() {
+            // A failure has poisoned, and who waits hears of that.
+            let _ = self.sync_in_background(self.published().position).await;
+            let closed = self.lock_tail().close_before(self.durable().segment());
+            drop(closed);
+        }
+    }
+
     /// Runs a preparation and tells who waits; whether to go on.
     async fn prepare(&self, mut preparation: Preparation) -> bool {
         loop {
@@ -318,7 +341,8 @@ impl Log {
                 }
                 Err(error) => {
                     preparation.discard(&self.environment);
-                    if !is_harmless && !matches!(error, Error::NoSpace { .. }) {
+                    // Its directory could not be opened to sync it: nothing is lost but this preparation.
+                    if !is_harmless && !matches!(error, Error::NoSpace { .. }) && !error.is_shortage() {
                         self.health.poison(error);
                         return false;
                     }
@@ -352,6 +376,10 @@ impl Log {
         }
         let mut tail = self.lock_tail();
         let tail = &mut *tail;
+        let closed = tail.close_before(self.durable().segment());
+        if !closed.is_empty() {
+            return Some(Work::Close(closed));
+        }
         let supply = &mut tail.supply;
         if let Some((segment, from)) = supply.unpopulated.take() {
             return Some(Work::Populate(segment, from));
@@ -405,7 +433,21 @@ impl Log {
     }
 }
 
+/// Puts a closed segment in the place of one that is not. What was open is to be dropped outside the lock.
+fn close(segment: &mut Arc<Segment>) -> Option<Arc<Segment>> {
+    let closed = || Arc::new(Segment::closed(segment.path.clone(), segment.id, segment.bytes));
+    (!segment.is_closed()).then(closed).map(|closed| std::mem::replace(segment, closed))
+}
+
 impl Tail {
+    /// Closes the segments before index `durable`, which nobody writes or syncs any more. What was open is to be dropped
+    /// after the lock was given back.
+    #[must_use]
+    fn close_before(&mut self, durable: u32) -> Vec<Arc<Segment>> {
+        let durable = self.chain.range_mut(..durable.min(self.segment.id.index));
+        durable.rev().map_while(|(_, segment)| close(segment)).collect()
+    }
+
     /// Takes the oldest spare as the segment to write.
     pub(super) fn take_spare(&mut self, taken: &Arc<Segment>, now_ns: u64) {
         let spare = self.supply.spares.pop_front();

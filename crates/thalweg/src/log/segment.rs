@@ -31,8 +31,9 @@ pub(super) struct Segment {
     pub(super) bytes: u32,
     pub(super) path: PathBuf,
     /// One handle for each sync that may be in flight: the kernel tells a failed write-back once per open file
-    /// description, so two syncs must not share one. Writes go through the first.
-    pub(super) handles: [Handle; 2],
+    /// description, so two syncs must not share one. Writes go through the first. None of a segment that is durable
+    /// to its end: nobody writes or syncs it any more.
+    handles: Option<[Handle; 2]>,
 }
 
 /// An open file description of a segment, mapped where stores cannot fail.
@@ -71,25 +72,40 @@ impl Segment {
     /// Opens the segment that the file at `path` holds, for few writes: none goes through a mapping.
     pub(super) fn open(environment: &Environment, path: PathBuf, id: SegmentId, bytes: u32) -> Result<Segment> {
         let handle = || Handle::open(environment, &path, None);
-        Ok(Segment { id, bytes, handles: [handle()?, handle()?], path })
+        Ok(Segment { id, bytes, handles: Some([handle()?, handle()?]), path })
+    }
+
+    /// A segment that is durable to its end.
+    pub(super) fn closed(path: PathBuf, id: SegmentId, bytes: u32) -> Segment {
+        Segment { id, bytes, handles: None, path }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.handles.is_none()
+    }
+
+    /// The handle for one of the syncs that may be in flight.
+    pub(super) fn handle(&self, number: usize) -> Result<&Handle> {
+        self.handles.as_ref().and_then(|handles| handles.get(number)).ok_or_else(|| {
+            Error::io("write to", &self.path, std::io::Error::other("the segment is durable and closed"))
+        })
     }
 
     /// The same for the log to go on in: mapped where that is possible. All its blocks must be written.
     fn open_mapped(environment: &Environment, path: PathBuf, id: SegmentId, bytes: u32) -> Result<Segment> {
         let handle = || Handle::open(environment, &path, Some(bytes));
-        Ok(Segment { id, bytes, handles: [handle()?, handle()?], path })
+        Ok(Segment { id, bytes, handles: Some([handle()?, handle()?]), path })
     }
 
     /// Where stores take the place of writes.
     pub(super) fn mapping(&self) -> Option<&dyn Mapping> {
-        let [first, _] = &self.handles;
+        let [first, _] = self.handles.as_ref()?;
         first.mapping.as_deref()
     }
 
     /// Writes by position at `offset`.
     pub(super) fn write(&self, offset: u32, bytes: &[u8]) -> Result<()> {
-        let [first, _] = &self.handles;
-        first.file.write_all_at(u64::from(offset), bytes)
+        self.handle(0)?.file.write_all_at(u64::from(offset), bytes)
     }
 
     /// All stores to `[from, to)` are done, and it is about to be synced through one of the handles.
@@ -185,8 +201,7 @@ impl Preparation {
                 Step::SyncHeader(segment)
             }
             Step::SyncHeader(segment) => {
-                let [handle, _] = &segment.handles;
-                handle.sync(0, HEADER_BYTES)?;
+                segment.handle(0)?.sync(0, HEADER_BYTES)?;
                 if self.is_new { Step::SyncDirectory(segment) } else { Step::Populate(segment, 0) }
             }
             Step::SyncDirectory(segment) => {

@@ -11,6 +11,7 @@ use super::gate::AdmittedRead;
 use super::ring::{self, Done, Operation, Request};
 use super::{Gate, yield_now};
 use crate::error::{Error, Result};
+use crate::planted::{Bug, planted};
 use crate::storage::{ALIGNMENT, File, IoBuffer, Mapping, Storage};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -102,18 +103,24 @@ impl BackgroundFile {
         }
         yield_now().await;
         self.file.write_all_at(offset, buffer.filled())?;
-        self.begin_write_back(offset, buffer.len()).await;
+        let begun = self.begin_write_back(offset, buffer.len()).await;
+        if !planted(Bug::WriteBackErrorDropped) {
+            begun?;
+        }
         yield_now().await;
         Ok(())
     }
 
-    /// See [`File::begin_write_back`].
-    async fn begin_write_back(&self, offset: u64, bytes: usize) {
+    /// See [`File::begin_write_back`]: its error is one of the write, for the kernel may tell nobody else.
+    async fn begin_write_back(&self, offset: u64, bytes: usize) -> Result<()> {
         let operation = Operation::WriteBack(u32::try_from(bytes).unwrap_or(0));
-        if self.file.is_direct() || self.hand_over(operation, offset, None, 0, None).await.is_ok() {
-            return;
+        if self.file.is_direct() || bytes == 0 {
+            return Ok(());
         }
-        self.file.begin_write_back(offset, bytes as u64);
+        match self.hand_over(operation, offset, None, 0, None).await {
+            Ok(done) => done.result.map(drop).map_err(|error| Error::io("write back", self.path(), error)),
+            Err(_) => self.file.begin_write_back(offset, bytes as u64),
+        }
     }
 
     /// Writes all of `bytes` at `offset`, through the page cache.
@@ -201,7 +208,8 @@ impl BackgroundFile {
         from: usize,
         admitted: Option<AdmittedRead>,
     ) -> std::result::Result<Done, Option<IoBuffer>> {
-        let mut request = Request { file: Arc::clone(&self.file), operation, offset, buffer, from, admitted };
+        let file = self.file.held().unwrap_or_else(|| Arc::clone(&self.file));
+        let mut request = Request { file, operation, offset, buffer, from, admitted };
         loop {
             let done = match ring::submit(request) {
                 Ok(in_flight) => in_flight.await,
@@ -235,7 +243,7 @@ impl BackgroundDirectory {
         &self.path
     }
 
-    /// Makes the names in it durable.
+    /// Makes the names in it durable. Where it could be opened no descriptor is needed for that.
     pub(crate) async fn sync(&self) -> Result<()> {
         if let Some(directory) = &self.file
             && let Ok(done) = directory.hand_over(Operation::SyncAll, 0, None, 0, None).await
@@ -245,7 +253,10 @@ impl BackgroundDirectory {
             return Ok(());
         }
         yield_now().await;
-        self.storage.sync_directory(&self.path)?;
+        match &self.file {
+            Some(directory) => directory.file().sync()?,
+            None => self.storage.sync_directory(&self.path)?,
+        }
         yield_now().await;
         Ok(())
     }

@@ -98,6 +98,9 @@ impl Storage for MeteredStorage {
         // Only what can be written is ever synced: reads keep their short way.
         Ok(file.map(|file| if mode == OpenMode::ReadWrite { self.wrap(path, file) } else { file }))
     }
+    fn open_evictable(&self, path: &Path) -> Result<Arc<dyn File>> {
+        self.storage.open_evictable(path)
+    }
     fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {
         self.storage.file_bytes(path)
     }
@@ -181,8 +184,11 @@ impl File for MeteredFile {
     fn links(&self) -> Result<Option<u64>> {
         self.file.links()
     }
-    fn begin_write_back(&self, offset: u64, bytes: u64) {
-        self.file.begin_write_back(offset, bytes);
+    fn begin_write_back(&self, offset: u64, bytes: u64) -> Result<()> {
+        self.file.begin_write_back(offset, bytes)
+    }
+    fn is_written_whole(&self) -> Option<bool> {
+        self.file.is_written_whole()
     }
     fn write_out(&self) -> Result<()> {
         self.file.write_out()
@@ -211,6 +217,9 @@ impl File for MeteredFile {
     }
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.descriptor()
+    }
+    fn held(&self) -> Option<Arc<dyn File>> {
+        self.file.held()
     }
     fn count_sync(&self, ns: u64) {
         self.kind.count_in(&self.meter.metrics).record(ns);

@@ -7,6 +7,7 @@
 //!
 //! No lock may be held across an `.await`, a [`Environment::wait_until`] or a [`Environment::point`].
 
+mod descriptors;
 mod event;
 mod file;
 mod gate;
@@ -22,6 +23,7 @@ mod trouble;
 mod turn;
 mod write_queue;
 
+pub(crate) use descriptors::frugal;
 pub use event::{Event, Ticket};
 pub(crate) use file::{BackgroundDirectory, BackgroundFile};
 pub(crate) use gate::Gate;

@@ -361,7 +361,7 @@ fn entry(request: &mut Request) -> Option<squeue::Entry> {
             opcode::Write::new(fd, rest.as_ptr(), len(rest.len())).offset(at).build()
         }
         (Operation::WriteBack(bytes), _) => {
-            // Only begun, nothing awaited: then it takes no error away from the sync to come either.
+            // Only begun, nothing awaited: then it takes no earlier error away from the sync to come either.
             opcode::SyncFileRange::new(fd, bytes).offset(at).flags(SYNC_FILE_RANGE_WRITE).build()
         }
         (Operation::WriteOut, _) => opcode::SyncFileRange::new(fd, 0).flags(SYNC_FILE_RANGE_ALL).build(),

@@ -11,7 +11,7 @@
 
 use super::{
     DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock, linux_cached, linux_direct,
-    linux_journal, linux_lock, linux_mapping, linux_memory, linux_reads,
+    linux_extents, linux_journal, linux_lock, linux_mapping, linux_memory, linux_reads,
 };
 use crate::error::{Error, Result};
 use rustix::fs::Advice;
@@ -133,7 +133,7 @@ impl Storage for LinuxStorage {
 
     fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
         let directory = fs::File::open(path).map_err(|error| Error::io("open", path, error))?;
-        Ok(Some(cached(directory, path)))
+        Ok(Some(Arc::new(LinuxFile { file: directory, path: Arc::from(path), is_directory: true })))
     }
 
     fn free_bytes(&self, directory: &Path) -> Option<u64> {
@@ -176,6 +176,8 @@ impl Storage for LinuxStorage {
 struct LinuxFile {
     file: fs::File,
     path: Arc<Path>,
+    /// `fdatasync` may leave out its new names.
+    is_directory: bool,
 }
 
 pub(super) fn create_file(path: &Path) -> Result<fs::File> {
@@ -185,7 +187,7 @@ pub(super) fn create_file(path: &Path) -> Result<fs::File> {
 
 /// A file that is read and written through the page cache.
 pub(super) fn cached(file: fs::File, path: &Path) -> Arc<dyn File> {
-    Arc::new(LinuxFile { file, path: Arc::from(path) })
+    Arc::new(LinuxFile { file, path: Arc::from(path), is_directory: false })
 }
 
 impl File for LinuxFile {
@@ -228,10 +230,17 @@ impl File for LinuxFile {
         self.file.write_all_at(bytes, offset).map_err(|error| Error::io("write to", &self.path, error))
     }
 
-    fn begin_write_back(&self, offset: u64, bytes: u64) {
-        let Some(bytes) = NonZeroU64::new(bytes) else { return };
-        // Drops what is clean already, too: who has a ring asks that for a write-back and nothing else.
-        let _ = rustix::fs::fadvise(&self.file, offset, Some(bytes), Advice::DontNeed);
+    fn begin_write_back(&self, offset: u64, bytes: u64) -> Result<()> {
+        // No length would stand for the rest of the file.
+        if bytes == 0 {
+            return Ok(());
+        }
+        let begun = linux_cached::begin_write_back(self.file.as_fd(), offset, bytes);
+        begun.map_err(|error| Error::io("write back", &self.path, error))
+    }
+
+    fn is_written_whole(&self) -> Option<bool> {
+        linux_extents::are_written(self.file.as_fd(), self.bytes().ok()?)
     }
 
     fn write_out(&self) -> Result<()> {
@@ -239,7 +248,8 @@ impl File for LinuxFile {
     }
 
     fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
+        let synced = if self.is_directory { self.file.sync_all() } else { self.file.sync_data() };
+        synced.map_err(|error| Error::io("sync", &self.path, error))
     }
 
     fn bytes(&self) -> Result<u64> {
@@ -312,9 +322,9 @@ mod tests {
         assert!(!file.is_direct());
         file.reserve(1 << 20).unwrap();
         file.write_all_at(0, &[1; 5000]).unwrap();
-        file.begin_write_back(0, 5000);
+        file.begin_write_back(0, 5000).unwrap();
         file.write_all_at(5000, &[2; 77]).unwrap();
-        file.begin_write_back(5000, 77);
+        file.begin_write_back(5000, 77).unwrap();
         file.set_bytes(5077).unwrap();
         file.sync().unwrap();
         let bytes = fs::read(&path).unwrap();

@@ -1,5 +1,5 @@
-//! [`is_cached`]: whether the page cache has a part of a file, without reading any of it. [`write_out`]: has the device
-//! take what the page cache has of a file.
+//! [`is_cached`]: whether the page cache has a part of a file, without reading any of it. [`write_out`] and
+//! [`begin_write_back`]: have the device take what the page cache has of a file.
 //!
 //! `cachestat` (Linux 6.5) counts pages and starts nothing. A read that is not to wait (`RWF_NOWAIT`) would tell too,
 //! but the kernel begins to read ahead for it, which is what the caller wants to avoid.
@@ -58,6 +58,16 @@ pub(super) fn write_out(file: BorrowedFd<'_>) -> io::Result<()> {
     let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     // SAFETY: the call takes no memory of ours; a length of 0 stands for the rest of the file.
     let result = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, flags) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Begins to have the dirty pages of the range written to the device, and waits for none. It takes no error of an
+/// earlier write-back away; one of its own, which says that pages were dropped, is told here and perhaps nowhere else.
+pub(super) fn begin_write_back(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
+    let range = (libc::off64_t::try_from(offset), libc::off64_t::try_from(bytes));
+    let (Ok(offset), Ok(bytes)) = range else { return Err(io::ErrorKind::InvalidInput.into()) };
+    // SAFETY: the call takes no memory of ours.
+    let result = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

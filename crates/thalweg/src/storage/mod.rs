@@ -15,6 +15,7 @@ mod contract;
 mod linux;
 mod linux_cached;
 mod linux_direct;
+mod linux_extents;
 mod linux_journal;
 mod linux_lock;
 mod linux_mapping;
@@ -68,6 +69,12 @@ pub trait Storage: Send + Sync + 'static {
     /// Opens an existing file. With [`OpenMode::ReadMedium`], `Ok(None)` where the file system refuses direct reads;
     /// the other modes always give `Some`. A missing file is `Error::Io` with `ErrorKind::NotFound` as its source.
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>>;
+    /// As [`Storage::open`] with [`OpenMode::Read`], with a descriptor that may be closed while nobody reads, and is
+    /// opened anew for the next read: for one of many files. Its name must lead to it for as long as it is read.
+    fn open_evictable(&self, path: &Path) -> Result<Arc<dyn File>> {
+        let file = self.open(path, OpenMode::Read)?;
+        file.ok_or_else(|| crate::Error::io("open", path, std::io::ErrorKind::Unsupported.into()))
+    }
     /// The length of a file in bytes, or `None` when there is no such file.
     fn file_bytes(&self, path: &Path) -> Result<Option<u64>>;
     /// The names in a directory, sorted; `None` when there is no such directory.
@@ -82,8 +89,8 @@ pub trait Storage: Send + Sync + 'static {
     fn hard_link(&self, from: &Path, to: &Path) -> Result<bool>;
     /// Makes the names in a directory durable.
     fn sync_directory(&self, path: &Path) -> Result<()>;
-    /// An existing directory, whose `fsync` is [`Storage::sync_directory`], for who hands that to the kernel; `None`
-    /// where there is no such thing.
+    /// An existing directory, whose [`File::sync`] is [`Storage::sync_directory`], for who hands that to the kernel, or
+    /// must not need a descriptor for it later; `None` where there is no such thing.
     fn open_directory(&self, _path: &Path) -> Result<Option<Arc<dyn File>>> {
         Ok(None)
     }
@@ -151,9 +158,17 @@ pub trait File: Send + Sync + 'static {
     }
     /// Writes all of `bytes` at `offset`, extending the file where needed. After an error any part may be written.
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// Has the device begin to write these bytes, so that a sync finds little left to do, and does not wait for it. No
-    /// promise: what goes wrong the sync tells.
-    fn begin_write_back(&self, _offset: u64, _bytes: u64) {}
+    /// Has the device begin to write these bytes, so that a sync finds little left to do, and does not wait for it.
+    /// After an error any of these bytes may be lost for good, and no later sync need tell of it: the kernel tells only
+    /// who began the write-back.
+    fn begin_write_back(&self, _offset: u64, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+    /// Whether every byte lies in a block that was written, of a file that was written out or synced: `false` when the
+    /// kernel lost some of it and had nobody to tell. `None` where nobody can tell.
+    fn is_written_whole(&self) -> Option<bool> {
+        None
+    }
     /// Has the device take every byte of the file, and waits for that; tells what went wrong, as a sync does. Not
     /// durable by itself: the device may have them in a cache of its own, and the length may not be committed.
     fn write_out(&self) -> Result<()> {
@@ -189,6 +204,11 @@ pub trait File: Send + Sync + 'static {
     }
     /// The open file itself, for operations that are handed to the kernel and awaited; `None` in a simulation.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    /// The same file, whose descriptor stays open for as long as the value lives; `None` where that is so already, or it
+    /// cannot be opened.
+    fn held(&self) -> Option<Arc<dyn File>> {
         None
     }
     /// Told by who synced the descriptor instead of calling [`File::sync`]: how long that took, in nanoseconds.

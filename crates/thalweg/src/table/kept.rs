@@ -9,7 +9,8 @@
 //! nobody reads meanwhile copies nothing.
 //!
 //! Bytes that the page cache took are written back at any time, and when that fails the kernel tells it to a sync of a
-//! descriptor that was open then. So the writer's own stays open, here, until the table was synced through it.
+//! descriptor that was open then. So the writer's own stays open, here, until the table was synced through it. Where
+//! too many are, the writer syncs its table itself and closes it.
 //!
 //! Locks: `finished` is held for an insertion or a removal.
 
@@ -23,9 +24,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const HOT_PART: u64 = 2;
 
 /// What finished tables kept, until they are taken into use or removed.
-#[derive(Default)]
 pub(super) struct KeptBlocks {
     finished: Mutex<Finished>,
+    files_max: usize,
+}
+
+/// Of all descriptors, one in so many may be that of a table that is not synced.
+const FILES_PART: u64 = 8;
+
+impl Default for KeptBlocks {
+    fn default() -> Self {
+        KeptBlocks { finished: Mutex::default(), files_max: usize::MAX }
+    }
 }
 
 #[derive(Default)]
@@ -40,6 +50,12 @@ struct Written {
 }
 
 impl KeptBlocks {
+    /// For a process that may have so many files open, if that is bounded.
+    pub(super) fn new(open_files_max: Option<u64>) -> Self {
+        let files_max = open_files_max.map(|most| usize::try_from(most / FILES_PART).unwrap_or(usize::MAX));
+        KeptBlocks { files_max: files_max.unwrap_or(usize::MAX), ..KeptBlocks::default() }
+    }
+
     fn finished(&self) -> MutexGuard<'_, Finished> {
         self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,6 +73,11 @@ impl KeptBlocks {
     /// How many files are kept open.
     pub(super) fn files(&self) -> usize {
         self.finished().files.len()
+    }
+
+    /// Whether one more file may be kept open.
+    pub(super) fn has_room(&self) -> bool {
+        self.files() < self.files_max
     }
 
     /// Lets go of the file of `table`.
@@ -134,14 +155,21 @@ impl Keeper {
         }
     }
 
-    /// The table is finished; this is its file.
-    pub(super) fn finish(&mut self, table: TableId, file: Arc<dyn File>) {
+    /// Whether the file may be kept open until it is synced. If not, it must be synced before [`Keeper::finish`].
+    pub(super) fn may_keep_file(&self) -> bool {
+        self.kept.has_room()
+    }
+
+    /// The table is finished; this is its file, unless it was synced already.
+    pub(super) fn finish(&mut self, table: TableId, file: Option<Arc<dyn File>>) {
         let blocks = std::mem::take(&mut self.blocks);
         let mut finished = self.kept.finished();
         if !blocks.is_empty() {
             finished.blocks.insert(table, blocks);
         }
-        finished.files.insert(table, Written { file, through_cache: self.through_cache });
+        if let Some(file) = file {
+            finished.files.insert(table, Written { file, through_cache: self.through_cache });
+        }
     }
 }
 
@@ -178,7 +206,7 @@ mod tests {
             keeper.keep(&vec![len; usize::from(len)]);
         }
         assert!(kept.take_blocks(TableId(1)).is_none(), "not finished");
-        keeper.finish(TableId(1), file());
+        keeper.finish(TableId(1), Some(file()));
         let blocks: Vec<_> = kept.take_blocks(TableId(1)).unwrap();
         let blocks = blocks.iter().map(|block| (block.at, block.content.len(), block.warmth));
         let (warm, hot) = (Warmth::Warm, Warmth::Hot);
@@ -192,7 +220,7 @@ mod tests {
         let kept = Arc::<KeptBlocks>::default();
         let files = [file(), file()];
         for (id, file) in (1..).zip(&files) {
-            Keeper::new(Arc::clone(&kept), 0, id == 2).finish(TableId(id), Arc::clone(file));
+            Keeper::new(Arc::clone(&kept), 0, id == 2).finish(TableId(id), Some(Arc::clone(file)));
         }
         assert!(!kept.is_through_cache(TableId(1)) && kept.is_through_cache(TableId(2)));
         assert!(Arc::ptr_eq(&kept.file(TableId(1)).unwrap(), &files[0]));

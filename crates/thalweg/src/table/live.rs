@@ -269,9 +269,10 @@ impl Live {
         let end = handle.end()?;
         let bytes = usize::try_from(end.checked_sub(handle.offset)?).ok()?;
         let alignment = ALIGNMENT as u64;
+        let held = self.opened.file.held();
         let (file, from, to) = match medium {
             Some(medium) => (medium, handle.offset / alignment * alignment, end.checked_next_multiple_of(alignment)?),
-            None => (&self.opened.file, handle.offset, end),
+            None => (held.as_ref().unwrap_or(&self.opened.file), handle.offset, end),
         };
         let wanted = usize::try_from(to - from).ok()?;
         let mut buffer = buffers.take();

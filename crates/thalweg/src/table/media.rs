@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Of all descriptors, one in so many may be a second one.
-const PART: u64 = 4;
+const PART: u64 = 16;
 
 /// See the module.
 pub(super) struct Media {

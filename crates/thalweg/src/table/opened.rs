@@ -11,7 +11,7 @@ use super::index::{Handle, Index};
 use super::properties::Properties;
 use crate::error::{Error, Result};
 use crate::format::Slice;
-use crate::storage::{File, IoBuffer, OpenMode, Storage};
+use crate::storage::{File, IoBuffer, Storage};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -111,9 +111,8 @@ impl Opened {
 }
 
 fn open_file(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<Arc<dyn File>> {
-    match storage.open(path, OpenMode::Read) {
-        Ok(Some(file)) => Ok(file),
-        Ok(None) => Err(missing(path, meta)),
+    match storage.open_evictable(path) {
+        Ok(file) => Ok(file),
         Err(error) if is_missing(&error) => Err(missing(path, meta)),
         Err(error) => Err(error),
     }

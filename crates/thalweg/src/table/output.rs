@@ -61,6 +61,11 @@ impl Output {
         self.file.file().file().set_bytes(bytes)
     }
 
+    /// Makes all that was written durable, but for the name.
+    pub(super) async fn sync(&self) -> Result<()> {
+        self.file.file().sync().await
+    }
+
     /// Gives up what is not written yet, and waits for what is being written.
     pub(super) async fn abandon(self) {
         self.file.abandon().await;

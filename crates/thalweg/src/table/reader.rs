@@ -109,13 +109,17 @@ impl Table {
         self.counted.filter(|_| is_cached).map(|counted| Left { path, bytes, _counted: counted })
     }
 
-    /// The file for reads past the page cache; `None` where that is refused, and where the bytes, from `offset` on, are
+    /// The file for reads past the page cache; `None` where that is refused or no descriptor is left, and where the bytes, from `offset` on, are
     /// in that cache: those of a table that was written through it, until memory was needed for others.
     pub(super) fn open_medium(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
         if self.through_cache && self.opened()?.file.is_cached(offset, CHUNK_BYTES as u64) != Some(false) {
             return Ok(None);
         }
-        self.storage.open(&self.path, OpenMode::ReadMedium)
+        match self.storage.open(&self.path, OpenMode::ReadMedium) {
+            // Through the page cache it needs none of its own.
+            Err(error) if error.is_shortage() => Ok(None),
+            opened => opened,
+        }
     }
 
     pub(crate) fn meta(&self) -> &TableMeta {

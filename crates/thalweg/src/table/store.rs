@@ -109,7 +109,8 @@ impl TableStore {
             TableReads::Copied => Mappings::none(),
         };
         let io = TableIo::new(options.io_depth, environment.storage.open_files_max(), mappings, &metrics);
-        let (kept, reads_seen) = (Arc::default(), AtomicU64::new(0));
+        let kept = Arc::new(KeptBlocks::new(environment.storage.open_files_max()));
+        let reads_seen = AtomicU64::new(0);
         let residence = Arc::new(Residence::new(options.writes));
         Arc::new(TableStore {
             environment,

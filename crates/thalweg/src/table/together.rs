@@ -58,7 +58,8 @@ fn plan<'a>(table: &'a Table, at: usize, has_ring: bool, reads: &mut Vec<Foregro
     let Some(handle) = live.opened.index.handle(at) else { return Err(table.ends_early(&live.opened, at)) };
     live.warm(&table.io);
     let medium = table.past_the_cache(live, handle);
-    let has_ring = has_ring || live.opened.file.descriptor().is_none();
+    let held = live.opened.file.held();
+    let has_ring = has_ring || held.as_ref().unwrap_or(&live.opened.file).descriptor().is_none();
     let medium = medium.filter(|_| has_ring);
     if !has_ring {
         let end = handle.end().unwrap_or(handle.offset);

@@ -135,14 +135,15 @@ impl TableWriter {
         self.offset() + open as u64
     }
 
-    /// Writes index, filter, properties and footer. Nothing is synced: that is lineage's work. Requires at least one
-    /// entry. An error removes the file.
+    /// Writes index, filter, properties and footer. Nothing is synced, that is lineage's work, unless too many unsynced
+    /// tables are open. Requires at least one entry. An error removes the file.
     pub(crate) async fn finish(mut self) -> Result<TableMeta> {
         assert!(!self.failed, "a table writer was used after an error");
         assert!(self.properties.entries > 0, "a table has at least one entry");
         match self.write_end().await {
             Ok(()) => {
-                self.keeper.finish(self.id(), Arc::clone(self.output.file()));
+                let file = self.keeper.may_keep_file().then(|| Arc::clone(self.output.file()));
+                self.keeper.finish(self.id(), file);
                 Ok(self.properties.to_meta(self.written, self.checksum.digest()))
             }
             Err(error) => {
@@ -198,7 +199,8 @@ impl TableWriter {
         self.pending.extend_from_slice(&footer.encode());
         assert!(self.pending.len() >= FOOTER_BYTES);
         self.write_pending().await?;
-        self.output.finish().await
+        self.output.finish().await?;
+        if self.keeper.may_keep_file() { Ok(()) } else { self.output.sync().await }
     }
 
     fn seal_region(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> Region {

@@ -49,6 +49,8 @@ pub(super) struct Properties {
     pub(super) hides_free_bytes: bool,
     /// Directories nearer to the root than so many names cannot be synced, and lose none.
     pub(super) mount_depth: usize,
+    /// How many files the process is told that it may have open.
+    pub(super) open_files_told: Option<u64>,
     pub(super) short_reads_per_mille: u32,
 }
 
@@ -58,7 +60,11 @@ pub(super) struct Disk {
     pub(super) image: Image,
     pub(super) random: Random,
     pub(super) properties: Properties,
-    handles: BTreeMap<u64, Handle>,
+    pub(super) handles: BTreeMap<u64, Handle>,
+    /// Directories that are open.
+    pub(super) directories_open: usize,
+    /// So many handles and directories may be open.
+    pub(super) open_files_max: Option<usize>,
     next_handle: u64,
     locks: BTreeMap<InodeId, Locked>,
     pub(super) faults: Option<FaultPlan>,
@@ -74,6 +80,8 @@ impl Disk {
             random,
             properties,
             handles: BTreeMap::new(),
+            directories_open: 0,
+            open_files_max: None,
             next_handle: 0,
             locks: BTreeMap::new(),
             faults: None,
@@ -128,6 +136,16 @@ impl Disk {
         number
     }
 
+    /// An error when no descriptor is left.
+    pub(super) fn need_descriptor(&self) -> io::Result<()> {
+        let is_short = self.open_files_max.is_some_and(|most| self.open_files() >= most);
+        if is_short { Err(io::Error::from_raw_os_error(24)) } else { Ok(()) }
+    }
+
+    pub(super) fn open_files(&self) -> usize {
+        self.handles.len() + self.directories_open
+    }
+
     pub(super) fn close_handle(&mut self, number: u64) {
         // A dead disk keeps its files for the images of the crash.
         if !self.dead
@@ -157,6 +175,12 @@ impl Disk {
     /// Fails to write the dirty pages of a file: they are clean now, and every handle is owed the error.
     pub(super) fn fail_write_back(&mut self, inode: InodeId) {
         self.fail_write_back_of(inode, 0..u64::MAX);
+    }
+
+    /// Fails to write some pages of a file back and tells no handle: they are gone from the cache, or clean in it.
+    pub(super) fn lose_write_back(&mut self, inode: InodeId, pages: Range<u64>, are_dropped: bool) {
+        let random = &mut self.random;
+        self.image.change_file(inode, |file| file.lose_write_back(random, pages, are_dropped));
     }
 
     /// Fails to sync some pages of a file: neither the write-back nor the flush of what the device has is certain.

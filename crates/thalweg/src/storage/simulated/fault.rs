@@ -19,8 +19,10 @@ impl OperationKinds {
     pub const LOOKUPS: Self = OperationKinds(16);
     /// Everything that is not a read, a write or a sync.
     pub const METADATA: Self = OperationKinds(8 | 16);
+    /// Beginning a write-back.
+    pub const WRITE_BACKS: Self = OperationKinds(32);
     /// Every operation.
-    pub const ALL: Self = OperationKinds(31);
+    pub const ALL: Self = OperationKinds(63);
 
     /// Whether the two sets share a kind.
     pub fn meets(self, other: Self) -> bool {
@@ -38,8 +40,9 @@ impl BitOr for OperationKinds {
 
 /// Which operations are to fail with an input/output error.
 ///
-/// A failing write may have written a part; a failing sync of a file leaves clean pages that the medium lacks; every
-/// other failing operation does nothing.
+/// A failing write may have written a part; a failing sync of a file leaves clean pages that the medium lacks; a
+/// write-back that fails when it is begun does too, or drops the pages, and no sync tells of it; every other failing
+/// operation does nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultPlan {
     nth: u64,

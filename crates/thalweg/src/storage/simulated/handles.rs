@@ -8,6 +8,7 @@ use super::mapping::{SimulatedMapping, SimulatedReadMapping};
 use crate::error::{Error, LockHolder, Result};
 use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ impl SimulatedDisk {
 impl Storage for SimulatedDisk {
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
         let (inode, number) = self.operate(OperationKinds::NAMES, "create", path, |disk| {
+            disk.need_descriptor()?;
             let entry = disk.image.entry(path)?;
             if disk.image.target(&entry).is_some() {
                 return Err(io::ErrorKind::AlreadyExists.into());
@@ -47,6 +49,7 @@ impl Storage for SimulatedDisk {
 
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
         let opened = self.operate(OperationKinds::LOOKUPS, "open", path, |disk| {
+            disk.need_descriptor()?;
             let inode = disk.image.find_file(path)?;
             if mode == OpenMode::ReadMedium && disk.properties.refuses_medium_reads {
                 return Ok(None);
@@ -84,6 +87,7 @@ impl Storage for SimulatedDisk {
 
     fn list(&self, directory: &Path) -> Result<Option<Vec<DirectoryEntry>>> {
         self.operate(OperationKinds::LOOKUPS, "list", directory, |disk| {
+            disk.need_descriptor()?;
             let Some(found) = disk.image.find(directory)? else { return Ok(None) };
             let names = disk.image.directories.get(&found).ok_or(io::ErrorKind::NotADirectory)?;
             let describe = |(name, inode): (&Arc<str>, &InodeId)| {
@@ -172,17 +176,29 @@ impl Storage for SimulatedDisk {
 
     fn sync_directory(&self, path: &Path) -> Result<()> {
         self.operate(OperationKinds::SYNCS, "sync", path, |disk| {
-            let found = disk.image.find(path)?.ok_or(io::ErrorKind::NotFound)?;
-            if path.components().count() <= disk.properties.mount_depth {
-                return Err(io::ErrorKind::InvalidInput.into());
-            }
-            disk.image.commit_names(|(directory, _)| *directory == found);
-            Ok(())
+            disk.need_descriptor()?;
+            disk.sync_names(path)
         })
+    }
+
+    fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
+        self.operate(OperationKinds::LOOKUPS, "open", path, |disk| {
+            disk.need_descriptor()?;
+            let found = disk.image.find(path)?.ok_or(io::ErrorKind::NotFound)?;
+            disk.image.directories.get(&found).ok_or(io::ErrorKind::NotADirectory)?;
+            disk.directories_open += 1;
+            Ok(())
+        })?;
+        Ok(Some(Arc::new(SimulatedDirectory { disk: self.clone(), path: Arc::from(path) })))
+    }
+
+    fn open_files_max(&self) -> Option<u64> {
+        self.disk().properties.open_files_told
     }
 
     fn lock(&self, path: &Path, shared: bool) -> Result<Box<dyn StorageLock>> {
         let locked = self.operate(OperationKinds::LOOKUPS, "lock", path, |disk| {
+            disk.need_descriptor()?;
             let inode = disk.image.find_file(path)?;
             Ok(disk.lock(inode, shared).then(|| (inode, disk.open_handle(inode))))
         })?;
@@ -190,6 +206,56 @@ impl Storage for SimulatedDisk {
         let holder = LockHolder::ThisProcess;
         let (inode, number) = locked.ok_or_else(|| Error::Locked { path: Arc::from(path), holder })?;
         Ok(Box::new(SimulatedLock { file: self.handle(path, OpenMode::Read, inode, number) }))
+    }
+}
+
+impl Disk {
+    fn sync_names(&mut self, path: &Path) -> io::Result<()> {
+        let found = self.image.find(path)?.ok_or(io::ErrorKind::NotFound)?;
+        if path.components().count() <= self.properties.mount_depth {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.image.commit_names(|(directory, _)| *directory == found);
+        Ok(())
+    }
+}
+
+/// An open directory, which can be synced and nothing else.
+struct SimulatedDirectory {
+    disk: SimulatedDisk,
+    path: Arc<Path>,
+}
+
+impl SimulatedDirectory {
+    fn refused<T>(&self, operation: &'static str) -> Result<T> {
+        Err(Error::io(operation, &self.path, io::ErrorKind::IsADirectory.into()))
+    }
+}
+
+impl File for SimulatedDirectory {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<usize> {
+        self.refused("read")
+    }
+    fn write_all_at(&self, _: u64, _: &[u8]) -> Result<()> {
+        self.refused("write to")
+    }
+    fn sync(&self) -> Result<()> {
+        self.disk.operate(OperationKinds::SYNCS, "sync", &self.path, |disk| disk.sync_names(&self.path))
+    }
+    fn bytes(&self) -> Result<u64> {
+        self.refused("look at")
+    }
+    fn set_bytes(&self, _: u64) -> Result<()> {
+        self.refused("set the length of")
+    }
+}
+
+impl Drop for SimulatedDirectory {
+    fn drop(&mut self) {
+        self.disk.disk().directories_open -= 1;
     }
 }
 
@@ -283,6 +349,25 @@ impl SimulatedFile {
         if disk.tell_error(self.number) { Err(input_output_error()) } else { Ok(()) }
     }
 
+    fn write_back_begun(&self, pages: Range<u64>) -> io::Result<()> {
+        self.need_writable()?;
+        let mut disk = self.disk.disk();
+        let disk = &mut *disk;
+        match disk.begin(OperationKinds::WRITE_BACKS)? {
+            Fate::Success => Ok(()),
+            Fate::Failure => {
+                let are_dropped = disk.random.coin();
+                disk.lose_write_back(self.inode, pages, are_dropped);
+                Err(input_output_error())
+            }
+            Fate::PowerCut => {
+                let random = &mut disk.random;
+                disk.image.change_file(self.inode, |file| file.write_back_partly(random));
+                Err(power_cut())
+            }
+        }
+    }
+
     fn written_out(&self) -> io::Result<()> {
         self.need_writable()?;
         let mut disk = self.disk.disk();
@@ -342,6 +427,16 @@ impl File for SimulatedFile {
 
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.write(offset, bytes).map_err(self.failed("write to"))
+    }
+
+    fn begin_write_back(&self, offset: u64, bytes: u64) -> Result<()> {
+        let page = super::PAGE_BYTES as u64;
+        let pages = offset / page..offset.saturating_add(bytes).div_ceil(page);
+        self.write_back_begun(pages).map_err(self.failed("write back"))
+    }
+
+    fn is_written_whole(&self) -> Option<bool> {
+        Some(self.disk.disk().image.files.get(&self.inode)?.is_written_whole())
     }
 
     fn write_out(&self) -> Result<()> {

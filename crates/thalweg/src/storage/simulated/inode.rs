@@ -268,6 +268,37 @@ impl Inode {
         self.unseen_error = true;
     }
 
+    /// As [`Inode::fail_write_back`], but no handle will be told. With `are_dropped` what does not reach the medium goes
+    /// from the cache too.
+    pub(super) fn lose_write_back(&mut self, random: &mut Random, pages: Range<u64>, are_dropped: bool) {
+        let end = page_count(self.live_bytes).min(pages.end);
+        let begun: Vec<u64> = self.dirty.difference(&self.submitted).copied().collect();
+        for index in begun.into_iter().filter(|index| (pages.start..end).contains(index)) {
+            if random.coin() {
+                self.write_back(index, Survival::New);
+                continue;
+            }
+            let Some(page) = self.pages.get_mut(&index) else { continue };
+            self.phantoms = true;
+            page.dirty = false;
+            self.dirty.remove(&index);
+            if are_dropped {
+                let had = page.live.is_some();
+                page.live = page.medium.clone();
+                self.allocated -= u64::from(had && page.live.is_none());
+                if page.live.is_none() {
+                    self.pages.remove(&index);
+                }
+            }
+        }
+    }
+
+    /// Whether the device has, or was given, every page up to the end.
+    pub(super) fn is_written_whole(&self) -> bool {
+        let has = |index: u64| self.pages.get(&index).is_some_and(|page| page.medium.is_some());
+        (0..page_count(self.live_bytes)).all(|index| has(index) || self.submitted.contains(&index))
+    }
+
     /// A failed flush: what the device was given and had not stored is as if it had not been given.
     pub(super) fn fail_flush(&mut self) {
         self.submitted.clear();

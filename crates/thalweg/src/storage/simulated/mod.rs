@@ -6,7 +6,8 @@
 //! back by itself; [`SimulatedDisk::crash`] ends a run and gives the disk that the next one finds.
 //!
 //! A failed sync leaves *phantoms*: pages that are clean in the cache and not on the medium, which no later sync writes
-//! (as Linux does). They are seen by reads with [`super::OpenMode::ReadMedium`], and healed by writing them again.
+//! (as Linux does). A write-back that fails when it is begun, or that the kernel loses by itself
+//! ([`SimulatedDisk::lose_writeback`]), leaves phantoms or holes of which no sync tells. Phantoms are seen by reads with [`super::OpenMode::ReadMedium`], and healed by writing them again.
 //!
 //! The same seed and the same calls, in the same order, give the same answers and the same bytes. One mutex a disk,
 //! taken for one call at a time and never while calling out.
@@ -164,6 +165,21 @@ impl SimulatedDisk {
         self.disk().properties.mount_depth = depth;
     }
 
+    /// How many files the process believes it may have open; `None` for no bound.
+    pub fn tell_open_files_max(&self, most: Option<u64>) {
+        self.disk().properties.open_files_told = most;
+    }
+
+    /// How many files and directories can be open from now on; `None` for no bound. One more is `EMFILE`.
+    pub fn limit_open_files(&self, most: Option<usize>) {
+        self.disk().open_files_max = most;
+    }
+
+    /// How many files and directories are open.
+    pub fn open_files(&self) -> usize {
+        self.disk().open_files()
+    }
+
     /// Whether all files share one journal, as on ext4: the sync of a file that grew commits every change of names and
     /// lengths before it and flushes the device; and the kernel commits all of them at once.
     #[cfg(feature = "simulation")]
@@ -177,6 +193,16 @@ impl SimulatedDisk {
         let mut disk = self.disk();
         let Ok(inode) = disk.image.find_file(path) else { return false };
         disk.fail_write_back(inode);
+        true
+    }
+
+    /// The kernel loses some dirty pages of a file while it writes them back by itself: they are gone from the cache, and
+    /// nobody is ever told, as on ext4 when its map of blocks is damaged. False when there is no such file.
+    #[cfg(any(test, feature = "simulation"))]
+    pub fn lose_writeback(&self, path: &Path) -> bool {
+        let mut disk = self.disk();
+        let Ok(inode) = disk.image.find_file(path) else { return false };
+        disk.lose_write_back(inode, 0..u64::MAX, true);
         true
     }
 

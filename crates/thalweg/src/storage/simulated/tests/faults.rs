@@ -223,3 +223,23 @@ fn a_file_put_from_outside_is_durable() {
     assert_eq!(after.files(), [(Path::new("/x/y/z").to_path_buf(), 6)]);
     assert_eq!(after.read_file(Path::new("x/y/z")).unwrap(), b"second");
 }
+
+#[test]
+fn a_write_back_that_fails_when_it_is_begun_is_told_once_and_no_sync_knows_of_it() {
+    for seed in 0..20 {
+        let disk = SimulatedDisk::new(seed);
+        disk.create_directory(Path::new("/d")).unwrap();
+        let path = Path::new("/d/a");
+        let file = disk.create(path).unwrap();
+        file.write_all_at(0, &[7; 40_960]).unwrap();
+        disk.sync_directory(Path::new("/d")).unwrap();
+        disk.set_faults(Some(FaultPlan::once(1).only(OperationKinds::WRITE_BACKS)));
+        assert!(file.begin_write_back(0, 40_960).is_err());
+        file.begin_write_back(0, 40_960).unwrap();
+        file.write_out().unwrap();
+        assert_eq!(file.is_written_whole(), Some(false), "but the map of blocks tells");
+        file.sync().unwrap();
+        let after = disk.crash(Strictness::LoseUnsynced);
+        assert_ne!(after.read_file(path).unwrap(), [7; 40_960]);
+    }
+}

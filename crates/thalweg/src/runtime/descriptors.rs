@@ -1,0 +1,289 @@
+//! [`frugal`]: the disk seam for a process that may have few files open.
+//!
+//! Each table that is read keeps a descriptor, and there may be more tables than descriptors. So of the files that are
+//! opened with [`Storage::open_evictable`] only a part of what the process may have is open at a time: for one more, one
+//! that was not read since the last look is closed (a clock, as caches have), and opened anew when it is read again. And
+//! when anything at all cannot be opened because no descriptor is left, those that nobody reads just now are closed and
+//! it is tried again: what still fails then is an error that passes.
+//!
+//! A name must lead to the same file for as long as anybody reads it: a table's id is given out once, and its file
+//! stays until its last reader is gone (`lineage::settle`).
+//!
+//! A read takes no lock: it loads the descriptor as a reader of a view loads that. Locks: `open`, to open and to close,
+//! never over I/O. Invariant: under it, a file is in the queue if and only if it is open.
+
+use crate::error::{Error, Result};
+use crate::storage::{DirectoryEntry, File, OpenMode, ReadMapping, Storage, StorageLock};
+use arc_swap::ArcSwapOption;
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Of all files that the process may have open, tables may be one in so many.
+const PART: u64 = 4;
+
+/// But so many at least.
+const OPEN_MIN: u64 = 4;
+
+/// The same storage, with few descriptors open.
+pub(crate) fn frugal(storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
+    let most = storage.open_files_max().map_or(u64::MAX, |most| (most / PART).max(OPEN_MIN));
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let descriptors = Descriptors { storage: Arc::clone(&storage), most, open: Mutex::default() };
+    Arc::new(FrugalStorage { storage, descriptors: Arc::new(descriptors) })
+}
+
+/// The files that may be closed.
+struct Descriptors {
+    storage: Arc<dyn Storage>,
+    most: usize,
+    /// Of those that are open the longest not read first, roughly.
+    open: Mutex<VecDeque<Weak<Evictable>>>,
+}
+
+/// A descriptor, until nobody reads through it.
+struct Opened {
+    file: Arc<dyn File>,
+}
+
+impl Descriptors {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Weak<Evictable>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes files until at most `most` are open.
+    fn close_down_to(&self, most: usize) {
+        // Those that were looked at, too: the last handle of a file must not be let go under the lock.
+        let mut closed = Vec::new();
+        {
+            let mut open = self.lock();
+            // Each is passed over once at most.
+            let mut passes = open.len();
+            while open.len() > most
+                && let Some(first) = open.pop_front()
+            {
+                let Some(file) = first.upgrade() else { continue };
+                let is_used = passes > 0 && file.is_used.swap(false, Ordering::Relaxed);
+                passes = passes.saturating_sub(1);
+                let descriptor = if is_used { None } else { file.opened.swap(None) };
+                if is_used {
+                    open.push_back(first);
+                }
+                closed.push((descriptor, file));
+            }
+        }
+        drop(closed);
+    }
+
+    /// Does what needs a descriptor; if there is none, closes what can be, half of it first.
+    fn with_room<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
+        let mut done = act();
+        for part in [2, usize::MAX] {
+            if !done.as_ref().is_err_and(Error::is_shortage) {
+                break;
+            }
+            let open = self.lock().len();
+            self.close_down_to(open / part);
+            done = act();
+        }
+        done
+    }
+}
+
+/// A file that is only read, and whose descriptor may be closed.
+struct Evictable {
+    me: Weak<Evictable>,
+    path: Arc<Path>,
+    descriptors: Arc<Descriptors>,
+    opened: ArcSwapOption<Opened>,
+    /// Read since it was looked at.
+    is_used: AtomicBool,
+    /// Reads come in no order.
+    is_random: AtomicBool,
+}
+
+impl Evictable {
+    #[inline]
+    fn with<T>(&self, act: impl FnOnce(&dyn File) -> Result<T>) -> Result<T> {
+        if let Some(opened) = &*self.opened.load() {
+            // Mostly set: a store would take the line away from other readers.
+            if !self.is_used.load(Ordering::Relaxed) {
+                self.is_used.store(true, Ordering::Relaxed);
+            }
+            return act(&*opened.file);
+        }
+        act(&*self.open()?.file)
+    }
+
+    /// Two that open it at once open it twice, and one of the two is closed.
+    #[cold]
+    fn open(&self) -> Result<Arc<Opened>> {
+        let descriptors = &self.descriptors;
+        descriptors.close_down_to(descriptors.most.saturating_sub(1));
+        let file = descriptors.with_room(|| open_to_read(&*descriptors.storage, &self.path))?;
+        if self.is_random.load(Ordering::Relaxed) {
+            file.expect_random_reads();
+        }
+        let opened = Arc::new(Opened { file });
+        let mut open = descriptors.lock();
+        if let Some(found) = self.opened.load_full() {
+            // Ours is closed, but not under the lock.
+            drop(open);
+            return Ok(found);
+        }
+        self.opened.store(Some(Arc::clone(&opened)));
+        open.push_back(Weak::clone(&self.me));
+        Ok(opened)
+    }
+
+    /// For what is no error where it cannot be done.
+    fn hint(&self, act: impl FnOnce(&dyn File)) {
+        let _ = self.with(|file| {
+            act(file);
+            Ok(())
+        });
+    }
+
+    fn refused(&self, operation: &'static str) -> Error {
+        Error::io(operation, &self.path, io::Error::other("the file is open for reading only"))
+    }
+}
+
+impl Drop for Evictable {
+    fn drop(&mut self) {
+        if self.opened.load().is_some() {
+            let me = &self.me;
+            self.descriptors.lock().retain(|other| !Weak::ptr_eq(other, me));
+        }
+    }
+}
+
+impl File for Evictable {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.with(|file| file.read_at(offset, buffer))
+    }
+    fn will_need(&self, offset: u64, bytes: u64) {
+        self.hint(|file| file.will_need(offset, bytes));
+    }
+    fn expect_random_reads(&self) {
+        self.is_random.store(true, Ordering::Relaxed);
+        self.hint(|file| file.expect_random_reads());
+    }
+    fn is_cached(&self, offset: u64, bytes: u64) -> Option<bool> {
+        self.with(|file| Ok(file.is_cached(offset, bytes))).ok().flatten()
+    }
+    fn forget_cached(&self, offset: u64, bytes: u64) {
+        self.hint(|file| file.forget_cached(offset, bytes));
+    }
+    fn links(&self) -> Result<Option<u64>> {
+        self.with(|file| file.links())
+    }
+    fn write_all_at(&self, _: u64, _: &[u8]) -> Result<()> {
+        Err(self.refused("write to"))
+    }
+    fn sync(&self) -> Result<()> {
+        Err(self.refused("sync"))
+    }
+    fn bytes(&self) -> Result<u64> {
+        self.with(|file| file.bytes())
+    }
+    fn set_bytes(&self, _: u64) -> Result<()> {
+        Err(self.refused("set the length of"))
+    }
+    fn map_for_reads(&self, bytes: u64) -> Option<Arc<dyn ReadMapping>> {
+        self.with(|file| Ok(file.map_for_reads(bytes))).ok().flatten()
+    }
+    fn held(&self) -> Option<Arc<dyn File>> {
+        self.with(|_| Ok(())).ok()?;
+        Some(Arc::clone(&self.opened.load().as_ref()?.file))
+    }
+}
+
+fn open_to_read(storage: &dyn Storage, path: &Path) -> Result<Arc<dyn File>> {
+    let file = storage.open(path, OpenMode::Read)?;
+    file.ok_or_else(|| Error::io("open", path, io::ErrorKind::Unsupported.into()))
+}
+
+struct FrugalStorage {
+    storage: Arc<dyn Storage>,
+    descriptors: Arc<Descriptors>,
+}
+
+impl Storage for FrugalStorage {
+    fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
+        self.descriptors.with_room(|| self.storage.create(path))
+    }
+    fn create_direct(&self, path: &Path) -> Result<Arc<dyn File>> {
+        self.descriptors.with_room(|| self.storage.create_direct(path))
+    }
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
+        self.descriptors.with_room(|| self.storage.open(path, mode))
+    }
+    fn open_evictable(&self, path: &Path) -> Result<Arc<dyn File>> {
+        let file = Arc::new_cyclic(|me| Evictable {
+            me: Weak::clone(me),
+            path: Arc::from(path),
+            descriptors: Arc::clone(&self.descriptors),
+            opened: ArcSwapOption::empty(),
+            is_used: AtomicBool::new(true),
+            is_random: AtomicBool::new(false),
+        });
+        file.open()?;
+        Ok(file)
+    }
+    fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {
+        self.storage.file_bytes(path)
+    }
+    fn list(&self, directory: &Path) -> Result<Option<Vec<DirectoryEntry>>> {
+        self.descriptors.with_room(|| self.storage.list(directory))
+    }
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        self.storage.create_directory(path)
+    }
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.storage.remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.storage.rename(from, to)
+    }
+    fn hard_link(&self, from: &Path, to: &Path) -> Result<bool> {
+        self.storage.hard_link(from, to)
+    }
+    fn sync_directory(&self, path: &Path) -> Result<()> {
+        // A shortage is one of opening it: nothing was synced, and nothing dropped.
+        self.descriptors.with_room(|| self.storage.sync_directory(path))
+    }
+    fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
+        self.descriptors.with_room(|| self.storage.open_directory(path))
+    }
+    fn free_bytes(&self, directory: &Path) -> Option<u64> {
+        self.storage.free_bytes(directory)
+    }
+    fn file_room_bytes(&self) -> Option<u64> {
+        self.storage.file_room_bytes()
+    }
+    fn open_files_max(&self) -> Option<u64> {
+        self.storage.open_files_max()
+    }
+    fn commits_together(&self, directories: &[&Path]) -> bool {
+        self.storage.commits_together(directories)
+    }
+    fn journal_commits(&self, path: &Path) -> Option<u64> {
+        self.storage.journal_commits(path)
+    }
+    fn mappings_max(&self) -> Option<u64> {
+        self.storage.mappings_max()
+    }
+    fn lock(&self, path: &Path, shared: bool) -> Result<Box<dyn StorageLock>> {
+        self.descriptors.with_room(|| self.storage.lock(path, shared))
+    }
+}
+
+#[cfg(test)]
+#[path = "descriptors_tests.rs"]
+mod tests;
