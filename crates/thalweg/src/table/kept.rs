@@ -29,8 +29,9 @@ pub(super) struct KeptBlocks {
     files_max: usize,
 }
 
-/// Of all descriptors, one in so many may be that of a table that is not synced.
-const FILES_PART: u64 = 8;
+/// Of all descriptors, one in so many may be that of a table that is not synced: more than it takes to have a settle
+/// round begin.
+const FILES_PART: u64 = 6;
 
 impl Default for KeptBlocks {
     fn default() -> Self {

@@ -269,12 +269,13 @@ impl Inode {
     }
 
     /// As [`Inode::fail_write_back`], but no handle will be told. With `are_dropped` what does not reach the medium goes
-    /// from the cache too.
+    /// from the cache too: then those that have no block yet, for which one cannot be found.
     pub(super) fn lose_write_back(&mut self, random: &mut Random, pages: Range<u64>, are_dropped: bool) {
         let end = page_count(self.live_bytes).min(pages.end);
         let begun: Vec<u64> = self.dirty.difference(&self.submitted).copied().collect();
         for index in begun.into_iter().filter(|index| (pages.start..end).contains(index)) {
-            if random.coin() {
+            let has_block = self.pages.get(&index).is_some_and(|page| page.medium.is_some());
+            if random.coin() || (are_dropped && has_block) {
                 self.write_back(index, Survival::New);
                 continue;
             }
@@ -283,12 +284,8 @@ impl Inode {
             page.dirty = false;
             self.dirty.remove(&index);
             if are_dropped {
-                let had = page.live.is_some();
-                page.live = page.medium.clone();
-                self.allocated -= u64::from(had && page.live.is_none());
-                if page.live.is_none() {
-                    self.pages.remove(&index);
-                }
+                self.allocated -= u64::from(page.live.is_some());
+                self.pages.remove(&index);
             }
         }
     }

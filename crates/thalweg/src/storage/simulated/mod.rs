@@ -196,8 +196,8 @@ impl SimulatedDisk {
         true
     }
 
-    /// The kernel loses some dirty pages of a file while it writes them back by itself: they are gone from the cache, and
-    /// nobody is ever told, as on ext4 when its map of blocks is damaged. False when there is no such file.
+    /// The kernel loses some dirty pages of a file that have no blocks yet while it writes them back by itself: they are
+    /// gone from the cache, and nobody is ever told, as on ext4 when its map of blocks is damaged. False when there is no such file.
     #[cfg(any(test, feature = "simulation"))]
     pub fn lose_writeback(&self, path: &Path) -> bool {
         let mut disk = self.disk();
