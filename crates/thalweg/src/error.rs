@@ -4,7 +4,6 @@
 //! poisoned or closed database; [`Error::kind`] gives the class to match on. Damage names file, offset, expected and
 //! found.
 
-use crate::planted::{Bug, planted};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -211,7 +210,7 @@ impl Error {
     pub(crate) fn is_shortage(&self) -> bool {
         // EMFILE, ENFILE.
         let is_short = |source: &io::Error| matches!(source.raw_os_error(), Some(23 | 24));
-        matches!(self, Error::Io { source, .. } if is_short(source)) && !planted(Bug::DescriptorsPoison)
+        matches!(self, Error::Io { source, .. } if is_short(source))
     }
 
     /// This error as told to writes that come after it.

@@ -14,8 +14,15 @@ use super::manifest::{Begun, CHUNK_BYTES, image};
 use super::settle::Copied;
 use super::{Lineage, OpenManifest};
 use crate::error::{Error, ErrorKind, Result};
+use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundFile, yield_now};
 use std::sync::Arc;
+
+/// Whether a rotation that failed can be undone and tried again.
+fn passes(error: &Error) -> bool {
+    let is_shortage = error.is_shortage() && !planted(Bug::DescriptorsPoison);
+    is_shortage || matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Closed)
+}
 
 impl Lineage {
     pub(super) fn wants_rotation(&self) -> bool {
@@ -45,7 +52,7 @@ impl Lineage {
         };
         match switched {
             Ok(()) => Ok(()),
-            Err(error) if matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Closed) || error.is_shortage() => {
+            Err(error) if passes(&error) => {
                 let _ = self.environment.storage.remove(&manifest_path(&self.root, header.number));
                 let book = &mut *self.book();
                 book.open.rotate_at = book.open.end.saturating_add(book.rotation_bytes);

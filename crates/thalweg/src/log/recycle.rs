@@ -342,7 +342,8 @@ impl Log {
                 Err(error) => {
                     preparation.discard(&self.environment);
                     // Its directory could not be opened to sync it: nothing is lost but this preparation.
-                    if !is_harmless && !matches!(error, Error::NoSpace { .. }) && !error.is_shortage() {
+                    let is_shortage = error.is_shortage() && !planted(Bug::DescriptorsPoison);
+                    if !is_harmless && !is_shortage && !matches!(error, Error::NoSpace { .. }) {
                         self.health.poison(error);
                         return false;
                     }

@@ -73,7 +73,7 @@ pub trait Storage: Send + Sync + 'static {
     /// opened anew for the next read: for one of many files. Its name must lead to it for as long as it is read.
     fn open_evictable(&self, path: &Path) -> Result<Arc<dyn File>> {
         let file = self.open(path, OpenMode::Read)?;
-        file.ok_or_else(|| crate::Error::io("open", path, std::io::ErrorKind::Unsupported.into()))
+        file.ok_or_else(|| crate::error::Error::io("open", path, std::io::ErrorKind::Unsupported.into()))
     }
     /// The length of a file in bytes, or `None` when there is no such file.
     fn file_bytes(&self, path: &Path) -> Result<Option<u64>>;
@@ -206,8 +206,8 @@ pub trait File: Send + Sync + 'static {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// The same file, whose descriptor stays open for as long as the value lives; `None` where that is so already, or it
-    /// cannot be opened.
+    /// The same file, whose descriptor stays open for as long as the value lives; `None` where that is so already, or
+    /// it cannot be opened.
     fn held(&self) -> Option<Arc<dyn File>> {
         None
     }

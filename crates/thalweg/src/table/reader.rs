@@ -109,8 +109,9 @@ impl Table {
         self.counted.filter(|_| is_cached).map(|counted| Left { path, bytes, _counted: counted })
     }
 
-    /// The file for reads past the page cache; `None` where that is refused or no descriptor is left, and where the bytes, from `offset` on, are
-    /// in that cache: those of a table that was written through it, until memory was needed for others.
+    /// The file for reads past the page cache; `None` where that is refused or no descriptor is left, and where the
+    /// bytes, from `offset` on, are in that cache: those of a table that was written through it, until memory was needed
+    /// for others.
     pub(super) fn open_medium(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
         if self.through_cache && self.opened()?.file.is_cached(offset, CHUNK_BYTES as u64) != Some(false) {
             return Ok(None);

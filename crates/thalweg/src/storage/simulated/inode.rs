@@ -268,8 +268,8 @@ impl Inode {
         self.unseen_error = true;
     }
 
-    /// As [`Inode::fail_write_back`], but no handle will be told. With `are_dropped` what does not reach the medium goes
-    /// from the cache too: then those that have no block yet, for which one cannot be found.
+    /// As [`Inode::fail_write_back`], but no handle will be told. With `are_dropped` pages go from the cache too: those
+    /// that have no block yet, for which one cannot be found.
     pub(super) fn lose_write_back(&mut self, random: &mut Random, pages: Range<u64>, are_dropped: bool) {
         let end = page_count(self.live_bytes).min(pages.end);
         let begun: Vec<u64> = self.dirty.difference(&self.submitted).copied().collect();
