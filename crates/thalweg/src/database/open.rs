@@ -235,8 +235,8 @@ pub(super) fn sync_ancestors(storage: &dyn Storage, root: &Path) -> Result<()> {
         match storage.sync_directory(parent) {
             // A directory that may not be opened was not created by us either.
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => break,
-            // Its file system (squashfs, autofs, proc) has no sync of directories, and names that do not get lost: it is
-            // above the mount of the database's.
+            // Its file system (squashfs, autofs, proc) has no sync of directories, and names that do not get lost. It
+            // is above the mount of the database's.
             Err(Error::Io { source, .. }) if has_no_sync(&source) => {}
             synced => synced?,
         }

@@ -113,8 +113,6 @@ enum Work {
     Prepare(Preparation),
     /// Of the segment that the log began in, from this offset on.
     Populate(Arc<Segment>, u32),
-    /// Segments that need not be open any more.
-    Close(Vec<Arc<Segment>>),
     /// A slot, and the spare that it held if it was prepared: to be unmapped outside the lock.
     Remove(PathBuf, Option<Arc<Segment>>),
     End,
@@ -216,10 +214,6 @@ impl Log {
                     drop(self.environment.storage.remove(&path));
                     self.health.room_came();
                 }
-                Work::Close(segments) => {
-                    yield_now().await;
-                    drop(segments);
-                }
                 Work::Populate(segment, from) => {
                     yield_now().await;
                     match segment.populate(from) {
@@ -301,9 +295,15 @@ impl Log {
         }
     }
 
-    /// Before one more segment is opened: has the log durable where too many are open that are not, so that these can
-    /// be closed. Writers who wait for the segment wait for that sync.
+    /// Before one more segment is opened: closes those that are durable, and has the log durable where too many are open
+    /// that are not. Writers who wait for the segment wait for that sync.
     async fn leave_descriptors(&self) {
+        let close = || {
+            // What is unmapped by that is unmapped outside the lock.
+            let closed = self.lock_tail().close_before(self.durable().segment());
+            drop(closed);
+        };
+        close();
         let is_too_much = || {
             let tail = self.lock_tail();
             let open = tail.chain.values().filter(|segment| !segment.is_closed()).count();
@@ -312,8 +312,7 @@ impl Log {
         if is_too_much() {
             // A failure has poisoned, and who waits hears of that.
             let _ = self.sync_in_background(self.published().position).await;
-            let closed = self.lock_tail().close_before(self.durable().segment());
-            drop(closed);
+            close();
         }
     }
 
@@ -377,10 +376,6 @@ impl Log {
         }
         let mut tail = self.lock_tail();
         let tail = &mut *tail;
-        let closed = tail.close_before(self.durable().segment());
-        if !closed.is_empty() {
-            return Some(Work::Close(closed));
-        }
         let supply = &mut tail.supply;
         if let Some((segment, from)) = supply.unpopulated.take() {
             return Some(Work::Populate(segment, from));
@@ -441,8 +436,8 @@ fn close(segment: &mut Arc<Segment>) -> Option<Arc<Segment>> {
 }
 
 impl Tail {
-    /// Closes the segments before index `durable`, which nobody writes or syncs any more. What was open is to be dropped
-    /// after the lock was given back.
+    /// Closes the segments before index `durable`, which nobody writes or syncs any more. What was open is to be
+    /// dropped after the lock was given back.
     #[must_use]
     fn close_before(&mut self, durable: u32) -> Vec<Arc<Segment>> {
         let durable = self.chain.range_mut(..durable.min(self.segment.id.index));

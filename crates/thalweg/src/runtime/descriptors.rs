@@ -1,10 +1,10 @@
 //! [`frugal`]: the disk seam for a process that may have few files open.
 //!
 //! Each table that is read keeps a descriptor, and there may be more tables than descriptors. So of the files that are
-//! opened with [`Storage::open_evictable`] only a part of what the process may have is open at a time: for one more, one
-//! that was not read since the last look is closed (a clock, as caches have), and opened anew when it is read again. And
-//! when anything at all cannot be opened because no descriptor is left, those that nobody reads just now are closed and
-//! it is tried again: what still fails then is an error that passes.
+//! opened with [`Storage::open_evictable`] only a part of what the process may have is open at a time. For one more,
+//! one that was not read since the last look is closed (a clock, as caches have), and opened anew when it is read
+//! again. And when anything at all cannot be opened because no descriptor is left, idle ones are closed and it is tried
+//! again: what still fails then is an error that passes.
 //!
 //! A name must lead to the same file for as long as anybody reads it: a table's id is given out once, and its file
 //! stays until its last reader is gone (`lineage::settle`).

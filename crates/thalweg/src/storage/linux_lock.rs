@@ -5,8 +5,8 @@
 //! shared one needs only to read, so that readers can lock on a read-only file system.
 //!
 //! An exclusive holder writes its process id to the file and takes it out at the end. Who is refused reads it. The id
-//! promises nothing: it may be missing (a full disk, the moment before it is written), or, for that moment, be that of a
-//! process that died. Locks: one mutex over what this process holds, for one call that
+//! promises nothing: it may be missing (a full disk, the moment before it is written), or, for that moment, be that of
+//! a process that died. Locks: one mutex over what this process holds, for one call that
 //! does not wait.
 
 use super::StorageLock;

@@ -110,8 +110,8 @@ impl Table {
     }
 
     /// The file for reads past the page cache; `None` where that is refused or no descriptor is left, and where the
-    /// bytes, from `offset` on, are in that cache: those of a table that was written through it, until memory was needed
-    /// for others.
+    /// bytes, from `offset` on, are in that cache: those of a table that was written through it, until memory was
+    /// needed for others.
     pub(super) fn open_medium(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
         if self.through_cache && self.opened()?.file.is_cached(offset, CHUNK_BYTES as u64) != Some(false) {
             return Ok(None);

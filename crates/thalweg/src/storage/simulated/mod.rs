@@ -7,7 +7,7 @@
 //!
 //! A failed sync leaves *phantoms*: pages that are clean in the cache and not on the medium, which no later sync writes
 //! (as Linux does). A write-back that fails when it is begun, or that the kernel loses by itself
-//! ([`SimulatedDisk::lose_writeback`]), leaves phantoms or holes of which no sync tells. Phantoms are seen by reads with
+//! (`SimulatedDisk::lose_writeback`), leaves phantoms or holes of which no sync tells. Phantoms are seen by reads with
 //! [`super::OpenMode::ReadMedium`], and healed by writing them again.
 //!
 //! The same seed and the same calls, in the same order, give the same answers and the same bytes. One mutex a disk,
@@ -200,7 +200,7 @@ impl SimulatedDisk {
     /// The kernel loses some dirty pages of a file that have no blocks yet while it writes them back by itself: they
     /// are gone from the cache, and nobody is ever told, as on ext4 when its map of blocks is damaged. False when there
     /// is no such file.
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(feature = "simulation")]
     pub fn lose_writeback(&self, path: &Path) -> bool {
         let mut disk = self.disk();
         let Ok(inode) = disk.image.find_file(path) else { return false };

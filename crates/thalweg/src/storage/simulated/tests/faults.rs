@@ -233,6 +233,7 @@ fn a_write_back_that_fails_when_it_is_begun_is_told_once_and_no_sync_knows_of_it
         let file = disk.create(path).unwrap();
         file.write_all_at(0, &[7; 40_960]).unwrap();
         disk.sync_directory(Path::new("/d")).unwrap();
+        disk.sync_directory(Path::new("/")).unwrap();
         disk.set_faults(Some(FaultPlan::once(1).only(OperationKinds::WRITE_BACKS)));
         assert!(file.begin_write_back(0, 40_960).is_err());
         file.begin_write_back(0, 40_960).unwrap();
