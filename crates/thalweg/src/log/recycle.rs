@@ -295,8 +295,8 @@ impl Log {
         }
     }
 
-    /// Before one more segment is opened: closes those that are durable, and has the log durable where too many are open
-    /// that are not. Writers who wait for the segment wait for that sync.
+    /// Before one more segment is opened: closes those that are durable, and has the log durable where too many are
+    /// open that are not. Writers who wait for the segment wait for that sync.
     async fn leave_descriptors(&self) {
         let close = || {
             // What is unmapped by that is unmapped outside the lock.
