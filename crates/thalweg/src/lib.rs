@@ -38,7 +38,9 @@ pub mod simulation {
     pub use crate::planted::{Bug, plant};
     pub use crate::runtime::{Environment, Event, Lane, Point, Scheduler, Task, Ticket};
     pub use crate::storage::simulated;
-    pub use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock};
+    pub use crate::storage::{
+        DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock, SyncInFlight,
+    };
 }
 
 /// The decoders of every file, for fuzz targets: whatever the bytes are, they must not panic.

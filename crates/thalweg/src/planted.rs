@@ -39,6 +39,8 @@ pub enum Bug {
     WriteBackErrorDropped,
     LostWriteBackSettled,
     DescriptorsPoison,
+    LockFreedEarly,
+    IntervalBehindPreparation,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -2,6 +2,8 @@
 //!
 //! Closing: writes are refused; records reserved by then are published and synced; background coroutines end; edits
 //! are settled; the manifest gets its `closed` record and the log its clean-close seal, each naming the other's end.
+//! Poisoned, it only waits: for every writer that has reserved, and for the coroutines. Then the lock is given back, so
+//! that nobody of this process writes to a database that another one has opened.
 
 use super::options::Options;
 use crate::error::{Error, Result};

@@ -67,6 +67,14 @@ impl Database {
         Database { shared: Arc::new(Shared { engine }) }
     }
 
+    /// What tells how far the log is published and how far it is durable, for a simulator; it keeps nothing open.
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
+    pub fn log_progress(&self) -> Box<dyn Fn() -> Option<(u64, u64)> + Send> {
+        let log = self.engine().writable().map(|workshop| Arc::downgrade(&workshop.log)).unwrap_or_default();
+        Box::new(move || log.upgrade()?.progress())
+    }
+
     fn engine(&self) -> &Engine {
         &self.shared.engine
     }

@@ -134,8 +134,8 @@ impl Engine {
         let status =
             status::keep(environment.clone(), root.to_path_buf(), Arc::clone(&self.metrics), Arc::clone(workshop));
         self.services.spawn(environment, &workshop.health, Lane::Compaction, status);
-        for task in workshop.log.tasks() {
-            self.services.spawn(environment, &workshop.health, Lane::Log, task);
+        for (lane, task) in workshop.log.tasks() {
+            self.services.spawn(environment, &workshop.health, lane, task);
         }
         for task in workshop.lineage.tasks() {
             self.services.spawn(environment, &workshop.health, Lane::Compaction, task);

@@ -81,7 +81,8 @@ impl Log {
         }))
     }
 
-    /// Lets nothing be reserved any more, waits for what was, and makes it durable. Gives the end of the log.
+    /// Lets nothing be reserved any more, waits for what was, and makes it durable. Gives the end of the log. Also when
+    /// it fails, nobody stores into the log any more.
     pub(crate) fn finish_writes(&self) -> Result<LogMark> {
         let next_ticket = {
             let mut tail = self.lock_tail();

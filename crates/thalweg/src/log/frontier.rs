@@ -28,13 +28,16 @@ use super::segment::Segment;
 use crate::error::{Error, Result};
 use crate::format::{LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
-use crate::runtime::{Event, Point, Ticket};
+use crate::runtime::{Event, Point, Ticket, several};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// Syncs that may be in flight, and handles a segment has.
 const IN_FLIGHT_MAX: usize = 2;
+
+/// Segments that a sync of a coroutine has written at the same time, so that it takes no longer than one.
+const SEGMENTS_SYNCED_AT_ONCE: usize = 16;
 
 /// What the planted bug leaves out at the end of a range.
 const PAGE_BYTES: u32 = 4096;
@@ -302,26 +305,36 @@ impl Log {
         self.syncs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The interval syncer: from the first record that is not durable on, at most the interval passes to its sync.
+    /// The interval syncer: from the publication of a record on, at most the interval passes until a sync that covers
+    /// it is issued, or one is in flight that no other may be issued beside.
     pub(super) async fn sync_at_intervals(self: Arc<Self>) {
         let Some(interval) = self.options.sync_interval else {
             return;
         };
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+        let is_behind = || self.published().position > self.durable();
+        // No record that is not durable was published before.
+        let mut behind_since_ns = None;
         loop {
-            let condition = || (self.is_ended() || self.published().position > self.durable()).then_some(());
+            let condition = || (self.is_ended() || is_behind()).then_some(());
             self.environment.until(&self.advanced, condition).await;
-            let ticket = self.ended.ticket();
+            let (ticket, now_ns) = (self.ended.ticket(), self.environment.clock.now_ns());
             if self.is_ended() {
                 return;
             }
-            self.environment.sleep_or(interval_ns, &self.ended, ticket).await;
+            let passed_ns = now_ns.saturating_sub(behind_since_ns.unwrap_or(now_ns));
+            if passed_ns < interval_ns {
+                self.environment.sleep_or(interval_ns - passed_ns, &self.ended, ticket).await;
+            }
             if self.is_ended() {
                 return;
             }
+            let issued_ns = self.environment.clock.now_ns();
             if self.sync_in_background(self.published().position).await.is_err() {
                 return;
             }
+            // What came while the sync was in flight has waited for as long.
+            behind_since_ns = is_behind().then_some(issued_ns);
         }
     }
 }
@@ -341,11 +354,14 @@ impl SyncJob<'_> {
         if planted(Bug::LogSyncDropped) {
             return Ok(());
         }
-        for part in &self.parts {
-            part.segment.release(part.from, part.to);
-            part.segment.handle(self.handle)?.sync_in_background(part.from, part.to).await?;
-        }
-        Ok(())
+        let sync = |part: &SyncPart| {
+            let (segment, from, to) = (Arc::clone(&part.segment), part.from, part.to);
+            async move {
+                segment.release(from, to);
+                segment.handle(self.handle)?.sync_in_background(from, to).await
+            }
+        };
+        several(self.parts.iter().map(sync), SEGMENTS_SYNCED_AT_ONCE).await
     }
 }
 

@@ -35,7 +35,8 @@ pub(crate) use reserve::Reservation;
 pub(crate) use scan::Scan;
 
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, Event, Health, Space, Task};
+use crate::planted::{Bug, planted};
+use crate::runtime::{Environment, Event, Health, Lane, Space, Task};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -99,10 +100,24 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The background coroutines (segment preparation, interval sync), to be spawned on `Lane::Log`; they end
+    /// The background coroutines (segment preparation, interval sync) and where they are to be spawned; they end
     /// after [`Log::close`] or [`Log::stop`], or when the health is bad.
-    pub(crate) fn tasks(self: &Arc<Self>) -> Vec<Task> {
-        vec![Box::pin(Arc::clone(self).prepare_segments()), Box::pin(Arc::clone(self).sync_at_intervals())]
+    ///
+    /// Where a sync holds up its worker, the preparer's are kept away from the one that the interval's syncs are made
+    /// on: a new segment takes three, one of them of the whole segment.
+    pub(crate) fn tasks(self: &Arc<Self>) -> Vec<(Lane, Task)> {
+        let has_ring = self.environment.scheduler.ring_refused().is_none();
+        let preparer = if has_ring || planted(Bug::IntervalBehindPreparation) { Lane::Log } else { Lane::Flush };
+        vec![
+            (preparer, Box::pin(Arc::clone(self).prepare_segments())),
+            (Lane::Log, Box::pin(Arc::clone(self).sync_at_intervals())),
+        ]
+    }
+
+    /// The published position and the durable frontier, as raw positions; `None` once nothing is synced any more.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn progress(&self) -> Option<(u64, u64)> {
+        (!self.is_ended()).then(|| (self.published().position.raw(), self.durable().raw()))
     }
 
     /// Ends the background coroutines.

@@ -2,6 +2,11 @@
 //!
 //! Invariant: everything before [`Published::mark`] was copied to the log and inserted by its writer. `visible` is the
 //! mark's sequence number, readable without a lock. Locks: `published`, for a few instructions.
+//!
+//! A close waits until nobody is between a reservation and its end, whatever the health: such a writer stores into the
+//! log's segments, and the database's lock must not be free for another process to open them. Nothing between a
+//! reservation and its end waits or calls the user's code, so that wait is short, and the closing thread holds no
+//! reservation itself.
 
 use super::Log;
 use super::reserve::Reservation;
@@ -24,11 +29,15 @@ pub(super) struct Published {
     mark: LogMark,
     /// The ends of the records after that one, in the order of their tickets: of those that are done.
     done: VecDeque<Option<LogMark>>,
+    /// Records that were given up after they were reserved.
+    given_up: u64,
+    /// A close waits for every record to be done or given up.
+    is_awaited: bool,
 }
 
 impl Published {
     pub(super) fn new(mark: LogMark) -> Self {
-        Published { next_ticket: 0, mark, done: VecDeque::new() }
+        Published { next_ticket: 0, mark, done: VecDeque::new(), given_up: 0, is_awaited: false }
     }
     pub(super) fn position(&self) -> LogPosition {
         self.mark.position
@@ -48,17 +57,18 @@ impl Log {
         }
         reservation.is_published = true;
         let end = reservation.end;
-        let is_next = {
+        let (is_next, is_awaited) = {
             let mut published = self.lock_published();
             let is_next = published.take(reservation.ticket, end);
             if is_next {
                 self.visible.store(published.mark.seq.0, Ordering::Release);
             }
-            is_next
+            (is_next, published.is_awaited)
         };
-        if is_next {
+        if is_next || is_awaited {
             self.advanced.notify_all();
-        } else {
+        }
+        if !is_next {
             self.wait_for_turn(end.seq)?;
         }
         self.environment.point(Point::Published);
@@ -120,14 +130,30 @@ impl Log {
         }
     }
 
-    /// Blocks until everything reserved is published.
+    /// Blocks until all records before `next_ticket` are published or given up; an error when not all are published.
     pub(super) fn wait_for_writers(&self, next_ticket: u64) -> Result<()> {
+        self.lock_published().is_awaited = true;
         self.environment.wait_until(&self.advanced, || {
-            if self.lock_published().next_ticket >= next_ticket {
-                return Some(Ok(()));
+            if planted(Bug::LockFreedEarly)
+                && let Some(error) = self.failure()
+            {
+                return Some(Err(error));
             }
-            self.failure().map(Err)
+            let (is_published, is_ended) = {
+                let published = self.lock_published();
+                (published.next_ticket >= next_ticket, published.ended() >= next_ticket)
+            };
+            match self.failure() {
+                _ if is_published => Some(Ok(())),
+                Some(error) if is_ended => Some(Err(error)),
+                _ => None,
+            }
         })
+    }
+
+    /// A record will never be published. To be told before the database is poisoned for it, which wakes a close.
+    pub(super) fn count_given_up(&self) {
+        self.lock_published().given_up += 1;
     }
 
     /// The published position, which for the planted bug stands in for the frontier.
@@ -160,6 +186,12 @@ impl Published {
             self.advance(end);
         }
         true
+    }
+
+    /// Records whose writers are done with the log: published, behind one that is not published, or given up.
+    fn ended(&self) -> u64 {
+        let behind = self.done.iter().filter(|done| done.is_some()).count() as u64;
+        self.next_ticket + behind + self.given_up
     }
 
     fn advance(&mut self, end: LogMark) {

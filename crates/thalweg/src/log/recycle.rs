@@ -46,8 +46,9 @@ pub(super) struct Supply {
     pub(super) spares: VecDeque<Arc<Segment>>,
     /// How many spares a record that waits needs.
     pub(super) wanted: usize,
-    /// Writers who wait for spares.
-    pub(super) waiters: usize,
+    /// Writers who wait for spares, by the numbers of their turns: only the first takes any.
+    pub(super) waiting: VecDeque<u64>,
+    pub(super) next_turn: u64,
     /// The last attempt failed (the disk was full, no file could be opened), and nobody has asked for another.
     pub(super) failed: bool,
     /// There was no room for the smallest new segment: any idle slot will do.
@@ -79,7 +80,8 @@ impl Supply {
             sizing,
             spares: VecDeque::new(),
             wanted: 0,
-            waiters: 0,
+            waiting: VecDeque::new(),
+            next_turn: 0,
             failed: false,
             takes_any: false,
             failures: 0,
@@ -99,6 +101,20 @@ impl Supply {
     fn idle_bytes(&self) -> u64 {
         let spares = self.spares.iter().map(|spare| u64::from(spare.bytes));
         spares.chain(self.free.iter().map(|idle| u64::from(idle.bytes))).sum()
+    }
+
+    /// A turn behind all who wait.
+    pub(super) fn join_waiting(&mut self) -> u64 {
+        let turn = self.next_turn;
+        self.next_turn += 1;
+        self.waiting.push_back(turn);
+        turn
+    }
+    /// Gives up a turn; whether others wait. The next in turn says itself how many spares it needs.
+    pub(super) fn leave_waiting(&mut self, turn: u64) -> bool {
+        self.waiting.retain(|other| *other != turn);
+        self.wanted = 0;
+        !self.waiting.is_empty()
     }
 
     fn fail(&mut self, error: Error) {
@@ -255,7 +271,7 @@ impl Log {
     fn give_back_idle(&self, at: (u32, u32)) {
         let published = self.published().position;
         let tail = &mut *self.lock_tail();
-        if (tail.segment.id.index, tail.offset) != at || tail.supply.waiters > 0 {
+        if (tail.segment.id.index, tail.offset) != at || !tail.supply.waiting.is_empty() {
             return;
         }
         self.quiet_at.store(published.raw(), Ordering::Relaxed);
@@ -326,7 +342,11 @@ impl Log {
                 return false;
             }
             let is_harmless = preparation.is_harmless();
-            match preparation.step(&self.environment, &self.metrics) {
+            let step = match planted(Bug::IntervalBehindPreparation) {
+                true => preparation.step(&self.environment, &self.metrics),
+                false => preparation.step_in_background(&self.environment, &self.metrics).await,
+            };
+            match step {
                 Ok(None) => {}
                 Ok(Some(segment)) => {
                     {

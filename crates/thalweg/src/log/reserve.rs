@@ -95,6 +95,7 @@ impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if !self.is_published {
             // Later records wait for this one for ever, and a replay would end here.
+            self.log.count_given_up();
             self.log.health.poison(Error::internal("a write was given up after its log space was reserved"));
         }
     }
@@ -149,7 +150,15 @@ impl Log {
     /// The record goes on in other segments, or begins in the next.
     fn reserve_over_segments(&self, operations: u32, body_bytes: u32) -> Result<Reservation<'_>> {
         let mut parts = Vec::with_capacity(3 + (body_bytes / self.options.segment_bytes) as usize);
-        let at_once = self.try_reserve(&mut self.lock_tail(), operations, body_bytes, &mut parts)?;
+        let at_once = {
+            let mut tail = self.lock_tail();
+            // Nobody takes a spare past those who wait for one.
+            if tail.supply.waiting.is_empty() {
+                self.try_reserve(&mut tail, operations, body_bytes, &mut parts)?
+            } else {
+                self.reserve_in_tail(&mut tail, operations, body_bytes)?
+            }
+        };
         if let Some(reservation) = at_once {
             return Ok(reservation);
         }
@@ -159,18 +168,19 @@ impl Log {
         reservation
     }
 
-    /// Waits for the preparer. The failure of an attempt that ended after this call began is this call's, too.
+    /// Waits for the preparer, in turn: a record of many segments needs them all at one instant, so what is prepared
+    /// for it must not go to smaller ones that came later. The failure of an attempt that ended after this call began
+    /// is this call's, too, once it is its turn.
     fn reserve_when_supplied(
         &self,
         operations: u32,
         body_bytes: u32,
         parts: &mut Vec<Part>,
     ) -> Result<Reservation<'_>> {
-        let failures = {
+        let (turn, failures) = {
             let supply = &mut self.lock_tail().supply;
-            supply.waiters += 1;
             supply.failed = false;
-            supply.failures
+            (supply.join_waiting(), supply.failures)
         };
         self.wanted.notify_all();
         let result = self.environment.wait_until(&self.supplied, || {
@@ -178,6 +188,9 @@ impl Log {
                 return Some(Err(self.health.check().err().unwrap_or(Error::Closed)));
             }
             let mut tail = self.lock_tail();
+            if tail.supply.waiting.front() != Some(&turn) {
+                return self.reserve_in_tail(&mut tail, operations, body_bytes).transpose();
+            }
             match self.try_reserve(&mut tail, operations, body_bytes, parts).transpose() {
                 Some(done) => return Some(done),
                 None if tail.supply.failures > failures => {
@@ -189,10 +202,9 @@ impl Log {
             self.wanted.notify_all();
             None
         });
-        let supply = &mut self.lock_tail().supply;
-        supply.waiters -= 1;
-        if supply.waiters == 0 {
-            supply.wanted = 0;
+        let others_wait = self.lock_tail().supply.leave_waiting(turn);
+        if others_wait {
+            self.supplied.notify_all();
         }
         result
     }

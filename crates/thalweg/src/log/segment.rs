@@ -14,8 +14,8 @@
 use super::framing::{BLOCK_BYTES, HEADER_BYTES, Header, SegmentId};
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
-use crate::runtime::{BackgroundFile, Environment};
-use crate::storage::{File, Mapping, OpenMode};
+use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment};
+use crate::storage::{BufferPool, File, IoBuffer, Mapping, OpenMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -58,12 +58,13 @@ impl Handle {
         }
     }
 
-    /// The same for a coroutine: handed to the kernel where it can be, for the worker has segments to prepare.
+    /// The same for a coroutine: handed to the kernel where it can be, for the worker has segments to prepare. Else the
+    /// worker goes on with nothing else before it has told of the end: syncs are waited for in the order of issue.
     pub(super) async fn sync_in_background(&self, from: u32, to: u32) -> Result<()> {
         let file = BackgroundFile::new(Arc::clone(&self.file));
         match &self.mapping {
-            Some(mapping) => file.sync_range(&**mapping, from, to).await,
-            None => file.sync().await,
+            Some(mapping) => file.sync_range_at_once(&**mapping, from, to).await,
+            None => file.sync_at_once().await,
         }
     }
 }
@@ -159,17 +160,21 @@ pub(super) struct Preparation {
     header: Header,
     path: PathBuf,
     is_new: bool,
+    /// Of a new file that a coroutine prepares: where its name is.
+    directory: Option<BackgroundDirectory>,
+    /// What such a file is filled with.
+    zeros: Option<IoBuffer>,
     step: Step,
 }
 
 impl Preparation {
     /// A new file.
     pub(super) fn create(path: PathBuf, header: Header) -> Self {
-        Preparation { header, path, is_new: true, step: Step::Create }
+        Preparation { header, path, is_new: true, directory: None, zeros: None, step: Step::Create }
     }
     /// A file of the right size whose segment is not needed any more.
     pub(super) fn recycle(path: PathBuf, header: Header) -> Self {
-        Preparation { header, path, is_new: false, step: Step::Map }
+        Preparation { header, path, is_new: false, directory: None, zeros: None, step: Step::Map }
     }
 
     /// Whether the next step only creates or opens a file: that this fails (no descriptor left, no permission)
@@ -215,6 +220,55 @@ impl Preparation {
                 None => return Ok(Some(segment)),
             },
             Step::Done => unreachable!("a preparation that gave its segment or failed takes no more steps"),
+        };
+        Ok(None)
+    }
+
+    /// The same for a coroutine: what takes long is handed to the kernel where it can be, for the worker has the
+    /// interval's syncs to issue.
+    pub(super) async fn step_in_background(
+        &mut self,
+        environment: &Environment,
+        metrics: &Metrics,
+    ) -> Result<Option<Segment>> {
+        self.step = match std::mem::replace(&mut self.step, Step::Done) {
+            Step::Create => {
+                // Before there is a file: that no descriptor is left endangers nothing.
+                if let Some(directory) = self.path.parent() {
+                    self.directory = Some(BackgroundDirectory::open(&environment.storage, directory)?);
+                }
+                self.step = Step::Create;
+                return self.step(environment, metrics);
+            }
+            Step::Fill(file, from) => {
+                let count = (self.header.bytes - from).min(FILL_BYTES);
+                let mut zeros = self.zeros.take().unwrap_or_else(|| BufferPool::new(FILL_BYTES as usize).take());
+                zeros.set_len(count as usize);
+                let background = BackgroundFile::new(Arc::clone(&file));
+                self.zeros = Some(background.write_cached(u64::from(from), zeros).await?);
+                metrics.log_prepared_bytes.add(u64::from(count));
+                if from + count < self.header.bytes { Step::Fill(file, from + count) } else { Step::SyncFill(file) }
+            }
+            Step::SyncFill(file) => {
+                self.zeros = None;
+                BackgroundFile::new(file).sync().await?;
+                Step::Map
+            }
+            Step::SyncHeader(segment) => {
+                let [handle, _] = &segment.handles;
+                handle.sync_in_background(0, HEADER_BYTES).await?;
+                if self.is_new { Step::SyncDirectory(segment) } else { Step::Populate(segment, 0) }
+            }
+            Step::SyncDirectory(segment) => {
+                if let Some(directory) = self.directory.take() {
+                    directory.sync().await?;
+                }
+                Step::Populate(segment, 0)
+            }
+            step => {
+                self.step = step;
+                return self.step(environment, metrics);
+            }
         };
         Ok(None)
     }

@@ -111,6 +111,35 @@ impl BackgroundFile {
         Ok(())
     }
 
+    /// Writes what is filled of `buffer` at `offset`, into the page cache, and gives the buffer back. The worker does
+    /// not even copy: what takes long here is to be throttled because much is dirty.
+    pub(crate) async fn write_cached(&self, offset: u64, mut buffer: IoBuffer) -> Result<IoBuffer> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.hand_over(Operation::Write, offset, Some(buffer), done, None).await {
+                Ok(Done { request: Request { buffer: Some(written), .. }, result, .. }) => {
+                    let failed = |error| Error::io("write to", self.path(), error);
+                    let count = result.map_err(failed)?;
+                    if count == 0 {
+                        return Err(failed(io::Error::from(io::ErrorKind::WriteZero)));
+                    }
+                    done += count;
+                    buffer = written;
+                }
+                Err(Some(back)) => {
+                    buffer = back;
+                    yield_now().await;
+                    let rest = buffer.filled().get(done..).unwrap_or_default();
+                    self.file.write_all_at(offset + done as u64, rest)?;
+                    yield_now().await;
+                    return Ok(buffer);
+                }
+                Ok(_) | Err(None) => unreachable!("a write without its buffer"),
+            }
+        }
+        Ok(buffer)
+    }
+
     /// See [`File::begin_write_back`]: its error is one of the write, for the kernel may tell nobody else.
     async fn begin_write_back(&self, offset: u64, bytes: usize) -> Result<()> {
         let operation = Operation::WriteBack(u32::try_from(bytes).unwrap_or(0));
@@ -159,20 +188,28 @@ impl BackgroundFile {
 
     /// Makes bytes and length durable.
     pub(crate) async fn sync(&self) -> Result<()> {
+        yield_now().await;
+        let done = self.sync_at_once().await;
+        yield_now().await;
+        done
+    }
+
+    /// The same without a point to give way: for who holds others up until the sync has ended and he has told so.
+    pub(crate) async fn sync_at_once(&self) -> Result<()> {
         if let Ok(done) = self.hand_over(Operation::Sync, 0, None, 0, None).await {
             self.count_sync(done.ns).await;
             done.result.map_err(|error| Error::io("sync", self.path(), error))?;
             return Ok(());
         }
-        yield_now().await;
-        self.file.sync()?;
-        yield_now().await;
-        Ok(())
+        match self.file.begin_sync() {
+            Some(in_flight) => in_flight.await,
+            None => self.file.sync(),
+        }
     }
 
     /// Makes the bytes of `[from, to)` durable, as [`Mapping::sync_range`] of `mapping` does: that of this very file
-    /// description, so that it is told a failed write-back as the mapping would be.
-    pub(crate) async fn sync_range(&self, mapping: &dyn Mapping, from: u32, to: u32) -> Result<()> {
+    /// description, so that it is told a failed write-back as the mapping would be. No point to give way either.
+    pub(crate) async fn sync_range_at_once(&self, mapping: &dyn Mapping, from: u32, to: u32) -> Result<()> {
         // Nothing would stand for everything.
         if from < to
             && let Ok(done) = self.hand_over(Operation::SyncRange(to - from), u64::from(from), None, 0, None).await
@@ -181,10 +218,10 @@ impl BackgroundFile {
             done.result.map_err(|error| Error::io("sync", self.path(), error))?;
             return Ok(());
         }
-        yield_now().await;
-        mapping.sync_range(u64::from(from), u64::from(to))?;
-        yield_now().await;
-        Ok(())
+        match mapping.begin_sync_range(u64::from(from), u64::from(to)) {
+            Some(in_flight) => in_flight.await,
+            None => mapping.sync_range(u64::from(from), u64::from(to)),
+        }
     }
 
     /// After a sync that the kernel carried out: counts it, as much longer as the file wants each to be. The worker
@@ -251,6 +288,9 @@ impl BackgroundDirectory {
             directory.count_sync(done.ns).await;
             done.result.map_err(|error| Error::io("sync", &self.path, error))?;
             return Ok(());
+        }
+        if let Some(in_flight) = self.file.as_ref().and_then(|directory| directory.file.begin_sync()) {
+            return in_flight.await;
         }
         yield_now().await;
         match &self.file {

@@ -205,9 +205,9 @@ fn a_sync_of_a_range_holds_up_no_worker_that_has_a_ring() {
     let synced = || {
         let (file, mapping) = (BackgroundFile::new(Arc::clone(&file)), Arc::clone(&mapping));
         async move {
-            file.sync_range(&*mapping, 10, 2 * ALIGNMENT as u32 + 5).await.unwrap();
+            file.sync_range_at_once(&*mapping, 10, 2 * ALIGNMENT as u32 + 5).await.unwrap();
             // Nothing is a range, too: for the ring it would stand for the whole file.
-            file.sync_range(&*mapping, 0, 0).await.unwrap();
+            file.sync_range_at_once(&*mapping, 0, 0).await.unwrap();
         }
     };
     on_a_worker(synced());

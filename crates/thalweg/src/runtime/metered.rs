@@ -9,7 +9,7 @@
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::metrics::{Metrics, SyncCount};
-use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock};
+use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock, SyncInFlight};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -196,6 +196,9 @@ impl File for MeteredFile {
     fn sync(&self) -> Result<()> {
         self.meter.time(|metrics| self.kind.count_in(metrics), || self.file.sync())
     }
+    fn begin_sync(&self) -> Option<SyncInFlight> {
+        self.file.begin_sync()
+    }
     fn bytes(&self) -> Result<u64> {
         self.file.bytes()
     }
@@ -247,6 +250,9 @@ impl Mapping for MeteredMapping {
     }
     fn sync_range(&self, from: u64, to: u64) -> Result<()> {
         self.meter.time(|metrics| self.kind.count_in(metrics), || self.mapping.sync_range(from, to))
+    }
+    fn begin_sync_range(&self, from: u64, to: u64) -> Option<SyncInFlight> {
+        self.mapping.begin_sync_range(from, to)
     }
 }
 

@@ -29,10 +29,15 @@ pub(crate) use buffer::{ALIGNMENT, BufferPool, IoBuffer};
 pub use linux::LinuxStorage;
 
 use crate::error::Result;
+use std::future::Future;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A sync under way that no thread waits for; see [`File::begin_sync`].
+pub type SyncInFlight = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// How [`Storage::open`] opens an existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +181,11 @@ pub trait File: Send + Sync + 'static {
     }
     /// Makes the file's bytes and length durable (not its name).
     fn sync(&self) -> Result<()>;
+    /// [`File::sync`] as a ring carries it out, where a simulation has rings: it takes its time, and no thread waits.
+    /// `None` elsewhere: the descriptor is handed over, or the call is made.
+    fn begin_sync(&self) -> Option<SyncInFlight> {
+        None
+    }
     /// The length in bytes.
     fn bytes(&self) -> Result<u64>;
     /// Cuts the file, or extends it with zeros.
@@ -236,6 +246,10 @@ pub trait Mapping: Send + Sync + 'static {
     fn release(&self, from: u64, to: u64);
     /// Makes the bytes `[from, to)` durable, and perhaps others: any page may become durable at any moment.
     fn sync_range(&self, from: u64, to: u64) -> Result<()>;
+    /// The same, as [`File::begin_sync`] does it.
+    fn begin_sync_range(&self, _from: u64, _to: u64) -> Option<SyncInFlight> {
+        None
+    }
 }
 
 /// The first bytes of a file, mapped to be read: what is in memory is read without a call. It keeps the file's bytes,

@@ -4,6 +4,7 @@ mod damage;
 mod fake;
 mod running;
 mod sizes;
+mod waiting;
 
 use super::framing::HEADER_BYTES;
 use super::scan::Tail as ScanTail;
@@ -11,7 +12,7 @@ use super::{DamagePolicy, Log, LogOptions, Operation, Record, RecordBuilder, Sca
 use crate::error::Result;
 use crate::format::{KeyspaceId, LogMark, LogPosition, SeqNo};
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, Health, Lane, Scheduler, Space};
+use crate::runtime::{Environment, Health, Scheduler, Space};
 use fake::{Disk, Polling};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,7 +61,7 @@ impl Bench {
         let metrics = Arc::new(Metrics::default());
         let parts = (environment.clone(), Arc::clone(&health), Arc::clone(&metrics));
         let log = Log::begin(parts.0, parts.1, parts.2, directory(), options, recovered)?;
-        log.tasks().into_iter().for_each(|task| scheduler.spawn(Lane::Log, task));
+        log.tasks().into_iter().for_each(|(lane, task)| scheduler.spawn(lane, task));
         Ok(Bench { disk: Arc::clone(disk), environment, scheduler, health, metrics, log })
     }
     /// Whose threads wait as they do in production.

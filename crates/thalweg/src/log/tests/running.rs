@@ -227,8 +227,7 @@ fn everybody_hears_of_a_poison_that_comes_between_the_wake_up_of_a_leader_and_it
         let mut eight: Vec<_> = (3..11).map(|seed| Box::pin(bench.log.sync_in_background(write(seed)))).collect();
         assert!(eight.iter_mut().all(|one| one.as_mut().poll(&mut context).is_pending()));
         others.into_iter().for_each(|sync| bench.log.finish_sync(sync, Ok(())).unwrap());
-        let leader = &mut eight[0];
-        assert!(leader.as_mut().poll(&mut context).is_pending());
+        let led = bench.log.issue_for_tests(write(11)).unwrap();
         // Six more wait for the next.
         let came_back = Arc::new(AtomicUsize::new(0));
         for end in (20..26).map(write) {
@@ -245,7 +244,7 @@ fn everybody_hears_of_a_poison_that_comes_between_the_wake_up_of_a_leader_and_it
             })
         };
         assert!(wait_until(&|| bench.log.waiting_for_tests() == 6));
-        while leader.as_mut().poll(&mut context).is_pending() {}
+        bench.log.finish_sync(led, Ok(())).unwrap();
         bench.health.poison(crate::Error::io("sync a table", Path::new("x"), std::io::Error::other("medium error")));
         assert!(wait_until(&|| came_back.load(Ordering::SeqCst) == 6), "some wait for ever");
     }
@@ -351,7 +350,7 @@ fn the_interval_syncer_makes_published_records_durable() {
     let sync_interval = Some(Duration::from_micros(50));
     let options = LogOptions { sync_interval, ..options(&environment, SEGMENT_BYTES) };
     let log = Log::begin(environment, Arc::default(), Arc::default(), directory(), options, None).unwrap();
-    log.tasks().into_iter().for_each(|task| scheduler.spawn(Lane::Log, task));
+    log.tasks().into_iter().for_each(|(lane, task)| scheduler.spawn(lane, task));
     let record = record(1, 10);
     let reservation = log.reserve(&record).unwrap();
     log.copy_in(&reservation, &record, false).unwrap();
@@ -387,7 +386,7 @@ fn write_and_sync_in_threads(writers: u64, sync_one_in: u64, disk: &Arc<Disk>) {
     let (environment, scheduler) = fake::environment(disk, 1, true);
     let options = options(&environment, SEGMENT_BYTES);
     let log = Log::begin(environment, Arc::default(), Arc::default(), directory(), options, None).unwrap();
-    log.tasks().into_iter().for_each(|task| scheduler.spawn(Lane::Log, task));
+    log.tasks().into_iter().for_each(|(lane, task)| scheduler.spawn(lane, task));
     let is_done = AtomicBool::new(false);
     const EACH: u64 = 300;
     std::thread::scope(|scope| {
