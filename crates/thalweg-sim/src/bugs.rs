@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 30] = [
+pub const BUGS: [(&str, Bug); 32] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -38,6 +38,8 @@ pub const BUGS: [(&str, Bug); 30] = [
     ("WriteBackErrorDropped", Bug::WriteBackErrorDropped),
     ("LostWriteBackSettled", Bug::LostWriteBackSettled),
     ("DescriptorsPoison", Bug::DescriptorsPoison),
+    ("LockFreedEarly", Bug::LockFreedEarly),
+    ("IntervalBehindPreparation", Bug::IntervalBehindPreparation),
 ];
 
 /// The bug of that name.

@@ -4,9 +4,10 @@
 //! fixed number of slots, and each slot a scoped thread-local of its own that points to that yielder from the client's
 //! first to its last step; so resuming clients in any order never finds the yielder of another.
 
-use crate::world::{Runnable, World};
+use crate::world::World;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use scoped_tls::{ScopedKey, scoped_thread_local};
+use std::cell::RefCell;
 
 /// What a client does.
 pub type Client = Box<dyn FnOnce()>;
@@ -33,42 +34,48 @@ pub(crate) fn suspend(slot: usize) {
     SLOTS[slot].with(|yielder| yielder.suspend(()));
 }
 
-/// The clients of one run. When a panic passes, the suspended ones are leaked: unwinding them would run destructors
-/// of the engine that wait, and nobody runs any more.
-struct Crew(Vec<Option<Coroutine<(), (), ()>>>);
+thread_local! {
+    /// The clients of this thread that have not ended, each in its slot.
+    static CREW: RefCell<[Option<Coroutine<(), (), ()>>; CLIENTS_MAX]> = const { RefCell::new([const { None }; _]) };
+}
 
-impl Drop for Crew {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.drain(..).flatten().for_each(std::mem::forget);
-        }
-    }
+/// After a panic: leaks the clients that are suspended. Unwinding them would run destructors of the engine that wait,
+/// and nobody runs any more.
+pub(crate) fn forget_all() {
+    CREW.with_borrow_mut(|crew| crew.iter_mut().filter_map(Option::take).for_each(std::mem::forget));
 }
 
 impl World {
-    /// Runs clients and background coroutines until the last client has ended.
+    /// Runs clients and background coroutines until the last client has ended, but for those that are parked.
     pub fn run_clients(&self, clients: Vec<Client>) {
-        assert!(clients.len() <= CLIENTS_MAX, "there are {CLIENTS_MAX} slots");
-        let mut crew = Crew(Vec::new());
-        for (slot, client) in clients.into_iter().enumerate() {
-            crew.0.push(Some(Coroutine::new(move |yielder: &ClientYielder, ()| SLOTS[slot].set(yielder, client))));
+        for client in clients {
+            let slot = CREW.with_borrow(|crew| crew.iter().position(Option::is_none));
+            let slot = slot.unwrap_or_else(|| panic!("there are {CLIENTS_MAX} slots"));
+            let coroutine = Coroutine::new(move |yielder: &ClientYielder, ()| SLOTS[slot].set(yielder, client));
+            CREW.with_borrow_mut(|crew| crew[slot] = Some(coroutine));
             self.add_client(slot);
         }
-        while crew.0.iter().any(Option::is_some) {
-            match self.choose("clients run") {
-                None => {}
-                Some(Runnable::Task(number)) => self.poll_task(number),
-                Some(Runnable::Client(slot)) => {
-                    let Some(coroutine) = crew.0[slot].as_mut() else { continue };
-                    self.set_running_client(Some(slot));
-                    let outcome = coroutine.resume(());
-                    self.set_running_client(None);
-                    if let CoroutineResult::Return(()) = outcome {
-                        crew.0[slot] = None;
-                        self.remove_client(slot);
-                    }
-                }
-            }
+        while self.has_clients(false) {
+            self.step("clients run");
+        }
+    }
+
+    /// Runs the parked clients to their ends.
+    pub fn gather_clients(&self) {
+        while self.has_clients(true) {
+            self.step("parked clients run to their ends");
+        }
+    }
+
+    /// Runs a client until it waits or ends.
+    pub(crate) fn resume_client(&self, slot: usize) {
+        let Some(mut coroutine) = CREW.with_borrow_mut(|crew| crew[slot].take()) else { return };
+        self.set_running_client(Some(slot));
+        let outcome = coroutine.resume(());
+        self.set_running_client(None);
+        match outcome {
+            CoroutineResult::Yield(()) => CREW.with_borrow_mut(|crew| crew[slot] = Some(coroutine)),
+            CoroutineResult::Return(()) => self.remove_client(slot),
         }
     }
 }

@@ -56,6 +56,10 @@ pub struct Plan {
     pub share_journal: bool,
     /// The file system does not tell how much space is left.
     pub hide_free_bytes: bool,
+    /// How long a sync takes at most; `None`: no time, and time may pass while somebody can run.
+    sync_ms_max: Option<u64>,
+    /// Coroutines hand their syncs to a ring, and their worker goes on.
+    pub has_rings: bool,
     durability: Durability,
     backend: DurabilityBackend,
     settle_interval_ms: u64,
@@ -117,6 +121,8 @@ impl Plan {
             short_reads_per_mille: *rng.choose(&[0, 0, 100]),
             share_journal: rng.aside(3).one_in(2),
             hide_free_bytes: rng.aside(91).one_in(2),
+            sync_ms_max: *rng.aside(11).choose(&[None, None, Some(2), Some(15), Some(60)]),
+            has_rings: rng.aside(12).one_in(2),
             durability: *rng.choose(&[Durability::Buffered, Durability::Buffered, Durability::Sync]),
             backend: *rng.aside(4).choose(&[
                 DurabilityBackend::SettleRounds,
@@ -168,6 +174,8 @@ impl Plan {
             short_reads_per_mille: 0,
             share_journal: true,
             hide_free_bytes: false,
+            sync_ms_max: None,
+            has_rings: false,
             durability: Durability::Buffered,
             backend: DurabilityBackend::SettleRounds,
             settle_interval_ms: 20,
@@ -219,6 +227,16 @@ impl Plan {
     /// The durability of writes that do not say.
     pub fn durability(&self) -> Durability {
         self.durability
+    }
+
+    /// How long a sync takes at most.
+    pub fn sync_ns_max(&self) -> u64 {
+        self.sync_ms_max.unwrap_or(0) * 1_000_000
+    }
+
+    /// How long a record waits for its sync to be issued, if that is bounded and time is told apart.
+    pub fn log_sync_interval_ns(&self) -> Option<u64> {
+        self.sync_ms_max.and(self.log_sync_interval_ms).map(|ms| ms * 1_000_000)
     }
 
     /// Bytes of a log segment.

@@ -26,7 +26,7 @@ impl Scheduler for SimScheduler {
     }
 
     fn sleep_until(&self, deadline_ns: u64) -> Task {
-        Box::pin(Sleep { world: Arc::clone(&self.world), deadline_ns, timer: None })
+        self.world.sleep_until(deadline_ns)
     }
 
     fn wait(&self, event: &Event, ticket: Ticket, deadline_ns: Option<u64>) {
@@ -37,9 +37,20 @@ impl Scheduler for SimScheduler {
         self.world.point(point);
     }
 
+    fn ring_refused(&self) -> Option<&str> {
+        (!self.world.has_rings()).then_some("there are no rings in this world")
+    }
+
     fn shutdown(&self) {
         let dropped = self.world.drop_tasks(self.instance);
         self.world.say(|| format!("shutdown of database {} dropped {dropped} coroutines", self.instance));
+    }
+}
+
+impl World {
+    /// A future that is ready at `deadline_ns`.
+    pub(crate) fn sleep_until(self: &Arc<Self>, deadline_ns: u64) -> Task {
+        Box::pin(Sleep { world: Arc::clone(self), deadline_ns, timer: None })
     }
 }
 

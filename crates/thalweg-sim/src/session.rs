@@ -5,6 +5,7 @@
 
 use crate::clients::Client;
 use crate::keys::{self, STABLE};
+use crate::loss::{self, LossBound};
 use crate::oracle::{Oracle, Survival};
 use crate::plan::Plan;
 use crate::rng::Rng;
@@ -14,6 +15,7 @@ use crate::world::{Hook, World};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg::simulation::Storage;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
 use thalweg::{Database, Durability, ErrorKind, Keyspace};
@@ -31,6 +33,8 @@ pub struct Session {
     rng: Rng,
     /// What the next open must find.
     survival: Survival,
+    /// When the disk was last seen with power.
+    last_alive_ns: Arc<AtomicU64>,
     /// A write-back failed and perhaps nobody was told yet: the kernel tells whoever syncs next, also in a later life.
     pub owes_error: bool,
     /// The disk is full when this life ends, and still when the next open begins.
@@ -60,6 +64,9 @@ impl Session {
         let mut rng = Rng::new(seed);
         let world = World::new(rng.next_u64(), trace);
         let disk = SimulatedDisk::new(rng.next_u64());
+        if plan.sync_ns_max() > 0 {
+            world.time_syncs(rng.aside(1), plan.sync_ns_max(), plan.has_rings);
+        }
         let stage = Rc::new(Stage::new(plan, world, disk, Oracle::default()));
         Session {
             stage,
@@ -68,6 +75,7 @@ impl Session {
             owes_error: false,
             stays_full: false,
             keeps_pages: true,
+            last_alive_ns: Arc::default(),
         }
     }
 
@@ -83,6 +91,7 @@ impl Session {
             owes_error: false,
             stays_full: false,
             keeps_pages: false,
+            last_alive_ns: Arc::default(),
         }
     }
 
@@ -97,7 +106,11 @@ impl Session {
         let one_in = self.stage.plan.writeback_one_in;
         let mut rng = self.rng.fork();
         let world = Arc::clone(&self.stage.world);
+        let last_alive_ns = Arc::clone(&self.last_alive_ns);
         self.stage.world.begin_phase(Some(Box::new(move |step| {
+            if !disk.is_dead() {
+                last_alive_ns.store(world.now_ns(), Ordering::Relaxed);
+            }
             if rng.one_in(one_in) {
                 let commits = disk.journal_commits(Path::new(ROOT));
                 disk.background_writeback();
@@ -138,6 +151,7 @@ impl Session {
         self.stage.must(outcome);
         // What a recovery found is durable once it has returned (DESIGN 6).
         self.survival = Survival::Acknowledged;
+        self.stage.acknowledged.borrow_mut().clear();
         match self.create_stable(&db) {
             Some(stable) => Some(Opened { db, stable: Held::new(stable) }),
             None => {
@@ -192,7 +206,7 @@ impl Session {
         Some(all)
     }
 
-    /// Runs the plan's clients to their ends.
+    /// Runs the plan's clients to their ends, but for those that are parked.
     pub fn run_clients(&mut self, opened: &Opened) {
         let clients = (0..self.stage.plan.clients)
             .map(|number| {
@@ -200,7 +214,13 @@ impl Session {
                 Box::new(move || run.run()) as Client
             })
             .collect();
+        if let Some(bound_ns) = loss::bound_ns(&self.stage.plan) {
+            let mut bound = LossBound::new(bound_ns, opened.db.log_progress());
+            self.stage.world.watch(Some(Box::new(move |now_ns| bound.look(now_ns))));
+        }
         self.stage.world.run_clients(clients);
+        self.stage.world.watch(None);
+        self.stage.life.set(self.stage.life.get() + 1);
     }
 
     /// One batch of a few changes in one stable keyspace, while no client runs.
@@ -297,6 +317,8 @@ impl Session {
     }
 
     fn end(&mut self, db: Held<Database>, how: Farewell) {
+        // Who was parked has a handle, too: without a close the database would stay open.
+        let how = if self.stage.world.has_clients(true) { Farewell::Close } else { how };
         self.stage.world.say(|| format!("{how:?}"));
         let db = db.release();
         match how {
@@ -319,6 +341,9 @@ impl Session {
     pub fn crash(&mut self, strictness: Strictness) {
         self.stage.world.say(|| format!("crash: {strictness:?}"));
         let was_in_faults = self.stage.faults.get();
+        if strictness != Strictness::ProcessDeath && !was_in_faults && !self.stage.poisoned.get() {
+            self.promise_what_is_old();
+        }
         let next = self.disk().crash(strictness);
         *self.stage.disk.borrow_mut() = next;
         self.keeps_pages = strictness == Strictness::ProcessDeath;
@@ -329,10 +354,22 @@ impl Session {
         self.calm();
     }
 
+    /// What was acknowledged longer ago than the bound on the loss was durable when the power went.
+    fn promise_what_is_old(&mut self) {
+        let Some(bound_ns) = loss::bound_ns(&self.stage.plan) else { return };
+        let last_alive_ns = self.last_alive_ns.load(Ordering::Relaxed);
+        let acknowledged = self.stage.acknowledged.borrow();
+        let old = acknowledged.iter().rfind(|(since_ns, _)| since_ns + bound_ns <= last_alive_ns);
+        if let Some((_, position)) = old {
+            self.stage.oracle.borrow_mut().promised(*position);
+        }
+    }
+
     /// No more faults, and room on the disk, unless that stays full.
     pub fn calm(&mut self) {
         if self.stage.faults.get() {
             self.survival = Survival::Promised;
+            self.stage.acknowledged.borrow_mut().clear();
         }
         let disk = self.disk();
         disk.set_faults(None);
@@ -346,6 +383,7 @@ impl Session {
 
     /// Drops what is left of the world.
     pub fn finish(self) -> u64 {
+        self.stage.world.gather_clients();
         self.stage.world.clear();
         self.stage.world.digest()
     }

@@ -44,6 +44,10 @@ enum Trouble {
         nth: u64,
         for_ever: bool,
     },
+    /// A sync fails, and only that.
+    SyncFails {
+        nth: u64,
+    },
     /// The kernel fails to write pages of some file back by itself.
     WritebackFails {
         at_step: u64,
@@ -152,7 +156,15 @@ fn end(session: &mut Session, rng: &mut Rng) {
 }
 
 fn one_life(session: &mut Session, rng: &mut Rng, opened: Opened) {
-    let trouble = some_trouble(rng);
+    let mut trouble = some_trouble(rng);
+    let mut parking = rng.aside(1);
+    if session.stage.plan.clients > 1 && parking.one_in(2) {
+        if parking.percent(70) {
+            trouble = Trouble::SyncFails { nth: 1 + parking.any_size(6) };
+        }
+        let one_in = *parking.choose(&[3, 10, 40]);
+        session.stage.world.park_clients(Some((parking.fork(), one_in)));
+    }
     let disk = session.disk();
     session.stage.world.say(|| format!("this life's trouble: {trouble:?}"));
     let mut hook: Option<Hook> = None;
@@ -163,6 +175,10 @@ fn one_life(session: &mut Session, rng: &mut Rng, opened: Opened) {
         Trouble::Fault { nth, for_ever } => {
             session.stage.faults.set(true);
             disk.set_faults(Some(if for_ever { FaultPlan::from_then_on(nth) } else { FaultPlan::once(nth) }));
+        }
+        Trouble::SyncFails { nth } => {
+            session.stage.faults.set(true);
+            disk.set_faults(Some(FaultPlan::once(nth).only(OperationKinds::SYNCS)));
         }
         Trouble::WritebackFails { at_step, file } => {
             session.stage.faults.set(true);
@@ -193,6 +209,7 @@ fn one_life(session: &mut Session, rng: &mut Rng, opened: Opened) {
     }
     session.begin_phase(hook);
     session.run_clients(&opened);
+    session.stage.world.park_clients(None);
     if let Trouble::Full { stays: true, .. } = trouble {
         session.stays_full = true;
     } else if let Trouble::Full { .. } | Trouble::FewDescriptors { .. } = trouble {

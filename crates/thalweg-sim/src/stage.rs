@@ -2,7 +2,7 @@
 //!
 //! Anything that must not happen is a panic here; `violation.rs` turns it into a line of report.
 
-use crate::oracle::{Oracle, Spot, Value};
+use crate::oracle::{Oracle, Position, Spot, Value};
 use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::scheduler::environment;
@@ -36,6 +36,10 @@ pub struct Stage {
     pub few_descriptors: Cell<bool>,
     /// A write was refused since the open because the database is poisoned.
     pub poisoned: Cell<bool>,
+    /// How often clients ran to their ends: who was parked over that does nothing more.
+    pub life: Cell<u64>,
+    /// When what was acknowledged, in this life.
+    pub acknowledged: RefCell<Vec<(u64, Position)>>,
     next_write: Cell<u32>,
     next_instance: Cell<u64>,
 }
@@ -60,6 +64,8 @@ impl Stage {
             full: Cell::new(false),
             few_descriptors: Cell::new(false),
             poisoned: Cell::new(false),
+            life: Cell::new(0),
+            acknowledged: RefCell::default(),
             next_write: Cell::new(0),
             next_instance: Cell::new(0),
         }

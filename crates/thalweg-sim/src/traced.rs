@@ -1,19 +1,20 @@
 //! [`traced`]: a simulated disk that tells, in the history of `--trace`, what is done to its names and bytes.
 //!
-//! Reads are not told. It passes everything on and draws nothing, so that a history with it is the one without it.
+//! Syncs take their time here, in the plans that say so (`pace.rs`). Reads are not told. It passes everything on and
+//! draws nothing else, so that a history that is told is the one that is not.
 
 use crate::world::World;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg::Result;
 use thalweg::simulation::simulated::SimulatedDisk;
-use thalweg::simulation::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock};
+use thalweg::simulation::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock, SyncInFlight};
 
 /// The disk, which tells if the world prints its history.
 pub fn traced(disk: SimulatedDisk, world: &Arc<World>) -> Arc<dyn Storage> {
-    if world.is_traced() { Arc::new(Traced { disk, world: Arc::clone(world) }) } else { Arc::new(disk) }
+    Arc::new(Traced { disk, world: Arc::clone(world) })
 }
 
 struct Traced {
@@ -65,10 +66,12 @@ impl Storage for Traced {
         self.world.tell(to, || format!("link {} as", from.display()), self.disk.hard_link(from, to))
     }
     fn sync_directory(&self, path: &Path) -> Result<()> {
-        self.world.tell(path, || "sync the names in".into(), self.disk.sync_directory(path))
+        let sync = || self.disk.sync_directory(path);
+        self.world.tell(path, || "sync the names in".into(), self.world.blocking_sync(sync))
     }
     fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
-        self.disk.open_directory(path)
+        let directory = || TracedDirectory { disk: self.disk.clone(), path: path.into(), world: self.world.clone() };
+        Ok(self.world.has_rings().then(|| Arc::new(directory()) as Arc<dyn File>))
     }
     fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
         self.disk.capacity_bytes(directory)
@@ -93,6 +96,39 @@ impl Storage for Traced {
     }
     fn lock(&self, path: &Path, shared: bool) -> Result<Box<dyn StorageLock>> {
         self.disk.lock(path, shared)
+    }
+}
+
+/// A directory whose names a ring makes durable.
+struct TracedDirectory {
+    disk: SimulatedDisk,
+    path: PathBuf,
+    world: Arc<World>,
+}
+
+impl File for TracedDirectory {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<usize> {
+        unreachable!("a directory is only synced")
+    }
+    fn write_all_at(&self, _: u64, _: &[u8]) -> Result<()> {
+        unreachable!("a directory is only synced")
+    }
+    fn sync(&self) -> Result<()> {
+        self.disk.sync_directory(&self.path)
+    }
+    fn begin_sync(&self) -> Option<SyncInFlight> {
+        let (disk, path, world) = (self.disk.clone(), self.path.clone(), Arc::clone(&self.world));
+        let what = || "sync the names in".into();
+        self.world.ring_sync(move || world.tell(&path, what, disk.sync_directory(&path)))
+    }
+    fn bytes(&self) -> Result<u64> {
+        unreachable!("a directory is only synced")
+    }
+    fn set_bytes(&self, _: u64) -> Result<()> {
+        unreachable!("a directory is only synced")
     }
 }
 
@@ -132,7 +168,12 @@ impl File for TracedFile {
         self.world.tell(self.path(), || "write out".into(), self.file.write_out())
     }
     fn sync(&self) -> Result<()> {
-        self.world.tell(self.path(), || "sync".into(), self.file.sync())
+        let sync = || self.file.sync();
+        self.world.tell(self.path(), || "sync".into(), self.world.blocking_sync(sync))
+    }
+    fn begin_sync(&self) -> Option<SyncInFlight> {
+        let (file, world) = (Arc::clone(&self.file), Arc::clone(&self.world));
+        self.world.ring_sync(move || world.tell(file.path(), || "sync".into(), file.sync()))
     }
     fn bytes(&self) -> Result<u64> {
         self.file.bytes()
@@ -189,6 +230,12 @@ impl Mapping for TracedMapping {
         self.mapping.release(from, to);
     }
     fn sync_range(&self, from: u64, to: u64) -> Result<()> {
-        self.world.tell(self.file.path(), || format!("sync {from}..{to} of"), self.mapping.sync_range(from, to))
+        let sync = || self.mapping.sync_range(from, to);
+        self.world.tell(self.file.path(), || format!("sync {from}..{to} of"), self.world.blocking_sync(sync))
+    }
+    fn begin_sync_range(&self, from: u64, to: u64) -> Option<SyncInFlight> {
+        let (mapping, file, world) = (Arc::clone(&self.mapping), Arc::clone(&self.file), Arc::clone(&self.world));
+        let what = move || format!("sync {from}..{to} of");
+        self.world.ring_sync(move || world.tell(file.path(), what, mapping.sync_range(from, to)))
     }
 }

@@ -115,5 +115,8 @@ pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
         catch_unwind(AssertUnwindSafe(run))
     };
     CATCHING.set(outer);
+    if outcome.is_err() {
+        crate::clients::forget_all();
+    }
     outcome.map_err(|_| LAST.take().unwrap_or_else(|| "a panic without a message".into()))
 }

@@ -28,6 +28,7 @@ pub struct ClientRun {
     /// Operations left; few once a write has failed for good.
     left: u64,
     broken: bool,
+    life: u64,
 }
 
 impl ClientRun {
@@ -43,6 +44,7 @@ impl ClientRun {
             views: Vec::new(),
             left: stage.plan.operations,
             broken: false,
+            life: stage.life.get(),
         }
     }
 
@@ -51,7 +53,7 @@ impl ClientRun {
         if self.number == 0 {
             self.find_temporary();
         }
-        while self.left > 0 {
+        while self.left > 0 && !self.is_overtaken() {
             self.left -= 1;
             if self.rng.one_in(2) {
                 self.stage.world.pause();
@@ -59,6 +61,11 @@ impl ClientRun {
             self.step();
         }
         self.stage.world.doing(|| "drops its handles".into());
+    }
+
+    /// Whether the other clients have ended while this one was parked. Its last write is open for ever.
+    fn is_overtaken(&self) -> bool {
+        self.stage.life.get() != self.life
     }
 
     /// Whether nobody else writes.
@@ -166,6 +173,9 @@ impl ClientRun {
     ) {
         let stage = Rc::clone(&self.stage);
         stage.world.note(outcome.as_ref().map_or(u64::MAX, |seq| seq.unwrap_or(0)));
+        if self.is_overtaken() {
+            return;
+        }
         match outcome {
             // Stores to a mapping cannot fail, so without a sync a write does not hear that the power is gone. Nobody
             // heard of it either: its caller went with the power.
@@ -176,6 +186,7 @@ impl ClientRun {
                 stage.world.say(|| format!("{label} published, sequence number {seq:?}"));
                 let mut oracle = stage.oracle.borrow_mut();
                 let outcome = oracle.acknowledge(id, seq, durability == Durability::Sync);
+                stage.acknowledged.borrow_mut().push((stage.world.now_ns(), oracle.newest()));
                 drop(oracle);
                 stage.must(outcome);
                 assert!(!self.broken, "{label} was taken after a write had failed for good");
@@ -269,6 +280,7 @@ impl ClientRun {
             let (_, keyspace) = self.temporary.remove(index);
             self.stage.world.doing(|| format!("drop keyspace {name}"));
             match self.db.drop_keyspace(&name) {
+                _ if self.is_overtaken() => {}
                 Ok(()) => {
                     let mut oracle = self.stage.oracle.borrow_mut();
                     oracle.keyspace_dropped(&name);
@@ -283,6 +295,7 @@ impl ClientRun {
             let splits: &[&[u8]] = if self.rng.one_in(2) { &[] } else { &[b"c0/01", b"s"] };
             self.stage.world.doing(|| format!("create keyspace {name}"));
             match self.db.create_keyspace(&name, splits) {
+                _ if self.is_overtaken() => {}
                 Ok(keyspace) => {
                     let mut oracle = self.stage.oracle.borrow_mut();
                     oracle.keyspace_created(&name);

@@ -7,6 +7,7 @@
 //!
 //! Locks: `state` is held for a few instructions; no future, waker, hook or client runs or is dropped under it.
 
+use crate::pace::Pace;
 use crate::rng::Rng;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,6 +24,10 @@ pub struct World {
     state: Mutex<State>,
     now_ns: AtomicU64,
     hook: Mutex<Option<Hook>>,
+    /// The same, for as long as clients run; given the time instead of the step.
+    watch: Mutex<Option<Hook>>,
+    /// How long syncs take, and who is parked.
+    pub(crate) pace: Mutex<Pace>,
     trace: bool,
     /// For wakers, which outlive a step.
     myself: Weak<World>,
@@ -37,7 +42,7 @@ pub(crate) enum Runnable {
 
 /// Who runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Running {
+pub(crate) enum Running {
     /// The stack of the harness: opens and closes, and runs background steps while it waits.
     Main,
     Client(usize),
@@ -120,6 +125,8 @@ impl World {
             state: Mutex::new(state),
             now_ns: AtomicU64::new(1_000_000_000),
             hook: Mutex::new(None),
+            watch: Mutex::new(None),
+            pace: Mutex::default(),
             trace,
             myself: Weak::clone(myself),
         })
@@ -155,6 +162,11 @@ impl World {
         state.steps_max = state.steps + PATIENCE_STEPS;
         drop(state);
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = hook;
+    }
+
+    /// Sets what looks on, or that nothing does.
+    pub(crate) fn watch(&self, watch: Option<Hook>) {
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
     }
 
     /// Whether the history is printed.
@@ -274,6 +286,9 @@ impl World {
 
     /// See `Scheduler::point`.
     pub(crate) fn point(&self, point: Point) {
+        if self.park_at(point) {
+            return;
+        }
         let mut state = self.state();
         let one_in = state.point_one_in;
         if matches!(state.running, Running::Task(_)) || !state.rng.one_in(one_in) {
@@ -304,13 +319,29 @@ impl World {
         }
     }
 
-    /// One step in which no client can run.
-    fn step(&self, why: &str) {
+    /// One step of somebody, on the main stack.
+    pub(crate) fn step(&self, why: &str) {
         match self.choose(why) {
             Some(Runnable::Task(number)) => self.poll_task(number),
-            Some(Runnable::Client(slot)) => unreachable!("client {slot} is ready while the harness runs"),
+            Some(Runnable::Client(slot)) => self.resume_client(slot),
             None => {}
         }
+    }
+
+    /// Who runs.
+    pub(crate) fn running(&self) -> Running {
+        self.state().running
+    }
+
+    /// The database and the lane of a coroutine.
+    pub(crate) fn worker_of(&self, task: u64) -> Option<(u64, Lane)> {
+        self.state().tasks.get(&task).map(|slot| (slot.instance, slot.lane))
+    }
+
+    /// Whether there are clients; those that are parked count or not.
+    pub(crate) fn has_clients(&self, with_parked: bool) -> bool {
+        let parked = self.pace().parked();
+        self.state().clients.keys().any(|slot| with_parked || !parked.contains(slot))
     }
 
     /// Runs background steps until none is ready without time going on, `steps_max` at most.
@@ -330,6 +361,9 @@ impl World {
         if let Some(hook) = self.hook.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             hook(step);
         }
+        if let Some(watch) = self.watch.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            watch(self.now_ns());
+        }
         let mut state = self.state();
         state.steps += 1;
         if state.steps > state.steps_max {
@@ -339,20 +373,19 @@ impl World {
         }
         let advance = 1 + state.rng.below(20_000);
         let now_ns = self.now_ns.fetch_add(advance, Ordering::Relaxed) + advance;
-        let early = !state.timers.is_empty() && state.rng.one_in(128);
-        let jump = early || state.ready.is_empty();
+        let (is_timed, busy) = self.pace().busy(now_ns);
+        let free = state.free(&busy);
+        let early = !state.timers.is_empty() && state.rng.one_in(128) && !is_timed;
+        let jump = early || free.is_empty();
         let due = state.take_due(now_ns, jump);
         if due.is_empty() {
-            if state.ready.is_empty() {
+            if free.is_empty() {
                 let report = state.report();
                 drop(state);
                 panic!("deadlock: nothing can run while {why}; {report}");
             }
-            let index = {
-                let ready = state.ready.len();
-                state.rng.index(ready)
-            };
-            let who = state.ready.remove(index);
+            let index = state.rng.index(free.len());
+            let who = state.ready.remove(free[index]);
             state.note(match who {
                 Runnable::Task(number) => number << 8,
                 Runnable::Client(slot) => slot as u64 + 1,
@@ -434,6 +467,18 @@ impl State {
         for byte in what.to_le_bytes() {
             self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
+    }
+
+    /// The indices of those ready whose worker is not held up.
+    fn free(&self, busy: &[(u64, Lane)]) -> Vec<usize> {
+        let is_free = |who: &Runnable| match who {
+            Runnable::Client(_) => true,
+            Runnable::Task(number) => {
+                let slot = self.tasks.get(number);
+                slot.is_none_or(|slot| !busy.contains(&(slot.instance, slot.lane)))
+            }
+        };
+        (0..self.ready.len()).filter(|index| busy.is_empty() || is_free(&self.ready[*index])).collect()
     }
 
     /// The timers due at `now_ns`; with `jump` at least the earliest.
