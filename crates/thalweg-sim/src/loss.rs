@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use std::collections::VecDeque;
 
 /// For the steps that it takes a few coroutines to hear of each other.
-const SLACK_NS: u64 = 15_000_000;
+const SLACK_NS: u64 = 6_000_000;
 
 /// What a record may wait: the interval and one sync. Where a sync takes longer than the interval it may wait for the
 /// one in flight first.

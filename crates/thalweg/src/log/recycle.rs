@@ -126,7 +126,7 @@ impl Supply {
 
 /// What the preparer does next.
 enum Work {
-    Prepare(Preparation),
+    Prepare(Box<Preparation>),
     /// Of the segment that the log began in, from this offset on.
     Populate(Arc<Segment>, u32),
     /// A slot, and the spare that it held if it was prepared: to be unmapped outside the lock.
@@ -333,7 +333,7 @@ impl Log {
     }
 
     /// Runs a preparation and tells who waits; whether to go on.
-    async fn prepare(&self, mut preparation: Preparation) -> bool {
+    async fn prepare(&self, mut preparation: Box<Preparation>) -> bool {
         loop {
             yield_now().await;
             if self.is_ended() {
@@ -407,7 +407,7 @@ impl Log {
         if supply.spares.len() < wanted && !supply.failed {
             let fitting = supply.free.iter().position(|idle| supply.takes_any || supply.sizing.fits(idle.bytes));
             let idle = fitting.and_then(|index| supply.free.remove(index));
-            return Some(Work::Prepare(self.preparation(supply, idle)));
+            return Some(Work::Prepare(Box::new(self.preparation(supply, idle))));
         }
         let next = u64::from(supply.sizing.next());
         let in_use: u64 = tail.chain.values().map(|segment| u64::from(segment.bytes)).sum();
