@@ -50,7 +50,7 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send + 'static>>;
 /// worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Log syncs and segment preparation: short, and somebody may be waiting.
+    /// Log syncs, and segment preparation where a ring takes its syncs: short, and somebody may be waiting.
     Log,
     /// Flushes of memtables.
     Flush,
