@@ -11,7 +11,7 @@ const SMALL_MAX: u64 = 3000;
 fn a_record_of_many_segments_gets_its_turn_beside_small_writers() {
     let disk = Arc::<Disk>::default();
     let (environment, scheduler) = fake::environment(&disk, 1, true);
-    let options = LogOptions { segment_bytes: SEGMENT_BYTES, sync_interval: None };
+    let options = options(&environment, SEGMENT_BYTES);
     let log = Log::begin(environment, Arc::default(), Arc::default(), directory(), options, None).unwrap();
     log.tasks().into_iter().for_each(|(lane, task)| scheduler.spawn(lane, task));
     let write = |record: &Record| {
