@@ -5,7 +5,7 @@
 
 use crate::partitions::Partitions;
 use crate::syncs::Since;
-use crate::told::Told;
+use crate::told::{Told, UNSYNCED};
 use ::fjall::compaction::Leveled;
 use ::fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
 use ::fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
@@ -44,7 +44,7 @@ impl Factory for Fjall {
 
     fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>> {
         let syncs = Since::now();
-        let settings = settings.resolved();
+        let settings = settings.alike(Some(Compression::Lz4));
         let partitions = Partitions::new(splits)?;
         let (options, mut told) = configure(&settings)?;
         let mut builder = Database::builder(path);
@@ -134,6 +134,7 @@ fn configure(settings: &Settings) -> Result<(KeyspaceCreateOptions, Told)> {
     told.ignored("phi", settings.phi);
     told.ignored("overlap", settings.overlap);
     told.ignored("debt_bytes", settings.debt_bytes);
+    told.terms(settings, UNSYNCED);
     Ok((options, told))
 }
 

@@ -50,7 +50,7 @@ impl Factory for Lmdb {
             return Err(Error::Usage(format!("LMDB cannot compress: choose none, not {name}")));
         }
         let syncs = Since::now();
-        let settings = settings.resolved();
+        let settings = settings.alike(None);
         let environment = environment(path, settings.sync).map_err(|error| refused("open", error))?;
         let table = table(&environment).map_err(|error| refused("open", error))?;
         let description = tell(&settings).description(NAME, VERSION);
@@ -101,6 +101,9 @@ fn tell(settings: &Settings) -> Told {
     told.ignored("phi", settings.phi);
     told.ignored("overlap", settings.overlap);
     told.ignored("debt_bytes", settings.debt_bytes);
+    told.terms(settings, "nothing is synced (MDB_NOSYNC): a power cut may damage the whole database");
+    told.term("memory", "none of its own: the page cache, and what is mapped of it counts as resident");
+    told.term("tables", "none: one file, a B+ tree, no compression");
     told
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use thalweg_bench::Settings;
 use thalweg_bench::engine::Description;
 
 /// The settings taken so far, and those that were given and mean nothing to the engine.
@@ -9,7 +10,12 @@ use thalweg_bench::engine::Description;
 pub struct Told {
     settings: BTreeMap<String, String>,
     ignored: Vec<String>,
+    terms: BTreeMap<String, String>,
 }
+
+/// The durability of a log that is never synced by the clock.
+pub const UNSYNCED: &str =
+    "the log is not synced by the clock: a power cut may take what the kernel has not written yet, about 30 s";
 
 impl Told {
     /// A setting as the engine took it, under the engine's own name for it.
@@ -24,6 +30,26 @@ impl Told {
         }
     }
 
+    /// What a reader must know before any figure: `unsynced` says what a power cut takes without `--sync`.
+    pub fn terms(&mut self, settings: &Settings, unsynced: &str) {
+        let size = |bytes: Option<u64>| match bytes {
+            Some(bytes) => format!("{} MiB", bytes as f64 / f64::from(1 << 20)),
+            None => "its own default".to_owned(),
+        };
+        let durability = if settings.sync { "each write is durable before it returns" } else { unsynced };
+        self.term("durability", durability);
+        let (cache, memtable) = (size(settings.cache_bytes), size(settings.memtable_bytes));
+        self.term("memory", format!("block cache {cache}, memtables of {memtable}"));
+        let codec =
+            settings.compression.map_or("its own default".to_owned(), |codec| format!("{codec:?}").to_lowercase());
+        self.term("tables", format!("of {}, compression {codec}", size(settings.table_bytes)));
+    }
+
+    /// One of them.
+    pub fn term(&mut self, name: &str, is: impl Display) {
+        self.terms.insert(name.to_owned(), is.to_string());
+    }
+
     /// The whole description.
     pub fn description(self, name: &str, version: impl Display) -> Description {
         Description {
@@ -31,6 +57,7 @@ impl Told {
             version: version.to_string(),
             settings: self.settings,
             ignored: self.ignored,
+            terms: self.terms,
         }
     }
 }

@@ -140,10 +140,12 @@ impl Parameters {
 
     /// The settings that engines are opened with: those of the tuning filled in, and, if `scale_settings` says so, the
     /// sizes of memtable, table and cache (at least 1 MiB) and of level 1 (at least 4 MiB) multiplied by the scale.
-    /// What is left to the engine's own default stays so.
+    /// What is left to the engine's own default otherwise stays so.
     pub fn engine_settings(&self) -> Settings {
         let mut settings = self.settings.resolved();
         if self.scale_settings {
+            // Thalweg's defaults too, which are scaled only as numbers.
+            settings = settings.alike(None);
             let scale = |size: &mut Option<u64>, least: u64| *size = size.map(|size| scaled(size, self.scale, least));
             scale(&mut settings.memtable_bytes, SCALED_SIZE_MIN);
             scale(&mut settings.table_bytes, SCALED_SIZE_MIN);
@@ -163,6 +165,7 @@ fn scaled(n: u64, scale: f64, least: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Tuning;
 
     #[test]
     fn counts_scale_down_to_a_thousand_and_no_further() {
@@ -173,26 +176,36 @@ mod tests {
         assert_eq!(Parameters { scale: 3.0, ..Parameters::default() }.scaled(300), 900);
     }
 
+    fn tuned(tuning: Tuning) -> Settings {
+        Settings { tuning, ..Settings::default() }
+    }
+
     #[test]
     fn sizes_scale_only_when_asked_to() {
-        let plain = Parameters { scale: 1.0 / 16.0, ..Parameters::default() };
-        assert_eq!(plain.engine_settings(), Settings::default().resolved());
+        let paper = tuned(Tuning::Paper);
+        let plain = Parameters { scale: 1.0 / 16.0, settings: paper.clone(), ..Parameters::default() };
+        assert_eq!(plain.engine_settings(), paper.resolved());
         let settings = Parameters { scale_settings: true, ..plain.clone() }.engine_settings();
         assert_eq!(settings.memtable_bytes, Some(4 << 20));
         assert_eq!(settings.table_bytes, Some(4 << 20));
         assert_eq!(settings.level1_bytes, Some(16 << 20));
         assert_eq!(settings.cache_bytes, Some(64 << 20));
         assert_eq!(settings.growth_factor, Some(8));
+        let defaults = Parameters { scale: 0.5, scale_settings: true, ..Parameters::default() }.engine_settings();
+        assert_eq!((defaults.memtable_bytes, defaults.cache_bytes), (Some(16 << 20), Some(64 << 20)));
     }
 
     #[test]
     fn sizes_have_floors_and_engines_keep_their_defaults() {
-        let mut parameters = Parameters { scale: 1e-6, scale_settings: true, ..Parameters::default() };
+        let mut parameters =
+            Parameters { scale: 1e-6, scale_settings: true, settings: tuned(Tuning::Paper), ..Parameters::default() };
         let settings = parameters.engine_settings();
         assert_eq!((settings.memtable_bytes, settings.level1_bytes), (Some(1 << 20), Some(4 << 20)));
         parameters.settings.memtable_bytes = Some(1 << 16);
         assert_eq!(parameters.engine_settings().memtable_bytes, Some(1 << 16));
-        parameters.settings = Settings { tuning: crate::Tuning::Defaults, ..Settings::default() };
+        parameters.settings = tuned(Tuning::Own);
         assert_eq!(parameters.engine_settings(), parameters.settings);
+        let default = Parameters::default();
+        assert_eq!(default.engine_settings(), default.settings, "the engine's own, and nothing said twice");
     }
 }

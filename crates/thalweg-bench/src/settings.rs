@@ -6,12 +6,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tuning {
+    /// Thalweg's defaults: 128 MiB cache, LZ4, the log synced every 100 ms. Other engines get the same sizes, filters
+    /// and jobs, where they have such settings.
+    #[default]
+    #[serde(alias = "defaults")]
+    #[value(alias = "defaults")]
+    Default,
     /// The papers' settings, the same for every engine (NOB-E, PHAT-16, VLSM-12): 64 MiB memtables and tables, 1 GiB
     /// cache, filters of 10 bits a key, no compression, no periodic sync of the log.
-    #[default]
     Paper,
-    /// Each engine's own defaults.
-    Defaults,
+    /// Each engine's own defaults, whatever they are.
+    Own,
+}
+
+impl Tuning {
+    /// As it is written on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tuning::Default => "default",
+            Tuning::Paper => "paper",
+            Tuning::Own => "own",
+        }
+    }
 }
 
 /// How tables are compressed.
@@ -125,7 +141,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings with those of the tuning filled in.
+    /// The settings with those of the tuning filled in. What the tuning leaves to Thalweg's own defaults stays open.
     pub fn resolved(&self) -> Settings {
         let mut settings = self.clone();
         if settings.tuning == Tuning::Paper {
@@ -144,6 +160,28 @@ impl Settings {
             }
             settings.growth_factor.get_or_insert(8);
             settings.log_sync_interval_ms.get_or_insert(0);
+        }
+        settings
+    }
+
+    /// The settings for an engine that is compared with Thalweg: with [`Tuning::Default`] it gets the sizes, filters and
+    /// jobs that Thalweg has by default, and `codec`, the lightest that it has (`None`: it cannot compress).
+    pub fn alike(&self, codec: Option<Compression>) -> Settings {
+        let mut settings = self.resolved();
+        if settings.tuning == Tuning::Default {
+            let is_vlsm = settings.policy == Some(Policy::Vlsm);
+            settings.memtable_bytes.get_or_insert(if is_vlsm { 8 << 20 } else { 32 << 20 });
+            settings.memtables_max.get_or_insert(4);
+            settings.table_bytes.get_or_insert(if is_vlsm { 8 << 20 } else { 64 << 20 });
+            settings.cache_bytes.get_or_insert(128 << 20);
+            settings.filter_bits_per_key.get_or_insert(10);
+            settings.compression = settings.compression.or(codec);
+            settings.background_jobs.get_or_insert(2);
+            settings.level0_trigger.get_or_insert(if is_vlsm { 1 } else { 4 });
+            if !is_vlsm {
+                settings.level1_bytes.get_or_insert(256 << 20);
+            }
+            settings.growth_factor.get_or_insert(8);
         }
         settings
     }

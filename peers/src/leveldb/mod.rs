@@ -7,7 +7,7 @@ mod native;
 mod shape;
 
 use crate::syncs::Since;
-use crate::told::Told;
+use crate::told::{Told, UNSYNCED};
 use native::{Client, Database, Library, Options};
 use shape::Shape;
 use std::ffi::c_int;
@@ -44,7 +44,7 @@ impl Factory for LevelDb {
         let library = Library::load(&LIBRARIES).map_err(|error| {
             Error::engine(NAME, "load its library", format!("{error}; run `peers/fetch`, or install LevelDB 1.23"))
         })?;
-        let (options, told) = configure(&settings.resolved())?;
+        let (options, told) = configure(&settings.alike(Some(Compression::Snappy)))?;
         let database = Database::open(library, path, &options).map_err(|error| refused("open", error))?;
         Ok(Box::new(Opened { database, description: told.description(NAME, library.version()), syncs }))
     }
@@ -92,6 +92,7 @@ fn configure(settings: &Settings) -> Result<(Options, Told)> {
     told.ignored("phi", settings.phi);
     told.ignored("overlap", settings.overlap);
     told.ignored("debt_bytes", settings.debt_bytes);
+    told.terms(settings, UNSYNCED);
     Ok((options, told))
 }
 

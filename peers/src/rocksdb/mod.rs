@@ -7,7 +7,7 @@ mod native;
 
 use crate::partitions::Partitions;
 use crate::syncs::Since;
-use crate::told::Told;
+use crate::told::{Told, UNSYNCED};
 use native::{Client, Database, Library, Options};
 use std::ffi::{OsString, c_int};
 use std::fmt::Display;
@@ -54,7 +54,7 @@ impl Factory for RocksDb {
             Error::engine(NAME, "load its library", format!("{error}; {hint}"))
         })?;
         let partitions = Partitions::new(splits)?;
-        let (options, told) = configure(&settings.resolved());
+        let (options, told) = configure(&settings.alike(Some(Compression::Lz4)));
         if path.join("CURRENT").exists() {
             let found = Database::count_families(library, path).map_err(|error| refused("open", error))?;
             if found != partitions.count() {
@@ -126,6 +126,7 @@ fn configure(settings: &Settings) -> (Options, Told) {
         Some(0) | None => told.taken("periodic log sync", "none"),
         interval => told.ignored("log_sync_interval_ms", interval),
     }
+    told.terms(settings, UNSYNCED);
     (options, told)
 }
 

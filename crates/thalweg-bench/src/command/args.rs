@@ -186,7 +186,7 @@ pub(super) struct WorkArgs {
     /// Operations of a step that is no load, all threads together
     #[arg(long, value_name = "N", value_parser = amount::count)]
     pub operations: Option<u64>,
-    /// Seconds after which a step that is no load ends; 0: no limit
+    /// Seconds after which a step that is no load ends; 0: no limit [default: 10, if --operations is not given]
     #[arg(long, value_name = "S", value_parser = amount::seconds)]
     pub seconds: Option<f64>,
     /// Threads of a closed loop, workers of an open one
@@ -273,7 +273,7 @@ pub(super) struct MachineArgs {
 #[derive(Debug, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "How the engines are tuned")]
 pub(super) struct SettingsArgs {
-    /// Where settings that are not given come from
+    /// Where settings that are not given come from [default: default]
     #[arg(long, value_name = "WHOSE")]
     pub tuning: Option<Tuning>,
     /// Size of a memtable

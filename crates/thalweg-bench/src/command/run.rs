@@ -29,6 +29,7 @@ use std::time::SystemTime;
 pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
     let chosen = Chosen::new(host, args)?;
     check_plan(&chosen.parameters)?;
+    check_settings(host, &chosen.parameters)?;
     let baseline = baseline(args.output.baseline.as_deref(), &chosen.parameters.engines)?;
     if args.source.print_config {
         return super::print(output, &chosen.render(host)?);
@@ -116,6 +117,18 @@ fn check_plan(parameters: &Parameters) -> Result<()> {
             acknowledged: AtomicU64::new(0),
         };
         (step.workload.make)(parameters, &Arc::new(dataset))?;
+    }
+    Ok(())
+}
+
+/// Each engine must take its settings.
+fn check_settings(host: &Host, parameters: &Parameters) -> Result<()> {
+    for engine in &parameters.engines {
+        let variant = Variant::parse(engine)?;
+        let settings = variant.settings(&parameters.settings);
+        let settings = Parameters { settings, ..parameters.clone() }.engine_settings();
+        let factory = host.factories.iter().find(|factory| factory.name() == variant.engine);
+        factory.map_or(Ok(()), |factory| factory.check(&settings))?;
     }
     Ok(())
 }

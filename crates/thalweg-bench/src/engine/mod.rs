@@ -22,6 +22,14 @@ pub trait Factory: Sync {
     /// The name on the command line and in reports: `thalweg`, `rocksdb`.
     fn name(&self) -> &'static str;
 
+    /// Refuses settings that [`Factory::open`] would refuse whatever the database is, before a run begins.
+    ///
+    /// # Errors
+    /// `Usage`, naming the setting.
+    fn check(&self, _settings: &Settings) -> Result<()> {
+        Ok(())
+    }
+
     /// Opens the database in `path`, an existing and, the first time, empty directory. `splits` are the first keys of
     /// the partitions but the first, in order; empty: one partition.
     fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>>;
@@ -98,6 +106,10 @@ pub struct Description {
     pub settings: BTreeMap<String, String>,
     /// Settings that it has no counterpart for.
     pub ignored: Vec<String>,
+    /// What a reader must know before any figure, by `durability`, `memory` and `tables`: a phrase each, in words that
+    /// can be held against another engine's. Empty: it has nothing of the kind, or the report is an old one.
+    #[serde(default)]
+    pub terms: BTreeMap<String, String>,
 }
 
 /// What an engine counted since it was opened; every number only grows. An engine that does not count something leaves

@@ -2,6 +2,7 @@
 
 use super::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
+use crate::report::number;
 use crate::settings::{Backend, Compression, Overlap, Policy, Settings, TableIo};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,9 +30,16 @@ impl Factory for Thalweg {
         "thalweg"
     }
 
+    fn check(&self, settings: &Settings) -> Result<()> {
+        let builder = configure(Path::new(""), &settings.resolved())?;
+        builder.validate().map_err(|error| Error::Usage(format!("thalweg: {error}")))
+    }
+
     fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>> {
         let settings = settings.resolved();
-        let (builder, told) = configure(path, &settings)?;
+        let builder = configure(path, &settings)?;
+        let told: BTreeMap<String, String> =
+            builder.described().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let database = builder.open().map_err(|error| refused("open", error))?;
         let keyspace = match database.existing_keyspace(KEYSPACE).map_err(|error| refused("open", error))? {
             Some(keyspace) => keyspace,
@@ -43,6 +51,7 @@ impl Factory for Thalweg {
         let description = Description {
             name: "thalweg".into(),
             version: env!("CARGO_PKG_VERSION").into(),
+            terms: terms(&settings, &told),
             settings: told,
             ignored: ignored(&settings),
         };
@@ -89,103 +98,100 @@ fn ignored(settings: &Settings) -> Vec<String> {
     given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// The builder for these settings, and the settings as they were taken.
-fn configure(path: &Path, settings: &Settings) -> Result<(thalweg::Builder, BTreeMap<String, String>)> {
-    let mut told = BTreeMap::new();
-    let mut tell = |name: &str, value: String| told.insert(name.to_owned(), value);
+/// The builder for these settings.
+fn configure(path: &Path, settings: &Settings) -> Result<thalweg::Builder> {
     let mut builder = Database::builder(path);
     if let Some(bytes) = settings.memtable_bytes {
         builder = builder.memtable_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
-        tell("memtable_bytes", bytes.to_string());
     }
     if let Some(memtables) = settings.memtables_max {
-        let sealed = memtables.saturating_sub(1).max(1);
-        builder = builder.sealed_memtables_max(sealed as usize);
-        tell("sealed_memtables_max", sealed.to_string());
+        builder = builder.sealed_memtables_max(memtables.saturating_sub(1).max(1) as usize);
     }
     if let Some(bytes) = settings.table_bytes {
         builder = builder.table_bytes(bytes);
-        tell("table_bytes", bytes.to_string());
     }
     if let Some(bytes) = settings.cache_bytes {
         builder = builder.block_cache_bytes(bytes);
-        tell("block_cache_bytes", bytes.to_string());
     }
     if let Some(bits) = settings.filter_bits_per_key {
         builder = builder.filter_bits_per_key(bits);
-        tell("filter_bits_per_key", bits.to_string());
     }
-    if let Some(compression) = settings.compression {
-        let chosen = match compression {
-            Compression::None => thalweg::Compression::None,
-            Compression::Lz4 => thalweg::Compression::Lz4,
-            Compression::Snappy => return Err(Error::Usage("thalweg has no Snappy; choose none or lz4".into())),
-        };
-        builder = builder.compression(chosen);
-        tell("compression", format!("{compression:?}").to_lowercase());
-    }
+    builder = match settings.compression {
+        None => builder,
+        Some(Compression::None) => builder.compression(thalweg::Compression::None),
+        Some(Compression::Lz4) => builder.compression(thalweg::Compression::Lz4),
+        Some(Compression::Snappy) => return Err(Error::Usage("thalweg has no Snappy; choose none or lz4".into())),
+    };
     if let Some(jobs) = settings.background_jobs {
         // Flushes have a thread of their own.
-        let workers = jobs.saturating_sub(1).max(1);
-        builder = builder.compaction_workers(workers as usize);
-        tell("compaction_workers", workers.to_string());
+        builder = builder.compaction_workers(jobs.saturating_sub(1).max(1) as usize);
     }
     if let Some(tables) = settings.level0_trigger {
         builder = builder.level0_trigger(tables as usize);
-        tell("level0_trigger", tables.to_string());
     }
     if let Some(bytes) = settings.level1_bytes {
         builder = builder.level1_bytes(bytes);
-        tell("level1_bytes", bytes.to_string());
     }
     if let Some(factor) = settings.growth_factor {
         builder = builder.growth_factor(u64::from(factor));
-        tell("growth_factor", factor.to_string());
     }
     if let Some(partitions) = settings.partitions_max {
         builder = builder.partitions_max(partitions as usize);
-        tell("partitions_max", partitions.to_string());
     }
     if let Some(policy) = compaction_policy(settings) {
         builder = builder.compaction_policy(policy);
-        tell("compaction_policy", format!("{policy:?}"));
     }
-    builder = configure_durability(builder, settings, &mut told);
-    Ok((builder, told))
+    Ok(configure_durability(builder, settings))
 }
 
 /// The settings of log and lineage.
-fn configure_durability(
-    mut builder: thalweg::Builder,
-    settings: &Settings,
-    told: &mut BTreeMap<String, String>,
-) -> thalweg::Builder {
-    let mut tell = |name: &str, value: String| told.insert(name.to_owned(), value);
+fn configure_durability(mut builder: thalweg::Builder, settings: &Settings) -> thalweg::Builder {
     if let Some(milliseconds) = settings.log_sync_interval_ms {
         builder = builder.log_sync_interval((milliseconds > 0).then(|| Duration::from_millis(milliseconds)));
-        tell("log_sync_interval", if milliseconds > 0 { format!("{milliseconds} ms") } else { "none".into() });
     }
     if let Some(table_io) = settings.table_io {
-        let writes = match table_io {
+        builder = builder.table_writes(match table_io {
             TableIo::Cached => thalweg::TableWrites::PageCache,
             TableIo::Direct => thalweg::TableWrites::Direct,
-        };
-        builder = builder.table_writes(writes);
-        tell("table_writes", format!("{writes:?}"));
+        });
     }
     if let Some(backend) = settings.backend {
         builder = builder.backend(durability_backend(backend));
-        tell("backend", format!("{backend:?}"));
     }
     if let Some(milliseconds) = settings.settle_interval_ms {
         builder = builder.settle_interval(Duration::from_millis(milliseconds));
-        tell("settle_interval", format!("{milliseconds} ms"));
     }
     if let Some(microseconds) = settings.flush_delay_us {
         builder = builder.sync_delay(Duration::from_micros(microseconds));
-        tell("sync_delay", format!("{microseconds} µs"));
     }
     builder
+}
+
+/// What a reader must know before any figure; `told` is what the builder tells of itself.
+fn terms(settings: &Settings, told: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let text = |name: &str| told.get(name).map_or("", String::as_str);
+    let bytes = |name: &str| number::bytes(text(name).parse().unwrap_or(0.0));
+    let weak = matches!(settings.backend, Some(Backend::None | Backend::Paper));
+    let durability = match (settings.sync, text("log_sync_interval")) {
+        _ if weak => format!("backend {}: a power cut may lose data that was durable before", text("backend")),
+        (true, _) => "each write is durable before it returns".to_owned(),
+        (false, "none") => {
+            "the log is not synced by the clock: a power cut may take all that no flush has written".to_owned()
+        }
+        (false, interval) => {
+            format!(
+                "the log is synced every {interval}: a power cut takes no more than that, a crash of the process nothing"
+            )
+        }
+    };
+    let memtables = text("sealed_memtables_max").parse().unwrap_or(0) + 1;
+    let memory = format!(
+        "block cache {}, up to {memtables} memtables of {}",
+        bytes("block_cache_bytes"),
+        bytes("memtable_bytes")
+    );
+    let tables = format!("of {}, compression {}", bytes("table_bytes"), text("compression"));
+    [("durability", durability), ("memory", memory), ("tables", tables)].map(|(name, is)| (name.to_owned(), is)).into()
 }
 
 impl Engine for Opened {
@@ -348,4 +354,47 @@ fn durability(sync: bool) -> Durability {
 
 fn refused(operation: &'static str, error: thalweg::Error) -> Error {
     Error::engine("thalweg", operation, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Tuning;
+
+    fn told(settings: &Settings) -> BTreeMap<String, String> {
+        let described = configure(Path::new(""), settings).unwrap().described();
+        described.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    #[test]
+    fn what_other_engines_get_by_default_is_what_thalweg_has() {
+        let own = told(&Settings::default().resolved());
+        assert_eq!(told(&Settings::default().alike(Some(Compression::Lz4))), own);
+        assert_eq!(own["log_sync_interval"], "100ms");
+        let vlsm = Settings { policy: Some(Policy::Vlsm), ..Settings::default() };
+        assert_eq!(told(&vlsm.alike(Some(Compression::Lz4))), told(&vlsm.resolved()));
+    }
+
+    #[test]
+    fn the_terms_say_what_a_power_cut_takes() {
+        let durability = |settings: &Settings| terms(settings, &told(&settings.resolved()))["durability"].clone();
+        assert!(durability(&Settings::default()).contains("every 100ms"));
+        let paper = Settings { tuning: Tuning::Paper, ..Settings::default() };
+        assert!(durability(&paper).contains("not synced by the clock"));
+        assert!(durability(&Settings { sync: true, ..paper.clone() }).contains("before it returns"));
+        assert!(durability(&Settings { sync: true, backend: Some(Backend::None), ..paper }).contains("may lose"));
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused_without_a_database() {
+        let refused = |settings: Settings| match Thalweg.check(&settings) {
+            Err(Error::Usage(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        assert!(refused(Settings { growth_factor: Some(1), ..Settings::default() }).contains("growth_factor"));
+        assert!(refused(Settings { settle_interval_ms: Some(0), ..Settings::default() }).contains("settle_interval"));
+        let snappy = Settings { compression: Some(Compression::Snappy), ..Settings::default() };
+        assert!(refused(snappy).contains("Snappy"));
+        Thalweg.check(&Settings::default()).unwrap();
+    }
 }

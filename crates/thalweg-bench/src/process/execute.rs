@@ -299,7 +299,9 @@ mod tests {
         let directory: PathBuf = std::env::temp_dir().join(name);
         fs::create_dir(&directory).unwrap();
         let workloads = workloads.iter().map(|name| (*name).to_owned()).collect();
-        let mut parameters = Parameters { workloads, records: Some(500), warm: false, ..Parameters::default() };
+        // No step takes longer than its operations.
+        let (records, seconds) = (Some(500), Some(0.0));
+        let mut parameters = Parameters { workloads, records, seconds, warm: false, ..Parameters::default() };
         change(&mut parameters);
         Place(Task { engine: "shelf".into(), round: 1, directory, parameters })
     }

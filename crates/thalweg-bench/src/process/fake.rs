@@ -128,7 +128,7 @@ pub const CATALOGUE: &[&Definition] = &[
 ];
 
 const fn defaults(records: u64, operations: Option<u64>, seconds: Option<f64>) -> Defaults {
-    Defaults { records, operations, seconds, key_bytes: 8, value_bytes: 100 }
+    Defaults { records, operations, seconds, bounded: false, key_bytes: 8, value_bytes: 100 }
 }
 
 const fn definition(name: &'static str, dataset: DatasetKind, load: &'static str, defaults: Defaults) -> Definition {
@@ -201,6 +201,7 @@ pub fn events() -> Vec<Event> {
         version: "1".into(),
         settings: [("cache".to_owned(), "1".to_owned())].into(),
         ignored: vec!["growth factor".into()],
+        terms: [("durability".to_owned(), "none".to_owned())].into(),
     };
     let pace = Pace::Open { rate: 1000.5, arrival: Arrival::Poisson, percent: Some(90.0) };
     let search = Pace::Search { arrival: Arrival::Uniform, probe_seconds: 2.0 };

@@ -51,6 +51,13 @@ pub fn report(engines: &[&str], steps: &[(&str, Pace)], rounds: u32, seconds: us
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into(),
         ignored: if *name == "lmdb" { vec!["memtable-bytes".to_owned()] } else { Vec::new() },
+        terms: [
+            ("durability", "the log is synced every 100ms"),
+            ("memory", "block cache 128 MiB"),
+            ("tables", "of 64 MiB"),
+        ]
+        .map(|(name, is)| (name.to_owned(), is.to_owned()))
+        .into(),
     };
     Report {
         schema: 1,

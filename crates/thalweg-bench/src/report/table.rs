@@ -29,6 +29,7 @@ pub fn text(summary: &Summary<'_>, look: &Look) -> String {
     if !summary.searched().is_empty() {
         let _ = writeln!(text, "Sustained rate\n{}", sustained(summary).draw(look));
     }
+    text.push_str(&terms(summary));
     notes(summary, &mut text);
     if let Some(paper) = &summary.report.paper {
         let _ = write!(text, "\n{}", printed_paper(paper, look));
@@ -256,6 +257,27 @@ fn mood(ratio: Option<Spread>, metric: Metric) -> Mood {
     }
 }
 
+/// What the engines were asked for, and what each says of its durability, memory and tables.
+fn terms(summary: &Summary<'_>) -> String {
+    let report = summary.report;
+    let tuning = report.parameters.settings.tuning.name();
+    let mut text = format!("Tuning {tuning} (--tuning).");
+    for engine in report.engines.iter().filter(|engine| !engine.terms.is_empty()) {
+        for (name, is) in &engine.terms {
+            let whose = if report.engines.len() > 1 { format!("{}, {name}", engine.name) } else { capital(name) };
+            let _ = write!(text, "\n{whose}: {is}.");
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// `Durability` for `durability`.
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// What searches found.
 pub(super) fn sustained(summary: &Summary<'_>) -> Grid {
     let mut grid = Grid::new(["workload"].into_iter().chain(summary.engines.iter().copied()));
@@ -422,6 +444,13 @@ mod tests {
             |----------|---------|---------|
             | ycsb-a   | 152 k/s | 117 k/s |
 
+            Tuning default (--tuning).
+            thalweg, durability: the log is synced every 100ms.
+            thalweg, memory: block cache 128 MiB.
+            thalweg, tables: of 64 MiB.
+            rocksdb, durability: the log is synced every 100ms.
+            rocksdb, memory: block cache 128 MiB.
+            rocksdb, tables: of 64 MiB.
             Medians of 3 rounds; ratios are of paired rounds (least–greatest).
             Bytes written are as counted by the block device, until the engine had nothing left to do.
             The instrument itself takes 61 ns of an operation in a closed loop.
@@ -468,6 +497,10 @@ mod tests {
             | stalls          |             0 |             0 |                  0 |
             | foreign CPU     |         1.5 % |         1.3 % |              1.7 % |
 
+            Tuning default (--tuning).
+            Durability: the log is synced every 100ms.
+            Memory: block cache 128 MiB.
+            Tables: of 64 MiB.
             Medians of 2 rounds; ratios are of paired rounds (least–greatest).
             Bytes written are as counted by the block device, until the engine had nothing left to do.
             The instrument itself takes 61 ns of an operation in a closed loop.

@@ -19,8 +19,14 @@ use crate::parameters::{Distribution, Parameters};
 /// Entries of a directory: what the paper takes for typical.
 const ENTRIES: u64 = 20;
 const KEY_BYTES: u32 = 16;
-const PUT: Defaults =
-    Defaults { records: 2_000_000, operations: None, seconds: None, key_bytes: KEY_BYTES, value_bytes: 128 };
+const PUT: Defaults = Defaults {
+    records: 2_000_000,
+    operations: None,
+    seconds: None,
+    bounded: false,
+    key_bytes: KEY_BYTES,
+    value_bytes: 128,
+};
 const READ: Defaults = Defaults { operations: Some(1_000_000), seconds: Some(10.0), ..PUT };
 
 /// The steps of `metadata`, in the paper's order.

@@ -97,10 +97,12 @@ pub struct Definition {
 pub struct Defaults {
     /// Records of the load.
     pub records: u64,
-    /// Operations; `None`: as many as records.
+    /// Operations where no time ends it; `None`: as many as records.
     pub operations: Option<u64>,
     /// Seconds; `None`: until the operations are done. Loads have none.
     pub seconds: Option<f64>,
+    /// The operations end it too where the time does not: after them there is nothing left that it is for.
+    pub bounded: bool,
     /// Bytes of a key.
     pub key_bytes: u32,
     /// Bytes of a value.

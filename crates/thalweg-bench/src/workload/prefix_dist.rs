@@ -21,7 +21,8 @@ use crate::engine::Session;
 use crate::error::{Error, Result};
 use crate::parameters::Parameters;
 
-const LOAD: Defaults = Defaults { records: 2_000_000, operations: None, seconds: None, key_bytes: 48, value_bytes: 43 };
+const LOAD: Defaults =
+    Defaults { records: 2_000_000, operations: None, seconds: None, bounded: false, key_bytes: 48, value_bytes: 43 };
 const SOURCE: &str = "VLSM-E4; Cao et al., FAST '20, Prefix_dist";
 const SHARES: &[Share] = &[("get", Class::Get, 83.0), ("put", Class::Update, 14.0), ("seek", Class::Scan, 3.0)];
 const VALUE_BYTES_MAX: u64 = 1024;

@@ -262,6 +262,20 @@ impl Builder {
         })
     }
 
+    /// Refuses options out of range, as an open does, and touches nothing.
+    ///
+    /// # Errors
+    /// `InvalidInput`: it names the option and what it takes.
+    pub fn validate(&self) -> Result<()> {
+        self.options.validate()
+    }
+
+    /// The options that decide speed, space and durability, as an open uses them: name and value, defaults filled in.
+    /// For logs and reports; names and values may change between versions.
+    pub fn described(&self) -> Vec<(&'static str, String)> {
+        self.options.described()
+    }
+
     /// Opens the database for reading and writing, after recovery from whatever ended its last use.
     ///
     /// # Errors

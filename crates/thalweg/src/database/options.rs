@@ -188,6 +188,34 @@ impl Options {
         }
     }
 
+    /// What [`super::Builder::described`] tells.
+    pub(super) fn described(&self) -> Vec<(&'static str, String)> {
+        let every = |interval: Option<Duration>| interval.map_or("none".to_owned(), |time| format!("{time:?}"));
+        vec![
+            ("durability", format!("{:?}", self.durability)),
+            ("backend", format!("{:?}", self.backend)),
+            ("log_sync_interval", every(self.log_sync_interval)),
+            ("settle_interval", format!("{:?}", self.settle_interval)),
+            ("log_segment_bytes", self.log_segment_bytes.to_string()),
+            ("log_bytes_max", self.log_bytes_max.to_string()),
+            ("memtable_bytes", self.memtable_bytes().to_string()),
+            ("sealed_memtables_max", self.sealed_memtables_max.to_string()),
+            ("block_cache_bytes", self.block_cache_bytes.to_string()),
+            ("compression", format!("{:?}", self.compression).to_lowercase()),
+            ("filter_bits_per_key", self.filter_bits_per_key.to_string()),
+            ("compaction_policy", format!("{:?}", self.compaction_policy)),
+            ("table_bytes", self.table_bytes().to_string()),
+            ("level0_trigger", self.level0_trigger().to_string()),
+            ("level1_bytes", self.level1_bytes.to_string()),
+            ("growth_factor", self.growth_factor.to_string()),
+            ("partitions_max", self.partitions_max().to_string()),
+            ("compaction_workers", self.compaction_workers.to_string()),
+            ("table_writes", format!("{:?}", self.table_writes)),
+            ("table_reads", format!("{:?}", self.table_reads)),
+            ("sync_delay", format!("{:?}", self.sync_delay)),
+        ]
+    }
+
     pub(super) fn log(&self, space: Arc<Space>) -> LogOptions {
         LogOptions { segment_bytes: self.log_segment_bytes, sync_interval: self.log_sync_interval, space }
     }

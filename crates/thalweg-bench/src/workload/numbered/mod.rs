@@ -21,8 +21,14 @@ use std::sync::atomic::Ordering;
 
 const SOURCE: &str = "db_bench of LevelDB and RocksDB";
 
-const DEFAULTS: Defaults =
-    Defaults { records: 1_000_000, operations: None, seconds: Some(10.0), key_bytes: 16, value_bytes: 100 };
+const DEFAULTS: Defaults = Defaults {
+    records: 1_000_000,
+    operations: None,
+    seconds: Some(10.0),
+    bounded: false,
+    key_bytes: 16,
+    value_bytes: 100,
+};
 
 const LOAD: Defaults = Defaults { seconds: None, ..DEFAULTS };
 
@@ -66,7 +72,10 @@ pub(super) static DEFINITIONS: &[Definition] = &[
     }),
     run("readmissing", "read keys that do not exist, each next to a record's", |p, d| make(Kind::ReadMissing, p, d)),
     run("seekrandom", "seek a record drawn from all and read from there on", |p, d| make(Kind::SeekRandom, p, d)),
-    run("deleterandom", "remove records drawn from all", |p, d| make(Kind::DeleteRandom, p, d)),
+    Definition {
+        defaults: Defaults { bounded: true, ..DEFAULTS },
+        ..run("deleterandom", "remove records drawn from all", |p, d| make(Kind::DeleteRandom, p, d))
+    },
     run("readwhilewriting", "readrandom, and one more thread that overwrites", |p, d| {
         make(Kind::ReadWhileWriting, p, d)
     }),

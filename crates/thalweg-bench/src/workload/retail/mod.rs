@@ -37,7 +37,8 @@ use crate::error::Result;
 use crate::parameters::{Distribution, Parameters};
 use std::sync::Arc;
 
-const LOAD: Defaults = Defaults { records: 4_000, operations: None, seconds: None, key_bytes: 132, value_bytes: 1_600 };
+const LOAD: Defaults =
+    Defaults { records: 4_000, operations: None, seconds: None, bounded: false, key_bytes: 132, value_bytes: 1_600 };
 const SOURCE: &str = "PMB-E10, PMB-E11, section VI-D";
 const SCAN_ENTRIES_MAX: u32 = 50;
 const SHARES: &[Share] = &[

@@ -28,6 +28,7 @@ const DEFAULTS: Defaults = Defaults {
     records: RECORDS,
     operations: Some(2 * RECORDS),
     seconds: Some(10.0),
+    bounded: false,
     key_bytes: key::PUBLISHED_BYTES,
     value_bytes: 1000,
 };
