@@ -42,6 +42,10 @@ impl Factory for Fjall {
         NAME
     }
 
+    fn check(&self, settings: &Settings) -> Result<()> {
+        configure(&settings.alike(Some(Compression::Lz4))).map(drop)
+    }
+
     fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>> {
         let syncs = Since::now();
         let settings = settings.alike(Some(Compression::Lz4));

@@ -41,13 +41,21 @@ impl Factory for Lmdb {
         NAME
     }
 
-    fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>> {
-        if !splits.is_empty() {
+    fn check(&self, settings: &Settings) -> Result<()> {
+        if settings.partitions.is_some_and(|partitions| partitions > 1) {
             return Err(Error::Usage("LMDB has one writer, however many databases: choose one partition".into()));
         }
         if let Some(compression @ (Compression::Lz4 | Compression::Snappy)) = settings.compression {
             let name = format!("{compression:?}").to_lowercase();
             return Err(Error::Usage(format!("LMDB cannot compress: choose none, not {name}")));
+        }
+        Ok(())
+    }
+
+    fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>> {
+        self.check(settings)?;
+        if !splits.is_empty() {
+            return Err(Error::Usage("LMDB has one writer, however many databases: choose one partition".into()));
         }
         let syncs = Since::now();
         let settings = settings.alike(None);

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // Nobody is left to tell if standard error is gone too.
             let _ = writeln!(std::io::stderr(), "thalweg-peers: {error}");
-            ExitCode::from(if matches!(error, Error::Usage(_)) { 2 } else { 1 })
+            ExitCode::from(if matches!(error, Error::Usage(_)) { 2 } else { command::FAILED })
         }
     }
 }

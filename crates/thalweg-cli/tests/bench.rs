@@ -68,9 +68,9 @@ fn a_stored_report_is_shown_and_compared() {
     assert!(thalweg(&[&"bench", &"show", &before]).ok().contains("ycsb-a"));
     assert!(thalweg(&[&"bench", &"compare", &before, &after]).ok().contains("b/a"));
     thalweg(&[&"bench", &"show", &before, &"--baseline", &"thalweg"]).fails(2, &["thalweg", "null"]);
-    thalweg(&[&"bench", &"show", &scratch.path("missing.json")]).fails(1, &["cannot read", "missing.json"]);
+    thalweg(&[&"bench", &"show", &scratch.path("missing.json")]).fails(3, &["cannot read", "missing.json"]);
     std::fs::write(&after, "{}").unwrap();
-    thalweg(&[&"bench", &"compare", &before, &after]).fails(1, &["after.json"]);
+    thalweg(&[&"bench", &"compare", &before, &after]).fails(3, &["after.json"]);
 }
 
 #[test]
@@ -161,7 +161,13 @@ fn what_is_wrong_is_said_before_anything_is_made() {
     let missing = scratch.path("missing");
     bench(&missing, &SMALL).fails(2, &["no directory", "missing"]);
     let report = missing.join("run.json");
-    bench(&directory, &["ycsb-a", "--json", report.to_str().unwrap()]).fails(1, &["cannot write", "run.json"]);
+    for flag in ["--json", "--html"] {
+        bench(&directory, &["ycsb-a", flag, report.to_str().unwrap()]).fails(2, &["cannot write", "run.json"]);
+        bench(&directory, &["ycsb-a", flag, scratch.path("").to_str().unwrap()]).fails(2, &["cannot write"]);
+    }
+    bench(&directory, &["ycsb-a", "--compression", "snappy"]).fails(2, &["Snappy"]);
+    bench(&directory, &["ycsb-a", "--settle-interval", "none"]).fails(2, &["settle_interval"]);
+    bench(&directory, &["ycsb-a", "--debt", "-1"]).fails(2, &["--debt", "negative"]);
     assert_eq!(entries(&directory), 0);
     assert!(!missing.exists());
 }
@@ -198,4 +204,29 @@ fn ctrl_c_leaves_what_was_measured_and_nothing_else() {
         assert!(report["notes"].to_string().contains("is missing"));
         assert!(String::from_utf8(ended.stdout).unwrap().contains("is missing"));
     }
+}
+
+#[test]
+fn what_a_killed_run_leaves_the_next_one_removes() {
+    let scratch = Scratch::new("bench");
+    let directory = empty(&scratch);
+    let mut child = command(&[&"bench", &"ycsb-a", &"--records", &"2000", &"--seconds", &"60", &"--no-warm"])
+        .args([OsStr::new("--directory"), directory.as_os_str()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    let database = || directory.join(format!("thalweg-bench-{}", child.id())).join("thalweg-1/database/log");
+    while !database().exists() {
+        assert!(start.elapsed() < Duration::from_secs(60), "no database was made");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(entries(&directory), 1, "nobody was there to remove it");
+    // The worker ends with its parent, a moment later.
+    std::thread::sleep(Duration::from_millis(500));
+    bench(&directory, &SMALL).ok();
+    assert_eq!(entries(&directory), 0, "the next run removes what it knows as a dead run's");
 }

@@ -36,6 +36,13 @@ impl Factory for LevelDb {
         NAME
     }
 
+    fn check(&self, settings: &Settings) -> Result<()> {
+        if settings.partitions.is_some_and(|partitions| partitions > 1) {
+            return Err(Error::Usage("LevelDB has no column families: choose one partition".into()));
+        }
+        configure(&settings.alike(Some(Compression::Snappy))).map(drop)
+    }
+
     fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>> {
         if !splits.is_empty() {
             return Err(Error::Usage("LevelDB has no column families: choose one partition".into()));

@@ -122,7 +122,8 @@ fn split(text: &str) -> Result<(f64, &str), String> {
 fn number(text: &str) -> Result<f64, String> {
     match text.replace('_', "").parse::<f64>() {
         Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
-        Ok(_) => Err("neither negative nor endless".into()),
+        Ok(number) if number < 0.0 => Err("must not be negative".into()),
+        Ok(_) => Err("must not be endless".into()),
         Err(_) => Err(format!("{text:?} is no number")),
     }
 }

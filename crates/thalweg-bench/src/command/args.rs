@@ -10,6 +10,8 @@ use std::path::PathBuf;
 #[command(
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
+    // Else a negative amount is called an unknown flag, with a tip that leads nowhere.
+    allow_negative_numbers = true,
     after_help = "Examples:
   thalweg bench ycsb-a                           loads, then runs YCSB's workload A for ten seconds
   thalweg bench fillrandom readrandom --records 1M --value-bytes 100 --html run.html
@@ -25,7 +27,7 @@ use std::path::PathBuf;
 Sizes may be written 64M, 64MiB or 1G (1024s), counts and rates 10k or 1.5M (1000s).
 What counts, from weak to strong: the workload's own defaults, --preset, --config, flags.
 The databases lie in a directory of their own below --directory, and are removed at the end.
-Exit codes: 0 done; 1 failed; 2 wrong usage; 130 and 143 stopped by a signal."
+Exit codes: 0 done; 2 wrong usage, and nothing was run; 3 failed; 129, 130 and 143 stopped by a signal."
 )]
 pub struct Bench {
     #[command(subcommand)]
@@ -49,8 +51,11 @@ pub(super) enum Other {
 
 /// Measure what no engine can beat here: the device's reads, writes and syncs, and the copy of a record
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  thalweg bench limits --directory /mnt/data --value-bytes 1000 --json limits.json")]
+#[command(
+    allow_negative_numbers = true,
+    after_help = "Example:
+  thalweg bench limits --directory /mnt/data --value-bytes 1000 --json limits.json"
+)]
 pub(super) struct Limits {
     /// Where the file lies that is written and read: an existing directory [default: the system's for temporary files]
     #[arg(long, value_name = "DIR")]
@@ -426,5 +431,14 @@ mod tests {
         assert_eq!(run.work.mix, Some(vec![("get".into(), 50.0), ("put".into(), 50.0)]));
         let refused = parse(&["ycsb-a", "--memtable", "64X"]).unwrap_err();
         assert!(refused.contains("--memtable") && refused.contains("is no unit of bytes"), "{refused}");
+    }
+
+    #[test]
+    fn a_negative_amount_is_refused_for_what_it_is() {
+        for (flag, words) in [("--debt", "negative"), ("--seconds", "negative"), ("--threads", "1..=1024")] {
+            let refused = parse(&["ycsb-a", flag, "-1"]).unwrap_err();
+            assert!(refused.contains(flag) && refused.contains(words) && !refused.contains("tip:"), "{refused}");
+        }
+        assert!(parse(&["limits", "--file", "-1"]).unwrap_err().contains("negative"));
     }
 }

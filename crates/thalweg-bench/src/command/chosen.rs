@@ -190,19 +190,34 @@ fn canonical(host: &Host, engines: &[String]) -> Result<Vec<String>> {
     Ok(variants.iter().map(|variant| variant.name().to_owned()).collect())
 }
 
-/// What no plan can know: the rest of what makes no sense, the plan refuses.
+/// What no plan can know: the rest of what makes no sense, the plan refuses. Flags have their bounds themselves; a file
+/// has the same ones here.
 fn check_bounds(parameters: &Parameters) -> Result<()> {
     let p = parameters;
+    let s = &p.settings;
     let shares = p.mix.values().sum::<f64>();
-    let wrong = [
-        (p.rounds == 0, "rounds must be at least 1"),
-        (p.batch == 0, "batch must be at least 1"),
-        (p.memory_limit.is_some_and(|bytes| bytes < 16 << 20), "a memory limit below 16 MiB leaves no room to run"),
-        (!(0.0..=1.0).contains(&p.compressible), "compressible must be from 0 to 1"),
-        (p.mix.values().any(|share| !share.is_finite() || *share < 0.0), "a share of the mix must be 0 or more"),
-        (!p.mix.is_empty() && shares <= 0.0, "the shares of the mix must not all be 0"),
+    let within = |number: Option<u32>, least: u32, most: u32| number.is_none_or(|n| (least..=most).contains(&n));
+    let rules = [
+        ((1..=1000).contains(&p.rounds), "rounds must be from 1 to 1000"),
+        ((1..=1024).contains(&p.threads), "threads must be from 1 to 1024"),
+        ((1..=1_000_000).contains(&p.batch), "batch must be from 1 to 1000000"),
+        ((1..=100).contains(&p.attempts), "attempts must be from 1 to 100"),
+        (p.scan_entries_max != Some(0), "scan-entries-max must be at least 1"),
+        (p.memory_limit.is_none_or(|bytes| bytes >= 16 << 20), "a memory limit below 16 MiB leaves no room to run"),
+        ((0.0..=1.0).contains(&p.compressible), "compressible must be from 0 to 1"),
+        (p.mix.values().all(|share| share.is_finite() && *share >= 0.0), "a share of the mix must be 0 or more"),
+        (p.mix.is_empty() || shares > 0.0, "the shares of the mix must not all be 0"),
+        (within(s.memtables_max, 2, 1000), "memtables-max must be from 2 to 1000"),
+        (within(s.filter_bits_per_key, 0, 64), "filter-bits-per-key must be from 0 to 64"),
+        (within(s.background_jobs, 1, 256), "background-jobs must be from 1 to 256"),
+        (within(s.level0_trigger, 1, 1000), "level0-trigger must be from 1 to 1000"),
+        (within(s.growth_factor, 2, 1000), "growth-factor must be from 2 to 1000"),
+        (within(s.partitions_max, 1, 1024), "partitions-max must be from 1 to 1024"),
+        (within(s.phi, 1, 1024), "phi must be from 1 to 1024"),
+        (within(s.partitions, 1, 10_000), "partitions must be from 1 to 10000"),
+        (s.flush_delay_us.is_none_or(|delay| delay <= 10_000_000), "flush-delay-us must be at most 10000000"),
     ];
-    match wrong.iter().find(|(wrong, _)| *wrong) {
+    match rules.iter().find(|(holds, _)| !holds) {
         Some((_, why)) => Err(Error::Usage((*why).to_owned())),
         None => Ok(()),
     }
@@ -333,5 +348,21 @@ mod tests {
     #[test]
     fn what_makes_no_sense_together_is_refused() {
         assert!(refused(&["ycsb-a", "--mix", "get=0"]).contains("must not all be 0"));
+    }
+
+    #[test]
+    fn a_file_has_the_bounds_of_the_flags() {
+        let path = std::env::temp_dir().join(format!("thalweg-bench-bounds-{}.toml", std::process::id()));
+        for (text, words) in [
+            ("threads = 5000", "threads must be"),
+            ("[settings]\ngrowth-factor = 1", "growth-factor must be"),
+            ("[settings]\nlevel0-trigger = 0", "level0-trigger must be"),
+            ("[settings]\nfilter-bits-per-key = 65", "filter-bits-per-key must be"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let said = refused(&["ycsb-a", "--config", path.to_str().unwrap()]);
+            assert!(said.contains(words), "{said}");
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -18,8 +18,11 @@ pub struct Draft {
 
 impl Draft {
     /// Opens it.
+    ///
+    /// # Errors
+    /// `Usage` for a path that cannot be written; `Io` for a system that cannot, such as a full disk.
     pub fn open(path: &Path) -> Result<Draft> {
-        Draft::try_open(path).map_err(|error| Error::io(format!("write {}", path.display()), error))
+        Draft::try_open(path).map_err(|error| super::of_path(format!("write {}", path.display()), error))
     }
 
     fn try_open(path: &Path) -> io::Result<Draft> {
@@ -82,7 +85,9 @@ mod tests {
     #[test]
     fn a_path_that_cannot_be_written_is_refused_at_once() {
         let missing = std::env::temp_dir().join("thalweg-bench-no-such-directory").join("run.json");
-        let refused = Draft::open(&missing).err().unwrap().to_string();
+        let refused = Draft::open(&missing).err().unwrap();
+        assert!(matches!(refused, Error::Usage(_)), "the path is wrong, nothing failed");
+        let refused = refused.to_string();
         assert!(refused.starts_with("cannot write ") && refused.contains("run.json"), "{refused}");
         assert!(Draft::open(&std::env::temp_dir()).is_err(), "a directory was taken for a file");
         Draft::open(Path::new("/dev/null")).unwrap().finish("gone").unwrap();

@@ -3,6 +3,7 @@
 use super::args;
 use super::draft::Draft;
 use super::place::Place;
+use super::stop::Stop;
 use crate::error::{Error, Result};
 use crate::machine::{Limits, Measure};
 use crate::report::{Look, limits_table};
@@ -13,6 +14,8 @@ use std::time::Duration;
 pub fn run(args: &args::Limits, output: &mut dyn Write) -> Result<()> {
     // First: a path that cannot be written costs no measurement.
     let draft = args.json.as_deref().map(Draft::open).transpose()?;
+    // A signal is heard at the end, some seconds later, when the directory is removed.
+    let stop = Stop::on_signals()?;
     let place = Place::create(args.directory.as_deref(), false)?;
     let limits = Limits::measure(&Measure {
         directory: place.path(),
@@ -22,6 +25,9 @@ pub fn run(args: &args::Limits, output: &mut dyn Write) -> Result<()> {
         value_bytes: args.value_bytes as usize,
     })?;
     drop(place);
+    if let Some(code) = stop.code() {
+        return Err(Error::Exit(code));
+    }
     if let Some(draft) = draft {
         let text = serde_json::to_string_pretty(&limits);
         draft.finish(&text.map_err(|error| Error::Said(format!("cannot write JSON: {error}")))?)?;

@@ -23,7 +23,10 @@ use crate::error::{Error, Result};
 use crate::process::{self, Host};
 use crate::report::Look;
 use args::{Colour, Other, When};
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+
+/// The exit code of what failed, where why was said already.
+pub const FAILED: u8 = 3;
 
 /// Carries a command out; tables go to `output`, progress to standard error.
 ///
@@ -37,7 +40,7 @@ pub fn run(host: &Host, bench: &Bench, output: &mut dyn Write) -> Result<()> {
         Some(Other::Compare(args)) => stored::compare_reports(args, output),
         Some(Other::Show(args)) => stored::show(args, output),
         // Whoever started it was told what went wrong.
-        Some(Other::Worker) => process::work(host).map_err(|_| Error::Exit(1)),
+        Some(Other::Worker) => process::work(host).map_err(|_| Error::Exit(FAILED)),
     }
 }
 
@@ -51,6 +54,16 @@ pub fn in_words_of(host: &Host, line: clap::Command) -> clap::Command {
     line.mut_subcommands(|subcommand| in_words_of(host, subcommand))
 }
 
+/// An error of a path that the user named: wrong usage where another path would do, else the system's failure.
+fn of_path(what: String, error: io::Error) -> Error {
+    use io::ErrorKind::{InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
+    let named = [InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem];
+    if named.contains(&error.kind()) {
+        return Error::Usage(format!("cannot {what}: {error}"));
+    }
+    Error::io(what, error)
+}
+
 fn print(output: &mut dyn Write, text: &str) -> Result<()> {
     output.write_all(text.as_bytes()).map_err(|error| Error::io("write the output", error))
 }
@@ -62,7 +75,7 @@ impl Colour {
     /// As the flag, standard output and `NO_COLOR` want it.
     fn look(&self) -> Look {
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let output = std::io::stdout();
+        let output = io::stdout();
         let terminal = match self.color {
             When::Always => true,
             When::Never => false,

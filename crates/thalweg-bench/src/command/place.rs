@@ -1,17 +1,37 @@
 //! [`Place`]: a directory of a run's own below one that the user named; nothing else there is touched.
+//!
+//! A run removes its directory at the end, also when a signal ends it. A run that was killed cannot: the next one in the
+//! same place does. It knows such a directory by its name, its owner and the file `running` in it, on which a live run
+//! holds a lock (`flock`): the kernel lets go of it with the process, whatever ends it. A directory that is to be kept
+//! has no such file.
 
+use super::of_path;
 use crate::error::{Error, Result};
-use std::io::ErrorKind;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// What the name of each begins with; the number of its process follows.
+const PREFIX: &str = "thalweg-bench-";
+/// The file that is locked while the run lives.
+const RUNNING: &str = "running";
 
 /// The directory of one invocation; removed when dropped, unless it is kept.
 pub struct Place {
     path: PathBuf,
     keep: bool,
+    /// Locked; `None`: it is to be kept.
+    _running: Option<File>,
 }
 
 impl Place {
-    /// Makes it in `parent`, an existing directory; `None`: the system's for temporary files.
+    /// Makes it in `parent`, an existing directory; `None`: the system's for temporary files. Removes there what runs
+    /// that were killed have left.
+    ///
+    /// # Errors
+    /// `Usage` for a parent that is not there or may not be written; `Io`.
     pub fn create(parent: Option<&Path>, keep: bool) -> Result<Place> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         // The worker may see other working directories than this process; a symbolic link would hide the file system.
@@ -24,20 +44,36 @@ impl Place {
                     parent.display()
                 )));
             }
-            Err(error) => return Err(Error::io(format!("look at {}", parent.display()), error)),
+            Err(error) => return Err(of_path(format!("look at {}", parent.display()), error)),
         };
+        sweep(&parent);
         let process = std::process::id();
         for number in 0.. {
             let name = if number == 0 { process.to_string() } else { format!("{process}-{number}") };
-            let path = parent.join(format!("thalweg-bench-{name}"));
-            match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Place { path, keep }),
+            let path = parent.join(format!("{PREFIX}{name}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Place::mark(path, keep),
                 // Left by an earlier process with this number, whose databases were kept.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => {}
-                Err(error) => return Err(Error::io(format!("make a directory in {}", parent.display()), error)),
+                Err(error) => return Err(of_path(format!("make a directory in {}", parent.display()), error)),
             }
         }
         Err(Error::Said(format!("there is no name left for a directory in {}", parent.display())))
+    }
+
+    /// The place at `path`, an empty directory, marked as one of a run that lives.
+    fn mark(path: PathBuf, keep: bool) -> Result<Place> {
+        let mut place = Place { path, keep, _running: None };
+        if !keep {
+            // Locked before it has its name: nobody finds the name without the lock.
+            let (early, name) = (place.path.join(format!(".{RUNNING}")), place.path.join(RUNNING));
+            let refused = |error: io::Error| Error::io(format!("make {}", name.display()), error);
+            let file = File::create_new(&early).map_err(refused)?;
+            flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| refused(error.into()))?;
+            fs::rename(&early, &name).map_err(refused)?;
+            place._running = Some(file);
+        }
+        Ok(place)
     }
 
     /// Where it is.
@@ -48,16 +84,38 @@ impl Place {
     /// An empty directory for one round of one engine.
     pub fn room(&self, engine: &str, round: u32) -> Result<Room> {
         let path = self.path.join(format!("{engine}-{round}"));
-        std::fs::create_dir(&path).map_err(|error| Error::io(format!("make {}", path.display()), error))?;
+        fs::create_dir(&path).map_err(|error| Error::io(format!("make {}", path.display()), error))?;
         Ok(Room { path, keep: self.keep })
     }
+}
+
+/// Removes the directories in `parent` of runs that were killed. What cannot be removed stays for the next run.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with(PREFIX)) && is_abandoned(&entry.path()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Whether this is the directory of a run of this user's that has ended without removing it.
+fn is_abandoned(path: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    let is_own = |metadata: &fs::Metadata| metadata.uid() == own;
+    let is_directory = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir() && is_own(&metadata));
+    let marker = path.join(RUNNING);
+    let is_marked = fs::symlink_metadata(&marker).is_ok_and(|metadata| metadata.is_file() && is_own(&metadata));
+    // A lock that cannot be had is a live run's.
+    let free = |file: File| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    is_directory && is_marked && File::open(&marker).is_ok_and(free)
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         if !self.keep {
             // What cannot be removed is left to the user, who cannot be told any better than by finding it.
-            let _ = std::fs::remove_dir_all(&self.path);
+            let _ = fs::remove_dir_all(&self.path);
         }
     }
 }
@@ -78,7 +136,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         if !self.keep {
-            let _ = std::fs::remove_dir_all(&self.path);
+            let _ = fs::remove_dir_all(&self.path);
         }
     }
 }
@@ -115,5 +173,29 @@ mod tests {
         let parent = std::env::temp_dir().join(format!("thalweg-bench-no-place-{}", std::process::id()));
         assert!(matches!(Place::create(Some(&parent), false), Err(Error::Usage(_))));
         assert!(!parent.exists());
+    }
+
+    #[test]
+    fn what_a_killed_run_left_goes_and_what_lives_or_is_kept_stays() {
+        let parent = std::env::temp_dir().join(format!("thalweg-bench-sweep-{}", std::process::id()));
+        let left = parent.join("thalweg-bench-4194305");
+        let (unmarked, other) = (parent.join("thalweg-bench-7"), parent.join("mine"));
+        for directory in [&left, &unmarked, &other] {
+            fs::create_dir_all(directory.join("thalweg-1/database")).unwrap();
+        }
+        for marked in [&left, &other] {
+            fs::write(marked.join(RUNNING), "").unwrap();
+        }
+        let living = Place::create(Some(&parent), false).unwrap();
+        let kept = Place::create(Some(&parent), true).unwrap();
+        let there = |path: &Path| path.exists();
+        assert!(!there(&left), "its process is gone");
+        assert!(there(&unmarked) && there(&other), "nothing says that they are a run's");
+        let kept_path = kept.path().to_owned();
+        drop(kept);
+        drop(Place::create(Some(&parent), false).unwrap());
+        assert!(there(living.path()) && there(&kept_path));
+        drop(living);
+        fs::remove_dir_all(&parent).unwrap();
     }
 }

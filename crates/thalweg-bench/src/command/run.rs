@@ -3,6 +3,7 @@
 //! Everything that can be refused is refused before a directory is made. Whatever ends a run early, what was measured
 //! until then is printed and written, with what is missing.
 
+use super::FAILED;
 use super::args::{OutputArgs, RunArgs};
 use super::chosen::Chosen;
 use super::date::rfc3339;
@@ -198,10 +199,10 @@ struct Session<'a> {
 impl Session<'_> {
     /// Every engine in every round. One that fails takes part in no further round, and the others go on.
     fn all_rounds(&mut self, parameters: &Parameters) -> Result<()> {
-        let mut failures: Vec<(String, Error)> = Vec::new();
+        let mut failed: Vec<String> = Vec::new();
         for round in 1..=parameters.rounds {
             for engine in rotated(&parameters.engines, round) {
-                if failures.iter().any(|(failed, _)| failed == engine) {
+                if failed.iter().any(|failed| failed == engine) {
                     continue;
                 }
                 let ended = self.one_round(engine, round, parameters);
@@ -212,14 +213,12 @@ impl Session<'_> {
                 }
                 if let Err(error) = ended {
                     self.note(&format!("failed in round {round}: {error}; what follows of {engine} is missing"));
-                    failures.push((engine.to_owned(), error));
+                    failed.push(engine.to_owned());
                 }
             }
         }
-        match failures.into_iter().next() {
-            Some((_, error)) => Err(error),
-            None => Ok(()),
-        }
+        // The notes have said why.
+        if failed.is_empty() { Ok(()) } else { Err(Error::Exit(FAILED)) }
     }
 
     fn one_round(&mut self, engine: &str, round: u32, parameters: &Parameters) -> Result<()> {

@@ -83,11 +83,12 @@ impl Limits {
         let path = what.directory.join("limits");
         let failed = |error: io::Error| Error::io(format!("measure direct I/O on {}", path.display()), error);
         let file = create(&path).map_err(failed)?;
+        // It needs no name, and without one nothing is left of it, whatever ends the process.
+        std::fs::remove_file(&path).map_err(failed)?;
         let write_bytes_per_second = write(&file, pieces).map_err(failed)?;
         let read_4k = read(&file, pieces, what.longest).map_err(failed)?;
         let sync_4k = sync(&file, what.longest).map_err(failed)?;
         drop(file);
-        std::fs::remove_file(&path).map_err(failed)?;
         Ok(Limits {
             read_4k,
             write_bytes_per_second,

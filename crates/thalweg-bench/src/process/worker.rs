@@ -20,6 +20,7 @@ const UNHEARD: i32 = 4;
 pub fn work(host: &Host) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| Error::io("ask to end with the parent", error.into()))?;
+    // One that ended before that sends no signal any more: then the first event finds nobody to read it.
     let mut events = take_output()?;
     let mut tell = |event: Event| {
         if write(&mut events, &event).is_err() {
