@@ -92,7 +92,7 @@ fn variants_run_beside_each_other_under_their_names() {
     let described = report["engines"].as_array().unwrap().iter().find(|engine| engine["name"] == slow).unwrap();
     let settings = &described["settings"];
     assert_eq!(settings["table_bytes"], "65536");
-    assert_eq!((&settings["backend"], &settings["sync_delay"]), (&"SyncEachFile".into(), &"2000 µs".into()));
+    assert_eq!((&settings["backend"], &settings["sync_delay"]), (&"SyncEachFile".into(), &"2ms".into()));
     assert_eq!(settings["memtable_bytes"], "262144", "a flag is every variant's");
     assert!(report["parameters"]["settings"]["backend"].is_null(), "a variant's settings are its own");
     let counters = |name: &str| {
@@ -165,6 +165,11 @@ fn what_is_wrong_is_said_before_anything_is_made() {
         bench(&directory, &["ycsb-a", flag, report.to_str().unwrap()]).fails(2, &["cannot write", "run.json"]);
         bench(&directory, &["ycsb-a", flag, scratch.path("").to_str().unwrap()]).fails(2, &["cannot write"]);
     }
+    let (file, same) = (scratch.path("run"), scratch.path("").join("./run"));
+    let files = ["ycsb-a", "--json", file.to_str().unwrap(), "--html", same.to_str().unwrap()];
+    bench(&directory, &files).fails(2, &["the same file"]);
+    bench(&directory, &["ycsb-a", "--config", report.to_str().unwrap()]).fails(2, &["cannot read", "run.json"]);
+    bench(&directory, &["ycsb-a", "--value-bytes", "65M"]).fails(2, &["value-bytes must be at most 64 MiB"]);
     bench(&directory, &["ycsb-a", "--compression", "snappy"]).fails(2, &["Snappy"]);
     bench(&directory, &["ycsb-a", "--settle-interval", "none"]).fails(2, &["settle_interval"]);
     bench(&directory, &["ycsb-a", "--debt", "-1"]).fails(2, &["--debt", "negative"]);
@@ -227,6 +232,6 @@ fn what_a_killed_run_leaves_the_next_one_removes() {
     assert_eq!(entries(&directory), 1, "nobody was there to remove it");
     // The worker ends with its parent, a moment later.
     std::thread::sleep(Duration::from_millis(500));
-    bench(&directory, &SMALL).ok();
+    assert_eq!(bench(&directory, &SMALL).code, Some(0));
     assert_eq!(entries(&directory), 0, "the next run removes what it knows as a dead run's");
 }

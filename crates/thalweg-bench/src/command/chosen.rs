@@ -1,6 +1,7 @@
 //! [`Chosen`]: the parameters of a run. From weak to strong: defaults, preset, TOML file, flags.
 
 use super::args::{PaceArgs, RunArgs, SettingsArgs, WorkArgs};
+use super::of_path;
 use super::variant::Variant;
 use crate::error::{Error, Result};
 use crate::parameters::Parameters;
@@ -25,7 +26,7 @@ impl Chosen {
         parameters.engines = host.engines.iter().map(|&name| name.to_owned()).collect();
         if let Some(path) = &args.source.config {
             let text =
-                std::fs::read_to_string(path).map_err(|error| Error::io(format!("read {}", path.display()), error))?;
+                std::fs::read_to_string(path).map_err(|error| of_path(format!("read {}", path.display()), error))?;
             parameters = overlaid(&parameters, &text, path)?;
         }
         apply(&mut parameters, args);
@@ -203,6 +204,8 @@ fn check_bounds(parameters: &Parameters) -> Result<()> {
         ((1..=1_000_000).contains(&p.batch), "batch must be from 1 to 1000000"),
         ((1..=100).contains(&p.attempts), "attempts must be from 1 to 100"),
         (p.scan_entries_max != Some(0), "scan-entries-max must be at least 1"),
+        (p.key_bytes.is_none_or(|bytes| bytes <= 64 << 10), "key-bytes must be at most 64 KiB"),
+        (p.value_bytes.is_none_or(|bytes| bytes <= 64 << 20), "value-bytes must be at most 64 MiB"),
         (p.memory_limit.is_none_or(|bytes| bytes >= 16 << 20), "a memory limit below 16 MiB leaves no room to run"),
         ((0.0..=1.0).contains(&p.compressible), "compressible must be from 0 to 1"),
         (p.mix.values().all(|share| share.is_finite() && *share >= 0.0), "a share of the mix must be 0 or more"),
@@ -355,6 +358,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("thalweg-bench-bounds-{}.toml", std::process::id()));
         for (text, words) in [
             ("threads = 5000", "threads must be"),
+            ("value-bytes = 100_000_000", "value-bytes must be"),
             ("[settings]\ngrowth-factor = 1", "growth-factor must be"),
             ("[settings]\nlevel0-trigger = 0", "level0-trigger must be"),
             ("[settings]\nfilter-bits-per-key = 65", "filter-bits-per-key must be"),

@@ -55,6 +55,12 @@ impl Draft {
     }
 }
 
+/// Where a path leads, however it is written; `None`: nowhere.
+pub fn place(path: &Path) -> Option<PathBuf> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    path.canonicalize().ok().or_else(|| Some(parent.canonicalize().ok()?.join(path.file_name()?)))
+}
+
 impl Drop for Draft {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
@@ -74,6 +80,8 @@ mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         let path = directory.join("run.json");
         std::fs::write(&path, "old").unwrap();
+        assert_eq!(place(&directory.join("./run.json")), place(&path));
+        assert_ne!(place(&directory.join("run.html")), place(&path));
         drop(Draft::open(&path).unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
         Draft::open(&path).unwrap().finish("new").unwrap();

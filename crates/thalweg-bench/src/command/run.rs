@@ -7,7 +7,7 @@ use super::FAILED;
 use super::args::{OutputArgs, RunArgs};
 use super::chosen::Chosen;
 use super::date::rfc3339;
-use super::draft::Draft;
+use super::draft::{self, Draft};
 use super::place::Place;
 use super::progress::Progress;
 use super::stop::Stop;
@@ -79,7 +79,8 @@ struct Drafts {
 
 impl Drafts {
     fn open(args: &OutputArgs) -> Result<Drafts> {
-        if args.json.is_some() && args.json == args.html {
+        let places = [&args.json, &args.html].map(|path| path.as_deref().and_then(draft::place));
+        if places[0].is_some() && places[0] == places[1] {
             return Err(Error::Usage("--json and --html name the same file".into()));
         }
         Ok(Drafts {
