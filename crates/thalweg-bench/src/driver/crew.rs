@@ -75,6 +75,8 @@ pub(super) struct Logs {
     pub(super) background: Vec<Log>,
     /// Each second of the foreground.
     pub(super) series: Vec<Second>,
+    /// Each 100 ms of it, if it was short.
+    pub(super) intervals: Vec<Second>,
 }
 
 /// When dropped: everybody stops, also those who still wait for the start.
@@ -138,7 +140,9 @@ pub(super) fn run(phase: &Phase<'_>, lead_ns: u64, foreground: &Work<'_>, backgr
     watch.collected.collect(&crew.series);
     (phase.progress)(watch.progress(logs[..phase.threads].iter().map(|log| log.operations).sum(), true));
     let background = logs.split_off(phase.threads);
-    Ok(Logs { start_ns: watch.start_ns, foreground: logs, background, series: watch.collected.seconds })
+    let Collected { seconds: series, intervals, too_long, .. } = watch.collected;
+    let intervals = if too_long { Vec::new() } else { intervals };
+    Ok(Logs { start_ns: watch.start_ns, foreground: logs, background, series, intervals })
 }
 
 /// The logs of all threads, when all have ended.

@@ -5,7 +5,7 @@ use super::clock::SECOND_NS;
 use super::crew::Logs;
 use super::recorder::Log;
 use super::series::{add, histogram};
-use super::slots::{SLOT_NS, merge, stalls};
+use super::slots::{SLOT_NS, merge, periods, stalls};
 use crate::workload::Class;
 use hdrhistogram::Histogram;
 
@@ -13,12 +13,15 @@ use hdrhistogram::Histogram;
 pub(super) fn of(logs: Logs) -> Measured {
     let ended_ns = logs.foreground.iter().map(|log| log.ended_ns).max().unwrap_or(logs.start_ns);
     let ran_ns = ended_ns.saturating_sub(logs.start_ns);
+    let watched = watched(&logs, ran_ns);
     let mut measured = Measured {
         seconds: ran_ns as f64 / SECOND_NS as f64,
-        stalls: stalls(&watched(&logs, ran_ns)),
+        stalls: stalls(&watched),
+        stall_periods: periods(&watched),
         operations: logs.foreground.iter().map(|log| log.operations).sum(),
         background_operations: logs.background.iter().map(|log| log.operations).sum(),
         series: logs.series,
+        intervals: logs.intervals,
         ..Measured::default()
     };
     for log in logs.foreground.into_iter().chain(logs.background) {
@@ -77,7 +80,7 @@ mod tests {
     }
 
     fn logs(foreground: Vec<Log>) -> Logs {
-        Logs { start_ns: 1000, foreground, background: Vec::new(), series: Vec::new() }
+        Logs { start_ns: 1000, foreground, background: Vec::new(), series: Vec::new(), intervals: Vec::new() }
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use search::{Found, search};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::plan::{Limit, Pace};
-use crate::report::{Second, Stalls};
+use crate::report::{Second, StallPeriod, Stalls};
 use crate::workload::{Class, Workload};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -97,8 +97,12 @@ pub struct Measured {
     pub overdue: u64,
     /// Each second of the run.
     pub series: Vec<Second>,
+    /// Each 100 ms of it; empty when it took more than 30 s.
+    pub intervals: Vec<Second>,
     /// Periods in which nothing was completed.
     pub stalls: Stalls,
+    /// When these were: the longest of them, in order of time.
+    pub stall_periods: Vec<StallPeriod>,
 }
 
 /// Runs the phase to its end.

@@ -5,7 +5,7 @@
 
 use super::clock::now_ns;
 use super::series::{Series, histogram};
-use super::slots::{SECOND_SLOTS, SLOT_NS};
+use super::slots::{INTERVAL_SLOTS, SLOT_NS};
 use crate::workload::{Class, Outcome};
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ pub(super) struct Count(pub(super) AtomicU64);
 /// What one thread has seen so far.
 pub(super) struct Recorder<'a> {
     log: Log,
-    /// `None`: a background client, which has no part in seconds and stalls.
+    /// `None`: a background client, which has no part in intervals and stalls.
     timeline: Option<Timeline<'a>>,
 }
 
@@ -54,8 +54,8 @@ struct Timeline<'a> {
     start_ns: u64,
     series: &'a Series,
     count: &'a Count,
-    second: u64,
-    interval: Histogram<u64>,
+    interval: u64,
+    histogram: Histogram<u64>,
     slot_end_ns: u64,
     slot: u32,
 }
@@ -69,8 +69,8 @@ impl<'a> Recorder<'a> {
     /// Of foreground thread `thread`, from `start_ns` on.
     pub(super) fn foreground(thread: usize, start_ns: u64, series: &'a Series, count: &'a Count) -> Recorder<'a> {
         let slot_end_ns = start_ns + SLOT_NS;
-        let interval = histogram();
-        let timeline = Timeline { thread, start_ns, series, count, second: 0, interval, slot_end_ns, slot: 0 };
+        let histogram = histogram();
+        let timeline = Timeline { thread, start_ns, series, count, interval: 0, histogram, slot_end_ns, slot: 0 };
         Recorder { log: Log::default(), timeline: Some(timeline) }
     }
 
@@ -117,7 +117,7 @@ impl<'a> Recorder<'a> {
         }
         if let Some(timeline) = self.timeline {
             self.log.slots.push(timeline.slot);
-            timeline.series.end(timeline.thread, timeline.second, timeline.interval);
+            timeline.series.end(timeline.thread, timeline.interval, timeline.histogram);
         }
         self.log
     }
@@ -130,20 +130,20 @@ impl Timeline<'_> {
             self.advance(end_ns, slots);
         }
         self.slot = self.slot.saturating_add(u32::try_from(operations).unwrap_or(u32::MAX));
-        self.interval.saturating_record_n(each_ns, operations);
+        self.histogram.saturating_record_n(each_ns, operations);
     }
 
-    /// Closes the slot, and the second if that is over too.
+    /// Closes the slot, and the interval if that is over too.
     #[cold]
     fn advance(&mut self, end_ns: u64, slots: &mut Vec<u32>) {
         let index = (end_ns - self.start_ns) / SLOT_NS;
         slots.push(std::mem::take(&mut self.slot));
         slots.resize(index as usize, 0);
         self.slot_end_ns = self.start_ns + (index + 1) * SLOT_NS;
-        let second = index / SECOND_SLOTS as u64;
-        if second > self.second {
-            self.series.hand_in(self.thread, self.second, &mut self.interval, second);
-            self.second = second;
+        let interval = index / INTERVAL_SLOTS;
+        if interval > self.interval {
+            self.series.hand_in(self.thread, self.interval, &mut self.histogram, interval);
+            self.interval = interval;
         }
     }
 }

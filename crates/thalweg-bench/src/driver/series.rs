@@ -1,10 +1,10 @@
-//! [`Series`]: what each second was like.
+//! [`Series`]: what each tenth of a second was like, and each second.
 //!
-//! Each foreground thread has a histogram of its current second. When the second is over it hands the histogram in and
-//! takes an empty one, under a lock, once a second. The thread that called `run` adds them up, and finishes a
-//! second when every thread has passed it: an operation belongs to the second in which it completed, so a thread that
-//! is in a long operation holds no second open but those since its last completion. Only numbers are kept of finished
-//! seconds.
+//! Each foreground thread has a histogram of its current interval of 100 ms. When the interval is over it hands the
+//! histogram in and takes an empty one, under a lock, ten times a second. The thread that called `run` adds them up, and
+//! finishes an interval when every thread has passed it: an operation belongs to the interval in which it completed, so a
+//! thread that is in a long operation holds no interval open but those since its last completion. Seconds are sums of
+//! their intervals. Only numbers are kept of what is finished.
 //!
 //! Lock: `shared` is a leaf, held for a push and a pop.
 
@@ -16,6 +16,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The longest latency that is told apart, in nanoseconds: ten minutes. Longer ones count as this.
 const LONGEST_NS: u64 = 600_000_000_000;
 const DIGITS: u8 = 3;
+
+/// Intervals of a second.
+const SECOND_INTERVALS: u64 = 10;
+/// Intervals that are kept, of the first 30 s: a plot shows no more points.
+pub(super) const INTERVALS_MAX: usize = 300;
 
 /// An empty histogram for latencies in nanoseconds.
 pub(super) fn histogram() -> Histogram<u64> {
@@ -31,40 +36,40 @@ pub(super) fn add(sum: &mut Histogram<u64>, more: &Histogram<u64>) {
     assert!(added.is_ok(), "histograms with the same bounds add up: {added:?}");
 }
 
-/// Where threads hand in their seconds.
+/// Where threads hand in their intervals.
 pub(super) struct Series {
     shared: Mutex<Shared>,
 }
 
 struct Shared {
-    /// Seconds handed in and not yet collected.
+    /// Intervals handed in and not yet collected.
     handed: Vec<(u64, Histogram<u64>)>,
     /// Empty ones.
     spare: Vec<Histogram<u64>>,
-    /// The second that each thread is in; `u64::MAX`: it has ended.
+    /// The interval that each thread is in; `u64::MAX`: it has ended.
     current: Vec<u64>,
 }
 
 impl Series {
-    /// For so many threads, all in second 0.
+    /// For so many threads, all in interval 0.
     pub(super) fn new(threads: usize) -> Series {
         let shared = Shared { handed: Vec::new(), spare: Vec::new(), current: vec![0; threads] };
         Series { shared: Mutex::new(shared) }
     }
 
-    /// Hands in the histogram of `second`, which `thread` leaves for `next`, and puts an empty one in its place.
-    pub(super) fn hand_in(&self, thread: usize, second: u64, interval: &mut Histogram<u64>, next: u64) {
+    /// Hands in the histogram of `interval`, which `thread` leaves for `next`, and puts an empty one in its place.
+    pub(super) fn hand_in(&self, thread: usize, interval: u64, histogram_of_it: &mut Histogram<u64>, next: u64) {
         let spare = self.lock().spare.pop();
-        let full = std::mem::replace(interval, spare.unwrap_or_else(histogram));
+        let full = std::mem::replace(histogram_of_it, spare.unwrap_or_else(histogram));
         let mut shared = self.lock();
-        shared.handed.push((second, full));
+        shared.handed.push((interval, full));
         shared.current[thread] = next;
     }
 
     /// Hands in the last histogram of a thread that has ended.
-    pub(super) fn end(&self, thread: usize, second: u64, full: Histogram<u64>) {
+    pub(super) fn end(&self, thread: usize, interval: u64, full: Histogram<u64>) {
         let mut shared = self.lock();
-        shared.handed.push((second, full));
+        shared.handed.push((interval, full));
         shared.current[thread] = u64::MAX;
     }
 
@@ -73,16 +78,22 @@ impl Series {
     }
 }
 
-/// The seconds collected so far.
+/// What was collected so far.
 #[derive(Default)]
 pub(super) struct Collected {
     unfinished: BTreeMap<u64, Histogram<u64>>,
-    /// The finished ones, from second 0 on.
+    /// The second under way: its number, and the sum of its intervals.
+    second: Option<(u64, Histogram<u64>)>,
+    /// The finished seconds, from second 0 on.
     pub(super) seconds: Vec<Second>,
+    /// The finished intervals, from interval 0 on, up to [`INTERVALS_MAX`].
+    pub(super) intervals: Vec<Second>,
+    /// The last interval with an operation lay beyond.
+    pub(super) too_long: bool,
 }
 
 impl Collected {
-    /// Takes what was handed in, and finishes the seconds that every thread has passed.
+    /// Takes what was handed in, and finishes the intervals and seconds that every thread has passed.
     pub(super) fn collect(&mut self, series: &Series) {
         let (handed, passed) = {
             let mut shared = series.lock();
@@ -90,28 +101,53 @@ impl Collected {
             (std::mem::take(&mut shared.handed), passed)
         };
         let mut spare = Vec::new();
-        for (second, full) in handed {
-            match self.unfinished.get_mut(&second) {
+        for (interval, full) in handed {
+            match self.unfinished.get_mut(&interval) {
                 Some(sum) => {
                     add(sum, &full);
                     spare.push(full);
                 }
                 None => {
-                    self.unfinished.insert(second, full);
+                    self.unfinished.insert(interval, full);
                 }
             }
         }
         while let Some(first) = self.unfinished.first_entry().filter(|first| *first.key() < passed) {
-            let (second, sum) = first.remove_entry();
+            let (interval, sum) = first.remove_entry();
             if !sum.is_empty() {
-                self.seconds.resize(second as usize, Second::default());
-                self.seconds.push(summary(&sum));
+                self.finish(interval, &sum);
             }
             spare.push(sum);
+        }
+        if self.second.as_ref().is_some_and(|(second, _)| *second < passed / SECOND_INTERVALS) {
+            self.finish_second();
         }
         if !spare.is_empty() {
             spare.iter_mut().for_each(Histogram::reset);
             series.lock().spare.append(&mut spare);
+        }
+    }
+
+    fn finish(&mut self, interval: u64, sum: &Histogram<u64>) {
+        match usize::try_from(interval) {
+            Ok(place) if place < INTERVALS_MAX => {
+                self.intervals.resize(place, Second::default());
+                self.intervals.push(summary(sum));
+            }
+            _ => self.too_long = true,
+        }
+        let second = interval / SECOND_INTERVALS;
+        if self.second.as_ref().is_some_and(|(under_way, _)| *under_way != second) {
+            self.finish_second();
+        }
+        let (_, all) = self.second.get_or_insert_with(|| (second, histogram()));
+        add(all, sum);
+    }
+
+    fn finish_second(&mut self) {
+        if let Some((second, sum)) = self.second.take() {
+            self.seconds.resize(second as usize, Second::default());
+            self.seconds.push(summary(&sum));
         }
     }
 }
@@ -138,12 +174,15 @@ mod tests {
     #[test]
     fn a_second_is_finished_when_every_thread_has_passed_it() {
         let (series, mut collected) = (Series::new(2), Collected::default());
-        series.hand_in(0, 0, &mut of(&[1, 2, 3]), 1);
+        series.hand_in(0, 3, &mut of(&[1, 2]), 7);
+        series.hand_in(0, 7, &mut of(&[3]), 10);
         collected.collect(&series);
-        assert!(collected.seconds.is_empty());
-        series.hand_in(0, 1, &mut of(&[10]), 2);
-        series.hand_in(1, 0, &mut of(&[1000]), 2);
+        assert!(collected.seconds.is_empty() && collected.intervals.is_empty());
+        series.hand_in(0, 10, &mut of(&[10]), 20);
+        series.hand_in(1, 3, &mut of(&[1000]), 20);
         collected.collect(&series);
+        let intervals: Vec<u64> = collected.intervals.iter().map(|interval| interval.operations).collect();
+        assert_eq!(intervals, [0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 1]);
         let operations: Vec<u64> = collected.seconds.iter().map(|second| second.operations).collect();
         assert_eq!(operations, [4, 1]);
         assert_eq!(collected.seconds[0], Second { operations: 4, p50_ns: 2, p99_ns: 1000, max_ns: 1000 });
@@ -152,11 +191,21 @@ mod tests {
     #[test]
     fn seconds_without_an_operation_are_there() {
         let (series, mut collected) = (Series::new(1), Collected::default());
-        series.hand_in(0, 0, &mut of(&[1]), 4);
-        series.end(0, 4, of(&[1, 1]));
+        series.hand_in(0, 0, &mut of(&[1]), 44);
+        series.end(0, 44, of(&[1, 1]));
         collected.collect(&series);
+        assert_eq!((collected.intervals.len(), collected.too_long), (45, false));
         let operations: Vec<u64> = collected.seconds.iter().map(|second| second.operations).collect();
         assert_eq!(operations, [1, 0, 0, 0, 2]);
+    }
+
+    #[test]
+    fn of_a_long_run_the_first_intervals_are_kept_and_all_seconds() {
+        let (series, mut collected) = (Series::new(1), Collected::default());
+        series.hand_in(0, 0, &mut of(&[1]), 600);
+        series.end(0, 600, of(&[1, 1]));
+        collected.collect(&series);
+        assert_eq!((collected.intervals.len(), collected.too_long, collected.seconds.len()), (1, true, 61));
     }
 
     #[test]

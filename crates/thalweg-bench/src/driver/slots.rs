@@ -3,12 +3,15 @@
 //! Each foreground thread counts what it completes in each slot; a slot without any completion of any thread is empty,
 //! and five empty ones in a row are a stall. Only whole empty slots count, so a stall is up to 20 ms longer than said.
 
-use crate::report::Stalls;
+use crate::report::{StallPeriod, Stalls};
 
 /// Nanoseconds of a slot.
 pub(super) const SLOT_NS: u64 = 10_000_000;
+/// Slots of an interval of the series.
+pub(super) const INTERVAL_SLOTS: u64 = 10;
+
 /// Slots of a second.
-pub(super) const SECOND_SLOTS: usize = 100;
+const SECOND_SLOTS: usize = 100;
 
 const SLOT_MS: u64 = 10;
 const STALL_SLOTS: u64 = 5;
@@ -53,6 +56,26 @@ pub(super) fn stalls(slots: &[u64]) -> Stalls {
     stalls
 }
 
+/// Stalls that are told one by one; the longest, where there are more.
+const PERIODS_MAX: usize = 200;
+
+/// When each stall was, in order of time.
+pub(super) fn periods(slots: &[u64]) -> Vec<StallPeriod> {
+    let mut periods = Vec::new();
+    let mut at: u64 = 0;
+    for stretch in slots.chunk_by(|a, b| (*a == 0) == (*b == 0)) {
+        let length = stretch.len() as u64;
+        if stretch.first() == Some(&0) && length >= STALL_SLOTS {
+            periods.push(StallPeriod { from_ms: at * SLOT_MS, ms: length * SLOT_MS });
+        }
+        at += length;
+    }
+    periods.sort_by_key(|period| std::cmp::Reverse(period.ms));
+    periods.truncate(PERIODS_MAX);
+    periods.sort_by_key(|period| period.from_ms);
+    periods
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +90,7 @@ mod tests {
     #[test]
     fn gaps_at_the_start_and_at_the_end_count() {
         let slots = [0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0];
+        assert_eq!(periods(&slots), [(0, 60), (70, 50)].map(|(from_ms, ms)| StallPeriod { from_ms, ms }));
         assert_eq!(stalls(&slots), Stalls { count: 2, total_ms: 110, longest_ms: 60, zero_seconds: 0 });
     }
 

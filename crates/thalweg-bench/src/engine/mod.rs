@@ -63,6 +63,11 @@ pub trait Engine: Send + Sync {
         BTreeMap::new()
     }
 
+    /// Bytes on disk of tables that were replaced and are about to be given back; `None`: it does not tell.
+    fn replaced_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Closes it in good order.
     fn close(self: Box<Self>) -> Result<()>;
 }
@@ -106,7 +111,7 @@ pub struct Description {
     pub settings: BTreeMap<String, String>,
     /// Settings that it has no counterpart for.
     pub ignored: Vec<String>,
-    /// What a reader must know before any figure, by `durability`, `memory` and `tables`: a phrase each, in words that
+    /// What a reader must know before any figure, by `durability`, `memory`, `space` and `tables`: a phrase each, in words that
     /// can be held against another engine's. Empty: it has nothing of the kind, or the report is an old one.
     #[serde(default)]
     pub terms: BTreeMap<String, String>,

@@ -32,7 +32,7 @@ impl Factory for Thalweg {
 
     fn check(&self, settings: &Settings) -> Result<()> {
         let builder = configure(Path::new(""), &settings.resolved())?;
-        builder.validate().map_err(|error| Error::Usage(format!("thalweg: {error}")))
+        builder.validate().map_err(|error| Error::Usage(format!("engine thalweg: {error}")))
     }
 
     fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>> {
@@ -180,18 +180,21 @@ fn terms(settings: &Settings, told: &BTreeMap<String, String>) -> BTreeMap<Strin
         }
         (false, interval) => {
             format!(
-                "the log is synced every {interval}: a power cut takes no more than that, a crash of the process nothing"
+                "the log is synced every {interval}: a power cut takes no more than that and one sync, a crash of the process nothing"
             )
         }
     };
     let memtables = text("sealed_memtables_max").parse().unwrap_or(0) + 1;
     let memory = format!(
-        "block cache {}, up to {memtables} memtables of {}",
+        "block cache {}, up to {memtables} memtables of {}; tables that are read are mapped, and count as resident",
         bytes("block_cache_bytes"),
         bytes("memtable_bytes")
     );
     let tables = format!("of {}, compression {}", bytes("table_bytes"), text("compression"));
-    [("durability", durability), ("memory", memory), ("tables", tables)].map(|(name, is)| (name.to_owned(), is)).into()
+    let space =
+        "log until what it holds is in tables; replaced tables until those in their place are durable".to_owned();
+    let terms = [("durability", durability), ("memory", memory), ("space", space), ("tables", tables)];
+    terms.map(|(name, is)| (name.to_owned(), is)).into()
 }
 
 impl Engine for Opened {
@@ -285,6 +288,10 @@ impl Engine for Opened {
             gauges.insert(format!("chain_level{level}_bytes_max"), *max);
         }
         gauges
+    }
+
+    fn replaced_bytes(&self) -> Option<u64> {
+        Some(self.database.statistics().retained_bytes)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -10,6 +10,7 @@ use crate::machine;
 use crate::plan::Step;
 use crate::settings::Settings;
 use crate::workload::Dataset;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,11 +102,11 @@ impl<'a> Database<'a> {
         rustix::fs::syncfs(&directory).map_err(|error| refused(error.into()))
     }
 
-    /// Bytes that it takes on disk.
+    /// Bytes that it takes on disk, by kind of file.
     ///
     /// # Errors
     /// The file system's.
-    pub fn space_bytes(&self) -> Result<u64> {
+    pub fn space_by_kind(&self) -> Result<BTreeMap<String, u64>> {
         machine::allocated(&self.directory)
     }
 

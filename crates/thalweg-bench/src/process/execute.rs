@@ -10,9 +10,9 @@ use super::{Event, Task};
 use crate::driver::{self, Measured, Phase, Progress};
 use crate::engine::Factory;
 use crate::error::{Error, Result};
-use crate::machine::{self, FOREIGN_PERCENT_MAX, Probe};
+use crate::machine::{self, FOREIGN_PERCENT_MAX, Probe, Sampler};
 use crate::plan::{self, Limit, Pace, Plan, Step};
-use crate::report::{Sustained, Usage};
+use crate::report::{Sample, Sustained, Usage};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -83,6 +83,7 @@ struct Ran {
     probe: Probe,
     usage: Usage,
     peaks: Peaks,
+    samples: Vec<Sample>,
 }
 
 impl<'a> Execution<'a> {
@@ -131,7 +132,8 @@ impl<'a> Execution<'a> {
         self.ramp(place, pace)?;
         for attempt in 1..=self.task.parameters.attempts {
             self.announce(place, &doing);
-            let Ran { measured, probe, usage, peaks } = self.once(place, pace, step.limit, u64::from(attempt))?;
+            let Ran { measured, probe, usage, peaks, samples } =
+                self.once(place, pace, step.limit, u64::from(attempt))?;
             let (mut drained, mut drain_seconds) = (None, None);
             if measured.written_bytes > 0 || step.preparation {
                 self.announce(place, "draining");
@@ -145,10 +147,23 @@ impl<'a> Execution<'a> {
                 }
                 drained = Some(usage);
             }
-            let space_bytes = self.database.space_bytes()?;
+            let space_by_kind = self.database.space_by_kind()?;
+            let replaced_bytes = self.database.opened()?.engine.replaced_bytes();
             let foreign_percent = (self.foreign_percent)(&usage);
             let noisy = foreign_percent > FOREIGN_PERCENT_MAX;
-            let outcome = Outcome { step, pace, attempt, measured, usage, drained, drain_seconds, space_bytes, noisy };
+            let outcome = Outcome {
+                step,
+                pace,
+                attempt,
+                measured,
+                usage,
+                drained,
+                drain_seconds,
+                space_by_kind,
+                replaced_bytes,
+                samples,
+                noisy,
+            };
             let run = outcome.into_run(self.task);
             let again = noisy && pace != Pace::Closed;
             doing = format!("again: {foreign_percent:.0} % foreign CPU");
@@ -224,6 +239,7 @@ impl<'a> Execution<'a> {
         let workload = (step.workload.make)(parameters, &opened.dataset)?;
         // What was written before is not this run's.
         self.database.quiet()?;
+        let sampler = Sampler::new(self.database.directory(), parameters.memory_limit.is_some());
         let (probe, peaks) = (Probe::start(self.database.directory(), engine)?, Peaks::default());
         let measured = driver::run(&Phase {
             engine,
@@ -234,6 +250,7 @@ impl<'a> Execution<'a> {
             seed,
             progress: &|progress| {
                 peaks.look(engine);
+                sampler.look(progress.seconds);
                 self.teller.progress(progress);
             },
         })?;
@@ -241,7 +258,7 @@ impl<'a> Execution<'a> {
         if let Some(note) = probe.note() {
             self.note(note.to_owned());
         }
-        Ok(Ran { measured, probe, usage, peaks })
+        Ok(Ran { measured, probe, usage, peaks, samples: sampler.end() })
     }
 
     /// The seed of an attempt at a step: the round's, spread by the golden ratio so that no two draw the same numbers.

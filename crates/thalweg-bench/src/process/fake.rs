@@ -6,7 +6,7 @@ use crate::engine::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
 use crate::parameters::{Arrival, Parameters};
 use crate::plan::{Limit, Pace};
-use crate::report::{Latency, Run, Second, Stalls, Sustained, Usage};
+use crate::report::{Latency, Run, Sample, Second, StallPeriod, Stalls, Sustained, Usage};
 use crate::settings::Settings;
 use crate::workload::{Class, Client, Dataset, DatasetKind, Defaults, Definition, Outcome, Workload};
 use std::collections::BTreeMap;
@@ -256,11 +256,16 @@ fn run(pace: Pace) -> Run {
         behind_ns: 11,
         abandoned: 13,
         series: vec![Second { operations: 1, p50_ns: 2, p99_ns: 3, max_ns: 4 }],
+        intervals: vec![Second { operations: 5, p50_ns: 6, p99_ns: 7, max_ns: 8 }],
         stalls: Stalls { count: 1, total_ms: 2, longest_ms: 3, zero_seconds: 4 },
+        stall_periods: vec![StallPeriod { from_ms: 5, ms: 6 }],
+        samples: vec![Sample { ms: 1, rss_bytes: 2, mapped_bytes: 3, page_cache_bytes: None, ..Sample::default() }],
         drained: Some(usage.clone()),
         usage,
         drain_seconds: Some(0.5),
         space_bytes: 12,
+        space_by_kind: [("log".to_owned(), 12)].into(),
+        replaced_bytes: Some(3),
         noisy: true,
     }
 }

@@ -3,7 +3,8 @@
 use super::Task;
 use crate::driver::Measured;
 use crate::plan::{Pace, Step};
-use crate::report::{Latency, Run, Usage};
+use crate::report::{Latency, Run, Sample, Usage};
+use std::collections::BTreeMap;
 
 /// What a step, or an attempt at it, was and cost.
 pub struct Outcome<'a> {
@@ -21,8 +22,12 @@ pub struct Outcome<'a> {
     pub drained: Option<Usage>,
     /// Seconds that the draining took.
     pub drain_seconds: Option<f64>,
-    /// Bytes on disk afterwards.
-    pub space_bytes: u64,
+    /// Bytes on disk afterwards, by kind of file.
+    pub space_by_kind: BTreeMap<String, u64>,
+    /// The part of it that is replaced tables.
+    pub replaced_bytes: Option<u64>,
+    /// Memory and I/O while it ran.
+    pub samples: Vec<Sample>,
     /// Others disturbed it.
     pub noisy: bool,
 }
@@ -56,12 +61,17 @@ impl Outcome<'_> {
             behind_ns: measured.behind_ns,
             abandoned: measured.abandoned,
             series: measured.series,
+            intervals: measured.intervals,
             stalls: measured.stalls,
+            stall_periods: measured.stall_periods,
+            samples: self.samples,
             noisy: self.noisy,
             usage: self.usage,
             drained: self.drained,
             drain_seconds: self.drain_seconds,
-            space_bytes: self.space_bytes,
+            space_bytes: self.space_by_kind.values().sum(),
+            space_by_kind: self.space_by_kind,
+            replaced_bytes: self.replaced_bytes,
         }
     }
 }

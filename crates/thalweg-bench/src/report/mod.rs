@@ -16,12 +16,13 @@ pub(crate) mod number;
 mod sample;
 mod summary;
 pub mod table;
+mod terms;
 
 pub use grid::{Grid, Look, Mood};
 pub use limits::limits_table;
 pub use metric::{Metric, Quantile, WrittenBy};
 pub use model::{
-    Cpu, DeviceIo, Io, Latency, Machine, Memory, Paper, PaperRow, ProcessIo, Report, Run, Second, Stalls, Sustained,
-    Usage,
+    Cpu, DeviceIo, Io, Latency, Machine, Memory, Paper, PaperRow, ProcessIo, Report, Run, Sample, Second, StallPeriod,
+    Stalls, Sustained, Usage,
 };
 pub use summary::{Entry, Spread, Step, Summary};

@@ -111,8 +111,17 @@ pub struct Run {
     pub abandoned: u64,
     /// Each second.
     pub series: Vec<Second>,
+    /// Each 100 ms; empty for runs of more than 30 s.
+    #[serde(default)]
+    pub intervals: Vec<Second>,
     /// Periods in which nothing was completed.
     pub stalls: Stalls,
+    /// When the stalls were, in order of time; of more than 200 the longest.
+    #[serde(default)]
+    pub stall_periods: Vec<StallPeriod>,
+    /// Memory and I/O while it ran.
+    #[serde(default)]
+    pub samples: Vec<Sample>,
     /// What it cost, from the start to the last operation's end.
     pub usage: Usage,
     /// What it cost in all: from the same start until what was written is synced and no flush or compaction is due.
@@ -122,6 +131,12 @@ pub struct Run {
     pub drain_seconds: Option<f64>,
     /// Bytes that the database takes on disk afterwards.
     pub space_bytes: u64,
+    /// The same by kind of file: the names' endings, `table`, `log`.
+    #[serde(default)]
+    pub space_by_kind: BTreeMap<String, u64>,
+    /// The part of it that is replaced tables, about to be given back; `None`: the engine does not tell.
+    #[serde(default)]
+    pub replaced_bytes: Option<u64>,
     /// Other processes took more than 5 % of the processors' time: its latencies do not count.
     pub noisy: bool,
 }
@@ -150,7 +165,33 @@ pub struct Latency {
     pub cdf: Vec<(u64, f64)>,
 }
 
-/// One second of a run.
+/// One stall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StallPeriod {
+    /// When it began, from the run's start.
+    pub from_ms: u64,
+    /// How long it took.
+    pub ms: u64,
+}
+
+/// Memory and I/O at one moment of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The moment, from the run's start.
+    pub ms: u64,
+    /// Resident memory of the process.
+    pub rss_bytes: u64,
+    /// The part of it that is mapped files: page cache, which the kernel takes back when it needs it.
+    pub mapped_bytes: u64,
+    /// Page cache of the process's memory control group, mapped files included; `None`: it has none of its own.
+    pub page_cache_bytes: Option<u64>,
+    /// Bytes read since the start: from the block device, or, where none can be seen, for the process from storage.
+    pub read_bytes: u64,
+    /// Bytes written since the start, counted by the same.
+    pub written_bytes: u64,
+}
+
+/// One second of a run, or a tenth of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
     /// Operations completed in it.

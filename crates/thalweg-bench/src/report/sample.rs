@@ -1,7 +1,7 @@
 //! Reports made up for tests: shaped like real ones, the same at each call.
 
 use super::{Cpu, DeviceIo, Io, Latency, Machine, Memory, Paper, PaperRow, ProcessIo};
-use super::{Report, Run, Second, Stalls, Sustained, Usage};
+use super::{Report, Run, Sample, Second, StallPeriod, Stalls, Sustained, Usage};
 use crate::engine::{Counters, Description, Syncs};
 use crate::parameters::{Arrival, Parameters};
 use crate::plan::{Limit, Pace};
@@ -184,6 +184,11 @@ fn made(engine: &str, place: usize, round: u32, workload: &str, pace: Pace, seco
             longest_ms: 10 + place as u64 * 120,
             zero_seconds: series.iter().filter(|second| second.operations == 0).count() as u64,
         },
+        intervals: Vec::new(),
+        stall_periods: (0..place as u64).map(|n| StallPeriod { from_ms: 700 * n, ms: 120 }).collect(),
+        samples: samples(seconds, usage.io.device.as_ref().map_or(0, |device| device.written_bytes)),
+        space_by_kind: [("table".to_owned(), 120_000_000), ("log".to_owned(), 40_000_000)].into(),
+        replaced_bytes: None,
         series,
         latency,
         usage,
@@ -218,6 +223,18 @@ fn series(chance: &mut Chance, rate: f64, p99: f64, seconds: usize, place: usize
             }
         })
         .collect()
+}
+
+fn samples(seconds: usize, written_bytes: u64) -> Vec<Sample> {
+    let sample = |n: u64| Sample {
+        ms: n * 500,
+        rss_bytes: (200 << 20) + n * (10 << 20),
+        mapped_bytes: n * (5 << 20),
+        page_cache_bytes: Some(n * (20 << 20)),
+        read_bytes: n << 16,
+        written_bytes: written_bytes * n / (2 * seconds as u64),
+    };
+    (0..=2 * seconds as u64).map(sample).collect()
 }
 
 fn usage(chance: &mut Chance, operations: u64, user: u64, seconds: usize, place: usize) -> Usage {

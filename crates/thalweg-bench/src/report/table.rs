@@ -3,6 +3,7 @@
 
 use super::grid::Mood;
 use super::metric::{self, Quantile, WrittenBy, class_name};
+use super::terms;
 use super::{Entry, Grid, Look, Metric, Paper, Run, Spread, Step, Summary, number};
 use crate::workload::Class;
 use std::fmt::Write;
@@ -29,7 +30,9 @@ pub fn text(summary: &Summary<'_>, look: &Look) -> String {
     if !summary.searched().is_empty() {
         let _ = writeln!(text, "Sustained rate\n{}", sustained(summary).draw(look));
     }
-    text.push_str(&terms(summary));
+    for line in terms::lines(summary) {
+        let _ = writeln!(text, "{line}");
+    }
     notes(summary, &mut text);
     if let Some(paper) = &summary.report.paper {
         let _ = write!(text, "\n{}", printed_paper(paper, look));
@@ -257,27 +260,6 @@ fn mood(ratio: Option<Spread>, metric: Metric) -> Mood {
     }
 }
 
-/// What the engines were asked for, and what each says of its durability, memory and tables.
-fn terms(summary: &Summary<'_>) -> String {
-    let report = summary.report;
-    let tuning = report.parameters.settings.tuning.name();
-    let mut text = format!("Tuning {tuning} (--tuning).");
-    for engine in report.engines.iter().filter(|engine| !engine.terms.is_empty()) {
-        for (name, is) in &engine.terms {
-            let whose = if report.engines.len() > 1 { format!("{}, {name}", engine.name) } else { capital(name) };
-            let _ = write!(text, "\n{whose}: {is}.");
-        }
-    }
-    text.push('\n');
-    text
-}
-
-/// `Durability` for `durability`.
-fn capital(word: &str) -> String {
-    let mut letters = word.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
 /// What searches found.
 pub(super) fn sustained(summary: &Summary<'_>) -> Grid {
     let mut grid = Grid::new(["workload"].into_iter().chain(summary.engines.iter().copied()));
@@ -448,9 +430,13 @@ mod tests {
             thalweg, durability: the log is synced every 100ms.
             thalweg, memory: block cache 128 MiB.
             thalweg, tables: of 64 MiB.
+            thalweg, memory used: 260 MiB resident at most: 230 MiB of its own (caches, memtables, the instrument), 30.0 MiB mapped files, which are page cache and go when memory is short; 120 MiB of page cache in its control group at most (ycsb-c at 20.0 k/s).
+            thalweg, disk used: 153 MiB: table 114 MiB, log 38.1 MiB (ycsb-c at 20.0 k/s).
             rocksdb, durability: the log is synced every 100ms.
             rocksdb, memory: block cache 128 MiB.
             rocksdb, tables: of 64 MiB.
+            rocksdb, memory used: 260 MiB resident at most: 230 MiB of its own (caches, memtables, the instrument), 30.0 MiB mapped files, which are page cache and go when memory is short; 120 MiB of page cache in its control group at most (ycsb-c at 20.0 k/s).
+            rocksdb, disk used: 153 MiB: table 114 MiB, log 38.1 MiB (ycsb-c at 20.0 k/s).
             Medians of 3 rounds; ratios are of paired rounds (least–greatest).
             Bytes written are as counted by the block device, until the engine had nothing left to do.
             The instrument itself takes 61 ns of an operation in a closed loop.
@@ -501,6 +487,8 @@ mod tests {
             Durability: the log is synced every 100ms.
             Memory: block cache 128 MiB.
             Tables: of 64 MiB.
+            Memory used: 260 MiB resident at most: 230 MiB of its own (caches, memtables, the instrument), 30.0 MiB mapped files, which are page cache and go when memory is short; 120 MiB of page cache in its control group at most (ycsb-c at 20.0 k/s).
+            Disk used: 153 MiB: table 114 MiB, log 38.1 MiB (ycsb-c at 20.0 k/s).
             Medians of 2 rounds; ratios are of paired rounds (least–greatest).
             Bytes written are as counted by the block device, until the engine had nothing left to do.
             The instrument itself takes 61 ns of an operation in a closed loop.
@@ -518,7 +506,8 @@ mod tests {
             for line in text.lines().filter(|line| line.starts_with('|')) {
                 assert!(line.chars().count() <= width, "{} columns: {line}", line.chars().count());
             }
-            assert_eq!(text.matches("ycsb-e").count(), if engines.len() > 1 { 4 } else { 1 }, "{text}");
+            let tables: String = text.lines().filter(|line| line.starts_with('|') || line.contains("loop")).collect();
+            assert_eq!(tables.matches("ycsb-e").count(), if engines.len() > 1 { 4 } else { 1 }, "{text}");
         }
     }
 

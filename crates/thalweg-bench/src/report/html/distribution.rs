@@ -28,6 +28,7 @@ fn plot(summary: &Summary<'_>, step: &Step<'_>, class: Class, height: f64) -> Op
         let [p50, p99, p999, max] =
             [latency.p50_ns, latency.p99_ns, latency.p999_ns, latency.max_ns].map(|ns| number::time(ns as f64));
         Line {
+            dashed: false,
             engine: summary.place(engine),
             title: format!("{engine}: P50 {p50}, P99 {p99}, P99.9 {p999}, longest {max}"),
             points: points.collect(),
@@ -42,6 +43,7 @@ fn plot(summary: &Summary<'_>, step: &Step<'_>, class: Class, height: f64) -> Op
         y: Axis::tail(nines),
         y_tick: &|share| format!("{} %", percent(share)),
         lines: found.iter().map(line).collect(),
+        marks: Vec::new(),
         height,
     };
     Some(plot.draw())

@@ -8,6 +8,7 @@ mod distribution;
 mod overview;
 mod plot;
 mod rates;
+mod resources;
 mod svg;
 mod tables;
 mod timeline;
@@ -26,6 +27,7 @@ pub fn page(summary: &Summary<'_>) -> String {
     let mut body = header(summary, &title);
     body.push_str("<main>\n");
     body.push_str(&overview::draw(summary));
+    body.push_str(&tables::terms(summary));
     body.push_str(&tables::ratios(summary));
     if let Some(paper) = &report.paper {
         body.push_str(&tables::paper(summary, paper));
@@ -34,6 +36,7 @@ pub fn page(summary: &Summary<'_>) -> String {
     body.push_str(&chains::draw(summary));
     body.push_str(&costs(summary));
     body.push_str(&tables::numbers(summary));
+    body.push_str(&tables::glossary());
     body.push_str(&tables::configuration(report));
     let _ = write!(
         body,
@@ -130,23 +133,40 @@ fn workloads(summary: &Summary<'_>) -> String {
             let _ = writeln!(html, "<div class=\"plots\">{rates}</div>");
         }
         for (number, step) in steps.iter().enumerate() {
-            let open = if steps.len() <= OPEN_MAX || number + 1 == steps.len() { " open=\"\"" } else { "" };
-            let plots = [timeline::draw(summary, step), distribution::draw(summary, step)];
-            let plots: String = plots.iter().filter(|svg| !svg.is_empty()).map(|svg| overview::card(svg)).collect();
-            let _ = write!(
-                html,
-                "<details{open}><summary>{}</summary>\n<div class=\"plots\">{plots}</div>\n</details>\n",
-                escape(&table::title(step))
-            );
+            let open = steps.len() <= OPEN_MAX || number + 1 == steps.len();
+            html.push_str(&plots(summary, step, open));
         }
         html.push_str("</section>\n");
     }
+    let loads: String =
+        summary.steps.iter().filter(|step| step.preparation).map(|step| plots(summary, step, false)).collect();
+    if !loads.is_empty() {
+        let _ = write!(html, "<section>\n<h2>Loads</h2>\n{loads}</section>\n");
+    }
     html
+}
+
+/// What happened in a step over time, and how its latencies are distributed; unfolded if `open`.
+fn plots(summary: &Summary<'_>, step: &Step<'_>, open: bool) -> String {
+    let plots = [timeline::draw(summary, step), distribution::draw(summary, step)];
+    let plots = plots.into_iter().filter(|svg| !svg.is_empty()).chain(resources::draw(summary, step));
+    let plots: String = plots.map(|svg| overview::card(&svg)).collect();
+    let open = if open { " open=\"\"" } else { "" };
+    format!(
+        "<details{open}><summary>{}</summary>\n<div class=\"plots\">{plots}</div>\n</details>\n",
+        escape(&table::title(step))
+    )
 }
 
 /// What it costs: bars for each step, loads too, because they write the most.
 fn costs(summary: &Summary<'_>) -> String {
     let mut html = String::new();
+    let loads = summary.steps.iter().filter(|step| step.preparation);
+    let loads: Vec<_> = loads.map(|step| (step.short(), step, Metric::Throughput)).collect();
+    let svg = overview::bars(summary, "Throughput of loads", &loads).draw();
+    if !svg.is_empty() {
+        html.push_str(&overview::card(&svg));
+    }
     for (metric, title) in [
         (Metric::Cpu, "CPU time of an operation"),
         (Metric::Written, "Bytes written for an operation"),

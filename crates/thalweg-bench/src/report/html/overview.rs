@@ -169,15 +169,16 @@ fn mean_ratio(bars: &Bars, engine: usize, base: usize) -> (Option<f64>, usize) {
 /// One engine: what each step did, in large figures.
 fn tiles(summary: &Summary<'_>) -> String {
     let mut html = String::from("<ul class=\"verdict\">");
-    for step in summary.asked() {
+    for step in &summary.steps {
         let Some(entry) = step.entries.first() else { continue };
+        let preparation = if step.preparation { " (preparation)" } else { "" };
         let shown = |metric| crate::report::table::shown(entry, metric);
         let p99 = |class| format!("{} P99 {}", class_name(class), shown(Metric::Latency(class, Quantile::P99)));
         let tails: Vec<String> = step.classes().into_iter().map(p99).collect();
         let noisy = if entry.noisy() { " (noisy)" } else { "" };
         let _ = write!(
             html,
-            "<li><div class=\"k\">{}{noisy}</div><div class=\"v\">{}</div><div class=\"d\">{}</div></li>",
+            "<li><div class=\"k\">{}{preparation}{noisy}</div><div class=\"v\">{}</div><div class=\"d\">{}</div></li>",
             escape(&step.short()),
             shown(Metric::Throughput),
             tails.join(" · ")

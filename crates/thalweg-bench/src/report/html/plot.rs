@@ -32,8 +32,22 @@ pub struct Plot<'a> {
     pub y_tick: &'a dyn Fn(f64) -> String,
     /// The lines, in the order they are drawn.
     pub lines: Vec<Line>,
+    /// What is marked at its foot.
+    pub marks: Vec<Mark>,
     /// Its height.
     pub height: f64,
+}
+
+/// A stretch that is marked at the foot of a plot, each engine's in a row of its own.
+pub struct Mark {
+    /// The engine's place.
+    pub engine: usize,
+    /// Where it begins, on the x axis.
+    pub from: f64,
+    /// Where it ends.
+    pub until: f64,
+    /// What it says when pointed at.
+    pub title: String,
 }
 
 /// A line of a plot.
@@ -42,6 +56,8 @@ pub struct Line {
     pub engine: usize,
     /// What it says when pointed at.
     pub title: String,
+    /// It is the lesser one of two of the engine's.
+    pub dashed: bool,
     /// In the units of the axes.
     pub points: Vec<(f64, f64)>,
     /// A dot at each point, with what it says.
@@ -56,6 +72,8 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 28.0;
 const BOTTOM: f64 = 36.0;
+/// The height of a mark.
+const MARK: f64 = 6.0;
 
 impl Plot<'_> {
     /// The plot as an element of a page.
@@ -80,11 +98,17 @@ impl Plot<'_> {
         }
         svg.line((x.start(), y.start()), (x.end(), y.start()), "a");
         svg.text((x.start(), self.height - 4.0), "t n", Anchor::Start, self.x_name);
+        for mark in &self.marks {
+            let (from, until) = (x.at(mark.from), x.at(mark.until));
+            let at = y.start() - MARK * (mark.engine as f64 + 1.0);
+            svg.rect((from, at), ((until - from).max(2.0), MARK - 1.0), &fill(mark.engine), &mark.title);
+        }
         // The first engine is drawn last: on top.
         for line in self.lines.iter().rev() {
             let points: Vec<(f64, f64)> = line.points.iter().map(|(a, b)| (x.at(*a), y.at(*b))).collect();
             if points.len() > 1 {
-                svg.path(&points, &format!("l {}", stroke(line.engine)), &line.title);
+                let class = if line.dashed { "l d" } else { "l" };
+                svg.path(&points, &format!("{class} {}", stroke(line.engine)), &line.title);
             }
             let alone = [line.title.clone()];
             let dots = if points.len() == 1 && line.dots.is_empty() { &alone[..] } else { &line.dots };

@@ -35,7 +35,7 @@ fn plot(summary: &Summary<'_>, steps: &[&Step<'_>], class: Class) -> String {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let dot = |(rate, p99): &(f64, f64)| format!("{engine} at {}: P99 {}", number::rate(*rate), number::time(*p99));
         let dots = points.iter().map(dot).collect();
-        lines.push(Line { engine: place, title: (*engine).to_owned(), points, dots });
+        lines.push(Line { dashed: false, engine: place, title: (*engine).to_owned(), points, dots });
     }
     let widest = lines.iter().flat_map(|line| &line.points).map(|at| at.0).fold(0.0, f64::max);
     let (low, high) = (lowest(&lines), highest(&lines));
@@ -47,6 +47,7 @@ fn plot(summary: &Summary<'_>, steps: &[&Step<'_>], class: Class) -> String {
         y: Axis::log(low, high),
         y_tick: &number::time_tick,
         lines,
+        marks: Vec::new(),
         height: 280.0,
     };
     plot.draw()

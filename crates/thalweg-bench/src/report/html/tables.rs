@@ -3,6 +3,7 @@
 use super::svg::escape;
 use crate::report::metric::{Quantile, class_name};
 use crate::report::table::{self, shown};
+use crate::report::terms;
 use crate::report::{Grid, Metric, Mood, Paper, Report, Run, Spread, Summary, number};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -58,6 +59,19 @@ pub fn numbers(summary: &Summary<'_>) -> String {
     }
     let _ = writeln!(page, "<details><summary>Every run</summary>{}</details>", html(&runs(summary.report)));
     page
+}
+
+/// How the engines were tuned, what that means for durability, memory and disk, and where these went.
+pub fn terms(summary: &Summary<'_>) -> String {
+    let lines: String = terms::lines(summary).iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
+    format!("<h2>What ran</h2>\n<ul class=\"terms\">{lines}</ul>\n")
+}
+
+/// What the names of figures mean.
+pub fn glossary() -> String {
+    let terms = terms::glossary();
+    let terms = terms.iter().map(|(name, is)| format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(is)));
+    format!("<h2>What the names mean</h2>\n<dl>{}</dl>\n", terms.collect::<String>())
 }
 
 /// How engines compare with the baseline, for several figures.

@@ -121,3 +121,19 @@ fn chains_are_drawn_for_the_engines_that_tell_of_them() {
     assert!(!section.contains("leveldb: "), "it tells of none");
     assert!(!nothing.contains("What a memtable waited for"));
 }
+
+#[test]
+fn a_page_says_what_ran_and_what_its_words_mean() {
+    let pages = reports();
+    let page = |wanted: &str| page(&Summary::of(&pages.iter().find(|(name, _)| *name == wanted).unwrap().1));
+    let single = page("single");
+    for words in ["load (preparation)", "What ran", "Tuning default", "every 100ms", "Disk used: 153 MiB: table"] {
+        assert!(single.contains(words), "{words}");
+    }
+    for word in ["W-amp", "foreign", "space", "peak RSS", "CPU/op", "stalls"] {
+        assert!(single.contains(&format!("<dt>{word}</dt>")), "{word}");
+    }
+    assert!(single.contains("Memory over time") && single.contains("Read and written over time"));
+    let five = page("five");
+    assert!(five.contains("Throughput of loads") && five.contains("nothing completed for 120 ms"));
+}

@@ -1,64 +1,124 @@
-//! Throughput and P99 over time: for each engine the median of its rounds, second by second.
+//! Throughput and P99 over time: for each engine the median of its rounds, second by second, or, where all runs of the
+//! step were short, tenth by tenth of a second; and at the foot of the throughput when nothing was completed.
 
 use super::axis::Axis;
-use super::plot::{HEIGHT, Line, Plot};
+use super::plot::{HEIGHT, Line, Mark, Plot};
 use crate::report::summary::{Spread, Step, Summary};
 use crate::report::{Entry, Run, Second, number};
 
 /// Points of a line at most; more would not be seen.
 const POINTS_MAX: usize = 300;
 
-/// The plots of a step: throughput, and beneath it P99 over the same seconds; nothing when nothing was recorded.
+/// How long each part of a series is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Second,
+    Tenth,
+}
+
+impl Part {
+    /// The shortest that every run of the step has.
+    fn of(step: &Step<'_>) -> Part {
+        let fine = step.entries.iter().flat_map(|entry| &entry.runs).all(|run| !run.intervals.is_empty());
+        if fine { Part::Tenth } else { Part::Second }
+    }
+
+    fn seconds(self) -> f64 {
+        match self {
+            Part::Second => 1.0,
+            Part::Tenth => 0.1,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Part::Second => "seconds",
+            Part::Tenth => "tenths of a second",
+        }
+    }
+
+    /// The parts of a run that are whole: the last one would look like a collapse.
+    fn whole(self, run: &Run) -> &[Second] {
+        let series = match self {
+            Part::Second => &run.series,
+            Part::Tenth => &run.intervals,
+        };
+        let parts = series.len();
+        let cut = parts > 1 && parts as f64 * self.seconds() > run.seconds + 0.05 * self.seconds();
+        &series[..parts - usize::from(cut)]
+    }
+}
+
+/// The plots of a step: throughput, and beneath it P99 over the same time; nothing when nothing was recorded.
 pub fn draw(summary: &Summary<'_>, step: &Step<'_>) -> String {
+    let part = Part::of(step);
     let series: Vec<(usize, &str, Vec<Second>)> = step
         .entries
         .iter()
-        .map(|entry| (summary.place(entry.engine), entry.engine, median(entry)))
+        .map(|entry| (summary.place(entry.engine), entry.engine, median(entry, part)))
         .filter(|(_, _, series)| !series.is_empty())
         .collect();
-    let longest = series.iter().map(|(_, _, series)| series.len()).max().unwrap_or(0);
-    if longest == 0 {
+    let longest = series.iter().map(|(_, _, series)| series.len()).max().unwrap_or(0) as f64 * part.seconds();
+    if longest == 0.0 {
         return String::new();
     }
     let mut throughput = Vec::new();
     let mut tail = Vec::new();
     for (engine, name, series) in &series {
-        let rates: Vec<_> = points(series, |second| second.operations as f64);
-        let p99: Vec<_> = points(series, |second| second.p99_ns as f64).into_iter().filter(|at| at.1 > 0.0).collect();
+        let rates: Vec<_> = points(series, part, |second| second.operations as f64 / part.seconds());
+        let p99: Vec<_> = points(series, part, |second| second.p99_ns as f64);
+        let p99: Vec<_> = p99.into_iter().filter(|at| at.1 > 0.0).collect();
         let middle =
             |points: &[(f64, f64)]| Spread::of(points.iter().map(|at| at.1).collect()).map_or(0.0, |s| s.median);
-        let titles = [
-            format!("{name}: {} in most seconds", number::rate(middle(&rates))),
-            format!("{name}: P99 {} in most seconds", number::time(middle(&p99))),
-        ];
-        let [title, title_tail] = titles;
-        throughput.push(Line { engine: *engine, title, points: thinned(&rates, true), dots: Vec::new() });
-        tail.push(Line { engine: *engine, title: title_tail, points: thinned(&p99, false), dots: Vec::new() });
+        let title = format!("{name}: {} in most {}", number::rate(middle(&rates)), part.name());
+        let title_tail = format!("{name}: P99 {} in most {}", number::time(middle(&p99)), part.name());
+        let line = |title, points| Line { engine: *engine, title, dashed: false, points, dots: Vec::new() };
+        throughput.push(line(title, thinned(&rates, true)));
+        tail.push(line(title_tail, thinned(&p99, false)));
     }
     let seconds = |at: f64| format!("{} s", number::tick(at));
-    let high = highest(&throughput);
+    let marks = marks(summary, step);
     let throughput = Plot {
         title: "Throughput over time, operations a second",
-        x: Axis::exact(longest as f64),
+        x: Axis::exact(longest),
         x_tick: &seconds,
-        x_name: "",
-        y: Axis::linear(high),
+        x_name: if marks.is_empty() { "" } else { "marks at the foot: stalls, 50 ms and more without an operation" },
+        y: Axis::linear(highest(&throughput)),
         y_tick: &number::count_tick,
         lines: throughput,
+        marks,
         height: HEIGHT,
     };
     let (low, high) = (lowest(&tail), highest(&tail));
     let tail = Plot {
         title: "P99 over time, all operations",
-        x: Axis::exact(longest as f64),
+        x: Axis::exact(longest),
         x_tick: &seconds,
         x_name: "",
         y: Axis::log(low, high),
         y_tick: &number::time_tick,
         lines: tail,
+        marks: Vec::new(),
         height: HEIGHT,
     };
     throughput.draw() + &tail.draw()
+}
+
+/// The stalls of all rounds.
+fn marks(summary: &Summary<'_>, step: &Step<'_>) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    for entry in &step.entries {
+        let engine = summary.place(entry.engine);
+        for run in &entry.runs {
+            marks.extend(run.stall_periods.iter().map(|stall| {
+                let (from, until) = (stall.from_ms as f64 / 1e3, (stall.from_ms + stall.ms) as f64 / 1e3);
+                let (long, at) = (number::time(stall.ms as f64 * 1e6), number::tick(from));
+                let title = format!("{}, round {}: nothing completed for {long} from {at} s", entry.engine, run.round);
+                Mark { engine, from, until, title }
+            }));
+        }
+    }
+    marks
 }
 
 /// The greatest figure of all lines.
@@ -72,16 +132,9 @@ pub fn lowest(lines: &[Line]) -> f64 {
     if low.is_finite() { low } else { 1.0 }
 }
 
-/// The seconds of a run that are whole: the last one would look like a collapse.
-fn whole(run: &Run) -> &[Second] {
-    let seconds = run.series.len();
-    let cut = seconds > 1 && (seconds as f64) > run.seconds + 0.05;
-    &run.series[..seconds - usize::from(cut)]
-}
-
-/// For each second the median over the rounds that lasted so long.
-fn median(entry: &Entry<'_>) -> Vec<Second> {
-    let rounds: Vec<&[Second]> = entry.runs.iter().map(|run| whole(run)).collect();
+/// For each part the median over the rounds that lasted so long.
+fn median(entry: &Entry<'_>, part: Part) -> Vec<Second> {
+    let rounds: Vec<&[Second]> = entry.runs.iter().map(|run| part.whole(run)).collect();
     let longest = rounds.iter().map(|round| round.len()).max().unwrap_or(0);
     let at = |second: usize, of: fn(&Second) -> u64| {
         let figures = rounds.iter().filter_map(|round| round.get(second)).map(|second| of(second) as f64);
@@ -97,9 +150,9 @@ fn median(entry: &Entry<'_>) -> Vec<Second> {
         .collect()
 }
 
-/// Each second in its middle.
-fn points(series: &[Second], of: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
-    series.iter().enumerate().map(|(number, second)| (number as f64 + 0.5, of(second))).collect()
+/// Each part in its middle.
+fn points(series: &[Second], part: Part, of: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
+    series.iter().enumerate().map(|(number, second)| ((number as f64 + 0.5) * part.seconds(), of(second))).collect()
 }
 
 /// Fewer points where there are too many: of each stretch the greatest and, with `both`, the least, in their order. A
@@ -146,7 +199,21 @@ mod tests {
         };
         let runs = [run([1, 10, 0], 1), run([3, 50, 0], 2), run([2, 20, 0], 3)];
         let entry = Entry { engine: "a", runs: runs.iter().collect() };
-        let operations: Vec<u64> = median(&entry).iter().map(|second| second.operations).collect();
+        let operations: Vec<u64> = median(&entry, Part::Second).iter().map(|second| second.operations).collect();
         assert_eq!(operations, [2, 20]);
+    }
+
+    #[test]
+    fn a_short_run_has_a_point_each_tenth_of_a_second_and_its_stalls_are_marked() {
+        let mut report = sample::report(&["a"], &[("ycsb-a", crate::plan::Pace::Closed)], 1, 2);
+        let run = &mut report.runs[0];
+        run.intervals = (0..20).map(|n| Second { operations: n, p99_ns: 5, ..Second::default() }).collect();
+        run.stall_periods = vec![crate::report::StallPeriod { from_ms: 500, ms: 120 }];
+        let summary = Summary::of(&report);
+        let step = &summary.steps[0];
+        assert_eq!(Part::of(step), Part::Tenth);
+        assert_eq!(median(&step.entries[0], Part::Tenth).len(), 20);
+        let svg = draw(&summary, step);
+        assert!(svg.contains("nothing completed for 120 ms from 0.5 s") && svg.contains("in most tenths"), "{svg}");
     }
 }
