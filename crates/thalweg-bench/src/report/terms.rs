@@ -1,7 +1,7 @@
 //! The terms of a run, in sentences: how the engines were tuned, what a power cut takes from them, and where memory and
 //! disk went.
 
-use super::{Run, Sample, Step, Summary, number};
+use super::{Grid, Run, Sample, Step, Summary, number};
 use std::collections::BTreeMap;
 
 /// A kind of file that takes less than this share of the space is not named.
@@ -9,23 +9,50 @@ const KIND_SHARE_MIN: f64 = 0.02;
 
 /// A sentence a line.
 pub fn lines(summary: &Summary<'_>) -> Vec<String> {
-    let report = summary.report;
-    let mut lines = vec![format!("Tuning {} (--tuning).", report.parameters.settings.tuning.name())];
+    let mut lines = vec![tuning(summary)];
     let several = summary.engines.len() > 1;
     for engine in &summary.engines {
         let whose = |name: &str| if several { format!("{engine}, {name}") } else { capital(name) };
-        let described = report.engines.iter().find(|described| described.name == *engine);
-        for (name, is) in described.into_iter().flat_map(|described| &described.terms) {
-            lines.push(format!("{}: {is}.", whose(name)));
-        }
-        let last = summary.steps.iter().rev().find_map(|step| Some((step, *step.entry(engine)?.runs.last()?)));
-        if let Some((step, run)) = last {
-            let used = [("memory used", memory(run)), ("disk used", disk(summary, run))];
-            let used = used.into_iter().filter_map(|(name, is)| Some((name, is?)));
-            lines.extend(used.map(|(name, is)| format!("{}: {is} ({}).", whose(name), step.short())));
-        }
+        lines.extend(of_engine(summary, engine).iter().map(|(name, is)| format!("{}: {is}.", whose(name))));
     }
     lines
+}
+
+/// Where settings came from that were not given.
+pub fn tuning(summary: &Summary<'_>) -> String {
+    format!("Tuning {} (--tuning).", summary.report.parameters.settings.tuning.name())
+}
+
+/// A row for each thing that an engine says of itself, or that was used; a column for each engine.
+pub fn table(summary: &Summary<'_>) -> Grid {
+    let mut grid = Grid::new([""].into_iter().chain(summary.engines.iter().copied()));
+    let all: Vec<_> = summary.engines.iter().map(|engine| of_engine(summary, engine)).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in all.iter().flatten() {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    for name in names {
+        let cell =
+            |said: &Vec<(String, String)>| said.iter().find(|other| other.0 == name).map(|other| other.1.clone());
+        grid.row(
+            [name.to_owned()].into_iter().chain(all.iter().map(|said| cell(said).unwrap_or_else(|| "–".to_owned()))),
+        );
+    }
+    grid
+}
+
+/// What an engine says of itself, and what memory and disk it used in its last step.
+fn of_engine(summary: &Summary<'_>, engine: &str) -> Vec<(String, String)> {
+    let described = summary.report.engines.iter().find(|described| described.name == engine);
+    let terms = described.into_iter().flat_map(|described| described.terms.clone());
+    let last = summary.steps.iter().rev().find_map(|step| Some((step, *step.entry(engine)?.runs.last()?)));
+    let used = last.into_iter().flat_map(|(step, run)| {
+        let used = [("memory used", memory(run)), ("disk used", disk(summary, run))];
+        used.into_iter().filter_map(|(name, is)| Some((name.to_owned(), format!("{} ({})", is?, step.short()))))
+    });
+    terms.chain(used).collect()
 }
 
 /// `825 MiB at the peak: 310 MiB of its own, 515 MiB mapped files …`.
@@ -34,8 +61,8 @@ pub fn memory(run: &Run) -> Option<String> {
     let [all, mapped] = [peak.rss_bytes, peak.mapped_bytes].map(|bytes| bytes as f64);
     let (own, mapped) = (number::bytes(all - mapped), number::bytes(mapped));
     let mut text = format!(
-        "{} resident at most: {own} of its own (caches, memtables, the instrument), {mapped} mapped files, which are page \
-         cache and go when memory is short",
+        "{} resident at most: {own} of its own (caches, memtables, the instrument), {mapped} mapped files (tables, log, \
+         program), which are page cache and go when memory is short",
         number::bytes(all)
     );
     if let Some(most) = run.samples.iter().filter_map(|sample| sample.page_cache_bytes).max() {

@@ -63,8 +63,8 @@ pub fn numbers(summary: &Summary<'_>) -> String {
 
 /// How the engines were tuned, what that means for durability, memory and disk, and where these went.
 pub fn terms(summary: &Summary<'_>) -> String {
-    let lines: String = terms::lines(summary).iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
-    format!("<h2>What ran</h2>\n<ul class=\"terms\">{lines}</ul>\n")
+    let (tuning, table) = (escape(&terms::tuning(summary)), html(&terms::table(summary)));
+    format!("<h2>What ran</h2>\n<p>{tuning}</p>\n<div class=\"run terms\">{table}</div>\n")
 }
 
 /// What the names of figures mean.
