@@ -29,6 +29,7 @@ pub use database::{
 };
 pub use error::{Corruption, Error, ErrorKind, LockHolder, Result};
 pub use format::Slice;
+pub use runtime::Runtime;
 
 /// The seams, for simulators: the disk, the clock and the scheduler that an engine can be opened with.
 #[cfg(feature = "simulation")]

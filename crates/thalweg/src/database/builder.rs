@@ -5,10 +5,10 @@ use super::options::{Durability, Options};
 use super::{
     CompactionPolicy, Compression, DamagePolicy, Database, DurabilityBackend, RunningStatus, TableReads, TableWrites,
 };
-use crate::clock::{SystemClock, SystemEntropy};
+use crate::clock::{Clock, SystemClock, SystemEntropy};
 use crate::error::{Error, Result};
-use crate::runtime::Environment;
 use crate::runtime::threads::ThreadScheduler;
+use crate::runtime::{Environment, Runtime, Scheduler};
 use crate::storage::LinuxStorage;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +36,7 @@ pub struct Builder {
     path: PathBuf,
     options: Options,
     environment: Option<Environment>,
+    runtime: Option<Runtime>,
 }
 
 macro_rules! option {
@@ -50,7 +51,7 @@ macro_rules! option {
 
 impl Builder {
     pub(super) fn new(path: &Path) -> Self {
-        Builder { path: path.to_path_buf(), options: Options::default(), environment: None }
+        Builder { path: path.to_path_buf(), options: Options::default(), environment: None, runtime: None }
     }
 
     option!(
@@ -193,9 +194,17 @@ impl Builder {
 
     option!(
         /// Threads for compactions (default: 1). On each, `io_depth / compaction_workers` compactions may take turns,
-        /// but at least one and at most two.
+        /// but at least one and at most two. With [`Builder::runtime`]: on how many of its threads this database
+        /// compacts.
         compaction_workers: usize
     );
+
+    /// The threads for background work, shared with other databases (default: the database has its own).
+    pub fn runtime(mut self, runtime: &Runtime) -> Self {
+        self.runtime = Some(runtime.clone());
+        self
+    }
+
     option!(
         /// Whether tables are written through the page cache or past it (default: [`TableWrites::Automatic`]).
         table_writes: TableWrites
@@ -252,14 +261,15 @@ impl Builder {
             return Ok(environment);
         }
         self.path = LinuxStorage::resolve(&self.path)?;
-        let clock = Arc::new(SystemClock::default());
-        let scheduler = ThreadScheduler::new(clock.clone(), self.options.compaction_workers)?;
-        Ok(Environment {
-            storage: Arc::new(LinuxStorage),
-            clock,
-            entropy: Arc::new(SystemEntropy),
-            scheduler: Arc::new(scheduler),
-        })
+        let workers = self.options.compaction_workers;
+        let (clock, scheduler): (Arc<dyn Clock>, Arc<dyn Scheduler>) = match self.runtime.take() {
+            Some(runtime) => (runtime.clock(), runtime.tenant(workers)),
+            None => {
+                let clock = Arc::new(SystemClock::default());
+                (clock.clone(), Arc::new(ThreadScheduler::new(clock, workers)?))
+            }
+        };
+        Ok(Environment { storage: Arc::new(LinuxStorage), clock, entropy: Arc::new(SystemEntropy), scheduler })
     }
 
     /// Refuses options out of range, as an open does, and touches nothing.

@@ -107,7 +107,11 @@ impl Log {
     /// on: a new segment takes three, one of them of the whole segment.
     pub(crate) fn tasks(self: &Arc<Self>) -> Vec<(Lane, Task)> {
         let has_ring = self.environment.scheduler.ring_refused().is_none();
-        let preparer = if has_ring || planted(Bug::IntervalBehindPreparation) { Lane::Log } else { Lane::Flush };
+        let preparer = match has_ring {
+            _ if planted(Bug::IntervalBehindPreparation) => Lane::Log,
+            true => Lane::LogSegments,
+            false => Lane::Flush,
+        };
         vec![
             (preparer, Box::pin(Arc::clone(self).prepare_segments())),
             (Lane::Log, Box::pin(Arc::clone(self).sync_at_intervals())),

@@ -17,7 +17,9 @@ mod read_ring;
 mod reserve;
 mod ring;
 mod several;
+mod shared;
 mod space;
+mod tenant;
 pub mod threads;
 mod trouble;
 mod turn;
@@ -31,6 +33,7 @@ pub(crate) use health::Health;
 pub(crate) use metered::metered;
 pub(crate) use read_ring::{ForegroundRead, ReadRings};
 pub(crate) use several::several;
+pub use shared::Runtime;
 pub(crate) use space::{Room, Space};
 pub use trouble::BackgroundWork;
 pub(crate) use trouble::{Trouble, TroubleCell};
@@ -50,8 +53,11 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send + 'static>>;
 /// worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Log syncs, and segment preparation where a ring takes its syncs: short, and somebody may be waiting.
+    /// Log syncs: short, and a promise hangs on their time.
     Log,
+    /// Preparation of log segments, where a ring takes its syncs. On the worker of `Log` where a database has workers of its own;
+    /// where several databases share them, on another, so that no log's syncs wait for the new segments of others.
+    LogSegments,
     /// Flushes of memtables.
     Flush,
     /// Compactions and cleanup; dealt to the compaction workers in turn.

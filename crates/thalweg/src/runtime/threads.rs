@@ -1,7 +1,7 @@
 //! [`ThreadScheduler`]: the production scheduler: worker threads, each with an executor of its own.
 //!
 //! One worker serves `Lane::Log`, one `Lane::Flush`, and n serve `Lane::Compaction`, to which tasks are dealt in turn.
-//! A task stays with its worker (no work stealing). A worker without ready tasks *parks* until one is woken, an
+//! `Lane::LogSegments` has a worker of its own only where several databases share the scheduler. A task stays with its worker (no work stealing). A worker without ready tasks *parks* until one is woken, an
 //! operation of its ring (`ring.rs`) has ended or its earliest timer is due, so no thread is spent on timers. It parks
 //! in its ring, or where the kernel gives it none on a condition variable. Only a parked worker is woken: while it is
 //! busy a wake-up is a push to its queue. Between two rounds of ready tasks it gives the kernel what they queued.
@@ -28,10 +28,16 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Bytes of address space for a worker's stack. Coroutines live on the heap; the deepest poll seen uses a tenth of it,
+/// and what is not touched takes no memory.
+const STACK_BYTES: usize = 512 << 10;
+
 /// Worker threads for background coroutines, and condition variables for foreground waits.
 pub struct ThreadScheduler {
     clock: Arc<dyn Clock>,
     log: Arc<Worker>,
+    /// Of log segments, where that is not the worker of `log`.
+    segments: Option<Arc<Worker>>,
     flush: Arc<Worker>,
     compaction: Vec<Arc<Worker>>,
     /// The worker that gets the next compaction task.
@@ -45,13 +51,20 @@ impl ThreadScheduler {
     /// Starts the workers; at least one for compactions. An error when the operating system refuses a thread.
     pub fn new(clock: Arc<dyn Clock>, compaction_workers: usize) -> Result<Self> {
         let ring_clock = Arc::clone(&clock);
-        ThreadScheduler::with_rings(clock, compaction_workers, || Ring::new(Arc::clone(&ring_clock)))
+        ThreadScheduler::with_rings(clock, compaction_workers, false, || Ring::new(Arc::clone(&ring_clock)))
+    }
+
+    /// As [`ThreadScheduler::new`], for several databases: log segments have a worker of their own.
+    pub(super) fn for_several(clock: Arc<dyn Clock>, compaction_workers: usize) -> Result<Self> {
+        let ring_clock = Arc::clone(&clock);
+        ThreadScheduler::with_rings(clock, compaction_workers, true, || Ring::new(Arc::clone(&ring_clock)))
     }
 
     /// As [`ThreadScheduler::new`], with what gives a worker its ring.
     fn with_rings(
         clock: Arc<dyn Clock>,
         compaction_workers: usize,
+        for_several: bool,
         new_ring: impl Fn() -> io::Result<Ring>,
     ) -> Result<Self> {
         let mut rings = Vec::new();
@@ -64,8 +77,10 @@ impl ThreadScheduler {
         };
         let (log, flush) = (worker(), worker());
         let compaction = (0..compaction_workers.max(1)).map(|_| worker()).collect();
+        let segments = for_several.then(worker);
         let scheduler = ThreadScheduler {
             log,
+            segments,
             flush,
             compaction,
             next_compaction: AtomicUsize::new(0),
@@ -75,6 +90,7 @@ impl ThreadScheduler {
         };
         let numbered = (0..scheduler.compaction.len()).map(|number| format!("thalweg-compact-{number}"));
         let names = ["thalweg-log".to_owned(), "thalweg-flush".to_owned()].into_iter().chain(numbered);
+        let names = names.chain(["thalweg-segment".to_owned()]);
         // On an error the drop stops those that run.
         for ((worker, name), ring) in scheduler.workers().zip(names).zip(rings) {
             scheduler.start(worker, name, ring)?;
@@ -87,6 +103,7 @@ impl ThreadScheduler {
         let worker = Arc::clone(worker);
         let handle = std::thread::Builder::new()
             .name(name)
+            .stack_size(STACK_BYTES)
             .spawn(move || worker.run(ring))
             .map_err(|source| Error::io("start the worker thread", &path, source))?;
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
@@ -94,7 +111,7 @@ impl ThreadScheduler {
     }
 
     fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
-        [&self.log, &self.flush].into_iter().chain(&self.compaction)
+        [&self.log, &self.flush].into_iter().chain(&self.compaction).chain(&self.segments)
     }
 }
 
@@ -102,6 +119,7 @@ impl Scheduler for ThreadScheduler {
     fn spawn(&self, lane: Lane, task: Task) {
         let worker = match lane {
             Lane::Log => &self.log,
+            Lane::LogSegments => self.segments.as_ref().unwrap_or(&self.log),
             Lane::Flush => &self.flush,
             Lane::Compaction => {
                 let turn = self.next_compaction.fetch_add(1, Ordering::Relaxed);
@@ -155,6 +173,11 @@ impl Drop for ThreadScheduler {
 thread_local! {
     /// The worker that this thread runs, for timers.
     static CURRENT: RefCell<Option<Arc<Worker>>> = const { RefCell::new(None) };
+}
+
+/// Whether this thread is a worker's.
+pub(super) fn on_a_worker() -> bool {
+    CURRENT.with(|current| current.borrow().is_some())
 }
 
 /// The executor of one thread.

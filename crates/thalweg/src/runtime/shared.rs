@@ -1,0 +1,92 @@
+//! [`Runtime`]: worker threads that several databases of a process share.
+
+use super::Scheduler;
+use super::tenant::Tenant;
+use super::threads::ThreadScheduler;
+use crate::clock::{Clock, SystemClock};
+use crate::error::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Threads for compactions that a runtime may have.
+const COMPACTION_WORKERS_MAX: usize = 64;
+
+/// Worker threads that several databases share, for processes with many databases. A database that is opened without
+/// one ([`crate::Builder::runtime`]) has workers of its own: three threads and their rings.
+///
+/// A clone is the same runtime. It may be dropped before the databases: the threads end when the last handle and the
+/// last database are gone. Closing a database ends its own background work only, and a failed assertion in it poisons
+/// that database only.
+///
+/// What databases share with the threads:
+/// - *Syncs of logs* are handed to the kernel (io_uring), as many at once as there are. Where the kernel refuses rings
+///   ([`Runtime::io_uring_refused`]), a sync blocks the worker: then each log waits for the syncs of the others, and a
+///   runtime of its own is better for a database whose writers wait for `Durability::Sync`.
+/// - *Flushes* of all databases take turns on one thread, *compactions* on as many as the runtime has. Many busy
+///   databases want a larger `compaction_workers`, or a runtime for each group.
+///
+/// Block cache, memtables and limits stay each database's own.
+///
+/// ```
+/// # fn main() -> thalweg::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("thalweg-doc-runtime-{}", std::process::id()));
+/// let runtime = thalweg::Runtime::new(1)?;
+/// for tenant in ["anna", "bert", "cleo"] {
+///     let db = thalweg::Database::builder(dir.join(tenant)).runtime(&runtime).open()?;
+///     db.keyspace("inbox")?.insert("1", "welcome")?;
+/// }
+/// # let _ = std::fs::remove_dir_all(dir);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Runtime {
+    clock: Arc<dyn Clock>,
+    scheduler: Arc<ThreadScheduler>,
+    /// The compaction worker that the next database begins with.
+    next_worker: Arc<AtomicUsize>,
+}
+
+impl Runtime {
+    /// Starts the threads: one for logs, one for flushes, and `compaction_workers` (1 to 64).
+    ///
+    /// # Errors
+    /// `InvalidInput` for the number; `Io` when the operating system refuses a thread.
+    pub fn new(compaction_workers: usize) -> Result<Runtime> {
+        if !(1..=COMPACTION_WORKERS_MAX).contains(&compaction_workers) {
+            return Err(Error::invalid_input("compaction_workers of a runtime: 1 to 64"));
+        }
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let scheduler = Arc::new(ThreadScheduler::for_several(Arc::clone(&clock), compaction_workers)?);
+        Ok(Runtime { clock, scheduler, next_worker: Arc::default() })
+    }
+
+    /// Why background operations block a worker instead of being handed to the kernel (io_uring); `None` where they
+    /// are handed over.
+    pub fn io_uring_refused(&self) -> Option<&str> {
+        self.scheduler.ring_refused()
+    }
+
+    /// The clock of its timers.
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
+    /// A database's part of it, with room for as many of its compactors on as many workers as there are.
+    pub(crate) fn tenant(&self, compaction_workers: usize) -> Arc<dyn Scheduler> {
+        let first_worker = self.next_worker.fetch_add(compaction_workers, Ordering::Relaxed);
+        Arc::new(Tenant::new(Arc::clone(&self.scheduler) as Arc<dyn Scheduler>, first_worker))
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Runtime").field("io_uring_refused", &self.io_uring_refused()).finish_non_exhaustive()
+    }
+}
+
+const _: fn() = || {
+    fn handle<T: Send + Sync>() {}
+    handle::<Runtime>();
+};

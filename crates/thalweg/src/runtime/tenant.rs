@@ -1,0 +1,160 @@
+//! [`Tenant`]: one database's part of a scheduler that several databases share.
+//!
+//! The workers are the shared scheduler's; the coroutines are counted here. [`Tenant::shutdown`] ends those of this
+//! database and waits until all of them are dropped, and touches no other's. The workers stop when nobody has the
+//! shared scheduler any more.
+//!
+//! Invariant: a coroutine enters its waker in `wakers` before it looks at `ended` for the first time, and
+//! [`Tenant::shutdown`] sets `ended` before it wakes what is entered: so each coroutine either sees `ended` or is woken
+//! to see it.
+//!
+//! Locks: `wakers`, for an insertion or a removal. Nothing is woken or dropped under it.
+
+use super::threads::on_a_worker;
+use super::{Event, Lane, Point, Scheduler, Task, Ticket};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// See the module.
+pub(crate) struct Tenant {
+    shared: Arc<dyn Scheduler>,
+    /// Added to the numbers of compaction workers: so the first compactors of all databases are not on one worker.
+    first_worker: usize,
+    coroutines: Arc<Coroutines>,
+}
+
+/// The coroutines of a tenant.
+#[derive(Default)]
+struct Coroutines {
+    ended: AtomicBool,
+    running: AtomicUsize,
+    /// One is gone.
+    left: Event,
+    /// Of those that were polled, by number.
+    wakers: Mutex<BTreeMap<u64, Waker>>,
+    next: AtomicU64,
+}
+
+impl Tenant {
+    /// A tenant of `shared` whose compaction worker 0 is the one of number `first_worker` there.
+    pub(super) fn new(shared: Arc<dyn Scheduler>, first_worker: usize) -> Self {
+        Tenant { shared, first_worker, coroutines: Arc::default() }
+    }
+}
+
+impl Scheduler for Tenant {
+    fn spawn(&self, lane: Lane, task: Task) {
+        let lane = match lane {
+            Lane::CompactionWorker(number) => Lane::CompactionWorker(number.wrapping_add(self.first_worker)),
+            other => other,
+        };
+        let coroutine = Coroutine::new(&self.coroutines, task);
+        self.shared.spawn(lane, Box::pin(coroutine));
+    }
+
+    fn sleep_until(&self, deadline_ns: u64) -> Task {
+        self.shared.sleep_until(deadline_ns)
+    }
+
+    fn wait(&self, event: &Event, ticket: Ticket, deadline_ns: Option<u64>) {
+        self.shared.wait(event, ticket, deadline_ns);
+    }
+
+    fn point(&self, point: Point) {
+        self.shared.point(point);
+    }
+
+    fn ring_refused(&self) -> Option<&str> {
+        self.shared.ring_refused()
+    }
+
+    /// Ends the coroutines of this database, each on its worker, and waits for that. On a worker it does not wait: the
+    /// worker itself may have to end one of them.
+    fn shutdown(&self) {
+        let coroutines = &self.coroutines;
+        coroutines.ended.store(true, Ordering::SeqCst);
+        let wakers = std::mem::take(&mut *coroutines.wakers());
+        wakers.into_values().for_each(Waker::wake);
+        if on_a_worker() {
+            return;
+        }
+        loop {
+            let ticket = coroutines.left.ticket();
+            if coroutines.running.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            self.shared.wait(&coroutines.left, ticket, None);
+        }
+    }
+}
+
+impl Coroutines {
+    fn wakers(&self) -> MutexGuard<'_, BTreeMap<u64, Waker>> {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One coroutine of a tenant, until it has ended or the tenant has.
+struct Coroutine {
+    number: u64,
+    of: Arc<Coroutines>,
+    /// `None` once it has ended.
+    task: Option<Task>,
+    entered: bool,
+}
+
+impl Coroutine {
+    fn new(of: &Arc<Coroutines>, task: Task) -> Self {
+        of.running.fetch_add(1, Ordering::SeqCst);
+        let number = of.next.fetch_add(1, Ordering::Relaxed);
+        Coroutine { number, of: Arc::clone(of), task: Some(task), entered: false }
+    }
+}
+
+impl Future for Coroutine {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // A worker gives one task the same waker at each poll.
+        if !std::mem::replace(&mut self.entered, true) {
+            self.of.wakers().insert(self.number, context.waker().clone());
+        }
+        if self.of.ended.load(Ordering::SeqCst) {
+            self.task = None;
+        }
+        let Some(task) = self.task.as_mut() else { return Poll::Ready(()) };
+        task.as_mut().poll(context)
+    }
+}
+
+impl Drop for Coroutine {
+    fn drop(&mut self) {
+        // What `task` holds may be the tenant's last handles: it goes before the coroutine is counted out.
+        let counted = CountedOut { number: self.number, of: Arc::clone(&self.of) };
+        self.task = None;
+        drop(counted);
+    }
+}
+
+/// Counts a coroutine out when it is dropped, even where the drop of its task panics.
+struct CountedOut {
+    number: u64,
+    of: Arc<Coroutines>,
+}
+
+impl Drop for CountedOut {
+    fn drop(&mut self) {
+        let waker = self.of.wakers().remove(&self.number);
+        drop(waker);
+        self.of.running.fetch_sub(1, Ordering::SeqCst);
+        self.of.left.notify_all();
+    }
+}
+
+#[cfg(test)]
+#[path = "tenant_tests.rs"]
+mod tests;
