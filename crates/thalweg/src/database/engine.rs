@@ -198,3 +198,7 @@ impl Engine {
         workshop.log.close(manifest, bytes)
     }
 }
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

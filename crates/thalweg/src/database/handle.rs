@@ -75,7 +75,7 @@ impl Database {
         Box::new(move || log.upgrade()?.progress())
     }
 
-    fn engine(&self) -> &Engine {
+    pub(super) fn engine(&self) -> &Engine {
         &self.shared.engine
     }
 

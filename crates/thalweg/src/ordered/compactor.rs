@@ -35,6 +35,7 @@ impl Workshop {
     /// Runs until [`Workshop::stop`], or until the database is poisoned. Several run at once; `writers` are of its
     /// worker.
     pub(crate) async fn run_compactor(self: Arc<Self>, writers: TableWriters) {
+        let mut has_worked = false;
         loop {
             let ticket = self.compaction_wanted.ticket();
             if self.is_stopping() {
@@ -42,12 +43,13 @@ impl Workshop {
             }
             if let Some(subtask) = self.subtasks.take() {
                 self.run_subtask(&writers, subtask).await;
+                has_worked = true;
                 continue;
             }
             let retry_ns = self.give_back_parked();
             let Some((partition, job)) = self.take_job() else {
                 match retry_ns {
-                    None => self.compaction_wanted.listen(ticket).await,
+                    None => self.rest(&self.compaction_wanted, ticket, &mut has_worked).await,
                     Some(retry_ns) => {
                         let delay_ns = retry_ns.saturating_sub(self.environment.clock.now_ns());
                         self.environment.sleep_or(delay_ns, &self.compaction_wanted, ticket).await;
@@ -55,6 +57,7 @@ impl Workshop {
                 }
                 continue;
             };
+            has_worked = true;
             let (claim, room) = (job.running(), self.health.room());
             let done = trace::spanned!(
                 "thalweg::compaction",

@@ -22,7 +22,7 @@ const LET_GO_SEGMENTS: u32 = 4;
 impl Workshop {
     /// Runs until [`Workshop::stop`], or until the database is poisoned.
     pub(crate) async fn run_flusher(self: Arc<Self>, writers: TableWriters) {
-        let mut defined_last = false;
+        let (mut defined_last, mut has_worked) = (false, false);
         loop {
             let ticket = self.flush_wanted.ticket();
             if self.is_stopping() {
@@ -33,6 +33,7 @@ impl Workshop {
             self.tidy_when_quiet();
             let work = self.next_work(defined_last);
             defined_last = matches!(work, Some(Work::Define));
+            has_worked |= work.is_some();
             let done = match work {
                 Some(Work::Define) => self.install_definitions().await,
                 Some(Work::Flush(partition, slot)) => trace::spanned!(
@@ -54,7 +55,7 @@ impl Workshop {
                     if self.health.flushes.ended() {
                         self.progress.notify_all();
                     }
-                    self.flush_wanted.listen(ticket).await;
+                    self.rest(&self.flush_wanted, ticket, &mut has_worked).await;
                     continue;
                 }
             };

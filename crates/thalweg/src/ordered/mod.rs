@@ -15,6 +15,7 @@ mod merges;
 mod pacing;
 mod partition;
 mod read;
+mod rest;
 mod room;
 mod share;
 mod snapshots;

@@ -28,9 +28,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of address space for a worker's stack. Coroutines live on the heap; the deepest poll seen uses a tenth of it,
-/// and what is not touched takes no memory.
-const STACK_BYTES: usize = 512 << 10;
+/// Bytes of address space for a worker's stack. Coroutines live on the heap; flushes and compactions touched 20 KiB of
+/// it. What is not touched takes no memory.
+const STACK_BYTES: usize = 1 << 20;
 
 /// Worker threads for background coroutines, and condition variables for foreground waits.
 pub struct ThreadScheduler {

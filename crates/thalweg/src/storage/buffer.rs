@@ -2,6 +2,7 @@
 //!
 //! A buffer's first touch costs more than writing it to the device does (cold pages), so a [`BufferPool`] keeps what it
 //! once allocated: in the steady state nothing is allocated and nothing freed, but for a surplus beyond [`KEPT_MAX`].
+//! A database that becomes quiet has it rest.
 //!
 //! Invariants: [`IoBuffer::bytes_mut`] is aligned to [`ALIGNMENT`]; a buffer that is filled or given to the kernel is
 //! shared with nobody; slices of a filled one may outlive it, and its memory is not used again before they are gone.
@@ -9,7 +10,7 @@
 //! Locks: `BufferPool::free` is held for a search of a short list, and nothing is called under it.
 
 use crate::format::Slice;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What direct I/O is aligned to, in file offset, length and memory: no device in use has larger logical blocks.
 pub(crate) const ALIGNMENT: usize = 4096;
@@ -22,7 +23,14 @@ const KEPT_MAX: usize = 64;
 pub(crate) struct BufferPool {
     /// Bytes of each buffer, a multiple of [`ALIGNMENT`].
     capacity: usize,
-    free: Mutex<Vec<Arc<[u8]>>>,
+    free: Mutex<Free>,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    buffers: Vec<Arc<[u8]>>,
+    /// Nothing is kept until a buffer is taken.
+    rests: bool,
 }
 
 impl BufferPool {
@@ -43,16 +51,31 @@ impl BufferPool {
 
     /// Memory that nobody has a slice of any more.
     fn reusable(&self) -> Option<Arc<[u8]>> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = free.iter_mut().rposition(|memory| Arc::get_mut(memory).is_some())?;
-        Some(free.swap_remove(index))
+        let mut free = self.free();
+        free.rests = false;
+        let index = free.buffers.iter_mut().rposition(|memory| Arc::get_mut(memory).is_some())?;
+        Some(free.buffers.swap_remove(index))
     }
 
     fn give_back(&self, memory: Arc<[u8]>) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < KEPT_MAX {
-            free.push(memory);
+        let mut free = self.free();
+        if free.buffers.len() < KEPT_MAX && !free.rests {
+            free.buffers.push(memory);
         }
+    }
+
+    /// Frees what it keeps, and what it is given from now on until a buffer is taken.
+    pub(crate) fn rest(&self) {
+        let buffers = {
+            let mut free = self.free();
+            free.rests = true;
+            std::mem::take(&mut free.buffers)
+        };
+        drop(buffers);
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -184,6 +207,18 @@ mod tests {
     fn a_surplus_is_freed() {
         let pool = BufferPool::new(ALIGNMENT);
         drop((0..2 * KEPT_MAX).map(|_| pool.take()).collect::<Vec<_>>());
-        assert!(pool.free.lock().unwrap().len() <= KEPT_MAX);
+        assert!(pool.free().buffers.len() <= KEPT_MAX);
+    }
+
+    #[test]
+    fn a_pool_that_rests_keeps_nothing_until_a_buffer_is_taken() {
+        let pool = BufferPool::new(ALIGNMENT);
+        let [early, late] = [pool.take(), pool.take()];
+        drop(early);
+        pool.rest();
+        drop(late);
+        assert!(pool.free().buffers.is_empty());
+        drop(pool.take());
+        assert_eq!(pool.free().buffers.len(), 1);
     }
 }

@@ -137,6 +137,12 @@ impl TableStore {
         async move { io.warming.run(&environment, &residence, &io).await }
     }
 
+    /// Frees the buffers that background I/O and reads of blocks keep for the next ones.
+    pub(crate) fn rest(&self) {
+        self.io.buffers.rest();
+        self.io.block_buffers.rest();
+    }
+
     pub(crate) fn stop_warming(&self) {
         self.io.warming.stop();
     }

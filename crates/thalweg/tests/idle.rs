@@ -1,0 +1,85 @@
+//! What an idle database costs its process: threads, descriptors, memory, processor time. The only test of its process,
+//! since it looks at all of it. `examples/many_databases.rs` measures the same for as many as one likes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod directory;
+
+use directory::Directory;
+use std::fs;
+use std::time::Duration;
+use thalweg::{Database, Runtime};
+
+const COUNT: u64 = 50;
+
+/// What this process has of something.
+#[derive(Clone, Copy, Debug)]
+struct Usage {
+    /// Those with a name of ours: the kernel's own threads for a ring come and go.
+    threads: u64,
+    descriptors: u64,
+    anonymous_kib: u64,
+    /// User and system time, in ticks of 10 ms.
+    ticks: u64,
+}
+
+impl Usage {
+    fn now() -> Usage {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        let stat = fs::read_to_string("/proc/self/stat").unwrap();
+        let after_name = stat.rsplit(')').next().unwrap();
+        let names = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path().join("comm"));
+        let is_ours = |name: &String| name.starts_with("thalweg-");
+        Usage {
+            threads: names.filter_map(|name| fs::read_to_string(name).ok()).filter(is_ours).count() as u64,
+            descriptors: fs::read_dir("/proc/self/fd").unwrap().count() as u64,
+            anonymous_kib: anonymous.trim().trim_end_matches(" kB").parse().unwrap(),
+            ticks: after_name.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum(),
+        }
+    }
+}
+
+/// Opens [`COUNT`] databases and gives what they have together, and what they do while they are idle.
+fn usage_of_many(runtime: Option<&Runtime>) -> Usage {
+    let directory = Directory::new("idle");
+    let before = Usage::now();
+    let open = |number: u64| {
+        let builder = Database::builder(directory.0.join(number.to_string())).log_segment_bytes(64 << 10);
+        let builder = runtime.map_or(builder.clone(), |runtime| builder.runtime(runtime));
+        let database = builder.open().unwrap();
+        let keyspace = database.keyspace("default").unwrap();
+        (0..10).for_each(|key: u8| keyspace.insert([key], "a few bytes").unwrap());
+        database
+    };
+    let databases: Vec<Database> = (0..COUNT).map(open).collect();
+    // Intervals of syncs and settle rounds pass.
+    std::thread::sleep(Duration::from_secs(4));
+    let idle = Usage::now();
+    std::thread::sleep(Duration::from_secs(3));
+    let after = Usage::now();
+    drop(databases);
+    Usage {
+        threads: idle.threads - before.threads,
+        descriptors: idle.descriptors - before.descriptors,
+        anonymous_kib: idle.anonymous_kib.saturating_sub(before.anonymous_kib),
+        ticks: after.ticks - idle.ticks,
+    }
+}
+
+#[test]
+fn an_idle_database_is_small() {
+    let runtime = Runtime::new(1).unwrap();
+    let shared = usage_of_many(Some(&runtime));
+    assert_eq!(shared.threads, 0, "{shared:?}");
+    assert!(shared.descriptors <= 12 * COUNT, "{shared:?}");
+    assert!(shared.anonymous_kib <= 256 * COUNT, "{shared:?}");
+    assert!(shared.ticks <= 5, "idle databases tick: {shared:?}");
+    drop(runtime);
+    let own = usage_of_many(None);
+    assert_eq!(own.threads, 3 * COUNT, "{own:?}");
+    assert!(own.descriptors <= 18 * COUNT, "{own:?}");
+    assert!(own.anonymous_kib <= 512 * COUNT, "{own:?}");
+    assert!(own.ticks <= 5, "idle databases tick: {own:?}");
+    assert_eq!(Usage::now().threads, 0, "closed databases leave no thread behind");
+}
