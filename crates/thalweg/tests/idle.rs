@@ -45,7 +45,7 @@ fn usage_of_many(runtime: Option<&Runtime>) -> Usage {
     let directory = Directory::new("idle");
     let before = Usage::now();
     let open = |number: u64| {
-        let builder = Database::builder(directory.0.join(number.to_string())).log_segment_bytes(64 << 10);
+        let builder = Database::builder(directory.0.join(number.to_string()));
         let builder = runtime.map_or(builder.clone(), |runtime| builder.runtime(runtime));
         let database = builder.open().unwrap();
         let keyspace = database.keyspace("default").unwrap();
@@ -72,14 +72,14 @@ fn an_idle_database_is_small() {
     let runtime = Runtime::new(1).unwrap();
     let shared = usage_of_many(Some(&runtime));
     assert_eq!(shared.threads, 0, "{shared:?}");
-    assert!(shared.descriptors <= 12 * COUNT, "{shared:?}");
-    assert!(shared.anonymous_kib <= 256 * COUNT, "{shared:?}");
+    assert!(shared.descriptors <= 8 * COUNT, "{shared:?}");
+    assert!(shared.anonymous_kib <= 128 * COUNT, "{shared:?}");
     assert!(shared.ticks <= 5, "idle databases tick: {shared:?}");
     drop(runtime);
     let own = usage_of_many(None);
     assert_eq!(own.threads, 3 * COUNT, "{own:?}");
-    assert!(own.descriptors <= 18 * COUNT, "{own:?}");
-    assert!(own.anonymous_kib <= 512 * COUNT, "{own:?}");
+    assert!(own.descriptors <= 14 * COUNT, "{own:?}");
+    assert!(own.anonymous_kib <= 256 * COUNT, "{own:?}");
     assert!(own.ticks <= 5, "idle databases tick: {own:?}");
     assert_eq!(Usage::now().threads, 0, "closed databases leave no thread behind");
 }
