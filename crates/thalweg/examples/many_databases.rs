@@ -8,6 +8,8 @@
 //!
 //! What the databases have together is counted in: so the figures become smaller with their number.
 
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
