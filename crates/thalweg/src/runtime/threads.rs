@@ -1,10 +1,11 @@
 //! [`ThreadScheduler`]: the production scheduler: worker threads, each with an executor of its own.
 //!
 //! One worker serves `Lane::Log`, one `Lane::Flush`, and n serve `Lane::Compaction`, to which tasks are dealt in turn.
-//! `Lane::LogSegments` has a worker of its own only where several databases share the scheduler. A task stays with its worker (no work stealing). A worker without ready tasks *parks* until one is woken, an
-//! operation of its ring (`ring.rs`) has ended or its earliest timer is due, so no thread is spent on timers. It parks
-//! in its ring, or where the kernel gives it none on a condition variable. Only a parked worker is woken: while it is
-//! busy a wake-up is a push to its queue. Between two rounds of ready tasks it gives the kernel what they queued.
+//! `Lane::LogSegments` has a worker of its own only where several databases share the scheduler. A task stays with its
+//! worker (no work stealing). A worker without ready tasks *parks* until one is woken, an operation of its ring
+//! (`ring.rs`) has ended or its earliest timer is due, so no thread is spent on timers. It parks in its ring, or where
+//! the kernel gives it none on a condition variable. Only a parked worker is woken: while it is busy a wake-up is a
+//! push to its queue. Between two rounds of ready tasks it gives the kernel what they queued.
 //!
 //! A task that panics is dropped and its worker goes on; what a lost task means is for its owner, who guards it.
 //!
