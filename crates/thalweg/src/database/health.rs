@@ -3,7 +3,8 @@
 use super::engine::{Engine, Mode};
 use crate::error::{Error, ErrorKind};
 use crate::format::PartitionId;
-use crate::runtime::{BackgroundWork, Trouble};
+use crate::ordered::Workshop;
+use crate::runtime::{BackgroundWork, Environment, Trouble};
 use std::fmt;
 use std::time::Duration;
 
@@ -67,7 +68,19 @@ impl fmt::Display for BackgroundFailure {
 impl Engine {
     pub(super) fn health(&self) -> Health {
         let Mode::Writable(workshop) = &self.mode else { return Health::default() };
-        let now_ns = self.environment.clock.now_ns();
+        let mut health = Health::of(&self.environment, workshop);
+        let is_poisoned = health.writes_refused.as_ref().is_some_and(|error| error.kind() == ErrorKind::Poisoned);
+        if self.readable().is_err() && !is_poisoned {
+            health.writes_refused = Some(Error::Closed);
+        }
+        health
+    }
+}
+
+impl Health {
+    /// Of a database that is open for writing.
+    pub(super) fn of(environment: &Environment, workshop: &Workshop) -> Health {
+        let now_ns = environment.clock.now_ns();
         let troubles = workshop.troubles().into_iter();
         let mut failing: Vec<_> = troubles.map(|(place, trouble)| told(trouble, place, now_ns)).collect();
         failing.sort_by_key(|failure: &BackgroundFailure| std::cmp::Reverse(failure.since));
@@ -80,10 +93,7 @@ impl Engine {
             let found = failing.iter().find(|failure| same(failure, &last)).cloned();
             found.unwrap_or_else(|| BackgroundFailure { retry_in: None, ..told(last, None, now_ns) })
         });
-        let refused = workshop.health.check().err();
-        let is_closed = self.readable().is_err() && refused.as_ref().is_none_or(|e| e.kind() != ErrorKind::Poisoned);
-        let writes_refused = if is_closed { Some(Error::Closed) } else { refused };
-        Health { writes_refused, failing, last_failure }
+        Health { writes_refused: workshop.health.check().err(), failing, last_failure }
     }
 }
 

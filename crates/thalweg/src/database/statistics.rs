@@ -220,7 +220,8 @@ impl Statistics {
             unsettled_ns,
             log_backlog_bytes: workshop.log.backlog_bytes(),
         };
-        Statistics::collect(environment, metrics, &workshop.keyspaces(), gauges)
+        let health = Health::of(environment, workshop);
+        Statistics { health, ..Statistics::collect(environment, metrics, &workshop.keyspaces(), gauges) }
     }
 
     fn collect(environment: &Environment, metrics: &Metrics, registry: &Registry, gauges: Gauges) -> Statistics {
@@ -279,7 +280,7 @@ impl Statistics {
             picks_poor: metrics.picks_poor.get(),
             chains: chain_statistics(&metrics.chains),
             stalls: stalls(metrics),
-            health: self.health(),
+            health: Health::default(),
             keyspaces,
         }
     }

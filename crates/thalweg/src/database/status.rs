@@ -244,7 +244,7 @@ fn scalars(statistics: &mut Statistics) -> Vec<(&'static str, &mut u64)> {
         chains: ChainStatistics {
             memtables, bytes_p50, bytes_p99, bytes_max, stages_max, bytes_mean: _, stages_mean: _, stage_bytes: _,
         },
-        io_uring: _, direct_io: _, io_notes: _, stalls: _, keyspaces: _,
+        io_uring: _, direct_io: _, io_notes: _, stalls: _, health: _, keyspaces: _,
     } = statistics;
     let mut all = named![
         user_written_bytes, log_written_bytes, log_prepared_bytes, flush_written_bytes, compaction_read_bytes,

@@ -255,8 +255,7 @@ impl Preparation {
                 Step::Map
             }
             Step::SyncHeader(segment) => {
-                let [handle, _] = &segment.handles;
-                handle.sync_in_background(0, HEADER_BYTES).await?;
+                segment.handle(0)?.sync_in_background(0, HEADER_BYTES).await?;
                 if self.is_new { Step::SyncDirectory(segment) } else { Step::Populate(segment, 0) }
             }
             Step::SyncDirectory(segment) => {
