@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 32] = [
+pub const BUGS: [(&str, Bug); 33] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -40,6 +40,7 @@ pub const BUGS: [(&str, Bug); 32] = [
     ("DescriptorsPoison", Bug::DescriptorsPoison),
     ("LockFreedEarly", Bug::LockFreedEarly),
     ("IntervalBehindPreparation", Bug::IntervalBehindPreparation),
+    ("DropEmptiesReads", Bug::DropEmptiesReads),
 ];
 
 /// The bug of that name.

@@ -17,8 +17,19 @@ pub const STABLE: [Stable; 3] = [
     Stable { name: "k2", splits: &[b"c1"] },
 ];
 
-/// The keyspaces that come and go, at the hands of client 0 alone.
+/// The keyspaces that come and go: client 0 creates and drops them, all use them.
 pub const TEMPORARY: [&str; 2] = ["t0", "t1"];
+
+/// What the oracle calls a temporary keyspace: each that is created has a name of its own there, so that a read that
+/// began before the drop can still be judged.
+pub fn incarnation(name: &str, number: u32) -> String {
+    format!("{name}#{number}")
+}
+
+/// What the database calls a keyspace that the oracle has this name for.
+pub fn name_of(incarnation: &str) -> &str {
+    incarnation.split('#').next().unwrap_or(incarnation)
+}
 
 /// Key `number` in some scope; scopes with different names share no key. Some are long, some hold odd bytes.
 pub fn key(scope: &str, number: u64) -> Vec<u8> {

@@ -10,6 +10,7 @@
 //!
 //! What this cannot see: a lost maybe whose values are not unique (empty ones, removals) and one that others overwrote.
 
+use crate::keys::name_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -160,17 +161,18 @@ impl Oracle {
         self.keyspaces.insert(Arc::clone(name), Existence::Present);
     }
 
-    /// A keyspace was dropped, durably: nothing of it matters any more.
+    /// A keyspace was dropped, durably. Reads that began before may still give what it held.
     pub fn keyspace_dropped(&mut self, name: &Arc<str>) {
         self.keyspaces.insert(Arc::clone(name), Existence::Absent);
-        self.forget_keyspace(name);
     }
 
-    fn forget_keyspace(&mut self, name: &Arc<str>) {
-        self.base.retain(|spot, _| spot.0 != *name);
-        self.by_spot.retain(|spot, _| spot.0 != *name);
+    /// Forgets what dropped keyspaces held: no open finds any of it.
+    fn forget_dropped(&mut self) {
+        let keyspaces = &self.keyspaces;
+        let is_dropped = |spot: &Spot| keyspaces.get(&spot.0) == Some(&Existence::Absent);
+        self.base.retain(|spot, _| !is_dropped(spot));
         for write in &mut self.writes {
-            write.changes.retain(|spot, _| spot.0 != *name);
+            write.changes.retain(|spot, _| !is_dropped(spot));
         }
     }
 
@@ -180,12 +182,19 @@ impl Oracle {
             return None;
         }
         let present = self.keyspaces.iter().filter(|(_, existence)| **existence == Existence::Present);
-        Some(present.map(|(name, _)| name.to_string()).collect())
+        Some(present.map(|(name, _)| name_of(name).to_string()).collect())
     }
 
-    /// Whether a create or drop of this keyspace was left open.
-    pub fn is_keyspace_open(&self, name: &Arc<str>) -> bool {
-        self.keyspaces.get(name) == Some(&Existence::Maybe)
+    /// Whether a create or drop of a keyspace that the database calls `name` was left open.
+    pub fn is_name_open(&self, name: &str) -> bool {
+        self.keyspaces.iter().any(|(other, existence)| name_of(other) == name && *existence == Existence::Maybe)
+    }
+
+    /// The keyspace that the database calls `name`, if it is there for certain.
+    pub fn present(&self, name: &str) -> Option<Arc<str>> {
+        let is_it =
+            |(other, existence): &(&Arc<str>, &Existence)| name_of(other) == name && **existence == Existence::Present;
+        self.keyspaces.iter().find(is_it).map(|(other, _)| Arc::clone(other))
     }
 
     /// Whether this keyspace is there for certain.
@@ -262,7 +271,10 @@ impl Oracle {
         survival: Survival,
     ) -> Result<(), String> {
         self.check_keyspaces(keyspaces)?;
-        let (writes, found) = (std::mem::take(&mut self.writes), found);
+        self.forget_dropped();
+        let own = |((name, key), value): (Spot, Arc<[u8]>)| ((self.present(&name).unwrap_or(name), key), value);
+        let found: BTreeMap<Spot, Arc<[u8]>> = found.into_iter().map(own).collect();
+        let writes = std::mem::take(&mut self.writes);
         let base = std::mem::take(&mut self.base);
         let floor = match survival {
             Survival::Prefix => (0, 0),
@@ -281,14 +293,16 @@ impl Oracle {
             return Err(format!("keyspaces are not sorted: {found:?}"));
         }
         for name in found {
-            match self.keyspaces.get(name.as_str()) {
-                Some(Existence::Present | Existence::Maybe) => {}
-                Some(Existence::Absent) => return Err(format!("keyspace {name} came back after it was dropped")),
-                None => return Err(format!("keyspace {name} was never created")),
+            let mut known = self.keyspaces.iter().filter(|(other, _)| name_of(other) == name).peekable();
+            if known.peek().is_none() {
+                return Err(format!("keyspace {name} was never created"));
+            }
+            if known.all(|(_, existence)| *existence == Existence::Absent) {
+                return Err(format!("keyspace {name} came back after it was dropped"));
             }
         }
         for (name, existence) in self.keyspaces.clone() {
-            let is_there = found.iter().any(|other| **other == *name);
+            let is_there = found.iter().any(|other| other == name_of(&name));
             match existence {
                 Existence::Present if !is_there => return Err(format!("keyspace {name} is lost")),
                 Existence::Maybe if is_there => self.keyspace_created(&name),

@@ -14,6 +14,8 @@ use thalweg::{Error, Keyspace, Range, Snapshot};
 /// A snapshot, and the ticks between which it was taken.
 pub(crate) struct View {
     snapshot: Snapshot,
+    /// The keyspaces that came before it.
+    keyspaces: Vec<(Arc<str>, Keyspace)>,
     began: u64,
     ended: u64,
 }
@@ -38,8 +40,8 @@ impl ClientRun {
         }
     }
 
-    fn reading_fails(&self, what: &str, error: &Error) {
-        self.stage.expect_trouble(what, error);
+    fn reading_fails(&self, keyspace: &Arc<str>, what: &str, error: &Error) {
+        self.stage.expect_trouble_in(keyspace, what, error);
     }
 
     fn check(&self, spot: &Spot, found: Option<&[u8]>, began: u64, ended: u64) {
@@ -55,7 +57,7 @@ impl ClientRun {
         let ended = self.stage.tick();
         match outcome {
             Ok(found) => self.check(&spot, found.as_deref(), began, ended),
-            Err(error) => self.reading_fails("get", &error),
+            Err(error) => self.reading_fails(&spot.0, "get", &error),
         }
     }
 
@@ -63,7 +65,7 @@ impl ClientRun {
         let (spot, keyspace) = self.some_spot();
         self.stage.world.doing(|| format!("contains_key of {}", describe_spot(&spot)));
         match keyspace.contains_key(&spot.1) {
-            Err(error) => self.reading_fails("contains_key", &error),
+            Err(error) => self.reading_fails(&spot.0, "contains_key", &error),
             Ok(found) if self.is_alone() => {
                 let known = self.stage.oracle.borrow().known(&spot);
                 assert!(
@@ -79,6 +81,15 @@ impl ClientRun {
 
     fn multi_get(&mut self) {
         let (name, keyspace) = self.some_keyspace();
+        self.multi_get_of(&name, &keyspace);
+    }
+
+    /// A read of keys in several partitions of a keyspace.
+    pub(crate) fn read_many(&mut self, name: &Arc<str>, keyspace: &Keyspace) {
+        if self.rng.one_in(2) { self.multi_get_of(name, keyspace) } else { self.scan_live_of(name, keyspace) }
+    }
+
+    fn multi_get_of(&mut self, name: &Arc<str>, keyspace: &Keyspace) {
         let keys: Vec<Vec<u8>> = (0..self.rng.between(1, 8)).map(|_| self.some_spot().0.1).collect();
         self.stage.world.doing(|| format!("multi_get of {} keys in {name}", keys.len()));
         let began = self.stage.tick();
@@ -88,10 +99,10 @@ impl ClientRun {
             Ok(found) => {
                 assert_eq!(found.len(), keys.len(), "multi_get answers every key");
                 for (key, found) in keys.into_iter().zip(found) {
-                    self.check(&(Arc::clone(&name), key), found.as_deref(), began, ended);
+                    self.check(&(Arc::clone(name), key), found.as_deref(), began, ended);
                 }
             }
-            Err(error) => self.reading_fails("multi_get", &error),
+            Err(error) => self.reading_fails(name, "multi_get", &error),
         }
     }
 
@@ -99,10 +110,11 @@ impl ClientRun {
         if self.views.len() >= 3 {
             self.views.remove(0);
         }
+        let keyspaces = self.stable.iter().chain(self.temporary.borrow().iter()).cloned().collect();
         let began = self.stage.tick();
         let snapshot = self.db.snapshot();
         let ended = self.stage.tick();
-        self.views.push(View { snapshot, began, ended });
+        self.views.push(View { snapshot, keyspaces, began, ended });
     }
 
     fn read_view(&mut self) {
@@ -114,17 +126,27 @@ impl ClientRun {
             let view = &self.views[index];
             (view.snapshot.clone(), view.began, view.ended)
         };
-        // A temporary keyspace may be younger than the view.
-        let (name, keyspace) = self.stable[self.rng.index(self.stable.len())].clone();
-        match self.rng.below(3) {
+        let (name, keyspace) = self.rng.choose(&self.views[index].keyspaces).clone();
+        match self.rng.below(4) {
             0 => {
                 let key = self.some_spot().0.1;
                 match snapshot.get(&keyspace, &key) {
                     Ok(found) => self.check(&(name, key), found.as_deref(), began, ended),
-                    Err(error) => self.reading_fails("get from a snapshot", &error),
+                    Err(error) => self.reading_fails(&name, "get from a snapshot", &error),
                 }
             }
             1 => {
+                let keys: Vec<Vec<u8>> = (0..self.rng.between(2, 8)).map(|_| self.some_spot().0.1).collect();
+                match snapshot.multi_get(&keyspace, &keys) {
+                    Ok(found) => {
+                        for (key, found) in keys.into_iter().zip(found) {
+                            self.check(&(Arc::clone(&name), key), found.as_deref(), began, ended);
+                        }
+                    }
+                    Err(error) => self.reading_fails(&name, "multi_get from a snapshot", &error),
+                }
+            }
+            2 => {
                 self.stage.world.doing(|| "check of a snapshot".into());
                 self.stage.check_view(&snapshot, &[(name, keyspace)], began, ended);
             }
@@ -150,7 +172,7 @@ impl ClientRun {
                 describe(one.as_deref()),
                 describe(two.as_deref())
             ),
-            (Err(error), _) | (_, Err(error)) => self.reading_fails("get of twins", &error),
+            (Err(error), _) | (_, Err(error)) => self.reading_fails(&self.stable[0].0, "get of twins", &error),
         }
     }
 
@@ -158,10 +180,14 @@ impl ClientRun {
 
     fn scan_live(&mut self) {
         let (name, keyspace) = self.some_keyspace();
+        self.scan_live_of(&name, &keyspace);
+    }
+
+    fn scan_live_of(&mut self, name: &Arc<str>, keyspace: &Keyspace) {
         let began = self.stage.tick();
-        let (range, bounds) = self.some_range(&keyspace);
+        let (range, bounds) = self.some_range(keyspace);
         let ended = self.stage.tick();
-        self.scan(&name, range, &bounds, began, ended);
+        self.scan(name, range, &bounds, began, ended);
     }
 
     fn some_range(&mut self, keyspace: &Keyspace) -> (Range, Bounds) {
@@ -214,7 +240,7 @@ impl ClientRun {
                     complete = true;
                     break;
                 }
-                Some(Err(error)) => return self.reading_fails("scan", &error),
+                Some(Err(error)) => return self.reading_fails(name, "scan", &error),
                 Some(Ok((key, value))) => {
                     let entry = (key.to_vec(), Arc::from(&value[..]));
                     if backwards { back.push(entry) } else { front.push(entry) }

@@ -10,7 +10,7 @@ use crate::oracle::{Oracle, Survival};
 use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::stage::{Held, Stage, read_all};
-use crate::workload::ClientRun;
+use crate::workload::{ClientRun, Temporary};
 use crate::world::{Hook, World};
 use std::path::Path;
 use std::rc::Rc;
@@ -208,9 +208,10 @@ impl Session {
 
     /// Runs the plan's clients to their ends, but for those that are parked.
     pub fn run_clients(&mut self, opened: &Opened) {
+        let temporary = Temporary::default();
         let clients = (0..self.stage.plan.clients)
             .map(|number| {
-                let run = ClientRun::new(&self.stage, &opened.db, &opened.stable, number, self.rng.fork());
+                let run = ClientRun::new(&self.stage, &opened.db, &opened.stable, &temporary, number, self.rng.fork());
                 Box::new(move || run.run()) as Client
             })
             .collect();

@@ -128,6 +128,14 @@ impl Stage {
         }
     }
 
+    /// As [`Stage::expect_trouble`], of a call on one keyspace: others may drop it meanwhile.
+    pub fn expect_trouble_in(&self, keyspace: &Arc<str>, what: &str, error: &Error) {
+        if error.kind() == ErrorKind::NoKeyspace && !self.oracle.borrow().is_keyspace_present(keyspace) {
+            return self.world.say(|| format!("{what} came too late: {error}"));
+        }
+        self.expect_trouble(what, error);
+    }
+
     /// Whether the damage is in a file whose write-back failed: a read past the page cache finds what the medium has of
     /// it. A table that is not settled may be such a file; what it has is in its predecessors, too.
     fn is_phantom(&self, error: &Error) -> bool {
@@ -155,7 +163,7 @@ impl Stage {
                         self.must(outcome);
                     }
                     Err(error) => {
-                        self.expect_trouble("get", &error);
+                        self.expect_trouble_in(name, "get", &error);
                         return false;
                     }
                 }

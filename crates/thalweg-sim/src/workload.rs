@@ -8,6 +8,7 @@ use crate::oracle::{Spot, Value, describe_spot};
 use crate::reading::View;
 use crate::rng::Rng;
 use crate::stage::Stage;
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,6 +17,9 @@ use thalweg::{Database, Durability, Error, ErrorKind, Keyspace};
 /// Of one key in a batch: where it is, and what it gets.
 type Change = ((Arc<str>, Keyspace), Vec<u8>, Value);
 
+/// The temporary keyspaces that are there, by the oracle's names: all clients have them together.
+pub type Temporary = Rc<RefCell<Vec<(Arc<str>, Keyspace)>>>;
+
 /// See the head of this file.
 pub struct ClientRun {
     pub(crate) stage: Rc<Stage>,
@@ -23,7 +27,7 @@ pub struct ClientRun {
     pub(crate) rng: Rng,
     pub(crate) number: usize,
     pub(crate) stable: Vec<(Arc<str>, Keyspace)>,
-    temporary: Vec<(Arc<str>, Keyspace)>,
+    pub(crate) temporary: Temporary,
     pub(crate) views: Vec<View>,
     /// Operations left; few once a write has failed for good.
     left: u64,
@@ -33,14 +37,21 @@ pub struct ClientRun {
 
 impl ClientRun {
     /// Client `number` of a database whose stable keyspaces exist.
-    pub fn new(stage: &Rc<Stage>, db: &Database, stable: &[(Arc<str>, Keyspace)], number: usize, rng: Rng) -> Self {
+    pub fn new(
+        stage: &Rc<Stage>,
+        db: &Database,
+        stable: &[(Arc<str>, Keyspace)],
+        temporary: &Temporary,
+        number: usize,
+        rng: Rng,
+    ) -> Self {
         ClientRun {
             stage: Rc::clone(stage),
             db: db.clone(),
             rng,
             number,
             stable: stable.to_vec(),
-            temporary: Vec::new(),
+            temporary: Rc::clone(temporary),
             views: Vec::new(),
             left: stage.plan.operations,
             broken: false,
@@ -76,6 +87,11 @@ impl ClientRun {
     fn step(&mut self) {
         if self.rng.one_in(self.stage.plan.checkpoint_one_in) {
             return self.checkpoint();
+        }
+        if let Some((name, keyspace)) = self.going_keyspace()
+            && self.rng.one_in(2)
+        {
+            return self.read_many(&name, &keyspace);
         }
         match self.rng.below(100) {
             0..28 => self.batch(),
@@ -153,14 +169,20 @@ impl ClientRun {
                 None => batch.remove(keyspace, key),
             };
             if let Err(error) = outcome {
-                return self.stage.expect_trouble(&format!("adding {name} to a batch"), &error);
+                return self.stage.expect_trouble_in(name, &format!("adding {name} to a batch"), &error);
             }
         }
         let label = format!("write {}.{write} of {} changes, {durability:?}", self.number, changes.len());
+        let names: Vec<Arc<str>> = changes.iter().map(|((name, _), _, _)| Arc::clone(name)).collect();
         let spots = changes.into_iter().map(|((name, _), key, value)| ((name, key), value));
         let id = self.stage.oracle.borrow_mut().begin(label.clone(), spots);
         self.stage.world.doing(|| label.clone());
         let outcome = batch.commit_seq();
+        if matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoKeyspace) {
+            let is_dropped = |name: &Arc<str>| !self.stage.oracle.borrow().is_keyspace_present(name);
+            assert!(names.iter().any(is_dropped), "{label} misses a keyspace, and all are there");
+            return self.stage.oracle.borrow_mut().refuse(id);
+        }
         self.judge(id, &label, outcome.map(Some), durability);
     }
 
@@ -258,53 +280,70 @@ impl ClientRun {
 
     fn find_temporary(&mut self) {
         for name in TEMPORARY {
-            let name: Arc<str> = Arc::from(name);
-            if self.stage.oracle.borrow().is_keyspace_present(&name) {
-                match self.db.existing_keyspace(&name) {
-                    Ok(Some(keyspace)) => self.temporary.push((name, keyspace)),
-                    Ok(None) => panic!("keyspace {name} is not there"),
-                    Err(error) => self.fails("existing_keyspace", &error),
-                }
+            let Some(incarnation) = self.stage.oracle.borrow().present(name) else { continue };
+            match self.db.existing_keyspace(name) {
+                Ok(Some(keyspace)) => self.temporary.borrow_mut().push((incarnation, keyspace)),
+                Ok(None) => panic!("keyspace {name} is not there"),
+                Err(error) => self.fails("existing_keyspace", &error),
             }
         }
     }
 
     fn change_keyspaces(&mut self) {
-        let name: Arc<str> = Arc::from(*self.rng.choose(&TEMPORARY));
-        if self.stage.oracle.borrow().is_keyspace_open(&name) {
+        let name = *self.rng.choose(&TEMPORARY);
+        if self.stage.oracle.borrow().is_name_open(name) {
             return;
         }
+        let found = self.temporary.borrow().iter().find(|(other, _)| keys::name_of(other) == name).cloned();
+        match found {
+            Some((incarnation, keyspace)) => self.drop_keyspace(name, &incarnation, &keyspace),
+            None => self.create_keyspace(name),
+        }
+    }
+
+    /// Drops a keyspace that others may be using.
+    fn drop_keyspace(&mut self, name: &str, incarnation: &Arc<str>, keyspace: &Keyspace) {
         let before = self.stage.oracle.borrow().newest();
-        self.stage.oracle.borrow_mut().keyspace_begins(&name);
-        if let Some(index) = self.temporary.iter().position(|(other, _)| *other == name) {
-            let (_, keyspace) = self.temporary.remove(index);
-            self.stage.world.doing(|| format!("drop keyspace {name}"));
-            match self.db.drop_keyspace(&name) {
-                _ if self.is_overtaken() => {}
-                Ok(()) => {
-                    let mut oracle = self.stage.oracle.borrow_mut();
-                    oracle.keyspace_dropped(&name);
-                    oracle.promised(before);
-                    drop(oracle);
-                    let kind = keyspace.get(b"c0/00").map_err(|error| error.kind());
-                    assert!(matches!(kind, Err(ErrorKind::NoKeyspace)), "a dropped keyspace gave {kind:?}");
-                }
-                Err(error) => self.fails("drop_keyspace", &error),
+        self.stage.oracle.borrow_mut().keyspace_begins(incarnation);
+        self.stage.world.doing(|| format!("drop keyspace {incarnation}"));
+        // Others begin to read it.
+        for _ in 0..self.rng.below(6) {
+            self.stage.world.pause();
+        }
+        let outcome = self.db.drop_keyspace(name);
+        self.temporary.borrow_mut().retain(|(other, _)| other != incarnation);
+        match outcome {
+            _ if self.is_overtaken() => {}
+            Ok(()) => {
+                let mut oracle = self.stage.oracle.borrow_mut();
+                oracle.keyspace_dropped(incarnation);
+                oracle.promised(before);
+                drop(oracle);
+                let kind = keyspace.get(b"c0/00").map_err(|error| error.kind());
+                assert!(matches!(kind, Err(ErrorKind::NoKeyspace)), "a dropped keyspace gave {kind:?}");
+                let kind = keyspace.iter().next().transpose().map_err(|error| error.kind());
+                assert!(matches!(kind, Err(ErrorKind::NoKeyspace)), "a dropped keyspace gave {kind:?}");
             }
-        } else {
-            let splits: &[&[u8]] = if self.rng.one_in(2) { &[] } else { &[b"c0/01", b"s"] };
-            self.stage.world.doing(|| format!("create keyspace {name}"));
-            match self.db.create_keyspace(&name, splits) {
-                _ if self.is_overtaken() => {}
-                Ok(keyspace) => {
-                    let mut oracle = self.stage.oracle.borrow_mut();
-                    oracle.keyspace_created(&name);
-                    oracle.promised(before);
-                    drop(oracle);
-                    self.temporary.push((name, keyspace));
-                }
-                Err(error) => self.fails("create_keyspace", &error),
+            Err(error) => self.fails("drop_keyspace", &error),
+        }
+    }
+
+    fn create_keyspace(&mut self, name: &str) {
+        let before = self.stage.oracle.borrow().newest();
+        let incarnation: Arc<str> = Arc::from(keys::incarnation(name, self.stage.next_write()));
+        self.stage.oracle.borrow_mut().keyspace_begins(&incarnation);
+        let splits: &[&[u8]] = if self.rng.one_in(2) { &[] } else { &[b"c0/01", b"c1", b"c2", b"s"] };
+        self.stage.world.doing(|| format!("create keyspace {incarnation}"));
+        match self.db.create_keyspace(name, splits) {
+            _ if self.is_overtaken() => {}
+            Ok(keyspace) => {
+                let mut oracle = self.stage.oracle.borrow_mut();
+                oracle.keyspace_created(&incarnation);
+                oracle.promised(before);
+                drop(oracle);
+                self.temporary.borrow_mut().push((incarnation, keyspace));
             }
+            Err(error) => self.fails("create_keyspace", &error),
         }
     }
 
@@ -314,6 +353,7 @@ impl ClientRun {
     fn checkpoint(&mut self) {
         let path = PathBuf::from(format!("/checkpoint-{}", self.stage.next_write()));
         self.stage.world.doing(|| format!("checkpoint to {}", path.display()));
+        let keyspaces: Vec<_> = self.stable.iter().chain(self.temporary.borrow().iter()).cloned().collect();
         let began = self.stage.tick();
         let outcome = self.db.checkpoint(&path);
         let ended = self.stage.tick();
@@ -330,7 +370,7 @@ impl ClientRun {
         let opened = if self.rng.one_in(2) { builder.open() } else { builder.open_read_only() };
         match opened {
             Ok(copy) => {
-                self.check_copy(&copy, began, ended);
+                self.check_copy(&copy, keyspaces, began, ended);
                 self.stage.world.doing(|| "close of a checkpoint".into());
                 drop(copy);
             }
@@ -338,16 +378,19 @@ impl ClientRun {
         }
     }
 
-    fn check_copy(&mut self, copy: &Database, began: u64, ended: u64) {
-        let mut keyspaces = Vec::new();
-        for (name, _) in self.stable.iter().chain(&self.temporary) {
-            match copy.existing_keyspace(name) {
-                Ok(Some(keyspace)) => keyspaces.push((Arc::clone(name), keyspace)),
+    fn check_copy(&mut self, copy: &Database, keyspaces: Vec<(Arc<str>, Keyspace)>, began: u64, ended: u64) {
+        let mut copied = Vec::new();
+        for (name, _) in keyspaces {
+            if !self.stage.oracle.borrow().is_keyspace_present(&name) {
+                continue; // Dropped meanwhile.
+            }
+            match copy.existing_keyspace(keys::name_of(&name)) {
+                Ok(Some(keyspace)) => copied.push((name, keyspace)),
                 Ok(None) => panic!("a checkpoint has no keyspace {name}"),
                 Err(error) => return self.stage.expect_trouble("existing_keyspace of a checkpoint", &error),
             }
         }
-        self.stage.check_view(&copy.snapshot(), &keyspaces, began, ended);
+        self.stage.check_view(&copy.snapshot(), &copied, began, ended);
     }
 
     // Choices.
@@ -356,14 +399,20 @@ impl ClientRun {
         if self.stage.plan.one_partition {
             return self.stable[0].clone();
         }
-        if !self.temporary.is_empty() && self.rng.one_in(6) {
-            return self.rng.choose(&self.temporary).clone();
+        if !self.temporary.borrow().is_empty() && self.rng.one_in(6) {
+            return self.rng.choose(&self.temporary.borrow()).clone();
         }
         // The last stable keyspace is cold.
         if self.rng.one_in(25) {
             return self.stable[self.stable.len() - 1].clone();
         }
         self.stable[self.rng.index(self.stable.len() - 1)].clone()
+    }
+
+    /// A keyspace that client 0 is about to drop, or is dropping.
+    fn going_keyspace(&self) -> Option<(Arc<str>, Keyspace)> {
+        let oracle = self.stage.oracle.borrow();
+        self.temporary.borrow().iter().find(|(name, _)| !oracle.is_keyspace_present(name)).cloned()
     }
 
     /// A key that the client may look at: its own, shared, or one that nobody wrote.

@@ -78,6 +78,9 @@ struct TaskSlot {
     token: Arc<Token>,
 }
 
+/// A reader between two views may be out of turn for so long: flushes and the edits of dropped keyspaces pass it.
+const READER_NAP_NS_MAX: u64 = 100_000_000;
+
 /// What a waker points to.
 pub(crate) struct Token {
     world: Weak<World>,
@@ -295,8 +298,10 @@ impl World {
             return;
         }
         state.note(point as u64);
+        let naps = matches!(state.running, Running::Client(_)) && point == Point::Viewed && state.rng.one_in(2);
+        let ns = if naps { state.rng.below(READER_NAP_NS_MAX) } else { 0 };
         drop(state);
-        self.pause();
+        if naps { self.sleep(ns) } else { self.pause() }
     }
 
     /// Gives way to the others: in a client until it is picked again, on the main stack for one step.

@@ -41,6 +41,7 @@ pub enum Bug {
     DescriptorsPoison,
     LockFreedEarly,
     IntervalBehindPreparation,
+    DropEmptiesReads,
 }
 
 #[cfg(feature = "planted-bugs")]

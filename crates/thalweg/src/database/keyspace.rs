@@ -35,7 +35,7 @@ impl Keyspace {
     pub(super) fn ordered(&self) -> Result<&Arc<OrderedKeyspace>> {
         self.shared.engine.readable()?;
         if self.ordered.is_dropped() {
-            return Err(Error::NoKeyspace(Arc::from(self.ordered.name.as_str())));
+            return Err(self.ordered.no_keyspace());
         }
         Ok(&self.ordered)
     }
@@ -94,7 +94,7 @@ impl Keyspace {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let key = key.as_ref();
         validate_key(key)?;
-        let view = self.ordered()?.view_for(key);
+        let view = self.ordered()?.view_for(key)?;
         self.shared.engine.environment.point(Point::Viewed);
         // The view first: everything visible at the call is in it, and whatever a compaction dropped from it is
         // shadowed by a version that was visible before the view was made.

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::format::{SeqNo, Slice};
 use crate::ordered::cursor::{Bounds, DoubleEnded};
 use crate::ordered::{OrderedKeyspace, SnapshotSeq, ViewSource};
+use crate::runtime::{Environment, Point};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -40,14 +41,11 @@ impl Range {
             _seq: Arc::clone(seq),
             shared: Arc::clone(shared),
         };
-        let keyspace = match keyspace {
-            Ok(keyspace) => keyspace,
-            Err(error) => {
-                range.error = Some(error);
-                return range;
-            }
-        };
-        range.parts = parts(keyspace, seq.seq(), bounds);
+        let environment = &shared.engine.environment;
+        match keyspace.and_then(|keyspace| parts(environment, keyspace, seq.seq(), bounds)) {
+            Ok(parts) => range.parts = parts,
+            Err(error) => range.error = Some(error),
+        }
         range
     }
 
@@ -81,11 +79,16 @@ impl Range {
 
 /// The partitions with keys in `bounds`, each within its own part of them. Each is looked for where the one before it
 /// ends: a split meanwhile leaves nothing out and gives nothing twice.
-fn parts(keyspace: &OrderedKeyspace, seq: SeqNo, bounds: Bounds) -> VecDeque<DoubleEnded<ViewSource>> {
+fn parts(
+    environment: &Environment,
+    keyspace: &OrderedKeyspace,
+    seq: SeqNo,
+    bounds: Bounds,
+) -> Result<VecDeque<DoubleEnded<ViewSource>>> {
     let mut parts = VecDeque::new();
     let mut view = match bounds.lower() {
-        Bound::Included(key) | Bound::Excluded(key) => keyspace.view_for(key),
-        Bound::Unbounded => keyspace.view_for(&[]),
+        Bound::Included(key) | Bound::Excluded(key) => keyspace.view_for(key)?,
+        Bound::Unbounded => keyspace.view_for(&[])?,
     };
     let mut from = bounds.from.clone();
     loop {
@@ -93,8 +96,9 @@ fn parts(keyspace: &OrderedKeyspace, seq: SeqNo, bounds: Bounds) -> VecDeque<Dou
         let end = end.map(|end| Slice::from(&*end));
         let to = end.as_ref().map_or_else(|| bounds.to.clone(), |end| Bound::Excluded(end.clone()));
         parts.push_back(DoubleEnded::new(ViewSource(Arc::clone(&view)), seq, Bounds { from, to }));
-        let Some(end) = end else { return parts };
-        view = keyspace.view_for(&end);
+        let Some(end) = end else { return Ok(parts) };
+        environment.point(Point::Viewed);
+        view = keyspace.view_for(&end)?;
         from = Bound::Included(end);
     }
 }

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::format::Slice;
 use crate::ordered::SnapshotSeq;
 use crate::ordered::cursor::Bounds;
+use crate::runtime::Point;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ impl Snapshot {
         self.owns(keyspace)?;
         let key = key.as_ref();
         validate_key(key)?;
-        keyspace.ordered()?.view_for(key).get(key, self.seq.seq())
+        keyspace.ordered()?.view_for(key)?.get(key, self.seq.seq())
     }
 
     /// The values several keys had, in the order asked.
@@ -74,7 +75,8 @@ impl Snapshot {
         let mut values = vec![None; keys.len()];
         let mut rest = &sorted[..];
         while let Some((first, _)) = rest.first() {
-            let view = ordered.view_for(first);
+            let view = ordered.view_for(first)?;
+            self.shared.engine.environment.point(Point::Viewed);
             let covered = rest.iter().take(KEYS_AT_ONCE_MAX).take_while(|(key, _)| view.covers(key)).count();
             let (part, others) = rest.split_at(covered);
             rest = others;

@@ -6,7 +6,9 @@
 use super::share::Share;
 use super::{MemtablePool, Partition, ViewGuard};
 use crate::compaction::Levels;
+use crate::error::{Error, Result};
 use crate::format::{KeyspaceId, PartitionId, SeqNo};
+use crate::planted::{Bug, planted};
 use crate::table::KeyRange;
 use arc_swap::{ArcSwap, Guard};
 use std::sync::Arc;
@@ -102,9 +104,21 @@ impl OrderedKeyspace {
         self.layout.load()
     }
 
-    /// The view that has `key` now.
-    pub(crate) fn view_for(&self, key: &[u8]) -> ViewGuard {
-        self.layout().partition_for(key).view_of(key)
+    /// The view that has `key` now, for a reader; `NoKeyspace` once the keyspace was dropped.
+    ///
+    /// The view is loaded first and the drop asked about afterwards: [`Partition::clear`] empties views only after
+    /// [`OrderedKeyspace::drop_now`], so a view that is returned was not emptied.
+    pub(crate) fn view_for(&self, key: &[u8]) -> Result<ViewGuard> {
+        let view = self.layout().partition_for(key).view_of(key);
+        if self.is_dropped() && !planted(Bug::DropEmptiesReads) {
+            return Err(self.no_keyspace());
+        }
+        Ok(view)
+    }
+
+    /// What a caller of a dropped keyspace gets.
+    pub(crate) fn no_keyspace(&self) -> Error {
+        Error::NoKeyspace(Arc::from(self.name.as_str()))
     }
 
     /// Splits `partition` at `at`; see [`Partition::split`]. Only one split runs at a time.
