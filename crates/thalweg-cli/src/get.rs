@@ -5,6 +5,7 @@ use crate::open;
 use crate::report::Failure;
 use crate::spelling::{Spelling, shown};
 use std::io::Write;
+use thalweg::Readable;
 
 pub fn run(args: &Get, output: &mut dyn Write) -> Result<(), Failure> {
     let spelling = Spelling::new(args.target.escaped, "--raw prints them as they are");

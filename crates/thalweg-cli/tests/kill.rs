@@ -15,7 +15,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
-use thalweg::{Builder, Compression, Database, Durability, Keyspace};
+use thalweg::{Builder, Compression, Database, Durability, ReadOnlyDatabase, Readable};
 
 const KILLS: u32 = 100;
 const LATEST: &[u8] = b"latest";
@@ -65,8 +65,7 @@ fn write_until_killed(path: &Path) -> ! {
         let last = next + count - 1;
         batch.insert(&keyspaces[0], LATEST, last.to_be_bytes()).unwrap();
         let sync = batch_number % 2 == 1;
-        batch.durability(if sync { Durability::Sync } else { Durability::Buffered });
-        batch.commit().unwrap();
+        batch.commit_with(if sync { Durability::Sync } else { Durability::Buffered }).unwrap();
         // A line of its own, whatever the test harness has printed before.
         output.write_all(format!("\nacknowledged {last}\n").as_bytes()).unwrap();
         output.flush().unwrap();
@@ -87,7 +86,7 @@ fn options(path: &Path) -> Builder {
         .compression(Compression::Lz4)
 }
 
-fn keyspace_of(number: u64, keyspaces: &[Keyspace; 2]) -> &Keyspace {
+fn keyspace_of<K>(number: u64, keyspaces: &[K; 2]) -> &K {
     let [even, odd] = keyspaces;
     if number.is_multiple_of(2) { even } else { odd }
 }
@@ -99,7 +98,7 @@ fn value_of(number: u64, first: u64, count: u64) -> Vec<u8> {
     value
 }
 
-fn latest(even: &Keyspace) -> u64 {
+fn latest(even: &impl Readable) -> u64 {
     even.get(LATEST).unwrap().map_or(0, |bytes| u64::from_be_bytes(bytes.as_ref().try_into().unwrap()))
 }
 
@@ -140,14 +139,14 @@ fn killed_after(mut writer: Child, delay: Duration) -> u64 {
 /// How many records there are, or what is wrong with them.
 fn records_found(path: &Path, read_only: bool) -> Result<u64, String> {
     let text = |error: thalweg::Error| error.to_string();
-    let database = if read_only {
+    let database: ReadOnlyDatabase = if read_only {
         match options(path).open_read_only() {
             // Killed before the database was there.
             Err(thalweg::Error::NoDatabase { .. }) => return Ok(0),
             opened => opened.map_err(text)?,
         }
     } else {
-        options(path).open().map_err(text)?
+        options(path).open().map_err(text)?.into()
     };
     let (Some(even), Some(odd)) =
         (database.existing_keyspace("even").map_err(text)?, database.existing_keyspace("odd").map_err(text)?)

@@ -60,7 +60,7 @@ pub fn check(path: &Path, question: Question) -> Result<Answer, String> {
         read_only = Some(found);
     }
     let database = open(path, question)?;
-    let found = Found::read(&database, workload)?;
+    let found = Found::read(&database.clone().into(), workload)?;
     answer.prefix = found.prefix(workload, question.promised)?;
     answer.keys = found.len();
     if read_only.is_some_and(|read_only| read_only != found) {
@@ -68,7 +68,7 @@ pub fn check(path: &Path, question: Question) -> Result<Answer, String> {
     }
     go_on(database, question, answer.prefix)?;
     let database = open(path, question).map_err(|fault| format!("after going on: {fault}"))?;
-    let found = Found::read(&database, workload).map_err(|fault| format!("after going on: {fault}"))?;
+    let found = Found::read(&database.clone().into(), workload).map_err(|fault| format!("after going on: {fault}"))?;
     let wanted = answer.prefix + question.go_on;
     found.prefix(workload, wanted).map_err(|fault| format!("after going on: {fault}"))?;
     database.close().map_err(|error| format!("after going on: close failed: {error}"))?;

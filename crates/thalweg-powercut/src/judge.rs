@@ -6,7 +6,7 @@
 
 use crate::workload::{KEYSPACES, Workload};
 use std::collections::HashMap;
-use thalweg::{Database, Error};
+use thalweg::{Error, ReadOnlyDatabase, Readable};
 
 /// How far beyond the newest value found a prefix may end: removals leave no value.
 const BEYOND: u64 = 512;
@@ -27,7 +27,7 @@ impl Found {
     ///
     /// # Errors
     /// What is wrong: a read that fails, a value that nobody wrote, two reads that differ.
-    pub fn read(database: &Database, workload: Workload) -> Result<Self, String> {
+    pub fn read(database: &ReadOnlyDatabase, workload: Workload) -> Result<Self, String> {
         let mut found = Found::default();
         for (index, name) in KEYSPACES.iter().enumerate() {
             let failed = |error: Error| format!("a read of {name} failed: {error}");

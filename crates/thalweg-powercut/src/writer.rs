@@ -75,8 +75,7 @@ pub fn apply(database: &Database, keyspaces: &[Keyspace], workload: Workload, wr
                 let value = workload.value(number, 0, length);
                 return keyspace.insert_with(&change.key, value, write.durability);
             }
-            None if write.durability == Durability::Buffered => return keyspace.remove(&change.key),
-            None => {}
+            None => return keyspace.remove_with(&change.key, write.durability),
         }
     }
     let mut batch = database.batch();
@@ -87,8 +86,7 @@ pub fn apply(database: &Database, keyspaces: &[Keyspace], workload: Workload, wr
             None => batch.remove(keyspace, &change.key)?,
         }
     }
-    batch.durability(write.durability);
-    batch.commit()
+    batch.commit_with(write.durability)
 }
 
 /// Goes on after the last write that is there. Gives the number of the last write.
@@ -98,7 +96,7 @@ pub fn apply(database: &Database, keyspaces: &[Keyspace], workload: Workload, wr
 pub fn run(path: &Path, plan: Plan, output: &mut (impl io::Write + Send)) -> Result<u64, String> {
     let workload = Workload { seed: plan.seed };
     let database = builder(path, plan.seed, plan.choice).open().map_err(|error| format!("open failed: {error}"))?;
-    let first = Found::read(&database, workload)?.prefix(workload, 0)? + 1;
+    let first = Found::read(&database.clone().into(), workload)?.prefix(workload, 0)? + 1;
     let report = Report { lines: Mutex::new((0, output)) };
     report.promised(first - 1)?;
     let keyspaces = keyspaces(&database).map_err(|error| format!("a keyspace cannot be made: {error}"))?;

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg::simulation::simulated::SimulatedDisk;
-use thalweg::{Durability, Error, ErrorKind};
+use thalweg::{Database, Durability, Error, ErrorKind};
 
 /// How much was tried.
 #[derive(Clone, Copy, Debug, Default)]
@@ -228,7 +228,7 @@ fn try_damage(sound: &Sound, path: &Path, damage: Damage, report: &mut DamageRep
         }
         Ok(db) => {
             let db = Held::new(db);
-            let outcome = read_all(&db);
+            let outcome = read_all(&Database::clone(&db).into());
             drop(db.release());
             match outcome {
                 Err(error) => {

@@ -148,7 +148,7 @@ impl ClientRun {
             }
             2 => {
                 self.stage.world.doing(|| "check of a snapshot".into());
-                self.stage.check_view(&snapshot, &[(name, keyspace)], began, ended);
+                self.stage.check_view(&[(name, snapshot.keyspace(&keyspace))], began, ended);
             }
             _ => {
                 let bounds = self.some_bounds();

@@ -137,7 +137,7 @@ impl Session {
                 return None;
             }
         };
-        let (names, found) = match read_all(&db) {
+        let (names, found) = match read_all(&Database::clone(&db).into()) {
             Ok(all) => all,
             Err(error) => {
                 self.stage.expect_trouble("reading what was recovered", &error);
@@ -229,7 +229,6 @@ impl Session {
         let (name, keyspace) = &opened.stable[keyspace];
         let (write, client) = (self.stage.next_write(), self.stage.plan.clients);
         let mut batch = opened.db.batch();
-        batch.durability(durability);
         let mut changes = Vec::new();
         for index in 0..3 {
             let key = keys::key(&keys::own_scope(index % 2), self.rng.below(self.stage.plan.keys));
@@ -243,7 +242,8 @@ impl Session {
         }
         let label = format!("write {write}, {durability:?}");
         let id = self.stage.oracle.borrow_mut().begin(label, changes);
-        let seq = batch.commit_seq().unwrap_or_else(|error| panic!("a write failed without trouble: {error}"));
+        let seq =
+            batch.commit_seq(durability).unwrap_or_else(|error| panic!("a write failed without trouble: {error}"));
         let outcome = self.stage.oracle.borrow_mut().acknowledge(id, Some(seq), durability == Durability::Sync);
         self.stage.must(outcome);
     }
@@ -263,7 +263,10 @@ impl Session {
     /// Checks every key of the open database. Between operations nothing may be uncertain but maybes.
     pub fn check_live(&self, opened: &Opened) {
         let tick = self.stage.tick();
-        self.stage.check_view(&opened.db.snapshot(), &opened.stable, tick, tick + 1);
+        let snapshot = opened.db.snapshot();
+        let view = |(name, keyspace): &(Arc<str>, Keyspace)| (Arc::clone(name), snapshot.keyspace(keyspace));
+        let keyspaces: Vec<_> = opened.stable.iter().map(view).collect();
+        self.stage.check_view(&keyspaces, tick, tick + 1);
     }
 
     /// After a full disk has room again, or there are descriptors again: writes are taken again, soon.
@@ -278,8 +281,8 @@ impl Session {
                 .oracle
                 .borrow_mut()
                 .begin("the write after a full disk".into(), [(spot, Some(Arc::clone(&value)))]);
-            let mut batch = self.stage_batch(opened);
-            let outcome = batch.insert(keyspace, b"room", &value).and_then(|()| batch.commit_seq());
+            let mut batch = opened.db.batch();
+            let outcome = batch.insert(keyspace, b"room", &value).and_then(|()| batch.commit_seq(Durability::Sync));
             match outcome {
                 Ok(seq) => {
                     let outcome = self.stage.oracle.borrow_mut().acknowledge(id, Some(seq), true);
@@ -302,12 +305,6 @@ impl Session {
                 }
             }
         }
-    }
-
-    fn stage_batch(&self, opened: &Opened) -> thalweg::WriteBatch {
-        let mut batch = opened.db.batch();
-        batch.durability(thalweg::Durability::Sync);
-        batch
     }
 
     /// Ends this life. What a clean end leaves is all there at the next open.

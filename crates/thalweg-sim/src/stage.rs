@@ -13,7 +13,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
-use thalweg::{Builder, Database, Error, ErrorKind, Keyspace, Snapshot};
+use thalweg::{Builder, Error, ErrorKind, ReadOnlyDatabase, Readable};
 
 /// Of a plan that wanes every second so many writes are removals, nearly all.
 const WANE_WRITES: u32 = 40;
@@ -151,12 +151,12 @@ impl Stage {
         outcome.unwrap_or_else(|violation| panic!("{violation}"))
     }
 
-    /// Checks all keys of some keyspaces in one view that was taken between two ticks. False when trouble ended it.
-    pub fn check_view(&self, view: &Snapshot, keyspaces: &[(Arc<str>, Keyspace)], began: u64, ended: u64) -> bool {
+    /// Checks all keys of some keyspaces, in one view that was taken between two ticks. False when trouble ended it.
+    pub fn check_view(&self, keyspaces: &[(Arc<str>, impl Readable)], began: u64, ended: u64) -> bool {
         for (name, keyspace) in keyspaces {
             let keys = self.oracle.borrow().keys_of(name);
             for key in keys {
-                match view.get(keyspace, &key) {
+                match keyspace.get(&key) {
                     Ok(found) => {
                         let spot = (Arc::clone(name), key);
                         let outcome = self.oracle.borrow().check_read(&spot, found.as_deref(), began, ended);
@@ -246,7 +246,7 @@ impl<T> Drop for Held<T> {
 pub type Found = std::collections::BTreeMap<Spot, Arc<[u8]>>;
 
 /// All keyspaces' names and entries, read forwards and, the same, backwards. An error as the database gave it.
-pub fn read_all(db: &Database) -> thalweg::Result<(Vec<String>, Found)> {
+pub fn read_all(db: &ReadOnlyDatabase) -> thalweg::Result<(Vec<String>, Found)> {
     let names = db.keyspaces();
     let mut all = Found::new();
     for name in &names {

@@ -11,7 +11,7 @@ use crate::stage::{Held, Stage, read_all};
 use crate::violation::{catch, label};
 use std::path::Path;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
-use thalweg::{DamagePolicy, Durability};
+use thalweg::{DamagePolicy, Database, Durability};
 
 /// A database whose process died.
 struct Dead {
@@ -82,7 +82,7 @@ fn try_strict(dead: &Dead, path: &Path, damage: Damage, report: &mut DamageRepor
         }
         Ok(db) => {
             let db = Held::new(db);
-            let outcome = read_all(&db);
+            let outcome = read_all(&Database::clone(&db).into());
             drop(db.release());
             let (names, all) = outcome.unwrap_or_else(|error| panic!("the log is damaged, and reads fail: {error}"));
             let outcome = stage.oracle.borrow_mut().check_recovered(&names, all, Survival::Promised);
@@ -103,7 +103,7 @@ fn try_point_in_time(dead: &Dead, path: &Path, damage: Damage, report: &mut Dama
             return stage.world.clear();
         }
     };
-    let outcome = read_all(&db);
+    let outcome = read_all(&Database::clone(&db).into());
     let dropped = db.dropped_by_recovery().to_vec();
     drop(db.release());
     let (names, all) = outcome.unwrap_or_else(|error| panic!("the log is damaged, and reads fail: {error}"));
@@ -124,7 +124,7 @@ fn try_point_in_time(dead: &Dead, path: &Path, damage: Damage, report: &mut Dama
     // What was mended stays so.
     let db = stage.builder(Path::new(ROOT)).open().unwrap_or_else(|error| panic!("a mended database failed: {error}"));
     let db = Held::new(db);
-    let again = read_all(&db);
+    let again = read_all(&Database::clone(&db).into());
     drop(db.release());
     assert!(again.is_ok_and(|(_, again)| again == all), "a mended database is another after the next open");
     stage.world.clear();

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use thalweg::{Database, Durability, Error, ErrorKind, Keyspace};
+use thalweg::{Database, Durability, Error, ErrorKind, Keyspace, ReadOnlyDatabase};
 
 /// Of one key in a batch: where it is, and what it gets.
 type Change = ((Arc<str>, Keyspace), Vec<u8>, Value);
@@ -150,6 +150,10 @@ impl ClientRun {
         self.stage.world.doing(|| label.clone());
         let mut durability = self.stage.plan.durability();
         let outcome = match &value {
+            None if self.rng.one_in(3) => {
+                durability = self.some_durability();
+                keyspace.remove_with(&spot.1, durability)
+            }
             None => keyspace.remove(&spot.1),
             Some(value) if self.rng.one_in(3) => {
                 durability = self.some_durability();
@@ -162,7 +166,6 @@ impl ClientRun {
 
     fn commit(&mut self, write: u32, changes: Vec<Change>, durability: Durability) {
         let mut batch = self.db.batch();
-        batch.durability(durability);
         for ((name, keyspace), key, value) in &changes {
             let outcome = match value {
                 Some(value) => batch.insert(keyspace, key, value),
@@ -177,7 +180,7 @@ impl ClientRun {
         let spots = changes.into_iter().map(|((name, _), key, value)| ((name, key), value));
         let id = self.stage.oracle.borrow_mut().begin(label.clone(), spots);
         self.stage.world.doing(|| label.clone());
-        let outcome = batch.commit_seq();
+        let outcome = batch.commit_seq(durability);
         if matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoKeyspace) {
             let is_dropped = |name: &Arc<str>| !self.stage.oracle.borrow().is_keyspace_present(name);
             assert!(names.iter().any(is_dropped), "{label} misses a keyspace, and all are there");
@@ -367,7 +370,8 @@ impl ClientRun {
         };
         let builder = builder.create_if_missing(false);
         self.stage.world.doing(|| "open of a checkpoint".into());
-        let opened = if self.rng.one_in(2) { builder.open() } else { builder.open_read_only() };
+        let opened =
+            if self.rng.one_in(2) { builder.open().map(ReadOnlyDatabase::from) } else { builder.open_read_only() };
         match opened {
             Ok(copy) => {
                 self.check_copy(&copy, keyspaces, began, ended);
@@ -378,7 +382,7 @@ impl ClientRun {
         }
     }
 
-    fn check_copy(&mut self, copy: &Database, keyspaces: Vec<(Arc<str>, Keyspace)>, began: u64, ended: u64) {
+    fn check_copy(&mut self, copy: &ReadOnlyDatabase, keyspaces: Vec<(Arc<str>, Keyspace)>, began: u64, ended: u64) {
         let mut copied = Vec::new();
         for (name, _) in keyspaces {
             if !self.stage.oracle.borrow().is_keyspace_present(&name) {
@@ -390,7 +394,7 @@ impl ClientRun {
                 Err(error) => return self.stage.expect_trouble("existing_keyspace of a checkpoint", &error),
             }
         }
-        self.stage.check_view(&copy.snapshot(), &copied, began, ended);
+        self.stage.check_view(&copied, began, ended);
     }
 
     // Choices.

@@ -115,8 +115,7 @@ impl Bank {
         batch.insert(&self.accounts, from.to_be_bytes(), (has - amount).to_be_bytes())?;
         batch.insert(&self.accounts, to.to_be_bytes(), (gets + amount).to_be_bytes())?;
         batch.insert(&self.journal, line.to_be_bytes(), format!("{from} to {to}: {amount}"))?;
-        batch.durability(durability);
-        batch.commit()?;
+        batch.commit_with(durability)?;
         Ok(amount)
     }
 

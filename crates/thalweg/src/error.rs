@@ -59,8 +59,6 @@ pub enum Error {
         /// The directory that was looked at.
         path: Arc<Path>,
     },
-    /// The database was opened read-only.
-    ReadOnly,
     /// The keyspace does not exist or was dropped.
     NoKeyspace(Arc<str>),
     /// An invariant of the engine does not hold: a bug of the engine, and not of its caller or of the disk. Where a
@@ -124,8 +122,6 @@ pub enum ErrorKind {
     Locked,
     /// See [`Error::NoDatabase`].
     NoDatabase,
-    /// See [`Error::ReadOnly`].
-    ReadOnly,
     /// See [`Error::NoKeyspace`].
     NoKeyspace,
     /// See [`Error::Internal`].
@@ -160,7 +156,6 @@ impl Error {
             Error::Closed => ErrorKind::Closed,
             Error::Locked { .. } => ErrorKind::Locked,
             Error::NoDatabase { .. } => ErrorKind::NoDatabase,
-            Error::ReadOnly => ErrorKind::ReadOnly,
             Error::NoKeyspace(_) => ErrorKind::NoKeyspace,
             Error::Internal(_) => ErrorKind::Internal,
             Error::Io { .. } => ErrorKind::Io,
@@ -252,7 +247,6 @@ impl fmt::Display for Error {
             Error::Closed => f.write_str("the database is closed"),
             Error::Locked { path, holder } => write!(f, "the database {holder} ({} is locked)", path.display()),
             Error::NoDatabase { path } => write!(f, "there is no database in {}", path.display()),
-            Error::ReadOnly => f.write_str("the database was opened read-only"),
             Error::NoKeyspace(name) => write!(f, "there is no keyspace named {name:?}"),
             Error::Io { operation, path, source } => {
                 write!(f, "cannot {operation} {}: {source}", path.display())

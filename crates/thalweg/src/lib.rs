@@ -23,9 +23,10 @@ mod trace;
 
 pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression,
-    DamagePolicy, Database, Durability, DurabilityBackend, Entry, Health, Keyspace, KeyspaceStatistics,
-    LevelStatistics, Overlap, Range, RunningStatus, Snapshot, StallStatistics, Statistics, TableReads, TableWrites,
-    WriteBatch, dump,
+    DamagePolicy, Database, Durability, DurabilityBackend, Entry, Health, KeyBounds, Keys, Keyspace,
+    KeyspaceStatistics, LevelStatistics, Overlap, Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, RunningStatus,
+    Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads, TableWrites, Values, WriteBatch, WriteOptions,
+    dump,
 };
 pub use error::{Corruption, Error, ErrorKind, LockHolder, Result};
 pub use format::Slice;

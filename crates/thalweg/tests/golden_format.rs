@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use thalweg::{Compression, Database};
+use thalweg::{Compression, Database, ReadOnlyDatabase, Readable};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -82,7 +82,7 @@ fn bless() {
     let _ = std::fs::remove_dir_all(scratch);
 }
 
-fn compare(database: &Database, world: &BTreeMap<String, Map>) {
+fn compare(database: &ReadOnlyDatabase, world: &BTreeMap<String, Map>) {
     assert_eq!(database.keyspaces(), world.keys().cloned().collect::<Vec<_>>());
     for (name, map) in world {
         let keyspace = database.existing_keyspace(name).unwrap().unwrap();
@@ -106,7 +106,7 @@ fn opens(name: &str) {
     Database::check(&scratch, &mut |fault| faults.push(fault.to_string())).unwrap();
     assert_eq!(faults, Vec::<String>::new());
     let database = Database::open(&scratch).unwrap();
-    compare(&database, &world);
+    compare(&database.clone().into(), &world);
     database.keyspace("plain").unwrap().insert("new", "entry").unwrap();
     database.close().unwrap();
     let database = Database::open(&scratch).unwrap();

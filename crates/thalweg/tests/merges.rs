@@ -182,7 +182,7 @@ fn readers_and_writers_notice_nothing() {
                             }
                             kept.push((batch, pair, is_put.then_some((wave, number))));
                             if number % 5 > 0 || kept.len() > 40 {
-                                for (batch, pair, state) in kept.drain(..) {
+                                for (mut batch, pair, state) in kept.drain(..) {
                                     batch.commit().unwrap();
                                     model.insert(pair, state);
                                 }
@@ -192,7 +192,7 @@ fn readers_and_writers_notice_nothing() {
                     }
                     settle(database);
                 }
-                for (batch, pair, state) in kept.drain(..) {
+                for (mut batch, pair, state) in kept.drain(..) {
                     batch.commit().unwrap();
                     model.insert(pair, state);
                 }

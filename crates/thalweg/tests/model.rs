@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::time::Duration;
-use thalweg::{Builder, CompactionPolicy, Compression, Database, Durability, Keyspace, Overlap, Slice, Snapshot};
+use thalweg::{Builder, CompactionPolicy, Compression, Database, Durability, Keyspace, Overlap};
+use thalweg::{ReadOnlyDatabase, Readable, Slice, Snapshot};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 type World = BTreeMap<String, Map>;
@@ -136,9 +137,11 @@ impl Run {
             return; // Dropped uncommitted: nothing happens.
         }
         if self.random.below(10) == 0 {
-            batch.durability(Durability::Sync);
+            batch.commit_with(Durability::Sync).unwrap();
+        } else {
+            batch.commit().unwrap();
         }
-        batch.commit().unwrap();
+        assert!(batch.is_empty());
         self.world = changed;
     }
 
@@ -237,7 +240,7 @@ impl Run {
         let read_only = Database::builder(&copy.0).open_read_only().unwrap();
         compare(&read_only, &self.world);
         drop(read_only);
-        compare(&options(&copy.0, &mut self.random).open().unwrap(), &self.world);
+        compare(&options(&copy.0, &mut self.random).open().unwrap().into(), &self.world);
     }
 
     fn reopen(&mut self) {
@@ -251,7 +254,7 @@ impl Run {
         Database::check(&self.directory.0, &mut |fault| faults.push(fault.to_string())).unwrap();
         assert_eq!(faults, Vec::<String>::new());
         self.database = builder.open().unwrap();
-        compare(&self.database, &self.world);
+        compare(&self.database.clone().into(), &self.world);
     }
 }
 
@@ -273,7 +276,7 @@ fn drain(mut entries: thalweg::Range, expected: &[(&Vec<u8>, &Vec<u8>)], random:
     assert!(entries.next().is_none() && entries.next_back().is_none(), "an ended range stays ended");
 }
 
-fn compare(database: &Database, world: &World) {
+fn compare(database: &ReadOnlyDatabase, world: &World) {
     assert_eq!(database.keyspaces(), world.keys().cloned().collect::<Vec<_>>());
     for (name, map) in world {
         let keyspace = database.existing_keyspace(name).unwrap().unwrap();

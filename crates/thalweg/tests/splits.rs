@@ -178,7 +178,7 @@ fn readers_and_writers_notice_nothing() {
                         model.insert(pair, number);
                     }
                     if kept.len() > 300 || number + 1 == WRITES {
-                        for (batch, pair, number) in kept.drain(..) {
+                        for (mut batch, pair, number) in kept.drain(..) {
                             batch.commit().unwrap();
                             model.insert(pair, number);
                         }

@@ -309,18 +309,11 @@ impl Session for Client {
         for (key, value) in entries {
             batch.insert(&self.keyspace, key, value).map_err(|error| refused("put", error))?;
         }
-        batch.durability(durability(sync));
-        batch.commit().map_err(|error| refused("put", error))
+        batch.commit_with(durability(sync)).map_err(|error| refused("put", error))
     }
 
     fn remove(&mut self, key: &[u8], sync: bool) -> Result<()> {
-        if !sync {
-            return self.keyspace.remove(key).map_err(|error| refused("remove", error));
-        }
-        let mut batch = self.database.batch();
-        batch.remove(&self.keyspace, key).map_err(|error| refused("remove", error))?;
-        batch.durability(Durability::Sync);
-        batch.commit().map_err(|error| refused("remove", error))
+        self.keyspace.remove_with(key, durability(sync)).map_err(|error| refused("remove", error))
     }
 
     fn get(&mut self, key: &[u8], value: &mut dyn FnMut(&[u8])) -> Result<bool> {

@@ -2,11 +2,12 @@
 
 use super::handle::{Shared, validate_key, validate_value};
 use super::keyspace::Keyspace;
-use super::options::Durability;
+use super::options::WriteOptions;
 use crate::error::{Error, Result};
 use crate::format::SeqNo;
 use crate::log::{Operation, RecordBuilder};
-use crate::ordered::Partition;
+use crate::ordered::{OrderedKeyspace, Partition};
+use std::fmt;
 use std::sync::Arc;
 
 /// The most bytes one batch may have, keys and values and a few bytes for each operation.
@@ -14,6 +15,9 @@ const BATCH_BYTES_MAX: usize = 256 << 20;
 
 /// Writes to any keyspaces of one database that become visible and durable together, or not at all. Of two writes to
 /// the same key the later one counts.
+///
+/// A commit that succeeds empties the batch, which may be filled again. After one that fails the batch is as it was, so
+/// that it can be committed again.
 ///
 /// ```
 /// # fn main() -> thalweg::Result<()> {
@@ -24,8 +28,8 @@ const BATCH_BYTES_MAX: usize = 256 << 20;
 /// batch.insert(&accounts, "alice", "90")?;
 /// batch.insert(&accounts, "bob", "110")?;
 /// batch.insert(&journal, "0001", "alice to bob: 10")?;
-/// batch.durability(thalweg::Durability::Sync);
-/// batch.commit()?;
+/// batch.commit_with(thalweg::Durability::Sync)?;
+/// assert!(batch.is_empty());
 /// # db.close()?; let _ = std::fs::remove_dir_all(dir);
 /// # Ok(())
 /// # }
@@ -34,20 +38,20 @@ pub struct WriteBatch {
     shared: Arc<Shared>,
     record: RecordBuilder,
     routes: Vec<Arc<Partition>>,
-    durability: Durability,
+    /// Those written to, each once.
+    keyspaces: Vec<Arc<OrderedKeyspace>>,
 }
 
 impl WriteBatch {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let durability = shared.engine.options.durability;
-        WriteBatch { shared, record: RecordBuilder::new(), routes: Vec::new(), durability }
+        WriteBatch { shared, record: RecordBuilder::new(), routes: Vec::new(), keyspaces: Vec::new() }
     }
 
     /// Adds an insert.
     ///
     /// # Errors
     /// `InvalidInput` for sizes, for a batch beyond 256 MiB, or a keyspace of another database; `NoKeyspace`,
-    /// `ReadOnly`, `Closed`. The batch is as it was.
+    /// `Closed`. The batch is as it was.
     pub fn insert(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         validate_value(value)?;
@@ -78,6 +82,10 @@ impl WriteBatch {
         }
         let ordered = keyspace.ordered()?;
         self.routes.push(Arc::clone(ordered.layout().partition_for(key)));
+        // Operations mostly come in runs of one keyspace.
+        if !self.keyspaces.iter().rev().any(|known| Arc::ptr_eq(known, ordered)) {
+            self.keyspaces.push(Arc::clone(ordered));
+        }
         Ok(ordered.id)
     }
 
@@ -96,36 +104,59 @@ impl WriteBatch {
         self.record.bytes()
     }
 
-    /// When [`WriteBatch::commit`] returns (default: as the database was opened with).
-    pub fn durability(&mut self, durability: Durability) {
-        self.durability = durability;
+    /// Forgets everything that was added.
+    pub fn clear(&mut self) {
+        let record = std::mem::take(&mut self.record);
+        self.record = RecordBuilder::with_buffer(record.into_buffer());
+        self.routes.clear();
+        self.keyspaces.clear();
     }
 
-    /// Writes the batch. An empty batch does nothing.
+    /// Writes the batch and empties it. An empty batch does nothing.
     ///
     /// # Errors
-    /// `NoSpace`: nothing was written, try again once there is room. `NoKeyspace`: one was dropped meanwhile, nothing
-    /// was written. `Poisoned`, `Closed`, `ReadOnly`. A `Sync` commit that gives another error may be visible until
-    /// the close and may or may not survive it.
-    pub fn commit(self) -> Result<()> {
-        self.write().map(drop)
+    /// The batch is as it was. `NoSpace`: nothing was written, commit it again once there is room. `NoKeyspace`: one
+    /// was dropped meanwhile, nothing was written. `Poisoned`, `Closed`. A `Sync` commit that gives another error may
+    /// be visible until the close and may or may not survive it.
+    pub fn commit(&mut self) -> Result<()> {
+        self.commit_with(WriteOptions::new())
     }
 
-    /// As [`WriteBatch::commit`]; gives the batch's last sequence number, by which a simulator orders writes.
+    /// As [`WriteBatch::commit`], with options of its own.
+    ///
+    /// # Errors
+    /// As for [`WriteBatch::commit`].
+    pub fn commit_with(&mut self, options: impl Into<WriteOptions>) -> Result<()> {
+        self.write(options.into()).map(drop)
+    }
+
+    /// As [`WriteBatch::commit_with`]; gives the batch's last sequence number, by which a simulator orders writes.
     #[cfg(feature = "simulation")]
-    pub fn commit_seq(self) -> Result<u64> {
-        Ok(self.write()?.0)
+    pub fn commit_seq(&mut self, options: impl Into<WriteOptions>) -> Result<u64> {
+        Ok(self.write(options.into())?.0)
     }
 
-    fn write(self) -> Result<SeqNo> {
+    fn write(&mut self, options: WriteOptions) -> Result<SeqNo> {
         let engine = &self.shared.engine;
         if self.routes.is_empty() {
             engine.writable()?.health.check()?;
             return Ok(SeqNo(0));
         }
-        if self.routes.iter().any(|partition| partition.is_dropped()) {
-            return Err(Error::NoKeyspace(Arc::from("(dropped while the batch was being built)")));
+        if let Some(dropped) = self.keyspaces.iter().find(|keyspace| keyspace.is_dropped()) {
+            return Err(dropped.no_keyspace());
         }
-        engine.write(&self.record.finish(), &self.routes, self.durability)
+        let record = std::mem::take(&mut self.record).finish();
+        let written = engine.write(&record, &self.routes, engine.durability_of(options));
+        self.record = RecordBuilder::resume(record);
+        if written.is_ok() {
+            self.clear();
+        }
+        written
+    }
+}
+
+impl fmt::Debug for WriteBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteBatch").field("operations", &self.len()).field("bytes", &self.bytes()).finish()
     }
 }

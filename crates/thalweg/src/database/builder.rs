@@ -2,14 +2,14 @@
 
 use super::check::CheckReport;
 use super::options::{Durability, Options};
-use super::{
-    CompactionPolicy, Compression, DamagePolicy, Database, DurabilityBackend, RunningStatus, TableReads, TableWrites,
-};
+use super::{CompactionPolicy, Compression, DamagePolicy, Database, DurabilityBackend, ReadOnlyDatabase};
+use super::{RunningStatus, TableReads, TableWrites};
 use crate::clock::{Clock, SystemClock, SystemEntropy};
 use crate::error::{Error, Result};
 use crate::runtime::threads::ThreadScheduler;
 use crate::runtime::{Environment, Runtime, Scheduler};
 use crate::storage::LinuxStorage;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -302,12 +302,13 @@ impl Builder {
     /// a file. Several readers may have it open at once; a writer excludes them.
     ///
     /// # Errors
-    /// As for [`Builder::open`]; every write then gets `ReadOnly`.
-    pub fn open_read_only(mut self) -> Result<Database> {
+    /// As for [`Builder::open`].
+    pub fn open_read_only(mut self) -> Result<ReadOnlyDatabase> {
         self.options.validate()?;
         let environment = self.take_environment()?;
         let scheduler = Arc::clone(&environment.scheduler);
-        Database::open_read_only_with(environment, &self.path, self.options).inspect_err(|_| scheduler.shutdown())
+        let opened = Database::open_read_only_with(environment, &self.path, self.options);
+        opened.map(ReadOnlyDatabase::from).inspect_err(|_| scheduler.shutdown())
     }
 
     /// What the process that has the database open for writing says of it; `None` when none has said anything.
@@ -334,5 +335,11 @@ impl Builder {
         let report = super::check::check(&environment, &self.path, fault);
         environment.scheduler.shutdown();
         report
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("path", &self.path).field("options", &self.options).finish_non_exhaustive()
     }
 }

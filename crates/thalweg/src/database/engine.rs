@@ -5,7 +5,7 @@
 //! Poisoned, it only waits: for every writer that has reserved, and for the coroutines. Then the lock is given back, so
 //! that nobody of this process writes to a database that another one has opened.
 
-use super::options::Options;
+use super::options::{Durability, Options, WriteOptions};
 use crate::error::{Error, Result};
 use crate::format::{KeyspaceId, SeqNo};
 use crate::metrics::Metrics;
@@ -101,15 +101,20 @@ impl TaskCount {
 }
 
 impl Engine {
-    /// The workshop, unless the database is read-only or closed.
+    /// The workshop, unless the database is closed. Only handles that may write ask for it.
     pub(super) fn writable(&self) -> Result<&Arc<Workshop>> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
         match &self.mode {
             Mode::Writable(workshop) => Ok(workshop),
-            Mode::ReadOnly { .. } => Err(Error::ReadOnly),
+            Mode::ReadOnly { .. } => unreachable!("a read-only database has no handle that writes"),
         }
+    }
+
+    /// When a write with these options returns.
+    pub(super) fn durability_of(&self, options: WriteOptions) -> Durability {
+        options.durability.unwrap_or(self.options.durability)
     }
 
     /// `Err(Closed)` after a close.

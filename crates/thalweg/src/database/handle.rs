@@ -11,10 +11,10 @@ use super::snapshot::Snapshot;
 use super::statistics::Statistics;
 use crate::compaction;
 use crate::error::{Error, Result};
-use crate::format::Slice;
 use crate::lineage::{Change, Edit};
 use crate::log::{Operation, RecordBuilder};
 use crate::ordered::{DefinitionEdit, OrderedKeyspace};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,6 +35,12 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("keyspaces", &self.keyspaces()).finish_non_exhaustive()
+    }
 }
 
 /// What all handles share; closes the database when the last is dropped.
@@ -182,7 +188,7 @@ impl Database {
     /// Returns once everything that was visible at the call is durable: no power cut can take it.
     ///
     /// # Errors
-    /// `Poisoned` when that can no longer be promised; `Closed`, `ReadOnly`.
+    /// `Poisoned` when that can no longer be promised; `Closed`.
     pub fn persist(&self) -> Result<()> {
         let workshop = self.engine().writable()?;
         workshop.health.check()?;
@@ -211,7 +217,7 @@ impl Database {
     /// holds only as far as these can be believed.
     ///
     /// # Errors
-    /// `NoSpace` when the manifest cannot grow: it may be tried again; `Poisoned`, `Closed`, `ReadOnly`.
+    /// `NoSpace` when the manifest cannot grow: it may be tried again; `Poisoned`, `Closed`.
     pub fn settle(&self) -> Result<()> {
         self.engine().writable()?.lineage.settle()
     }
@@ -221,7 +227,7 @@ impl Database {
     /// parents are created; after an error nothing of it is left.
     ///
     /// # Errors
-    /// `AlreadyExists` when `path` exists and is not empty; `NoSpace`, `Io`, `Poisoned`, `Closed`, `ReadOnly`.
+    /// `AlreadyExists` when `path` exists and is not empty; `NoSpace`, `Io`, `Poisoned`, `Closed`.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.engine().checkpoint(path.as_ref())
     }
@@ -300,11 +306,3 @@ pub(super) fn validate_value(value: &[u8]) -> Result<()> {
     }
     Ok(())
 }
-
-const _: fn() = || {
-    fn handle<T: Send + Sync>() {}
-    handle::<Database>();
-    handle::<Keyspace>();
-    handle::<Snapshot>();
-    handle::<Slice>();
-};

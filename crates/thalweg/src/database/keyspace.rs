@@ -1,15 +1,16 @@
 //! [`Keyspace`]: the handle of a named map.
 
 use super::handle::{Shared, validate_key, validate_value};
-use super::options::Durability;
-use super::range::Range;
+use super::key_bounds::KeyBounds;
+use super::options::WriteOptions;
+use super::range::{Entry, Range};
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
-use crate::format::Slice;
+use crate::format::{KeyspaceId, SeqNo, Slice};
 use crate::log::Operation;
-use crate::ordered::OrderedKeyspace;
+use crate::ordered::{OrderedKeyspace, ViewGuard};
 use crate::runtime::Point;
-use std::ops::RangeBounds;
+use std::fmt;
 use std::sync::Arc;
 
 /// A named map of byte keys to byte values, in key order. Cloning is cheap; handles may be used from any thread.
@@ -53,24 +54,26 @@ impl Keyspace {
     ///
     /// # Errors
     /// `InvalidInput` for sizes; `NoKeyspace` after a drop; `NoSpace` (try again once there is room); `Poisoned`,
-    /// `Closed`, `ReadOnly`.
+    /// `Closed`.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.insert_with(key, value, self.shared.engine.options.durability)
+        self.insert_with(key, value, WriteOptions::new())
     }
 
-    /// As [`Keyspace::insert`], with a durability of its own.
+    /// As [`Keyspace::insert`], with options of its own.
     ///
     /// # Errors
     /// As for [`Keyspace::insert`]. A `Sync` write that gives an error may be visible until the close and may or may
     /// not survive it.
-    pub fn insert_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
+    pub fn insert_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: impl Into<WriteOptions>,
+    ) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         validate_key(key)?;
         validate_value(value)?;
-        self.shared.engine.writable()?;
-        let ordered = self.ordered()?;
-        let operation = Operation::Put { keyspace: ordered.id, key, value };
-        self.shared.engine.write_one(&operation, ordered.layout().partition_for(key), durability)
+        self.write(key, options.into(), |keyspace| Operation::Put { keyspace, key, value })
     }
 
     /// Removes `key`; nothing happens when it is not there.
@@ -78,13 +81,30 @@ impl Keyspace {
     /// # Errors
     /// As for [`Keyspace::insert`].
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.remove_with(key, WriteOptions::new())
+    }
+
+    /// As [`Keyspace::remove`], with options of its own.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::insert_with`].
+    pub fn remove_with(&self, key: impl AsRef<[u8]>, options: impl Into<WriteOptions>) -> Result<()> {
         let key = key.as_ref();
         validate_key(key)?;
-        self.shared.engine.writable()?;
+        self.write(key, options.into(), |keyspace| Operation::Remove { keyspace, key })
+    }
+
+    fn write<'a>(
+        &self,
+        key: &[u8],
+        options: WriteOptions,
+        operation: impl FnOnce(KeyspaceId) -> Operation<'a>,
+    ) -> Result<()> {
+        let engine = &self.shared.engine;
+        engine.writable()?;
         let ordered = self.ordered()?;
-        let operation = Operation::Remove { keyspace: ordered.id, key };
-        let durability = self.shared.engine.options.durability;
-        self.shared.engine.write_one(&operation, ordered.layout().partition_for(key), durability)
+        let durability = engine.durability_of(options);
+        engine.write_one(&operation(ordered.id), ordered.layout().partition_for(key), durability)
     }
 
     /// The value of `key`.
@@ -93,21 +113,28 @@ impl Keyspace {
     /// `InvalidInput` for the key's size; `Corruption` of a table; `NoKeyspace`, `Closed`, `Io`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let key = key.as_ref();
+        let (view, seq) = self.live_view(key)?;
+        view.get(key, seq)
+    }
+
+    /// Whether `key` has a value. The value is not copied.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::get`].
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        let (view, seq) = self.live_view(key)?;
+        view.contains(key, seq)
+    }
+
+    fn live_view(&self, key: &[u8]) -> Result<(ViewGuard, SeqNo)> {
         validate_key(key)?;
         let view = self.ordered()?.view_for(key)?;
         self.shared.engine.environment.point(Point::Viewed);
         // The view first: everything visible at the call is in it, and whatever a compaction dropped from it is
         // shadowed by a version that was visible before the view was made.
         let seq = self.shared.engine.visible();
-        view.get(key, seq)
-    }
-
-    /// Whether `key` has a value.
-    ///
-    /// # Errors
-    /// As for [`Keyspace::get`].
-    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        Ok((view, seq))
     }
 
     /// The values of several keys, all as of one moment, in the order asked.
@@ -120,17 +147,67 @@ impl Keyspace {
 
     /// All entries in key order, as of now; `rev()` gives them backwards.
     pub fn iter(&self) -> Range {
-        self.range::<&[u8]>(..)
+        self.range(..)
     }
 
     /// The entries with keys in `range`, in key order, as of now. A range that ends before it begins is empty.
-    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Range {
+    ///
+    /// Pages backwards: each page ends before the first key of the page before it.
+    ///
+    /// ```
+    /// # fn main() -> thalweg::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("thalweg-doc-range-{}", std::process::id()));
+    /// # let db = thalweg::Database::open(&dir)?;
+    /// let log = db.keyspace("log")?;
+    /// for number in 0..25_u32 {
+    ///     log.insert(number.to_be_bytes(), "an entry")?;
+    /// }
+    /// let newest: Vec<_> = log.iter().keys().rev().take(10).collect::<Result<_, _>>()?;
+    /// assert_eq!(newest[0], 24_u32.to_be_bytes());
+    /// let last = newest.last().expect("a page of ten");
+    /// let page: Vec<_> = log.range(..last).keys().rev().take(10).collect::<Result<_, _>>()?;
+    /// assert_eq!(page[0], 14_u32.to_be_bytes());
+    /// # db.close()?; let _ = std::fs::remove_dir_all(dir);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn range(&self, range: impl KeyBounds) -> Range {
         self.snapshot().range(self, range)
     }
 
     /// The entries whose keys begin with `prefix`, in key order, as of now.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
         self.snapshot().prefix(self, prefix)
+    }
+
+    /// The entry with the smallest key.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::get`].
+    pub fn first(&self) -> Result<Option<Entry>> {
+        self.iter().next().transpose()
+    }
+
+    /// The entry with the largest key.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::get`].
+    pub fn last(&self) -> Result<Option<Entry>> {
+        self.iter().next_back().transpose()
+    }
+
+    /// Whether there is no entry. Looks for the first one.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::get`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.first()?.is_none())
+    }
+}
+
+impl fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyspace").field("name", &self.name()).finish_non_exhaustive()
     }
 }
 

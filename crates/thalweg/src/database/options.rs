@@ -24,6 +24,49 @@ pub enum Durability {
     Sync,
 }
 
+/// How one write is made, where it is not made as the database does by default.
+///
+/// What is left out is as the database was opened with. Every call that takes options takes a [`Durability`] in their
+/// place too.
+///
+/// ```
+/// use thalweg::{Durability, WriteOptions};
+/// # fn main() -> thalweg::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("thalweg-doc-write-options-{}", std::process::id()));
+/// # let db = thalweg::Database::open(&dir)?;
+/// let orders = db.keyspace("orders")?;
+/// let options = WriteOptions::new().durability(Durability::Sync);
+/// orders.insert_with("1", "one thalweg", options)?;
+/// orders.remove_with("1", Durability::Sync)?;
+/// # db.close()?; let _ = std::fs::remove_dir_all(dir);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    pub(super) durability: Option<Durability>,
+}
+
+impl WriteOptions {
+    /// As the database was opened with.
+    pub const fn new() -> Self {
+        WriteOptions { durability: None }
+    }
+
+    /// When the write returns.
+    #[must_use]
+    pub const fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+}
+
+impl From<Durability> for WriteOptions {
+    fn from(durability: Durability) -> Self {
+        WriteOptions::new().durability(durability)
+    }
+}
+
 /// Which shape the levels of a keyspace are kept in; `docs/vlsm.md` tells what each gains and costs.
 ///
 /// A database may be opened with another policy each time: each takes over the levels that another has left.

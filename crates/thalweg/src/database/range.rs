@@ -7,6 +7,7 @@ use crate::ordered::cursor::{Bounds, DoubleEnded};
 use crate::ordered::{OrderedKeyspace, SnapshotSeq, ViewSource};
 use crate::runtime::{Environment, Point};
 use std::collections::VecDeque;
+use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -16,6 +17,30 @@ pub type Entry = (Slice, Slice);
 /// Entries of a keyspace in key order as of one moment; double-ended. After an error it ends.
 ///
 /// While it lives it keeps its state readable and the tables it reads on disk.
+///
+/// Every item is a `Result`. [`Iterator::count`] counts an error as an entry; [`Range::try_count`] does not.
+///
+/// ```
+/// # fn main() -> thalweg::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("thalweg-doc-entries-{}", std::process::id()));
+/// # let db = thalweg::Database::open(&dir)?;
+/// let rivers = db.keyspace("rivers")?;
+/// for (name, km) in [("Aare", "288"), ("Elbe", "1094"), ("Inn", "518"), ("Rhine", "1233")] {
+///     rivers.insert(name, km)?;
+/// }
+/// for entry in rivers.range("B"..) {
+///     let (name, km) = entry?;
+///     println!("{}: {} km", name.escape_ascii(), km.escape_ascii());
+/// }
+/// let mut entries = rivers.iter();
+/// entries.seek("F");
+/// assert_eq!(entries.next().transpose()?.map(|(name, _)| name).as_deref(), Some(b"Inn".as_slice()));
+/// assert_eq!(rivers.iter().keys().next_back().transpose()?.as_deref(), Some(b"Rhine".as_slice()));
+/// assert_eq!(rivers.prefix("E").try_count()?, 1);
+/// # db.close()?; let _ = std::fs::remove_dir_all(dir);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Range {
     /// The partitions not yet exhausted from either side, in key order.
     parts: VecDeque<DoubleEnded<ViewSource>>,
@@ -47,6 +72,52 @@ impl Range {
             Err(error) => range.error = Some(error),
         }
         range
+    }
+
+    /// The keys alone.
+    pub fn keys(self) -> Keys {
+        Keys(self)
+    }
+
+    /// The values alone.
+    pub fn values(self) -> Values {
+        Values(self)
+    }
+
+    /// Skips what is below `key`: the front goes on with the first entry at or above it. It only goes on: to a key that
+    /// the front has passed it does nothing, and what it skips is gone from the range. Costs what a new range costs,
+    /// but sees the same moment.
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) {
+        let key = key.as_ref();
+        while self.parts.front().is_some_and(|part| part.ends_before(key)) {
+            if let Some(part) = self.parts.pop_front() {
+                self.leave(part);
+            }
+        }
+        if let Some(part) = self.parts.front_mut() {
+            part.skip_below(key);
+        }
+    }
+
+    /// As [`Range::seek`], for the back: it goes on with the last entry at or below `key`.
+    pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
+        let key = key.as_ref();
+        while self.parts.back().is_some_and(|part| part.begins_after(key)) {
+            if let Some(part) = self.parts.pop_back() {
+                self.leave(part);
+            }
+        }
+        if let Some(part) = self.parts.back_mut() {
+            part.skip_above(key);
+        }
+    }
+
+    /// How many entries are left, all of which it reads.
+    ///
+    /// # Errors
+    /// The error that ends the range.
+    pub fn try_count(mut self) -> Result<u64> {
+        self.try_fold(0, |count, entry| entry.map(|_| count + 1))
     }
 
     /// What keeps it from going on: an error met when it was made, or a close of the database.
@@ -155,3 +226,49 @@ impl Drop for Range {
         }
     }
 }
+
+impl fmt::Debug for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Range").field("partitions_left", &self.parts.len()).field("error", &self.error).finish()
+    }
+}
+
+/// The keys of a [`Range`].
+#[derive(Debug)]
+pub struct Keys(Range);
+
+/// The values of a [`Range`].
+#[derive(Debug)]
+pub struct Values(Range);
+
+impl Iterator for Keys {
+    type Item = Result<Slice>;
+
+    fn next(&mut self) -> Option<Result<Slice>> {
+        Some(self.0.next()?.map(|(key, _)| key))
+    }
+}
+
+impl DoubleEndedIterator for Keys {
+    fn next_back(&mut self) -> Option<Result<Slice>> {
+        Some(self.0.next_back()?.map(|(key, _)| key))
+    }
+}
+
+impl std::iter::FusedIterator for Keys {}
+
+impl Iterator for Values {
+    type Item = Result<Slice>;
+
+    fn next(&mut self) -> Option<Result<Slice>> {
+        Some(self.0.next()?.map(|(_, value)| value))
+    }
+}
+
+impl DoubleEndedIterator for Values {
+    fn next_back(&mut self) -> Option<Result<Slice>> {
+        Some(self.0.next_back()?.map(|(_, value)| value))
+    }
+}
+
+impl std::iter::FusedIterator for Values {}

@@ -1,14 +1,16 @@
 //! [`Snapshot`]: a consistent state of all keyspaces.
 
 use super::handle::{Shared, validate_key};
+use super::key_bounds::{KeyBounds, owned};
 use super::keyspace::Keyspace;
 use super::range::Range;
+use super::readable::Readable;
 use crate::error::{Error, Result};
 use crate::format::Slice;
 use crate::ordered::SnapshotSeq;
 use crate::ordered::cursor::Bounds;
 use crate::runtime::Point;
-use std::ops::{Bound, RangeBounds};
+use std::fmt;
 use std::sync::Arc;
 
 /// Keys that are looked for together: enough for any device's queue, few enough not to flood the page cache.
@@ -88,15 +90,25 @@ impl Snapshot {
         Ok(values)
     }
 
+    /// Whether `key` had a value. The value is not copied.
+    ///
+    /// # Errors
+    /// As for [`Snapshot::get`].
+    pub fn contains_key(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.owns(keyspace)?;
+        let key = key.as_ref();
+        validate_key(key)?;
+        keyspace.ordered()?.view_for(key)?.contains(key, self.seq.seq())
+    }
+
     /// All entries of a keyspace, in key order.
     pub fn iter(&self, keyspace: &Keyspace) -> Range {
-        self.range::<&[u8]>(keyspace, ..)
+        self.range(keyspace, ..)
     }
 
     /// The entries with keys in `range`, in key order. A range that ends before it begins is empty.
-    pub fn range<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, range: impl RangeBounds<K>) -> Range {
-        let own = |bound: Bound<&K>| bound.map(|key| Slice::from(key.as_ref()));
-        self.entries(keyspace, Bounds { from: own(range.start_bound()), to: own(range.end_bound()) })
+    pub fn range(&self, keyspace: &Keyspace, range: impl KeyBounds) -> Range {
+        self.entries(keyspace, owned(&range))
     }
 
     /// The entries whose keys begin with `prefix`, in key order.
@@ -104,8 +116,48 @@ impl Snapshot {
         self.entries(keyspace, Bounds::prefix(prefix.as_ref()))
     }
 
+    /// One keyspace as it was at that moment: what code reads that takes any [`Readable`].
+    pub fn keyspace(&self, keyspace: &Keyspace) -> SnapshotKeyspace {
+        SnapshotKeyspace { snapshot: self.clone(), keyspace: keyspace.clone() }
+    }
+
     fn entries(&self, keyspace: &Keyspace, bounds: Bounds) -> Range {
         let ordered = self.owns(keyspace).and_then(|()| keyspace.ordered());
         Range::new(&self.shared, &self.seq, ordered, bounds)
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("seq", &self.seq.seq().0).finish_non_exhaustive()
+    }
+}
+
+/// One keyspace as it was when a [`Snapshot`] was taken; read through [`Readable`].
+#[derive(Clone, Debug)]
+pub struct SnapshotKeyspace {
+    snapshot: Snapshot,
+    keyspace: Keyspace,
+}
+
+impl Readable for SnapshotKeyspace {
+    fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.snapshot.get(&self.keyspace, key)
+    }
+
+    fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.snapshot.contains_key(&self.keyspace, key)
+    }
+
+    fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        self.snapshot.multi_get(&self.keyspace, keys)
+    }
+
+    fn range(&self, range: impl KeyBounds) -> Range {
+        self.snapshot.range(&self.keyspace, range)
+    }
+
+    fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.snapshot.prefix(&self.keyspace, prefix)
     }
 }

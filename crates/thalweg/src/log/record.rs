@@ -38,6 +38,10 @@ impl RecordBuilder {
         buffer.clear();
         RecordBuilder { body: buffer, operations: 0 }
     }
+    /// Goes on where a record that was not written ends.
+    pub(crate) fn resume(record: Record) -> Self {
+        RecordBuilder { body: record.body, operations: record.operations }
+    }
     pub(crate) fn push(&mut self, operation: &Operation<'_>) {
         match operation {
             Operation::Put { keyspace, key, value } => {
@@ -69,6 +73,10 @@ impl RecordBuilder {
         }
         assert!(self.operations < u32::MAX, "a record holds at most u32::MAX operations");
         self.operations += 1;
+    }
+    /// Its buffer, for another builder.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.body
     }
     /// Operations so far; each takes one sequence number.
     #[cfg(test)]

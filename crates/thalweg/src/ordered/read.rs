@@ -26,6 +26,22 @@ impl View {
         Ok(None)
     }
 
+    /// Whether [`View::get`] finds a value, without a copy of it.
+    pub(crate) fn contains(&self, key: &[u8], seq: SeqNo) -> Result<bool> {
+        if let Some(kind) = self.filled_memtables().find_map(|memtable| memtable.kind(key, seq)) {
+            return Ok(kind == EntryKind::Put);
+        }
+        let point = PointKey::new(key, seq);
+        let mut place = Place::default();
+        while let Some(table) = self.table_for(&point, &mut place) {
+            // The value is a part of the block that had to be read, and shares its memory.
+            if let Some(found) = table.find(&point)? {
+                return Ok(found.kind == EntryKind::Put);
+            }
+        }
+        Ok(false)
+    }
+
     /// The values of `keys` as of `seq`, in their order, equal to those that `get` finds.
     ///
     /// All keys go down through the tables together, in rounds: each goes on until it needs a block that is not in the

@@ -12,6 +12,7 @@ use super::visible::VisibleCursor;
 use crate::error::Result;
 use crate::format::{Cursor, SeqNo, Slice};
 use std::iter::FusedIterator;
+use std::ops::Bound;
 
 /// Makes cursors over all that a partition holds.
 pub(crate) trait Open {
@@ -32,10 +33,48 @@ pub(crate) struct DoubleEnded<O: Open> {
 }
 
 impl<O: Open> DoubleEnded<O> {
-    /// `source` is asked at most twice, at the first call of `next` and of `next_back`. Both cursors must hold the same
-    /// entries up to `snapshot`: the caller pins one state of the partition.
+    /// `source` is asked at the first call of `next` and of `next_back`, also after [`DoubleEnded::skip_below`] and
+    /// [`DoubleEnded::skip_above`]. All cursors must hold the same entries up to `snapshot`: the caller pins one state
+    /// of the partition.
     pub(crate) fn new(source: O, snapshot: SeqNo, bounds: Bounds) -> Self {
         DoubleEnded { source, snapshot, bounds, front: None, back: None, done: false }
+    }
+
+    /// Leaves out what is below `key`, and what was given.
+    pub(crate) fn skip_below(&mut self, key: &[u8]) {
+        self.leave_given();
+        if !self.bounds.is_below(key) {
+            self.bounds.from = Bound::Included(Slice::from(key));
+        }
+    }
+
+    /// Leaves out what is above `key`, and what was given.
+    pub(crate) fn skip_above(&mut self, key: &[u8]) {
+        self.leave_given();
+        if !self.bounds.is_above(key) {
+            self.bounds.to = Bound::Included(Slice::from(key));
+        }
+    }
+
+    /// Whether everything in it is below `key`.
+    pub(crate) fn ends_before(&self, key: &[u8]) -> bool {
+        self.bounds.is_above(key)
+    }
+
+    /// Whether everything in it is above `key`.
+    pub(crate) fn begins_after(&self, key: &[u8]) -> bool {
+        self.bounds.is_below(key)
+    }
+
+    /// What was given is out of the bounds, and the cursors are made anew when they are asked. A cursor that is there
+    /// has given a key: an end or an error ends it.
+    fn leave_given(&mut self) {
+        if let Some(front) = self.front.take() {
+            self.bounds.from = Bound::Excluded(Slice::from(front.last()));
+        }
+        if let Some(back) = self.back.take() {
+            self.bounds.to = Bound::Excluded(Slice::from(back.last()));
+        }
     }
 
     /// Ends it, and gives back what the cursors were made of.

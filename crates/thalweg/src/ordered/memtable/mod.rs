@@ -71,6 +71,11 @@ impl Memtable {
         Some(Version { seq: entry.seq(), kind: entry.kind(), value: Slice::from(entry.value()) })
     }
 
+    /// What the version that [`Memtable::get`] finds is.
+    pub(crate) fn kind(&self, key: &[u8], seq: SeqNo) -> Option<EntryKind> {
+        Some(self.list.get(Place { key, seq })?.kind())
+    }
+
     /// A cursor over all entries, also those inserted while it is open.
     pub(crate) fn cursor(self: &Arc<Self>) -> MemtableCursor {
         MemtableCursor::new(Arc::clone(&self.list))

@@ -56,6 +56,8 @@ enum Order {
 
 // SAFETY: leaves and entries are of `list`, which may be used from any thread and goes along.
 unsafe impl Send for Position {}
+// SAFETY: as above; nothing changes through `&self`.
+unsafe impl Sync for Position {}
 
 impl Position {
     /// Nowhere in `list`.

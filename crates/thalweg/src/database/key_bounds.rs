@@ -1,0 +1,116 @@
+//! [`KeyBounds`]: what a range of keys can be written as.
+//!
+//! The standard library's `RangeBounds<T>` is implemented for `Range<T>` and for `Range<&T>`, so a call that only asks
+//! for `T: AsRef<[u8]>` leaves open which of the two is meant, and `range(..)` names no type at all. This trait has
+//! exactly one implementation for each way to write a range.
+
+use crate::format::Slice;
+use crate::ordered::cursor::Bounds;
+use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+/// A range of keys: any of Rust's ranges over what gives bytes, or a pair of [`Bound`]s.
+///
+/// ```
+/// use std::ops::Bound;
+/// # fn main() -> thalweg::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("thalweg-doc-bounds-{}", std::process::id()));
+/// # let db = thalweg::Database::open(&dir)?;
+/// let rivers = db.keyspace("rivers")?;
+/// for name in ["Aare", "Elbe", "Inn", "Rhine"] {
+///     rivers.insert(name, "")?;
+/// }
+/// let from = b"B".to_vec();
+/// assert_eq!(rivers.range(..).try_count()?, 4);
+/// assert_eq!(rivers.range(&from..).try_count()?, 3);
+/// assert_eq!(rivers.range("B".."Inn").try_count()?, 1);
+/// assert_eq!(rivers.range(..=b"Inn").try_count()?, 3);
+/// assert_eq!(rivers.range((Bound::Excluded("Aare"), Bound::Unbounded)).try_count()?, 3);
+/// # db.close()?; let _ = std::fs::remove_dir_all(dir);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Both ends have one type. Byte strings of different lengths have two, so write `&b"A"[..]..&b"Inn"[..]` or
+/// `"A".."Inn"` for them. A pair of two [`Bound::Unbounded`] names no type: write `..` for it.
+pub trait KeyBounds {
+    /// Where the range begins.
+    fn from(&self) -> Bound<&[u8]>;
+
+    /// Where the range ends. A range that ends before it begins is empty.
+    fn to(&self) -> Bound<&[u8]>;
+}
+
+/// The bounds as cursors keep them.
+pub(super) fn owned(range: &(impl KeyBounds + ?Sized)) -> Bounds {
+    Bounds { from: range.from().map(Slice::from), to: range.to().map(Slice::from) }
+}
+
+impl KeyBounds for RangeFull {
+    fn from(&self) -> Bound<&[u8]> {
+        Bound::Unbounded
+    }
+
+    fn to(&self) -> Bound<&[u8]> {
+        Bound::Unbounded
+    }
+}
+
+impl<K: AsRef<[u8]>> KeyBounds for Range<K> {
+    fn from(&self) -> Bound<&[u8]> {
+        Bound::Included(self.start.as_ref())
+    }
+
+    fn to(&self) -> Bound<&[u8]> {
+        Bound::Excluded(self.end.as_ref())
+    }
+}
+
+impl<K: AsRef<[u8]>> KeyBounds for RangeInclusive<K> {
+    fn from(&self) -> Bound<&[u8]> {
+        Bound::Included(self.start().as_ref())
+    }
+
+    fn to(&self) -> Bound<&[u8]> {
+        Bound::Included(self.end().as_ref())
+    }
+}
+
+impl<K: AsRef<[u8]>> KeyBounds for RangeFrom<K> {
+    fn from(&self) -> Bound<&[u8]> {
+        Bound::Included(self.start.as_ref())
+    }
+
+    fn to(&self) -> Bound<&[u8]> {
+        Bound::Unbounded
+    }
+}
+
+impl<K: AsRef<[u8]>> KeyBounds for RangeTo<K> {
+    fn from(&self) -> Bound<&[u8]> {
+        Bound::Unbounded
+    }
+
+    fn to(&self) -> Bound<&[u8]> {
+        Bound::Excluded(self.end.as_ref())
+    }
+}
+
+impl<K: AsRef<[u8]>> KeyBounds for RangeToInclusive<K> {
+    fn from(&self) -> Bound<&[u8]> {
+        Bound::Unbounded
+    }
+
+    fn to(&self) -> Bound<&[u8]> {
+        Bound::Included(self.end.as_ref())
+    }
+}
+
+impl<K: AsRef<[u8]>> KeyBounds for (Bound<K>, Bound<K>) {
+    fn from(&self) -> Bound<&[u8]> {
+        self.0.as_ref().map(|key| key.as_ref())
+    }
+
+    fn to(&self) -> Bound<&[u8]> {
+        self.1.as_ref().map(|key| key.as_ref())
+    }
+}
