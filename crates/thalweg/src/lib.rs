@@ -1,7 +1,66 @@
-//! Thalweg: an embeddable key-value storage engine in which nothing waits.
+//! Thalweg: an embeddable key-value store for one process on one machine. Keys and values are bytes; a database is a
+//! directory with any number of named, ordered keyspaces.
 //!
-//! The floors, from the bottom: formats, errors and metrics; the disk and clock seams; the runtime; log, tables and
-//! cache; lineage; compaction; ordered keyspaces; the database. A module imports only from floors below its own.
+//! ```
+//! use thalweg::{Database, Durability};
+//!
+//! # fn main() -> thalweg::Result<()> {
+//! # let dir = std::env::temp_dir().join(format!("thalweg-doc-front-{}", std::process::id()));
+//! let db = Database::open(&dir)?; // made, if it is not there
+//! let (rivers, log) = (db.keyspace("rivers")?, db.keyspace("log")?);
+//! rivers.insert("Rhine", "1233 km")?;
+//!
+//! let mut batch = db.batch(); // over keyspaces, all or nothing
+//! batch.insert(&rivers, "Danube", "2850 km")?;
+//! batch.insert(&log, "0001", "added the Danube")?;
+//! batch.commit_with(Durability::Sync)?; // no power cut can take it, or anything before it
+//!
+//! for entry in rivers.range("A".."S") {
+//!     let (name, length) = entry?;
+//!     println!("{}: {}", name.escape_ascii(), length.escape_ascii());
+//! }
+//! # drop((rivers, log, batch));
+//! db.close()?;
+//! # let _ = std::fs::remove_dir_all(dir);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it needs
+//!
+//! Linux, on any file system with `fsync` (ext4, XFS and btrfs are tested), and Rust 1.90. Kernel 5.11 or newer lets
+//! it use io_uring; where that is missing or refused it works without. It is not on crates.io, so a dependency names a
+//! path (or, with `git = …`, the repository):
+//!
+//! ```toml
+//! [dependencies]
+//! thalweg = { path = "../thalweg/crates/thalweg" }
+//! ```
+//!
+//! # What it promises
+//!
+//! - **Writes.** A [`Durability::Buffered`] write, the default, survives the death of the process at once and a power
+//!   cut soon after ([`Builder::log_sync_interval`], 100 ms). A [`Durability::Sync`] write survives a power cut when it
+//!   returns; so does everything before a [`Database::persist`]. After a crash a database is as it was after some
+//!   prefix of its writes; a [`WriteBatch`] is there as a whole or not at all.
+//! - **Reads.** A read sees everything written before it began. A [`Range`] and a [`Snapshot`] see one moment.
+//! - **Damage** is found by checksums and told as [`Error::Corruption`], with file and offset; it is never given as data.
+//! - **Threads.** Every handle is `Send` and `Sync`, cheap to clone, and keeps the database open.
+//!
+//! # Where to begin
+//!
+//! [`Database`] and [`Keyspace`] for reads and writes; [`Builder`] for options; [`Readable`] for code that reads a live
+//! keyspace, one in a snapshot or one of a [`ReadOnlyDatabase`]; [`KeyBounds`] for the ways to write a range;
+//! [`Error`] for what can go wrong. `examples/` has programs of real use. How it works inside is told by
+//! `ARCHITECTURE.md`.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `bytes` | [`Slice`] to and from `bytes::Bytes` |
+//! | `experiments` | options for research and measurement |
+//! | `simulation`, `planted-bugs` | the seams and the bugs that tests use |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr))]
 
@@ -21,9 +80,11 @@ mod storage;
 mod table;
 mod trace;
 
+#[cfg(feature = "experiments")]
+pub use database::DurabilityBackend;
 pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression,
-    DamagePolicy, Database, Durability, DurabilityBackend, Entry, Health, KeyBounds, Keys, Keyspace,
+    DamagePolicy, Database, Durability, Entry, Health, KeyBounds, Keys, Keyspace,
     KeyspaceStatistics, LevelStatistics, Overlap, Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, RunningStatus,
     Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads, TableWrites, Values, WriteBatch, WriteOptions,
     dump,

@@ -216,3 +216,19 @@ fn code_that_reads_takes_a_live_keyspace_a_snapshot_and_one_opened_for_reading()
     assert_eq!(all(&database.keyspace("letters").unwrap()), "aa bb cc dd ee zz");
     assert_eq!(database.keyspaces(), ["letters"]);
 }
+
+#[test]
+fn a_checkpoint_into_the_directory_of_the_database_is_refused_by_name() {
+    let (directory, database, _keyspace) = letters("checkpoint-inside");
+    let outside = Directory::new("checkpoint-link");
+    std::os::unix::fs::symlink(&directory.0, &outside.0).unwrap();
+    for inside in [directory.0.clone(), directory.0.join("copy"), directory.0.join("a/b"), outside.0.join("copy")] {
+        let error = database.checkpoint(&inside).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        let told = format!("{} lies in the directory of the database itself", inside.display());
+        assert!(error.to_string().starts_with(&told), "{error}");
+        assert!(!directory.0.join("copy").exists());
+    }
+    std::fs::remove_file(&outside.0).unwrap();
+    database.checkpoint(&outside.0).unwrap();
+}

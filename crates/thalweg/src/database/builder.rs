@@ -1,8 +1,10 @@
 //! [`Builder`]: how a database is opened.
 
+#[cfg(feature = "experiments")]
+use super::DurabilityBackend;
 use super::check::CheckReport;
 use super::options::{Durability, Options};
-use super::{CompactionPolicy, Compression, DamagePolicy, Database, DurabilityBackend, ReadOnlyDatabase};
+use super::{CompactionPolicy, Compression, DamagePolicy, Database, ReadOnlyDatabase};
 use super::{RunningStatus, TableReads, TableWrites};
 use crate::clock::{Clock, SystemClock, SystemEntropy};
 use crate::error::{Error, Result};
@@ -62,6 +64,7 @@ impl Builder {
         /// When writes that do not say return (default: [`Durability::Buffered`]).
         durability: Durability
     );
+    #[cfg(feature = "experiments")]
     option!(
         /// How table files and edits become durable (default: [`DurabilityBackend::SettleRounds`]).
         backend: DurabilityBackend
@@ -219,6 +222,7 @@ impl Builder {
         /// writes wait, 1 to 1024 (default: 8). One table write may always be made.
         io_depth: usize
     );
+    #[cfg(feature = "experiments")]
     option!(
         /// For measurements: as if the device took so much longer for each flush (default: zero). It is added to every
         /// sync of log, tables, manifests and directories, and counted as the sync's time; a sync in the background

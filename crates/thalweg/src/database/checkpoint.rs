@@ -1,4 +1,4 @@
-//! Checkpoints: an openable copy of a running database (DESIGN 6, Checkpoint).
+//! Checkpoints: an openable copy of a running database.
 //!
 //! Settle first, so that what is linked is durable; hold unlinks and pin the log, so that what the state names stays;
 //! take the state; then copy the log up to a point published after it, so that no table is ahead of the copied log.
@@ -20,6 +20,14 @@ impl Engine {
             return Err(Error::invalid_input("the path of a checkpoint is empty"));
         }
         let storage = &self.environment.storage;
+        let root = self.writable()?.lineage.root();
+        if storage.resolved(target)?.starts_with(storage.resolved(root)?) {
+            return Err(Error::invalid_input(format!(
+                "{} lies in the directory of the database itself, {}; a checkpoint needs a directory elsewhere",
+                target.display(),
+                root.display()
+            )));
+        }
         if storage.list(target)?.is_some_and(|entries| !entries.is_empty()) {
             return Err(Error::already_exists(format!(
                 "{} exists and is not empty; a checkpoint needs a new directory",

@@ -213,8 +213,7 @@ impl Database {
 
     /// Waits until every table that is in use is durable, and so is the manifest that names it: then no power cut can
     /// make an open go back to what they replaced, which may go. Begins a settle round at once. Never needed for the
-    /// durability of writes: that is [`Database::persist`]. With [`crate::DurabilityBackend::Paper`] and `None` it
-    /// holds only as far as these can be believed.
+    /// durability of writes: that is [`Database::persist`].
     ///
     /// # Errors
     /// `NoSpace` when the manifest cannot grow: it may be tried again; `Poisoned`, `Closed`.
@@ -227,7 +226,8 @@ impl Database {
     /// parents are created; after an error nothing of it is left.
     ///
     /// # Errors
-    /// `AlreadyExists` when `path` exists and is not empty; `NoSpace`, `Io`, `Poisoned`, `Closed`.
+    /// `AlreadyExists` when `path` exists and is not empty; `InvalidInput` when it lies in the directory of the database
+    /// itself; `NoSpace`, `Io`, `Poisoned`, `Closed`.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.engine().checkpoint(path.as_ref())
     }

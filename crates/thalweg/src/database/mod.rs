@@ -23,6 +23,7 @@ mod status;
 mod write;
 
 pub use crate::compaction::Overlap;
+#[cfg(feature = "experiments")]
 pub use crate::lineage::DurabilityBackend;
 pub use crate::log::DamagePolicy;
 pub use crate::runtime::BackgroundWork;

@@ -1,9 +1,9 @@
 //! [`Options`]: everything a builder can set, with defaults and limits.
 
-use super::{Compression, DamagePolicy, DurabilityBackend};
+use super::{Compression, DamagePolicy};
 use crate::compaction::{LeveledOptions, Overlap, Policy, VlsmOptions};
 use crate::error::{Error, Result};
-use crate::lineage::{RETAINED_BYTES_MAX, Settling};
+use crate::lineage::{DurabilityBackend, RETAINED_BYTES_MAX, Settling};
 use crate::log::LogOptions;
 use crate::ordered::OrderedOptions;
 use crate::runtime::Space;

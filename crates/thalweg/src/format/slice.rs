@@ -13,10 +13,13 @@ use std::sync::Arc;
 /// A slice may keep alive the block of the table it came from; call `to_vec` to keep a small value for long.
 ///
 /// ```
-/// let value = thalweg::Slice::from(b"bed".as_slice());
-/// assert_eq!(value, b"bed".as_slice());
-/// assert_eq!(value.slice(1..3), b"ed".as_slice());
+/// let value = thalweg::Slice::from("bed");
+/// assert_eq!(value, "bed");
+/// assert_eq!(value.slice(1..3), b"ed");
+/// assert_eq!(Vec::from(value), b"bed");
 /// ```
+///
+/// With the feature `bytes` a slice becomes a `bytes::Bytes` without a copy, and a `Bytes` becomes a slice by one.
 #[derive(Clone)]
 pub struct Slice(Bytes);
 
@@ -98,8 +101,11 @@ impl Slice {
     ///
     /// # Panics
     /// When the range does not lie within the slice, as for a `[u8]`.
+    #[track_caller]
     pub fn slice(&self, range: std::ops::Range<usize>) -> Slice {
-        assert!(range.start <= range.end && range.end <= self.len(), "range out of bounds");
+        let (start, end, len) = (range.start, range.end, self.len());
+        assert!(start <= end, "slice index starts at {start} but ends at {end}");
+        assert!(end <= len, "range end index {end} out of range for slice of length {len}");
         match &self.0 {
             Bytes::Shared { buffer, start, .. } => Self::of(buffer, start + range.start, start + range.end),
             Bytes::Inline { .. } => Self::inline(self.get(range).unwrap_or_default()),
@@ -147,9 +153,67 @@ impl From<&[u8]> for Slice {
     }
 }
 
-impl From<Vec<u8>> for Slice {
-    fn from(bytes: Vec<u8>) -> Self {
-        Slice::from(bytes.as_slice())
+/// Copies, as every conversion from memory that is not an `Arc<[u8]>`.
+macro_rules! from_bytes {
+    ($(($($generics:tt)*) $type:ty),* $(,)?) => {$(
+        impl $($generics)* From<$type> for Slice {
+            fn from(bytes: $type) -> Self {
+                let bytes: &[u8] = bytes.as_ref();
+                Slice::from(bytes)
+            }
+        }
+    )*};
+}
+
+from_bytes!(
+    () Vec<u8>, () &Vec<u8>, () Box<[u8]>, () String, () &String, () &str, (<const N: usize>) [u8; N],
+    (<const N: usize>) &[u8; N],
+);
+
+impl From<Slice> for Vec<u8> {
+    fn from(slice: Slice) -> Self {
+        slice.to_vec()
+    }
+}
+
+impl From<Slice> for Box<[u8]> {
+    fn from(slice: Slice) -> Self {
+        Box::from(&*slice)
+    }
+}
+
+/// Without a copy where the slice is all of its buffer.
+impl From<Slice> for Arc<[u8]> {
+    fn from(slice: Slice) -> Self {
+        match slice.0 {
+            Bytes::Shared { buffer, start: 0, end } if end == buffer.len() => buffer,
+            _ => Arc::from(&*slice),
+        }
+    }
+}
+
+/// Without a copy of what is more than a few bytes: the `Bytes` keeps the slice.
+#[cfg(feature = "bytes")]
+impl From<Slice> for bytes::Bytes {
+    fn from(slice: Slice) -> Self {
+        match slice.0 {
+            Bytes::Inline { .. } => bytes::Bytes::copy_from_slice(&slice),
+            Bytes::Shared { .. } => bytes::Bytes::from_owner(slice),
+        }
+    }
+}
+
+/// Copies: a slice shares its own buffers only.
+#[cfg(feature = "bytes")]
+impl From<bytes::Bytes> for Slice {
+    fn from(bytes: bytes::Bytes) -> Self {
+        Slice::from(&*bytes)
+    }
+}
+
+impl Default for Slice {
+    fn default() -> Self {
+        Slice::EMPTY
     }
 }
 
@@ -167,6 +231,21 @@ impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for Slice {
 }
 
 impl Eq for Slice {}
+
+macro_rules! equals_slice {
+    ($(($($generics:tt)*) $type:ty),* $(,)?) => {$(
+        impl $($generics)* PartialEq<Slice> for $type {
+            fn eq(&self, other: &Slice) -> bool {
+                let bytes: &[u8] = self.as_ref();
+                *bytes == **other
+            }
+        }
+    )*};
+}
+
+equals_slice!(
+    () [u8], () &[u8], () Vec<u8>, () str, () &str, () String, (<const N: usize>) [u8; N], (<const N: usize>) &[u8; N],
+);
 
 impl PartialOrd for Slice {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
@@ -210,6 +289,57 @@ mod tests {
             }
             assert!(whole.get_slice(1, whole.len()).is_none());
         }
+    }
+
+    #[test]
+    fn what_holds_bytes_becomes_a_slice_and_equals_it_both_ways_round() {
+        for text in ["", "bed", "a text that is too long to be kept in place"] {
+            let (vec, string) = (text.as_bytes().to_vec(), text.to_string());
+            let all = [
+                Slice::from(text),
+                Slice::from(&string),
+                Slice::from(string.clone()),
+                Slice::from(vec.as_slice()),
+                Slice::from(&vec),
+                Slice::from(vec.clone()),
+                Slice::from(vec.clone().into_boxed_slice()),
+                Slice::from(Arc::from(vec.as_slice())),
+            ];
+            for slice in all {
+                assert!(slice == text && text == slice && slice == string && string == slice);
+                assert!(slice == vec && vec == slice && slice == *vec.as_slice() && *vec.as_slice() == slice);
+                assert_eq!(Vec::from(slice.clone()), vec);
+                assert_eq!(*Box::<[u8]>::from(slice.clone()), *vec);
+                assert_eq!(*Arc::<[u8]>::from(slice), *vec);
+            }
+        }
+        assert!(Slice::from(b"bed") == [b'b', b'e', b'd'] && Slice::from(*b"bed") == b"bed");
+        assert_eq!(Slice::default(), "");
+    }
+
+    #[cfg(feature = "bytes")]
+    #[test]
+    fn bytes_share_what_a_slice_has() {
+        for len in [0, INLINE_BYTES_MAX, 100] {
+            let slice = Slice::from(vec![7; len]);
+            let bytes = bytes::Bytes::from(slice.clone());
+            assert_eq!(*bytes, *slice);
+            assert_eq!(bytes.as_ptr() == slice.as_ptr(), len == 100);
+            assert_eq!(Slice::from(bytes), slice);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "range end index 9 out of range for slice of length 3")]
+    fn a_range_beyond_the_end_is_told_with_its_numbers() {
+        Slice::from("bed").slice(1..9);
+    }
+
+    #[test]
+    #[should_panic(expected = "slice index starts at 2 but ends at 1")]
+    fn a_range_that_ends_before_it_starts_is_told_with_its_numbers() {
+        let (start, end) = (2, 1);
+        Slice::from("bed").slice(start..end);
     }
 
     #[test]

@@ -21,11 +21,12 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How table files and edits of the manifest become durable (DESIGN 6: the back-end trait; `docs/durability.md`).
+/// How table files and edits of the manifest become durable (`docs/durability.md`).
 ///
 /// None of them changes what a write promises: that is the log's ([`crate::Durability`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(not(feature = "experiments"), allow(dead_code, reason = "the others are chosen by experiments"))]
 pub enum DurabilityBackend {
     /// Nothing waits: edits are used at once, and a round in the background makes many of them durable together. Their
     /// predecessors stay on the medium until then (NobLSM, NOB-3, 4, 7 with the readings NOB-A1, A2, A3, A5, A7).

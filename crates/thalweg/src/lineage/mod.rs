@@ -58,7 +58,7 @@ use retained::{Input, Retained};
 use settle::Ledger;
 use state::TakeBack;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -308,6 +308,11 @@ impl Lineage {
         if self.readers_awaited.load(Ordering::Relaxed) {
             self.wake_cleanup();
         }
+    }
+
+    /// The directory of the database.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// Keeps every table of every state taken from now on on disk, until the hold is dropped: for checkpoints.

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::metrics::{Metrics, SyncCount};
 use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock, SyncInFlight};
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -147,6 +147,9 @@ impl Storage for MeteredStorage {
     }
     fn open_files_max(&self) -> Option<u64> {
         self.storage.open_files_max()
+    }
+    fn resolved(&self, path: &Path) -> Result<PathBuf> {
+        self.storage.resolved(path)
     }
     fn lock(&self, path: &Path, shared: bool) -> Result<Box<dyn StorageLock>> {
         self.storage.lock(path, shared)

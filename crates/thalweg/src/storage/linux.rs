@@ -48,6 +48,10 @@ impl LinuxStorage {
 }
 
 impl Storage for LinuxStorage {
+    fn resolved(&self, path: &Path) -> Result<PathBuf> {
+        Self::resolve(path)
+    }
+
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
         Ok(cached(create_file(path)?, path))
     }

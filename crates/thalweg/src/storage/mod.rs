@@ -31,7 +31,7 @@ pub use linux::LinuxStorage;
 use crate::error::Result;
 use std::future::Future;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,6 +128,11 @@ pub trait Storage: Send + Sync + 'static {
     /// How many mappings this process may have at a time; `None` where there is no bound.
     fn mappings_max(&self) -> Option<u64> {
         None
+    }
+    /// The path that names the same whatever becomes of links on the way: absolute, with links resolved as far as it
+    /// exists. Without links, the path itself.
+    fn resolved(&self, path: &Path) -> Result<PathBuf> {
+        Ok(path.to_path_buf())
     }
     /// Takes the advisory lock on the existing file at `path`: shared for readers, else exclusive, which may write to
     /// the file who holds it. [`crate::Error::Locked`] when another process, or another call in this one, has it.
