@@ -4,7 +4,7 @@ use crate::args::KeyRange;
 use crate::report::Failure;
 use crate::spelling::{Spelling, shown};
 use std::ops::Bound;
-use thalweg::{Keyspace, Range};
+use thalweg::{Range, Readable};
 
 /// From the first bound to the second.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +41,8 @@ impl Bounds {
         self.from = Bound::Excluded(key);
     }
 
-    pub fn of(&self, keyspace: &Keyspace) -> Range {
-        keyspace.range::<Vec<u8>>((self.from.clone(), self.to.clone()))
+    pub fn of(&self, keyspace: &impl Readable) -> Range {
+        keyspace.range((self.from.clone(), self.to.clone()))
     }
 }
 

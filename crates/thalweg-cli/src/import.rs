@@ -20,7 +20,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg::{Builder, Compression, Database, Durability, Error, Keyspace, WriteBatch};
+use thalweg::{Builder, Compression, Database, Durability, Error, Keyspace, WriteBatch, WriteOptions};
 
 /// A batch is closed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -269,7 +269,7 @@ impl<'a> Importer<'a> {
             self.commit()?;
         }
         let (database, keyspace) = self.destination.open().map_err(Ended::Failed)?;
-        let batch = self.batch.get_or_insert_with(|| new_batch(&database, self.args.sync));
+        let batch = self.batch.get_or_insert_with(|| database.batch());
         match batch.insert(&keyspace, &key, &value) {
             Ok(()) => Ok(Ok(())),
             Err(Error::InvalidInput(why)) => Ok(Err(why.to_string())),
@@ -278,12 +278,12 @@ impl<'a> Importer<'a> {
     }
 
     fn commit(&mut self) -> Result<(), Ended> {
-        let Some(batch) = self.batch.take() else {
+        let Some(mut batch) = self.batch.take() else {
             self.committed = self.batched;
             return Ok(());
         };
         let lines = batch.len() as u64;
-        batch.commit()?;
+        batch.commit_with(if self.args.sync { Durability::Sync.into() } else { WriteOptions::new() })?;
         self.lines_in += lines;
         self.committed = self.batched;
         if self.args.sync {
@@ -328,14 +328,6 @@ impl<'a> Importer<'a> {
             format!("{made}{lines} {are} in, durable up to line {}; go on with --from-line {next}", self.durable)
         }
     }
-}
-
-fn new_batch(database: &Database, sync: bool) -> WriteBatch {
-    let mut batch = database.batch();
-    if sync {
-        batch.durability(Durability::Sync);
-    }
-    batch
 }
 
 fn format_of(args: &Import) -> LineFormat {

@@ -10,19 +10,19 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use thalweg::{Builder, DamagePolicy, Database, Error, Keyspace};
+use thalweg::{Builder, DamagePolicy, Database, Error, Keyspace, ReadOnlyDatabase, ReadOnlyKeyspace};
 
 /// Opens to read.
-pub fn for_reading(source: &Source) -> Result<Database, Failure> {
+pub fn for_reading(source: &Source) -> Result<ReadOnlyDatabase, Failure> {
     let database = builder(source)?.open_read_only()?;
-    tell_dropped(&database);
+    tell_dropped(database.dropped_by_recovery());
     Ok(database)
 }
 
 /// Opens to read, and takes the keyspace, which must exist.
-pub fn keyspace_for_reading(source: &Source, name: &str) -> Result<(Database, Keyspace), Failure> {
+pub fn keyspace_for_reading(source: &Source, name: &str) -> Result<(ReadOnlyDatabase, ReadOnlyKeyspace), Failure> {
     let database = for_reading(source)?;
-    let keyspace = existing(&database, name)?;
+    let keyspace = database.keyspace(name)?;
     Ok((database, keyspace))
 }
 
@@ -34,7 +34,7 @@ pub fn for_writing(source: &Source) -> Result<Database, Failure> {
 /// As [`for_writing`], with what `tune` adds to the options.
 pub fn for_writing_tuned(source: &Source, tune: impl FnOnce(Builder) -> Builder) -> Result<Database, Failure> {
     let database = tune(builder(source)?).create_if_missing(false).open()?;
-    tell_dropped(&database);
+    tell_dropped(database.dropped_by_recovery());
     Ok(database)
 }
 
@@ -130,8 +130,8 @@ fn is_begun(entry: &fs::DirEntry) -> bool {
     }
 }
 
-fn tell_dropped(database: &Database) {
-    for dropped in database.dropped_by_recovery() {
+fn tell_dropped(dropped: &[String]) {
+    for dropped in dropped {
         say(&format!("opened with what was written before the damage; dropped: {dropped}"));
     }
 }

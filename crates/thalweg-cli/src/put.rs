@@ -8,7 +8,7 @@ use crate::open;
 use crate::report::{Failure, say};
 use crate::spelling::Spelling;
 use std::io::{self, IsTerminal, Read};
-use thalweg::Durability;
+use thalweg::{Durability, WriteOptions};
 
 pub fn run(args: &Put) -> Result<(), Failure> {
     let spelling = Spelling::of_arguments(args.target.escaped);
@@ -31,10 +31,8 @@ pub fn run(args: &Put) -> Result<(), Failure> {
     let keyspace = open::keyspace_for_writing(&database, &name, args.create)?;
     let mut batch = database.batch();
     batch.insert(&keyspace, &key, &value)?;
-    if args.sync {
-        batch.durability(Durability::Sync);
-    }
-    batch.commit()?;
+    let options = if args.sync { Durability::Sync.into() } else { WriteOptions::new() };
+    batch.commit_with(options)?;
     Ok(database.close()?)
 }
 

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
-use thalweg::{Database, Durability, Keyspace, WriteBatch};
+use thalweg::{Database, Durability, Keyspace, WriteBatch, WriteOptions};
 
 /// A batch is closed once it has as many keys, or as many bytes.
 const BATCH_KEYS: usize = 1000;
@@ -70,20 +70,16 @@ fn remove_named(args: &Remove, spelling: &Spelling, name: &str) -> Result<(), Fa
     let keys: Vec<_> = args.keys.iter().map(|key| spelling.argument("key", key)).collect::<Result<_, _>>()?;
     let database = open::for_writing(&args.target.source)?;
     let keyspace = open::existing(&database, name)?;
-    let mut batch = new_batch(&database, args.sync);
+    let mut batch = database.batch();
     for key in keys {
         batch.remove(&keyspace, key)?;
     }
-    batch.commit()?;
+    batch.commit_with(options(args.sync))?;
     Ok(database.close()?)
 }
 
-fn new_batch(database: &Database, sync: bool) -> WriteBatch {
-    let mut batch = database.batch();
-    if sync {
-        batch.durability(Durability::Sync);
-    }
-    batch
+fn options(sync: bool) -> WriteOptions {
+    if sync { Durability::Sync.into() } else { WriteOptions::new() }
 }
 
 /// A regular file as it is read; anything else whole.
@@ -137,7 +133,7 @@ struct Remover<'a> {
 
 impl<'a> Remover<'a> {
     fn new(args: &'a Remove, database: &'a Database, keyspace: &'a Keyspace) -> Self {
-        let batch = new_batch(database, args.sync);
+        let batch = database.batch();
         Remover { args, database, keyspace, batch, progress: Progress::new("key", None), keys: 0, bytes: 0 }
     }
 
@@ -197,9 +193,8 @@ impl<'a> Remover<'a> {
         if self.batch.is_empty() {
             return Ok(());
         }
-        let batch = std::mem::replace(&mut self.batch, new_batch(self.database, self.args.sync));
-        let keys = batch.len() as u64;
-        batch.commit()?;
+        let keys = self.batch.len() as u64;
+        self.batch.commit_with(options(self.args.sync))?;
         self.keys += keys;
         self.progress.update(self.keys, self.bytes);
         Ok(())

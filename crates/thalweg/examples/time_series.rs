@@ -32,7 +32,7 @@ fn run(path: &Path) -> Result<(), Box<dyn Error>> {
     record(&db, &levels)?;
 
     for sensor in SENSORS {
-        println!("{sensor}: {} measurements", levels.prefix(prefix(sensor)).count());
+        println!("{sensor}: {} measurements", levels.prefix(prefix(sensor)).try_count()?);
     }
 
     println!("basel, the newest three:");

@@ -44,7 +44,8 @@
 //!   returns; so does everything before a [`Database::persist`]. After a crash a database is as it was after some
 //!   prefix of its writes; a [`WriteBatch`] is there as a whole or not at all.
 //! - **Reads.** A read sees everything written before it began. A [`Range`] and a [`Snapshot`] see one moment.
-//! - **Damage** is found by checksums and told as [`Error::Corruption`], with file and offset; it is never given as data.
+//! - **Damage** is found by checksums and told as [`Error::Corruption`], with file and offset; it is never given as
+//!   data.
 //! - **Threads.** Every handle is `Send` and `Sync`, cheap to clone, and keeps the database open.
 //!
 //! # Where to begin
