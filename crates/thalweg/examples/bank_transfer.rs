@@ -46,7 +46,7 @@ fn run(path: &Path) -> Outcome<()> {
     let db = Database::open(path)?;
     let bank = Bank::of(&db)?;
     let snapshot = db.snapshot();
-    let (total, lines) = (bank.total(&snapshot)?, snapshot.iter(&bank.journal).count());
+    let (total, lines) = (bank.total(&snapshot)?, snapshot.iter(&bank.journal).try_count()?);
     println!("opened again: {total} in all, {lines} lines in the journal");
     drop((snapshot, bank));
     db.close()?;

@@ -57,7 +57,7 @@ fn run(path: &Path) -> Result<(), Box<dyn Error>> {
         removed += 1;
     }
     batch.commit()?;
-    let left = levels.prefix(prefix("basel")).count();
+    let left = levels.prefix(prefix("basel")).try_count()?;
     println!("basel: {removed} measurements older than the last day removed, {left} left");
     drop(levels);
     db.close()?;
