@@ -47,15 +47,15 @@ fn advice(error: &thalweg::Error) -> Advice {
 }
 
 fn run(path: &Path) -> Outcome<()> {
-    let missing = Database::builder(path).create_if_missing(false).open().unwrap_err();
+    let missing = error_of(Database::builder(path).create_if_missing(false).open())?;
     assert_eq!((missing.kind(), advice(&missing)), (ErrorKind::NoDatabase, Advice::MendTheCall));
 
     let db = Database::open(path)?;
-    let second = Database::open(path).unwrap_err();
+    let second = error_of(Database::open(path))?;
     assert_eq!((second.kind(), advice(&second)), (ErrorKind::Locked, Advice::TryAgain));
 
     let orders = db.keyspace("orders")?;
-    assert_eq!(advice(&orders.insert("", "an empty key").unwrap_err()), Advice::MendTheCall);
+    assert_eq!(advice(&error_of(orders.insert("", "an empty key"))?), Advice::MendTheCall);
 
     let mut batch = db.batch();
     fill(&mut batch, &orders)?;
@@ -66,7 +66,7 @@ fn run(path: &Path) -> Outcome<()> {
     let archive = db.keyspace("archive")?;
     batch.insert(&archive, "1", "one thalweg")?;
     db.drop_keyspace("archive")?;
-    let gone = batch.commit().unwrap_err();
+    let gone = error_of(batch.commit())?;
     assert_eq!((gone.kind(), batch.len()), (ErrorKind::NoKeyspace, 1));
     println!("a commit failed: {gone}");
     batch.clear();
@@ -74,9 +74,14 @@ fn run(path: &Path) -> Outcome<()> {
     // An error of a range is its last item; a count that could hide it is not the one to take.
     let entries = orders.iter();
     db.close()?;
-    let closed = entries.try_count().unwrap_err();
+    let closed = error_of(entries.try_count())?;
     assert_eq!((closed.kind(), advice(&closed)), (ErrorKind::Closed, Advice::OpenAgain));
     Ok(())
+}
+
+/// The error of a call that must fail.
+fn error_of<T>(result: thalweg::Result<T>) -> Outcome<thalweg::Error> {
+    Ok(result.err().ok_or("the call was to fail")?)
 }
 
 fn fill(batch: &mut WriteBatch, orders: &Keyspace) -> thalweg::Result<()> {

@@ -1,5 +1,7 @@
 //! Every example is run by `cargo test`: it stands in the manifest with `test = true`, as a program without a harness.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::path::Path;
 
 #[test]

@@ -291,6 +291,11 @@ mod tests {
         }
     }
 
+    fn both_ways_equal<T: PartialEq<Slice> + AsRef<[u8]> + ?Sized>(slice: &Slice, other: &T) {
+        assert!(slice == other);
+        assert!(other == slice);
+    }
+
     #[test]
     fn what_holds_bytes_becomes_a_slice_and_equals_it_both_ways_round() {
         for text in ["", "bed", "a text that is too long to be kept in place"] {
@@ -306,14 +311,19 @@ mod tests {
                 Slice::from(Arc::from(vec.as_slice())),
             ];
             for slice in all {
-                assert!(slice == text && text == slice && slice == string && string == slice);
-                assert!(slice == vec && vec == slice && slice == *vec.as_slice() && *vec.as_slice() == slice);
+                both_ways_equal(&slice, text);
+                both_ways_equal(&slice, &text);
+                both_ways_equal(&slice, &string);
+                both_ways_equal(&slice, &vec);
+                both_ways_equal(&slice, vec.as_slice());
+                both_ways_equal(&slice, &vec.as_slice());
                 assert_eq!(Vec::from(slice.clone()), vec);
                 assert_eq!(*Box::<[u8]>::from(slice.clone()), *vec);
                 assert_eq!(*Arc::<[u8]>::from(slice), *vec);
             }
         }
-        assert!(Slice::from(b"bed") == [b'b', b'e', b'd'] && Slice::from(*b"bed") == b"bed");
+        both_ways_equal(&Slice::from(b"bed"), b"bed");
+        both_ways_equal(&Slice::from(*b"bed"), &b"bed");
         assert_eq!(Slice::default(), "");
     }
 
