@@ -1,4 +1,5 @@
-//! A queue that survives crashes: jobs wait in order, workers take one each, and a job whose worker died is taken again.
+//! A queue that survives crashes: jobs wait in order, workers take one each, and a job whose worker died is taken
+//! again.
 //!
 //! A taken job moves from the keyspace `waiting` to `taken` in one batch, so it is always in exactly one of them. What
 //! is in `taken` after a start was being worked on when the process ended.

@@ -1,7 +1,7 @@
 //! Measurements that are kept for a week: old ones go day by day.
 //!
-//! Keys are big-endian times, so that everything older than a moment is one range at the front. It is removed in batches
-//! of a bounded size, each of which is atomic: a crash in between leaves less to remove.
+//! Keys are big-endian times, so that everything older than a moment is one range at the front. It is removed in
+//! batches of a bounded size, each of which is atomic: a crash in between leaves less to remove.
 //!
 //! ```text
 //! cargo run -p thalweg --example retention

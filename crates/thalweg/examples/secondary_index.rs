@@ -1,7 +1,7 @@
 //! A secondary index: users by number, and found by their town.
 //!
-//! The index is a keyspace of its own. A key is the town, a zero byte and the user's number; its value is empty. A batch
-//! changes user and index together, so that no crash leaves one without the other.
+//! The index is a keyspace of its own. A key is the town, a zero byte and the user's number; its value is empty. A
+//! batch changes user and index together, so that no crash leaves one without the other.
 //!
 //! ```text
 //! cargo run -p thalweg --example secondary_index
