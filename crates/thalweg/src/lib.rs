@@ -85,10 +85,9 @@ mod trace;
 pub use database::DurabilityBackend;
 pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression,
-    DamagePolicy, Database, Durability, Entry, Health, KeyBounds, Keys, Keyspace,
-    KeyspaceStatistics, LevelStatistics, Overlap, Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, RunningStatus,
-    Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads, TableWrites, Values, WriteBatch, WriteOptions,
-    dump,
+    DamagePolicy, Database, Durability, Entry, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics,
+    Overlap, Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, RunningStatus, Snapshot, SnapshotKeyspace,
+    StallStatistics, Statistics, TableReads, TableWrites, Values, WriteBatch, WriteOptions, dump,
 };
 pub use error::{Corruption, Error, ErrorKind, LockHolder, Result};
 pub use format::Slice;
