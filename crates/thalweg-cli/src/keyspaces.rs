@@ -6,7 +6,7 @@ use crate::open;
 use crate::report::{Failure, say};
 use crate::spelling::{Spelling, shown};
 use std::io::Write;
-use thalweg::{Database, Error};
+use thalweg::{Error, Statistics};
 
 pub fn run(args: &Keyspaces, output: &mut dyn Write) -> Result<(), Failure> {
     let spelling = Spelling::new(args.escaped, "--escaped prints names that --keyspace takes with --escaped");
@@ -24,14 +24,14 @@ pub fn drop_keyspace(args: &DropKeyspace, output: &mut dyn Write) -> Result<(), 
     let name = Spelling::of_arguments(args.escaped).name(&args.keyspace)?;
     if !args.yes {
         let database = open::for_reading(&args.source)?;
-        let held = held_by(&database, &name)?;
+        let held = held_by(&database.statistics(), &name)?;
         return Err(Failure::Usage(format!(
             "keyspace {} has {held}; to remove it with everything in it, say --yes",
             shown(name.as_bytes())
         )));
     }
     let database = open::for_writing(&args.source)?;
-    let held = held_by(&database, &name)?;
+    let held = held_by(&database.statistics(), &name)?;
     database.drop_keyspace(&name)?;
     writeln!(output, "dropped keyspace {} with {held}, durable", shown(name.as_bytes()))?;
     // From here on the keyspace is gone. What it took is given back now where that is possible, else later.
@@ -42,8 +42,7 @@ pub fn drop_keyspace(args: &DropKeyspace, output: &mut dyn Write) -> Result<(), 
 }
 
 /// What a keyspace holds, in words.
-fn held_by(database: &Database, name: &str) -> Result<String, Failure> {
-    let statistics = database.statistics();
+fn held_by(statistics: &Statistics, name: &str) -> Result<String, Failure> {
     let found = statistics.keyspaces.iter().find(|keyspace| keyspace.name == name);
     let keyspace = found.ok_or_else(|| Error::NoKeyspace(name.into()))?;
     let sum = |of: fn(&thalweg::LevelStatistics) -> u64| keyspace.levels.iter().map(of).sum::<u64>();
