@@ -20,8 +20,6 @@ pub struct Running {
     /// Whether there is a process of that number.
     pub is_alive: bool,
     pub keyspaces_left_out: u64,
-    /// What of the background failed.
-    pub troubles: Vec<String>,
 }
 
 impl Running {
@@ -34,7 +32,6 @@ impl Running {
             age: modified.ok().and_then(|time| time.elapsed().ok()),
             is_alive: Path::new("/proc").join(status.process.to_string()).exists(),
             keyspaces_left_out: status.keyspaces_left_out,
-            troubles: status.troubles,
         };
         Ok(Some((running, status.statistics)))
     }
@@ -48,9 +45,6 @@ impl Running {
             format!("as process {} said {age}: it has ended, or runs in another container;\n", self.process)
         };
         text.push_str("it says so within a second of a write, and nothing while nothing is written\n");
-        for trouble in &self.troubles {
-            text.push_str(&format!("{trouble}\n"));
-        }
         if self.keyspaces_left_out > 0 {
             text.push_str(&format!("{} are left out\n", counted(self.keyspaces_left_out, "keyspace")));
         }
@@ -65,12 +59,10 @@ mod tests {
     #[test]
     fn whose_words_and_how_old_is_told() {
         let age = Some(Duration::from_millis(1500));
-        let running = Running { process: 42, age, is_alive: true, keyspaces_left_out: 0, troubles: Vec::new() };
+        let running = Running { process: 42, age, is_alive: true, keyspaces_left_out: 0 };
         assert!(running.render().starts_with("as process 42 said 1.5 s ago, which has the database open;\n"));
-        let troubles = vec!["failing: a flush: no space".into()];
-        let gone = Running { age: None, is_alive: false, keyspaces_left_out: 2, troubles, ..running };
+        let gone = Running { age: None, is_alive: false, keyspaces_left_out: 2, ..running };
         let text = gone.render();
-        assert!(text.contains("\nfailing: a flush: no space\n"), "{text}");
         assert!(text.contains("not known: it has ended") && text.ends_with("2 keyspaces are left out\n"), "{text}");
     }
 }

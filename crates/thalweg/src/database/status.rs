@@ -9,7 +9,6 @@
 //! former owner said, or damaged, and the next open overwrites it. A reader that meets a write finds a checksum that
 //! does not fit, and looks again. A failure to write it is no failure of the database.
 
-use super::health::{BackgroundFailure, Health};
 use super::statistics::{ChainStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
@@ -48,8 +47,6 @@ pub struct RunningStatus {
     pub statistics: Statistics,
     /// Keyspaces that the file had no room for.
     pub keyspaces_left_out: u64,
-    /// What of the background failed, a line each. `statistics.health` has none of it.
-    pub troubles: Vec<String>,
 }
 
 /// Writes the file until the log's coroutines are to end.
@@ -158,9 +155,6 @@ fn encode(process: u32, mut statistics: Statistics) -> String {
     for note in &s.io_notes {
         let _ = writeln!(body, "note {}", on_one_line(note));
     }
-    for trouble in troubles(&s.health) {
-        let _ = writeln!(body, "trouble {}", on_one_line(&trouble));
-    }
     let mut left_out = 0u64;
     for keyspace in &s.keyspaces {
         let mut lines = format!("keyspace {} {}\n", keyspace.partitions, on_one_line(&keyspace.name));
@@ -175,15 +169,6 @@ fn encode(process: u32, mut statistics: Statistics) -> String {
     }
     let _ = writeln!(body, "keyspaces_left_out {left_out}");
     format!("{MAGIC}{:08x} {:08x}\n{body}", body.len(), crc32c::crc32c(body.as_bytes()))
-}
-
-/// Without times: they would make each text another one.
-fn troubles(health: &Health) -> Vec<String> {
-    let refused = health.writes_refused.iter().map(|error| format!("writes are refused: {error}"));
-    let told = |failure: &BackgroundFailure| format!("{}: {}", failure.work, failure.error);
-    let failing = health.failing.iter().map(|failure| format!("failing: {}", told(failure)));
-    let ended = health.last_failure.iter().filter(|_| health.failing.is_empty());
-    refused.chain(failing).chain(ended.map(|failure| format!("the last failure: {}", told(failure)))).collect()
 }
 
 /// Lines of a name that is not known are those of a later version; what is missing stays 0.
@@ -212,7 +197,6 @@ fn decode_line(status: &mut RunningStatus, name: &str, rest: &str) -> Option<()>
             s.chains.stage_bytes.push((mean.parse().ok()?, most.parse().ok()?));
         }
         "stall" => s.stalls.extend(stall(rest)?),
-        "trouble" => status.troubles.push(as_it_was(rest)),
         "note" => s.io_notes.push(as_it_was(rest)),
         "keyspace" => {
             let (partitions, name) = rest.split_once(' ')?;
