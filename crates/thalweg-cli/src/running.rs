@@ -20,6 +20,7 @@ pub struct Running {
     /// Whether there is a process of that number.
     pub is_alive: bool,
     pub keyspaces_left_out: u64,
+    pub failures: Vec<String>,
 }
 
 impl Running {
@@ -32,6 +33,7 @@ impl Running {
             age: modified.ok().and_then(|time| time.elapsed().ok()),
             is_alive: Path::new("/proc").join(status.process.to_string()).exists(),
             keyspaces_left_out: status.keyspaces_left_out,
+            failures: status.failures,
         };
         Ok(Some((running, status.statistics)))
     }
@@ -48,6 +50,9 @@ impl Running {
         if self.keyspaces_left_out > 0 {
             text.push_str(&format!("{} are left out\n", counted(self.keyspaces_left_out, "keyspace")));
         }
+        for failure in &self.failures {
+            text.push_str(&format!("{failure}\n"));
+        }
         text
     }
 }
@@ -59,7 +64,7 @@ mod tests {
     #[test]
     fn whose_words_and_how_old_is_told() {
         let age = Some(Duration::from_millis(1500));
-        let running = Running { process: 42, age, is_alive: true, keyspaces_left_out: 0 };
+        let running = Running { process: 42, age, is_alive: true, keyspaces_left_out: 0, failures: Vec::new() };
         assert!(running.render().starts_with("as process 42 said 1.5 s ago, which has the database open;\n"));
         let gone = Running { age: None, is_alive: false, keyspaces_left_out: 2, ..running };
         let text = gone.render();

@@ -60,6 +60,7 @@ fn running_json(running: &Running) -> Value {
         "age_ms": running.age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         "is_alive": running.is_alive,
         "keyspaces_left_out": running.keyspaces_left_out,
+        "failures": running.failures,
     })
 }
 

@@ -107,8 +107,9 @@ fn a_database_in_use_is_refused() {
         .unwrap();
     importer.stdin.as_mut().unwrap().write_all(b"a\t1\n").unwrap();
     std::thread::sleep(Duration::from_millis(500));
-    thalweg(&[&"put", &database, &"k", &"v"]).fails(3, &["in use by another process", "wait until it ends"]);
-    thalweg(&[&"get", &database, &"a"]).fails(3, &["in use by another process"]);
+    let holder = format!("is open for writing in process {}", importer.id());
+    thalweg(&[&"put", &database, &"k", &"v"]).fails(3, &[holder.as_str(), "wait until it ends", "thalweg stat DB"]);
+    thalweg(&[&"get", &database, &"a"]).fails(3, &[holder.as_str()]);
     drop(importer.stdin.take());
     assert!(importer.wait().unwrap().success());
     assert_eq!(thalweg(&[&"get", &database, &"a"]).ok(), "1\n");

@@ -9,6 +9,7 @@
 //! former owner said, or damaged, and the next open overwrites it. A reader that meets a write finds a checksum that
 //! does not fit, and looks again. A failure to write it is no failure of the database.
 
+use super::health::{BackgroundFailure, Health};
 use super::statistics::{ChainStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
@@ -43,8 +44,10 @@ const LOOKS_MAX: u32 = 100;
 pub struct RunningStatus {
     /// The process that had the database open.
     pub process: u32,
-    /// Its statistics. Counters of reads may be older than the rest.
+    /// Its statistics, without `health`. Counters of reads may be older than the rest.
     pub statistics: Statistics,
+    /// What of the background failed, and why writes are refused, in words; empty when nothing failed.
+    pub failures: Vec<String>,
     /// Keyspaces that the file had no room for.
     pub keyspaces_left_out: u64,
 }
@@ -155,6 +158,9 @@ fn encode(process: u32, mut statistics: Statistics) -> String {
     for note in &s.io_notes {
         let _ = writeln!(body, "note {}", on_one_line(note));
     }
+    for failure in failures(&s.health) {
+        let _ = writeln!(body, "failure {}", on_one_line(&failure));
+    }
     let mut left_out = 0u64;
     for keyspace in &s.keyspaces {
         let mut lines = format!("keyspace {} {}\n", keyspace.partitions, on_one_line(&keyspace.name));
@@ -169,6 +175,21 @@ fn encode(process: u32, mut statistics: Statistics) -> String {
     }
     let _ = writeln!(body, "keyspaces_left_out {left_out}");
     format!("{MAGIC}{:08x} {:08x}\n{body}", body.len(), crc32c::crc32c(body.as_bytes()))
+}
+
+/// Without times that pass: an idle database has nothing new to say.
+fn failures(health: &Health) -> Vec<String> {
+    let refused = health.writes_refused.iter().map(|error| format!("writes are refused: {error}"));
+    let ended = health.last_failure.iter().filter(|_| health.failing.is_empty());
+    let ended = ended.map(|failure| format!("the last failure, done since: {}", in_words(failure)));
+    refused.chain(health.failing.iter().map(in_words)).chain(ended).collect()
+}
+
+fn in_words(failure: &BackgroundFailure) -> String {
+    let BackgroundFailure { work, partition, error, times, .. } = failure;
+    let place = partition.as_ref().map(|(keyspace, number)| format!(" in partition {number} of keyspace {keyspace:?}"));
+    let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
+    format!("{work}{} failed {times}: {error}", place.unwrap_or_default())
 }
 
 /// Lines of a name that is not known are those of a later version; what is missing stays 0.
@@ -197,6 +218,7 @@ fn decode_line(status: &mut RunningStatus, name: &str, rest: &str) -> Option<()>
             s.chains.stage_bytes.push((mean.parse().ok()?, most.parse().ok()?));
         }
         "stall" => s.stalls.extend(stall(rest)?),
+        "failure" => status.failures.push(as_it_was(rest)),
         "note" => s.io_notes.push(as_it_was(rest)),
         "keyspace" => {
             let (partitions, name) = rest.split_once(' ')?;
@@ -312,6 +334,16 @@ mod tests {
         let status = decode(checked(text.as_bytes()).unwrap()).unwrap();
         assert_eq!(status.process, 42);
         assert_eq!(format!("{:?}", status.statistics), format!("{:?}", statistics()));
+    }
+
+    #[test]
+    fn what_failed_is_told_in_words_that_do_not_change_by_themselves() {
+        let mut failed = statistics();
+        failed.health.writes_refused = Some(Error::Closed);
+        let text = encode(42, failed.clone());
+        assert_eq!(encode(42, failed), text);
+        let status = decode(checked(text.as_bytes()).unwrap()).unwrap();
+        assert_eq!(status.failures, ["writes are refused: the database is closed"]);
     }
 
     #[test]
