@@ -1,7 +1,7 @@
 //! [`LossBound`]: no published record stays undurable for longer than the log's interval and one sync.
 //!
-//! Looks at what the engine says of itself, at every step; that it tells the truth, a crash shows: what was acknowledged
-//! longer ago than the bound must be there (`Session::crash`).
+//! Looks at what the engine says of itself, at every step. That it tells the truth, a crash shows: what was
+//! acknowledged longer ago than the bound must be there (`Session::crash`).
 
 use crate::plan::Plan;
 use std::collections::VecDeque;
