@@ -83,4 +83,22 @@ fn an_idle_database_is_small() {
     assert!(own.anonymous_kib <= 256 * COUNT, "{own:?}");
     assert!(own.ticks <= 5, "idle databases tick: {own:?}");
     assert_eq!(Usage::now().threads, 0, "closed databases leave no thread behind");
+    what_flushes_kept_goes_back();
+}
+
+/// Memory of memtables and buffers, after a load of several memtables and a while of quiet.
+fn what_flushes_kept_goes_back() {
+    let directory = Directory::new("idle-after-load");
+    let before = Usage::now();
+    let database = Database::open(&directory.0).unwrap();
+    let keyspace = database.keyspace("default").unwrap();
+    for number in 0..100_000_u64 {
+        keyspace.insert(number.to_be_bytes(), [7; 1000]).unwrap();
+    }
+    database.flush().unwrap();
+    let loaded = Usage::now();
+    std::thread::sleep(Duration::from_secs(10));
+    let quiet = Usage::now();
+    let kept_kib = |usage: Usage| usage.anonymous_kib.saturating_sub(before.anonymous_kib);
+    assert!(kept_kib(quiet) <= 8 << 10, "{} KiB after the load, {} later", kept_kib(loaded), kept_kib(quiet));
 }
