@@ -164,8 +164,8 @@ impl Settings {
         settings
     }
 
-    /// The settings for an engine that is compared with Thalweg: with [`Tuning::Default`] it gets the sizes, filters and
-    /// jobs that Thalweg has by default, and `codec`, the lightest that it has (`None`: it cannot compress).
+    /// The settings for an engine that is compared with Thalweg: with [`Tuning::Default`] it gets the sizes, filters
+    /// and jobs that Thalweg has by default, and `codec`, the lightest that it has (`None`: it cannot compress).
     pub fn alike(&self, codec: Option<Compression>) -> Settings {
         let mut settings = self.resolved();
         if settings.tuning == Tuning::Default {

@@ -111,8 +111,8 @@ pub struct Description {
     pub settings: BTreeMap<String, String>,
     /// Settings that it has no counterpart for.
     pub ignored: Vec<String>,
-    /// What a reader must know before any figure, by `durability`, `memory`, `space` and `tables`: a phrase each, in words that
-    /// can be held against another engine's. Empty: it has nothing of the kind, or the report is an old one.
+    /// What a reader must know before any figure, by `durability`, `memory`, `space` and `tables`: a phrase each, in
+    /// words that can be held against another engine's. Empty: it has nothing of the kind, or the report is an old one.
     #[serde(default)]
     pub terms: BTreeMap<String, String>,
 }

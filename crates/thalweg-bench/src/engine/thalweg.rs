@@ -180,7 +180,8 @@ fn terms(settings: &Settings, told: &BTreeMap<String, String>) -> BTreeMap<Strin
         }
         (false, interval) => {
             format!(
-                "the log is synced every {interval}: a power cut takes no more than that and one sync, a crash of the process nothing"
+                "the log is synced every {interval}: a power cut takes no more than that and one sync, a crash of the \
+                 process nothing"
             )
         }
     };

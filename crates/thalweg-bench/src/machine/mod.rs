@@ -2,7 +2,8 @@
 //!
 //! `cpu`, `memory`, `io` and `device` each read one kind of counter; [`Probe`] takes the difference of two readings of
 //! all of them. `faults` are a thread's own. `space` measures a directory, `describe` names the machine, `group` limits
-//! a worker's memory, `sampler` looks at memory and I/O over time, and `warm` brings memory into the state that a long-running machine is in.
+//! a worker's memory, `sampler` looks at memory and I/O over time, and `warm` brings memory into the state that a
+//! long-running machine is in.
 //! [`Limits`] are what no engine can beat on this machine.
 
 mod cpu;

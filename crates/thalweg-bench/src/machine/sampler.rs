@@ -1,7 +1,7 @@
 //! [`Sampler`]: memory and I/O of this process while a run goes on, looked at ten times a second.
 //!
-//! Of a long run every second sample is dropped whenever there are too many, so that they stay evenly spread. What cannot
-//! be read is left out: a run does not end for it.
+//! Of a long run every second sample is dropped whenever there are too many, so that they stay evenly spread. What
+//! cannot be read is left out: a run does not end for it.
 //!
 //! Lock: the samples, held for a reading.
 

@@ -7,8 +7,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes allocated for `directory` and all that is below it, by kind of file: what is preallocated counts, holes do not, and a file with
-/// many names counts once. Files may vanish meanwhile, as compactions let them.
+/// Bytes allocated for `directory` and all that is below it, by kind of file: what is preallocated counts,
+/// holes do not, and a file with many names counts once. Files may vanish meanwhile, as compactions let them.
 ///
 /// # Errors
 /// What the file system refuses, other than that something is no longer there.

@@ -10,6 +10,9 @@ use std::fmt::Write;
 
 const NOTHING: &str = "–";
 
+/// Columns of a line of prose.
+const LINE: usize = 100;
+
 /// The quantiles that tables show.
 const QUANTILES: [Quantile; 4] = [Quantile::P50, Quantile::P99, Quantile::P999, Quantile::Max];
 
@@ -31,7 +34,7 @@ pub fn text(summary: &Summary<'_>, look: &Look) -> String {
         let _ = writeln!(text, "Sustained rate\n{}", sustained(summary).draw(look));
     }
     for line in terms::lines(summary) {
-        let _ = writeln!(text, "{line}");
+        text.push_str(&wrapped(&line, look.width));
     }
     notes(summary, &mut text);
     if let Some(paper) = &summary.report.paper {
@@ -258,6 +261,25 @@ fn mood(ratio: Option<Spread>, metric: Metric) -> Mood {
         }
         _ => Mood::Neutral,
     }
+}
+
+/// A sentence in lines that are read easily and fit the terminal, those but the first indented.
+fn wrapped(sentence: &str, width: usize) -> String {
+    let width = width.min(LINE);
+    let (mut text, mut column) = (String::new(), 0);
+    for word in sentence.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > width {
+            text.push_str("\n  ");
+            column = 2;
+        } else if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += length;
+    }
+    text + "\n"
 }
 
 /// What searches found.

@@ -61,8 +61,8 @@ pub fn memory(run: &Run) -> Option<String> {
     let [all, mapped] = [peak.rss_bytes, peak.mapped_bytes].map(|bytes| bytes as f64);
     let (own, mapped) = (number::bytes(all - mapped), number::bytes(mapped));
     let mut text = format!(
-        "{} resident at most: {own} of its own (caches, memtables, the instrument), {mapped} mapped files (tables, log, \
-         program), which are page cache and go when memory is short",
+        "{} resident at most: {own} of its own (caches, memtables, the instrument), {mapped} mapped files (tables, \
+         log, program), which are page cache and go when memory is short",
         number::bytes(all)
     );
     if let Some(most) = run.samples.iter().filter_map(|sample| sample.page_cache_bytes).max() {
@@ -103,16 +103,16 @@ fn loaded_bytes(summary: &Summary<'_>, run: &Run) -> Option<u64> {
 /// What the names of figures mean, in the order of the page.
 pub fn glossary() -> BTreeMap<&'static str, &'static str> {
     [
-        ("CPU/op", "Processor time of the engine's process for an operation, user and kernel; the instrument's share is in it."),
+        ("CPU/op", "Processor time of the engine's process for an operation; the instrument's share is in it."),
         ("P50, P99, P99.9", "The latency that 50, 99 or 99.9 % of the operations do not exceed."),
-        ("W-amp", "Write amplification: bytes written to storage for each byte of keys and values given to the engine."),
-        ("dev reads/read", "Reads of the block device for a read, of steps that only read; 0 while data fits into the page cache."),
-        ("drained", "All that was written is synced, and no flush or compaction is due: costs of a step count up to there."),
+        ("W-amp", "Write amplification: bytes written to storage for each byte of keys and values given."),
+        ("dev reads/read", "Reads of the block device for a read, of steps that only read; 0: all was cached."),
+        ("drained", "All is synced, and no flush or compaction is due: costs of a step count up to there."),
         ("faults/op", "Page faults of the clients' threads for an operation: fresh memory that callers paid for."),
-        ("foreign", "Processor time that other processes and the host took. Above 5 % a run is noisy, and its latencies do not count."),
+        ("foreign", "Processor time that others took. Above 5 % a run is noisy, and its latencies do not count."),
         ("peak RSS", "Resident memory of the process at its peak; mapped files count, other page cache does not."),
         ("preparation", "A step that was not asked for, but loads what the next one needs."),
-        ("space", "Disk blocks of the database's directory after the step: tables, log, what is replaced and not yet given back."),
+        ("space", "Disk blocks of the database: tables, log, and what is replaced and not yet given back."),
         ("stalls", "Times of 50 ms and more without a completed operation, and the longest."),
         ("syncs", "How often the engine made files or directories durable."),
         ("written/op", "Bytes written to storage for an operation, until the step was drained."),
