@@ -452,12 +452,16 @@ mod tests {
             thalweg, durability: the log is synced every 100ms.
             thalweg, memory: block cache 128 MiB.
             thalweg, tables: of 64 MiB.
-            thalweg, memory used: 260 MiB resident at most: 230 MiB of its own (caches, memtables, the instrument), 30.0 MiB mapped files, which are page cache and go when memory is short; 120 MiB of page cache in its control group at most (ycsb-c at 20.0 k/s).
+            thalweg, memory used: 260 MiB resident at most: 230 MiB of its own (caches, memtables, the
+              instrument), 30.0 MiB mapped files (tables, log, program), which are page cache and go when memory
+              is short; 120 MiB of page cache in its control group at most (ycsb-c at 20.0 k/s).
             thalweg, disk used: 153 MiB: table 114 MiB, log 38.1 MiB (ycsb-c at 20.0 k/s).
             rocksdb, durability: the log is synced every 100ms.
             rocksdb, memory: block cache 128 MiB.
             rocksdb, tables: of 64 MiB.
-            rocksdb, memory used: 260 MiB resident at most: 230 MiB of its own (caches, memtables, the instrument), 30.0 MiB mapped files, which are page cache and go when memory is short; 120 MiB of page cache in its control group at most (ycsb-c at 20.0 k/s).
+            rocksdb, memory used: 260 MiB resident at most: 230 MiB of its own (caches, memtables, the
+              instrument), 30.0 MiB mapped files (tables, log, program), which are page cache and go when memory
+              is short; 120 MiB of page cache in its control group at most (ycsb-c at 20.0 k/s).
             rocksdb, disk used: 153 MiB: table 114 MiB, log 38.1 MiB (ycsb-c at 20.0 k/s).
             Medians of 3 rounds; ratios are of paired rounds (least–greatest).
             Bytes written are as counted by the block device, until the engine had nothing left to do.
@@ -509,7 +513,9 @@ mod tests {
             Durability: the log is synced every 100ms.
             Memory: block cache 128 MiB.
             Tables: of 64 MiB.
-            Memory used: 260 MiB resident at most: 230 MiB of its own (caches, memtables, the instrument), 30.0 MiB mapped files, which are page cache and go when memory is short; 120 MiB of page cache in its control group at most (ycsb-c at 20.0 k/s).
+            Memory used: 260 MiB resident at most: 230 MiB of its own (caches, memtables, the instrument), 30.0
+              MiB mapped files (tables, log, program), which are page cache and go when memory is short; 120 MiB
+              of page cache in its control group at most (ycsb-c at 20.0 k/s).
             Disk used: 153 MiB: table 114 MiB, log 38.1 MiB (ycsb-c at 20.0 k/s).
             Medians of 2 rounds; ratios are of paired rounds (least–greatest).
             Bytes written are as counted by the block device, until the engine had nothing left to do.
