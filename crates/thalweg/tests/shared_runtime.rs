@@ -5,7 +5,7 @@
 mod directory;
 
 use directory::Directory;
-use thalweg::{Builder, Database, ErrorKind, Runtime};
+use thalweg::{Builder, Database, ErrorKind, Readable, Runtime};
 
 fn builder(directory: &Directory, name: &str) -> Builder {
     Database::builder(directory.0.join(name)).log_segment_bytes(64 << 10).memtable_bytes(64 << 10)

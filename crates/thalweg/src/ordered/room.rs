@@ -134,16 +134,17 @@ impl Workshop {
                 last.push(Arc::clone(table));
             }
         }
-        let first_key = |group: &[Arc<Table>]| group.first().map(|table| table.meta().key_min.clone());
-        let ends: Vec<_> = groups.iter().skip(1).map(|group| first_key(group)).chain([None]).collect();
-        let count = groups.len();
+        let mut steps = Vec::with_capacity(groups.len());
+        let mut groups = groups.into_iter().peekable();
         let mut from = None;
-        let step = |(index, (lower, to)): (usize, (Vec<Arc<Table>>, Option<Box<[u8]>>))| {
-            let range = KeyRange { from: from.take(), to: to.clone() };
-            from = to;
-            Step { job: job.part(lower), range, is_last: index + 1 == count }
-        };
-        groups.into_iter().zip(ends).enumerate().map(step).collect()
+        while let Some(lower) = groups.next() {
+            // A step has the keys up to the first lower table of the next one.
+            let next = groups.peek().and_then(|next| next.first());
+            let to = next.map(|table| table.meta().key_min.clone());
+            let range = KeyRange { from: std::mem::replace(&mut from, to.clone()), to };
+            steps.push(Step { is_last: range.to.is_none(), job: job.part(lower), range });
+        }
+        steps
     }
 
     /// Between two steps: what the last one has replaced is to go before the next one needs room.

@@ -238,7 +238,7 @@ fn locks_are_shared_by_readers_and_let_go_when_dropped() {
         let path = directory.join("lock");
         drop(storage.create(&path).unwrap());
         let refused = |shared| match storage.lock(&path, shared) {
-            Err(Error::Locked { path: told, holder }) => &*told == path && holder == LockHolder::ThisProcess,
+            Err(Error::Locked { path: told, holder }) => *told == *path && holder == LockHolder::ThisProcess,
             _ => false,
         };
         let first = storage.lock(&path, true).unwrap();
