@@ -3,6 +3,7 @@
 //! What must hold: a refusal is `NoSpace` and poisons nothing; every removal is taken; the space comes back without a
 //! reopen; nothing that was written is lost, and nothing that was removed comes back.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use thalweg::{Compression, Database, Error, ErrorKind, Keyspace, Readable};
@@ -55,7 +56,7 @@ pub fn fill(path: &Path, die: bool) -> Result<u64, String> {
         }
     }
     if die {
-        println!("full {number}");
+        let _ = writeln!(std::io::stdout(), "full {number}");
         std::process::abort();
     }
     database.close().map_err(|error| format!("a close on the full disk: {error}"))?;

@@ -137,7 +137,9 @@ impl Session {
                 return None;
             }
         };
-        let (names, found) = match read_all(&Database::clone(&db).into()) {
+        // Not in the match: its handle would live on in there.
+        let found = read_all(&Database::clone(&db).into());
+        let (names, found) = match found {
             Ok(all) => all,
             Err(error) => {
                 self.stage.expect_trouble("reading what was recovered", &error);
@@ -332,7 +334,8 @@ impl Session {
 
     fn expect_no_tasks(&self, after: &str) {
         let left = self.stage.world.tasks();
-        assert!(left == 0, "{left} background coroutines are left after {after}");
+        let of = self.stage.world.databases();
+        assert!(left == 0, "{left} background coroutines of databases {of:?} are left after {after}");
     }
 
     /// The process or the power has gone: the next open is on what that left.

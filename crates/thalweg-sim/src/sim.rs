@@ -165,8 +165,32 @@ fn one_life(session: &mut Session, rng: &mut Rng, opened: Opened) {
         let one_in = *parking.choose(&[3, 10, 40]);
         session.stage.world.park_clients(Some((parking.fork(), one_in)));
     }
-    let disk = session.disk();
     session.stage.world.say(|| format!("this life's trouble: {trouble:?}"));
+    let disk = session.disk();
+    let hook = begin_trouble(session, &disk, trouble);
+    session.begin_phase(hook);
+    session.run_clients(&opened);
+    session.stage.world.park_clients(None);
+    if let Trouble::Full { stays: true, .. } = trouble {
+        session.stays_full = true;
+    } else if let Trouble::Full { .. } | Trouble::FewDescriptors { .. } = trouble {
+        disk.set_capacity(None);
+        disk.limit_open_files(None);
+        session.begin_phase(None);
+        session.check_room_again(&opened);
+    }
+    session.check_live(&opened);
+    let how = if rng.one_in(2) { Farewell::Close } else { Farewell::Drop };
+    if rng.one_in(3) {
+        // Without a close: the process or the power goes while the database is open.
+        let _ = disk.crash(Strictness::LoseUnsynced);
+    }
+    session.farewell(opened, how);
+    end(session, rng);
+}
+
+/// What a trouble does at once; the hook for what it does later.
+fn begin_trouble(session: &mut Session, disk: &SimulatedDisk, trouble: Trouble) -> Option<Hook> {
     let mut hook: Option<Hook> = None;
     match trouble {
         Trouble::None => {}
@@ -207,25 +231,7 @@ fn one_life(session: &mut Session, rng: &mut Rng, opened: Opened) {
             hook = Some(fill(disk.clone(), from, to, slack_bytes));
         }
     }
-    session.begin_phase(hook);
-    session.run_clients(&opened);
-    session.stage.world.park_clients(None);
-    if let Trouble::Full { stays: true, .. } = trouble {
-        session.stays_full = true;
-    } else if let Trouble::Full { .. } | Trouble::FewDescriptors { .. } = trouble {
-        disk.set_capacity(None);
-        disk.limit_open_files(None);
-        session.begin_phase(None);
-        session.check_room_again(&opened);
-    }
-    session.check_live(&opened);
-    let how = if rng.one_in(2) { Farewell::Close } else { Farewell::Drop };
-    if rng.one_in(3) {
-        // Without a close: the process or the power goes while the database is open.
-        let _ = disk.crash(Strictness::LoseUnsynced);
-    }
-    session.farewell(opened, how);
-    end(session, rng);
+    hook
 }
 
 fn cut_power_at(disk: SimulatedDisk, at: u64) -> Hook {

@@ -220,6 +220,11 @@ impl World {
         self.state().tasks.len()
     }
 
+    /// The databases that these are of.
+    pub(crate) fn databases(&self) -> std::collections::BTreeSet<u64> {
+        self.state().tasks.values().map(|slot| slot.instance).collect()
+    }
+
     pub(crate) fn set_timer(&self, deadline_ns: u64, waker: Waker) -> (u64, u64) {
         let mut state = self.state();
         let key = (deadline_ns, state.next_timer);

@@ -18,7 +18,9 @@ fn a_name_that_is_taken_is_not_bad_input() {
     database.create_keyspace("rivers", &[]).unwrap();
     assert_eq!(kind(database.create_keyspace("rivers", &[])), Some(ErrorKind::AlreadyExists));
     assert_eq!(kind(database.create_keyspace("", &[])), Some(ErrorKind::InvalidInput));
-    // Over itself, too.
-    assert_eq!(kind(database.checkpoint(&directory.0)), Some(ErrorKind::AlreadyExists));
+    let taken = Directory::new("errors-taken-checkpoint");
+    std::fs::create_dir(&taken.0).unwrap();
+    std::fs::write(taken.0.join("file"), "of somebody else").unwrap();
+    assert_eq!(kind(database.checkpoint(&taken.0)), Some(ErrorKind::AlreadyExists));
     assert!(database.keyspace("rivers").is_ok());
 }

@@ -1,9 +1,9 @@
 //! [`Place`]: a directory of a run's own below one that the user named; nothing else there is touched.
 //!
 //! A run removes its directory at the end, also when a signal ends it. A run that was killed cannot: the next one in
-//! the same place does. It knows such a directory by its name, its owner and the file `running` in it, on which a live run
-//! holds a lock (`flock`): the kernel lets go of it with the process, whatever ends it. A directory that is to be kept
-//! has no such file.
+//! the same place does. It knows such a directory by its name, its owner and the file `running` in it, on which a live
+//! run holds a lock (`flock`): the kernel lets go of it with the process, whatever ends it. A directory that is to be
+//! kept has no such file.
 
 use super::of_path;
 use crate::error::{Error, Result};

@@ -3,8 +3,8 @@
 //! Each foreground thread has a histogram of its current interval of 100 ms. When the interval is over it hands the
 //! histogram in and takes an empty one, under a lock, ten times a second. The thread that called `run` adds them up,
 //! and finishes an interval when every thread has passed it: an operation belongs to the interval in which it
-//! completed, so a thread that is in a long operation holds no interval open but those since its last completion. Seconds are sums of
-//! their intervals. Only numbers are kept of what is finished.
+//! completed, so a thread that is in a long operation holds no interval open but those since its last completion.
+//! Seconds are sums of their intervals. Only numbers are kept of what is finished.
 //!
 //! Lock: `shared` is a leaf, held for a push and a pop.
 

@@ -218,7 +218,7 @@ impl<I: Input> MergedRuns<I> {
         let Some((id, scan)) = &self.runs[winner].current else { return Ok(false) };
         let is_other_run = std::mem::replace(&mut self.last_run, winner) != winner;
         let neighbour = match self.predecessor.advance(scan.key(), scan.seq()) {
-            // A compaction in steps that did not get to its end leaves entries in two levels. In one run that is damage.
+            // A compaction in steps that was cut off leaves entries in two levels. In one run that is damage.
             None if is_other_run => self.predecessor.repeat(scan.key(), scan.seq()),
             neighbour => neighbour,
         };

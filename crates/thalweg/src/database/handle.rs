@@ -226,8 +226,8 @@ impl Database {
     /// parents are created; after an error nothing of it is left.
     ///
     /// # Errors
-    /// `AlreadyExists` when `path` exists and is not empty; `InvalidInput` when it lies in the directory of the database
-    /// itself; `NoSpace`, `Io`, `Poisoned`, `Closed`.
+    /// `AlreadyExists` when `path` exists and is not empty; `InvalidInput` when it lies in the directory of the
+    /// database itself; `NoSpace`, `Io`, `Poisoned`, `Closed`.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.engine().checkpoint(path.as_ref())
     }

@@ -77,7 +77,8 @@ impl Subtasks {
 }
 
 impl Workshop {
-    /// Merges the keys of a job in `within`, in subtasks where it is large; its outputs in key order. On an error none is left.
+    /// Merges the keys of a job in `within`, in subtasks where it is large; its outputs in key order. On an error none
+    /// is left.
     pub(super) async fn merge_in_subtasks(
         &self,
         writers: &TableWriters,

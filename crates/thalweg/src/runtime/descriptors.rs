@@ -17,7 +17,7 @@ use crate::storage::{DirectoryEntry, File, OpenMode, ReadMapping, Storage, Stora
 use arc_swap::ArcSwapOption;
 use std::collections::VecDeque;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -263,6 +263,12 @@ impl Storage for FrugalStorage {
     }
     fn free_bytes(&self, directory: &Path) -> Option<u64> {
         self.storage.free_bytes(directory)
+    }
+    fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
+        self.storage.capacity_bytes(directory)
+    }
+    fn resolved(&self, path: &Path) -> Result<PathBuf> {
+        self.storage.resolved(path)
     }
     fn file_room_bytes(&self) -> Option<u64> {
         self.storage.file_room_bytes()

@@ -14,7 +14,7 @@ fn disk(told: u64, files: u8) -> SimulatedDisk {
     disk
 }
 
-fn path(number: u8) -> std::path::PathBuf {
+fn path(number: u8) -> PathBuf {
     Path::new("/d").join(number.to_string())
 }
 

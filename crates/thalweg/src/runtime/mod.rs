@@ -55,8 +55,8 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send + 'static>>;
 pub enum Lane {
     /// Log syncs: short, and a promise hangs on their time.
     Log,
-    /// Preparation of log segments, where a ring takes its syncs. On the worker of `Log` where a database has workers of its own;
-    /// where several databases share them, on another, so that no log's syncs wait for the new segments of others.
+    /// Preparation of log segments, where a ring takes its syncs. On the worker of `Log` where a database has workers
+    /// of its own; where several share them, on another, so that no log's syncs wait for the segments of others.
     LogSegments,
     /// Flushes of memtables.
     Flush,

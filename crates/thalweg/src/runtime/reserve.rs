@@ -1,5 +1,5 @@
-//! [`Reserve`]: a file that is given up when the disk is full, so that what frees space can go on: the edits that settle
-//! others, the log of removals, flushes, compactions.
+//! [`Reserve`]: a file that is given up when the disk is full, so that what frees space can go on: the edits that
+//! settle others, the log of removals, flushes, compactions.
 //!
 //! It is a part of what the database holds, at least [`BYTES_MIN`]. The first part is written, so that it has blocks
 //! everywhere; the rest is reserved, where the file system can. Its content means nothing, and nobody syncs it: after a
