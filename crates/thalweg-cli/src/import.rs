@@ -11,6 +11,7 @@ use crate::line::LineFormat;
 use crate::numbers::{count, counted, duration, rate, size};
 use crate::open;
 use crate::progress::Progress;
+use crate::remove::give_back;
 use crate::report::{Failure, Paint, say};
 use crate::signals::{stop_on_signals, stopped_by};
 use crate::source::{LineSource, Next, open_input};
@@ -20,7 +21,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg::{Builder, Compression, Database, Durability, Error, Keyspace, WriteBatch, WriteOptions};
+use thalweg::{Builder, Compression, Database, Durability, Error, Keyspace, Statistics, WriteBatch, WriteOptions};
+
+/// A database that is no larger is left without what the import has overwritten: that takes a second or two.
+const TIDIED_BYTES_MAX: u64 = 512 << 20;
 
 /// A batch is closed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -84,6 +88,12 @@ pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
     database.flush().map_err(|error| {
         Failure::Said(format!("all of it is in and durable, in the log; it cannot be put in tables now: {error}"))
     })?;
+    let held = |statistics: &Statistics| -> u64 {
+        statistics.keyspaces.iter().flat_map(|keyspace| &keyspace.levels).map(|level| level.bytes).sum()
+    };
+    if held(&database.statistics()) <= TIDIED_BYTES_MAX {
+        give_back(database, &stop)?;
+    }
     let statistics = database.statistics();
     write!(output, "{}", stat::render_brief(&statistics))?;
     if args.stat {

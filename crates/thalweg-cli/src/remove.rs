@@ -234,23 +234,23 @@ impl<'a> Remover<'a> {
 }
 
 /// Has compactions give back what they can, until that is done or a signal asks to stop.
-fn give_back(database: &Database, stop: &Stop) -> Result<(), Failure> {
+pub fn give_back(database: &Database, stop: &Stop) -> Result<(), Failure> {
     let (sender, done) = channel();
     let background = database.clone();
     thread::spawn(move || {
-        let done = background.flush().and_then(|()| background.wait_for_compactions());
+        let done = background.tidy();
         // Nobody listens any more after a signal.
         let _ = sender.send(done.and_then(|()| background.settle()));
     });
     loop {
         match done.recv_timeout(SIGNAL_CHECK_INTERVAL) {
             Ok(Err(error)) => {
-                say(&format!("their space is given back later, because: {error}"));
+                say(&format!("space is given back later, because: {error}"));
                 return Ok(());
             }
             Ok(Ok(())) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) != 0 => {
-                say("stopped; their space is given back later");
+                say("stopped; space is given back later");
                 database.clone().close()?;
                 return Err(stopped_by(stop));
             }

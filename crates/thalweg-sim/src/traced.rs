@@ -5,7 +5,7 @@
 
 use crate::world::World;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg::Result;
@@ -70,8 +70,8 @@ impl Storage for Traced {
         self.world.tell(path, || "sync the names in".into(), self.world.blocking_sync(sync))
     }
     fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
-        let directory = || TracedDirectory { disk: self.disk.clone(), path: path.into(), world: self.world.clone() };
-        Ok(self.world.has_rings().then(|| Arc::new(directory()) as Arc<dyn File>))
+        let traced = |directory| Arc::new(TracedDirectory { directory, world: self.world.clone() }) as Arc<dyn File>;
+        Ok(self.disk.open_directory(path)?.map(traced))
     }
     fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
         self.disk.capacity_bytes(directory)
@@ -99,16 +99,15 @@ impl Storage for Traced {
     }
 }
 
-/// A directory whose names a ring makes durable.
+/// An open directory, of which names are made durable.
 struct TracedDirectory {
-    disk: SimulatedDisk,
-    path: PathBuf,
+    directory: Arc<dyn File>,
     world: Arc<World>,
 }
 
 impl File for TracedDirectory {
     fn path(&self) -> &Path {
-        &self.path
+        self.directory.path()
     }
     fn read_at(&self, _: u64, _: &mut [u8]) -> Result<usize> {
         unreachable!("a directory is only synced")
@@ -117,12 +116,13 @@ impl File for TracedDirectory {
         unreachable!("a directory is only synced")
     }
     fn sync(&self) -> Result<()> {
-        self.disk.sync_directory(&self.path)
+        let sync = || self.directory.sync();
+        self.world.tell(self.path(), || "sync the names in".into(), self.world.blocking_sync(sync))
     }
     fn begin_sync(&self) -> Option<SyncInFlight> {
-        let (disk, path, world) = (self.disk.clone(), self.path.clone(), Arc::clone(&self.world));
+        let (directory, world) = (Arc::clone(&self.directory), Arc::clone(&self.world));
         let what = || "sync the names in".into();
-        self.world.ring_sync(move || world.tell(&path, what, disk.sync_directory(&path)))
+        self.world.ring_sync(move || world.tell(directory.path(), what, directory.sync()))
     }
     fn bytes(&self) -> Result<u64> {
         unreachable!("a directory is only synced")

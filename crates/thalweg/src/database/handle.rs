@@ -211,6 +211,16 @@ impl Database {
         self.engine().writable()?.wait_for_compactions()
     }
 
+    /// Flushes, and compacts until little of what was overwritten or removed takes space: of a partition of up to 256 MiB
+    /// at most a tenth, of a larger one what the compaction policy leaves. A database that nobody has written to for
+    /// two seconds does the same by itself (`docs/space.md`). [`Database::settle`] then has the files removed at once.
+    ///
+    /// # Errors
+    /// What keeps a flush or compaction from being done; it is still tried again later.
+    pub fn tidy(&self) -> Result<()> {
+        self.engine().writable()?.tidy()
+    }
+
     /// Waits until every table that is in use is durable, and so is the manifest that names it: then no power cut can
     /// make an open go back to what they replaced, which may go. Begins a settle round at once. Never needed for the
     /// durability of writes: that is [`Database::persist`].

@@ -94,6 +94,7 @@ impl Database {
         };
         // What was replayed counts to what the partitions of a keyspace share.
         workshop.partitions().for_each(|partition| partition.count_active());
+        workshop.watch_space();
         engine.start(&workshop, root);
         trace::event!(INFO, "thalweg::open", "opened");
         Ok(Database::from_engine(engine))

@@ -152,11 +152,12 @@ impl Workshop {
     fn take_job(&self) -> Option<(Arc<Partition>, Job)> {
         self.take_job_of(|partition, view, running| self.policy_of(partition).pick(&view.levels, running)).or_else(
             || {
-                let is_quiet = self.log.is_quiet() && !self.flush_pending();
+                let is_time =
+                    (self.log.is_quiet() && !self.flush_pending()) || self.tidying.load(Ordering::Relaxed) > 0;
                 let tidy = |partition: &Partition, view: &View, running: &[RunningJob]| {
                     self.policy_of(partition).pick_tidy(&view.levels, running)
                 };
-                if is_quiet { self.take_job_of(tidy) } else { None }
+                if is_time { self.take_job_of(tidy) } else { None }
             },
         )
     }

@@ -78,6 +78,11 @@ impl Workshop {
             }
             let now_ns = clock.now_ns();
             if !self.may_give_room() || now_ns.saturating_sub(start_ns) > WAIT_MAX_NS {
+                if only_removes(record) {
+                    // What is left is for removals, and the reserve, if that was given up before.
+                    self.options.space.give_up_reserve();
+                    break;
+                }
                 return Err(Error::NoSpace { path: Arc::from(self.options.space.root()) });
             }
             self.environment.scheduler.wait(&self.progress, ticket, Some(now_ns.saturating_add(LOOK_NS)));

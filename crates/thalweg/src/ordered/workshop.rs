@@ -96,6 +96,8 @@ pub(crate) struct Workshop {
     pub(super) stopped: Arc<Event>,
     /// The segment that the last edit with a log start named.
     pub(super) log_start_segment: AtomicU32,
+    /// Callers of [`Workshop::tidy`].
+    pub(super) tidying: AtomicUsize,
     /// The log's bytes when somebody last looked at the room of the file system.
     pub(super) seen_backlog: AtomicU64,
     /// Where `take_job` begins to look, so that no partition starves.
@@ -140,6 +142,7 @@ impl Workshop {
             memtable_pool,
             parked: Mutex::default(),
             stopping: AtomicBool::new(false),
+            tidying: AtomicUsize::new(0),
             seen_backlog: AtomicU64::new(0),
             next_partition: AtomicUsize::new(0),
         })
@@ -443,6 +446,24 @@ impl Workshop {
         let done = || !self.flush_pending() && !self.compaction_pending();
         self.retry_now();
         self.wait_for_progress(done, || self.new_trouble())
+    }
+
+    /// Flushes, and compacts as a quiet database does, until little of what was replaced is left.
+    pub(crate) fn tidy(&self) -> Result<()> {
+        self.flush()?;
+        self.wait_for_compactions()?;
+        self.tidying.fetch_add(1, Ordering::Relaxed);
+        self.compaction_wanted.notify_all();
+        let is_untidy = |partition: Arc<Partition>| {
+            let running = partition.running();
+            let view = partition.view();
+            let is_wanted = || self.policy_of(&partition).pick_tidy(&view.levels, &running).is_some();
+            !running.is_empty() || (!partition.is_dropped() && is_wanted())
+        };
+        let is_done = || !self.partitions().any(is_untidy) && !self.compaction_pending();
+        let done = self.wait_for_progress(is_done, || self.new_trouble());
+        self.tidying.fetch_sub(1, Ordering::Relaxed);
+        done
     }
 
     /// Waits until `done`, or what would bring it about fails.

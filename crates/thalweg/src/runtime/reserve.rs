@@ -6,7 +6,7 @@
 //! crash the next open makes it anew. Failures are not errors of the database: a disk without room for it has none to
 //! reserve. Locks: none.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::storage::{OpenMode, Storage};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,25 +53,22 @@ impl Reserve {
 
     /// The file with `wanted` bytes or more; how many it has.
     fn write(&self, storage: &dyn Storage, wanted: u64) -> Result<u64> {
-        let found = storage.file_bytes(&self.path)?.unwrap_or(0);
-        // A shorter one is of an open that was cut off.
-        if found >= wanted {
-            return Ok(found);
-        }
-        let file = match storage.open(&self.path, OpenMode::ReadWrite) {
-            Ok(Some(file)) if found >= BYTES_MIN => file,
-            _ => {
-                if found > 0 {
-                    storage.remove(&self.path)?;
-                }
-                let file = storage.create(&self.path)?;
-                // Not zeros: a file system may store those without blocks.
-                file.write_all_at(0, &vec![0xa5; BYTES_MIN as usize])?;
-                file
+        let found = storage.file_bytes(&self.path)?;
+        let file = match found {
+            None => storage.create(&self.path)?,
+            Some(_) => {
+                let opened = storage.open(&self.path, OpenMode::ReadWrite)?;
+                opened.ok_or_else(|| Error::io("open", &self.path, std::io::ErrorKind::Unsupported.into()))?
             }
         };
-        file.reserve(wanted)?;
-        Ok(wanted)
+        let bytes = wanted.max(found.unwrap_or(0));
+        if self.bytes.load(Ordering::Relaxed) == 0 {
+            // Also where it is: a power cut may have left its length without its blocks. Not zeros: a file system may
+            // store those without blocks.
+            file.write_all_at(0, &vec![0xa5; BYTES_MIN as usize])?;
+        }
+        file.reserve(bytes)?;
+        Ok(bytes)
     }
 
     /// Removes the file. Whether that may have made room.
