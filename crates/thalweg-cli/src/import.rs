@@ -92,7 +92,7 @@ pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
         statistics.keyspaces.iter().flat_map(|keyspace| &keyspace.levels).map(|level| level.bytes).sum()
     };
     if held(&database.statistics()) <= TIDIED_BYTES_MAX {
-        give_back(database, &stop)?;
+        give_back(&database, &stop)?;
     }
     let statistics = database.statistics();
     write!(output, "{}", stat::render_brief(&statistics))?;
