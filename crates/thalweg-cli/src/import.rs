@@ -78,7 +78,7 @@ pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
     let summary = Summary {
         lines: importer.lines_in,
         skipped: importer.lines_skipped,
-        bytes: source.bytes_read(),
+        bytes: importer.bytes_in,
         time,
         is_new: importer.destination.is_new,
     };
@@ -167,6 +167,8 @@ struct Importer<'a> {
     lines_skipped: u64,
     /// Records of batches that are committed.
     lines_in: u64,
+    /// Of the lines that were taken.
+    bytes_in: u64,
     /// Lines of the input up to the last one that is in the batch, or needs not be.
     batched: u64,
     /// Lines up to the last one of a batch that is committed.
@@ -187,6 +189,7 @@ impl<'a> Importer<'a> {
             progress,
             lines_skipped: 0,
             lines_in: 0,
+            bytes_in: 0,
             batched: before,
             committed: before,
             durable: before,
@@ -219,7 +222,7 @@ impl<'a> Importer<'a> {
                 self.take(line, format)?
             };
             match taken {
-                Ok(()) => {}
+                Ok(()) => self.bytes_in += line.len() as u64 + 1,
                 Err(why) if self.args.skip_bad => self.skip(number, &why),
                 Err(why) => return Err(Ended::BadLine(format!("line {number}: {why}"))),
             }

@@ -119,13 +119,20 @@ pub fn builder(source: &Source) -> Result<Builder, Failure> {
     Ok(Database::builder(&source.database).damage_policy(policy))
 }
 
-/// Whether a creation that was cut off may leave this in a directory: then no directory in it holds anything.
+/// Whether a database has this in its directory: whether that is of a creation that was cut off, or of a database that
+/// has lost its `CURRENT`, the open tells.
 fn is_begun(entry: &fs::DirEntry) -> bool {
     let name = entry.file_name();
-    let is_empty = || fs::read_dir(entry.path()).is_ok_and(|mut names| names.next().is_none());
+    let is_number = |name: &str| name.len() >= 8 && name.bytes().all(|byte| byte.is_ascii_digit());
+    let all_are = |suffix: &str| {
+        let is_ours = |name: &str| name.strip_suffix(suffix).is_some_and(is_number);
+        let names = fs::read_dir(entry.path()).into_iter().flatten().flatten();
+        names.map(|entry| entry.file_name()).all(|name| name.to_str().is_some_and(is_ours))
+    };
     match name.as_bytes() {
         b"LOCK" | b"STATUS" | b"CURRENT.new" | b"RESERVE" => true,
-        b"log" | b"tables" => is_empty(),
+        b"log" | b"lost" => all_are(".log"),
+        b"tables" => all_are(".table"),
         name => name.starts_with(b"manifest-"),
     }
 }

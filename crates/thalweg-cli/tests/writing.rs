@@ -22,6 +22,31 @@ fn put_and_remove_change_one_key() {
 }
 
 #[test]
+fn a_creation_that_was_cut_off_goes_on_when_the_command_is_run_again() {
+    let scratch = Scratch::new("writing");
+    let database = scratch.path("db");
+    // What a kill leaves before the database is there: the more of these, the later.
+    for name in ["log", "tables", "lost"] {
+        std::fs::create_dir_all(database.join(name)).unwrap();
+        for file in ["LOCK", "manifest-00000001", "CURRENT.new"] {
+            std::fs::write(database.join(file), b"").unwrap();
+        }
+        thalweg(&[&"put", &database, &"k", &"v", &"--create"]).ok();
+        assert_eq!(thalweg(&[&"get", &database, &"k"]).ok(), "v\n");
+        std::fs::remove_dir_all(&database).unwrap();
+    }
+    // A database that has lost its CURRENT is damaged, and not begun.
+    thalweg(&[&"put", &database, &"k", &"v", &"--create"]).ok();
+    std::fs::remove_file(database.join("CURRENT")).unwrap();
+    assert_eq!(thalweg(&[&"put", &database, &"k", &"v", &"--create"]).code, Some(3));
+    // What is somebody else's is left alone.
+    let foreign = scratch.path("foreign");
+    std::fs::create_dir_all(foreign.join("log")).unwrap();
+    std::fs::write(foreign.join("log/app.log"), b"text").unwrap();
+    assert_eq!(thalweg(&[&"put", &foreign, &"k", &"v", &"--create"]).code, Some(2));
+}
+
+#[test]
 fn a_value_from_standard_input_is_taken_as_it_is() {
     let scratch = Scratch::new("writing");
     let database = scratch.path("db");

@@ -212,7 +212,7 @@ pub(super) struct WorkArgs {
     /// Entries of the longest scan, where the workload leaves it open
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub scan_entries_max: Option<u32>,
-    /// Shares of operations, instead of the workload's own: get=50,put=50
+    /// Shares of operations, instead of the workload's own: get=95,update=5
     #[arg(long, value_name = "NAME=SHARE", value_delimiter = ',', value_parser = amount::mix_share)]
     pub mix: Option<Vec<(String, f64)>>,
     /// How much of a value compression can take away: 0 nothing, 0.5 half
