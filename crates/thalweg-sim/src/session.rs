@@ -345,6 +345,8 @@ impl Session {
         if strictness != Strictness::ProcessDeath && !was_in_faults && !self.stage.poisoned.get() {
             self.promise_what_is_old();
         }
+        // What was not promised by then may be gone, whatever later opens find.
+        self.stage.acknowledged.borrow_mut().clear();
         let next = self.disk().crash(strictness);
         *self.stage.disk.borrow_mut() = next;
         self.keeps_pages = strictness == Strictness::ProcessDeath;

@@ -1,6 +1,6 @@
 //! Seeds that once found something, and what that was.
 
-const SEEDS: [(u64, &str); 8] = [
+const SEEDS: [(u64, &str); 10] = [
     (123, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
     (167, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
     (5590, "a table whose sync had failed was verified in the page cache, which still had it, and settled"),
@@ -15,6 +15,11 @@ const SEEDS: [(u64, &str); 8] = [
     (240_933, "pages that the device had been given were lost to a write-back, and its next flush did not fail"),
     (2_022_637, "a sync left the device's cache full, because the kernel had committed the file's length before"),
     (2_032_192, "a sync left the device's cache full, because the kernel had committed the file's length before"),
+    (
+        2399,
+        "a reserve whose blocks a power cut had taken kept its length, and an open on the full disk got nothing of it",
+    ),
+    (20479, "the interval's sync counted a record from when it was seen, not from when it may have been published"),
 ];
 
 #[test]

@@ -313,8 +313,8 @@ impl Log {
         };
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
         let is_behind = || self.published().position > self.durable();
-        // No record that is not durable was published before.
-        let mut behind_since_ns = None;
+        // When the last sync was issued, and whether there were later records by its end.
+        let mut last: Option<(u64, bool)> = None;
         loop {
             let condition = || (self.is_ended() || is_behind()).then_some(());
             self.environment.until(&self.advanced, condition).await;
@@ -322,7 +322,13 @@ impl Log {
             if self.is_ended() {
                 return;
             }
-            let passed_ns = now_ns.saturating_sub(behind_since_ns.unwrap_or(now_ns));
+            // A record that is seen now may have been published right after the last look, while this worker was held
+            // up. After a longer rest it was not: this coroutine is woken by the first one.
+            let passed_ns = match last {
+                Some((issued_ns, true)) => now_ns.saturating_sub(issued_ns),
+                Some((issued_ns, false)) if now_ns.saturating_sub(issued_ns) < interval_ns => now_ns - issued_ns,
+                _ => 0,
+            };
             if passed_ns < interval_ns {
                 self.environment.sleep_or(interval_ns - passed_ns, &self.ended, ticket).await;
             }
@@ -334,7 +340,7 @@ impl Log {
                 return;
             }
             // What came while the sync was in flight has waited for as long.
-            behind_since_ns = is_behind().then_some(issued_ns);
+            last = Some((issued_ns, is_behind()));
         }
     }
 }
