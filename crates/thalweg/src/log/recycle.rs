@@ -270,19 +270,21 @@ impl Log {
     /// If the log still ends `at` this index and offset.
     fn give_back_idle(&self, at: (u32, u32)) {
         let published = self.published().position;
-        let tail = &mut *self.lock_tail();
-        if (tail.segment.id.index, tail.offset) != at || !tail.supply.waiting.is_empty() {
-            return;
+        {
+            let tail = &mut *self.lock_tail();
+            if (tail.segment.id.index, tail.offset) != at || !tail.supply.waiting.is_empty() {
+                return;
+            }
+            let supply = &mut tail.supply;
+            supply.sizing.quiet(tail.offset, tail.segment.bytes);
+            supply.peak_bytes = 0;
+            supply.useless.extend(supply.free.drain(..).map(|idle| (idle.path, None)));
+            supply.useless.extend(supply.spares.drain(..).map(|spare| (spare.path.clone(), Some(spare))));
         }
         self.quiet_at.store(published.raw(), Ordering::Relaxed);
         if let Some(event) = self.when_quiet.get() {
             event.notify_all();
         }
-        let supply = &mut tail.supply;
-        supply.sizing.quiet(tail.offset, tail.segment.bytes);
-        supply.peak_bytes = 0;
-        supply.useless.extend(supply.free.drain(..).map(|idle| (idle.path, None)));
-        supply.useless.extend(supply.spares.drain(..).map(|spare| (spare.path.clone(), Some(spare))));
     }
 
     /// Has an event notified whenever the log has become quiet.
