@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 33] = [
+pub const BUGS: [(&str, Bug); 34] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -41,6 +41,7 @@ pub const BUGS: [(&str, Bug); 33] = [
     ("LockFreedEarly", Bug::LockFreedEarly),
     ("IntervalBehindPreparation", Bug::IntervalBehindPreparation),
     ("DropEmptiesReads", Bug::DropEmptiesReads),
+    ("ClearLosesLateWrites", Bug::ClearLosesLateWrites),
 ];
 
 /// The bug of that name.

@@ -48,6 +48,8 @@ pub struct Plan {
     pub is_mounted: bool,
     /// How many files the process believes it may have open.
     pub open_files_told: Option<u64>,
+    /// Whether keyspaces are cleared; then twins are not the same.
+    pub clears: bool,
     /// All writes go to one partition, so that nothing but its memtables needs the log.
     pub one_partition: bool,
     /// Of 1000 reads so many come back short.
@@ -117,6 +119,7 @@ impl Plan {
             refuse_mappings: rng.aside(2).one_in(3),
             is_mounted: rng.aside(20).one_in(4),
             open_files_told: *rng.aside(22).choose(&[None, Some(16), Some(40), Some(100)]),
+            clears: rng.aside(23).one_in(4),
             one_partition: rng.aside(3).one_in(4),
             short_reads_per_mille: *rng.choose(&[0, 0, 100]),
             share_journal: rng.aside(3).one_in(2),
@@ -169,6 +172,7 @@ impl Plan {
             refuse_hard_links: false,
             refuse_mappings: false,
             is_mounted: false,
+            clears: false,
             open_files_told: Some(40),
             one_partition: false,
             short_reads_per_mille: 0,

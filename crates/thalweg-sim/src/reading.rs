@@ -36,6 +36,7 @@ impl ClientRun {
             75..82 => self.take_view(),
             82..94 => self.read_view(),
             94..97 => drop(self.views.pop()),
+            _ if self.stage.plan.clears => self.get(),
             _ => self.check_twins(),
         }
     }

@@ -93,6 +93,9 @@ impl ClientRun {
         {
             return self.read_many(&name, &keyspace);
         }
+        if self.stage.plan.clears && self.rng.one_in(30) {
+            return self.clear();
+        }
         match self.rng.below(100) {
             0..28 => self.batch(),
             28..40 if self.is_alone() => self.single(),
@@ -135,6 +138,30 @@ impl ClientRun {
             self.stable.iter().take(2).map(|keyspace| (keyspace.clone(), key.clone(), value.clone())).collect();
         let durability = self.some_durability();
         self.commit(write, changes, durability);
+    }
+
+    /// Clears a keyspace: for the oracle a write that removes every key that anybody may write.
+    fn clear(&mut self) {
+        let write = self.stage.next_write();
+        let (name, keyspace) = self.some_keyspace();
+        let label = format!("write {}.{write}, a clear of {name}", self.number);
+        let own = (0..self.stage.plan.clients.max(2)).map(keys::own_scope);
+        let numbers = 0..self.stage.plan.keys.max(5);
+        let keys = own.chain([keys::SHARED, keys::TWINS].map(Into::into)).flat_map(|scope| {
+            let keys: Vec<_> = numbers.clone().map(|number| keys::key(&scope, number)).collect();
+            keys
+        });
+        // And those that a session writes between clients.
+        let others = self.stage.oracle.borrow().keys_of(&name);
+        let spots: Vec<_> = keys.chain(others).map(|key| ((Arc::clone(&name), key), None)).collect();
+        let id = self.stage.oracle.borrow_mut().begin(label.clone(), spots);
+        self.stage.world.doing(|| label.clone());
+        let outcome = keyspace.clear_seq();
+        if matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoKeyspace) {
+            assert!(!self.stage.oracle.borrow().is_keyspace_present(&name), "{label} misses a keyspace that is there");
+            return self.stage.oracle.borrow_mut().refuse(id);
+        }
+        self.judge(id, &label, outcome.map(Some), Durability::Sync);
     }
 
     /// One change by the calls of [`Keyspace`], whose place in the order only a lone client knows.

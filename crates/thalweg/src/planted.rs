@@ -42,6 +42,7 @@ pub enum Bug {
     LockFreedEarly,
     IntervalBehindPreparation,
     DropEmptiesReads,
+    ClearLosesLateWrites,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -83,8 +83,8 @@ impl WriteBatch {
         let ordered = keyspace.ordered()?;
         self.routes.push(Arc::clone(ordered.layout().partition_for(key)));
         // Operations mostly come in runs of one keyspace.
-        if !self.keyspaces.iter().rev().any(|known| Arc::ptr_eq(known, ordered)) {
-            self.keyspaces.push(Arc::clone(ordered));
+        if !self.keyspaces.iter().rev().any(|known| Arc::ptr_eq(known, &ordered)) {
+            self.keyspaces.push(Arc::clone(&ordered));
         }
         Ok(ordered.id)
     }
@@ -142,7 +142,11 @@ impl WriteBatch {
             engine.writable()?.health.check()?;
             return Ok(SeqNo(0));
         }
-        if let Some(dropped) = self.keyspaces.iter().find(|keyspace| keyspace.is_dropped()) {
+        // One that was cleared is there all the same, unless it was dropped afterwards.
+        let is_gone = |keyspace: &&Arc<OrderedKeyspace>| {
+            keyspace.is_dropped() && !(keyspace.is_cleared() && engine.registry().contains_key(&keyspace.id))
+        };
+        if let Some(dropped) = self.keyspaces.iter().find(is_gone) {
             return Err(dropped.no_keyspace());
         }
         let record = std::mem::take(&mut self.record).finish();

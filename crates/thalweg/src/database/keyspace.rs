@@ -10,21 +10,30 @@ use crate::format::{KeyspaceId, SeqNo, Slice};
 use crate::log::Operation;
 use crate::ordered::{OrderedKeyspace, ViewGuard};
 use crate::runtime::Point;
+use arc_swap::{ArcSwap, Guard};
 use std::fmt;
 use std::sync::Arc;
 
 /// A named map of byte keys to byte values, in key order. Cloning is cheap; handles may be used from any thread.
 ///
 /// Keys have 1 byte to 64 KiB, values 0 bytes to 64 MiB.
-#[derive(Clone)]
 pub struct Keyspace {
     shared: Arc<Shared>,
-    ordered: Arc<OrderedKeyspace>,
+    name: Arc<str>,
+    /// The generation that this handle has seen last; after a clear the registry has another one.
+    ordered: ArcSwap<OrderedKeyspace>,
+}
+
+impl Clone for Keyspace {
+    fn clone(&self) -> Self {
+        let (shared, name) = (Arc::clone(&self.shared), Arc::clone(&self.name));
+        Keyspace { shared, name, ordered: ArcSwap::new(self.ordered.load_full()) }
+    }
 }
 
 impl Keyspace {
     pub(super) fn new(shared: Arc<Shared>, ordered: Arc<OrderedKeyspace>) -> Self {
-        Keyspace { shared, ordered }
+        Keyspace { shared, name: Arc::from(ordered.name.as_str()), ordered: ArcSwap::new(ordered) }
     }
 
     /// Whether both belong to the same open database.
@@ -33,12 +42,29 @@ impl Keyspace {
     }
 
     /// The keyspace itself, unless it was dropped or the database closed.
-    pub(super) fn ordered(&self) -> Result<&Arc<OrderedKeyspace>> {
+    pub(super) fn ordered(&self) -> Result<Guard<Arc<OrderedKeyspace>>> {
         self.shared.engine.readable()?;
-        if self.ordered.is_dropped() {
-            return Err(self.ordered.no_keyspace());
+        let ordered = self.ordered.load();
+        if !ordered.is_dropped() {
+            return Ok(ordered);
         }
-        Ok(&self.ordered)
+        match self.shared.engine.registry().get(&ordered.id) {
+            Some(cleared) => {
+                self.ordered.store(Arc::clone(cleared));
+                Ok(self.ordered.load())
+            }
+            None => Err(ordered.no_keyspace()),
+        }
+    }
+
+    /// The generation that a snapshot of number `seq` reads.
+    pub(super) fn ordered_at(&self, seq: SeqNo) -> Result<Guard<Arc<OrderedKeyspace>>> {
+        let ordered = self.ordered()?;
+        if seq >= ordered.cleared_at {
+            return Ok(ordered);
+        }
+        let earlier = ordered.generation_at(seq).ok_or_else(|| ordered.no_keyspace())?;
+        Ok(Guard::from_inner(earlier))
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -47,7 +73,7 @@ impl Keyspace {
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.ordered.name
+        &self.name
     }
 
     /// Sets `key` to `value`, with the database's default durability.
@@ -107,6 +133,46 @@ impl Keyspace {
         engine.write_one(&operation(ordered.id), ordered.layout().partition_for(key), durability)
     }
 
+    /// Removes every entry, durably when it returns, at a cost that does not depend on how many there are. What is
+    /// written while it runs comes before it or after it, as everywhere; snapshots and ranges that were taken before
+    /// still see what they saw. The background gives the space back once nobody reads it. The keyspace has the
+    /// partitions again that it was created with.
+    ///
+    /// ```
+    /// # fn main() -> thalweg::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("thalweg-doc-clear-{}", std::process::id()));
+    /// # let db = thalweg::Database::open(&dir)?;
+    /// let sessions = db.keyspace("sessions")?;
+    /// sessions.insert("alice", "since nine")?;
+    /// let before = db.snapshot();
+    /// sessions.clear()?;
+    /// assert!(sessions.is_empty()?);
+    /// assert!(before.contains_key(&sessions, "alice")?);
+    /// # drop(before); db.close()?; let _ = std::fs::remove_dir_all(dir);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `NoKeyspace` after a drop; what a `Sync` write can give.
+    pub fn clear(&self) -> Result<()> {
+        self.write_clear().map(drop)
+    }
+
+    /// As [`Keyspace::clear`]; gives the sequence number, by which a simulator orders writes.
+    #[cfg(feature = "simulation")]
+    pub fn clear_seq(&self) -> Result<u64> {
+        Ok(self.write_clear()?.0)
+    }
+
+    fn write_clear(&self) -> Result<SeqNo> {
+        let engine = &self.shared.engine;
+        engine.writable()?;
+        let _turn = engine.definition_turn.take_blocking(&engine.environment);
+        let ordered = Arc::clone(&*self.ordered()?);
+        engine.write_clear(&ordered)
+    }
+
     /// The value of `key`.
     ///
     /// # Errors
@@ -129,12 +195,26 @@ impl Keyspace {
 
     fn live_view(&self, key: &[u8]) -> Result<(ViewGuard, SeqNo)> {
         validate_key(key)?;
-        let view = self.ordered()?.view_for(key)?;
-        self.shared.engine.environment.point(Point::Viewed);
-        // The view first: everything visible at the call is in it, and whatever a compaction dropped from it is
-        // shadowed by a version that was visible before the view was made.
-        let seq = self.shared.engine.visible();
-        Ok((view, seq))
+        loop {
+            let ordered = self.ordered()?;
+            let view = ordered.view_for(key);
+            self.shared.engine.environment.point(Point::Viewed);
+            // The view first: everything visible at the call is in it, and whatever a compaction dropped from it is
+            // shadowed by a version that was visible before the view was made.
+            let seq = self.shared.engine.visible();
+            match view {
+                Ok(view) if seq >= ordered.cleared_at => return Ok((view, seq)),
+                Ok(_) => {
+                    // The clear is not published yet: what was there before it is read.
+                    let earlier = ordered.generation_at(seq).map(|earlier| earlier.view_for(key));
+                    if let Some(Ok(view)) = earlier {
+                        return Ok((view, seq));
+                    }
+                }
+                Err(_) if ordered.is_cleared() => {}
+                Err(dropped) => return Err(dropped),
+            }
+        }
     }
 
     /// The values of several keys, all as of one moment, in the order asked.

@@ -344,6 +344,7 @@ impl<'a> Replay<'a> {
                     self.create(mark, keyspace, name, splits, seq);
                 }
                 Operation::DropKeyspace { keyspace } => self.drop_keyspace(mark, keyspace, seq),
+                Operation::ClearKeyspace { keyspace } => self.clear_keyspace(mark, keyspace, seq)?,
             }
             seq = SeqNo(seq.0 + 1);
         }
@@ -370,12 +371,7 @@ impl<'a> Replay<'a> {
             if keyspace < self.next_keyspace {
                 return Ok(None);
             }
-            return Err(Error::corruption(
-                &self.root.join("log"),
-                mark.position.raw(),
-                format!("a keyspace below {}", self.next_keyspace),
-                format!("a record of keyspace {keyspace}"),
-            ));
+            return Err(self.unknown_keyspace(mark, keyspace));
         };
         let layout = found.layout();
         let partition = layout.partition_for(key);
@@ -384,6 +380,15 @@ impl<'a> Replay<'a> {
         }
         partition.view().slot_for(seq).insert(mark, key, seq, kind, value);
         Ok(Some(Arc::clone(partition)))
+    }
+
+    fn unknown_keyspace(&self, mark: LogMark, keyspace: KeyspaceId) -> Error {
+        Error::corruption(
+            &self.root.join("log"),
+            mark.position.raw(),
+            format!("a keyspace below {}", self.next_keyspace),
+            format!("a record of keyspace {keyspace}"),
+        )
     }
 
     fn create(&mut self, mark: LogMark, id: KeyspaceId, name: &str, splits: Vec<Box<[u8]>>, seq: SeqNo) {
@@ -395,6 +400,22 @@ impl<'a> Replay<'a> {
         let edit = Edit { changes: vec![change], seq, log_start: None };
         self.definitions.push_back(DefinitionEdit { edit, mark, dropped: None });
         self.registry.insert(id, OrderedKeyspace::new(id, name, splits, seq, &self.memtable_pool));
+    }
+
+    fn clear_keyspace(&mut self, mark: LogMark, id: KeyspaceId, seq: SeqNo) -> Result<()> {
+        let Some(keyspace) = self.registry.get(&id).cloned() else {
+            return if id < self.next_keyspace { Ok(()) } else { Err(self.unknown_keyspace(mark, id)) };
+        };
+        // No partition of the generation before is flushed up to the clear, and every one after it is.
+        if keyspace.layout().partitions().iter().any(|partition| partition.recovered >= seq) {
+            return Ok(());
+        }
+        let next = keyspace.clear(seq, &self.memtable_pool);
+        self.registry.insert(id, next);
+        let change = Change::ClearKeyspace { keyspace: id, seq };
+        let edit = Edit { changes: vec![change], seq, log_start: None };
+        self.definitions.push_back(DefinitionEdit { edit, mark, dropped: Some(keyspace) });
+        Ok(())
     }
 
     fn drop_keyspace(&mut self, mark: LogMark, id: KeyspaceId, seq: SeqNo) {

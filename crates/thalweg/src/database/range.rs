@@ -6,6 +6,7 @@ use crate::format::{SeqNo, Slice};
 use crate::ordered::cursor::{Bounds, DoubleEnded};
 use crate::ordered::{OrderedKeyspace, SnapshotSeq, ViewSource};
 use crate::runtime::{Environment, Point};
+use arc_swap::Guard;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Bound;
@@ -56,7 +57,7 @@ impl Range {
     pub(super) fn new(
         shared: &Arc<Shared>,
         seq: &Arc<SnapshotSeq>,
-        keyspace: Result<&Arc<OrderedKeyspace>>,
+        keyspace: Result<Guard<Arc<OrderedKeyspace>>>,
         bounds: Bounds,
     ) -> Self {
         let mut range = Range {
@@ -67,7 +68,7 @@ impl Range {
             shared: Arc::clone(shared),
         };
         let environment = &shared.engine.environment;
-        match keyspace.and_then(|keyspace| parts(environment, keyspace, seq.seq(), bounds)) {
+        match keyspace.and_then(|keyspace| parts(environment, &keyspace, seq.seq(), bounds)) {
             Ok(parts) => range.parts = parts,
             Err(error) => range.error = Some(error),
         }

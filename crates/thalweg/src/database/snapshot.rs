@@ -58,7 +58,7 @@ impl Snapshot {
         self.owns(keyspace)?;
         let key = key.as_ref();
         validate_key(key)?;
-        keyspace.ordered()?.view_for(key)?.get(key, self.seq.seq())
+        keyspace.ordered_at(self.seq.seq())?.view_for(key)?.get(key, self.seq.seq())
     }
 
     /// The values several keys had, in the order asked.
@@ -73,7 +73,7 @@ impl Snapshot {
             sorted.push((key.as_ref(), number));
         }
         sorted.sort_unstable();
-        let ordered = keyspace.ordered()?;
+        let ordered = keyspace.ordered_at(self.seq.seq())?;
         let mut values = vec![None; keys.len()];
         let mut rest = &sorted[..];
         while let Some((first, _)) = rest.first() {
@@ -98,7 +98,7 @@ impl Snapshot {
         self.owns(keyspace)?;
         let key = key.as_ref();
         validate_key(key)?;
-        keyspace.ordered()?.view_for(key)?.contains(key, self.seq.seq())
+        keyspace.ordered_at(self.seq.seq())?.view_for(key)?.contains(key, self.seq.seq())
     }
 
     /// All entries of a keyspace, in key order.
@@ -122,7 +122,7 @@ impl Snapshot {
     }
 
     fn entries(&self, keyspace: &Keyspace, bounds: Bounds) -> Range {
-        let ordered = self.owns(keyspace).and_then(|()| keyspace.ordered());
+        let ordered = self.owns(keyspace).and_then(|()| keyspace.ordered_at(self.seq.seq()));
         Range::new(&self.shared, &self.seq, ordered, bounds)
     }
 }

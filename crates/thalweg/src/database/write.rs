@@ -8,7 +8,7 @@ use super::options::Durability;
 use crate::error::Result;
 use crate::format::{EntryKind, LogMark, SeqNo};
 use crate::log::{Operation, Record, RecordBuilder, Reservation};
-use crate::ordered::{Partition, ViewGuard};
+use crate::ordered::{OrderedKeyspace, Partition, ViewGuard, Workshop};
 use crate::runtime::Point;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Engine {
         }
         let reservation = workshop.reserve(record)?;
         workshop.log.copy_in(&reservation, record, durability == Durability::Sync)?;
-        let (seq, user_bytes, is_overtaken) = insert(&reservation, record, routes);
+        let (seq, user_bytes, is_overtaken) = insert(workshop, &reservation, record, routes);
         let end = reservation.end();
         workshop.log.publish(reservation)?;
         self.metrics.user_written_bytes.add(user_bytes as u64);
@@ -70,10 +70,11 @@ impl Engine {
             workshop.seal_if_full(partition);
         }
         if is_overtaken {
-            // What a split has taken from the partitions that were routed to went to others.
+            // What a split or a clear has taken from the partitions that were routed to went to others.
             for (operation, partition) in record.operations().zip(routes) {
                 if let Operation::Put { key, .. } | Operation::Remove { key, .. } = operation {
-                    workshop.seal_if_full(&partition.owner_of(key));
+                    let rerouted = workshop.rerouted(partition, key, seq);
+                    workshop.seal_if_full(&rerouted.unwrap_or_else(|| partition.owner_of(key)));
                 }
             }
         }
@@ -100,23 +101,47 @@ impl Engine {
         workshop.watch_log();
         workshop.log.sync(end)
     }
+
+    /// Clears a keyspace, durably: what it has before the record is gone, what is written after it stays.
+    pub(super) fn write_clear(&self, keyspace: &Arc<OrderedKeyspace>) -> Result<SeqNo> {
+        let workshop = self.writable()?;
+        workshop.health.check()?;
+        workshop.wait_for_definitions()?;
+        let mut record = RecordBuilder::new();
+        record.push(&Operation::ClearKeyspace { keyspace: keyspace.id });
+        let record = record.finish();
+        let reservation = workshop.reserve_and(&record, |mark, seq| workshop.clear_keyspace(keyspace, mark, seq))?;
+        workshop.log.copy_in(&reservation, &record, true)?;
+        let (seq, end) = (reservation.first_seq(), reservation.end());
+        workshop.log.publish(reservation)?;
+        workshop.cleared();
+        self.environment.point(Point::Published);
+        workshop.watch_log();
+        workshop.log.sync(end)?;
+        Ok(seq)
+    }
 }
 
 /// Inserts the entries of a record that is reserved and not yet published; the last sequence number, the bytes of
-/// keys and values, and whether a split has overtaken a route.
-fn insert(reservation: &Reservation, record: &Record, routes: &[Arc<Partition>]) -> (SeqNo, usize, bool) {
+/// keys and values, and whether a split or a clear has overtaken a route.
+fn insert(
+    workshop: &Workshop,
+    reservation: &Reservation,
+    record: &Record,
+    routes: &[Arc<Partition>],
+) -> (SeqNo, usize, bool) {
     let mark = reservation.mark();
     let mut seq = reservation.first_seq();
     let (mut user_bytes, mut is_overtaken) = (0, false);
     // A view loaded after the reservation has the memtable of every number in it: one load serves a run of operations.
-    // The route may be older than a split.
+    // The route may be older than a split or a clear.
     let mut at: Option<(&Arc<Partition>, ViewGuard)> = None;
     for (operation, partition) in record.operations().zip(routes) {
         let (key, kind, value) = match operation {
             Operation::Put { key, value, .. } => (key, EntryKind::Put, value),
             Operation::Remove { key, .. } => (key, EntryKind::Remove, &[][..]),
-            Operation::CreateKeyspace { .. } | Operation::DropKeyspace { .. } => {
-                unreachable!("definitions are written by write_definition")
+            Operation::CreateKeyspace { .. } | Operation::DropKeyspace { .. } | Operation::ClearKeyspace { .. } => {
+                unreachable!("definitions have no route")
             }
         };
         let serves = |(before, view): &(&Arc<Partition>, ViewGuard)| Arc::ptr_eq(before, partition) && view.covers(key);
@@ -124,7 +149,9 @@ fn insert(reservation: &Reservation, record: &Record, routes: &[Arc<Partition>])
             Some(same) => at.insert(same),
             None => {
                 let mut view = partition.view();
-                if !view.covers(key) {
+                if let Some(rerouted) = workshop.rerouted(partition, key, seq) {
+                    (view, is_overtaken) = (rerouted.view_of(key), true);
+                } else if !view.covers(key) {
                     (view, is_overtaken) = (partition.view_of(key), true);
                 }
                 at.insert((partition, view))

@@ -88,6 +88,9 @@ fn print_edit(offset: u64, synced: u64, id: crate::format::EditId, edit: &Edit, 
             Change::CreateKeyspace { keyspace, name, splits } => {
                 print(format_args!("           create keyspace {keyspace} {name:?}, {} splits", splits.len()))?;
             }
+            Change::ClearKeyspace { keyspace, seq } => {
+                print(format_args!("           clear keyspace {keyspace} of what is at or below {seq}"))?
+            }
             Change::DropKeyspace { keyspace } => print(format_args!("           drop keyspace {keyspace}"))?,
             Change::Add { keyspace, partition, level, meta } => {
                 print(format_args!("           add {keyspace}/{partition} level {level} {}", table(meta)))?;

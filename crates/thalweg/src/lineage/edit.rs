@@ -18,6 +18,12 @@ pub(crate) enum Change {
     DropKeyspace {
         keyspace: KeyspaceId,
     },
+    /// The keyspace loses its tables and the partitions that splits have made of those it was created with. Every
+    /// record of it at or below `seq` is dead.
+    ClearKeyspace {
+        keyspace: KeyspaceId,
+        seq: SeqNo,
+    },
     /// An output (a successor).
     Add {
         keyspace: KeyspaceId,
@@ -81,6 +87,7 @@ const MOVE: u8 = 5;
 const FLUSHED: u8 = 6;
 const SPLIT: u8 = 7;
 const MERGE: u8 = 8;
+const CLEAR_KEYSPACE: u8 = 9;
 
 impl Edit {
     /// The tables it adds.
@@ -91,10 +98,10 @@ impl Edit {
         })
     }
 
-    /// The highest sequence number that any of its `Flushed` changes tells replay to skip.
+    /// The highest sequence number that any of its changes tells replay to skip.
     pub(super) fn flushed(&self) -> SeqNo {
         let seqs = self.changes.iter().filter_map(|change| match change {
-            Change::Flushed { seq, .. } => Some(*seq),
+            Change::Flushed { seq, .. } | Change::ClearKeyspace { seq, .. } => Some(*seq),
             _ => None,
         });
         seqs.max().unwrap_or_default()
@@ -122,7 +129,7 @@ impl Edit {
         for _ in 0..count {
             changes.push(match decoder.u8() {
                 None => return Err(Undecodable::Malformed),
-                Some(kind) if kind > MERGE => return Err(Undecodable::Newer),
+                Some(kind) if kind > CLEAR_KEYSPACE => return Err(Undecodable::Newer),
                 Some(kind) => Change::decode(kind, decoder).ok_or(Undecodable::Malformed)?,
             });
         }
@@ -152,6 +159,11 @@ impl Change {
             Change::DropKeyspace { keyspace } => {
                 out.put_u8(DROP_KEYSPACE);
                 out.put_varint(keyspace.0);
+            }
+            Change::ClearKeyspace { keyspace, seq } => {
+                out.put_u8(CLEAR_KEYSPACE);
+                out.put_varint(keyspace.0);
+                out.put_varint(seq.0);
             }
             Change::Add { keyspace, partition, level, meta } => {
                 put_place(out, ADD, *keyspace, *partition);
@@ -192,6 +204,10 @@ impl Change {
                 return Some(Change::CreateKeyspace { keyspace, name, splits });
             }
             DROP_KEYSPACE => return Some(Change::DropKeyspace { keyspace: KeyspaceId(decoder.varint()?) }),
+            CLEAR_KEYSPACE => {
+                let (keyspace, seq) = (KeyspaceId(decoder.varint()?), SeqNo(decoder.varint()?));
+                return Some(Change::ClearKeyspace { keyspace, seq });
+            }
             _ => {}
         }
         let keyspace = KeyspaceId(decoder.varint()?);

@@ -88,6 +88,23 @@ impl KeyspaceState {
         Ok(())
     }
 
+    /// Takes all tables out, and the partitions that splits have made; what is left is flushed up to `seq`.
+    pub(super) fn clear(&mut self, seq: SeqNo) -> Result<(), String> {
+        if let Some(later) = self.partitions.iter().find(|partition| partition.flushed > seq) {
+            return Err(format!("partition {} is flushed to {}, but cleared at {seq}", later.id, later.flushed));
+        }
+        let created = self.created;
+        let mut splits = self.splits.iter();
+        let begins_with: Vec<_> = self.partitions.iter().skip(1).map(|partition| partition.id.0 < created).collect();
+        let kept = begins_with.iter().filter_map(|keep| splits.next().filter(|_| *keep)).cloned().collect();
+        self.splits = kept;
+        self.partitions.retain(|partition| partition.id.0 < created);
+        for partition in &mut self.partitions {
+            *partition = PartitionState { id: partition.id, flushed: seq, ..PartitionState::default() };
+        }
+        Ok(())
+    }
+
     /// Splits a partition at `at`, into itself and `into`; gives where it stands.
     pub(super) fn split(&mut self, id: PartitionId, at: &[u8], into: PartitionId) -> Result<usize, String> {
         let index = self.index_of(id).ok_or_else(|| format!("no partition {id} to split"))?;

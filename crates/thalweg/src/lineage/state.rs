@@ -43,11 +43,29 @@ pub(super) struct TakeBack {
 #[derive(Clone, Debug)]
 enum Undo {
     Uncreate(KeyspaceId),
+    /// A drop or a clear.
     Undrop(KeyspaceId, KeyspaceState),
-    Unadd { at: Place, index: usize },
-    Unremove { at: Place, index: usize, meta: TableMeta },
-    Unsplit { keyspace: KeyspaceId, index: usize, before: PartitionState, next_partition: PartitionId },
-    Unmerge { keyspace: KeyspaceId, index: usize, at: Box<[u8]>, before: Box<[PartitionState; 2]> },
+    Unadd {
+        at: Place,
+        index: usize,
+    },
+    Unremove {
+        at: Place,
+        index: usize,
+        meta: TableMeta,
+    },
+    Unsplit {
+        keyspace: KeyspaceId,
+        index: usize,
+        before: PartitionState,
+        next_partition: PartitionId,
+    },
+    Unmerge {
+        keyspace: KeyspaceId,
+        index: usize,
+        at: Box<[u8]>,
+        before: Box<[PartitionState; 2]>,
+    },
     Flushed(KeyspaceId, PartitionId, SeqNo),
 }
 
@@ -168,6 +186,13 @@ impl State {
                     let dropped =
                         self.keyspaces.remove(keyspace).ok_or_else(|| format!("no keyspace {keyspace} to drop"))?;
                     undo.push(Undo::Undrop(*keyspace, dropped));
+                }
+                Change::ClearKeyspace { keyspace, seq } => {
+                    let state = self.keyspaces.get_mut(keyspace).ok_or_else(|| format!("no keyspace {keyspace}"))?;
+                    let before = state.clone();
+                    let cleared = state.clear(*seq);
+                    undo.push(Undo::Undrop(*keyspace, before));
+                    cleared?;
                 }
                 Change::Remove { keyspace, partition, level, table } => {
                     let at = Place { keyspace: *keyspace, partition: *partition, level: *level };

@@ -169,6 +169,7 @@ impl fmt::Display for Shown<'_> {
                 splits.iter().try_for_each(|split| write!(f, " split \"{}\"", split.escape_ascii()))
             }
             Operation::DropKeyspace { keyspace } => write!(f, "drop keyspace {keyspace}"),
+            Operation::ClearKeyspace { keyspace } => write!(f, "clear keyspace {keyspace}"),
         }
     }
 }

@@ -10,16 +10,34 @@ const PUT: u8 = 1;
 const REMOVE: u8 = 2;
 const CREATE_KEYSPACE: u8 = 3;
 const DROP_KEYSPACE: u8 = 4;
-// 5: range removal, 6: merge. Reserved by format 1. A record of right checksum with one of these, or a larger one, was
-// written by a newer version.
+// 5: range removal, 6: merge. Reserved by format 1. A record of right checksum with one of these, or with a kind above
+// the last one here, was written by a newer version.
+const CLEAR_KEYSPACE: u8 = 7;
 
 /// One operation of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation<'a> {
-    Put { keyspace: KeyspaceId, key: &'a [u8], value: &'a [u8] },
-    Remove { keyspace: KeyspaceId, key: &'a [u8] },
-    CreateKeyspace { keyspace: KeyspaceId, name: &'a str, splits: Vec<&'a [u8]> },
-    DropKeyspace { keyspace: KeyspaceId },
+    Put {
+        keyspace: KeyspaceId,
+        key: &'a [u8],
+        value: &'a [u8],
+    },
+    Remove {
+        keyspace: KeyspaceId,
+        key: &'a [u8],
+    },
+    CreateKeyspace {
+        keyspace: KeyspaceId,
+        name: &'a str,
+        splits: Vec<&'a [u8]>,
+    },
+    DropKeyspace {
+        keyspace: KeyspaceId,
+    },
+    /// Removes everything that the keyspace has at this point of the log.
+    ClearKeyspace {
+        keyspace: KeyspaceId,
+    },
 }
 
 /// The encoded body of one record: one or more operations that are visible and durable together.
@@ -68,6 +86,10 @@ impl RecordBuilder {
             }
             Operation::DropKeyspace { keyspace } => {
                 self.body.put_u8(DROP_KEYSPACE);
+                self.body.put_varint(keyspace.0);
+            }
+            Operation::ClearKeyspace { keyspace } => {
+                self.body.put_u8(CLEAR_KEYSPACE);
                 self.body.put_varint(keyspace.0);
             }
         }
@@ -133,7 +155,7 @@ impl Record {
         for _ in 0..operations {
             let at = decoder.offset();
             if decode(&mut decoder).is_none() {
-                return Err(Undecodable { at, is_newer: body.get(at).is_some_and(|kind| *kind > DROP_KEYSPACE) });
+                return Err(Undecodable { at, is_newer: body.get(at).is_some_and(is_newer) });
             }
         }
         let at = decoder.offset();
@@ -154,6 +176,11 @@ pub(super) struct Undecodable {
     pub(super) is_newer: bool,
 }
 
+/// Whether a newer version has an operation of this kind, and this one has not.
+fn is_newer(kind: &u8) -> bool {
+    *kind > DROP_KEYSPACE && *kind != CLEAR_KEYSPACE
+}
+
 fn decode<'a>(decoder: &mut Decoder<'a>) -> Option<Operation<'a>> {
     let kind = decoder.u8()?;
     let keyspace = KeyspaceId(decoder.varint()?);
@@ -171,6 +198,7 @@ fn decode<'a>(decoder: &mut Decoder<'a>) -> Option<Operation<'a>> {
             Some(Operation::CreateKeyspace { keyspace, name, splits })
         }
         DROP_KEYSPACE => Some(Operation::DropKeyspace { keyspace }),
+        CLEAR_KEYSPACE => Some(Operation::ClearKeyspace { keyspace }),
         _ => None,
     }
 }
@@ -185,6 +213,7 @@ mod tests {
             Operation::Remove { keyspace: KeyspaceId(u64::MAX), key: b"" },
             Operation::CreateKeyspace { keyspace: KeyspaceId(1), name: "orders", splits: vec![b"a", b"b"] },
             Operation::DropKeyspace { keyspace: KeyspaceId(300) },
+            Operation::ClearKeyspace { keyspace: KeyspaceId(0) },
         ]
     }
 
@@ -192,22 +221,22 @@ mod tests {
     fn operations_round_trip() {
         let mut builder = RecordBuilder::new();
         all().iter().for_each(|operation| builder.push(operation));
-        assert_eq!(builder.operations(), 4);
+        assert_eq!(builder.operations(), 5);
         let record = builder.finish();
-        let again = Record::from_body(record.body().to_vec(), 4, record.body_crc()).expect("decodes");
+        let again = Record::from_body(record.body().to_vec(), 5, record.body_crc()).expect("decodes");
         assert_eq!(again.operations().collect::<Vec<_>>(), all());
     }
 
     #[test]
     fn reserved_kinds_and_wrong_counts_are_refused() {
-        for (kind, is_newer) in [(0u8, false), (5, true), (6, true), (255, true)] {
+        for (kind, is_newer) in [(0u8, false), (5, true), (6, true), (8, true), (255, true)] {
             let refused = Record::from_body(vec![kind, 1, 1, b'k'], 1, 0).err();
             assert_eq!(refused, Some(Undecodable { at: 0, is_newer }));
         }
         let mut builder = RecordBuilder::new();
         all().iter().for_each(|operation| builder.push(operation));
         let body = builder.finish().body().to_vec();
-        for count in [0, 3, 5] {
+        for count in [0, 4, 6] {
             assert!(Record::from_body(body.clone(), count, 0).is_err(), "{count}");
         }
     }

@@ -102,8 +102,19 @@ impl Drop for Reservation<'_> {
 }
 
 impl Log {
-    /// Reserves space and sequence numbers. Waits for a free segment; `NoSpace` when none can be prepared.
+    /// As [`Log::reserve_and`].
+    #[cfg(test)]
     pub(crate) fn reserve(&self, record: &Record) -> Result<Reservation<'_>> {
+        self.reserve_and(record, |_, _| ())
+    }
+
+    /// Reserves space and sequence numbers. Waits for a free segment; `NoSpace` when none can be prepared. Runs
+    /// `granted`, given where the record begins and its first number, before anything else can be reserved. `granted` must not call the log and must not wait.
+    pub(crate) fn reserve_and(
+        &self,
+        record: &Record,
+        mut granted: impl FnMut(LogMark, SeqNo),
+    ) -> Result<Reservation<'_>> {
         let segment_bytes = self.options.segment_bytes;
         let too_large = || {
             let most = u64::from(segment_bytes) * u64::from(SEGMENTS_A_RECORD_MAX);
@@ -117,7 +128,7 @@ impl Log {
         self.health.check()?;
         let (reservation, is_due) = {
             let tail = &mut *self.lock_tail();
-            let reservation = self.reserve_in_tail(tail, record.count(), body_bytes)?;
+            let reservation = self.reserve_in_tail(tail, record.count(), body_bytes, &mut granted)?;
             let is_due = reservation.is_some() && tail.supply.sizing.is_due_at(tail.offset);
             (reservation, is_due)
         };
@@ -127,14 +138,20 @@ impl Log {
         if let Some(reservation) = reservation {
             return Ok(reservation);
         }
-        let reservation = self.reserve_over_segments(record.count(), body_bytes);
+        let reservation = self.reserve_over_segments(record.count(), body_bytes, &mut granted);
         self.wanted.notify_all();
         reservation
     }
 
     /// The common case: the record fits what is left of the tail's segment. `None`: it does not.
     #[inline]
-    fn reserve_in_tail(&self, tail: &mut Tail, operations: u32, body_bytes: u32) -> Result<Option<Reservation<'_>>> {
+    fn reserve_in_tail(
+        &self,
+        tail: &mut Tail,
+        operations: u32,
+        body_bytes: u32,
+        granted: &mut impl FnMut(LogMark, SeqNo),
+    ) -> Result<Option<Reservation<'_>>> {
         let (segment, from) = (&tail.segment, tail.offset);
         let (mut done, mut begun) = (0, false);
         let (to, is_whole) = place(&mut done, &mut begun, from, body_bytes, segment.bytes);
@@ -144,26 +161,31 @@ impl Log {
         let first = Part { segment: Arc::clone(segment), from, to, body_from: 0, body_to: body_bytes, successor: None };
         let begin = LogMark { position: LogPosition::new(segment.id.index, from), ..LogMark::default() };
         let begin = LogMark { generation: segment.id.generation, ..begin };
-        self.grant(tail, operations, begin, first, Vec::new()).map(Some)
+        self.grant(tail, operations, begin, first, Vec::new(), granted).map(Some)
     }
 
     /// The record goes on in other segments, or begins in the next.
-    fn reserve_over_segments(&self, operations: u32, body_bytes: u32) -> Result<Reservation<'_>> {
+    fn reserve_over_segments(
+        &self,
+        operations: u32,
+        body_bytes: u32,
+        granted: &mut impl FnMut(LogMark, SeqNo),
+    ) -> Result<Reservation<'_>> {
         let mut parts = Vec::with_capacity(3 + (body_bytes / self.options.segment_bytes) as usize);
         let at_once = {
             let mut tail = self.lock_tail();
             // Nobody takes a spare past those who wait for one.
             if tail.supply.waiting.is_empty() {
-                self.try_reserve(&mut tail, operations, body_bytes, &mut parts)?
+                self.try_reserve(&mut tail, operations, body_bytes, &mut parts, granted)?
             } else {
-                self.reserve_in_tail(&mut tail, operations, body_bytes)?
+                self.reserve_in_tail(&mut tail, operations, body_bytes, granted)?
             }
         };
         if let Some(reservation) = at_once {
             return Ok(reservation);
         }
         let started_ns = self.environment.clock.now_ns();
-        let reservation = self.reserve_when_supplied(operations, body_bytes, &mut parts);
+        let reservation = self.reserve_when_supplied(operations, body_bytes, &mut parts, granted);
         self.metrics.stalls_log.record(self.environment.clock.now_ns().saturating_sub(started_ns));
         reservation
     }
@@ -176,6 +198,7 @@ impl Log {
         operations: u32,
         body_bytes: u32,
         parts: &mut Vec<Part>,
+        granted: &mut impl FnMut(LogMark, SeqNo),
     ) -> Result<Reservation<'_>> {
         let (turn, failures) = {
             let supply = &mut self.lock_tail().supply;
@@ -189,9 +212,9 @@ impl Log {
             }
             let mut tail = self.lock_tail();
             if tail.supply.waiting.front() != Some(&turn) {
-                return self.reserve_in_tail(&mut tail, operations, body_bytes).transpose();
+                return self.reserve_in_tail(&mut tail, operations, body_bytes, granted).transpose();
             }
-            match self.try_reserve(&mut tail, operations, body_bytes, parts).transpose() {
+            match self.try_reserve(&mut tail, operations, body_bytes, parts, granted).transpose() {
                 Some(done) => return Some(done),
                 None if tail.supply.failures > failures => {
                     return Some(Err(tail.supply.last_failure.clone().unwrap_or(Error::Closed)));
@@ -216,6 +239,7 @@ impl Log {
         operations: u32,
         body_bytes: u32,
         parts: &mut Vec<Part>,
+        granted: &mut impl FnMut(LogMark, SeqNo),
     ) -> Result<Option<Reservation<'_>>> {
         let supply = &mut tail.supply;
         let begin = match plan(&tail.segment, tail.offset, body_bytes, supply, parts) {
@@ -230,7 +254,7 @@ impl Log {
         };
         let mut parts = std::mem::take(parts).into_iter();
         let Some(first) = parts.next() else { unreachable!("a plan has a part") };
-        self.grant(tail, operations, begin, first, parts.collect()).map(Some)
+        self.grant(tail, operations, begin, first, parts.collect(), granted).map(Some)
     }
 
     /// Gives out what was planned: place, sequence numbers and ticket at once.
@@ -242,6 +266,7 @@ impl Log {
         begin: LogMark,
         first: Part,
         others: Vec<Part>,
+        granted: &mut impl FnMut(LogMark, SeqNo),
     ) -> Result<Reservation<'_>> {
         if tail.is_closed {
             return Err(Error::Closed);
@@ -268,6 +293,7 @@ impl Log {
         let synced = if planted(Bug::SyncedOffsetFromPublished) { self.published_before(mark) } else { self.durable() };
         debug_assert!(synced <= mark.position, "the frontier is behind what is reserved");
         let is_published = false;
+        granted(mark, first_seq);
         Ok(Reservation { log: self, ticket, first_seq, operations, mark, end, synced, first, others, is_published })
     }
 

@@ -30,6 +30,7 @@ impl Workshop {
             }
             let room = self.health.room();
             self.relieve_log();
+            self.sweep_generations();
             self.tidy_when_quiet();
             let work = self.next_work(defined_last);
             defined_last = matches!(work, Some(Work::Define));
@@ -152,7 +153,7 @@ impl Workshop {
         self.compaction_wanted.notify_all();
     }
 
-    /// Tells the manifest of all keyspaces created and dropped so far, in one edit.
+    /// Tells the manifest of all keyspaces created, dropped and cleared so far, in one edit.
     async fn install_definitions(&self) -> Result<()> {
         let (mut edit, mut dropped, mut count) = (Edit::default(), Vec::new(), 0);
         for definition in self.definitions.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -174,11 +175,16 @@ impl Workshop {
         let pop = || {
             let mut definitions = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
             assert!(definitions.len() >= count, "only this coroutine takes definitions");
-            definitions.drain(..count);
+            for definition in definitions.drain(..count) {
+                let cleared = definition.dropped.filter(|keyspace| keyspace.is_cleared());
+                // Kept before it leaves the queue: readers find it without a gap.
+                cleared.into_iter().for_each(|keyspace| self.keep_cleared(&keyspace, definition.edit.seq));
+            }
         };
         self.lineage.install(edit, inputs, || self.new_log_start(None), pop).await?;
         // Handles may live on; what they hold need not.
-        partitions().iter().for_each(|partition| partition.clear());
+        dropped.iter().filter(|keyspace| !keyspace.is_cleared()).for_each(|keyspace| keyspace.empty());
+        self.sweep_generations();
         self.lineage.wake_cleanup();
         self.progress.notify_all();
         Ok(())

@@ -109,7 +109,7 @@ impl Workshop {
         left: &Arc<Partition>,
         right: &Arc<Partition>,
     ) -> Result<bool> {
-        let Some(keyspace) = self.keyspaces().get(&left.keyspace).cloned() else { return Ok(false) };
+        let Some(keyspace) = self.keyspace_of(left) else { return Ok(false) };
         let are_flushed = || left.sealed_memtables() + right.sealed_memtables() == 0;
         for _ in 0..ROUNDS {
             self.flush_sealed(writers, left).await?;

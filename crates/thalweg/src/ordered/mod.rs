@@ -3,12 +3,13 @@
 //! A put goes to the active memtable of its partition ([`view::Slot`]); a full memtable is *sealed* at a sequence
 //! number and flushed to a level-0 table ([`flusher`]); tables are merged downwards ([`compactor`]), large jobs in
 //! [`subtasks`]. A partition that has grown is split in two ([`splits`]), and two that have shrunk become one
-//! ([`merges`]). Readers take one [`view::View`] and never look back.
+//! ([`merges`]). A clear begins a keyspace anew ([`generations`]). Readers take one [`view::View`] and never look back.
 
 mod chain;
 mod compactor;
 pub(crate) mod cursor;
 mod flusher;
+mod generations;
 mod keyspace;
 pub(crate) mod memtable;
 mod merges;

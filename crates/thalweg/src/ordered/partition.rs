@@ -384,8 +384,8 @@ impl Partition {
         self.trouble.ended();
     }
 
-    /// Lets go of everything it holds: its keyspace was dropped, and the manifest knows. A writer that was overtaken by
-    /// the drop still finds a memtable.
+    /// Lets go of everything it holds: its keyspace was dropped or cleared, and the manifest knows. A writer that was
+    /// overtaken by that still finds a memtable.
     pub(crate) fn clear(&self) {
         assert!(self.is_dropped(), "only a dropped partition is cleared");
         let active = Slot::new(SeqNo(0), &self.pool, 0);
@@ -422,7 +422,7 @@ impl Partition {
         self.table_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether its keyspace was dropped.
+    /// Whether its keyspace was dropped, or cleared.
     pub(crate) fn is_dropped(&self) -> bool {
         self.share.is_dropped()
     }

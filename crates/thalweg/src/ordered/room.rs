@@ -14,6 +14,7 @@
 use super::{Partition, Workshop};
 use crate::compaction::{Job, Policy};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::{LogMark, SeqNo};
 use crate::log::{Operation, Record, Reservation};
 use crate::runtime::Room;
 use crate::table::{KeyRange, Table};
@@ -93,13 +94,22 @@ impl Workshop {
 
     /// Reserves log space. Removals, which may free space in the end, take what was set aside for them.
     pub(crate) fn reserve(&self, record: &Record) -> Result<Reservation<'_>> {
-        match self.log.reserve(record) {
+        self.reserve_and(record, |_, _| ())
+    }
+
+    /// As [`Workshop::reserve`], and runs `granted` as [`Log::reserve_and`](crate::log::Log::reserve_and) does.
+    pub(crate) fn reserve_and(
+        &self,
+        record: &Record,
+        mut granted: impl FnMut(LogMark, SeqNo),
+    ) -> Result<Reservation<'_>> {
+        match self.log.reserve_and(record, &mut granted) {
             Err(error)
                 if error.kind() == ErrorKind::NoSpace
                     && only_removes(record)
                     && self.options.space.give_up_reserve() =>
             {
-                self.log.reserve(record)
+                self.log.reserve_and(record, granted)
             }
             reserved => reserved,
         }
@@ -178,6 +188,8 @@ pub(super) struct Step {
 
 /// Whether a record does nothing but remove.
 fn only_removes(record: &Record) -> bool {
-    let removes = |operation| matches!(operation, Operation::Remove { .. } | Operation::DropKeyspace { .. });
+    let removes = |operation| {
+        matches!(operation, Operation::Remove { .. } | Operation::DropKeyspace { .. } | Operation::ClearKeyspace { .. })
+    };
     record.operations().all(removes)
 }

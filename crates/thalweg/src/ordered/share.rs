@@ -23,6 +23,10 @@ pub(crate) struct Share {
     /// The keyspace was dropped: no new jobs, running ones give up. Here, so that whoever has a route to a partition
     /// that has ended since is told.
     dropped: AtomicBool,
+    /// It was cleared: another generation of it has taken its place, and this one is read by older snapshots alone.
+    cleared: AtomicBool,
+    /// Nobody may read it any more.
+    emptied: AtomicBool,
 }
 
 impl Share {
@@ -33,6 +37,8 @@ impl Share {
             active_bytes: AtomicIsize::new(0),
             table_bytes: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
+            cleared: AtomicBool::new(false),
+            emptied: AtomicBool::new(false),
         }
     }
 
@@ -42,6 +48,25 @@ impl Share {
 
     pub(super) fn drop_now(&self) {
         self.dropped.store(true, Ordering::SeqCst);
+    }
+
+    /// As [`Share::drop_now`], but what is there can be read until [`Share::empty_now`].
+    pub(super) fn clear_now(&self) {
+        self.cleared.store(true, Ordering::SeqCst);
+        self.drop_now();
+    }
+
+    pub(super) fn is_cleared(&self) -> bool {
+        self.cleared.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn empty_now(&self) {
+        self.emptied.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it may still be read.
+    pub(super) fn is_readable(&self) -> bool {
+        !self.is_dropped() || (self.is_cleared() && !self.emptied.load(Ordering::SeqCst))
     }
 
     pub(super) fn is_dropped(&self) -> bool {

@@ -7,13 +7,18 @@
 //! Invariants of the queue: numbers ascend; the first and the last are pinned; at most half of the others are not.
 
 use crate::format::SeqNo;
+use crate::runtime::Event;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotRegistry {
     pinned: Mutex<Pinned>,
+    /// Whether somebody waits for snapshots to be given back, and how to tell.
+    is_awaited: AtomicBool,
+    returned: OnceLock<Arc<Event>>,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +79,21 @@ impl SnapshotRegistry {
         SnapshotSeq { registry: Arc::clone(self), seq }
     }
 
+    /// Notifies `returned` of snapshots that are given back, while that is wanted.
+    pub(crate) fn tell(&self, returned: Arc<Event>) {
+        let _ = self.returned.set(returned);
+    }
+
+    /// Whether to tell of snapshots that are given back. Asked for before [`SnapshotRegistry::boundaries`], no return
+    /// is missed.
+    pub(super) fn tell_of_returns(&self, tell: bool) {
+        self.is_awaited.store(tell, Ordering::SeqCst);
+    }
+
+    pub(super) fn tells_of_returns(&self) -> bool {
+        self.is_awaited.load(Ordering::SeqCst)
+    }
+
     /// The numbers that must stay readable: those pinned and, last, the visible one; ascending.
     pub(crate) fn boundaries(&self, visible: impl FnOnce() -> SeqNo) -> Vec<SeqNo> {
         let pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,8 +113,10 @@ impl SnapshotSeq {
 
 impl Drop for SnapshotSeq {
     fn drop(&mut self) {
-        let mut pinned = self.registry.pinned.lock().unwrap_or_else(PoisonError::into_inner);
-        pinned.give_back(self.seq);
+        self.registry.pinned.lock().unwrap_or_else(PoisonError::into_inner).give_back(self.seq);
+        if self.registry.tells_of_returns() {
+            self.registry.returned.get().into_iter().for_each(|returned| returned.notify_all());
+        }
     }
 }
 

@@ -111,7 +111,7 @@ impl Workshop {
     async fn split_in_two(&self, writers: &TableWriters, partition: &Arc<Partition>) -> Result<()> {
         // What is sealed would be in the way of writers on both sides, until each has flushed its part.
         self.flush_sealed(writers, partition).await?;
-        let Some(keyspace) = self.keyspaces().get(&partition.keyspace).cloned() else { return Ok(()) };
+        let Some(keyspace) = self.keyspace_of(partition) else { return Ok(()) };
         let Some(at) = split_point(&partition.view()) else { return Ok(()) };
         let into = keyspace.layout().next_partition();
         let change = Change::Split { keyspace: keyspace.id, partition: partition.id, at: Box::from(&*at), into };

@@ -4,6 +4,7 @@
 //! Locks: `registry`, `definitions` and `parked` are each held for a clone or a swap, never together.
 
 use super::compactor::Parked;
+use super::generations::Cleared;
 use super::pacing::{Pressure, pressure};
 use super::subtasks::Subtasks;
 use super::{MemtablePool, OrderedKeyspace, Partition, SnapshotRegistry};
@@ -57,9 +58,12 @@ pub(crate) struct DefinitionEdit {
 }
 
 impl DefinitionEdit {
-    /// Whether it creates this keyspace.
+    /// Whether it creates this keyspace, or clears it.
     pub(super) fn creates(&self, id: KeyspaceId) -> bool {
-        let creates = |change: &Change| matches!(change, Change::CreateKeyspace { keyspace, .. } if *keyspace == id);
+        let creates = |change: &Change| match change {
+            Change::CreateKeyspace { keyspace, .. } | Change::ClearKeyspace { keyspace, .. } => *keyspace == id,
+            _ => false,
+        };
         self.edit.changes.iter().any(creates)
     }
 }
@@ -79,6 +83,8 @@ pub(crate) struct Workshop {
     pub(crate) memtable_pool: MemtablePool,
     /// In log order; the flush coroutine installs them before any flush.
     pub(super) definitions: Mutex<VecDeque<DefinitionEdit>>,
+    /// Generations that were cleared and that snapshots may read.
+    pub(super) kept_generations: Mutex<Vec<Cleared>>,
     /// A memtable was sealed, a definition queued, the log grew beyond its cap, or it is time to stop.
     pub(super) flush_wanted: Arc<Event>,
     /// What coroutines that compact may take before they look for a job.
@@ -121,6 +127,7 @@ impl Workshop {
     ) -> Arc<Self> {
         let flush_wanted = health.watched_event();
         log.tell_when_quiet(Arc::clone(&flush_wanted));
+        snapshots.tell(Arc::clone(&flush_wanted));
         Arc::new(Workshop {
             flush_wanted,
             flush_retry: health.room_event(),
@@ -138,6 +145,7 @@ impl Workshop {
             snapshots,
             registry: RwLock::new(Arc::new(registry)),
             definitions: Mutex::new(definitions),
+            kept_generations: Mutex::default(),
             subtasks: Subtasks::default(),
             memtable_pool,
             parked: Mutex::default(),
@@ -153,20 +161,28 @@ impl Workshop {
         Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The keyspace that has this partition; `None` once it was dropped or cleared.
+    pub(super) fn keyspace_of(&self, partition: &Partition) -> Option<Arc<OrderedKeyspace>> {
+        self.keyspaces().get(&partition.keyspace).filter(|keyspace| keyspace.owns(partition)).cloned()
+    }
+
     /// Changes the set of keyspaces and queues the edit that tells the manifest. The edit is queued first, and whoever
     /// needs both looks at the registry first: so a keyspace that is new in the registry has its definition in the
     /// queue, and so has one that is gone from it, until the manifest knows.
     pub(crate) fn define(&self, definition: DefinitionEdit, change: impl FnOnce(&mut Registry)) {
-        self.definitions.lock().unwrap_or_else(PoisonError::into_inner).push_back(definition);
-        {
-            let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
-            let mut changed = Registry::clone(&registry);
-            change(&mut changed);
-            *registry = Arc::new(changed);
-        }
+        self.change_registry(definition, change);
         self.flush_wanted.notify_all();
         // A compaction of a dropped keyspace that waits for its next try is given up.
         self.compaction_wanted.notify_all();
+    }
+
+    /// As [`Workshop::define`], without a word to anybody.
+    pub(super) fn change_registry(&self, definition: DefinitionEdit, change: impl FnOnce(&mut Registry)) {
+        self.definitions.lock().unwrap_or_else(PoisonError::into_inner).push_back(definition);
+        let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = Registry::clone(&registry);
+        change(&mut changed);
+        *registry = Arc::new(changed);
     }
 
     /// Seals `slot` of `partition`, unless somebody else did.
@@ -195,7 +211,7 @@ impl Workshop {
     }
 
     fn seal_largest(&self, partition: &Partition) {
-        let Some(keyspace) = self.keyspaces().get(&partition.keyspace).cloned() else { return };
+        let Some(keyspace) = self.keyspace_of(partition) else { return };
         let layout = keyspace.layout();
         let bytes = |partition: &&Arc<Partition>| partition.view().active.memtable.bytes();
         if let Some(largest) = layout.partitions().iter().max_by_key(bytes) {

@@ -81,6 +81,7 @@ pub(super) fn one_of_each() -> Edit {
     let changes = vec![
         create(5, &["m", "s"]),
         Change::DropKeyspace { keyspace: KeyspaceId(4) },
+        Change::ClearKeyspace { keyspace: KeyspaceId(6), seq: SeqNo(1 << 40) },
         add(0, 3, table(9, "a", "b")),
         remove(1, 0, 300),
         shift(1, 1, 2, 1 << 40),
