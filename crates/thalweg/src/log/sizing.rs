@@ -12,8 +12,9 @@ use super::framing::{BLOCK_BYTES, SEGMENT_BYTES_MIN};
 /// A segment that is full within this time makes the next one larger.
 const QUICK_NS: u64 = 1_000_000_000;
 
-/// A log to which nothing was added for this long gives back what it does not use.
-pub(super) const QUIET_NS: u64 = 2_000_000_000;
+/// A log to which nothing was added for this long gives back what it does not use. A workload that pauses for less
+/// finds its segments again: making 26 of them anew cost a 9-second YCSB-A 7 % of its throughput.
+pub(super) const QUIET_NS: u64 = 10_000_000_000;
 
 const GROWTH: u32 = 4;
 
