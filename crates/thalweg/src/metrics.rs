@@ -122,11 +122,6 @@ impl Metrics {
         &self.reads[STRIPE.with(|stripe| *stripe)]
     }
 
-    /// How often partitions have become more or fewer.
-    pub(crate) fn reshaped(&self) -> u64 {
-        self.splits.get() + self.merges.get()
-    }
-
     /// What all threads counted of one kind of read.
     pub(crate) fn all_reads(&self, kind: impl Fn(&ReadCounters) -> &Counter) -> u64 {
         self.reads.iter().map(|reads| kind(reads).get()).sum()

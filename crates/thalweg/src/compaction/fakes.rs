@@ -1,11 +1,11 @@
 //! Tables in memory, and a store for them that can fail, for the tests of this module.
 
-use super::flush::Source;
 use super::outputs::{Store, Writer};
 use super::runs::{Input, Scan};
 use crate::cache::Warmth;
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, TableId, key};
+use crate::memtable::SealedEntries;
 use crate::table::{KeyRange, TableMeta};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -252,7 +252,7 @@ impl FakeMemtable {
     }
 }
 
-impl Source for FakeMemtable {
+impl SealedEntries for FakeMemtable {
     fn advance(&mut self) -> bool {
         self.next += 1;
         self.next <= self.entries.len()

@@ -9,28 +9,18 @@ use super::outputs::{Outputs, Store};
 use super::retention::Retention;
 use crate::cache::Warmth;
 use crate::error::Result;
-use crate::format::{EntryKind, SeqNo};
+use crate::format::SeqNo;
+use crate::memtable::SealedEntries;
 use crate::runtime::yield_now;
 use crate::table::{TableMeta, TableWriters};
 
 /// Bytes written between two yields.
 const STEP_BYTES: usize = 64 << 10;
 
-/// The entries of a memtable that nobody inserts into any more, in internal-key order.
-pub(crate) trait Source: Send {
-    /// To the next entry (the first call: to the first one); `false` after the last, and then it is not called again.
-    fn advance(&mut self) -> bool;
-    /// The entry. Requires that the last `advance` gave `true`.
-    fn key(&self) -> &[u8];
-    fn seq(&self) -> SeqNo;
-    fn kind(&self) -> EntryKind;
-    fn value(&self) -> &[u8];
-}
-
 /// Writes all entries of a memtable to one table (`None` when it has none), dropping versions no snapshot can see.
 /// Tombstones stay. `snapshots` as for [`super::merge`]. On an error the output is removed.
 pub(crate) async fn flush(
-    entries: &mut impl Source,
+    entries: &mut impl SealedEntries,
     store: &TableWriters,
     snapshots: &[SeqNo],
 ) -> Result<Option<TableMeta>> {
@@ -39,7 +29,7 @@ pub(crate) async fn flush(
 
 /// See [`flush`].
 pub(super) async fn flush_to<S: Store>(
-    entries: &mut impl Source,
+    entries: &mut impl SealedEntries,
     store: &S,
     snapshots: &[SeqNo],
 ) -> Result<Option<TableMeta>> {
@@ -58,7 +48,7 @@ pub(super) async fn flush_to<S: Store>(
 }
 
 async fn write<S: Store>(
-    entries: &mut impl Source,
+    entries: &mut impl SealedEntries,
     mut retention: Retention<'_>,
     outputs: &mut Outputs<'_, S>,
 ) -> Result<Vec<TableMeta>> {

@@ -44,7 +44,7 @@ mod load;
 mod simulate;
 
 pub(crate) use draw::draw;
-pub(crate) use flush::{Source, flush};
+pub(crate) use flush::flush;
 pub(crate) use job::{Job, RunningJob};
 pub use look_ahead::Overlap;
 pub(crate) use merge::merge;

@@ -1,7 +1,8 @@
 //! [`WriteBatch`]: writes that happen together.
 
-use super::handle::{Shared, validate_key, validate_value};
+use super::engine::Engine;
 use super::keyspace::Keyspace;
+use super::limits::{validate_key, validate_value};
 use super::options::WriteOptions;
 use crate::error::{Error, Result};
 use crate::format::SeqNo;
@@ -35,7 +36,7 @@ const BATCH_BYTES_MAX: usize = 256 << 20;
 /// # }
 /// ```
 pub struct WriteBatch {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     record: RecordBuilder,
     routes: Vec<Arc<Partition>>,
     /// Those written to, each once.
@@ -43,8 +44,8 @@ pub struct WriteBatch {
 }
 
 impl WriteBatch {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        WriteBatch { shared, record: RecordBuilder::new(), routes: Vec::new(), keyspaces: Vec::new() }
+    pub(super) fn new(engine: Arc<Engine>) -> Self {
+        WriteBatch { engine, record: RecordBuilder::new(), routes: Vec::new(), keyspaces: Vec::new() }
     }
 
     /// Adds an insert.
@@ -73,8 +74,8 @@ impl WriteBatch {
 
     fn route(&mut self, keyspace: &Keyspace, key: &[u8], value_bytes: usize) -> Result<crate::format::KeyspaceId> {
         validate_key(key)?;
-        self.shared.engine.writable()?;
-        if !keyspace.shares(&self.shared) {
+        self.engine.writable()?;
+        if !keyspace.is_of(&self.engine) {
             return Err(Error::invalid_input("the keyspace belongs to another database than the batch"));
         }
         if self.record.bytes() + key.len() + value_bytes > BATCH_BYTES_MAX {
@@ -137,14 +138,14 @@ impl WriteBatch {
     }
 
     fn write(&mut self, options: WriteOptions) -> Result<SeqNo> {
-        let engine = &self.shared.engine;
+        let engine = &self.engine;
         if self.routes.is_empty() {
             engine.writable()?.health.check()?;
             return Ok(SeqNo(0));
         }
         // One that was cleared is there all the same, unless it was dropped afterwards.
         let is_gone = |keyspace: &&Arc<OrderedKeyspace>| {
-            keyspace.is_dropped() && !(keyspace.is_cleared() && engine.registry().contains_key(&keyspace.id))
+            keyspace.is_dropped() && !(keyspace.is_cleared() && engine.keyspaces().get(keyspace.id).is_some())
         };
         if let Some(dropped) = self.keyspaces.iter().find(is_gone) {
             return Err(dropped.no_keyspace());

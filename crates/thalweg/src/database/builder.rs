@@ -3,9 +3,12 @@
 #[cfg(feature = "experiments")]
 use super::DurabilityBackend;
 use super::check::CheckReport;
-use super::options::{Durability, Options};
-use super::{CompactionPolicy, Compression, DamagePolicy, Database, ReadOnlyDatabase};
-use super::{RunningStatus, TableReads, TableWrites};
+use super::handle::Database;
+use super::open;
+use super::options::{CompactionPolicy, Durability, Options};
+use super::read_only::ReadOnlyDatabase;
+use super::status::RunningStatus;
+use super::{Compression, DamagePolicy, TableReads, TableWrites};
 use crate::clock::{Clock, SystemClock, SystemEntropy};
 use crate::error::{Error, Result};
 use crate::runtime::threads::ThreadScheduler;
@@ -299,7 +302,8 @@ impl Builder {
         self.options.validate()?;
         let environment = self.take_environment()?;
         let scheduler = Arc::clone(&environment.scheduler);
-        Database::open_with(environment, &self.path, self.options).inspect_err(|_| scheduler.shutdown())
+        let opened = open::open(environment, &self.path, self.options);
+        opened.map(Database::from_engine).inspect_err(|_| scheduler.shutdown())
     }
 
     /// Opens the database for reading only: replays the log in memory, and never creates, writes, truncates or removes
@@ -311,8 +315,8 @@ impl Builder {
         self.options.validate()?;
         let environment = self.take_environment()?;
         let scheduler = Arc::clone(&environment.scheduler);
-        let opened = Database::open_read_only_with(environment, &self.path, self.options);
-        opened.map(ReadOnlyDatabase::from).inspect_err(|_| scheduler.shutdown())
+        let opened = open::open_read_only(environment, &self.path, self.options);
+        opened.map(|engine| ReadOnlyDatabase::from(Database::from_engine(engine))).inspect_err(|_| scheduler.shutdown())
     }
 
     /// What the process that has the database open for writing says of it; `None` when none has said anything.
@@ -339,6 +343,29 @@ impl Builder {
         let report = super::check::check(&environment, &self.path, fault);
         environment.scheduler.shutdown();
         report
+    }
+}
+
+impl Database {
+    /// Options to open the database in the directory `path` with.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path.as_ref())
+    }
+
+    /// Opens the database in the directory `path` with default options, creating it if it is missing.
+    ///
+    /// # Errors
+    /// See [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Database> {
+        Self::builder(path).open()
+    }
+
+    /// Reads and verifies every byte the database in `path` uses, without changing one; gives each fault to `fault`.
+    ///
+    /// # Errors
+    /// See [`Builder::check`].
+    pub fn check(path: impl AsRef<Path>, fault: &mut dyn FnMut(Error)) -> Result<CheckReport> {
+        Self::builder(path).check(fault)
     }
 }
 

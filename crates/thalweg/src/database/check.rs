@@ -1,5 +1,6 @@
 //! `check`: reads and verifies every byte a database uses, without changing one.
 
+use super::directory::lock_for_reading;
 use crate::error::{Error, Result};
 use crate::lineage::{self, Recovered, State};
 use crate::log::DamagePolicy;
@@ -46,7 +47,7 @@ impl Teller<'_> {
 /// See [`super::Builder::check`]. The state is the one that an open would recover; what that recovery verifies only in
 /// part (live tables, padding, the seals of a clean close) is then read to the last byte.
 pub(super) fn check(environment: &Environment, root: &Path, fault: &mut dyn FnMut(Error)) -> Result<CheckReport> {
-    let _lock = super::open::lock_for_reading(environment, root)?;
+    let _lock = lock_for_reading(environment, root)?;
     let mut report = CheckReport::default();
     let mut teller = Teller { tell: fault, told: Vec::new() };
     let mut faults = Vec::new();
@@ -89,7 +90,7 @@ pub(super) fn used_log_ranges(
     environment: &Environment,
     root: &Path,
 ) -> Result<Vec<(std::path::PathBuf, std::ops::Range<u64>)>> {
-    let _lock = super::open::lock_for_reading(environment, root)?;
+    let _lock = lock_for_reading(environment, root)?;
     let recovered = Recovered::run(environment, root, DamagePolicy::Strict, true)?;
     Ok(recovered.map(|recovered| recovered.log.used_ranges()).unwrap_or_default())
 }

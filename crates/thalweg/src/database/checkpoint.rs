@@ -3,6 +3,7 @@
 //! Settle first, so that what is linked is durable; hold unlinks and pin the log, so that what the state names stays;
 //! take the state; then copy the log up to a point published after it, so that no table is ahead of the copied log.
 
+use super::directory::sync_ancestors;
 use super::engine::Engine;
 use crate::error::{Error, Result};
 use crate::format::LogMark;
@@ -50,24 +51,24 @@ impl Engine {
     }
 
     fn write_checkpoint(&self, target: &Path) -> Result<()> {
-        let workshop = self.writable()?;
-        workshop.health.check()?;
+        let writable = self.writable()?;
+        writable.health.check()?;
         let storage = &self.environment.storage;
-        workshop.lineage.settle()?;
-        let _hold = workshop.lineage.hold_unlinks();
-        let _pin = workshop.log.pin(LogMark::default());
-        let mut state = workshop.lineage.durable_state();
-        let end = workshop.log.published();
+        writable.lineage.settle()?;
+        let _hold = writable.lineage.hold_unlinks();
+        let _pin = writable.log.pin(LogMark::default());
+        let mut state = writable.lineage.durable_state();
+        let end = writable.log.published();
         // A segment before `end` may have been begun since, and name a later edit as settled: the manifest must reach
         // it.
-        state.edit = workshop.lineage.last_edit();
-        workshop.log.sync(end.position)?;
+        state.edit = writable.lineage.last_edit();
+        writable.log.sync(end.position)?;
 
         let (tables, log) = (target.join("tables"), target.join("log"));
         storage.create_directory(&tables)?;
         storage.create_directory(&log)?;
         for meta in state.distinct_tables() {
-            let from = workshop.tables.path(meta.id);
+            let from = writable.tables.path(meta.id);
             let name = from.file_name().map(Path::new).ok_or_else(|| Error::internal("a table without a name"))?;
             let to = tables.join(name);
             if !storage.hard_link(&from, &to)? {
@@ -75,14 +76,14 @@ impl Engine {
             }
         }
         storage.sync_directory(&tables)?;
-        workshop.log.copy_to(state.log_start, end, &log)?;
+        writable.log.copy_to(state.log_start, end, &log)?;
         storage.create(&target.join("LOCK"))?;
         // Not closed by now: the database's lock was held, and nothing recycled or unlinked, throughout.
         self.writable()?;
         // Every name above the manifest is durable before the manifest makes it a database.
         storage.sync_directory(target)?;
         lineage::write_checkpoint_manifest(&self.environment, target, &state)?;
-        super::open::sync_ancestors(&**storage, target)
+        sync_ancestors(&**storage, target)
     }
 
     fn copy_file(&self, from: &Path, to: &Path) -> Result<()> {

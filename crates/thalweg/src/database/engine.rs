@@ -1,4 +1,4 @@
-//! [`Engine`]: one open database: its workshop, its coroutines, and how it is closed.
+//! [`Engine`]: one open database: what it is made of, and how it is closed.
 //!
 //! Closing: writes are refused; records reserved by then are published and synced; background coroutines end; edits
 //! are settled; the manifest gets its `closed` record and the log its clean-close seal, each naming the other's end.
@@ -6,15 +6,20 @@
 //! that nobody of this process writes to a database that another one has opened.
 
 use super::options::{Durability, Options, WriteOptions};
+use super::tasks::TaskCount;
 use crate::error::{Error, Result};
 use crate::format::{KeyspaceId, SeqNo};
+use crate::keyspaces::{
+    Backpressure, Keyspace, KeyspaceMap, Registry, Signals, SnapshotRegistry, SnapshotSeq, SpaceWatch,
+};
+use crate::lineage::Lineage;
+use crate::log::Log;
 use crate::metrics::Metrics;
-use crate::ordered::{OrderedKeyspace, Registry, SnapshotRegistry, SnapshotSeq, Workshop};
-use crate::runtime::{Environment, Event, Health, Lane, Turn};
+use crate::ordered::{OrderedBackground, OrderedKind};
+use crate::runtime::{Environment, Health, Turn};
 use crate::storage::StorageLock;
 use crate::table::TableStore;
-use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Segments that a log may span after a close without being flushed.
@@ -22,17 +27,33 @@ const SEGMENTS_AT_CLOSE_MAX: usize = 4;
 
 /// What an engine may do.
 pub(super) enum Mode {
-    Writable(Arc<Workshop>),
+    Writable(Writable),
     /// Everything was replayed in memory; nothing changes.
     ReadOnly {
-        registry: Arc<Registry>,
+        keyspaces: Arc<KeyspaceMap>,
         visible: SeqNo,
         log_bytes: u64,
         tables: Arc<TableStore>,
     },
 }
 
-/// See the module.
+/// What a database that is open for writing is made of.
+pub(super) struct Writable {
+    pub(super) health: Arc<Health>,
+    pub(super) log: Arc<Log>,
+    pub(super) lineage: Arc<Lineage>,
+    pub(super) tables: Arc<TableStore>,
+    pub(super) registry: Arc<Registry>,
+    pub(super) backpressure: Arc<Backpressure>,
+    pub(super) space: Arc<SpaceWatch>,
+    pub(super) signals: Arc<Signals>,
+    /// Makes ordered keyspaces.
+    pub(super) kind: OrderedKind,
+    /// The background work on them.
+    pub(super) ordered: OrderedBackground,
+}
+
+/// See the module. All handles have it; it is closed when the last one is dropped.
 pub(super) struct Engine {
     pub(super) environment: Environment,
     pub(super) metrics: Arc<Metrics>,
@@ -41,7 +62,7 @@ pub(super) struct Engine {
     pub(super) snapshots: Arc<SnapshotRegistry>,
     /// What recovery dropped, in words.
     pub(super) dropped: Vec<String>,
-    /// Held while a keyspace is created or dropped.
+    /// Held while a keyspace is created, cleared or dropped.
     pub(super) definition_turn: Turn,
     pub(super) next_keyspace: AtomicU64,
     /// Coroutines that flush and compact.
@@ -52,62 +73,21 @@ pub(super) struct Engine {
     pub(super) lock: Mutex<Option<Box<dyn StorageLock>>>,
 }
 
-/// The coroutines that have not ended.
-#[derive(Debug, Default)]
-pub(super) struct TaskCount {
-    running: AtomicUsize,
-    ended: Event,
-}
-
-/// Counts a coroutine out, however it ends.
-struct TaskGuard {
-    count: Arc<TaskCount>,
-    health: Arc<Health>,
-    finished: bool,
-}
-
-impl Drop for TaskGuard {
+impl Drop for Engine {
     fn drop(&mut self) {
-        if !self.finished && std::thread::panicking() {
-            self.health.poison(Error::internal("a background task panicked"));
-        }
-        self.count.running.fetch_sub(1, Ordering::SeqCst);
-        self.count.ended.notify_all();
-    }
-}
-
-impl TaskCount {
-    pub(super) fn spawn(
-        self: &Arc<Self>,
-        environment: &Environment,
-        health: &Arc<Health>,
-        lane: Lane,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) {
-        self.running.fetch_add(1, Ordering::SeqCst);
-        let guard = TaskGuard { count: Arc::clone(self), health: Arc::clone(health), finished: false };
-        let task = async move {
-            // The whole guard, not only the field written below.
-            let mut guard = guard;
-            task.await;
-            guard.finished = true;
-        };
-        environment.scheduler.spawn(lane, Box::pin(task));
-    }
-
-    pub(super) fn wait(&self, environment: &Environment) {
-        environment.wait_until(&self.ended, || (self.running.load(Ordering::SeqCst) == 0).then_some(()));
+        // Nobody is left to get an error; `Database::close` is for those who want it.
+        let _ = self.close();
     }
 }
 
 impl Engine {
-    /// The workshop, unless the database is closed. Only handles that may write ask for it.
-    pub(super) fn writable(&self) -> Result<&Arc<Workshop>> {
+    /// What writes, unless the database is closed. Only handles that may write call this.
+    pub(super) fn writable(&self) -> Result<&Writable> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
         match &self.mode {
-            Mode::Writable(workshop) => Ok(workshop),
+            Mode::Writable(writable) => Ok(writable),
             Mode::ReadOnly { .. } => unreachable!("a read-only database has no handle that writes"),
         }
     }
@@ -125,20 +105,22 @@ impl Engine {
     /// The last sequence number that readers see.
     pub(super) fn visible(&self) -> SeqNo {
         match &self.mode {
-            Mode::Writable(workshop) => workshop.log.visible(),
+            Mode::Writable(writable) => writable.log.visible(),
             Mode::ReadOnly { visible, .. } => *visible,
         }
     }
 
-    pub(super) fn registry(&self) -> Arc<Registry> {
+    /// The keyspaces that exist now.
+    pub(super) fn keyspaces(&self) -> Arc<KeyspaceMap> {
         match &self.mode {
-            Mode::Writable(workshop) => workshop.keyspaces(),
-            Mode::ReadOnly { registry, .. } => Arc::clone(registry),
+            Mode::Writable(writable) => writable.registry.keyspaces(),
+            Mode::ReadOnly { keyspaces, .. } => Arc::clone(keyspaces),
         }
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<Arc<OrderedKeyspace>> {
-        self.registry().values().find(|keyspace| keyspace.name == name).cloned()
+    /// The keyspace of that name.
+    pub(super) fn find(&self, name: &str) -> Option<Arc<dyn Keyspace>> {
+        self.keyspaces().find(name).cloned()
     }
 
     pub(super) fn pin(&self) -> SnapshotSeq {
@@ -147,8 +129,8 @@ impl Engine {
 
     /// A reader that kept tables alive is gone.
     pub(super) fn readers_left(&self) {
-        if let Mode::Writable(workshop) = &self.mode {
-            workshop.lineage.readers_left();
+        if let Mode::Writable(writable) = &self.mode {
+            writable.lineage.readers_left();
         }
     }
 
@@ -162,7 +144,7 @@ impl Engine {
             return Err(Error::Closed);
         }
         let result = match &self.mode {
-            Mode::Writable(workshop) => self.close_writable(workshop),
+            Mode::Writable(writable) => self.close_writable(writable),
             Mode::ReadOnly { tables, .. } => {
                 tables.stop_warming();
                 self.services.wait(&self.environment);
@@ -174,36 +156,45 @@ impl Engine {
         result
     }
 
-    fn close_writable(&self, workshop: &Arc<Workshop>) -> Result<()> {
+    fn close_writable(&self, writable: &Writable) -> Result<()> {
         // Each open goes on in a new segment: without this, many short lives would leave a long and nearly empty log.
-        let is_long = workshop.log.backlog_bytes() > self.options.log_bytes_max;
-        if is_long || workshop.log.segments() > SEGMENTS_AT_CLOSE_MAX {
+        let is_long = writable.log.backlog_bytes() > self.options.log_bytes_max;
+        if is_long || writable.log.segments() > SEGMENTS_AT_CLOSE_MAX {
             // What fails here is no reason not to close.
-            let _ = workshop.shorten_log();
+            let _ = writable.shorten_log();
         }
-        workshop.stop();
-        let result = self.close_files(workshop);
-        workshop.lineage.stop();
-        workshop.log.stop();
-        workshop.tables.stop_warming();
+        writable.signals.stop();
+        let result = self.close_files(writable);
+        writable.lineage.stop();
+        writable.log.stop();
+        writable.tables.stop_warming();
         self.workers.wait(&self.environment);
         self.services.wait(&self.environment);
         if result.is_ok() {
-            workshop.log.remove_idle();
+            writable.log.remove_idle();
         }
-        // Writers still waiting somewhere hear of it.
-        workshop.health.close();
+        // Writers that still wait somewhere get the error.
+        writable.health.close();
         result
     }
 
-    fn close_files(&self, workshop: &Workshop) -> Result<()> {
-        let end = workshop.log.finish_writes()?;
+    fn close_files(&self, writable: &Writable) -> Result<()> {
+        let end = writable.log.finish_writes()?;
         self.workers.wait(&self.environment);
-        let (manifest, bytes) = workshop.lineage.close(end)?;
-        workshop.log.close(manifest, bytes)
+        let (manifest, bytes) = writable.lineage.close(end)?;
+        writable.log.close(manifest, bytes)
     }
 }
 
-#[cfg(test)]
-#[path = "engine_tests.rs"]
-mod tests;
+impl Writable {
+    /// Flushes what keeps the log long, and waits until the manifest knows that it may go.
+    fn shorten_log(&self) -> Result<()> {
+        self.ordered.sealer.seal_all();
+        self.signals.wait_for_progress(|| !self.ordered.has_flush_work(), || self.flush_error())
+    }
+
+    /// Why flushes fail at present.
+    pub(super) fn flush_error(&self) -> Option<Error> {
+        self.health.flushes.get().map(|trouble| trouble.error)
+    }
+}

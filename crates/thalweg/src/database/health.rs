@@ -3,8 +3,8 @@
 use super::engine::{Engine, Mode};
 use crate::error::{Error, ErrorKind};
 use crate::format::PartitionId;
-use crate::ordered::Workshop;
-use crate::runtime::{BackgroundWork, Environment, Trouble};
+use crate::keyspaces::Registry;
+use crate::runtime::{self, BackgroundWork, Environment, Trouble};
 use std::fmt;
 use std::time::Duration;
 
@@ -67,8 +67,8 @@ impl fmt::Display for BackgroundFailure {
 
 impl Engine {
     pub(super) fn health(&self) -> Health {
-        let Mode::Writable(workshop) = &self.mode else { return Health::default() };
-        let mut health = Health::of(&self.environment, workshop);
+        let Mode::Writable(writable) = &self.mode else { return Health::default() };
+        let mut health = Health::of(&self.environment, &writable.health, &writable.registry);
         let is_poisoned = health.writes_refused.as_ref().is_some_and(|error| error.kind() == ErrorKind::Poisoned);
         if self.readable().is_err() && !is_poisoned {
             health.writes_refused = Some(Error::Closed);
@@ -79,25 +79,29 @@ impl Engine {
 
 impl Health {
     /// Of a database that is open for writing.
-    pub(super) fn of(environment: &Environment, workshop: &Workshop) -> Health {
+    pub(super) fn of(environment: &Environment, health: &runtime::Health, registry: &Registry) -> Health {
         let now_ns = environment.clock.now_ns();
-        let troubles = workshop.troubles().into_iter();
-        let mut failing: Vec<_> = troubles.map(|(place, trouble)| told(trouble, place, now_ns)).collect();
+        let mut failing: Vec<_> = health.troubles().map(|trouble| failure(trouble, None, now_ns)).collect();
+        for keyspace in registry.keyspaces().iter() {
+            for (partition, trouble) in keyspace.failures() {
+                failing.push(failure(trouble, Some((keyspace.name().to_owned(), partition)), now_ns));
+            }
+        }
         failing.sort_by_key(|failure: &BackgroundFailure| std::cmp::Reverse(failure.since));
-        let last = workshop.health.last_failure();
+        let last = health.last_failure();
         // The one that goes on says where it is.
-        let same = |failure: &&BackgroundFailure, last: &Trouble| {
-            failure.work == last.work && failure.last == elapsed(last.last_ns, now_ns)
+        let same = |found: &&BackgroundFailure, last: &Trouble| {
+            found.work == last.work && found.last == elapsed(last.last_ns, now_ns)
         };
         let last_failure = last.map(|last| {
-            let found = failing.iter().find(|failure| same(failure, &last)).cloned();
-            found.unwrap_or_else(|| BackgroundFailure { retry_in: None, ..told(last, None, now_ns) })
+            let found = failing.iter().find(|found| same(found, &last)).cloned();
+            found.unwrap_or_else(|| BackgroundFailure { retry_in: None, ..failure(last, None, now_ns) })
         });
-        Health { writes_refused: workshop.health.check().err(), failing, last_failure }
+        Health { writes_refused: health.check().err(), failing, last_failure }
     }
 }
 
-fn told(trouble: Trouble, place: Option<(String, PartitionId)>, now_ns: u64) -> BackgroundFailure {
+fn failure(trouble: Trouble, place: Option<(String, PartitionId)>, now_ns: u64) -> BackgroundFailure {
     BackgroundFailure {
         work: trouble.work,
         partition: place.map(|(keyspace, partition)| (keyspace, partition.0)),

@@ -1,24 +1,29 @@
 //! [`Keyspace`]: the handle of a named map.
 
-use super::handle::{Shared, validate_key, validate_value};
-use super::key_bounds::KeyBounds;
+use super::engine::Engine;
+use super::key_bounds::{KeyBounds, owned};
+use super::limits::{validate_key, validate_value};
 use super::options::WriteOptions;
 use super::range::{Entry, Range};
-use super::snapshot::Snapshot;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::{KeyspaceId, SeqNo, Slice};
+use crate::keyspaces::SnapshotSeq;
 use crate::log::Operation;
-use crate::ordered::{OrderedKeyspace, ViewGuard};
+use crate::ordered::cursor::Bounds;
+use crate::ordered::{OrderedKeyspace, SuperVersionGuard};
 use crate::runtime::Point;
 use arc_swap::{ArcSwap, Guard};
 use std::fmt;
 use std::sync::Arc;
 
+/// Keys that are looked for together: enough for any device's queue, few enough not to flood the page cache.
+const KEYS_AT_ONCE_MAX: usize = 256;
+
 /// A named map of byte keys to byte values, in key order. Cloning is cheap; handles may be used from any thread.
 ///
 /// Keys have 1 byte to 64 KiB, values 0 bytes to 64 MiB.
 pub struct Keyspace {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     name: Arc<str>,
     /// The generation that this handle has seen last; after a clear the registry has another one.
     ordered: ArcSwap<OrderedKeyspace>,
@@ -26,31 +31,31 @@ pub struct Keyspace {
 
 impl Clone for Keyspace {
     fn clone(&self) -> Self {
-        let (shared, name) = (Arc::clone(&self.shared), Arc::clone(&self.name));
-        Keyspace { shared, name, ordered: ArcSwap::new(self.ordered.load_full()) }
+        let (engine, name) = (Arc::clone(&self.engine), Arc::clone(&self.name));
+        Keyspace { engine, name, ordered: ArcSwap::new(self.ordered.load_full()) }
     }
 }
 
 impl Keyspace {
-    pub(super) fn new(shared: Arc<Shared>, ordered: Arc<OrderedKeyspace>) -> Self {
-        Keyspace { shared, name: Arc::from(ordered.name.as_str()), ordered: ArcSwap::new(ordered) }
+    pub(super) fn new(engine: Arc<Engine>, ordered: Arc<OrderedKeyspace>) -> Self {
+        Keyspace { engine, name: Arc::from(ordered.name.as_str()), ordered: ArcSwap::new(ordered) }
     }
 
-    /// Whether both belong to the same open database.
-    pub(super) fn shares(&self, shared: &Arc<Shared>) -> bool {
-        Arc::ptr_eq(&self.shared, shared)
+    /// Whether it belongs to that open database.
+    pub(super) fn is_of(&self, engine: &Arc<Engine>) -> bool {
+        Arc::ptr_eq(&self.engine, engine)
     }
 
     /// The keyspace itself, unless it was dropped or the database closed.
     pub(super) fn ordered(&self) -> Result<Guard<Arc<OrderedKeyspace>>> {
-        self.shared.engine.readable()?;
+        self.engine.readable()?;
         let ordered = self.ordered.load();
         if !ordered.is_dropped() {
             return Ok(ordered);
         }
-        match self.shared.engine.registry().get(&ordered.id) {
-            Some(cleared) => {
-                self.ordered.store(Arc::clone(cleared));
+        match self.engine.keyspaces().get(ordered.id).cloned().and_then(|keyspace| keyspace.downcast()) {
+            Some(next) => {
+                self.ordered.store(next);
                 Ok(self.ordered.load())
             }
             None => Err(ordered.no_keyspace()),
@@ -65,10 +70,6 @@ impl Keyspace {
         }
         let earlier = ordered.generation_at(seq).ok_or_else(|| ordered.no_keyspace())?;
         Ok(Guard::from_inner(earlier))
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        Snapshot::new(Arc::clone(&self.shared))
     }
 
     /// Its name.
@@ -126,7 +127,7 @@ impl Keyspace {
         options: WriteOptions,
         operation: impl FnOnce(KeyspaceId) -> Operation<'a>,
     ) -> Result<()> {
-        let engine = &self.shared.engine;
+        let engine = &self.engine;
         engine.writable()?;
         let ordered = self.ordered()?;
         let durability = engine.durability_of(options);
@@ -166,11 +167,7 @@ impl Keyspace {
     }
 
     fn write_clear(&self) -> Result<SeqNo> {
-        let engine = &self.shared.engine;
-        engine.writable()?;
-        let _turn = engine.definition_turn.take_blocking(&engine.environment);
-        let ordered = Arc::clone(&*self.ordered()?);
-        engine.write_clear(&ordered)
+        self.engine.clear_keyspace(|| Ok(Arc::clone(&*self.ordered()?)))
     }
 
     /// The value of `key`.
@@ -179,8 +176,8 @@ impl Keyspace {
     /// `InvalidInput` for the key's size; `Corruption` of a table; `NoKeyspace`, `Closed`, `Io`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let key = key.as_ref();
-        let (view, seq) = self.live_view(key)?;
-        view.get(key, seq)
+        let (super_version, seq) = self.live_version(key)?;
+        super_version.get(key, seq)
     }
 
     /// Whether `key` has a value. The value is not copied.
@@ -189,26 +186,26 @@ impl Keyspace {
     /// As for [`Keyspace::get`].
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
-        let (view, seq) = self.live_view(key)?;
-        view.contains(key, seq)
+        let (super_version, seq) = self.live_version(key)?;
+        super_version.contains(key, seq)
     }
 
-    fn live_view(&self, key: &[u8]) -> Result<(ViewGuard, SeqNo)> {
+    fn live_version(&self, key: &[u8]) -> Result<(SuperVersionGuard, SeqNo)> {
         validate_key(key)?;
         loop {
             let ordered = self.ordered()?;
-            let view = ordered.view_for(key);
-            self.shared.engine.environment.point(Point::Viewed);
-            // The view first: everything visible at the call is in it, and whatever a compaction dropped from it is
-            // shadowed by a version that was visible before the view was made.
-            let seq = self.shared.engine.visible();
-            match view {
-                Ok(view) if seq >= ordered.cleared_at => return Ok((view, seq)),
+            let super_version = ordered.super_version_for(key);
+            self.engine.environment.point(Point::Viewed);
+            // The super version first: everything visible at the call is in it, and whatever a compaction dropped from
+            // it is shadowed by a version that was visible before the super version was made.
+            let seq = self.engine.visible();
+            match super_version {
+                Ok(super_version) if seq >= ordered.cleared_at => return Ok((super_version, seq)),
                 Ok(_) => {
                     // The clear is not published yet: what was there before it is read.
-                    let earlier = ordered.generation_at(seq).map(|earlier| earlier.view_for(key));
-                    if let Some(Ok(view)) = earlier {
-                        return Ok((view, seq));
+                    let earlier = ordered.generation_at(seq).map(|earlier| earlier.super_version_for(key));
+                    if let Some(Ok(super_version)) = earlier {
+                        return Ok((super_version, seq));
                     }
                 }
                 Err(_) if ordered.is_cleared() => {}
@@ -222,7 +219,37 @@ impl Keyspace {
     /// # Errors
     /// As for [`Keyspace::get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        self.snapshot().multi_get(self, keys)
+        self.multi_get_at(self.engine.pin().seq(), keys)
+    }
+
+    /// As [`Keyspace::multi_get`], as of the pinned number `seq`.
+    pub(super) fn multi_get_at<K: AsRef<[u8]>>(&self, seq: SeqNo, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        let mut sorted = Vec::with_capacity(keys.len());
+        for (number, key) in keys.iter().enumerate() {
+            validate_key(key.as_ref())?;
+            sorted.push((key.as_ref(), number));
+        }
+        sorted.sort_unstable();
+        let ordered = self.ordered_at(seq)?;
+        let mut values = vec![None; keys.len()];
+        let mut rest = &sorted[..];
+        while let Some((first, _)) = rest.first() {
+            let super_version = ordered.super_version_for(first)?;
+            self.engine.environment.point(Point::Viewed);
+            let covered = rest.iter().take(KEYS_AT_ONCE_MAX).take_while(|(key, _)| super_version.covers(key)).count();
+            let (part, others) = rest.split_at(covered);
+            rest = others;
+            let wanted: Vec<&[u8]> = part.iter().map(|(key, _)| *key).collect();
+            for ((_, number), value) in part.iter().zip(super_version.multi_get(&wanted, seq)?) {
+                values[*number] = value;
+            }
+        }
+        Ok(values)
+    }
+
+    /// The entries with keys in `bounds`, as of a pinned number.
+    pub(super) fn entries_at(&self, seq: &Arc<SnapshotSeq>, bounds: Bounds) -> Range {
+        Range::new(&self.engine, seq, self.ordered_at(seq.seq()), bounds)
     }
 
     /// All entries in key order, as of now; `rev()` gives them backwards.
@@ -252,12 +279,12 @@ impl Keyspace {
     /// # }
     /// ```
     pub fn range(&self, range: impl KeyBounds) -> Range {
-        self.snapshot().range(self, range)
+        self.entries_at(&Arc::new(self.engine.pin()), owned(&range))
     }
 
     /// The entries whose keys begin with `prefix`, in key order, as of now.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-        self.snapshot().prefix(self, prefix)
+        self.entries_at(&Arc::new(self.engine.pin()), Bounds::prefix(prefix.as_ref()))
     }
 
     /// The entry with the smallest key.
@@ -289,24 +316,4 @@ impl fmt::Debug for Keyspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyspace").field("name", &self.name()).finish_non_exhaustive()
     }
-}
-
-/// Refuses names that a record cannot hold.
-pub(super) fn validate_name(name: &str) -> Result<()> {
-    if name.is_empty() || name.len() > 255 {
-        return Err(Error::invalid_input(format!("a keyspace name has 1 to 255 bytes, this one {}", name.len())));
-    }
-    Ok(())
-}
-
-/// Split points ascend and are keys; at most 1 MiB of them.
-pub(super) fn validate_splits(splits: &[&[u8]]) -> Result<()> {
-    splits.iter().try_for_each(|split| validate_key(split))?;
-    if !splits.is_sorted_by(|a, b| a < b) {
-        return Err(Error::invalid_input("split points ascend, each once"));
-    }
-    if splits.iter().map(|split| split.len()).sum::<usize>() > 1 << 20 {
-        return Err(Error::invalid_input("split points have at most 1 MiB in all"));
-    }
-    Ok(())
 }

@@ -6,12 +6,16 @@ mod batch;
 mod builder;
 mod check;
 mod checkpoint;
+mod definitions;
+mod directory;
 mod dump;
 mod engine;
 mod handle;
 mod health;
 mod key_bounds;
 mod keyspace;
+mod limits;
+mod maintenance;
 mod open;
 mod options;
 mod range;
@@ -20,6 +24,9 @@ mod readable;
 mod snapshot;
 mod statistics;
 mod status;
+mod tasks;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub use crate::compaction::Overlap;

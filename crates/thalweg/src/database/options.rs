@@ -3,6 +3,7 @@
 use super::{Compression, DamagePolicy};
 use crate::compaction::{LeveledOptions, Overlap, Policy, VlsmOptions};
 use crate::error::{Error, Result};
+use crate::keyspaces::BackpressureLimits;
 use crate::lineage::{DurabilityBackend, RETAINED_BYTES_MAX, Settling};
 use crate::log::LogOptions;
 use crate::ordered::OrderedOptions;
@@ -339,13 +340,15 @@ impl Options {
         }
     }
 
+    pub(super) fn backpressure(&self) -> BackpressureLimits {
+        BackpressureLimits { sealed_max: self.sealed_memtables_max, log_bytes_max: self.log_bytes_max }
+    }
+
     pub(super) fn ordered(&self, space: Arc<Space>) -> OrderedOptions {
         let level0_stop_min = if self.is_vlsm() { VLSM_LEVEL0_STOP } else { 12 };
         OrderedOptions {
             memtable_bytes: self.memtable_bytes(),
-            sealed_max: self.sealed_memtables_max,
             level0_stop: self.level0_trigger().saturating_mul(5).max(level0_stop_min),
-            log_bytes_max: self.log_bytes_max,
             compactors: self.compactions_a_worker().saturating_mul(self.compaction_workers),
             partitions_max: self.partitions_max(),
             policy: self.policy(space.table_bytes()),

@@ -1,10 +1,11 @@
 //! [`Range`]: entries in key order, from both ends.
 
-use super::handle::Shared;
+use super::engine::Engine;
 use crate::error::{Error, Result};
 use crate::format::{SeqNo, Slice};
+use crate::keyspaces::SnapshotSeq;
 use crate::ordered::cursor::{Bounds, DoubleEnded};
-use crate::ordered::{OrderedKeyspace, SnapshotSeq, ViewSource};
+use crate::ordered::{OrderedKeyspace, SuperVersionSource};
 use crate::runtime::{Environment, Point};
 use arc_swap::Guard;
 use std::collections::VecDeque;
@@ -44,35 +45,32 @@ pub type Entry = (Slice, Slice);
 /// ```
 pub struct Range {
     /// The partitions not yet exhausted from either side, in key order.
-    parts: VecDeque<DoubleEnded<ViewSource>>,
+    parts: VecDeque<DoubleEnded<SuperVersionSource>>,
     error: Option<Error>,
-    /// It had the last handle of a view: tables may have been let go.
+    /// It had the last handle of a super version: tables may have been let go.
     let_go: bool,
     /// Pins the state until the range is dropped.
     _seq: Arc<SnapshotSeq>,
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
 }
 
 impl Range {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        engine: &Arc<Engine>,
         seq: &Arc<SnapshotSeq>,
         keyspace: Result<Guard<Arc<OrderedKeyspace>>>,
         bounds: Bounds,
     ) -> Self {
-        let mut range = Range {
-            parts: VecDeque::new(),
-            error: None,
-            let_go: false,
-            _seq: Arc::clone(seq),
-            shared: Arc::clone(shared),
-        };
-        let environment = &shared.engine.environment;
-        match keyspace.and_then(|keyspace| parts(environment, &keyspace, seq.seq(), bounds)) {
-            Ok(parts) => range.parts = parts,
-            Err(error) => range.error = Some(error),
+        match keyspace.and_then(|keyspace| parts(&engine.environment, &keyspace, seq.seq(), bounds)) {
+            Ok(parts) => Range { parts, error: None, let_go: false, _seq: Arc::clone(seq), engine: Arc::clone(engine) },
+            Err(error) => Range::failed(engine, seq, error),
         }
-        range
+    }
+
+    /// A range that gives an error.
+    pub(super) fn failed(engine: &Arc<Engine>, seq: &Arc<SnapshotSeq>, error: Error) -> Self {
+        let (parts, error) = (VecDeque::new(), Some(error));
+        Range { parts, error, let_go: false, _seq: Arc::clone(seq), engine: Arc::clone(engine) }
     }
 
     /// The keys alone.
@@ -127,7 +125,7 @@ impl Range {
         if self.error.is_some() {
             return self.error.take();
         }
-        self.shared.engine.readable().err().filter(|_| !self.parts.is_empty())
+        self.engine.readable().err().filter(|_| !self.parts.is_empty())
     }
 
     #[cold]
@@ -142,10 +140,10 @@ impl Range {
         }
     }
 
-    /// Lets go of a partition's view.
-    fn leave(&mut self, part: DoubleEnded<ViewSource>) {
-        let ViewSource(view) = part.into_source();
-        self.let_go |= Arc::into_inner(view).is_some();
+    /// Lets go of a partition's super version.
+    fn leave(&mut self, part: DoubleEnded<SuperVersionSource>) {
+        let SuperVersionSource(super_version) = part.into_source();
+        self.let_go |= Arc::into_inner(super_version).is_some();
     }
 }
 
@@ -156,21 +154,21 @@ fn parts(
     keyspace: &OrderedKeyspace,
     seq: SeqNo,
     bounds: Bounds,
-) -> Result<VecDeque<DoubleEnded<ViewSource>>> {
+) -> Result<VecDeque<DoubleEnded<SuperVersionSource>>> {
     let mut parts = VecDeque::new();
-    let mut view = match bounds.lower() {
-        Bound::Included(key) | Bound::Excluded(key) => keyspace.view_for(key)?,
-        Bound::Unbounded => keyspace.view_for(&[])?,
+    let mut super_version = match bounds.lower() {
+        Bound::Included(key) | Bound::Excluded(key) => keyspace.super_version_for(key)?,
+        Bound::Unbounded => keyspace.super_version_for(&[])?,
     };
     let mut from = bounds.from.clone();
     loop {
-        let end = view.range.to.clone().filter(|end| !bounds.is_above(end));
+        let end = super_version.range.to.clone().filter(|end| !bounds.is_above(end));
         let end = end.map(|end| Slice::from(&*end));
         let to = end.as_ref().map_or_else(|| bounds.to.clone(), |end| Bound::Excluded(end.clone()));
-        parts.push_back(DoubleEnded::new(ViewSource(Arc::clone(&view)), seq, Bounds { from, to }));
+        parts.push_back(DoubleEnded::new(SuperVersionSource(Arc::clone(&super_version)), seq, Bounds { from, to }));
         let Some(end) = end else { return Ok(parts) };
         environment.point(Point::Viewed);
-        view = keyspace.view_for(&end)?;
+        super_version = keyspace.super_version_for(&end)?;
         from = Bound::Included(end);
     }
 }
@@ -223,7 +221,7 @@ impl Drop for Range {
     fn drop(&mut self) {
         self.end();
         if self.let_go {
-            self.shared.engine.readers_left();
+            self.engine.readers_left();
         }
     }
 }

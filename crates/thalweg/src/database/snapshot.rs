@@ -1,20 +1,17 @@
 //! [`Snapshot`]: a consistent state of all keyspaces.
 
-use super::handle::{Shared, validate_key};
+use super::engine::Engine;
 use super::key_bounds::{KeyBounds, owned};
 use super::keyspace::Keyspace;
+use super::limits::validate_key;
 use super::range::Range;
 use super::readable::Readable;
 use crate::error::{Error, Result};
 use crate::format::Slice;
-use crate::ordered::SnapshotSeq;
+use crate::keyspaces::SnapshotSeq;
 use crate::ordered::cursor::Bounds;
-use crate::runtime::Point;
 use std::fmt;
 use std::sync::Arc;
-
-/// Keys that are looked for together: enough for any device's queue, few enough not to flood the page cache.
-const KEYS_AT_ONCE_MAX: usize = 256;
 
 /// All keyspaces as they were at one moment. Cloning is cheap. While it lives, compactions keep what it can see.
 ///
@@ -33,18 +30,18 @@ const KEYS_AT_ONCE_MAX: usize = 256;
 /// ```
 #[derive(Clone)]
 pub struct Snapshot {
-    shared: Arc<Shared>,
+    engine: Arc<Engine>,
     seq: Arc<SnapshotSeq>,
 }
 
 impl Snapshot {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let seq = Arc::new(shared.engine.pin());
-        Snapshot { shared, seq }
+    pub(super) fn new(engine: Arc<Engine>) -> Self {
+        let seq = Arc::new(engine.pin());
+        Snapshot { engine, seq }
     }
 
     fn owns(&self, keyspace: &Keyspace) -> Result<()> {
-        if keyspace.shares(&self.shared) {
+        if keyspace.is_of(&self.engine) {
             return Ok(());
         }
         Err(Error::invalid_input("the keyspace belongs to another database than the snapshot"))
@@ -58,7 +55,7 @@ impl Snapshot {
         self.owns(keyspace)?;
         let key = key.as_ref();
         validate_key(key)?;
-        keyspace.ordered_at(self.seq.seq())?.view_for(key)?.get(key, self.seq.seq())
+        keyspace.ordered_at(self.seq.seq())?.super_version_for(key)?.get(key, self.seq.seq())
     }
 
     /// The values several keys had, in the order asked.
@@ -67,27 +64,7 @@ impl Snapshot {
     /// As for [`Snapshot::get`].
     pub fn multi_get<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, keys: &[K]) -> Result<Vec<Option<Slice>>> {
         self.owns(keyspace)?;
-        let mut sorted = Vec::with_capacity(keys.len());
-        for (number, key) in keys.iter().enumerate() {
-            validate_key(key.as_ref())?;
-            sorted.push((key.as_ref(), number));
-        }
-        sorted.sort_unstable();
-        let ordered = keyspace.ordered_at(self.seq.seq())?;
-        let mut values = vec![None; keys.len()];
-        let mut rest = &sorted[..];
-        while let Some((first, _)) = rest.first() {
-            let view = ordered.view_for(first)?;
-            self.shared.engine.environment.point(Point::Viewed);
-            let covered = rest.iter().take(KEYS_AT_ONCE_MAX).take_while(|(key, _)| view.covers(key)).count();
-            let (part, others) = rest.split_at(covered);
-            rest = others;
-            let wanted: Vec<&[u8]> = part.iter().map(|(key, _)| *key).collect();
-            for ((_, number), value) in part.iter().zip(view.multi_get(&wanted, self.seq.seq())?) {
-                values[*number] = value;
-            }
-        }
-        Ok(values)
+        keyspace.multi_get_at(self.seq.seq(), keys)
     }
 
     /// Whether `key` had a value. The value is not copied.
@@ -98,7 +75,7 @@ impl Snapshot {
         self.owns(keyspace)?;
         let key = key.as_ref();
         validate_key(key)?;
-        keyspace.ordered_at(self.seq.seq())?.view_for(key)?.contains(key, self.seq.seq())
+        keyspace.ordered_at(self.seq.seq())?.super_version_for(key)?.contains(key, self.seq.seq())
     }
 
     /// All entries of a keyspace, in key order.
@@ -122,8 +99,10 @@ impl Snapshot {
     }
 
     fn entries(&self, keyspace: &Keyspace, bounds: Bounds) -> Range {
-        let ordered = self.owns(keyspace).and_then(|()| keyspace.ordered_at(self.seq.seq()));
-        Range::new(&self.shared, &self.seq, ordered, bounds)
+        match self.owns(keyspace) {
+            Ok(()) => keyspace.entries_at(&self.seq, bounds),
+            Err(error) => Range::failed(&self.engine, &self.seq, error),
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! [`Statistics`]: counters and gauges, copied out at one call.
 
-use super::engine::{Engine, Mode};
+use super::engine::{Engine, Mode, Writable};
 use super::health::Health;
+use crate::keyspaces::{KeyspaceMap, Registry};
+use crate::lineage::Lineage;
+use crate::log::Log;
 use crate::metrics::{ChainCounts, Distribution, Metrics, Stall};
-use crate::ordered::{OrderedKeyspace, Registry, Workshop};
-use crate::runtime::Environment;
+use crate::ordered::{OrderedKeyspace, SuperVersionGuard};
+use crate::runtime::{self, Environment};
 use crate::table::Table;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -201,38 +204,62 @@ struct Gauges {
 impl Engine {
     pub(super) fn statistics(&self) -> Statistics {
         match &self.mode {
-            Mode::Writable(workshop) => Statistics::of_workshop(&self.environment, &self.metrics, workshop),
-            Mode::ReadOnly { log_bytes, registry, .. } => {
+            Mode::Writable(writable) => StatisticsSource::of(self, writable).statistics(),
+            Mode::ReadOnly { log_bytes, keyspaces, .. } => {
                 let gauges = Gauges { log_backlog_bytes: *log_bytes, ..Gauges::default() };
-                Statistics::collect(&self.environment, &self.metrics, registry, gauges)
+                Statistics::collect(&self.environment, &self.metrics, keyspaces, gauges)
             }
         }
     }
 }
 
-impl Statistics {
-    /// Those of a database that is open for writing.
-    pub(super) fn of_workshop(environment: &Environment, metrics: &Metrics, workshop: &Workshop) -> Statistics {
-        let (unsettled_edits, unsettled_ns) = workshop.lineage.unsettled();
-        let gauges = Gauges {
-            retained_bytes: workshop.lineage.retained_bytes(),
-            unsettled_edits,
-            unsettled_ns,
-            log_backlog_bytes: workshop.log.backlog_bytes(),
-        };
-        let health = Health::of(environment, workshop);
-        Statistics { health, ..Statistics::collect(environment, metrics, &workshop.keyspaces(), gauges) }
+/// Where the statistics of a database that is open for writing come from.
+pub(super) struct StatisticsSource {
+    environment: Environment,
+    metrics: Arc<Metrics>,
+    health: Arc<runtime::Health>,
+    log: Arc<Log>,
+    lineage: Arc<Lineage>,
+    registry: Arc<Registry>,
+}
+
+impl StatisticsSource {
+    pub(super) fn of(engine: &Engine, writable: &Writable) -> Self {
+        StatisticsSource {
+            environment: engine.environment.clone(),
+            metrics: Arc::clone(&engine.metrics),
+            health: Arc::clone(&writable.health),
+            log: Arc::clone(&writable.log),
+            lineage: Arc::clone(&writable.lineage),
+            registry: Arc::clone(&writable.registry),
+        }
     }
 
-    fn collect(environment: &Environment, metrics: &Metrics, registry: &Registry, gauges: Gauges) -> Statistics {
-        let mut keyspaces: Vec<_> = registry.values().map(|keyspace| keyspace_statistics(keyspace)).collect();
+    pub(super) fn statistics(&self) -> Statistics {
+        let (unsettled_edits, unsettled_ns) = self.lineage.unsettled();
+        let gauges = Gauges {
+            retained_bytes: self.lineage.retained_bytes(),
+            unsettled_edits,
+            unsettled_ns,
+            log_backlog_bytes: self.log.backlog_bytes(),
+        };
+        let health = Health::of(&self.environment, &self.health, &self.registry);
+        let keyspaces = self.registry.keyspaces();
+        Statistics { health, ..Statistics::collect(&self.environment, &self.metrics, &keyspaces, gauges) }
+    }
+}
+
+impl Statistics {
+    fn collect(environment: &Environment, metrics: &Metrics, keyspaces: &KeyspaceMap, gauges: Gauges) -> Statistics {
+        let ordered: Vec<_> = keyspaces.of_kind::<OrderedKeyspace>().collect();
+        let mut keyspaces: Vec<_> = ordered.iter().map(|keyspace| keyspace_statistics(keyspace)).collect();
         keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
-        let partitions = registry.values().flat_map(|keyspace| keyspace.layout().partitions().to_vec());
+        let partitions = ordered.iter().flat_map(|keyspace| keyspace.layout().partitions().to_vec());
         // After a split two partitions have the same sealed memtables.
         let mut seen = BTreeSet::new();
-        let mut memtable_bytes = |view: crate::ordered::ViewGuard| -> u64 {
-            let new = view.slots().filter(|slot| seen.insert(Arc::as_ptr(slot).addr()));
-            new.map(|slot| slot.memtable.bytes() as u64).sum()
+        let mut memtable_bytes = |super_version: SuperVersionGuard| -> u64 {
+            let new = super_version.memtables().filter(|handle| seen.insert(Arc::as_ptr(handle).addr()));
+            new.map(|handle| handle.memtable.bytes() as u64).sum()
         };
         Statistics {
             user_written_bytes: metrics.user_written_bytes.get(),
@@ -267,7 +294,7 @@ impl Statistics {
             settle_rounds: metrics.settle_rounds.get(),
             settle_rounds_for_space: metrics.settle_rounds_for_space.get(),
             log_backlog_bytes: gauges.log_backlog_bytes,
-            memtable_bytes: partitions.map(|partition| memtable_bytes(partition.view())).sum::<u64>(),
+            memtable_bytes: partitions.map(|partition| memtable_bytes(partition.super_version())).sum::<u64>(),
             gate_waits: metrics.gate_waits.get(),
             write_queue_waits: metrics.write_queue_waits.get(),
             io_uring: environment.scheduler.ring_refused().is_none(),
@@ -344,14 +371,15 @@ fn keyspace_statistics(keyspace: &OrderedKeyspace) -> KeyspaceStatistics {
     let mut levels: Vec<LevelStatistics> = Vec::new();
     let (layout, mut shared) = (keyspace.layout(), BTreeSet::new());
     for partition in layout.partitions() {
-        let view = partition.view();
-        for (index, tables) in view.levels.iter().enumerate() {
+        let super_version = partition.super_version();
+        for (index, tables) in super_version.levels.iter().enumerate() {
             if levels.len() <= index {
                 levels.resize_with(index + 1, LevelStatistics::default);
             }
             let level = &mut levels[index];
             // One that partitions share counts once, where it is first found.
-            let is_first = |table: &&Arc<Table>| !view.sticks_out(table.meta()) || shared.insert(table.meta().id);
+            let is_first =
+                |table: &&Arc<Table>| !super_version.sticks_out(table.meta()) || shared.insert(table.meta().id);
             for table in tables.iter().filter(is_first) {
                 level.tables += 1;
                 level.bytes += table.meta().bytes;

@@ -10,11 +10,12 @@
 //! does not fit, and looks again. A failure to write it is no failure of the database.
 
 use super::health::{BackgroundFailure, Health};
-use super::statistics::{ChainStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
+use super::statistics::{
+    ChainStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics, StatisticsSource,
+};
 use crate::error::{Error, Result};
-use crate::metrics::Metrics;
-use crate::ordered::Workshop;
-use crate::runtime::{Environment, yield_now};
+use crate::log::Log;
+use crate::runtime::yield_now;
 use crate::storage::{File, OpenMode, Storage};
 use std::fmt::Write as _;
 use std::io;
@@ -53,12 +54,11 @@ pub struct RunningStatus {
 }
 
 /// Writes the file until the log's coroutines are to end.
-pub(super) async fn keep(environment: Environment, root: PathBuf, metrics: Arc<Metrics>, workshop: Arc<Workshop>) {
+pub(super) async fn keep(storage: Arc<dyn Storage>, root: PathBuf, log: Arc<Log>, source: StatisticsSource) {
     let path = root.join(NAME);
-    let storage = Arc::clone(&environment.storage);
     let mut said = String::new();
     let mut say = || {
-        let text = encode(std::process::id(), Statistics::of_workshop(&environment, &metrics, &workshop));
+        let text = encode(std::process::id(), source.statistics());
         // What cannot be written now is written with the next change.
         let is_news = text != said && write(&*storage, &path, &text).is_ok();
         if is_news {
@@ -67,18 +67,18 @@ pub(super) async fn keep(environment: Environment, root: PathBuf, metrics: Arc<M
         is_news
     };
     loop {
-        let seen = workshop.log.visible();
+        let seen = log.visible();
         let mut quiet = 0;
         while quiet < QUIET_INTERVALS {
             yield_now().await;
             quiet = if say() { 0 } else { quiet + 1 };
-            workshop.log.sleep_unless_ended(INTERVAL_NS).await;
-            if workshop.log.is_ended() {
+            log.sleep_unless_ended(INTERVAL_NS).await;
+            if log.is_ended() {
                 say();
                 return;
             }
         }
-        if !workshop.log.until_published_behind(seen).await {
+        if !log.until_published_behind(seen).await {
             say();
             return;
         }

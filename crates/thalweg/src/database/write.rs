@@ -6,10 +6,9 @@
 use super::engine::Engine;
 use super::options::Durability;
 use crate::error::Result;
-use crate::format::{EntryKind, LogMark, SeqNo};
+use crate::format::{EntryKind, SeqNo};
 use crate::log::{Operation, Record, RecordBuilder, Reservation};
-use crate::ordered::{OrderedKeyspace, Partition, ViewGuard, Workshop};
-use crate::runtime::Point;
+use crate::ordered::{Partition, Partitions, SuperVersionGuard};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -43,8 +42,8 @@ impl Engine {
 
     /// Writes one record whose operation i goes to `routes[i]`. Returns its last sequence number.
     pub(super) fn write(&self, record: &Record, routes: &[Arc<Partition>], durability: Durability) -> Result<SeqNo> {
-        let workshop = self.writable()?;
-        workshop.health.check()?;
+        let writable = self.writable()?;
+        writable.health.check()?;
         // Operations of one batch mostly come in runs: a partition seen twice costs one more look.
         let distinct = || {
             routes
@@ -53,71 +52,35 @@ impl Engine {
                 .filter(|(index, partition)| *index == 0 || !Arc::ptr_eq(partition, &routes[index - 1]))
                 .map(|(_, partition)| partition)
         };
-        workshop.let_time_pass(routes, record.bytes());
-        if workshop.options.space.is_short() {
-            workshop.wait_for_space(record)?;
+        writable.backpressure.let_time_pass(routes, record.bytes());
+        if writable.space.space().is_short() {
+            writable.wait_for_space(&self.environment, record)?;
         }
         for partition in distinct() {
-            workshop.wait_for_room(partition)?;
+            writable.backpressure.wait_for_room(&**partition)?;
         }
-        let reservation = workshop.reserve(record)?;
-        workshop.log.copy_in(&reservation, record, durability == Durability::Sync)?;
-        let (seq, user_bytes, is_overtaken) = insert(workshop, &reservation, record, routes);
+        let reservation = writable.space.reserve(record)?;
+        writable.log.copy_in(&reservation, record, durability == Durability::Sync)?;
+        let (seq, user_bytes, is_overtaken) = insert(&writable.ordered.partitions, &reservation, record, routes);
         let end = reservation.end();
-        workshop.log.publish(reservation)?;
+        writable.log.publish(reservation)?;
         self.metrics.user_written_bytes.add(user_bytes as u64);
         for partition in distinct() {
-            workshop.seal_if_full(partition);
+            writable.ordered.sealer.seal_if_full(partition);
         }
         if is_overtaken {
             // What a split or a clear has taken from the partitions that were routed to went to others.
             for (operation, partition) in record.operations().zip(routes) {
                 if let Operation::Put { key, .. } | Operation::Remove { key, .. } = operation {
-                    let rerouted = workshop.rerouted(partition, key, seq);
-                    workshop.seal_if_full(&rerouted.unwrap_or_else(|| partition.owner_of(key)));
+                    let rerouted = writable.ordered.partitions.rerouted(partition, key, seq);
+                    writable.ordered.sealer.seal_if_full(&rerouted.unwrap_or_else(|| partition.owner_of(key)));
                 }
             }
         }
-        workshop.watch_log();
+        writable.watch_log();
         if durability == Durability::Sync {
-            workshop.log.sync(end)?;
+            writable.log.sync(end)?;
         }
-        Ok(seq)
-    }
-
-    /// Writes a record that creates or drops a keyspace, durably. `apply` changes the registry between the copy and
-    /// the publication, given where the record begins and its sequence number.
-    pub(super) fn write_definition(&self, record: RecordBuilder, apply: impl FnOnce(LogMark, SeqNo)) -> Result<()> {
-        let workshop = self.writable()?;
-        workshop.health.check()?;
-        workshop.wait_for_definitions()?;
-        let record = record.finish();
-        let reservation = workshop.reserve(&record)?;
-        workshop.log.copy_in(&reservation, &record, true)?;
-        apply(reservation.mark(), reservation.first_seq());
-        let end = reservation.end();
-        workshop.log.publish(reservation)?;
-        self.environment.point(Point::Published);
-        workshop.watch_log();
-        workshop.log.sync(end)
-    }
-
-    /// Clears a keyspace, durably: what it has before the record is gone, what is written after it stays.
-    pub(super) fn write_clear(&self, keyspace: &Arc<OrderedKeyspace>) -> Result<SeqNo> {
-        let workshop = self.writable()?;
-        workshop.health.check()?;
-        workshop.wait_for_definitions()?;
-        let mut record = RecordBuilder::new();
-        record.push(&Operation::ClearKeyspace { keyspace: keyspace.id });
-        let record = record.finish();
-        let reservation = workshop.reserve_and(&record, |mark, seq| workshop.clear_keyspace(keyspace, mark, seq))?;
-        workshop.log.copy_in(&reservation, &record, true)?;
-        let (seq, end) = (reservation.first_seq(), reservation.end());
-        workshop.log.publish(reservation)?;
-        workshop.cleared();
-        self.environment.point(Point::Published);
-        workshop.watch_log();
-        workshop.log.sync(end)?;
         Ok(seq)
     }
 }
@@ -125,7 +88,7 @@ impl Engine {
 /// Inserts the entries of a record that is reserved and not yet published; the last sequence number, the bytes of
 /// keys and values, and whether a split or a clear has overtaken a route.
 fn insert(
-    workshop: &Workshop,
+    partitions: &Partitions,
     reservation: &Reservation,
     record: &Record,
     routes: &[Arc<Partition>],
@@ -133,9 +96,9 @@ fn insert(
     let mark = reservation.mark();
     let mut seq = reservation.first_seq();
     let (mut user_bytes, mut is_overtaken) = (0, false);
-    // A view loaded after the reservation has the memtable of every number in it: one load serves a run of operations.
-    // The route may be older than a split or a clear.
-    let mut at: Option<(&Arc<Partition>, ViewGuard)> = None;
+    // A super version loaded after the reservation has the memtable of every number in it: one load serves a run of
+    // operations. The route may be older than a split or a clear.
+    let mut at: Option<(&Arc<Partition>, SuperVersionGuard)> = None;
     for (operation, partition) in record.operations().zip(routes) {
         let (key, kind, value) = match operation {
             Operation::Put { key, value, .. } => (key, EntryKind::Put, value),
@@ -144,20 +107,22 @@ fn insert(
                 unreachable!("definitions have no route")
             }
         };
-        let serves = |(before, view): &(&Arc<Partition>, ViewGuard)| Arc::ptr_eq(before, partition) && view.covers(key);
-        let (_, view) = match at.take().filter(serves) {
+        let serves = |(before, super_version): &(&Arc<Partition>, SuperVersionGuard)| {
+            Arc::ptr_eq(before, partition) && super_version.covers(key)
+        };
+        let (_, super_version) = match at.take().filter(serves) {
             Some(same) => at.insert(same),
             None => {
-                let mut view = partition.view();
-                if let Some(rerouted) = workshop.rerouted(partition, key, seq) {
-                    (view, is_overtaken) = (rerouted.view_of(key), true);
-                } else if !view.covers(key) {
-                    (view, is_overtaken) = (partition.view_of(key), true);
+                let mut super_version = partition.super_version();
+                if let Some(rerouted) = partitions.rerouted(partition, key, seq) {
+                    (super_version, is_overtaken) = (rerouted.super_version_of(key), true);
+                } else if !super_version.covers(key) {
+                    (super_version, is_overtaken) = (partition.super_version_of(key), true);
                 }
-                at.insert((partition, view))
+                at.insert((partition, super_version))
             }
         };
-        view.slot_for(seq).insert(mark, key, seq, kind, value);
+        super_version.memtable_for(seq).insert(mark, key, seq, kind, value);
         user_bytes += key.len() + value.len();
         seq = SeqNo(seq.0 + 1);
     }

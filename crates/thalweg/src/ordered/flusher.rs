@@ -1,298 +1,198 @@
-//! The flush coroutine: definitions to the manifest, sealed memtables to level-0 tables, splits and merges, and
-//! relief for a long log.
+//! [`Flusher`]: the flush coroutine: definitions to the manifest, sealed memtables to level-0 tables, splits and
+//! merges, and relief for a long log.
 
-use super::merges::Pair;
-use super::{OrderedKeyspace, Partition, Workshop};
-use crate::compaction;
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::{LogMark, SeqNo};
-use crate::lineage::{Change, Edit};
-use crate::ordered::view::Slot;
+use super::dependencies::Dependencies;
+use super::flush::MemtableFlusher;
+use super::merges::{Merger, Pair};
+use super::partition::Partition;
+use super::partitions::Partitions;
+use super::sealer::Sealer;
+use super::splits::Splitter;
+use crate::error::{Error, ErrorKind};
+use crate::keyspaces::{ClearedGenerations, DefinitionInstaller, IdleMemory, LogPins, Registry, Signals, SpaceWatch};
+use crate::log::Log;
+use crate::memtable::MemtableHandle;
+use crate::runtime::{Environment, Health};
 use crate::table::TableWriters;
 use crate::trace;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-/// A log of a quiet database that is longer is let go.
+/// A quiet database flushes what pins the log when that is longer.
 const QUIET_LOG_BYTES: u64 = 4 << 20;
 
-/// So many segments that nothing needs are worth an edit of their own.
-const LET_GO_SEGMENTS: u32 = 4;
+/// See the module.
+pub(crate) struct Flusher {
+    environment: Environment,
+    health: Arc<Health>,
+    log: Arc<Log>,
+    registry: Arc<Registry>,
+    partitions: Partitions,
+    log_pins: Arc<LogPins>,
+    installer: Arc<DefinitionInstaller>,
+    cleared: Arc<ClearedGenerations>,
+    sealer: Arc<Sealer>,
+    flush: Arc<MemtableFlusher>,
+    splitter: Arc<Splitter>,
+    merger: Arc<Merger>,
+    space: Arc<SpaceWatch>,
+    idle_memory: Arc<IdleMemory>,
+    signals: Arc<Signals>,
+}
 
-impl Workshop {
-    /// Runs until [`Workshop::stop`], or until the database is poisoned.
-    pub(crate) async fn run_flusher(self: Arc<Self>, writers: TableWriters) {
+/// What the flush coroutine does next.
+enum Work {
+    Define,
+    Flush(Arc<Partition>, Arc<MemtableHandle>),
+    Split(Arc<Partition>),
+    Merge(Pair),
+    LetLogGo,
+}
+
+impl Flusher {
+    pub(super) fn new(
+        with: &Dependencies,
+        sealer: &Arc<Sealer>,
+        flush: &Arc<MemtableFlusher>,
+        splitter: &Arc<Splitter>,
+        merger: &Arc<Merger>,
+    ) -> Arc<Self> {
+        Arc::new(Flusher {
+            environment: with.environment.clone(),
+            health: Arc::clone(&with.health),
+            log: Arc::clone(&with.log),
+            registry: Arc::clone(&with.registry),
+            partitions: Partitions::new(&with.registry),
+            log_pins: Arc::clone(&with.log_pins),
+            installer: Arc::clone(&with.installer),
+            cleared: Arc::clone(&with.cleared),
+            sealer: Arc::clone(sealer),
+            flush: Arc::clone(flush),
+            splitter: Arc::clone(splitter),
+            merger: Arc::clone(merger),
+            space: Arc::clone(&with.space),
+            idle_memory: Arc::clone(&with.idle_memory),
+            signals: Arc::clone(&with.signals),
+        })
+    }
+
+    /// Runs until [`Signals::stop`], or until the database is poisoned.
+    pub(crate) async fn run(self: Arc<Self>, writers: TableWriters) {
         let (mut defined_last, mut has_worked) = (false, false);
         loop {
-            let ticket = self.flush_wanted.ticket();
-            if self.is_stopping() {
+            let ticket = self.signals.flush_wanted.ticket();
+            if self.signals.is_stopping() {
                 return;
             }
             let room = self.health.room();
             self.relieve_log();
-            self.sweep_generations();
+            self.cleared.sweep();
             self.tidy_when_quiet();
             let work = self.next_work(defined_last);
             defined_last = matches!(work, Some(Work::Define));
             has_worked |= work.is_some();
             let done = match work {
-                Some(Work::Define) => self.install_definitions().await,
-                Some(Work::Flush(partition, slot)) => trace::spanned!(
+                Some(Work::Define) => self.installer.install().await,
+                Some(Work::Flush(partition, handle)) => trace::spanned!(
                     "thalweg::flush",
                     "flush",
                     { keyspace = partition.keyspace.0, partition = partition.id.0 },
-                    self.flush_slot(&writers, &partition, &slot)
+                    self.flush.flush(&writers, &partition, &handle)
                 ),
                 Some(Work::Split(partition)) => {
-                    self.split(&writers, &partition).await;
+                    self.splitter.split(&writers, &partition).await;
                     continue;
                 }
                 Some(Work::Merge(pair)) => {
-                    self.merge(&writers, &pair).await;
+                    self.merger.merge(&writers, &pair).await;
                     continue;
                 }
-                Some(Work::LetLogGo) => self.let_log_go().await,
+                Some(Work::LetLogGo) => self.installer.let_log_go().await,
                 None => {
                     if self.health.flushes.ended() {
-                        self.progress.notify_all();
+                        self.signals.progress.notify_all();
                     }
-                    self.rest(&self.flush_wanted, ticket, &mut has_worked).await;
+                    self.idle_memory.rest(&self.signals.flush_wanted, ticket, &mut has_worked).await;
                     continue;
                 }
             };
             match done {
                 Ok(()) => {
                     self.health.flushes.ended();
-                    self.progress.notify_all();
+                    self.signals.progress.notify_all();
                 }
-                Err(error) if self.is_stopping() => drop(error),
-                Err(error) => {
-                    self.make_room_after(&error);
-                    let is_full = error.kind() == ErrorKind::NoSpace;
-                    // Nothing was changed: tried again after a while. Writers that would have to wait for it get the
-                    // error.
-                    let ticket = self.flush_retry.ticket();
-                    let delay_ns = self.flush_failed(error);
-                    // Room may have come since the work began.
-                    let is_due = is_full && self.health.room() != room;
-                    if !is_due && !self.is_stopping() {
-                        self.environment.sleep_or(delay_ns, &self.flush_retry, ticket).await;
-                    }
-                }
+                Err(error) if self.signals.is_stopping() => drop(error),
+                Err(error) => self.back_off(error, room).await,
             }
         }
     }
 
-    /// Tells of a failure; how long to wait for the next try.
-    fn flush_failed(&self, error: Error) -> u64 {
+    /// Waits until work that failed is due again: nothing was changed by it. Writers that would have to wait for it get
+    /// the error. `room` is how often room had come when the work began.
+    async fn back_off(&self, error: Error, room: u64) {
+        self.space.make_room_after(&error);
+        let is_full = error.kind() == ErrorKind::NoSpace;
+        let ticket = self.signals.flush_retry.ticket();
         let now_ns = self.environment.clock.now_ns();
         let trouble = self.health.flushes.failed(error, now_ns);
         self.health.hear(trouble.clone());
-        self.progress.notify_all();
-        trouble.retry_ns.unwrap_or(now_ns).saturating_sub(now_ns)
+        self.signals.progress.notify_all();
+        let delay_ns = trouble.retry_ns.unwrap_or(now_ns).saturating_sub(now_ns);
+        // Room may have come since the work began.
+        let is_due = is_full && self.health.room() != room;
+        if !is_due && !self.signals.is_stopping() {
+            self.environment.sleep_or(delay_ns, &self.signals.flush_retry, ticket).await;
+        }
+    }
+
+    /// Whether there is anything for the coroutine to do.
+    pub(crate) fn has_work(&self) -> bool {
+        self.next_work(false).is_some()
     }
 
     /// Definitions first, but not twice in a row before a flush, so that neither starves the other.
-    pub(super) fn next_work(&self, defined_last: bool) -> Option<Work> {
+    fn next_work(&self, defined_last: bool) -> Option<Work> {
         // The memtable whose records are oldest first: it holds back the log.
         let flush = self
-            .partitions()
+            .partitions
+            .iter()
             .filter(|partition| !partition.is_dropped())
-            .filter_map(|partition| Some((partition.view().sealed.first().cloned()?, partition)))
-            .min_by_key(|(slot, _)| slot.first().map(|mark| mark.position));
+            .filter_map(|partition| Some((partition.super_version().sealed.first().cloned()?, partition)))
+            .min_by_key(|(handle, _)| handle.first().map(|mark| mark.position));
         // Looked at after the registry: a keyspace found there has its definition here or in the manifest.
-        let definitions = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known = |partition: &Partition| !definitions.iter().any(|queued| queued.creates(partition.keyspace));
+        let definitions = self.registry.definitions();
+        let is_known = |partition: &Partition| definitions.is_known(partition.keyspace);
         let may_flush = defined_last && flush.as_ref().is_some_and(|(_, partition)| is_known(partition));
         if !definitions.is_empty() && !may_flush {
             return Some(Work::Define);
         }
-        drop(definitions);
         // No job begins in it until it is split.
-        if let Some(partition) = self.partition_to_split() {
+        if let Some(partition) = self.splitter.partition_to_split() {
             return Some(Work::Split(partition));
         }
-        if let Some((slot, partition)) = flush {
-            return Some(Work::Flush(partition, slot));
+        if let Some((handle, partition)) = flush {
+            return Some(Work::Flush(partition, handle));
         }
-        if let Some(pair) = self.pair_to_merge() {
+        if let Some(pair) = self.merger.pair_to_merge() {
             return Some(Work::Merge(pair));
         }
-        let needed = self.log_needed(None).position.segment();
-        let told = self.log_start_segment.load(Ordering::Relaxed);
-        (needed >= told.saturating_add(LET_GO_SEGMENTS)).then_some(Work::LetLogGo)
+        self.log_pins.are_segments_unneeded().then_some(Work::LetLogGo)
     }
 
-    /// Past `log_bytes_max` the memtables that pin the oldest segment are sealed, however small (DESIGN 5). What only
-    /// waits for an edit to settle does not count.
+    /// Seals the memtables that pin the oldest segment of a log that is too long.
     fn relieve_log(&self) {
-        if self.log.backlog_bytes() <= self.options.log_bytes_max {
-            return;
-        }
-        let oldest = self.log_needed(None).position.segment();
-        if self.log.bytes_from(oldest) <= self.options.log_bytes_max {
-            return;
-        }
-        for partition in self.partitions() {
-            let active = Arc::clone(&partition.view().active);
-            if active.first().is_some_and(|first| first.position.segment() <= oldest) {
-                self.seal(&partition, &active);
-            }
+        if let Some(segment) = self.log_pins.segment_to_relieve() {
+            self.sealer.seal_pinning(segment);
         }
     }
 
-    /// A log that nobody writes to is let go, if it is worth a flush, and compactions see to what was replaced.
+    /// Lets a log go that nobody writes to, if it is worth a flush, and wakes the compactors to see to replaced data.
     fn tidy_when_quiet(&self) {
         if !self.log.is_quiet() {
             return;
         }
-        let needed = self.log_needed(None).position.segment();
-        if self.log.bytes_from(needed) > QUIET_LOG_BYTES {
-            self.seal_all();
+        if self.log_pins.pinned_bytes() > QUIET_LOG_BYTES {
+            self.sealer.seal_all();
         }
-        self.compaction_wanted.notify_all();
+        self.signals.compaction_wanted.notify_all();
     }
-
-    /// Tells the manifest of all keyspaces created, dropped and cleared so far, in one edit.
-    async fn install_definitions(&self) -> Result<()> {
-        let (mut edit, mut dropped, mut count) = (Edit::default(), Vec::new(), 0);
-        for definition in self.definitions.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            edit.changes.extend(definition.edit.changes.iter().cloned());
-            edit.seq = edit.seq.max(definition.edit.seq);
-            dropped.extend(definition.dropped.clone());
-            count += 1;
-        }
-        // Running jobs of dropped keyspaces see that and give up; no new ones begin.
-        let partitions = || -> Vec<Arc<Partition>> {
-            dropped.iter().flat_map(|keyspace: &Arc<OrderedKeyspace>| keyspace.layout().partitions().to_vec()).collect()
-        };
-        let quiet = || partitions().iter().all(|partition| partition.running().is_empty());
-        self.environment.until(&self.progress, || (quiet() || self.is_stopping()).then_some(())).await;
-        if self.is_stopping() {
-            return Err(Error::Closed);
-        }
-        let inputs = dropped.iter().flat_map(|keyspace| Self::tables_of(keyspace)).collect();
-        let pop = || {
-            let mut definitions = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
-            assert!(definitions.len() >= count, "only this coroutine takes definitions");
-            for definition in definitions.drain(..count) {
-                let cleared = definition.dropped.filter(|keyspace| keyspace.is_cleared());
-                // Kept before it leaves the queue: readers find it without a gap.
-                cleared.into_iter().for_each(|keyspace| self.keep_cleared(&keyspace, definition.edit.seq));
-            }
-        };
-        self.lineage.install(edit, inputs, || self.new_log_start(None), pop).await?;
-        // Handles may live on; what they hold need not.
-        dropped.iter().filter(|keyspace| !keyspace.is_cleared()).for_each(|keyspace| keyspace.empty());
-        self.sweep_generations();
-        self.lineage.wake_cleanup();
-        self.progress.notify_all();
-        Ok(())
-    }
-
-    /// Tells the manifest that the log is needed only from a later segment on, when no flush is there to say so.
-    async fn let_log_go(&self) -> Result<()> {
-        self.lineage.install(Edit::default(), Vec::new(), || self.new_log_start(None), || ()).await?;
-        self.progress.notify_all();
-        Ok(())
-    }
-
-    fn new_log_start(&self, flushed: Option<(&Partition, &Arc<Slot>)>) -> Option<LogMark> {
-        let needed = self.log_needed(flushed);
-        self.log_start_segment.fetch_max(needed.position.segment(), Ordering::Relaxed);
-        Some(needed)
-    }
-
-    pub(super) async fn flush_slot(
-        &self,
-        writers: &TableWriters,
-        partition: &Arc<Partition>,
-        slot: &Arc<Slot>,
-    ) -> Result<()> {
-        self.log.until_visible(slot.sealed_at()).await?;
-        let boundaries = self.snapshots.boundaries(|| self.log.visible());
-        // Sealed by a split it has the other side's entries too; those are for the other side to flush.
-        let mut entries = slot.memtable.entries_in(&partition.view().range);
-        let meta = compaction::flush(&mut entries, writers, &boundaries).await?;
-        let last: SeqNo = slot.last_seq();
-        if last == SeqNo(0) {
-            // A split or a merge sealed it empty.
-            partition.install_flush(slot, None);
-            partition.pacer.flushed_in_part(self.environment.clock.now_ns(), partition.sealed_memtables() > 0);
-            self.pace(partition);
-            self.progress.notify_all();
-            return Ok(());
-        }
-        let mut edit = Edit { seq: last, ..Edit::default() };
-        let (keyspace, id) = (partition.keyspace, partition.id);
-        let table = meta.map(|meta| {
-            self.metrics.flush_written_bytes.add(meta.bytes);
-            edit.changes.push(Change::Add { keyspace, partition: id, level: 0, meta: meta.clone() });
-            self.tables.open_written(meta)
-        });
-        // Not the number it was sealed at: after a power cut that number may be given to another record.
-        edit.changes.push(Change::Flushed { keyspace, partition: id, seq: last });
-        let (output, table_bytes) = table.as_ref().map(|table| (table.meta().id, table.meta().bytes)).unzip();
-        let table_bytes = table_bytes.unwrap_or(0);
-        let apply = || partition.install_flush(slot, table);
-        let log_start = || self.new_log_start(Some((partition, slot)));
-        if let Err(error) = self.lineage.install(edit, Vec::new(), log_start, apply).await {
-            self.discard_outputs(output);
-            return Err(error);
-        }
-        self.metrics.flushes.increment();
-        self.watch_short_space();
-        let memtable_bytes = slot.memtable.bytes() as u64;
-        trace::event!(INFO, "thalweg::flush", "flushed", memtable_bytes = memtable_bytes, table_bytes = table_bytes);
-        let (now_ns, has_more) = (self.environment.clock.now_ns(), partition.sealed_memtables() > 0);
-        if slot.is_shared() {
-            partition.pacer.flushed_in_part(now_ns, has_more);
-        } else {
-            partition.pacer.flushed(now_ns, memtable_bytes, table_bytes, has_more);
-        }
-        self.pace(partition);
-        self.compaction_wanted.notify_all();
-        self.progress.notify_all();
-        Ok(())
-    }
-
-    /// Flushes the memtables of a partition that are sealed now.
-    pub(super) async fn flush_sealed(&self, writers: &TableWriters, partition: &Arc<Partition>) -> Result<()> {
-        let waiting = partition.view().sealed.clone();
-        for slot in waiting {
-            if self.is_stopping() {
-                return Err(Error::Closed);
-            }
-            self.flush_slot(writers, partition, &slot).await?;
-        }
-        Ok(())
-    }
-
-    /// On a full disk what unsettled edits have replaced is let go as soon as may be, and the reserve with it.
-    pub(super) fn make_room_after(&self, error: &Error) {
-        if error.kind() == ErrorKind::NoSpace {
-            self.options.space.give_up_reserve();
-            self.lineage.settle_for_space();
-        }
-    }
-
-    /// Removes outputs that no edit names, because their edit was refused. When the database is poisoned they stay:
-    /// the edit may be in the manifest; recovery knows.
-    pub(super) fn discard_outputs(&self, outputs: impl IntoIterator<Item = crate::format::TableId>) {
-        if self.health.check().is_ok() {
-            for id in outputs {
-                // A file that cannot be removed now is removed as an orphan by the next open.
-                let _ = self.tables.remove(id);
-            }
-        }
-    }
-}
-
-/// What the flush coroutine does next.
-pub(super) enum Work {
-    Define,
-    Flush(Arc<Partition>, Arc<Slot>),
-    Split(Arc<Partition>),
-    Merge(Pair),
-    LetLogGo,
 }

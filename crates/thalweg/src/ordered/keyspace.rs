@@ -1,16 +1,17 @@
 //! [`OrderedKeyspace`]: a named map cut into partitions by key range.
 //!
-//! Which partition has a key is said by the [`Layout`], which a split replaces. Whoever took a partition from an older
-//! one finds the keys that it has given up through its view ([`Partition::view_of`]).
+//! The [`Layout`] says which partition has a key; a split or a merge replaces it. Whoever took a partition from an
+//! older layout finds the keys that it has given up through its super version ([`Partition::super_version_of`]).
 //!
 //! A clear gives a keyspace a new *generation*: an `OrderedKeyspace` of the same id, whose records have numbers above
-//! that of the clear. Snapshots that are older read the generation before ([`super::generations`]).
+//! that of the clear. Snapshots that are older read the generation before.
 
-use super::share::Share;
-use super::{MemtablePool, Partition, ViewGuard};
+use super::generation::Generation;
+use super::partition::{Partition, RecoveredPartition, SuperVersionGuard};
 use crate::compaction::Levels;
 use crate::error::{Error, Result};
-use crate::format::{KeyspaceId, PartitionId, SeqNo};
+use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo};
+use crate::memtable::MemtableHandle;
 use crate::planted::{Bug, planted};
 use crate::table::KeyRange;
 use arc_swap::{ArcSwap, Guard};
@@ -21,7 +22,7 @@ pub(crate) struct OrderedKeyspace {
     pub(crate) id: KeyspaceId,
     pub(crate) name: String,
     layout: ArcSwap<Layout>,
-    share: Arc<Share>,
+    generation: Arc<Generation>,
     /// The record that cleared the generation before this one; 0: this is the first.
     pub(crate) cleared_at: SeqNo,
     /// The generation before this one, while snapshots may read it.
@@ -38,28 +39,18 @@ pub(crate) struct Layout {
     next: PartitionId,
 }
 
-/// A partition as the manifest has it: up to which number it is flushed, and its levels.
-pub(crate) struct RecoveredPartition {
-    pub(crate) id: PartitionId,
-    pub(crate) flushed: SeqNo,
-    pub(crate) levels: Levels,
-}
-
 impl Layout {
     fn new(
-        keyspace: KeyspaceId,
+        generation: &Arc<Generation>,
         splits: Vec<Box<[u8]>>,
         partitions: impl Iterator<Item = RecoveredPartition>,
         next: PartitionId,
-        share: &Arc<Share>,
-        pool: &MemtablePool,
     ) -> ArcSwap<Self> {
         let partitions: Vec<_> = partitions
             .enumerate()
-            .map(|(index, RecoveredPartition { id, flushed, levels })| {
+            .map(|(index, recovered)| {
                 let from = index.checked_sub(1).and_then(|before| splits.get(before).cloned());
-                let range = KeyRange { from, to: splits.get(index).cloned() };
-                Partition::new(keyspace, id, range, flushed, levels, share, pool)
+                Partition::new(generation, KeyRange { from, to: splits.get(index).cloned() }, recovered)
             })
             .collect();
         assert_eq!(partitions.len(), splits.len() + 1, "a partition for each range");
@@ -88,55 +79,44 @@ impl Layout {
 }
 
 impl OrderedKeyspace {
-    /// A new keyspace, whose records all have numbers above `after`.
-    pub(crate) fn new(
-        id: KeyspaceId,
+    /// A keyspace with these partitions, cut at the `splits`. `next` is the first partition id never used.
+    pub(super) fn new(
         name: &str,
-        splits: Vec<Box<[u8]>>,
-        after: SeqNo,
-        pool: &MemtablePool,
-    ) -> Arc<Self> {
-        let count = splits.len() as u64 + 1;
-        let partition = |id| RecoveredPartition { id: PartitionId(id), flushed: after, levels: Levels::new() };
-        let share = Share::new(splits.len() + 1, splits.len() + 1);
-        Self::recovered(id, name, splits, (0..count).map(partition), PartitionId(count), share, pool)
-    }
-
-    /// A keyspace from the manifest.
-    pub(crate) fn recovered(
-        id: KeyspaceId,
-        name: &str,
+        generation: &Arc<Generation>,
         splits: Vec<Box<[u8]>>,
         partitions: impl Iterator<Item = RecoveredPartition>,
         next: PartitionId,
-        share: Share,
-        pool: &MemtablePool,
     ) -> Arc<Self> {
-        let share = Arc::new(share);
-        let layout = Layout::new(id, splits, partitions, next, &share, pool);
-        let (cleared_at, earlier) = (SeqNo(0), Weak::new());
-        Arc::new(OrderedKeyspace { id, name: name.to_owned(), layout, share, cleared_at, earlier })
+        Arc::new(OrderedKeyspace {
+            id: generation.keyspace,
+            name: name.to_owned(),
+            layout: Layout::new(generation, splits, partitions, next),
+            generation: Arc::clone(generation),
+            cleared_at: SeqNo(0),
+            earlier: Weak::new(),
+        })
     }
 
-    /// Ends this generation and gives the next one, which begins empty after the record `at` that clears it. It has the
-    /// partitions that the keyspace was created with. Called where nothing can be reserved meanwhile: a record goes to
-    /// the new generation exactly when its number is above `at`.
-    pub(crate) fn clear(self: &Arc<Self>, at: SeqNo, pool: &MemtablePool) -> Arc<Self> {
+    /// Ends this generation and returns the next one, which begins empty after the record `at` that clears it. It has
+    /// the partitions that the keyspace was created with. Called where nothing can be reserved meanwhile: a record goes
+    /// to the new generation exactly when its number is above `at`.
+    pub(super) fn clear(self: &Arc<Self>, at: SeqNo) -> Arc<Self> {
         let before = self.layout();
-        let kept = |partition: &Partition| !self.share.is_made_by_split(partition.id);
+        let kept = |partition: &Partition| !self.generation.budget.is_made_by_split(partition.id);
         let ids: Vec<PartitionId> =
             before.partitions.iter().filter(|partition| kept(partition)).map(|partition| partition.id).collect();
         let following = before.partitions.iter().skip(1);
         let kept_splits = before.splits.iter().zip(following).filter(|(_, partition)| kept(partition));
         let splits: Vec<_> = kept_splits.map(|(split, _)| split.clone()).collect();
-        let share = Arc::new(Share::new(ids.len(), ids.len()));
+        let Generation { options, pool, .. } = &*self.generation;
+        let generation = Generation::new(self.id, ids.len(), ids.len(), options, pool);
         let partitions = ids.into_iter().map(|id| RecoveredPartition { id, flushed: at, levels: Levels::new() });
         // A split that is under way may have taken the next id.
         let next = PartitionId(before.next.0 + 1);
-        let layout = Layout::new(self.id, splits, partitions, next, &share, pool);
-        self.share.clear_now();
+        let layout = Layout::new(&generation, splits, partitions, next);
+        self.generation.lifecycle.set_cleared();
         let (name, earlier) = (self.name.clone(), Arc::downgrade(self));
-        Arc::new(OrderedKeyspace { id: self.id, name, layout, share, cleared_at: at, earlier })
+        Arc::new(OrderedKeyspace { id: self.id, name, layout, generation, cleared_at: at, earlier })
     }
 
     /// The generation that a record or a snapshot of number `seq` belongs to; `None`: one that nobody can read.
@@ -153,17 +133,17 @@ impl OrderedKeyspace {
         self.layout.load()
     }
 
-    /// The view that has `key` now, for a reader; `NoKeyspace` once the keyspace was dropped, or this generation of it
-    /// is read by nobody.
+    /// The super version that has `key` now, for a reader; `NoKeyspace` once the keyspace was dropped, or this
+    /// generation of it is read by nobody.
     ///
-    /// The view is loaded first and the drop asked about afterwards: [`Partition::clear`] empties views only after
-    /// [`OrderedKeyspace::drop_now`] or [`OrderedKeyspace::empty`], so a view that is returned was not emptied.
-    pub(crate) fn view_for(&self, key: &[u8]) -> Result<ViewGuard> {
-        let view = self.layout().partition_for(key).view_of(key);
-        if !self.share.is_readable() && !planted(Bug::DropEmptiesReads) {
+    /// The super version is loaded first, and the lifecycle after it: [`Partition::clear`] empties super versions only
+    /// after the lifecycle says so, so a super version that is returned was not emptied.
+    pub(crate) fn super_version_for(&self, key: &[u8]) -> Result<SuperVersionGuard> {
+        let super_version = self.layout().partition_for(key).super_version_of(key);
+        if !self.generation.lifecycle.is_readable() && !planted(Bug::DropEmptiesReads) {
             return Err(self.no_keyspace());
         }
-        Ok(view)
+        Ok(super_version)
     }
 
     /// What a caller of a dropped keyspace gets.
@@ -195,29 +175,33 @@ impl OrderedKeyspace {
         });
     }
 
+    /// What its partitions have in common.
+    pub(super) fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+
     /// Whether the partition is one of this generation.
     pub(super) fn owns(&self, partition: &Partition) -> bool {
-        Arc::ptr_eq(&self.share, &partition.share)
+        Arc::ptr_eq(&self.generation, &partition.generation)
+    }
+
+    /// Where the oldest record begins that is in no table, if the memtable `flushed` of a partition is let go. After a
+    /// split the other side may still need the same memtable.
+    pub(super) fn oldest_mark_without(&self, flushed: Option<(&Partition, &Arc<MemtableHandle>)>) -> Option<LogMark> {
+        let of = |partition: &Arc<Partition>| {
+            let flushed = flushed.filter(|(of, _)| std::ptr::eq(*of, &**partition)).map(|(_, handle)| handle);
+            partition.oldest_mark_without(flushed)
+        };
+        self.layout().partitions().iter().filter_map(of).min_by_key(|mark| mark.position)
     }
 
     /// Whether it was cleared: then the registry has the next generation, unless that was dropped.
     pub(crate) fn is_cleared(&self) -> bool {
-        self.share.is_cleared()
-    }
-
-    /// Lets go of everything it holds. It was dropped or cleared, the manifest knows, and no snapshot reads it.
-    pub(super) fn empty(&self) {
-        self.share.empty_now();
-        self.layout().partitions().iter().for_each(|partition| partition.clear());
+        self.generation.lifecycle.is_cleared()
     }
 
     /// Whether it was dropped, or cleared.
     pub(crate) fn is_dropped(&self) -> bool {
-        self.share.is_dropped()
-    }
-
-    /// Stops background work on it; reads and writes from now on are refused.
-    pub(crate) fn drop_now(&self) {
-        self.share.drop_now();
+        self.generation.lifecycle.is_dropped()
     }
 }

@@ -11,12 +11,20 @@
 //! meanwhile; a job begins in neither. No table is in both: one of them may have replaced its part of it, and would
 //! show it again.
 
+use super::dependencies::Dependencies;
+use super::flush::MemtableFlusher;
 use super::keyspace::Layout;
-use super::splits::BARRED_NS;
-use super::{Partition, Workshop};
+use super::options::OrderedOptions;
+use super::partition::Partition;
+use super::partitions::Partitions;
+use super::reshape;
 use crate::error::Result;
-use crate::lineage::{Change, Edit};
+use crate::keyspaces::{Backpressure, Signals, SpaceWatch};
+use crate::lineage::{Change, Edit, Lineage};
+use crate::log::Log;
+use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
+use crate::runtime::{Environment, Health};
 use crate::table::{Table, TableWriters};
 use std::sync::Arc;
 
@@ -30,16 +38,47 @@ const ROUNDS: usize = 4;
 /// Two neighbours, the left one first.
 pub(super) type Pair = (Arc<Partition>, Arc<Partition>);
 
-impl Workshop {
+/// See the module.
+pub(super) struct Merger {
+    environment: Environment,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    log: Arc<Log>,
+    lineage: Arc<Lineage>,
+    partitions: Partitions,
+    flush: Arc<MemtableFlusher>,
+    backpressure: Arc<Backpressure>,
+    space: Arc<SpaceWatch>,
+    signals: Arc<Signals>,
+    options: Arc<OrderedOptions>,
+}
+
+impl Merger {
+    pub(super) fn new(with: &Dependencies, flush: &Arc<MemtableFlusher>) -> Arc<Self> {
+        Arc::new(Merger {
+            environment: with.environment.clone(),
+            health: Arc::clone(&with.health),
+            metrics: Arc::clone(&with.metrics),
+            log: Arc::clone(&with.log),
+            lineage: Arc::clone(&with.lineage),
+            partitions: Partitions::new(&with.registry),
+            flush: Arc::clone(flush),
+            backpressure: Arc::clone(&with.backpressure),
+            space: Arc::clone(&with.space),
+            signals: Arc::clone(&with.signals),
+            options: Arc::clone(&with.options),
+        })
+    }
+
     /// Neighbours that are to be merged, if no job runs in either: both small, and the right one made by a split, so
     /// that borders that a user gave stay.
     pub(super) fn pair_to_merge(&self) -> Option<Pair> {
         let (now_ns, level0_max) = (self.environment.clock.now_ns(), self.options.policy.level0_trigger());
         let may_merge = |left: &Partition, right: &Partition| {
-            right.share.is_made_by_split(right.id)
+            right.generation.budget.is_made_by_split(right.id)
                 && self.is_small(left, right)
                 && left.level0_tables() + right.level0_tables() <= level0_max
-                && ![left, right].iter().any(|partition| partition.reshapes_are_barred(now_ns))
+                && [left, right].iter().all(|partition| partition.may_reshape(now_ns))
                 && can_merge(left, right)
         };
         let in_keyspace = |layout: &Layout| {
@@ -47,7 +86,7 @@ impl Workshop {
             let found = pairs.find(|(left, right)| may_merge(left, right));
             found.map(|(left, right)| (Arc::clone(left), Arc::clone(right)))
         };
-        self.keyspaces().values().find_map(|keyspace| in_keyspace(&keyspace.layout()))
+        self.partitions.keyspaces().iter().find_map(|keyspace| in_keyspace(&keyspace.layout()))
     }
 
     fn is_small(&self, left: &Partition, right: &Partition) -> bool {
@@ -55,12 +94,12 @@ impl Workshop {
         left.table_bytes().saturating_add(right.table_bytes()) <= most
     }
 
-    /// As [`Workshop::pair_to_merge`], for who waits until nothing is left to do: nobody else may look again when a bar
+    /// As [`Merger::pair_to_merge`], for who waits until nothing is left to do: nobody else may look again when a bar
     /// ends.
     pub(super) fn is_to_merge(&self) -> bool {
         let is_wanted = self.pair_to_merge().is_some();
         if is_wanted {
-            self.flush_wanted.notify_all();
+            self.signals.flush_wanted.notify_all();
         }
         is_wanted
     }
@@ -84,22 +123,25 @@ impl Workshop {
             self.metrics.merges.increment();
         } else {
             self.log.at_seal_point(|last| Partition::part(left, right, last));
+            let now_ns = self.environment.clock.now_ns();
             if let Err(error) = merged {
-                self.make_room_after(&error);
-                self.hear_of_reshape(error);
+                self.space.make_room_after(&error);
+                if !self.signals.is_stopping() {
+                    reshape::report_failure(&self.health, error, now_ns);
+                }
             }
-            let until_ns = self.environment.clock.now_ns().saturating_add(BARRED_NS);
-            [left, right].into_iter().for_each(|partition| partition.bar_reshapes(until_ns));
+            let retry_at_ns = reshape::retry_at_ns(now_ns);
+            [left, right].into_iter().for_each(|partition| partition.set_reshape_retry_at(retry_at_ns));
         }
         for partition in [left, right] {
             let running = partition.running();
             partition.set_reshaping(&running, false);
             drop(running);
-            self.pace(partition);
+            self.backpressure.pace(&**partition);
         }
-        self.flush_wanted.notify_all();
-        self.compaction_wanted.notify_all();
-        self.progress.notify_all();
+        self.signals.flush_wanted.notify_all();
+        self.signals.compaction_wanted.notify_all();
+        self.signals.progress.notify_all();
     }
 
     /// `false`: they are not small any more, or writers have filled memtables faster than these could be flushed.
@@ -109,14 +151,14 @@ impl Workshop {
         left: &Arc<Partition>,
         right: &Arc<Partition>,
     ) -> Result<bool> {
-        let Some(keyspace) = self.keyspace_of(left) else { return Ok(false) };
+        let Some(keyspace) = self.partitions.keyspace_of(left) else { return Ok(false) };
         let are_flushed = || left.sealed_memtables() + right.sealed_memtables() == 0;
         for _ in 0..ROUNDS {
-            self.flush_sealed(writers, left).await?;
+            self.flush.flush_sealed(writers, left).await?;
             if planted(Bug::MergeBeforeFlush) {
                 break;
             }
-            self.flush_sealed(writers, right).await?;
+            self.flush.flush_sealed(writers, right).await?;
             if are_flushed() || self.has_other_flushes(left, right) {
                 break;
             }
@@ -128,7 +170,10 @@ impl Workshop {
         // What is sealed from here on is sealed for both.
         let change = Change::Merge { keyspace: keyspace.id, partition: left.id, next: right.id };
         let edit = Edit { changes: vec![change], ..Edit::default() };
-        let apply = || self.log.at_seal_point(|_| keyspace.merge(left, right));
+        let apply = || {
+            self.log.at_seal_point(|_| keyspace.merge(left, right));
+            self.partitions.reshaped();
+        };
         self.lineage.install(edit, Vec::new(), || None, apply).await?;
         Ok(true)
     }
@@ -136,7 +181,7 @@ impl Workshop {
     /// Whether a memtable of any other partition waits for the flush coroutine.
     fn has_other_flushes(&self, left: &Arc<Partition>, right: &Arc<Partition>) -> bool {
         let is_other = |partition: &Arc<Partition>| !Arc::ptr_eq(partition, left) && !Arc::ptr_eq(partition, right);
-        self.partitions().any(|partition| is_other(&partition) && partition.sealed_memtables() > 0)
+        self.partitions.iter().any(|partition| is_other(&partition) && partition.sealed_memtables() > 0)
     }
 }
 
@@ -146,7 +191,7 @@ fn can_merge(left: &Partition, right: &Partition) -> bool {
     if !is_idle(left) || !is_idle(right) {
         return false;
     }
-    let (lower, upper) = (left.view(), right.view());
+    let (lower, upper) = (left.super_version(), right.super_version());
     let is_below = |table: &Arc<Table>| !lower.range.is_before(&table.meta().key_max);
     let is_above = |table: &Arc<Table>| !upper.range.is_after(&table.meta().key_min);
     lower.levels.iter().flatten().all(is_below) && upper.levels.iter().flatten().all(is_above)

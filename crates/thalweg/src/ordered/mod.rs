@@ -1,34 +1,50 @@
-//! Ordered keyspaces: memtables over level 0 over levels, a partition a key range (DESIGN 7).
+//! Ordered keyspaces: memtables over level 0 over levels, a partition for each key range.
 //!
-//! A put goes to the active memtable of its partition ([`view::Slot`]); a full memtable is *sealed* at a sequence
-//! number and flushed to a level-0 table ([`flusher`]); tables are merged downwards ([`compactor`]), large jobs in
-//! [`subtasks`]. A partition that has grown is split in two ([`splits`]), and two that have shrunk become one
-//! ([`merges`]). A clear begins a keyspace anew ([`generations`]). Readers take one [`view::View`] and never look back.
+//! A put goes to the active memtable of its partition; a full memtable is *sealed* at a sequence number and flushed to
+//! a level-0 table; tables are merged downwards. A partition that has grown is split in two, and two that have shrunk
+//! become one. Readers take one super version and read nothing else. In reading order:
+//!
+//! - `options`: how ordered keyspaces are kept;
+//! - `budget`, `generation`: what the partitions of a keyspace share;
+//! - `chain`: counts the compactions that a memtable waits for;
+//! - `partition`: a key range with its memtables and levels, and its super version, which readers take;
+//! - `read`: point reads of a super version; `cursor/`: ranges;
+//! - `keyspace`: the partitions of a keyspace; `kind`: ordered keyspaces as [`crate::keyspaces`] knows them;
+//! - `partitions`: all partitions of all ordered keyspaces;
+//! - `dependencies`: what the background work is built on; `background`: the work put together;
+//! - `sealer`: seals memtables; `flush`: writes one to a table; `flusher`: the flush coroutine;
+//! - `reshape`, `splits`, `merges`: partitions divided and joined;
+//! - `subtasks`, `steps`, `job_runner`, `parked`, `compactor`: the compaction coroutines.
 
+mod background;
+mod budget;
 mod chain;
 mod compactor;
 pub(crate) mod cursor;
+mod dependencies;
+mod flush;
 mod flusher;
-mod generations;
+mod generation;
+mod job_runner;
 mod keyspace;
-pub(crate) mod memtable;
+mod kind;
 mod merges;
-mod pacing;
+mod options;
+mod parked;
 mod partition;
+mod partitions;
 mod read;
-mod rest;
-mod room;
-mod share;
-mod snapshots;
+mod reshape;
+mod sealer;
 mod splits;
+mod steps;
 mod subtasks;
-mod view;
-mod workshop;
 
-pub(crate) use keyspace::{OrderedKeyspace, RecoveredPartition};
-pub(crate) use memtable::MemtablePool;
-pub(crate) use partition::{Partition, ViewGuard};
-pub(crate) use read::ViewSource;
-pub(crate) use share::Share;
-pub(crate) use snapshots::{SnapshotRegistry, SnapshotSeq};
-pub(crate) use workshop::{DefinitionEdit, OrderedOptions, Registry, Workshop};
+pub(crate) use background::OrderedBackground;
+pub(crate) use dependencies::Dependencies;
+pub(crate) use keyspace::OrderedKeyspace;
+pub(crate) use kind::OrderedKind;
+pub(crate) use options::OrderedOptions;
+pub(crate) use partition::{Partition, SuperVersionGuard};
+pub(crate) use partitions::Partitions;
+pub(crate) use read::SuperVersionSource;

@@ -1,18 +1,21 @@
-//! [`Partition`]: a key range of an ordered keyspace, with its own memtables, level 0 and levels.
+//! [`Partition`]: a key range of an ordered keyspace, with its own memtables, level 0 and levels. [`SuperVersion`]: a
+//! point-in-time set of these, immutable.
 //!
-//! Readers and writers load the view without a lock. Locks: `changing` is held while a changed view is made and swapped
-//! in, `running` for bookkeeping of jobs. Neither is held over I/O. Order: the log's reserve lock, then `changing`.
+//! Invariants of a super version: sequence numbers in `active` are above all those in `sealed`, which ascend; those are
+//! above all in the levels for the same key. Memtables that were sealed and not flushed at a split hold the records of
+//! both halves, and are in both super versions.
+//!
+//! Readers and writers load the super version without a lock. Locks: `changing` is held while a changed super version
+//! is made and swapped in, `running` for bookkeeping of jobs. Neither is held over I/O. Order: the log's reserve lock,
+//! then `changing`.
 
-use super::OrderedOptions;
 use super::chain::Chain;
-use super::memtable::MemtablePool;
-use super::pacing::Pacer;
-use super::share::Share;
-use super::view::{Slot, View};
+use super::generation::Generation;
 use crate::compaction::{Job, Levels, Policy, RunningJob};
 use crate::error::Error;
-use crate::format::{KeyspaceId, PartitionId, SeqNo, TableId};
-use crate::planted::{Bug, planted};
+use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
+use crate::keyspaces::{CompactionDebt, Pacer, WriteBuffer};
+use crate::memtable::MemtableHandle;
 use crate::runtime::{BackgroundWork, Trouble, TroubleCell};
 use crate::table::{KeyRange, Table, TableMeta};
 use arc_swap::{ArcSwap, Guard};
@@ -20,8 +23,62 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// A view that was loaded for a look: cheaper than an `Arc`, and not to be kept.
-pub(crate) type ViewGuard = Guard<Arc<View>>;
+/// A super version that is loaded for a moment: cheaper than an `Arc`, and not to be kept.
+pub(crate) type SuperVersionGuard = Guard<Arc<SuperVersion>>;
+
+/// Everything a partition holds at one moment.
+#[derive(Clone)]
+pub(crate) struct SuperVersion {
+    /// The keys that are the partition's. Memtables and tables may have others too, from before a split.
+    pub(crate) range: Arc<KeyRange>,
+    /// Where the keys behind `range` have gone by splits; `None` before the first.
+    pub(crate) right: Option<Arc<Partition>>,
+    pub(crate) active: Arc<MemtableHandle>,
+    /// Waiting for their flush, oldest first.
+    pub(crate) sealed: Vec<Arc<MemtableHandle>>,
+    pub(crate) levels: Arc<Levels>,
+}
+
+impl SuperVersion {
+    /// Whether `key`, which was the partition's once, still is.
+    #[inline]
+    pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        !self.range.is_after(key) && !self.range.is_before(key)
+    }
+
+    /// Whether the table has keys that are not the partition's.
+    pub(crate) fn sticks_out(&self, meta: &TableMeta) -> bool {
+        self.range.is_after(&meta.key_min) || self.range.is_before(&meta.key_max)
+    }
+
+    /// The memtable that a record with this number belongs to.
+    pub(crate) fn memtable_for(&self, seq: SeqNo) -> &Arc<MemtableHandle> {
+        if self.active.after < seq {
+            return &self.active;
+        }
+        let handle = self.sealed.iter().rev().find(|handle| handle.after < seq);
+        // A memtable is flushed only once every record up to its seal is published, and this one is not.
+        handle.unwrap_or_else(|| unreachable!("the memtable of an unpublished record was flushed"))
+    }
+
+    /// Tables in level 0.
+    pub(crate) fn level0_tables(&self) -> usize {
+        self.levels.first().map_or(0, Vec::len)
+    }
+
+    /// Slots, newest first.
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<MemtableHandle>> {
+        std::iter::once(&self.active).chain(self.sealed.iter().rev())
+    }
+}
+
+/// A partition as the manifest has it: up to which number it is flushed, and its levels.
+pub(crate) struct RecoveredPartition {
+    pub(crate) id: PartitionId,
+    /// Every record at or below it is in a table.
+    pub(crate) flushed: SeqNo,
+    pub(crate) levels: Levels,
+}
 
 /// See the module.
 pub(crate) struct Partition {
@@ -29,16 +86,14 @@ pub(crate) struct Partition {
     pub(crate) id: PartitionId,
     /// Records at or below it were in tables when the database was opened.
     pub(crate) recovered: SeqNo,
-    /// Where its memtables' memory comes from.
-    pool: MemtablePool,
-    /// What it has together with the other partitions of its keyspace.
-    pub(super) share: Arc<Share>,
-    view: ArcSwap<View>,
+    /// What it has in common with the other partitions of its keyspace.
+    pub(super) generation: Arc<Generation>,
+    super_version: ArcSwap<SuperVersion>,
     changing: Mutex<()>,
-    /// Sealed memtables, and tables in level 0, of the view: what every write asks before it begins.
+    /// Sealed memtables, and tables in level 0, of the super version: what every write asks before it begins.
     sealed: AtomicUsize,
     level0: AtomicUsize,
-    /// Bytes of the view's tables, as far as the share knows of them.
+    /// Bytes of the super version's tables, as far as the share knows of them.
     table_bytes: AtomicU64,
     running: Mutex<Vec<RunningJob>>,
     /// What its compactions have moved since level 0 gave tables last.
@@ -51,52 +106,42 @@ pub(crate) struct Partition {
     trouble_inputs: Mutex<BTreeSet<TableId>>,
     /// It is to be split or is being merged: no new jobs. Set and read with `running`.
     reshaping: AtomicBool,
-    /// A split or merge has failed: the next is not before this.
-    reshapes_barred_until_ns: AtomicU64,
+    /// No split or merge begins before this: one has failed.
+    reshape_retry_at_ns: AtomicU64,
     /// The neighbour with which it has its active memtable in common, until they are merged. Changed at seal points.
     joined: Mutex<Weak<Partition>>,
 }
 
 impl Partition {
-    /// A partition with recovered levels, every record at or below `flushed` being in them.
-    pub(crate) fn new(
-        keyspace: KeyspaceId,
-        id: PartitionId,
-        range: KeyRange,
-        flushed: SeqNo,
-        levels: Levels,
-        share: &Arc<Share>,
-        pool: &MemtablePool,
-    ) -> Arc<Self> {
-        let view = View {
+    /// A partition with recovered levels.
+    pub(crate) fn new(generation: &Arc<Generation>, range: KeyRange, recovered: RecoveredPartition) -> Arc<Self> {
+        let RecoveredPartition { id, flushed, levels } = recovered;
+        let super_version = SuperVersion {
             range: Arc::new(range),
             right: None,
-            active: Slot::new(flushed, pool, 0),
+            active: MemtableHandle::new(flushed, &generation.pool, 0),
             sealed: Vec::new(),
             levels: Arc::new(levels),
         };
-        Self::with_view(keyspace, id, flushed, view, share, pool)
+        Self::with_super_version(generation, id, flushed, super_version)
     }
 
-    fn with_view(
-        keyspace: KeyspaceId,
+    pub(super) fn with_super_version(
+        generation: &Arc<Generation>,
         id: PartitionId,
         recovered: SeqNo,
-        view: View,
-        share: &Arc<Share>,
-        pool: &MemtablePool,
+        super_version: SuperVersion,
     ) -> Arc<Self> {
-        let table_bytes = bytes_of(&view.levels);
-        share.holds(0, table_bytes);
+        let table_bytes = bytes_of(&super_version.levels);
+        generation.budget.replace_table_bytes(0, table_bytes);
         Arc::new(Partition {
-            keyspace,
+            keyspace: generation.keyspace,
             id,
             recovered,
-            pool: pool.clone(),
-            share: Arc::clone(share),
-            sealed: AtomicUsize::new(view.sealed.len()),
-            level0: AtomicUsize::new(view.level0_tables()),
-            view: ArcSwap::from_pointee(view),
+            generation: Arc::clone(generation),
+            sealed: AtomicUsize::new(super_version.sealed.len()),
+            level0: AtomicUsize::new(super_version.level0_tables()),
+            super_version: ArcSwap::from_pointee(super_version),
             table_bytes: AtomicU64::new(table_bytes),
             changing: Mutex::new(()),
             running: Mutex::new(Vec::new()),
@@ -105,28 +150,28 @@ impl Partition {
             trouble: TroubleCell::new(BackgroundWork::Compaction),
             trouble_inputs: Mutex::default(),
             reshaping: AtomicBool::new(false),
-            reshapes_barred_until_ns: AtomicU64::new(0),
+            reshape_retry_at_ns: AtomicU64::new(0),
             joined: Mutex::default(),
         })
     }
 
     /// What it holds now, for a look.
-    pub(crate) fn view(&self) -> ViewGuard {
-        self.view.load()
+    pub(crate) fn super_version(&self) -> SuperVersionGuard {
+        self.super_version.load()
     }
 
     /// What it holds now, to be kept.
-    pub(crate) fn pinned_view(&self) -> Arc<View> {
-        self.view.load_full()
+    pub(crate) fn pinned_super_version(&self) -> Arc<SuperVersion> {
+        self.super_version.load_full()
     }
 
     /// The partition that has `key` now, which this one had when it was looked for.
     pub(crate) fn owner_of(self: &Arc<Self>, key: &[u8]) -> Arc<Partition> {
         let mut owner = Arc::clone(self);
         loop {
-            let view = owner.view();
-            let right = view.right.as_ref().filter(|_| !view.covers(key)).map(Arc::clone);
-            drop(view);
+            let super_version = owner.super_version();
+            let right = super_version.right.as_ref().filter(|_| !super_version.covers(key)).map(Arc::clone);
+            drop(super_version);
             match right {
                 Some(right) => owner = right,
                 None => return owner,
@@ -134,15 +179,15 @@ impl Partition {
         }
     }
 
-    /// The view that has `key`, which this partition had when it was looked for: its own, or after splits one to the
-    /// right of it.
-    pub(crate) fn view_of(&self, key: &[u8]) -> ViewGuard {
-        let mut view = self.view();
-        while let Some(right) = view.right.as_ref().filter(|_| !view.covers(key)) {
+    /// The super version that has `key`, which this partition had when it was looked for: its own, or after splits one
+    /// to the right of it.
+    pub(crate) fn super_version_of(&self, key: &[u8]) -> SuperVersionGuard {
+        let mut super_version = self.super_version();
+        while let Some(right) = super_version.right.as_ref().filter(|_| !super_version.covers(key)) {
             let right = Arc::clone(right);
-            view = right.view();
+            super_version = right.super_version();
         }
-        view
+        super_version
     }
 
     /// Memtables that wait for their flush.
@@ -155,167 +200,95 @@ impl Partition {
         self.level0.load(Ordering::Acquire)
     }
 
-    /// The policy for what it has of its keyspace's.
-    pub(super) fn policy(&self, options: &OrderedOptions) -> Policy {
-        self.share.policy(&options.policy, self.table_bytes.load(Ordering::Relaxed), options.partitions_max)
+    /// The policy for its part of the keyspace's budget. Where there is no room, level 0 is due with its first table.
+    pub(super) fn policy(&self) -> Policy {
+        let Generation { options, budget, .. } = &*self.generation;
+        let policy = budget.policy(&options.policy, self.table_bytes(), options.partitions_max);
+        if options.space.is_full() { policy.eager() } else { policy }
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut View) -> T) -> T {
+    /// Where the oldest record begins that is in one of its memtables other than `flushed`.
+    pub(super) fn oldest_mark_without(&self, flushed: Option<&Arc<MemtableHandle>>) -> Option<LogMark> {
+        let super_version = self.super_version();
+        let handles = super_version.memtables();
+        let kept = handles.filter(|handle| !flushed.is_some_and(|flushed| Arc::ptr_eq(handle, flushed)));
+        kept.filter_map(|handle| handle.first()).min_by_key(|mark| mark.position)
+    }
+
+    /// Puts a changed super version in the place of the present one.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut SuperVersion) -> T) -> T {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut view = View::clone(&self.view.load());
-        let before = Arc::clone(&view.levels);
-        let result = change(&mut view);
-        let (sealed, level0) = (view.sealed.len(), view.level0_tables());
-        let bytes = (!Arc::ptr_eq(&before, &view.levels)).then(|| bytes_of(&view.levels));
-        self.view.store(Arc::new(view));
-        // After the view: whoever hears that no memtable waits must find the table it became.
+        let mut super_version = SuperVersion::clone(&self.super_version.load());
+        let before = Arc::clone(&super_version.levels);
+        let result = change(&mut super_version);
+        let (sealed, level0) = (super_version.sealed.len(), super_version.level0_tables());
+        let bytes = (!Arc::ptr_eq(&before, &super_version.levels)).then(|| bytes_of(&super_version.levels));
+        self.super_version.store(Arc::new(super_version));
+        // After the super version: whoever hears that no memtable waits must find the table it became.
         self.sealed.store(sealed, Ordering::Release);
         self.level0.store(level0, Ordering::Release);
         if let Some(bytes) = bytes {
-            self.share.holds(self.table_bytes.swap(bytes, Ordering::Relaxed), bytes);
+            self.generation.budget.replace_table_bytes(self.table_bytes.swap(bytes, Ordering::Relaxed), bytes);
         }
         result
     }
 
-    /// Seals `slot` at `last`, the last sequence number reserved, if it is still the active one. Called where nothing
-    /// can be reserved meanwhile ([`crate::log::Log::at_seal_point`]), so that a record goes to the sealed slot exactly
-    /// when its number is at or below `last`. Two partitions that are joined stay so.
-    pub(crate) fn seal(&self, slot: &Arc<Slot>, last: SeqNo) -> bool {
+    /// Seals `memtable` at `last`, the last sequence number reserved, if it is still the active one. Called where
+    /// nothing can be reserved meanwhile ([`crate::log::Log::at_seal_point`]), so that a record goes to the sealed
+    /// memtable exactly when its number is at or below `last`. Two partitions that are joined stay so.
+    pub(crate) fn seal(&self, handle: &Arc<MemtableHandle>, last: SeqNo) -> bool {
         // Of many writers that have seen it full all but the first are late, and should allocate nothing here.
-        if !Arc::ptr_eq(&self.view().active, slot) {
+        if !Arc::ptr_eq(&self.super_version().active, handle) {
             return false;
         }
         let joined = self.joined();
-        let next = Slot::new(last, &self.pool, slot.memtable.bytes());
+        let next = MemtableHandle::new(last, &self.generation.pool, handle.memtable.bytes());
         if joined.is_some() {
             next.set_shared();
         }
-        let is_sealed = self.seal_with(slot, &next, last);
+        let is_sealed = self.seal_with(handle, &next, last);
         if let Some(joined) = joined.filter(|_| is_sealed) {
-            let follows = joined.seal_with(slot, &next, last);
+            let follows = joined.seal_with(handle, &next, last);
             assert!(follows, "partitions that are joined have the same active memtable");
         }
         is_sealed
     }
 
-    /// Seals `slot` at `last`, if it is the active one, and has `next` follow it.
-    fn seal_with(&self, slot: &Arc<Slot>, next: &Arc<Slot>, last: SeqNo) -> bool {
-        self.change(|view| {
-            let is_active = Arc::ptr_eq(&view.active, slot);
+    /// Seals a memtable that leaves the count of active ones.
+    pub(super) fn seal_handle(&self, handle: &MemtableHandle, at: SeqNo) {
+        self.generation.budget.remove_active_bytes(handle.seal(at));
+    }
+
+    /// Seals `handle` at `last`, if it is the active one, and makes `next` follow it.
+    pub(super) fn seal_with(&self, handle: &Arc<MemtableHandle>, next: &Arc<MemtableHandle>, last: SeqNo) -> bool {
+        self.change(|super_version| {
+            let is_active = Arc::ptr_eq(&super_version.active, handle);
             if is_active {
-                slot.seal(last, &self.share);
-                view.sealed.push(std::mem::replace(&mut view.active, Arc::clone(next)));
+                self.seal_handle(handle, last);
+                super_version.sealed.push(std::mem::replace(&mut super_version.active, Arc::clone(next)));
             }
             is_active
         })
     }
 
-    /// Splits it at `at`: the keys from there on are those of a new partition, which `publish` makes known. Everything
-    /// written so far stays where it is, shared by both. Called as [`Partition::seal`] is, without jobs and flushes.
-    ///
-    /// The new one is known before this one gives its keys up; between the two both show the same.
-    pub(crate) fn split(&self, at: &[u8], id: PartitionId, last: SeqNo, publish: impl FnOnce(&Arc<Partition>)) {
-        self.change(|view| {
-            view.active.seal(last, &self.share);
-            self.share.joined();
-            view.sealed.push(Arc::clone(&view.active));
-            view.sealed.iter().for_each(|slot| slot.set_shared());
-            let (lower, upper) = (Some(Box::from(at)), view.range.to.clone());
-            let mut right = View::clone(view);
-            right.range = Arc::new(KeyRange { from: lower.clone(), to: upper });
-            if planted(Bug::SplitLosesSealed) {
-                right.sealed.clear();
-            }
-            // The new one's memtables will be half as large, or less.
-            right.active = Slot::new(last, &self.pool, 0);
-            right.levels = levels_where(&view.levels, |meta| *meta.key_max >= *at);
-            let right = Self::with_view(self.keyspace, id, SeqNo(0), right, &self.share, &self.pool);
-            right.pacer.share_with(&self.pacer);
-            publish(&right);
-            view.range = Arc::new(KeyRange { from: view.range.from.clone(), to: lower });
-            view.right = Some(right);
-            view.active = Slot::new(last, &self.pool, 0);
-            view.levels = levels_where(&view.levels, |meta| *meta.key_min < *at);
-        });
-    }
-
-    fn joined(&self) -> Option<Arc<Partition>> {
+    /// The neighbour with which it has its active memtable in common.
+    pub(super) fn joined(&self) -> Option<Arc<Partition>> {
         self.joined.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
     }
 
-    fn set_joined(&self, other: Weak<Partition>) {
+    pub(super) fn set_joined(&self, other: Weak<Partition>) {
         *self.joined.lock().unwrap_or_else(PoisonError::into_inner) = other;
     }
 
-    /// Gives two neighbours one active memtable, for the records of both. Called as [`Partition::seal`] is.
-    pub(super) fn join(left: &Arc<Self>, right: &Arc<Self>, last: SeqNo) {
-        let common = Slot::new(last, &left.pool, 0);
-        common.set_shared();
-        for partition in [left, right] {
-            partition.seal_with(&partition.pinned_view().active, &common, last);
-        }
-        left.set_joined(Arc::downgrade(right));
-        right.set_joined(Arc::downgrade(left));
-    }
-
-    /// Undoes [`Partition::join`]: each has an active memtable again, and its part of the common one to flush. Called
-    /// as [`Partition::seal`] is.
-    pub(super) fn part(left: &Arc<Self>, right: &Arc<Self>, last: SeqNo) {
-        for partition in [left, right] {
-            partition.set_joined(Weak::new());
-            let next = Slot::new(last, &partition.pool, 0);
-            partition.seal_with(&partition.pinned_view().active, &next, last);
-        }
-    }
-
-    /// Takes over what `right` has, to which it is joined; `publish` makes known that there is no `right` any more.
-    /// Called as [`Partition::seal`] is, without jobs and flushes.
-    ///
-    /// `right` gives its keys up last; before that both show the same.
-    pub(super) fn absorb(self: &Arc<Self>, right: &Arc<Self>, publish: impl FnOnce()) {
-        let taken = right.pinned_view();
-        self.change(|view| {
-            if planted(Bug::MergeBeforeFlush) {
-                view.sealed.clone_from(&taken.sealed);
-            }
-            let is_joined = Arc::ptr_eq(&view.active, &taken.active)
-                && view.sealed.len() == taken.sealed.len()
-                && view.sealed.iter().zip(&taken.sealed).all(|(a, b)| Arc::ptr_eq(a, b));
-            assert!(is_joined, "partitions that are merged have the same memtables");
-            view.range = Arc::new(KeyRange { from: view.range.from.clone(), to: taken.range.to.clone() });
-            view.right.clone_from(&taken.right);
-            let mut levels = Levels::clone(&view.levels);
-            for (number, level) in taken.levels.iter().enumerate() {
-                level_mut(&mut levels, number).extend(level.iter().cloned());
-            }
-            view.levels = Arc::new(levels);
-        });
-        self.chain.take_over(&right.chain);
-        publish();
-        right.change(|view| {
-            // Whoever still comes here goes on to the one that has the keys.
-            view.range = Arc::new(KeyRange { from: view.range.from.clone(), to: view.range.from.clone() });
-            view.right = Some(Arc::clone(self));
-            view.active = Slot::new(SeqNo(0), &right.pool, 0);
-            view.active.seal(SeqNo(0), &right.share);
-            view.sealed.clear();
-            view.levels = Arc::default();
-        });
-        self.share.left();
-        for partition in [self, right] {
-            partition.set_joined(Weak::new());
-        }
-    }
-
     /// The oldest sealed memtable is now `table` in level 0 (`None`: it held nothing).
-    pub(crate) fn install_flush(&self, slot: &Arc<Slot>, table: Option<Arc<Table>>) {
-        self.change(|view| {
-            let oldest = view.sealed.remove(0);
-            assert!(Arc::ptr_eq(&oldest, slot), "flushes are installed in memtable order");
+    pub(crate) fn install_flush(&self, handle: &Arc<MemtableHandle>, table: Option<Arc<Table>>) {
+        self.change(|super_version| {
+            let oldest = super_version.sealed.remove(0);
+            assert!(Arc::ptr_eq(&oldest, handle), "flushes are installed in memtable order");
             if let Some(table) = table {
-                let mut levels = Levels::clone(&view.levels);
+                let mut levels = Levels::clone(&super_version.levels);
                 level_mut(&mut levels, 0).push(table);
-                view.levels = Arc::new(levels);
+                super_version.levels = Arc::new(levels);
             }
         });
     }
@@ -328,8 +301,8 @@ impl Partition {
 
     /// Takes tables out of their levels, and puts others into `level`.
     pub(super) fn replace(&self, inputs: &[TableId], level: usize, outputs: Vec<Arc<Table>>) {
-        self.change(|view| {
-            let mut levels = Levels::clone(&view.levels);
+        self.change(|super_version| {
+            let mut levels = Levels::clone(&super_version.levels);
             for tables in &mut levels {
                 tables.retain(|table| !inputs.contains(&table.meta().id));
             }
@@ -338,13 +311,17 @@ impl Partition {
             lower.sort_by(|a, b| a.meta().key_min.cmp(&b.meta().key_min));
             let disjoint = lower.is_sorted_by(|a, b| a.meta().key_max < b.meta().key_min);
             assert!(disjoint, "tables of a level are disjoint");
-            view.levels = Arc::new(levels);
+            super_version.levels = Arc::new(levels);
         });
     }
 
-    /// Has what is in the active memtable counted.
-    pub(crate) fn count_active(&self) {
-        self.view().active.count(&self.share);
+    /// Counts what `active`, its active memtable, has grown by. Returns the bytes of the memtable.
+    pub(crate) fn count_active(&self, active: &MemtableHandle) -> usize {
+        let (bytes, grown) = active.count_growth();
+        if grown > 0 {
+            self.generation.budget.add_active_bytes(grown);
+        }
+        bytes
     }
 
     /// The jobs that run now.
@@ -388,12 +365,12 @@ impl Partition {
     /// overtaken by that still finds a memtable.
     pub(crate) fn clear(&self) {
         assert!(self.is_dropped(), "only a dropped partition is cleared");
-        let active = Slot::new(SeqNo(0), &self.pool, 0);
-        self.change(|view| {
-            view.active.seal(SeqNo(0), &self.share);
-            view.active = active;
-            view.sealed.clear();
-            view.levels = Arc::default();
+        let active = MemtableHandle::new(SeqNo(0), &self.generation.pool, 0);
+        self.change(|super_version| {
+            self.seal_handle(&super_version.active, SeqNo(0));
+            super_version.active = active;
+            super_version.sealed.clear();
+            super_version.levels = Arc::default();
         });
     }
 
@@ -402,13 +379,14 @@ impl Partition {
         self.reshaping.load(Ordering::SeqCst)
     }
 
-    /// No split or merge is tried before `until_ns`.
-    pub(super) fn bar_reshapes(&self, until_ns: u64) {
-        self.reshapes_barred_until_ns.store(until_ns, Ordering::Relaxed);
+    /// Lets no split or merge begin before `retry_at_ns`.
+    pub(super) fn set_reshape_retry_at(&self, retry_at_ns: u64) {
+        self.reshape_retry_at_ns.store(retry_at_ns, Ordering::Relaxed);
     }
 
-    pub(super) fn reshapes_are_barred(&self, now_ns: u64) -> bool {
-        now_ns < self.reshapes_barred_until_ns.load(Ordering::Relaxed)
+    /// Whether a split or merge may begin, as the last one that failed is long enough ago.
+    pub(super) fn may_reshape(&self, now_ns: u64) -> bool {
+        now_ns >= self.reshape_retry_at_ns.load(Ordering::Relaxed)
     }
 
     /// Says so, or takes it back. With `running`: who has seen it there must not say it again for the partition as it
@@ -424,7 +402,39 @@ impl Partition {
 
     /// Whether its keyspace was dropped, or cleared.
     pub(crate) fn is_dropped(&self) -> bool {
-        self.share.is_dropped()
+        self.generation.lifecycle.is_dropped()
+    }
+
+    /// Whether its keyspace was cleared.
+    pub(super) fn is_cleared(&self) -> bool {
+        self.generation.lifecycle.is_cleared()
+    }
+}
+
+impl WriteBuffer for Partition {
+    fn pacer(&self) -> &Pacer {
+        &self.pacer
+    }
+
+    fn sealed_memtables(&self) -> usize {
+        Partition::sealed_memtables(self)
+    }
+
+    fn compaction_debt(&self) -> CompactionDebt {
+        let options = &self.generation.options;
+        CompactionDebt {
+            tables: self.level0_tables(),
+            due_at: options.policy.level0_trigger(),
+            stop_at: options.level0_stop,
+        }
+    }
+
+    fn compaction_error(&self) -> Option<Error> {
+        self.trouble().map(|trouble| trouble.error)
+    }
+
+    fn is_dropped(&self) -> bool {
+        Partition::is_dropped(self)
     }
 }
 
@@ -432,13 +442,7 @@ fn bytes_of(levels: &Levels) -> u64 {
     levels.iter().flatten().map(|table| table.meta().bytes).sum()
 }
 
-/// The tables that `keep` takes, in the same levels.
-fn levels_where(levels: &Levels, keep: impl Fn(&TableMeta) -> bool) -> Arc<Levels> {
-    let kept = |level: &Vec<Arc<Table>>| level.iter().filter(|table| keep(table.meta())).cloned().collect();
-    Arc::new(levels.iter().map(kept).collect())
-}
-
-fn level_mut(levels: &mut Levels, level: usize) -> &mut Vec<Arc<Table>> {
+pub(super) fn level_mut(levels: &mut Levels, level: usize) -> &mut Vec<Arc<Table>> {
     if levels.len() <= level {
         levels.resize_with(level + 1, Vec::new);
     }

@@ -1,14 +1,14 @@
-//! The read path of a view: memtables newest first, level 0 newest first, then one table a level.
+//! The read path of a super version: memtables newest first, level 0 newest first, then one table a level.
 
 use super::cursor::{Child, LevelCursor, LevelTables, MergingCursor, Open};
-use super::memtable::Memtable;
-use super::view::View;
+use super::partition::SuperVersion;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo, Slice, Version};
+use crate::memtable::Memtable;
 use crate::table::{BlockNumber, PointKey, Table, read_together};
 use std::sync::Arc;
 
-impl View {
+impl SuperVersion {
     /// The value of `key` as of `seq`; `None` when it was removed or never written.
     ///
     /// The first version found is the newest: whatever is newer lies above (the module's invariant).
@@ -26,7 +26,7 @@ impl View {
         Ok(None)
     }
 
-    /// Whether [`View::get`] finds a value, without a copy of it.
+    /// Whether [`SuperVersion::get`] finds a value, without a copy of it.
     pub(crate) fn contains(&self, key: &[u8], seq: SeqNo) -> Result<bool> {
         if let Some(kind) = self.filled_memtables().find_map(|memtable| memtable.kind(key, seq)) {
             return Ok(kind == EntryKind::Put);
@@ -106,7 +106,7 @@ impl View {
     /// The memtables that have anything, newest first. What was visible before this is asked is in one of them: an
     /// insert is counted before it is done.
     fn filled_memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
-        self.slots().map(|slot| &slot.memtable).filter(|memtable| !memtable.is_empty())
+        self.memtables().map(|handle| &handle.memtable).filter(|memtable| !memtable.is_empty())
     }
 
     /// The next table to ask, from `place` on, which moves on behind it.
@@ -143,10 +143,10 @@ impl View {
     }
 }
 
-/// What [`super::cursor::DoubleEnded`] walks: all versions of all keys of a view.
-pub(crate) struct ViewSource(pub(crate) Arc<View>);
+/// What [`super::cursor::DoubleEnded`] walks: all versions of all keys of a super version.
+pub(crate) struct SuperVersionSource(pub(crate) Arc<SuperVersion>);
 
-impl Open for ViewSource {
+impl Open for SuperVersionSource {
     type Cursor = MergingCursor<Child>;
     fn open(&mut self) -> MergingCursor<Child> {
         self.0.cursor()

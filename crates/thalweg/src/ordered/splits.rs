@@ -10,72 +10,117 @@
 //! The compactors find that a partition has outgrown itself, and begin no more jobs in it; when the last one has ended
 //! the flush coroutine splits it, so that no flush runs either.
 
-use super::view::View;
-use super::{Partition, Workshop};
+use super::dependencies::Dependencies;
+use super::flush::MemtableFlusher;
+use super::options::OrderedOptions;
+use super::partition::{Partition, SuperVersion};
+use super::partitions::Partitions;
+use super::reshape;
 use crate::compaction::RunningJob;
-use crate::error::{Error, Result};
-use crate::lineage::{Change, Edit};
-use crate::runtime::{BackgroundWork, TroubleCell};
-use crate::table::TableWriters;
+use crate::error::Result;
+use crate::keyspaces::{Backpressure, Signals, SpaceWatch};
+use crate::lineage::{Change, Edit, Lineage};
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::runtime::{Environment, Health};
+use crate::table::{Table, TableWriters};
 use std::sync::Arc;
 
-/// A partition is split when it has so many times the bytes that a level 1 without splits would have.
+/// A partition is split when it has this many times the bytes that a level 1 without splits would have.
 const LEVEL1_TIMES: u64 = 2;
 
-/// A side of a split has at least one of so many parts.
+/// A side of a split has at least one of this many parts.
 const SIDE_OF: u64 = 4;
 
-/// How long a split that failed is not tried again, in nanoseconds.
-pub(super) const BARRED_NS: u64 = 1_000_000_000;
+/// See the module.
+pub(super) struct Splitter {
+    environment: Environment,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    log: Arc<Log>,
+    lineage: Arc<Lineage>,
+    partitions: Partitions,
+    flush: Arc<MemtableFlusher>,
+    backpressure: Arc<Backpressure>,
+    space: Arc<SpaceWatch>,
+    signals: Arc<Signals>,
+    options: Arc<OrderedOptions>,
+}
 
-impl Workshop {
-    /// Whether the partition is to be split, as its view is, when its running jobs have ended. Not while level 0 is
-    /// long: writers would wait for it, and what is in it would be in both halves.
-    pub(super) fn outgrew(&self, partition: &Partition, view: &View, running: &[RunningJob]) -> bool {
-        let least = self.options.policy.level1_bytes().saturating_mul(LEVEL1_TIMES);
-        partition.share.may_grow(self.options.partitions_max)
-            && self.has_short_level0(view)
-            && !running.iter().any(|job| job.level == 0)
-            && bytes_of(view) >= least
-            && split_point(view).is_some()
-            // It would wait for a job that waits for its next try, and no other would begin.
-            && partition.trouble().is_none()
-            && !partition.reshapes_are_barred(self.environment.clock.now_ns())
+impl Splitter {
+    pub(super) fn new(with: &Dependencies, flush: &Arc<MemtableFlusher>) -> Arc<Self> {
+        Arc::new(Splitter {
+            environment: with.environment.clone(),
+            health: Arc::clone(&with.health),
+            metrics: Arc::clone(&with.metrics),
+            log: Arc::clone(&with.log),
+            lineage: Arc::clone(&with.lineage),
+            partitions: Partitions::new(&with.registry),
+            flush: Arc::clone(flush),
+            backpressure: Arc::clone(&with.backpressure),
+            space: Arc::clone(&with.space),
+            signals: Arc::clone(&with.signals),
+            options: Arc::clone(&with.options),
+        })
     }
 
-    /// As [`Workshop::outgrew`], for who waits until nothing is left to do: nobody else may look again when a bar ends.
-    pub(super) fn is_to_split(&self, partition: &Partition, view: &View, running: &[RunningJob]) -> bool {
-        let outgrew = self.outgrew(partition, view, running);
+    /// Whether the partition is to be split, as its super version is, when its running jobs have ended. Not while level
+    /// 0 is long: writers would wait for it, and what is in it would be in both halves.
+    pub(super) fn outgrew(&self, partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> bool {
+        let least = self.options.policy.level1_bytes().saturating_mul(LEVEL1_TIMES);
+        partition.generation.budget.may_grow(self.options.partitions_max)
+            && self.has_short_level0(super_version)
+            && !running.iter().any(|job| job.level == 0)
+            && bytes_of(super_version) >= least
+            && split_point(super_version).is_some()
+            // It would wait for a job that waits for its next try, and no other would begin.
+            && partition.trouble().is_none()
+            && partition.may_reshape(self.environment.clock.now_ns())
+    }
+
+    /// As [`Splitter::outgrew`], for who waits until nothing is left to do: nobody else may look again when a bar ends.
+    pub(super) fn is_to_split(
+        &self,
+        partition: &Partition,
+        super_version: &SuperVersion,
+        running: &[RunningJob],
+    ) -> bool {
+        let outgrew = self.outgrew(partition, super_version, running);
         if outgrew {
-            self.compaction_wanted.notify_all();
+            self.signals.compaction_wanted.notify_all();
         }
         outgrew
     }
 
-    fn has_short_level0(&self, view: &View) -> bool {
-        view.level0_tables() <= self.options.policy.level0_trigger()
+    fn has_short_level0(&self, super_version: &SuperVersion) -> bool {
+        super_version.level0_tables() <= self.options.policy.level0_trigger()
     }
 
     /// Lets no job of the partition begin if it is to be split, or if that is so already; once the running ones have
     /// ended the flush coroutine is told. Taken back when level 0 becomes long before they have: a job of it could run
     /// beside them. With `running`.
-    pub(super) fn stop_to_split(&self, partition: &Partition, view: &View, running: &[RunningJob]) -> bool {
+    pub(super) fn stop_to_split(
+        &self,
+        partition: &Partition,
+        super_version: &SuperVersion,
+        running: &[RunningJob],
+    ) -> bool {
         let stops = if partition.is_reshaping() {
             // A job that waits for its next try does not end soon.
-            running.is_empty() || self.has_short_level0(view) && partition.trouble().is_none()
+            running.is_empty() || self.has_short_level0(super_version) && partition.trouble().is_none()
         } else {
-            !partition.is_dropped() && self.outgrew(partition, view, running)
+            !partition.is_dropped() && self.outgrew(partition, super_version, running)
         };
         partition.set_reshaping(running, stops);
         if stops && running.is_empty() {
-            self.flush_wanted.notify_all();
+            self.signals.flush_wanted.notify_all();
         }
         stops
     }
 
     /// A partition that waits for its split and has no job any more.
     pub(super) fn partition_to_split(&self) -> Option<Arc<Partition>> {
-        self.partitions().find(|partition| {
+        self.partitions.iter().find(|partition| {
             let running = partition.running();
             partition.is_reshaping() && running.is_empty() && !partition.is_dropped()
         })
@@ -85,58 +130,54 @@ impl Workshop {
     /// not tried again for a while, and nobody else hears of it: nothing was changed, and nothing waits for it.
     pub(super) async fn split(&self, writers: &TableWriters, partition: &Arc<Partition>) {
         // Others may have been split since it was marked, and tables flushed.
-        let is_due = self.outgrew(partition, &partition.view(), &[]);
+        let is_due = self.outgrew(partition, &partition.super_version(), &[]);
         if is_due && let Err(error) = self.split_in_two(writers, partition).await {
-            self.make_room_after(&error);
-            self.hear_of_reshape(error);
-            partition.bar_reshapes(self.environment.clock.now_ns().saturating_add(BARRED_NS));
+            self.space.make_room_after(&error);
+            let now_ns = self.environment.clock.now_ns();
+            if !self.signals.is_stopping() {
+                reshape::report_failure(&self.health, error, now_ns);
+            }
+            partition.set_reshape_retry_at(reshape::retry_at_ns(now_ns));
         }
         let running = partition.running();
         partition.set_reshaping(&running, false);
         drop(running);
-        self.compaction_wanted.notify_all();
-        self.progress.notify_all();
-    }
-
-    /// A split or a merge failed. It is tried again when its bar has ended, if it is still wanted then.
-    pub(super) fn hear_of_reshape(&self, error: Error) {
-        if !self.is_stopping() {
-            let now_ns = self.environment.clock.now_ns();
-            let mut trouble = TroubleCell::new(BackgroundWork::Reshape).failed(error, now_ns);
-            trouble.retry_ns = Some(now_ns.saturating_add(BARRED_NS));
-            self.health.hear(trouble);
-        }
+        self.signals.compaction_wanted.notify_all();
+        self.signals.progress.notify_all();
     }
 
     async fn split_in_two(&self, writers: &TableWriters, partition: &Arc<Partition>) -> Result<()> {
         // What is sealed would be in the way of writers on both sides, until each has flushed its part.
-        self.flush_sealed(writers, partition).await?;
-        let Some(keyspace) = self.keyspace_of(partition) else { return Ok(()) };
-        let Some(at) = split_point(&partition.view()) else { return Ok(()) };
+        self.flush.flush_sealed(writers, partition).await?;
+        let Some(keyspace) = self.partitions.keyspace_of(partition) else { return Ok(()) };
+        let Some(at) = split_point(&partition.super_version()) else { return Ok(()) };
         let into = keyspace.layout().next_partition();
         let change = Change::Split { keyspace: keyspace.id, partition: partition.id, at: Box::from(&*at), into };
         let edit = Edit { changes: vec![change], ..Edit::default() };
-        let apply = || self.log.at_seal_point(|last| keyspace.split(partition, &at, into, last));
+        let apply = || {
+            self.log.at_seal_point(|last| keyspace.split(partition, &at, into, last));
+            self.partitions.reshaped();
+        };
         self.lineage.install(edit, Vec::new(), || None, apply).await?;
         self.metrics.splits.increment();
-        self.pace(partition);
-        self.pace(keyspace.layout().partition_for(&at));
+        self.backpressure.pace(&**partition);
+        self.backpressure.pace(&**keyspace.layout().partition_for(&at));
         // Both sides have a memtable to flush.
-        self.flush_wanted.notify_all();
+        self.signals.flush_wanted.notify_all();
         Ok(())
     }
 }
 
 /// Bytes below level 0 that are the partition's; of a table that it shares about half.
-fn bytes_of(view: &View) -> u64 {
-    let tables = view.levels.iter().skip(1).flatten().map(|table| table.meta());
-    tables.map(|meta| if view.sticks_out(meta) { meta.bytes / 2 } else { meta.bytes }).sum()
+fn bytes_of(super_version: &SuperVersion) -> u64 {
+    let tables = super_version.levels.iter().skip(1).flatten().map(|table| table.meta());
+    tables.map(|meta| if super_version.sticks_out(meta) { meta.bytes / 2 } else { meta.bytes }).sum()
 }
 
 /// Where the largest level has about half of its bytes on each side, between two of its tables.
-fn split_point(view: &View) -> Option<Box<[u8]>> {
-    let level_bytes = |level: &Vec<Arc<crate::table::Table>>| -> u64 { level.iter().map(|t| t.meta().bytes).sum() };
-    let largest = view.levels.iter().skip(1).max_by_key(|level| level_bytes(level))?;
+fn split_point(super_version: &SuperVersion) -> Option<Box<[u8]>> {
+    let level_bytes = |level: &Vec<Arc<Table>>| -> u64 { level.iter().map(|t| t.meta().bytes).sum() };
+    let largest = super_version.levels.iter().skip(1).max_by_key(|level| level_bytes(level))?;
     let total = level_bytes(largest);
     let mut before = 0;
     let cuts = largest.windows(2).map(|pair| {

@@ -11,11 +11,16 @@
 //!
 //! Locks: `waiting` and `Merging::state` are each held for a push, a pop or a look, never together.
 
-use super::{Partition, Workshop};
+use super::dependencies::Dependencies;
+use super::options::OrderedOptions;
+use super::partition::Partition;
 use crate::compaction::{self, Job};
 use crate::error::{Error, Result};
 use crate::format::SeqNo;
-use crate::runtime::{Event, yield_now};
+use crate::keyspaces::{Signals, SnapshotRegistry};
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::runtime::{Environment, Event, yield_now};
 use crate::table::{KeyRange, TableMeta, TableWriters};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,9 +30,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// full.
 const SUBTASK_TABLES_MIN: u64 = 2;
 
-/// Subtasks that nobody has taken yet, oldest first.
-#[derive(Default)]
-pub(crate) struct Subtasks {
+/// See the module.
+pub(super) struct Subtasks {
+    environment: Environment,
+    metrics: Arc<Metrics>,
+    log: Arc<Log>,
+    snapshots: Arc<SnapshotRegistry>,
+    signals: Arc<Signals>,
+    options: Arc<OrderedOptions>,
+    /// Subtasks that nobody has taken yet, oldest first.
     waiting: Mutex<VecDeque<Subtask>>,
 }
 
@@ -61,6 +72,18 @@ pub(super) struct Subtask {
 }
 
 impl Subtasks {
+    pub(super) fn new(with: &Dependencies) -> Self {
+        Subtasks {
+            environment: with.environment.clone(),
+            metrics: Arc::clone(&with.metrics),
+            log: Arc::clone(&with.log),
+            snapshots: Arc::clone(&with.snapshots),
+            signals: Arc::clone(&with.signals),
+            options: Arc::clone(&with.options),
+            waiting: Mutex::default(),
+        }
+    }
+
     pub(super) fn take(&self) -> Option<Subtask> {
         self.waiting().pop_front()
     }
@@ -74,12 +97,10 @@ impl Subtasks {
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Subtask>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Workshop {
     /// Merges the keys of a job in `within`, in subtasks where it is large; its outputs in key order. On an error none
     /// is left.
-    pub(super) async fn merge_in_subtasks(
+    pub(super) async fn merge(
         &self,
         writers: &TableWriters,
         partition: &Arc<Partition>,
@@ -96,11 +117,11 @@ impl Workshop {
         }
         let mut ranges = compaction::clip(job.split(parts)?, within);
         // No split while the job runs: what the partition covers stays as it is.
-        let view = partition.pinned_view();
-        if job.tables().any(|table| view.sticks_out(table.meta())) {
-            ranges = compaction::clip(ranges, &view.range);
+        let super_version = partition.pinned_super_version();
+        if job.tables().any(|table| super_version.sticks_out(table.meta())) {
+            ranges = compaction::clip(ranges, &super_version.range);
         }
-        drop(view);
+        drop(super_version);
         self.metrics.subtasks.add(ranges.len() as u64);
         let merging = Arc::new(Merging {
             partition: Arc::clone(partition),
@@ -113,12 +134,12 @@ impl Workshop {
         let is_shared = ranges.len() > 1;
         let subtasks = ranges.into_iter().enumerate();
         let subtask = |(number, range)| Subtask { merging: Arc::clone(&merging), number, range, outcome: None };
-        self.subtasks.waiting().extend(subtasks.map(subtask));
+        self.waiting().extend(subtasks.map(subtask));
         if is_shared {
-            self.compaction_wanted.notify_all();
+            self.signals.compaction_wanted.notify_all();
         }
-        while let Some(subtask) = self.subtasks.take_of(&merging) {
-            self.run_subtask(writers, subtask).await;
+        while let Some(subtask) = self.take_of(&merging) {
+            self.run(writers, subtask).await;
         }
         self.environment.until(&merging.ended, || (merging.state().left == 0).then_some(())).await;
         let (outputs, error) = {
@@ -135,10 +156,10 @@ impl Workshop {
     }
 
     /// Merges the subtask's range, through the queue of the worker that runs it.
-    pub(super) async fn run_subtask(&self, writers: &TableWriters, mut subtask: Subtask) {
+    pub(super) async fn run(&self, writers: &TableWriters, mut subtask: Subtask) {
         let merging = Arc::clone(&subtask.merging);
         let cancelled =
-            || self.is_stopping() || merging.partition.is_dropped() || merging.failed.load(Ordering::Relaxed);
+            || self.signals.is_stopping() || merging.partition.is_dropped() || merging.failed.load(Ordering::Relaxed);
         let Merging { job, snapshots, .. } = &*merging;
         if cancelled() {
             return;
@@ -151,7 +172,7 @@ impl Workshop {
     /// have to wait for: any other that ends sooner takes processors from flushes, and less of level 0 at once, so that
     /// more is rewritten in all.
     fn parts_of(&self, partition: &Partition, job: &Job) -> usize {
-        let policy = self.policy_of(partition);
+        let policy = partition.policy();
         if !policy.is_urgent(job) {
             return 1;
         }

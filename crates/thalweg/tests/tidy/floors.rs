@@ -3,7 +3,7 @@
 use crate::Violation;
 use crate::source::{Source, line_of};
 
-const FLOORS: [(&str, u32); 15] = [
+const FLOORS: [(&str, u32); 17] = [
     ("format", 0),
     ("error", 0),
     ("metrics", 0),
@@ -16,6 +16,8 @@ const FLOORS: [(&str, u32); 15] = [
     ("table", 3),
     ("cache", 3),
     ("lineage", 4),
+    ("memtable", 4),
+    ("keyspaces", 5),
     ("compaction", 5),
     ("ordered", 6),
     ("database", 7),

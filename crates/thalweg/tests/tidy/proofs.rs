@@ -63,7 +63,7 @@ fn the_world_is_reached_through_the_seams() {
 
 #[test]
 fn unsafe_code_is_named_and_reasoned() {
-    let arena = "crates/thalweg/src/ordered/memtable/arena.rs";
+    let arena = "crates/thalweg/src/memtable/arena.rs";
     refused(arena, "fn f() {\n    unsafe { g() }\n}\n", 3, "SAFETY");
     refused(arena, "unsafe impl Send for A {}\n", 2, "SAFETY");
     refused(ROOM, "fn f() {\n    // SAFETY: it is fine.\n    unsafe { g() }\n}\n", 4, "not named");

@@ -3,7 +3,7 @@
 use super::level::{LevelCursor, LevelTables};
 use crate::error::Result;
 use crate::format::{Cursor, CursorEntry, EntryKind, SeqNo, Slice};
-use crate::ordered::memtable::MemtableCursor;
+use crate::memtable::MemtableCursor;
 use crate::table::{Table, TableCursor};
 use std::sync::Arc;
 

@@ -35,7 +35,7 @@ impl Source for Arc<Table> {
     }
 }
 
-/// The tables of one level of a view, kept alive together with all the others.
+/// The tables of one level of a super version, kept alive together with all the others.
 pub(crate) struct LevelTables {
     pub(crate) levels: Arc<Levels>,
     pub(crate) level: usize,
@@ -198,8 +198,9 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Entries, FakeCursor, Fuse, Random, walk};
+    use super::super::tests::fake::{FakeCursor, Fuse};
     use super::*;
+    use crate::memtable::test_model::{Entries, Random, walk};
     use std::cmp::Reverse;
     use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -206,9 +206,10 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Entries, FakeCursor, Fuse, Random, walk};
+    use super::super::tests::fake::{FakeCursor, Fuse};
     use super::*;
-    use crate::ordered::memtable::{Memtable, MemtablePool};
+    use crate::memtable::test_model::{Entries, Random, walk};
+    use crate::memtable::{Memtable, MemtablePool};
     use std::cmp::Reverse;
 
     fn boxed(cursor: impl Cursor + Send + 'static) -> Box<dyn Cursor + Send> {

@@ -6,11 +6,11 @@
 
 mod bounds;
 mod child;
-#[cfg(test)]
-pub(crate) mod fake;
 mod level;
 mod merging;
 mod range;
+#[cfg(test)]
+mod tests;
 mod visible;
 
 pub(crate) use bounds::Bounds;

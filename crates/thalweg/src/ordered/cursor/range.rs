@@ -130,8 +130,9 @@ impl<O: Open> FusedIterator for DoubleEnded<O> {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Entries, FakeCursor, Fuse, Random, random_bounds, random_versions, visible};
+    use super::super::tests::fake::{FakeCursor, Fuse, random_bounds, random_versions, visible};
     use super::*;
+    use crate::memtable::test_model::{Entries, Random};
 
     impl<F: FnMut() -> FakeCursor> Open for F {
         type Cursor = FakeCursor;

@@ -235,10 +235,11 @@ fn successor(key: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Entries, FakeCursor, Fuse, Random, random_bounds, random_versions, visible};
     use super::super::merging::MergingCursor;
+    use super::super::tests::fake::{FakeCursor, Fuse, random_bounds, random_versions, visible};
     use super::*;
-    use crate::ordered::memtable::{Memtable, MemtablePool};
+    use crate::memtable::test_model::{Entries, Random};
+    use crate::memtable::{Memtable, MemtablePool};
     use std::cmp::Reverse;
     use std::collections::BTreeMap;
 

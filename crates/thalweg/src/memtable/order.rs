@@ -99,7 +99,7 @@ mod tests {
     use super::super::slots::word_of;
     use super::*;
     use crate::format::{EntryKind, SeqNo};
-    use crate::ordered::cursor::fake::Random;
+    use crate::memtable::test_model::Random;
 
     #[test]
     fn what_a_look_finds_is_what_the_order_has() {

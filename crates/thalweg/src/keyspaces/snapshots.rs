@@ -80,17 +80,17 @@ impl SnapshotRegistry {
     }
 
     /// Notifies `returned` of snapshots that are given back, while that is wanted.
-    pub(crate) fn tell(&self, returned: Arc<Event>) {
+    pub(crate) fn notify_on_return(&self, returned: Arc<Event>) {
         let _ = self.returned.set(returned);
     }
 
     /// Whether to tell of snapshots that are given back. Asked for before [`SnapshotRegistry::boundaries`], no return
     /// is missed.
-    pub(super) fn tell_of_returns(&self, tell: bool) {
-        self.is_awaited.store(tell, Ordering::SeqCst);
+    pub(crate) fn notify_returns(&self, notify: bool) {
+        self.is_awaited.store(notify, Ordering::SeqCst);
     }
 
-    pub(super) fn tells_of_returns(&self) -> bool {
+    pub(crate) fn notifies_returns(&self) -> bool {
         self.is_awaited.load(Ordering::SeqCst)
     }
 
@@ -114,7 +114,7 @@ impl SnapshotSeq {
 impl Drop for SnapshotSeq {
     fn drop(&mut self) {
         self.registry.pinned.lock().unwrap_or_else(PoisonError::into_inner).give_back(self.seq);
-        if self.registry.tells_of_returns() {
+        if self.registry.notifies_returns() {
             self.registry.returned.get().into_iter().for_each(|returned| returned.notify_all());
         }
     }

@@ -1,10 +1,11 @@
 //! A memtable against a `BTreeMap`, and under threads. Small under Miri, which checks the unsafe code below.
 
-use super::*;
-use crate::format::Cursor;
-use crate::ordered::cursor::fake::{Entries, Random, walk};
+use super::model::{Entries, Random, walk};
+use crate::format::{Cursor, EntryKind, SeqNo, Slice, Version};
+use crate::memtable::{Memtable, MemtablePool, list};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 fn new_memtable() -> Arc<Memtable> {

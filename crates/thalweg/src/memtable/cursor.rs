@@ -7,7 +7,7 @@
 use super::entry::Place;
 use super::list::LeafList;
 use super::position::Position;
-use crate::compaction::Source;
+use super::sealed_entries::SealedEntries;
 use crate::error::Result;
 use crate::format::{Cursor, EntryKind, SeqNo, Slice};
 use crate::table::KeyRange;
@@ -37,7 +37,7 @@ impl MemtableCursor {
 }
 
 /// What a flush reads: no entry is copied on the way.
-impl Source for EntriesIn {
+impl SealedEntries for EntriesIn {
     fn advance(&mut self) -> bool {
         let position = &mut self.cursor.position;
         if position.valid() {

@@ -1,7 +1,7 @@
 //! Tests of [`Engine`]: what a lost coroutine does to its database, and to those that share its threads.
 
-use super::*;
 use crate::error::ErrorKind;
+use crate::runtime::Lane;
 use crate::{Database, Runtime};
 
 #[test]

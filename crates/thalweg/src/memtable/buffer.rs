@@ -1,48 +1,13 @@
-//! [`Memtable`]: the newest entries of a partition, in memory, sorted (DESIGN 7).
-//!
-//! A list of leaves in an arena (`docs/memtable.md`): readers take no lock and never wait; any number of writers insert
-//! at once. Entries are never removed, so what a reader once saw stays. The memory goes when the last handle
-//! and cursor do.
-//!
-//! Invariants: each `(key, seq)` is inserted once. When a memtable is sealed, its owner has waited for the inserts
-//! under way (DESIGN 5, "Letting go"); the memtable itself knows no such state. Locks: none of its own.
+//! [`Memtable`]: a sorted buffer of entries, in memory.
 
-mod arena;
-mod cursor;
-mod entry;
-mod leaf;
-mod list;
-mod order;
-mod pages;
-mod pool;
-mod position;
-mod slots;
-#[cfg(all(test, not(loom)))]
-mod tests;
-
-pub(crate) use cursor::{EntriesIn, MemtableCursor};
-pub(crate) use pool::MemtablePool;
-
+use super::arena::Arena;
+use super::cursor::{EntriesIn, MemtableCursor};
+use super::entry::Place;
+use super::list::LeafList;
+use super::pool::MemtablePool;
 use crate::format::{EntryKind, SeqNo, Slice, Version};
 use crate::table::KeyRange;
-use arena::Arena;
-use entry::Place;
-use list::LeafList;
 use std::sync::Arc;
-
-/// What arena and list synchronise with: the standard library, or loom's models of it.
-mod sync {
-    #[cfg(all(test, loom))]
-    pub(super) use loom::sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering},
-    };
-    #[cfg(not(all(test, loom)))]
-    pub(super) use std::sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering},
-    };
-}
 
 /// A sorted buffer of entries.
 pub(crate) struct Memtable {

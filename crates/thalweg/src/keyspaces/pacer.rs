@@ -1,4 +1,4 @@
-//! [`Pacer`]: writers of a partition go slower the less room it has, so that they never have to stop (DESIGN 7).
+//! [`Pacer`]: writers of a partition go slower the less room it has, so that they never have to stop .
 //!
 //! The room is looked at whenever it changes. Each thing that can run out has a *pressure*: 0 up to where it is as it
 //! should be, 1 where writers would have to wait. And each has the rate, in bytes of memtables a second, at which the
@@ -46,7 +46,7 @@ const NS_A_SECOND: f64 = 1e9;
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Pacer {
+pub(crate) struct Pacer {
     /// Nanoseconds for a mebibyte of memtable; 0: as fast as they can.
     ns_per_mib: AtomicU64,
     /// When that was found out.
@@ -61,7 +61,7 @@ struct Rates {
     /// Bytes of memtables that flushes write.
     flush: Supply,
     /// Bytes of memtables that leave level 0.
-    level0: Supply,
+    compaction: Supply,
     /// Bytes of memtables that a byte of a table in level 0 was.
     expansion: f64,
 }
@@ -102,71 +102,71 @@ impl Supply {
 
 /// How far what can run out has run out: 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pressure {
+pub(crate) struct Pressure {
     /// Sealed memtables, the log, and replaced tables: what flushes and rounds give back.
-    pub(super) flush: f64,
+    pub(crate) flush: f64,
     /// Tables in level 0.
-    pub(super) level0: f64,
+    pub(crate) compaction: f64,
 }
 
 /// How far `amount` is on its way from `from` to `to`.
-pub(super) fn pressure(amount: u64, from: u64, to: u64) -> f64 {
+pub(crate) fn pressure(amount: u64, from: u64, to: u64) -> f64 {
     let way = to.saturating_sub(from).max(1);
     (amount.saturating_sub(from) as f64 / way as f64).min(1.0)
 }
 
 impl Pacer {
     /// A memtable waits for its flush, since now if none did before.
-    pub(super) fn flush_due(&self, now_ns: u64) {
+    pub(crate) fn flush_due(&self, now_ns: u64) {
         self.rates().flush.due(now_ns);
     }
 
     /// A memtable of `bytes` is now a table of `table_bytes`, and more wait or not.
-    pub(super) fn flushed(&self, now_ns: u64, bytes: u64, table_bytes: u64, has_more: bool) {
+    pub(crate) fn flushed(&self, now_ns: u64, bytes: u64, table_bytes: u64, has_more: bool) {
         let mut rates = self.rates();
         rates.flush.gave(now_ns, bytes as f64, has_more);
         rates.expansion = bytes as f64 / table_bytes.max(1) as f64;
     }
 
     /// A memtable that other partitions have a part in is a table, or was nothing of this one's: that tells little.
-    pub(super) fn flushed_in_part(&self, now_ns: u64, has_more: bool) {
+    pub(crate) fn flushed_in_part(&self, now_ns: u64, has_more: bool) {
         self.rates().flush.pass_over(now_ns, has_more);
     }
 
     /// Half of what went to the one went to the other: begins with what `other` has measured, and both with half of it.
-    pub(super) fn share_with(&self, other: &Pacer) {
+    pub(crate) fn share_with(&self, other: &Pacer) {
         let mut theirs = other.rates();
         theirs.flush.bytes /= 2.0;
-        theirs.level0.bytes /= 2.0;
+        theirs.compaction.bytes /= 2.0;
         *self.rates() = theirs.clone();
     }
 
     /// Level 0 has tables to give, since now if not before.
-    pub(super) fn level0_due(&self, now_ns: u64) {
-        self.rates().level0.due(now_ns);
+    pub(crate) fn compaction_due(&self, now_ns: u64) {
+        self.rates().compaction.due(now_ns);
     }
 
     /// Tables of `bytes` have left level 0, and it has more to give or not.
-    pub(super) fn level0_gave(&self, now_ns: u64, bytes: u64, has_more: bool) {
+    pub(crate) fn compaction_gave(&self, now_ns: u64, bytes: u64, has_more: bool) {
         let mut rates = self.rates();
         // Not known before the first flush: tables that were there when the database was opened.
         let expansion = if rates.expansion > 0.0 { rates.expansion } else { 1.0 };
-        rates.level0.gave(now_ns, bytes as f64 * expansion, has_more);
+        rates.compaction.gave(now_ns, bytes as f64 * expansion, has_more);
     }
 
     /// Whether writers are slowed down at present.
     #[inline]
-    pub(super) fn is_pressed(&self) -> bool {
+    pub(crate) fn is_pressed(&self) -> bool {
         self.ns_per_mib.load(Ordering::Relaxed) > 0
     }
 
     /// Whether it is time to look at the room again.
-    pub(super) fn is_stale(&self, now_ns: u64) -> bool {
+    pub(crate) fn is_stale(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.pressed_ns.load(Ordering::Relaxed)) >= STALE_NS
     }
 
     /// The room has changed.
-    pub(super) fn press(&self, now_ns: u64, pressure: Pressure) {
+    pub(crate) fn press(&self, now_ns: u64, pressure: Pressure) {
         self.pressed_ns.store(now_ns, Ordering::Relaxed);
         let least = {
             let rates = self.rates();
@@ -175,7 +175,7 @@ impl Pacer {
                 Some((rate * 2.0 * (1.0 - pressure)).max(RATE_MIN))
             };
             let flush = allowed(&rates.flush, pressure.flush);
-            flush.into_iter().chain(allowed(&rates.level0, pressure.level0)).min_by(f64::total_cmp)
+            flush.into_iter().chain(allowed(&rates.compaction, pressure.compaction)).min_by(f64::total_cmp)
         };
         let ns_per_mib = least.map_or(0, |rate| (f64::from(1 << 20) / rate * NS_A_SECOND) as u64);
         self.ns_per_mib.store(ns_per_mib, Ordering::Relaxed);
@@ -185,7 +185,7 @@ impl Pacer {
     }
 
     /// How long a writer of `bytes` sleeps; `None`: not at all.
-    pub(super) fn delay_ns(&self, bytes: usize, now_ns: u64) -> Option<u64> {
+    pub(crate) fn delay_ns(&self, bytes: usize, now_ns: u64) -> Option<u64> {
         let cost = (bytes as u64).saturating_mul(self.ns_per_mib.load(Ordering::Relaxed)) >> 20;
         let mut end = now_ns;
         let _ = self.until_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |until| {
@@ -220,12 +220,12 @@ mod tests {
     #[test]
     fn nobody_is_slowed_down_while_there_is_room_or_nothing_is_known() {
         let pacer = Pacer::default();
-        pacer.press(0, Pressure { flush: 0.9, level0: 0.9 });
+        pacer.press(0, Pressure { flush: 0.9, compaction: 0.9 });
         assert_eq!(pacer.delay_ns(1 << 30, 0), None);
         let pacer = flushing(100);
-        pacer.press(0, Pressure { flush: 0.0, level0: 0.9 });
+        pacer.press(0, Pressure { flush: 0.0, compaction: 0.9 });
         assert_eq!(pacer.delay_ns(1 << 30, 0), None);
-        pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
+        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0 });
         assert_eq!(pacer.delay_ns(1 << 20, 0), Some(SECOND / 100), "the rate itself, half of the way");
     }
 
@@ -237,7 +237,7 @@ mod tests {
             pacer.flush_due(SECOND);
             // Whatever was another partition's is passed over.
             pacer.flushed_in_part(900 * SECOND, false);
-            pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
+            pacer.press(0, Pressure { flush: 0.5, compaction: 0.0 });
             assert_eq!(pacer.delay_ns(1 << 20, 0), Some(SECOND / 50));
         }
     }
@@ -245,38 +245,38 @@ mod tests {
     #[test]
     fn the_nearer_the_end_the_slower_and_never_faster_than_what_allows_least() {
         let pacer = flushing(100);
-        pacer.level0_due(SECOND);
-        pacer.level0_due(2 * SECOND);
-        pacer.level0_gave(3 * SECOND, 40 * MIB, true);
+        pacer.compaction_due(SECOND);
+        pacer.compaction_due(2 * SECOND);
+        pacer.compaction_gave(3 * SECOND, 40 * MIB, true);
         let mut before = 0;
         for step in 1..10 {
-            pacer.press(0, Pressure { flush: 0.1, level0: f64::from(step) / 10.0 });
+            pacer.press(0, Pressure { flush: 0.1, compaction: f64::from(step) / 10.0 });
             let ns = pacer.ns_per_mib.load(Ordering::Relaxed);
             assert!(ns > before);
             before = ns;
         }
-        pacer.press(0, Pressure { flush: 0.1, level0: 0.5 });
+        pacer.press(0, Pressure { flush: 0.1, compaction: 0.5 });
         assert_eq!(pacer.ns_per_mib.load(Ordering::Relaxed), SECOND / 20, "20 MiB a second have left level 0");
-        pacer.press(0, Pressure { flush: 0.1, level0: 1.0 });
+        pacer.press(0, Pressure { flush: 0.1, compaction: 1.0 });
         assert!(pacer.ns_per_mib.load(Ordering::Relaxed) < 2 * SECOND, "there is a least rate");
     }
 
     #[test]
     fn time_in_which_level_0_had_nothing_to_give_is_not_counted() {
         let pacer = Pacer::default();
-        pacer.level0_due(SECOND);
-        pacer.level0_gave(2 * SECOND, 10 * MIB, false);
-        pacer.level0_due(100 * SECOND);
-        pacer.level0_gave(101 * SECOND, 10 * MIB, false);
-        pacer.level0_gave(200 * SECOND, 10 * MIB, false);
-        pacer.press(0, Pressure { flush: 0.0, level0: 0.5 });
+        pacer.compaction_due(SECOND);
+        pacer.compaction_gave(2 * SECOND, 10 * MIB, false);
+        pacer.compaction_due(100 * SECOND);
+        pacer.compaction_gave(101 * SECOND, 10 * MIB, false);
+        pacer.compaction_gave(200 * SECOND, 10 * MIB, false);
+        pacer.press(0, Pressure { flush: 0.0, compaction: 0.5 });
         assert_eq!(pacer.ns_per_mib.load(Ordering::Relaxed), SECOND / 10);
     }
 
     #[test]
     fn writers_take_turns_in_one_schedule_and_sleep_only_where_it_pays() {
         let pacer = flushing(1);
-        pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
+        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0 });
         // 100 bytes are about 95 µs.
         assert_eq!(pacer.delay_ns(100, 0), None);
         assert_eq!(pacer.delay_ns(100, 0), None);
@@ -292,14 +292,14 @@ mod tests {
     #[test]
     fn the_schedule_is_never_far_ahead_and_forgotten_when_nothing_presses() {
         let pacer = flushing(1);
-        pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
+        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0 });
         for _ in 0..100 {
             assert!(pacer.delay_ns(10 << 20, 0).unwrap() <= LEAD_MAX_NS);
         }
         assert_eq!(pacer.delay_ns(1, LEAD_MAX_NS), None, "a second later it is used up");
         pacer.delay_ns(10 << 20, 0);
         pacer.press(0, Pressure::default());
-        pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
+        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0 });
         assert_eq!(pacer.delay_ns(1, 0), None);
     }
 
@@ -312,7 +312,7 @@ mod tests {
             pacer.flush_due(since);
             pacer.flushed(since + SECOND / 1000, 100, 100, false);
         }
-        pacer.press(0, Pressure { flush: 0.5, level0: 0.0 });
+        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0 });
         let ns = pacer.ns_per_mib.load(Ordering::Relaxed);
         assert!((SECOND / 100..SECOND / 95).contains(&ns), "{ns}");
     }
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn what_slows_writers_down_is_looked_at_again() {
         let pacer = flushing(1);
-        pacer.press(SECOND, Pressure { flush: 0.5, level0: 0.0 });
+        pacer.press(SECOND, Pressure { flush: 0.5, compaction: 0.0 });
         assert!(pacer.is_pressed() && !pacer.is_stale(SECOND + STALE_NS - 1) && pacer.is_stale(SECOND + STALE_NS));
         pacer.press(2 * SECOND, Pressure::default());
         assert!(!pacer.is_pressed() && !pacer.is_stale(2 * SECOND));

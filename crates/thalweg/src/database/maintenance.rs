@@ -1,0 +1,107 @@
+//! Waiting for background work: flushes, compactions, tidying, and room on a full disk.
+
+use super::engine::Writable;
+use crate::error::{Error, Result};
+use crate::log::Record;
+use crate::runtime::{Environment, Trouble};
+
+/// A writer that waits for room looks again after this time, in nanoseconds.
+const LOOK_NS: u64 = 10_000_000;
+
+/// And no longer than this in all: what should give room back may wait for a reader or a checkpoint.
+const WAIT_MAX_NS: u64 = 5_000_000_000;
+
+impl Writable {
+    /// Waits until every memtable is in tables. Active ones are sealed first.
+    pub(super) fn flush(&self) -> Result<()> {
+        let waiting = self.ordered.seal_all();
+        self.retry_now();
+        self.signals.wait_for_progress(|| self.ordered.are_flushed(&waiting), || self.new_flush_error())
+    }
+
+    /// Waits until no memtable waits for its flush and no compaction runs or is wanted.
+    pub(super) fn wait_for_compactions(&self) -> Result<()> {
+        let is_done = || !self.registry.has_pending_flush() && !self.ordered.compactor.is_pending();
+        self.retry_now();
+        self.signals.wait_for_progress(is_done, || self.new_error())
+    }
+
+    /// Flushes, and compacts as a quiet database does, until little of what was replaced is left.
+    pub(super) fn tidy(&self) -> Result<()> {
+        self.flush()?;
+        self.wait_for_compactions()?;
+        let compactor = &self.ordered.compactor;
+        let is_done = || compactor.is_tidy() && !compactor.is_pending();
+        compactor.tidy_while(|| self.signals.wait_for_progress(is_done, || self.new_error()))
+    }
+
+    /// Before a write, where room is short: seals memtables so that flushes and compactions give room back, and waits
+    /// for it. `NoSpace` when none comes.
+    pub(super) fn wait_for_space(&self, environment: &Environment, record: &Record) -> Result<()> {
+        if !self.space.refuses(record) {
+            return Ok(());
+        }
+        let clock = &environment.clock;
+        let start_ns = clock.now_ns();
+        self.ordered.sealer.seal_all();
+        loop {
+            let ticket = self.signals.progress.ticket();
+            self.health.check()?;
+            self.lineage.settle_for_space();
+            self.signals.compaction_wanted.notify_all();
+            if !self.space.refuses(record) {
+                break;
+            }
+            let now_ns = clock.now_ns();
+            if !self.may_give_room() || now_ns.saturating_sub(start_ns) > WAIT_MAX_NS {
+                self.space.spend_reserve(record)?;
+                break;
+            }
+            environment.scheduler.wait(&self.signals.progress, ticket, Some(now_ns.saturating_add(LOOK_NS)));
+        }
+        self.backpressure.record_wait_for_space(clock.now_ns().saturating_sub(start_ns));
+        Ok(())
+    }
+
+    /// After a write: wakes the flush coroutine when the log has outgrown its cap, and looks at the room that is left.
+    pub(super) fn watch_log(&self) {
+        if self.log.backlog_bytes() > self.backpressure.limits.log_bytes_max {
+            self.signals.flush_wanted.notify_all();
+        }
+        self.space.watch();
+    }
+
+    /// Whether something is under way that gives room back, and does not fail.
+    fn may_give_room(&self) -> bool {
+        let fails = self.flush_error().is_some() || self.compaction_failures().next().is_some();
+        !fails
+            && (self.registry.has_pending_flush()
+                || self.ordered.compactor.is_pending()
+                || self.lineage.unsettled().0 > 0
+                || self.lineage.removing_bytes() > 0)
+    }
+
+    /// Has what failed tried again at once: somebody waits for it. Failures so far are not given to that caller.
+    fn retry_now(&self) {
+        self.health.flushes.ask();
+        self.signals.flush_retry.notify_all();
+        self.ordered.compactor.retry_parked();
+    }
+
+    /// Why a flush has failed, of those tried since a caller asked for it.
+    fn new_flush_error(&self) -> Option<Error> {
+        self.health.flushes.get().filter(|trouble| !trouble.is_asked).map(|trouble| trouble.error)
+    }
+
+    /// Why a flush or a compaction has failed, of those tried since a caller asked for it.
+    fn new_error(&self) -> Option<Error> {
+        let new_compaction_error = || self.compaction_failures().find(|trouble| !trouble.is_asked);
+        self.new_flush_error().or_else(|| new_compaction_error().map(|trouble| trouble.error))
+    }
+
+    fn compaction_failures(&self) -> impl Iterator<Item = Trouble> + use<> {
+        let keyspaces = self.registry.keyspaces();
+        let failures: Vec<_> = keyspaces.iter().flat_map(|keyspace| keyspace.failures()).collect();
+        failures.into_iter().map(|(_, trouble)| trouble)
+    }
+}

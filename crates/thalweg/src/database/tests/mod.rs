@@ -1,0 +1,3 @@
+//! Tests of the engine that need more than one of its files.
+
+mod panics;

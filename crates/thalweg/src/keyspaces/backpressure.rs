@@ -1,0 +1,187 @@
+//! [`Backpressure`]: slows writers down while their buffer has little room, and stops them while it has none.
+//!
+//! Every wait is counted by its cause: sealed memtables, level 0, the log, or pacing.
+
+use super::log_pins::LogPins;
+use super::pacer::{Pacer, Pressure, pressure};
+use super::registry::Registry;
+use super::signals::Signals;
+use crate::error::{Error, Result};
+use crate::lineage::Lineage;
+use crate::log::Log;
+use crate::metrics::{Metrics, Stall};
+use crate::runtime::{Environment, Health};
+use crate::trace;
+use std::sync::Arc;
+
+/// Definitions that the manifest may be behind with before the next one waits.
+const DEFINITIONS_MAX: usize = 1000;
+
+/// A buffer that writers insert into: a partition, or what else a kind of keyspace seals and flushes as one.
+pub(crate) trait WriteBuffer {
+    /// How fast writers of it may go.
+    fn pacer(&self) -> &Pacer;
+
+    /// Memtables that wait for their flush.
+    fn sealed_memtables(&self) -> usize;
+
+    /// What its flushes have left for compactions to do.
+    fn compaction_debt(&self) -> CompactionDebt;
+
+    /// Why its compactions fail at present.
+    fn compaction_error(&self) -> Option<Error>;
+
+    /// Whether its keyspace was dropped, or cleared.
+    fn is_dropped(&self) -> bool;
+}
+
+/// Tables that flushes have written and that compactions have not merged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompactionDebt {
+    pub(crate) tables: usize,
+    /// Compactions take them away from this many on.
+    pub(crate) due_at: usize,
+    /// Writers wait at this many.
+    pub(crate) stop_at: usize,
+}
+
+/// Where writers are stopped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BackpressureLimits {
+    /// Writers wait when their buffer has this many sealed memtables.
+    pub(crate) sealed_max: usize,
+    /// Writers wait when twice as much of the log is pinned.
+    pub(crate) log_bytes_max: u64,
+}
+
+/// See the module.
+pub(crate) struct Backpressure {
+    pub(crate) environment: Environment,
+    pub(crate) health: Arc<Health>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) lineage: Arc<Lineage>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) log_pins: Arc<LogPins>,
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) limits: BackpressureLimits,
+}
+
+impl Backpressure {
+    /// Finds out how fast writers of a buffer may go, now that its room has changed.
+    pub(crate) fn pace(&self, buffer: &impl WriteBuffer) {
+        let (sealed, debt) = (buffer.sealed_memtables() as u64, buffer.compaction_debt());
+        let (tables, due_at, stop_at) = (debt.tables as u64, debt.due_at as u64, debt.stop_at as u64);
+        let sealed_max = self.limits.sealed_max as u64;
+        let log_bytes_max = self.limits.log_bytes_max;
+        let now_ns = self.environment.clock.now_ns();
+        if tables >= due_at {
+            buffer.pacer().compaction_due(now_ns);
+        }
+        if sealed > 0 {
+            buffer.pacer().flush_due(now_ns);
+        }
+        // The flushes that relieve a long log come first, and get a quarter of what it may still grow by. Segments that
+        // only wait for a settle round are not theirs to free.
+        let log_from = log_bytes_max.saturating_add(log_bytes_max / 4);
+        let log = match self.log.backlog_bytes() {
+            backlog if backlog <= log_from => backlog,
+            _ => self.log_pins.pinned_bytes(),
+        };
+        let flush = pressure(sealed, sealed_max.saturating_sub(2), sealed_max)
+            .max(pressure(log, log_from, log_bytes_max.saturating_mul(2)))
+            .max((self.lineage.retained_share() - 1.0).clamp(0.0, 1.0));
+        let compaction = pressure(tables, due_at + stop_at.saturating_sub(due_at) / 4, stop_at);
+        buffer.pacer().press(now_ns, Pressure { flush, compaction });
+    }
+
+    /// Before a write of `bytes`, whose operation i goes to `routes[i]`: lets time pass while there is little room.
+    pub(crate) fn let_time_pass<B: WriteBuffer>(&self, routes: &[Arc<B>], bytes: usize) {
+        let (ticket, clock) = (self.signals.stopped.ticket(), &self.environment.clock);
+        let mut now_ns = None;
+        let mut delay_of = |run: &[Arc<B>]| {
+            let buffer = run.first().filter(|buffer| buffer.pacer().is_pressed())?;
+            let now_ns = *now_ns.get_or_insert_with(|| clock.now_ns());
+            if buffer.pacer().is_stale(now_ns) {
+                self.pace(&**buffer);
+            }
+            buffer.pacer().delay_ns(bytes / routes.len() * run.len(), now_ns)
+        };
+        let longest = routes.chunk_by(Arc::ptr_eq).filter_map(&mut delay_of).max();
+        if let Some((delay_ns, now_ns)) = longest.zip(now_ns) {
+            let until_ns = now_ns.saturating_add(delay_ns);
+            self.environment.scheduler.wait(&self.signals.stopped, ticket, Some(until_ns));
+            self.metrics.stalls_paced.record(clock.now_ns().saturating_sub(now_ns));
+        }
+    }
+
+    /// Before a write: waits while a buffer has no room. `Err` when the wait could be for ever, because what would make
+    /// the room fails.
+    pub(crate) fn wait_for_room(&self, buffer: &impl WriteBuffer) -> Result<()> {
+        let flush_error = || self.flush_error();
+        self.stall_while("memtable", &self.metrics.stalls_memtable, flush_error, || {
+            buffer.sealed_memtables() >= self.limits.sealed_max && !buffer.is_dropped()
+        })?;
+        self.stall_while(
+            "level 0",
+            &self.metrics.stalls_level0,
+            || buffer.compaction_error(),
+            || {
+                let debt = buffer.compaction_debt();
+                debt.tables >= debt.stop_at && !buffer.is_dropped()
+            },
+        )?;
+        // The log's own segments are bounded too: beyond twice the cap writers wait for the flushes that free them.
+        self.stall_while("log", &self.metrics.stalls_log, flush_error, || {
+            let most = self.limits.log_bytes_max.saturating_mul(2);
+            // Segments that only wait for a settle round are not the flushes' to free.
+            let is_long = || self.log_pins.pinned_bytes() > most;
+            self.log.backlog_bytes() > most && self.registry.has_pending_flush() && is_long()
+        })
+    }
+
+    /// Before a keyspace is created, cleared or dropped: waits while the manifest is far behind with earlier ones.
+    pub(crate) fn wait_for_definitions(&self) -> Result<()> {
+        self.stall_while(
+            "log",
+            &self.metrics.stalls_log,
+            || self.flush_error(),
+            || self.registry.definitions().len() >= DEFINITIONS_MAX,
+        )
+    }
+
+    /// Counts a wait for room of the file system, which is the log's to give.
+    pub(crate) fn record_wait_for_space(&self, waited_ns: u64) {
+        self.metrics.stalls_log.record(waited_ns);
+    }
+
+    fn flush_error(&self) -> Option<Error> {
+        self.health.flushes.get().map(|trouble| trouble.error)
+    }
+
+    fn stall_while(
+        &self,
+        cause: &'static str,
+        stall: &Stall,
+        failure: impl Fn() -> Option<Error>,
+        is_full: impl Fn() -> bool,
+    ) -> Result<()> {
+        if !is_full() {
+            return Ok(());
+        }
+        let start = self.environment.clock.now_ns();
+        let result = self.environment.wait_until(&self.signals.progress, || {
+            if let Err(error) = self.health.check() {
+                return Some(Err(error));
+            }
+            if !is_full() {
+                return Some(Ok(()));
+            }
+            failure().map(Err)
+        });
+        let waited_ns = self.environment.clock.now_ns().saturating_sub(start);
+        stall.record(waited_ns);
+        trace::event!(INFO, "thalweg::stall", "a writer waited for room", cause = cause, waited_ns = waited_ns);
+        result
+    }
+}

@@ -1,0 +1,104 @@
+//! [`Keyspace`] and [`Kind`]: what a kind of keyspace must do for everything that is common to all kinds.
+
+use super::lifecycle::Lifecycle;
+use crate::format::{EntryKind, KeyspaceId, LogMark, PartitionId, SeqNo};
+use crate::lineage::KeyspaceState;
+use crate::runtime::Trouble;
+use crate::table::{Table, TableStore};
+use std::any::Any;
+use std::sync::Arc;
+
+/// One generation of a named keyspace of some kind. A clear replaces it by the next generation.
+///
+/// A keyspace holds records in *buffers* until a flush has written them to tables. Methods that are not about one of
+/// these steps may be called at any time, from any thread; none waits or does I/O.
+pub(crate) trait Keyspace: Any + Send + Sync {
+    /// Its id: the same for all generations.
+    fn id(&self) -> KeyspaceId;
+
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Whether it was dropped or cleared.
+    fn lifecycle(&self) -> &Lifecycle;
+
+    /// Where the oldest record begins that is in no table yet; `None`: all are. A record that was published before the
+    /// call is taken into account.
+    fn oldest_mark(&self) -> Option<LogMark>;
+
+    /// Whether a sealed buffer waits for its flush.
+    fn has_pending_flush(&self) -> bool;
+
+    /// Bytes that its flushes, and the compactions which follow them, are going to write.
+    fn pending_bytes(&self) -> u64;
+
+    /// What of its background work fails at present, by partition.
+    fn failures(&self) -> Vec<(PartitionId, Trouble)>;
+
+    /// Whether no background job runs in it. Once it was dropped none begins.
+    fn is_idle(&self) -> bool;
+
+    /// All its tables, each once.
+    fn tables(&self) -> Vec<Arc<Table>>;
+
+    /// Lets go of everything it holds. It was dropped or cleared, the manifest knows, and no snapshot reads it.
+    fn empty(&self);
+
+    /// Ends this generation, and returns the next one, which begins empty after the record `at` that clears it. Called
+    /// where no log space can be reserved: a record goes to the next generation exactly when its number is above `at`.
+    fn next_generation(self: Arc<Self>, at: SeqNo) -> Arc<dyn Keyspace>;
+
+    /// Inserts an entry that was read from the log, unless it is in a table already. Returns whether a buffer is full.
+    fn replay(&self, entry: ReplayedEntry<'_>) -> bool;
+
+    /// Seals the buffers that replayed entries have filled, at the last number replayed.
+    fn seal_replayed(&self, last: SeqNo);
+
+    /// Whether a record of this number may be in a table already, as recovery found it.
+    fn was_flushed_at(&self, seq: SeqNo) -> bool;
+}
+
+impl dyn Keyspace {
+    /// The keyspace as one of kind `K`; `None`: it is of another kind.
+    pub(crate) fn downcast<K: Keyspace>(self: Arc<Self>) -> Option<Arc<K>> {
+        let any: Arc<dyn Any + Send + Sync> = self;
+        any.downcast().ok()
+    }
+
+    /// As [`dyn Keyspace::downcast`](Self::downcast), for a reference.
+    pub(crate) fn downcast_ref<K: Keyspace>(&self) -> Option<&K> {
+        let any: &dyn Any = self;
+        any.downcast_ref()
+    }
+}
+
+/// An entry of a log record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplayedEntry<'a> {
+    /// Where the record begins.
+    pub(crate) mark: LogMark,
+    pub(crate) key: &'a [u8],
+    pub(crate) seq: SeqNo,
+    pub(crate) kind: EntryKind,
+    pub(crate) value: &'a [u8],
+}
+
+/// What a keyspace is created with.
+#[derive(Debug)]
+pub(crate) struct NewKeyspace<'a> {
+    pub(crate) id: KeyspaceId,
+    pub(crate) name: &'a str,
+    /// Where its partitions but the first begin; ascending.
+    pub(crate) splits: Vec<Box<[u8]>>,
+    /// The number of the record that creates it. All its records have numbers above.
+    pub(crate) after: SeqNo,
+}
+
+/// Makes the keyspaces of one kind.
+pub(crate) trait Kind {
+    /// Makes a new keyspace.
+    fn create(&self, new: NewKeyspace<'_>) -> Arc<dyn Keyspace>;
+
+    /// Makes a keyspace as the manifest has it.
+    fn recover(&self, id: KeyspaceId, state: &KeyspaceState, tables: &TableStore) -> Arc<dyn Keyspace>;
+}

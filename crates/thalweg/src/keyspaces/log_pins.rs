@@ -1,0 +1,91 @@
+//! [`LogPins`]: from where the log is needed.
+//!
+//! Each keyspace pins the log at the oldest record that it has in no table ([`Keyspace::oldest_mark`]), and each
+//! definition that the manifest does not know pins it at its record ([`super::Definitions`]).
+
+use super::keyspace::Keyspace;
+use super::registry::Registry;
+use crate::format::LogMark;
+use crate::log::Log;
+use crate::planted::{Bug, planted};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// An edit of its own is worth this many segments that nothing needs.
+const UNNEEDED_SEGMENTS: u32 = 4;
+
+/// See the module.
+pub(crate) struct LogPins {
+    log: Arc<Log>,
+    registry: Arc<Registry>,
+    /// Buffers that pin the oldest segment are flushed when the log holds more.
+    log_bytes_max: u64,
+    /// The segment that the last edit with a log start named.
+    start_segment: AtomicU32,
+}
+
+impl LogPins {
+    /// The pins on `log`, which the manifest says is needed from `start` on.
+    pub(crate) fn new(log: &Arc<Log>, registry: &Arc<Registry>, log_bytes_max: u64, start: LogMark) -> Arc<Self> {
+        Arc::new(LogPins {
+            log: Arc::clone(log),
+            registry: Arc::clone(registry),
+            log_bytes_max,
+            start_segment: AtomicU32::new(start.position.segment()),
+        })
+    }
+
+    /// Where the log is needed from.
+    pub(crate) fn needed(&self) -> LogMark {
+        self.needed_by(|keyspace| keyspace.oldest_mark())
+    }
+
+    /// Where the log is needed from, if each keyspace pins it at `mark_of`.
+    ///
+    /// The published mark is read first: a record published before it was read is in a buffer now or was flushed; one
+    /// published later begins at or after the mark. Then the registry, then the definitions: a keyspace that is gone
+    /// from the registry by a drop the manifest does not know is among these.
+    fn needed_by(&self, mark_of: impl Fn(&dyn Keyspace) -> Option<LogMark>) -> LogMark {
+        let mut needed = self.log.published();
+        let mut pin = |mark: LogMark| {
+            if mark.position < needed.position {
+                needed = mark;
+            }
+        };
+        if !planted(Bug::ColdPartitionForgotten) {
+            self.registry.keyspaces().iter().filter_map(|keyspace| mark_of(&**keyspace)).for_each(&mut pin);
+        }
+        let mut ended = Vec::new();
+        self.registry.definitions().pins(&mut pin, |keyspace| ended.push(Arc::clone(keyspace)));
+        ended.iter().filter_map(|keyspace| mark_of(&**keyspace)).for_each(&mut pin);
+        needed
+    }
+
+    /// Where the log is needed from once an edit is in force, after which each keyspace pins it at `mark_of`. For the
+    /// edit to name; its answers do not go back.
+    pub(crate) fn start_after(&self, mark_of: impl Fn(&dyn Keyspace) -> Option<LogMark>) -> LogMark {
+        let needed = self.needed_by(mark_of);
+        self.start_segment.fetch_max(needed.position.segment(), Ordering::Relaxed);
+        needed
+    }
+
+    /// Bytes of the log from the oldest pin on. Segments before it only wait for an edit to settle.
+    pub(crate) fn pinned_bytes(&self) -> u64 {
+        self.log.bytes_from(self.needed().position.segment())
+    }
+
+    /// The oldest pinned segment, when the log is longer than it may be: what begins at or before it is to be flushed.
+    pub(crate) fn segment_to_relieve(&self) -> Option<u32> {
+        if self.log.backlog_bytes() <= self.log_bytes_max {
+            return None;
+        }
+        let oldest = self.needed().position.segment();
+        (self.log.bytes_from(oldest) > self.log_bytes_max).then_some(oldest)
+    }
+
+    /// Whether so many segments are needed by nothing that the manifest should be told.
+    pub(crate) fn are_segments_unneeded(&self) -> bool {
+        let told = self.start_segment.load(Ordering::Relaxed);
+        self.needed().position.segment() >= told.saturating_add(UNNEEDED_SEGMENTS)
+    }
+}

@@ -1,0 +1,119 @@
+//! [`SpaceWatch`]: what is done where the file system has little room ([`crate::runtime::Space`]).
+//!
+//! Removals go on when puts are refused: out of what was left free, and at last out of the reserve.
+
+use super::registry::Registry;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{LogMark, SeqNo};
+use crate::lineage::Lineage;
+use crate::log::{Log, Operation, Record, Reservation};
+use crate::runtime::{Room, Space};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// See the module.
+pub(crate) struct SpaceWatch {
+    space: Arc<Space>,
+    log: Arc<Log>,
+    lineage: Arc<Lineage>,
+    registry: Arc<Registry>,
+    /// The log's bytes at the last look.
+    seen_backlog: AtomicU64,
+}
+
+impl SpaceWatch {
+    pub(crate) fn new(
+        space: &Arc<Space>,
+        log: &Arc<Log>,
+        lineage: &Arc<Lineage>,
+        registry: &Arc<Registry>,
+    ) -> Arc<Self> {
+        Arc::new(SpaceWatch {
+            space: Arc::clone(space),
+            log: Arc::clone(log),
+            lineage: Arc::clone(lineage),
+            registry: Arc::clone(registry),
+            seen_backlog: AtomicU64::new(0),
+        })
+    }
+
+    /// The space of the database.
+    pub(crate) fn space(&self) -> &Arc<Space> {
+        &self.space
+    }
+
+    /// Looks at the room of the file system, if the log has a segment more or less since the last look.
+    pub(crate) fn watch(&self) {
+        let backlog = self.log.backlog_bytes();
+        if self.seen_backlog.load(Ordering::Relaxed) != backlog {
+            self.seen_backlog.store(backlog, Ordering::Relaxed);
+            self.look();
+        }
+    }
+
+    /// After a flush or a compaction: looks again, where room was short.
+    pub(crate) fn watch_short(&self) {
+        if self.space.is_short() {
+            self.look();
+        }
+    }
+
+    /// Looks at the room that is left beside what flushes and compactions will take.
+    fn look(&self) -> Room {
+        self.space.look(self.registry.keyspaces().iter().map(|keyspace| keyspace.pending_bytes()).sum())
+    }
+
+    /// Whether a write of `record` is refused for want of room.
+    pub(crate) fn refuses(&self, record: &Record) -> bool {
+        let room = self.look();
+        room.bytes == 0 && !(room.for_removals && only_removes(record))
+    }
+
+    /// When nothing gives room back to a write that is refused: gives up the reserve for removals, else `NoSpace`.
+    pub(crate) fn spend_reserve(&self, record: &Record) -> Result<()> {
+        if !only_removes(record) {
+            return Err(Error::NoSpace { path: Arc::from(self.space.root()) });
+        }
+        // What is left is for removals, and the reserve, if that was given up before.
+        self.space.give_up_reserve();
+        Ok(())
+    }
+
+    /// After background work failed with `error`: on a full disk lets go what unsettled edits have replaced as soon as
+    /// may be, and the reserve.
+    pub(crate) fn make_room_after(&self, error: &Error) {
+        if error.kind() == ErrorKind::NoSpace {
+            self.space.give_up_reserve();
+            self.lineage.settle_for_space();
+        }
+    }
+
+    /// Reserves log space. Removals, which may free space in the end, take what was set aside for them.
+    pub(crate) fn reserve(&self, record: &Record) -> Result<Reservation<'_>> {
+        self.reserve_and(record, |_, _| ())
+    }
+
+    /// As [`SpaceWatch::reserve`], and runs `granted` as [`Log::reserve_and`] does.
+    pub(crate) fn reserve_and(
+        &self,
+        record: &Record,
+        mut granted: impl FnMut(LogMark, SeqNo),
+    ) -> Result<Reservation<'_>> {
+        match self.log.reserve_and(record, &mut granted) {
+            Err(error)
+                if error.kind() == ErrorKind::NoSpace && only_removes(record) && self.space.give_up_reserve() =>
+            {
+                self.log.reserve_and(record, granted)
+            }
+            reserved => reserved,
+        }
+    }
+}
+
+/// Whether a record does nothing but remove.
+fn only_removes(record: &Record) -> bool {
+    let removes = |operation| {
+        matches!(operation, Operation::Remove { .. } | Operation::DropKeyspace { .. } | Operation::ClearKeyspace { .. })
+    };
+    record.operations().all(removes)
+}

@@ -1,0 +1,1 @@
+//! Tests of what all kinds of keyspaces share.

@@ -1,0 +1,56 @@
+//! [`OrderedBackground`]: the background work on ordered keyspaces, put together.
+
+use super::compactor::Compactor;
+use super::dependencies::Dependencies;
+use super::flush::MemtableFlusher;
+use super::flusher::Flusher;
+use super::merges::Merger;
+use super::partitions::Partitions;
+use super::sealer::Sealer;
+use super::splits::Splitter;
+use crate::memtable::MemtableHandle;
+use std::sync::Arc;
+
+/// See the module.
+pub(crate) struct OrderedBackground {
+    pub(crate) partitions: Partitions,
+    pub(crate) sealer: Arc<Sealer>,
+    pub(crate) flusher: Arc<Flusher>,
+    pub(crate) compactor: Arc<Compactor>,
+    merger: Arc<Merger>,
+}
+
+impl OrderedBackground {
+    pub(crate) fn new(with: &Dependencies) -> Self {
+        let sealer = Sealer::new(with);
+        let flush = MemtableFlusher::new(with);
+        let (splitter, merger) = (Splitter::new(with, &flush), Merger::new(with, &flush));
+        OrderedBackground {
+            partitions: Partitions::new(&with.registry),
+            flusher: Flusher::new(with, &sealer, &flush, &splitter, &merger),
+            compactor: Compactor::new(with, &splitter, &merger),
+            sealer,
+            merger,
+        }
+    }
+
+    /// Seals every memtable that holds something. Returns those that wait for their flush.
+    pub(crate) fn seal_all(&self) -> Vec<Arc<MemtableHandle>> {
+        self.sealer.seal_all();
+        // Not by partition: after a split both sides have to flush what was sealed before.
+        self.partitions.iter().flat_map(|partition| partition.super_version().sealed.clone()).collect()
+    }
+
+    /// Whether all of these memtables are in tables, or their keyspaces gone.
+    pub(crate) fn are_flushed(&self, waiting: &[Arc<MemtableHandle>]) -> bool {
+        let is_waiting = |handle: &Arc<MemtableHandle>| waiting.iter().any(|other| Arc::ptr_eq(handle, other));
+        self.partitions
+            .unchanged_while(|| !self.partitions.iter().any(|it| it.super_version().sealed.iter().any(is_waiting)))
+    }
+
+    /// Whether the flush coroutine has anything to do. Wakes it for a merge that may be tried again: nothing else does.
+    pub(crate) fn has_flush_work(&self) -> bool {
+        self.merger.is_to_merge();
+        self.flusher.has_work()
+    }
+}

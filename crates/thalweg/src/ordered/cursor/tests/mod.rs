@@ -1,0 +1,3 @@
+//! Stand-ins for the tests of cursors.
+
+pub(crate) mod fake;

@@ -1,0 +1,139 @@
+//! [`MemtableFlusher`]: writes one sealed memtable to a level-0 table and installs it.
+
+use super::dependencies::Dependencies;
+use super::keyspace::OrderedKeyspace;
+use super::partition::Partition;
+use crate::compaction;
+use crate::error::{Error, Result};
+use crate::format::{LogMark, SeqNo};
+use crate::keyspaces::{Backpressure, LogPins, Signals, SnapshotRegistry, SpaceWatch};
+use crate::lineage::{Change, Edit, Lineage};
+use crate::log::Log;
+use crate::memtable::MemtableHandle;
+use crate::metrics::Metrics;
+use crate::runtime::{Environment, Health};
+use crate::table::{TableStore, TableWriters};
+use crate::trace;
+use std::sync::Arc;
+
+/// See the module.
+pub(super) struct MemtableFlusher {
+    environment: Environment,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    log: Arc<Log>,
+    lineage: Arc<Lineage>,
+    tables: Arc<TableStore>,
+    log_pins: Arc<LogPins>,
+    snapshots: Arc<SnapshotRegistry>,
+    backpressure: Arc<Backpressure>,
+    space: Arc<SpaceWatch>,
+    signals: Arc<Signals>,
+}
+
+impl MemtableFlusher {
+    pub(super) fn new(with: &Dependencies) -> Arc<Self> {
+        Arc::new(MemtableFlusher {
+            environment: with.environment.clone(),
+            health: Arc::clone(&with.health),
+            metrics: Arc::clone(&with.metrics),
+            log: Arc::clone(&with.log),
+            lineage: Arc::clone(&with.lineage),
+            tables: Arc::clone(&with.tables),
+            log_pins: Arc::clone(&with.log_pins),
+            snapshots: Arc::clone(&with.snapshots),
+            backpressure: Arc::clone(&with.backpressure),
+            space: Arc::clone(&with.space),
+            signals: Arc::clone(&with.signals),
+        })
+    }
+
+    /// Flushes the oldest sealed memtable of a partition.
+    pub(super) async fn flush(
+        &self,
+        writers: &TableWriters,
+        partition: &Arc<Partition>,
+        handle: &Arc<MemtableHandle>,
+    ) -> Result<()> {
+        self.log.until_visible(handle.sealed_at()).await?;
+        let boundaries = self.snapshots.boundaries(|| self.log.visible());
+        // Sealed by a split it has the other side's entries too; those are for the other side to flush.
+        let mut entries = handle.memtable.entries_in(&partition.super_version().range);
+        let meta = compaction::flush(&mut entries, writers, &boundaries).await?;
+        let last: SeqNo = handle.last_seq();
+        if last == SeqNo(0) {
+            // A split or a merge sealed it empty.
+            partition.install_flush(handle, None);
+            partition.pacer.flushed_in_part(self.environment.clock.now_ns(), partition.sealed_memtables() > 0);
+            self.backpressure.pace(&**partition);
+            self.signals.progress.notify_all();
+            return Ok(());
+        }
+        let mut edit = Edit { seq: last, ..Edit::default() };
+        let (keyspace, id) = (partition.keyspace, partition.id);
+        let table = meta.map(|meta| {
+            self.metrics.flush_written_bytes.add(meta.bytes);
+            edit.changes.push(Change::Add { keyspace, partition: id, level: 0, meta: meta.clone() });
+            self.tables.open_written(meta)
+        });
+        // Not the number it was sealed at: after a power cut that number may be given to another record.
+        edit.changes.push(Change::Flushed { keyspace, partition: id, seq: last });
+        let (output, table_bytes) = table.as_ref().map(|table| (table.meta().id, table.meta().bytes)).unzip();
+        let table_bytes = table_bytes.unwrap_or(0);
+        let apply = || partition.install_flush(handle, table);
+        let log_start = || Some(self.log_start_without(partition, handle));
+        if let Err(error) = self.lineage.install(edit, Vec::new(), log_start, apply).await {
+            discard_outputs(&self.health, &self.tables, output);
+            return Err(error);
+        }
+        self.metrics.flushes.increment();
+        self.space.watch_short();
+        let memtable_bytes = handle.memtable.bytes() as u64;
+        trace::event!(INFO, "thalweg::flush", "flushed", memtable_bytes = memtable_bytes, table_bytes = table_bytes);
+        let (now_ns, has_more) = (self.environment.clock.now_ns(), partition.sealed_memtables() > 0);
+        if handle.is_shared() {
+            partition.pacer.flushed_in_part(now_ns, has_more);
+        } else {
+            partition.pacer.flushed(now_ns, memtable_bytes, table_bytes, has_more);
+        }
+        self.backpressure.pace(&**partition);
+        self.signals.compaction_wanted.notify_all();
+        self.signals.progress.notify_all();
+        Ok(())
+    }
+
+    /// Flushes the memtables of a partition that are sealed now.
+    pub(super) async fn flush_sealed(&self, writers: &TableWriters, partition: &Arc<Partition>) -> Result<()> {
+        let waiting = partition.super_version().sealed.clone();
+        for handle in waiting {
+            if self.signals.is_stopping() {
+                return Err(Error::Closed);
+            }
+            self.flush(writers, partition, &handle).await?;
+        }
+        Ok(())
+    }
+
+    /// Where the log is needed from once `flushed` is in a table.
+    fn log_start_without(&self, partition: &Partition, flushed: &Arc<MemtableHandle>) -> LogMark {
+        self.log_pins.start_after(|keyspace| match keyspace.downcast_ref::<OrderedKeyspace>() {
+            Some(ordered) => ordered.oldest_mark_without(Some((partition, flushed))),
+            None => keyspace.oldest_mark(),
+        })
+    }
+}
+
+/// Removes tables that no edit names, because their edit was refused. When the database is poisoned they stay: the edit
+/// may be in the manifest; recovery knows.
+pub(super) fn discard_outputs(
+    health: &Health,
+    tables: &TableStore,
+    outputs: impl IntoIterator<Item = crate::format::TableId>,
+) {
+    if health.check().is_ok() {
+        for id in outputs {
+            // A file that cannot be removed now is removed as an orphan by the next open.
+            let _ = tables.remove(id);
+        }
+    }
+}

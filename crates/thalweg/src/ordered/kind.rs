@@ -1,0 +1,130 @@
+//! [`OrderedKind`]: makes ordered keyspaces, anew and from the manifest; and what they are to everything that is common
+//! to all kinds.
+
+use super::generation::Generation;
+use super::keyspace::OrderedKeyspace;
+use super::options::OrderedOptions;
+use super::partition::{Partition, RecoveredPartition};
+use crate::compaction::Levels;
+use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
+use crate::keyspaces::{Keyspace, Kind, Lifecycle, NewKeyspace, ReplayedEntry};
+use crate::lineage::KeyspaceState;
+use crate::memtable::MemtablePool;
+use crate::runtime::Trouble;
+use crate::table::{Table, TableMeta, TableStore};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// See the module.
+pub(crate) struct OrderedKind {
+    pub(crate) options: Arc<OrderedOptions>,
+    /// Where the memory of memtables comes from.
+    pub(crate) pool: MemtablePool,
+}
+
+impl Kind for OrderedKind {
+    fn create(&self, new: NewKeyspace<'_>) -> Arc<dyn Keyspace> {
+        let count = new.splits.len() + 1;
+        let partition = |id| RecoveredPartition { id: PartitionId(id), flushed: new.after, levels: Levels::new() };
+        let partitions = (0..count as u64).map(partition);
+        let generation = Generation::new(new.id, count, count, &self.options, &self.pool);
+        OrderedKeyspace::new(new.name, &generation, new.splits, partitions, PartitionId(count as u64))
+    }
+
+    fn recover(&self, id: KeyspaceId, state: &KeyspaceState, tables: &TableStore) -> Arc<dyn Keyspace> {
+        // One handle a table: a file goes when nobody holds its table, whichever partition that is in.
+        let mut opened: BTreeMap<TableId, Arc<Table>> = BTreeMap::new();
+        let mut open =
+            |meta: &TableMeta| Arc::clone(opened.entry(meta.id).or_insert_with(|| tables.open(meta.clone())));
+        let partitions = state.partitions.iter().map(|partition| RecoveredPartition {
+            id: partition.id,
+            flushed: partition.flushed,
+            levels: partition.levels.iter().map(|level| level.iter().map(&mut open).collect()).collect(),
+        });
+        let created = usize::try_from(state.created).unwrap_or(usize::MAX);
+        let generation = Generation::new(id, created, state.partitions.len(), &self.options, &self.pool);
+        OrderedKeyspace::new(&state.name, &generation, state.splits.clone(), partitions, state.next_partition)
+    }
+}
+
+impl Keyspace for OrderedKeyspace {
+    fn id(&self) -> KeyspaceId {
+        self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn lifecycle(&self) -> &Lifecycle {
+        &self.generation().lifecycle
+    }
+
+    fn oldest_mark(&self) -> Option<LogMark> {
+        self.oldest_mark_without(None)
+    }
+
+    fn has_pending_flush(&self) -> bool {
+        self.layout().partitions().iter().any(|partition| partition.sealed_memtables() > 0)
+    }
+
+    fn pending_bytes(&self) -> u64 {
+        let of = |partition: &Arc<Partition>| {
+            let super_version = partition.super_version();
+            let memory: usize = super_version.memtables().map(|handle| handle.memtable.bytes()).sum();
+            let level0 = super_version.levels.first().into_iter().flatten();
+            memory as u64 + level0.map(|table| table.meta().bytes).sum::<u64>()
+        };
+        self.layout().partitions().iter().map(of).sum()
+    }
+
+    fn failures(&self) -> Vec<(PartitionId, Trouble)> {
+        let of = |partition: &Arc<Partition>| Some((partition.id, partition.trouble()?));
+        self.layout().partitions().iter().filter_map(of).collect()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.layout().partitions().iter().all(|partition| partition.running().is_empty())
+    }
+
+    fn tables(&self) -> Vec<Arc<Table>> {
+        let layout = self.layout();
+        let tables = layout.partitions().iter().flat_map(|partition| partition.super_version().levels.concat());
+        // Partitions may share some.
+        tables.map(|table: Arc<Table>| (table.meta().id, table)).collect::<BTreeMap<_, _>>().into_values().collect()
+    }
+
+    fn empty(&self) {
+        self.lifecycle().set_emptied();
+        self.layout().partitions().iter().for_each(|partition| partition.clear());
+    }
+
+    fn next_generation(self: Arc<Self>, at: SeqNo) -> Arc<dyn Keyspace> {
+        self.clear(at)
+    }
+
+    fn replay(&self, entry: ReplayedEntry<'_>) -> bool {
+        let ReplayedEntry { mark, key, seq, kind, value } = entry;
+        let layout = self.layout();
+        let partition = layout.partition_for(key);
+        if seq <= partition.recovered {
+            return false;
+        }
+        let super_version = partition.super_version();
+        super_version.memtable_for(seq).insert(mark, key, seq, kind, value);
+        super_version.active.memtable.bytes() >= self.generation().options.memtable_bytes
+    }
+
+    fn seal_replayed(&self, last: SeqNo) {
+        for partition in self.layout().partitions() {
+            let active = Arc::clone(&partition.super_version().active);
+            if active.memtable.bytes() >= self.generation().options.memtable_bytes {
+                partition.seal(&active, last);
+            }
+        }
+    }
+
+    fn was_flushed_at(&self, seq: SeqNo) -> bool {
+        self.layout().partitions().iter().any(|partition| partition.recovered >= seq)
+    }
+}

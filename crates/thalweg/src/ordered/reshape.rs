@@ -1,0 +1,125 @@
+//! What splits and merges change in partitions; and when one that failed is tried again.
+
+use super::partition::{Partition, SuperVersion, level_mut};
+use crate::compaction::Levels;
+use crate::error::Error;
+use crate::format::{PartitionId, SeqNo};
+use crate::memtable::MemtableHandle;
+use crate::planted::{Bug, planted};
+use crate::runtime::{BackgroundWork, Health, TroubleCell};
+use crate::table::{KeyRange, Table, TableMeta};
+use std::sync::{Arc, Weak};
+
+/// A split or merge that failed is not tried again for this long, in nanoseconds.
+const RETRY_NS: u64 = 1_000_000_000;
+
+/// When a split or merge that failed at `now_ns` may be tried again, if it is still wanted then.
+pub(super) fn retry_at_ns(now_ns: u64) -> u64 {
+    now_ns.saturating_add(RETRY_NS)
+}
+
+/// Reports that a split or a merge failed. Nothing was changed by it, and nothing waits for it.
+pub(super) fn report_failure(health: &Health, error: Error, now_ns: u64) {
+    let mut trouble = TroubleCell::new(BackgroundWork::Reshape).failed(error, now_ns);
+    trouble.retry_ns = Some(retry_at_ns(now_ns));
+    health.hear(trouble);
+}
+
+impl Partition {
+    /// Splits it at `at`: the keys from there on are those of a new partition, which `publish` makes known. Everything
+    /// written so far stays where it is, shared by both. Called as [`Partition::seal`] is, without jobs and flushes.
+    ///
+    /// The new one is known before this one gives its keys up; between the two both show the same.
+    pub(crate) fn split(&self, at: &[u8], id: PartitionId, last: SeqNo, publish: impl FnOnce(&Arc<Partition>)) {
+        self.change(|super_version| {
+            self.seal_handle(&super_version.active, last);
+            self.generation.budget.add_member();
+            super_version.sealed.push(Arc::clone(&super_version.active));
+            super_version.sealed.iter().for_each(|handle| handle.set_shared());
+            let (lower, upper) = (Some(Box::from(at)), super_version.range.to.clone());
+            let mut right = SuperVersion::clone(super_version);
+            right.range = Arc::new(KeyRange { from: lower.clone(), to: upper });
+            if planted(Bug::SplitLosesSealed) {
+                right.sealed.clear();
+            }
+            // The new one's memtables will be half as large, or less.
+            right.active = MemtableHandle::new(last, &self.generation.pool, 0);
+            right.levels = levels_where(&super_version.levels, |meta| *meta.key_max >= *at);
+            let right = Self::with_super_version(&self.generation, id, SeqNo(0), right);
+            right.pacer.share_with(&self.pacer);
+            publish(&right);
+            super_version.range = Arc::new(KeyRange { from: super_version.range.from.clone(), to: lower });
+            super_version.right = Some(right);
+            super_version.active = MemtableHandle::new(last, &self.generation.pool, 0);
+            super_version.levels = levels_where(&super_version.levels, |meta| *meta.key_min < *at);
+        });
+    }
+
+    /// Gives two neighbours one active memtable, for the records of both. Called as [`Partition::seal`] is.
+    pub(super) fn join(left: &Arc<Self>, right: &Arc<Self>, last: SeqNo) {
+        let common = MemtableHandle::new(last, &left.generation.pool, 0);
+        common.set_shared();
+        for partition in [left, right] {
+            partition.seal_with(&partition.pinned_super_version().active, &common, last);
+        }
+        left.set_joined(Arc::downgrade(right));
+        right.set_joined(Arc::downgrade(left));
+    }
+
+    /// Undoes [`Partition::join`]: each has an active memtable again, and its part of the common one to flush. Called
+    /// as [`Partition::seal`] is.
+    pub(super) fn part(left: &Arc<Self>, right: &Arc<Self>, last: SeqNo) {
+        for partition in [left, right] {
+            partition.set_joined(Weak::new());
+            let next = MemtableHandle::new(last, &partition.generation.pool, 0);
+            partition.seal_with(&partition.pinned_super_version().active, &next, last);
+        }
+    }
+
+    /// Takes over what `right` has, to which it is joined; `publish` makes known that there is no `right` any more.
+    /// Called as [`Partition::seal`] is, without jobs and flushes.
+    ///
+    /// `right` gives its keys up last; before that both show the same.
+    pub(super) fn absorb(self: &Arc<Self>, right: &Arc<Self>, publish: impl FnOnce()) {
+        let taken = right.pinned_super_version();
+        self.change(|super_version| {
+            if planted(Bug::MergeBeforeFlush) {
+                super_version.sealed.clone_from(&taken.sealed);
+            }
+            let is_joined = Arc::ptr_eq(&super_version.active, &taken.active)
+                && super_version.sealed.len() == taken.sealed.len()
+                && super_version.sealed.iter().zip(&taken.sealed).all(|(a, b)| Arc::ptr_eq(a, b));
+            assert!(is_joined, "partitions that are merged have the same memtables");
+            super_version.range =
+                Arc::new(KeyRange { from: super_version.range.from.clone(), to: taken.range.to.clone() });
+            super_version.right.clone_from(&taken.right);
+            let mut levels = Levels::clone(&super_version.levels);
+            for (number, level) in taken.levels.iter().enumerate() {
+                level_mut(&mut levels, number).extend(level.iter().cloned());
+            }
+            super_version.levels = Arc::new(levels);
+        });
+        self.chain.take_over(&right.chain);
+        publish();
+        right.change(|super_version| {
+            // Whoever still comes here goes on to the one that has the keys.
+            super_version.range =
+                Arc::new(KeyRange { from: super_version.range.from.clone(), to: super_version.range.from.clone() });
+            super_version.right = Some(Arc::clone(self));
+            super_version.active = MemtableHandle::new(SeqNo(0), &right.generation.pool, 0);
+            right.seal_handle(&super_version.active, SeqNo(0));
+            super_version.sealed.clear();
+            super_version.levels = Arc::default();
+        });
+        self.generation.budget.remove_member();
+        for partition in [self, right] {
+            partition.set_joined(Weak::new());
+        }
+    }
+}
+
+/// The tables that `keep` takes, in the same levels.
+fn levels_where(levels: &Levels, keep: impl Fn(&TableMeta) -> bool) -> Arc<Levels> {
+    let kept = |level: &Vec<Arc<Table>>| level.iter().filter(|table| keep(table.meta())).cloned().collect();
+    Arc::new(levels.iter().map(kept).collect())
+}
