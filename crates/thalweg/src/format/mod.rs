@@ -14,3 +14,4 @@ pub(crate) use key::EntryKind;
 pub(crate) use numbers::{EditId, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
 pub(crate) use prefetch::prefetch;
 pub use slice::Slice;
+pub(crate) use slice::zeroed;

@@ -37,6 +37,11 @@ enum Bytes {
     Inline { len: u8, bytes: [u8; INLINE_BYTES_MAX] },
 }
 
+/// A shared buffer in one allocation, to be filled before it is shared.
+pub(crate) fn zeroed(bytes: usize) -> Arc<[u8]> {
+    std::iter::repeat_n(0, bytes).collect()
+}
+
 impl Slice {
     /// A slice without bytes.
     pub(crate) const EMPTY: Slice = Slice(Bytes::Inline { len: 0, bytes: [0; INLINE_BYTES_MAX] });

@@ -2,14 +2,14 @@
 //!
 //! Invariant: an id is given out once, whatever becomes of its file. No locks: the next id is one atomic.
 
-use super::kept::{Keeper, KeptBlocks};
-use super::live::Residency;
-use super::mapped::Mappings;
-use super::media::Media;
-use super::opened::is_missing;
-use super::output::Output;
-use super::residence::Residence;
-use super::warming::Warming;
+use super::page_cache::direct_fds::Media;
+use super::page_cache::mapping::Mappings;
+use super::page_cache::warming::Warming;
+use super::page_cache::write_through::Residence;
+use super::read::file::is_missing;
+use super::read::open_table::Residency;
+use super::write::cache_handover::{Keeper, KeptBlocks};
+use super::write::output::Output;
 use super::{Table, TableMeta, TableOptions, TableReads, TableWriter};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
