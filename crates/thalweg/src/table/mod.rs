@@ -1,11 +1,26 @@
 //! Tables: immutable sorted files (`docs/format/table.md`).
 //!
-//! [`TableStore`] names the files, [`TableWriter`] writes one, [`Table`] reads one: point reads and cursors through the
-//! block cache, scans past it. Every block is verified each time it is read from a file; what a damaged file gives is
-//! the right answer or [`crate::Error::Corruption`], never a panic.
+//! [`TableStore`] names the files, [`TableWriter`] writes one, [`Table`] reads one: point reads and cursors go through
+//! the block cache, scans past it. Every block is verified each time it is read from a file. A read of a damaged file
+//! returns the right answer or [`crate::Error::Corruption`]; it never panics.
+//!
+//! In reading order; a file imports only from files above it:
+//! - `options`: how tables are written and read
+//! - `meta`: what the manifest says about a table
+//! - `range`: a range of user keys
+//! - `format/`: the bytes of a table file
+//! - `io`: the gate, buffers and rings that all tables share
+//! - `page_cache/`: how tables use the kernel's page cache
+//! - `read/`: foreground reads
+//! - `scan/`: sequential reads, for compactions
+//! - `write/`: writing tables, for flushes and compactions
+//! - `store`: all table files of a database
+//! - `writers`: creates tables for a coroutine
+//! - `inspect/`: verification, `thalweg check` and `thalweg dump`
 
 mod format;
 mod inspect;
+mod io;
 mod meta;
 mod options;
 mod page_cache;
@@ -18,17 +33,19 @@ mod tests;
 mod write;
 mod writers;
 
+pub(crate) use inspect::check::check;
 pub(crate) use inspect::dump::dump;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use inspect::fuzz::{fuzz_block, fuzz_table};
-pub(crate) use inspect::verify::{check, verify_durably, verify_file};
+pub(crate) use inspect::verify::{verify_durably, verify_file};
 pub(crate) use meta::TableMeta;
 pub(crate) use options::TableOptions;
 pub use options::{Compression, TableReads, TableWrites};
 pub(crate) use range::KeyRange;
-pub(crate) use read::batch::read_together;
+pub(crate) use read::batch::batch_read;
 pub(crate) use read::cursor::TableCursor;
-pub(crate) use read::table::{BlockNumber, PointKey, Table};
+pub(crate) use read::point_key::{BlockNumber, PointKey};
+pub(crate) use read::table::Table;
 pub(crate) use scan::table_scan::TableScan;
 pub(crate) use store::{TableStore, path_in};
 pub(crate) use write::writer::TableWriter;

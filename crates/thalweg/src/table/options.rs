@@ -1,4 +1,4 @@
-//! How tables are written and read: what the builder of a database sets.
+//! [`TableOptions`]: how tables are written and read, as the builder of a database sets it.
 
 /// How blocks are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,7 +6,7 @@
 pub enum Compression {
     /// Blocks are stored as they are.
     None,
-    /// LZ4 block format; a block that does not shrink by an eighth is stored as it is.
+    /// LZ4 block format. A block that does not shrink by an eighth is stored as it is.
     Lz4,
 }
 
@@ -14,14 +14,15 @@ pub enum Compression {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TableWrites {
-    /// Through it while all tables of the database fit in the memory that the machine and the process's control groups
-    /// leave for files, if the table is of level 2 or below, or somebody reads; past it (direct I/O) else.
+    /// Through it, if the database is being read or the table is of level 2 or below, and all tables of the database
+    /// fit in the memory that the machine and the process's control groups leave for files. Otherwise past it (direct
+    /// I/O).
     #[default]
     Automatic,
-    /// Through it: what was written is in memory, as far as there is room, and whoever reads it need not wait for the
+    /// Through it. What was written is in memory, as far as there is room, and reads of it need not wait for the
     /// device.
     PageCache,
-    /// Past it: writing costs less processor time, and leaves the page cache to others.
+    /// Past it. Writing costs less processor time, and leaves the page cache to other files.
     Direct,
 }
 
@@ -29,40 +30,40 @@ pub enum TableWrites {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TableReads {
-    /// From a shared mapping of the table's file, which takes no system call, while memory has room for it; see
-    /// [`TableReads::Copied`] for what that asks of the process.
+    /// From a shared mapping of the table's file, which takes no system call, while memory has room for it.
     ///
-    /// A mapped page that cannot be read any more (its device fails, somebody cuts the file short) makes the kernel
-    /// send `SIGBUS`. So the first mapping installs a handler for that signal, once for the process. It answers faults
-    /// in the mappings of this library, so that the read becomes an error that names the file, and passes everything
-    /// else on to the handler that was there before, or to the default.
+    /// If a mapped page can no longer be read (its device fails, or another process truncates the file), the kernel
+    /// sends `SIGBUS`. So the first mapping installs a handler for that signal, once for the process. The handler turns
+    /// a fault in a mapping of this library into an error that names the file. It passes every other fault on to the
+    /// handler that was installed before, or to the default. See [`TableReads::Copied`] for processes that cannot have
+    /// that.
     #[default]
     Automatic,
-    /// By system calls only, and the block cache keeps copies. No handler is installed. For processes that install a
-    /// handler of their own for `SIGBUS` after opening a database, without calling the one that was there, or whose
-    /// reading threads block that signal.
+    /// By system calls only; the block cache keeps copies. No handler is installed. This is for processes that install
+    /// their own handler for `SIGBUS` after opening a database without calling the previous one, and for processes
+    /// whose reading threads block that signal.
     Copied,
 }
 
 /// How tables are written.
 #[derive(Clone, Debug)]
 pub(crate) struct TableOptions {
-    /// A data block is closed once its entries reach this many bytes (before compression).
+    /// A data block is closed once its entries reach this many bytes, before compression.
     pub(crate) block_bytes: usize,
-    /// Of a level that `compression_per_level` does not name, because it is empty.
+    /// The compression of all levels, if `compression_per_level` is empty.
     pub(crate) compression: Compression,
-    /// Of level 0, 1 and so on; the last also of all deeper ones.
+    /// The compression of levels 0, 1 and so on. The last one is also that of all deeper levels.
     pub(crate) compression_per_level: Vec<Compression>,
-    /// Bits a key of the table's filter; 0: no filter.
+    /// Bits a key of the table's filter. 0: no filter.
     pub(crate) filter_bits_per_key: u32,
     pub(crate) writes: TableWrites,
     pub(crate) reads: TableReads,
-    /// Operations that the device may have at once before writes wait; see [`crate::runtime::Gate`].
+    /// The operations that the device may have at once before writes wait; see [`crate::runtime::Gate`].
     pub(crate) io_depth: usize,
 }
 
 impl TableOptions {
-    /// How tables that are written for `level` are compressed.
+    /// Returns the compression of tables of `level`.
     pub(crate) fn compression_of(&self, level: usize) -> Compression {
         let per_level = &self.compression_per_level;
         *per_level.get(level).or(per_level.last()).unwrap_or(&self.compression)

@@ -11,13 +11,13 @@ use std::cmp::Ordering;
 
 /// A data block: where it is stored, and its lengths without the trailer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::table) struct Handle {
+pub(in crate::table) struct BlockHandle {
     pub(in crate::table) offset: u64,
     pub(in crate::table) bytes: u64,
     pub(in crate::table) raw_bytes: u64,
 }
 
-impl Handle {
+impl BlockHandle {
     /// Where the trailer ends; `None` past 64 bits.
     pub(in crate::table) fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.bytes)?.checked_add(TRAILER_BYTES as u64)
@@ -37,7 +37,7 @@ pub(in crate::table) struct IndexBuilder {
 
 impl IndexBuilder {
     /// The next data block, whose last entry is given.
-    pub(in crate::table) fn add(&mut self, user_key: &[u8], seq: SeqNo, kind: EntryKind, handle: Handle) {
+    pub(in crate::table) fn add(&mut self, user_key: &[u8], seq: SeqNo, kind: EntryKind, handle: BlockHandle) {
         self.buffer.put_bytes(user_key);
         self.buffer.put_u64(key::pack_trailer(seq, kind));
         self.buffer.put_varint(handle.offset);
@@ -63,7 +63,7 @@ struct IndexEntry {
     key_start: usize,
     key_bytes: usize,
     seq: SeqNo,
-    handle: Handle,
+    handle: BlockHandle,
 }
 
 impl Index {
@@ -99,7 +99,7 @@ impl Index {
         self.blocks.len()
     }
 
-    pub(in crate::table) fn handle(&self, block: usize) -> Option<Handle> {
+    pub(in crate::table) fn handle(&self, block: usize) -> Option<BlockHandle> {
         Some(self.blocks.get(block)?.handle)
     }
 
@@ -131,7 +131,7 @@ fn decode_entry(decoder: &mut Decoder<'_>) -> Option<IndexEntry> {
     let user_key = decoder.bytes()?;
     let key_start = decoder.offset() - user_key.len();
     let (seq, _) = key::unpack_trailer(decoder.u64()?)?;
-    let handle = Handle { offset: decoder.varint()?, bytes: decoder.varint()?, raw_bytes: decoder.varint()? };
+    let handle = BlockHandle { offset: decoder.varint()?, bytes: decoder.varint()?, raw_bytes: decoder.varint()? };
     Some(IndexEntry { key_start, key_bytes: user_key.len(), seq, handle })
 }
 
@@ -139,11 +139,11 @@ fn decode_entry(decoder: &mut Decoder<'_>) -> Option<IndexEntry> {
 mod tests {
     use super::*;
 
-    fn handle(offset: u64, bytes: u64) -> Handle {
-        Handle { offset, bytes, raw_bytes: 100 }
+    fn handle(offset: u64, bytes: u64) -> BlockHandle {
+        BlockHandle { offset, bytes, raw_bytes: 100 }
     }
 
-    fn decode(entries: &[(&[u8], u64, Handle)], data_end: u64) -> Result<Index, Damage> {
+    fn decode(entries: &[(&[u8], u64, BlockHandle)], data_end: u64) -> Result<Index, Damage> {
         let mut builder = IndexBuilder::default();
         for (key, seq, handle) in entries {
             builder.add(key, SeqNo(*seq), EntryKind::Put, *handle);

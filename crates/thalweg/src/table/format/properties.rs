@@ -4,7 +4,7 @@ use super::damage::Damage;
 use super::footer::FORMAT_VERSION;
 use crate::format::codec::{Decoder, Encode};
 use crate::format::{EntryKind, SeqNo, TableId};
-use crate::table::TableMeta;
+use crate::table::meta::TableMeta;
 
 const FILTER_NONE: u8 = 0;
 const FILTER_LINES: u8 = 1;

@@ -1,39 +1,40 @@
-//! [`dump`]: a table file in readable form (`thalweg dump`), without the manifest.
+//! [`dump`]: prints a table file in readable form, for `thalweg dump`. It needs no manifest.
 
 use crate::error::{Error, Result};
 use crate::format::EntryKind;
 use crate::storage::{OpenMode, Storage};
 use crate::table::format::block::{Block, BlockCursor};
-use crate::table::format::index::Handle;
-use crate::table::read::file::Opened;
+use crate::table::format::index::BlockHandle;
+use crate::table::read::file::TableFile;
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Longer values are cut.
+/// Longer values are truncated.
 const VALUE_BYTES_MAX: usize = 64;
 
-/// Where lines go.
+/// Prints a line.
 type Line<'a> = dyn FnMut(fmt::Arguments<'_>) -> io::Result<()> + 'a;
 
-/// Prints footer, properties, index and entries of the table at `path`, a line at a time. Damage ends it with an error.
+/// Prints footer, properties, index and entries of the table at `path`, a line at a time. Damage ends it with an
+/// error.
 pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> Result<()> {
     let Some(file) = storage.open(path, OpenMode::Read)? else {
         return Err(Error::corruption(path, 0, "a table", "no such file"));
     };
-    let opened = Opened::open(file, true)?;
+    let table_file = TableFile::open(file, true)?;
     let mut out = |arguments: fmt::Arguments<'_>| line(arguments).map_err(|error| Error::io("print", path, error));
-    dump_head(&opened, &mut out)?;
-    for at in 0..opened.index.blocks() {
-        let Some(handle) = opened.index.handle(at) else { break };
-        dump_block(&opened, at, handle, &mut out)?;
+    dump_head(&table_file, &mut out)?;
+    for at in 0..table_file.index.blocks() {
+        let Some(handle) = table_file.index.handle(at) else { break };
+        dump_block(&table_file, at, handle, &mut out)?;
     }
     Ok(())
 }
 
-fn dump_head(opened: &Opened, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>) -> Result<()> {
-    let (footer, properties) = (&opened.footer, &opened.properties);
-    out(format_args!("table {}: {} bytes", footer.table, opened.file_bytes))?;
+fn dump_head(table_file: &TableFile, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>) -> Result<()> {
+    let (footer, properties) = (&table_file.footer, &table_file.properties);
+    out(format_args!("table {}: {} bytes", footer.table, table_file.file_bytes))?;
     match footer.filter {
         Some(filter) => out(format_args!(
             "filter at {}: {} bytes, {} bits a key",
@@ -54,12 +55,12 @@ fn dump_head(opened: &Opened, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<
 }
 
 fn dump_block(
-    opened: &Opened,
+    table_file: &TableFile,
     at: usize,
-    handle: Handle,
+    handle: BlockHandle,
     out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>,
 ) -> Result<()> {
-    let (last, seq) = opened.index.last_key(at).unwrap_or_default();
+    let (last, seq) = table_file.index.last_key(at).unwrap_or_default();
     out(format_args!(
         "block {at} at {}: {} bytes, {} uncompressed, up to \"{}\" @{seq}",
         handle.offset,
@@ -67,9 +68,9 @@ fn dump_block(
         handle.raw_bytes,
         last.escape_ascii()
     ))?;
-    let block = Block::parse(opened.read_block(handle)?).map_err(opened.damaged(handle))?;
+    let block = Block::parse(table_file.read_block(handle)?).map_err(table_file.damaged(handle))?;
     let mut cursor = BlockCursor::new(block);
-    cursor.seek_to_first().map_err(opened.damaged(handle))?;
+    cursor.seek_to_first().map_err(table_file.damaged(handle))?;
     while cursor.valid() {
         let (key, seq, value) = (cursor.key().escape_ascii(), cursor.seq(), cursor.value_bytes());
         match (cursor.kind(), value.get(..VALUE_BYTES_MAX)) {
@@ -79,7 +80,7 @@ fn dump_block(
             }
             (EntryKind::Put, _) => out(format_args!("  \"{key}\" @{seq} = \"{}\"", value.escape_ascii()))?,
         }
-        cursor.next().map_err(opened.damaged(handle))?;
+        cursor.next().map_err(table_file.damaged(handle))?;
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Entry points for fuzzers: any bytes as a block or a table file, read in every way. They must never panic or loop.
+//! Entry points for fuzzers: read any bytes as a block or a table file, in every way. They must never panic or loop.
 
 use crate::error::{Error, Result};
 use crate::format::{Cursor, SeqNo, Slice};
 use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
-use crate::table::Table;
 use crate::table::format::block::{Block, BlockCursor};
-use crate::table::read::file::Opened;
+use crate::table::read::file::TableFile;
+use crate::table::read::table::Table;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ pub(crate) fn fuzz_block(bytes: &[u8]) {
     }
 }
 
-/// Reads `bytes` as a table file, as it is and also as if every checksum fitted.
+/// Reads `bytes` as a table file, once with its checksums verified and once without.
 pub(crate) fn fuzz_table(bytes: &[u8]) {
     for verify in [true, false] {
         let file = Arc::new(Bytes(Arc::from(bytes)));
-        let Ok(opened) = Opened::open(file, verify) else { continue };
-        let table = Table::of(Arc::new(NoStorage), opened);
+        let Ok(table_file) = TableFile::open(file, verify) else { continue };
+        let table = Table::of(Arc::new(NoStorage), table_file);
         read_everything(&table);
     }
 }
@@ -98,7 +98,7 @@ impl File for Bytes {
     }
 }
 
-/// Opens nothing.
+/// A storage without files.
 struct NoStorage;
 
 impl Storage for NoStorage {
@@ -130,6 +130,6 @@ impl Storage for NoStorage {
         refused("sync")
     }
     fn lock(&self, _: &Path, _: bool) -> Result<Box<dyn StorageLock>> {
-        unreachable!("nobody locks here")
+        unreachable!("fuzzers lock nothing")
     }
 }

@@ -1,65 +1,67 @@
-//! [`Warming`]: brings the tables that somebody reads into the page cache, as long as all of them fit there.
+//! [`Warming`]: the coroutine that brings tables that are read into the page cache, as long as all tables fit there.
+//! It also drops the pages of replaced tables and unmaps tables.
 //!
-//! A table that was written past the page cache, or by an earlier life, is read from the device until its blocks are in
-//! memory. The first read that misses asks here, once a table, and goes on; a coroutine then reads the whole table from
-//! front to back through the page cache, one piece after the other, so that what foreground reads want at the device
-//! waits for two pieces at most. What it meets of errors it leaves to those who read.
-//! From then on they may read a mapping ([`super::mapping`]); a table that is gone is unmapped here.
+//! **In.** A table that was written past the page cache, or in an earlier life of the process, is read from the device
+//! until its blocks are in memory. The first read that misses requests the table here, once, and goes on. The coroutine
+//! then reads the whole table from front to back through the page cache, one piece after the other. So a foreground
+//! read waits for two pieces at the device at most. Errors are left to the readers of the table. Once all of it was
+//! read, foreground reads may use a mapping ([`super::mapping`]).
 //!
-//! And out of it: a table that was replaced and that nobody has any more stays on disk until its edit is settled and
-//! longer, and its pages would push out what is read. They are dropped here, in pieces, after the mapping (the kernel
-//! keeps what is mapped). Its write-back was begun as it was written, so that hardly anything is written for this.
+//! **Out.** A replaced table without readers stays on disk until its edit is settled, or longer, and its pages would
+//! push out what is read. The coroutine drops them in pieces, after the mapping: the kernel keeps pages that are
+//! mapped. The table's write-back began as it was written, so little is written for this.
 //!
 //! Locks: each is held for a push or a pop.
 
-use super::write_through::{Left, Residence};
+use super::write_through::{StalePages, WriteThroughPolicy};
 use crate::runtime::{BackgroundFile, Environment, Event, yield_now};
 use crate::storage::{File, OpenMode, ReadMapping};
-use crate::table::store::{CHUNK_BYTES, TableIo};
+use crate::table::io::{CHUNK_BYTES, TableIo};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A quarter of a millisecond at most; each call may make all processors empty their lists of new pages.
-const FORGOTTEN_BYTES: u64 = 4 << 20;
+/// The bytes that one call drops: a quarter of a millisecond at most. Each call may make all processors empty their
+/// lists of new pages.
+const DROPPED_BYTES: u64 = 4 << 20;
 
 /// See the module.
 #[derive(Default)]
 pub(in crate::table) struct Warming {
-    asked: Mutex<VecDeque<Asked>>,
+    requests: Mutex<VecDeque<Request>>,
     /// To be dropped from the page cache.
-    left: Mutex<VecDeque<Left>>,
+    stale: Mutex<VecDeque<StalePages>>,
     /// To be unmapped.
     mappings: Mutex<Vec<Arc<dyn ReadMapping>>>,
     changed: Event,
     stopping: AtomicBool,
 }
 
-/// A table's file, while anybody has it open, and its length.
-struct Asked {
+/// A table to bring into the page cache, while it is open.
+struct Request {
     file: Weak<dyn File>,
+    /// The length of the file.
     bytes: u64,
     is_resident: Arc<AtomicBool>,
 }
 
-/// What the coroutine has to do next.
+/// The next task of the coroutine.
 enum Next {
     Stop,
     Unmap(Vec<Arc<dyn ReadMapping>>),
-    Forget(Left),
-    Warm(Asked),
+    Drop(StalePages),
+    Warm(Request),
 }
 
 impl Warming {
-    /// Somebody reads this file, of `bytes` bytes, and it is not known to be in memory; `is_resident` is set once it
-    /// has been.
-    pub(in crate::table) fn ask(&self, file: &Arc<dyn File>, bytes: u64, is_resident: &Arc<AtomicBool>) {
-        let asked = Asked { file: Arc::downgrade(file), bytes, is_resident: Arc::clone(is_resident) };
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push_back(asked);
+    /// Requests that `file`, of `bytes` bytes, be brought into the page cache. Sets `is_resident` once it was.
+    pub(in crate::table) fn request(&self, file: &Arc<dyn File>, bytes: u64, is_resident: &Arc<AtomicBool>) {
+        let request = Request { file: Arc::downgrade(file), bytes, is_resident: Arc::clone(is_resident) };
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push_back(request);
         self.changed.notify_all();
     }
 
-    /// Unmaps a table that is gone, without having the caller wait for it.
+    /// Unmaps a table in the background, so that the caller need not wait for it.
     pub(in crate::table) fn unmap(&self, mapping: Arc<dyn ReadMapping>) {
         if self.is_stopping() {
             return;
@@ -68,9 +70,9 @@ impl Warming {
         self.changed.notify_all();
     }
 
-    /// Drops what the page cache has of a replaced table, unless the database is closed before.
-    pub(in crate::table) fn forget(&self, left: Left) {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).push_back(left);
+    /// Drops the pages of a replaced table in the background, unless the database is closed first.
+    pub(in crate::table) fn drop_stale(&self, stale: StalePages) {
+        self.stale.lock().unwrap_or_else(PoisonError::into_inner).push_back(stale);
         self.changed.notify_all();
     }
 
@@ -80,26 +82,26 @@ impl Warming {
         self.changed.notify_all();
     }
 
-    /// The coroutine, until it is stopped.
-    pub(in crate::table) async fn run(&self, environment: &Environment, residence: &Residence, io: &TableIo) {
+    /// The coroutine. It runs until it is stopped.
+    pub(in crate::table) async fn run(&self, environment: &Environment, policy: &WriteThroughPolicy, io: &TableIo) {
         loop {
             let next = environment.until(&self.changed, || self.next());
-            let asked = match next.await {
+            let request = match next.await {
                 Next::Stop => return,
                 Next::Unmap(mappings) => {
                     drop(mappings);
                     continue;
                 }
-                Next::Forget(left) => {
-                    self.drop_pages(environment, &left).await;
+                Next::Drop(stale) => {
+                    self.drop_pages(environment, &stale).await;
                     continue;
                 }
-                Next::Warm(asked) => asked,
+                Next::Warm(request) => request,
             };
-            // Whether there is room takes a look at several files: not for a table that is gone, nor for many at once.
+            // The policy reads several files to learn how much room there is: once a table that still exists.
             yield_now().await;
-            if asked.file.strong_count() > 0 && residence.is_warmed(&*environment.storage) {
-                self.read(&asked, io).await;
+            if request.file.strong_count() > 0 && policy.is_warmed(&*environment.storage) {
+                self.read(&request, io).await;
             }
         }
     }
@@ -116,37 +118,37 @@ impl Warming {
         if !mappings.is_empty() {
             return Some(Next::Unmap(mappings));
         }
-        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let asked = || self.asked.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        left.map(Next::Forget).or_else(|| asked().map(Next::Warm))
+        let stale = self.stale.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let request = || self.requests.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        stale.map(Next::Drop).or_else(|| request().map(Next::Warm))
     }
 
-    async fn drop_pages(&self, environment: &Environment, left: &Left) {
+    async fn drop_pages(&self, environment: &Environment, stale: &StalePages) {
         yield_now().await;
-        // A name that is gone by now took the pages with it.
-        let Ok(Some(file)) = environment.storage.open(&left.path, OpenMode::Read) else { return };
-        for start in (0..left.bytes).step_by(FORGOTTEN_BYTES as usize) {
+        // A file that was removed took its pages with it.
+        let Ok(Some(file)) = environment.storage.open(&stale.path, OpenMode::Read) else { return };
+        for start in (0..stale.bytes).step_by(DROPPED_BYTES as usize) {
             if self.is_stopping() {
                 return;
             }
-            file.forget_cached(start, FORGOTTEN_BYTES.min(left.bytes - start));
+            file.forget_cached(start, DROPPED_BYTES.min(stale.bytes - start));
             yield_now().await;
         }
     }
 
-    async fn read(&self, asked: &Asked, io: &TableIo) {
-        for start in (0..asked.bytes).step_by(CHUNK_BYTES) {
-            // Replaced meanwhile, its bytes are worth nothing any more.
-            let Some(file) = asked.file.upgrade().filter(|_| !self.is_stopping()) else { return };
+    async fn read(&self, request: &Request, io: &TableIo) {
+        for start in (0..request.bytes).step_by(CHUNK_BYTES) {
+            // The rest of a table that was replaced meanwhile is not worth reading.
+            let Some(file) = request.file.upgrade().filter(|_| !self.is_stopping()) else { return };
             let end = start + CHUNK_BYTES as u64;
             file.will_need(end, CHUNK_BYTES as u64);
-            let mut buffer = io.buffers.take();
+            let mut buffer = io.chunk_buffers.take();
             buffer.set_len(CHUNK_BYTES);
             if BackgroundFile::new(file).read(&io.gate, start, buffer).await.is_err() {
                 return;
             }
         }
-        asked.is_resident.store(true, Ordering::Relaxed);
+        request.is_resident.store(true, Ordering::Relaxed);
     }
 }
 
@@ -159,8 +161,8 @@ mod tests {
     use std::future::Future;
     use std::task::{Context, Waker};
 
-    /// The bytes of a table of several chunks, and those that the coroutine reads of it after some gets, where memory
-    /// has room for `room` bytes of files.
+    /// Returns the bytes of a table of several chunks, and the bytes that the coroutine reads of it after some gets.
+    /// Memory has room for `room` bytes of files.
     fn warmed(room: u64) -> (u64, u64) {
         let bench = Bench::new(options(4096, Compression::None, 10), 0);
         let entries: Vec<_> = (0..4000u32).map(|n| put(&n.to_be_bytes(), 1, &[7; 200])).collect();

@@ -1,88 +1,94 @@
-//! [`read_together`]: blocks of several tables read at once, for `multi_get`.
+//! [`batch_read`]: reads blocks of several tables at once, for `multi_get`.
 //!
-//! None of them is in the block cache when they are asked for; all are in it afterwards, as far as it has room. A block
-//! is read as a point read would read it, through the page cache or past it (`live.rs`); what differs is that nobody
-//! waits for one before the next is begun. One that fails does not keep the others from the cache.
+//! The blocks are not in the block cache. They are put there once they are read, as far as there is room. Each block is
+//! read as a point read would read it, through the page cache or past it (`open_table.rs`); but all reads are submitted
+//! before the first is waited for. A block that fails does not keep the others from the cache.
 
-use super::open_table::{Live, Planned};
-use super::table::{BlockNumber, Table};
+use super::open_table::{OpenTable, PlannedRead};
+use super::point_key::BlockNumber;
+use super::table::Table;
 use crate::error::Result;
 use crate::format::Slice;
 use crate::runtime::ForegroundRead;
 use crate::storage::IoBuffer;
-use crate::table::format::index::Handle;
+use crate::table::format::index::BlockHandle;
 
-/// So many are planned, and have a buffer, at a time.
+/// How many blocks are planned, and have a buffer, at a time.
 const AT_ONCE: usize = 64;
 
-/// A block as it was read.
+/// A block that was read.
 pub(crate) struct ReadBlock {
-    pub(in crate::table) at: usize,
-    pub(in crate::table) content: Slice,
+    /// Its number in the table.
+    pub(super) at: usize,
+    pub(super) content: Slice,
 }
 
-/// One of those that are being read.
-struct OnItsWay<'a> {
+/// A block that is being read.
+struct Pending<'a> {
     table: &'a Table,
-    live: &'a Live,
+    open: &'a OpenTable,
     at: usize,
-    handle: Handle,
-    /// Where in the buffer it will lie; `None` for a block that is too large for one and is read at the end.
-    place: Option<(usize, usize)>,
+    handle: BlockHandle,
+    /// Where in its buffer the block will lie, and its length. `None`: it is too large for a buffer and is read alone.
+    part: Option<(usize, usize)>,
 }
 
-/// Reads `wanted`, which should name each block once, and gives what became of each, in their order.
-pub(crate) fn read_together(wanted: &[(&Table, BlockNumber)]) -> Vec<Result<ReadBlock>> {
-    wanted.chunks(AT_ONCE).flat_map(read_some).collect()
+/// Reads `blocks`, each of which should be named once. Returns the result of each, in their order.
+pub(crate) fn batch_read(blocks: &[(&Table, BlockNumber)]) -> Vec<Result<ReadBlock>> {
+    blocks.chunks(AT_ONCE).flat_map(read_at_once).collect()
 }
 
-fn read_some(wanted: &[(&Table, BlockNumber)]) -> Vec<Result<ReadBlock>> {
-    let Some((first, _)) = wanted.first() else { return Vec::new() };
-    let (mut reads, mut ways) = (Vec::new(), Vec::new());
-    // Without a ring they come one after the other, and only through the page cache can the kernel read ahead of that.
-    let has_ring = wanted.len() == 1 || first.io.rings.are_to_be_had();
-    for (table, BlockNumber(at)) in wanted {
-        ways.push(plan(table, *at, has_ring, &mut reads));
+fn read_at_once(blocks: &[(&Table, BlockNumber)]) -> Vec<Result<ReadBlock>> {
+    let Some((first, _)) = blocks.first() else { return Vec::new() };
+    let (mut reads, mut pending) = (Vec::new(), Vec::new());
+    // Without a ring the reads are made one after the other. The kernel can read ahead of them through the page cache
+    // only.
+    let has_ring = blocks.len() == 1 || first.io.rings.are_to_be_had();
+    for (table, BlockNumber(at)) in blocks {
+        pending.push(plan(table, *at, has_ring, &mut reads));
     }
     let mut read = first.io.rings.read(&first.io.gate, reads).into_iter();
-    let arrived = |way: Result<OnItsWay<'_>>| {
-        let way = way?;
-        way.arrived(way.place.and_then(|_| read.next()))
+    let complete = |pending: Result<Pending<'_>>| {
+        let pending = pending?;
+        pending.complete(pending.part.and_then(|_| read.next()))
     };
-    ways.into_iter().map(arrived).collect()
+    pending.into_iter().map(complete).collect()
 }
 
-/// Adds the read of block `at` to `reads`, unless it is too large.
-fn plan<'a>(table: &'a Table, at: usize, has_ring: bool, reads: &mut Vec<ForegroundRead>) -> Result<OnItsWay<'a>> {
-    let live = table.live()?;
-    let Some(handle) = live.opened.index.handle(at) else { return Err(table.ends_early(&live.opened, at)) };
-    live.warm(&table.io);
-    let medium = table.past_the_cache(live, handle);
-    let held = live.opened.file.held();
-    let has_ring = has_ring || held.as_ref().unwrap_or(&live.opened.file).descriptor().is_none();
-    let medium = medium.filter(|_| has_ring);
+/// Plans the read of block `at`, and adds it to `reads` unless the block is too large.
+fn plan<'a>(table: &'a Table, at: usize, has_ring: bool, reads: &mut Vec<ForegroundRead>) -> Result<Pending<'a>> {
+    let open = table.opened()?;
+    let table_file = &open.table_file;
+    let Some(handle) = table_file.index.handle(at) else { return Err(table_file.ends_early(at)) };
+    open.warm(&table.page_cache);
+    let direct = table.direct_file(open, handle);
+    let held = table_file.file.held();
+    let has_ring = has_ring || held.as_ref().unwrap_or(&table_file.file).descriptor().is_none();
+    let direct = direct.filter(|_| has_ring);
     if !has_ring {
         let end = handle.end().unwrap_or(handle.offset);
-        live.opened.file.will_need(handle.offset, end - handle.offset);
+        table_file.file.will_need(handle.offset, end - handle.offset);
     }
-    if medium.is_some() {
+    if direct.is_some() {
         table.metrics.reads().direct_reads.increment();
     }
-    let place = live.plan(medium, handle, &table.io.block_buffers).map(|Planned { read, skip, bytes }| {
+    let part = open.plan(direct, handle, &table.io.block_buffers).map(|PlannedRead { read, skip, bytes }| {
         reads.push(read);
         (skip, bytes)
     });
-    Ok(OnItsWay { table, live, at, handle, place })
+    Ok(Pending { table, open, at, handle, part })
 }
 
-impl OnItsWay<'_> {
-    fn arrived(&self, read: Option<Result<IoBuffer>>) -> Result<ReadBlock> {
+impl Pending<'_> {
+    /// Verifies and caches the block. `read`: the result of its read; a block without one is read now.
+    fn complete(&self, read: Option<Result<IoBuffer>>) -> Result<ReadBlock> {
         self.table.metrics.reads().cache_misses.increment();
-        let content = match (self.place, read) {
-            (Some((skip, bytes)), Some(read)) => self.live.opened.unseal_part(&read?, skip, bytes, self.handle)?,
-            _ => self.live.opened.read_block(self.handle)?,
+        let table_file = &self.open.table_file;
+        let content = match (self.part, read) {
+            (Some((skip, bytes)), Some(read)) => table_file.unseal_part(&read?, skip, bytes, self.handle)?,
+            _ => table_file.read_block(self.handle)?,
         };
-        self.live.cached.insert(self.at, content.clone());
+        self.open.cached.insert(self.at, content.clone());
         Ok(ReadBlock { at: self.at, content })
     }
 }

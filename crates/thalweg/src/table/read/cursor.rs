@@ -1,12 +1,13 @@
 //! [`TableCursor`]: a position in a table, through the block cache, in both directions.
 //!
-//! Invariant: valid exactly when `block` is there and valid; it is then on data block `at`. An error leaves it invalid.
+//! Invariant: the cursor is valid exactly when `block` is there and valid; it then stands in data block `at`. An error
+//! leaves it invalid.
 
-use super::file::Opened;
+use super::file::TableFile;
 use super::read_ahead::ReadAhead;
-use crate::error::Result;
+use super::table::Table;
+use crate::error::{Error, Result};
 use crate::format::{Cursor, CursorEntry, EntryKind, SeqNo, Slice};
-use crate::table::Table;
 use crate::table::format::block::BlockCursor;
 use crate::table::format::damage::Damage;
 use std::sync::Arc;
@@ -20,14 +21,18 @@ pub(crate) struct TableCursor {
     ahead: ReadAhead,
 }
 
+impl Table {
+    /// Returns a cursor through the block cache, for foreground reads.
+    pub(crate) fn cursor(self: &Arc<Self>) -> TableCursor {
+        TableCursor { table: Arc::clone(self), at: 0, block: None, ahead: ReadAhead::default() }
+    }
+}
+
 type Moved = std::result::Result<(), Damage>;
 
 impl TableCursor {
-    pub(in crate::table) fn new(table: Arc<Table>) -> Self {
-        TableCursor { table, at: 0, block: None, ahead: ReadAhead::default() }
-    }
-
-    /// To an entry of data block `at` as `position` has it; invalid when there is no such block.
+    /// Moves to the entry of data block `at` that `position` finds. Leaves the cursor invalid if there is no such
+    /// block.
     fn enter(&mut self, at: Option<usize>, position: impl FnOnce(&mut BlockCursor) -> Moved) -> Result<()> {
         self.leave();
         let Some(at) = at else { return Ok(()) };
@@ -49,7 +54,7 @@ impl TableCursor {
         }
     }
 
-    /// Moves within the block; an error, or its end, leaves the cursor invalid. Gives whether it is valid.
+    /// Moves within the block. An error or the end of the block leaves the cursor invalid. Returns whether it is valid.
     #[inline]
     fn step(&mut self, step: impl FnOnce(&mut BlockCursor) -> Moved) -> Result<bool> {
         let Some(block) = self.block.as_mut().filter(|block| block.valid()) else {
@@ -69,15 +74,15 @@ impl TableCursor {
         }
     }
 
-    fn opened(&self) -> Result<&Opened> {
-        self.table.opened()
+    fn table_file(&self) -> Result<&TableFile> {
+        self.table.table_file()
     }
 }
 
 #[cold]
-fn damaged(table: &Table, at: usize, damage: Damage) -> crate::error::Error {
-    match table.opened() {
-        Ok(opened) => table.block_damaged(opened, at, damage),
+fn damaged(table: &Table, at: usize, damage: Damage) -> Error {
+    match table.table_file() {
+        Ok(table_file) => table_file.block_damaged(at, damage),
         Err(error) => error,
     }
 }
@@ -94,34 +99,34 @@ impl Cursor for TableCursor {
 
     fn seek_to_last(&mut self) -> Result<()> {
         self.leave();
-        let last = self.opened()?.index.blocks().checked_sub(1);
+        let last = self.table_file()?.index.blocks().checked_sub(1);
         self.enter(last, BlockCursor::seek_to_last)
     }
 
     fn approach(&mut self, user_key: &[u8], seq: SeqNo) {
         self.leave();
-        // What is wrong with the table, the seek will say.
-        if let Ok(opened) = self.opened() {
-            self.table.approach_block(opened.index.find(user_key, seq));
+        // The seek reports an error.
+        if let Ok(table_file) = self.table_file() {
+            self.table.prefetch_block(table_file.index.find(user_key, seq));
         }
     }
 
     fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
         self.leave();
-        let opened = self.opened()?;
-        let (at, blocks) = (opened.index.find(user_key, seq), opened.index.blocks());
+        let index = &self.table_file()?.index;
+        let (at, blocks) = (index.find(user_key, seq), index.blocks());
         self.enter(Some(at), |block| block.seek(user_key, seq))?;
         if at < blocks && !self.valid() {
-            return Err(self.table.ends_early(self.opened()?, at));
+            return Err(self.table_file()?.ends_early(at));
         }
         Ok(())
     }
 
     fn seek_before(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()> {
         self.leave();
-        let opened = self.opened()?;
-        let at = opened.index.find(user_key, seq);
-        let last = opened.index.blocks().saturating_sub(1);
+        let index = &self.table_file()?.index;
+        let at = index.find(user_key, seq);
+        let last = index.blocks().saturating_sub(1);
         self.enter(Some(at.min(last)), |block| block.seek_before(user_key, seq))?;
         if !self.valid() && at > 0 {
             let before = self.at.checked_sub(1);
@@ -136,8 +141,8 @@ impl Cursor for TableCursor {
             return Ok(());
         }
         self.enter(Some(self.at + 1), BlockCursor::seek_to_first)?;
-        // While the caller goes through this block, the next one comes near.
-        self.table.approach_block(self.at + 1);
+        // The next block arrives while the caller goes through this one.
+        self.table.prefetch_block(self.at + 1);
         Ok(())
     }
 
@@ -167,6 +172,7 @@ impl Cursor for TableCursor {
     fn value(&self) -> Slice {
         self.entry().value()
     }
+
     #[inline]
     fn entry(&self) -> Option<CursorEntry<'_>> {
         self.block.as_ref()?.entry()

@@ -1,6 +1,6 @@
-//! [`Fence`]: the first bytes of a key, kept where a search passes, so that it need not follow a pointer to the key.
+//! [`Fence`]: the first bytes of a key. A search compares them without following a pointer to the key.
 
-/// The first 24 bytes of a key, with zeros behind it, as numbers in the order of keys.
+/// The first 24 bytes of a key, padded with zeros, as numbers in the order of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::table) struct Fence([u64; 3]);
 
@@ -20,7 +20,7 @@ impl Fence {
         Fence(fence)
     }
 
-    /// Whether `key`, whose fence this is, is less than `other`, whose fence `other_fence` is.
+    /// Whether `key` is less than `other`. `self` is the fence of `key`, `other_fence` that of `other`.
     #[inline]
     pub(in crate::table) fn is_less(&self, key: &[u8], other_fence: &Fence, other: &[u8]) -> bool {
         if self == other_fence { key < other } else { self < other_fence }

@@ -1,50 +1,50 @@
-//! [`Opened`]: a table file that was opened: footer, properties, index and filter in memory.
+//! [`TableFile`]: an open table file, with footer, properties, index and filter in memory.
 //!
-//! Every block is verified when it is read, whoever reads it. No locks: nothing here changes once it is open.
+//! Every read of a block verifies it. No locks: an open file never changes.
 
 use crate::error::{Error, Result};
 use crate::format::{Slice, zeroed};
 use crate::storage::{File, IoBuffer, Storage};
-use crate::table::TableMeta;
-use crate::table::format::block::{Place, TRAILER_BYTES, unseal};
+use crate::table::format::block::{BlockAddress, TRAILER_BYTES, unseal};
 use crate::table::format::damage::Damage;
 use crate::table::format::filter::Filter;
 use crate::table::format::footer::{FOOTER_BYTES, Footer, Region};
-use crate::table::format::index::{Handle, Index};
+use crate::table::format::index::{BlockHandle, Index};
 use crate::table::format::properties::Properties;
+use crate::table::meta::TableMeta;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 /// See the module.
-pub(in crate::table) struct Opened {
+pub(in crate::table) struct TableFile {
     pub(in crate::table) file: Arc<dyn File>,
     pub(in crate::table) file_bytes: u64,
     pub(in crate::table) footer: Footer,
     pub(in crate::table) properties: Properties,
     pub(in crate::table) index: Index,
     pub(in crate::table) filter: Option<Filter>,
-    /// Off only where a fuzzer looks behind the checksums.
+    /// Whether checksums are verified. Only fuzzers switch it off.
     verify: bool,
 }
 
-impl Opened {
-    /// Opens a table of the set of live files, which must be what the manifest says.
-    pub(in crate::table) fn open_live(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<Opened> {
+impl TableFile {
+    /// Opens a table of the set of live files. Anything that differs from the manifest's `meta` is corruption.
+    pub(in crate::table) fn open_live(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<TableFile> {
         let file = open_file(storage, path, meta)?;
         let file_bytes = file.bytes()?;
         if file_bytes != meta.bytes {
             let found = format!("{file_bytes} bytes");
             return Err(Error::corruption(path, file_bytes, format!("a table of {} bytes", meta.bytes), found));
         }
-        let opened = Opened::open(file, true)?;
-        let checked = opened.properties.check(meta);
-        checked.map_err(|damage| damage.in_block(path, opened.footer.properties.offset))?;
-        Ok(opened)
+        let table_file = TableFile::open(file, true)?;
+        let checked = table_file.properties.check(meta);
+        checked.map_err(|damage| damage.in_block(path, table_file.footer.properties.offset))?;
+        Ok(table_file)
     }
 
     /// Opens any table file.
-    pub(in crate::table) fn open(file: Arc<dyn File>, verify: bool) -> Result<Opened> {
+    pub(in crate::table) fn open(file: Arc<dyn File>, verify: bool) -> Result<TableFile> {
         let file_bytes = file.bytes()?;
         let Some(footer_start) = file_bytes.checked_sub(FOOTER_BYTES as u64) else {
             let expected = format!("a table with a footer of {FOOTER_BYTES} bytes");
@@ -54,7 +54,7 @@ impl Opened {
         file.read_exact_at(footer_start, &mut bytes)?;
         let footer = Footer::decode(&bytes, file.path(), file_bytes, verify)?;
         let read = |region: Region| -> Result<Slice> {
-            let handle = Handle { offset: region.offset, bytes: region.bytes, raw_bytes: region.bytes };
+            let handle = BlockHandle { offset: region.offset, bytes: region.bytes, raw_bytes: region.bytes };
             read_block(&*file, &footer, handle, verify)
         };
         let at = |region: Region| {
@@ -75,7 +75,7 @@ impl Opened {
             let expected = format!("a filter of {} bits a key", properties.filter_bits_per_key);
             return Err(Error::corruption(file.path(), footer_start, expected, "another"));
         }
-        Ok(Opened { file, file_bytes, footer, properties, index, filter, verify })
+        Ok(TableFile { file, file_bytes, footer, properties, index, filter, verify })
     }
 
     pub(in crate::table) fn path(&self) -> &Path {
@@ -83,23 +83,23 @@ impl Opened {
     }
 
     /// Reads one data block from the file.
-    pub(in crate::table) fn read_block(&self, handle: Handle) -> Result<Slice> {
+    pub(in crate::table) fn read_block(&self, handle: BlockHandle) -> Result<Slice> {
         read_block(&*self.file, &self.footer, handle, self.verify)
     }
 
-    /// The content of a data block that was read with its trailer.
-    pub(in crate::table) fn unseal(&self, sealed: &Slice, handle: Handle) -> Result<Slice> {
-        let place = Place { path: self.path(), table: self.footer.table, offset: handle.offset };
-        unseal(sealed, place, handle.raw_bytes, self.verify)
+    /// Returns the content of a data block, given the block and its trailer.
+    pub(in crate::table) fn unseal(&self, sealed: &Slice, handle: BlockHandle) -> Result<Slice> {
+        let address = BlockAddress { path: self.path(), table: self.footer.table, offset: handle.offset };
+        unseal(sealed, address, handle.raw_bytes, self.verify)
     }
 
-    /// The content of a data block that was read with its trailer into a part of a buffer.
+    /// Returns the content of a data block that lies, with its trailer, in the `bytes` bytes of `read` after `skip`.
     pub(in crate::table) fn unseal_part(
         &self,
         read: &IoBuffer,
         skip: usize,
         bytes: usize,
-        handle: Handle,
+        handle: BlockHandle,
     ) -> Result<Slice> {
         let sealed = skip.checked_add(bytes).and_then(|end| read.filled().get(skip..end));
         let Some(sealed) = sealed else {
@@ -110,9 +110,23 @@ impl Opened {
         self.unseal(&Slice::from_long(sealed), handle)
     }
 
-    /// For damage inside the data block `handle`.
-    pub(in crate::table) fn damaged(&self, handle: Handle) -> impl FnOnce(Damage) -> Error {
+    /// Returns a function that makes an error of damage inside the data block `handle`.
+    pub(in crate::table) fn damaged(&self, handle: BlockHandle) -> impl FnOnce(Damage) -> Error {
         move |damage| damage.in_block(self.path(), handle.offset)
+    }
+
+    /// Returns the error for damage inside data block `at`.
+    #[cold]
+    pub(in crate::table) fn block_damaged(&self, at: usize, damage: Damage) -> Error {
+        damage.in_block(self.path(), self.index.handle(at).map_or(0, |handle| handle.offset))
+    }
+
+    /// Returns the error for a block `at` that ends before the key that the index has for it.
+    #[cold]
+    pub(in crate::table) fn ends_early(&self, at: usize) -> Error {
+        let last = self.index.last_key(at).map(|(key, _)| key).unwrap_or_default();
+        let offset = self.index.handle(at).map_or(0, |handle| handle.offset);
+        Error::corruption(self.path(), offset, format!("a block up to key \"{}\"", last.escape_ascii()), "its end")
     }
 }
 
@@ -133,15 +147,14 @@ pub(in crate::table) fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
-fn read_block(file: &dyn File, footer: &Footer, handle: Handle, verify: bool) -> Result<Slice> {
-    // The footer and the index were checked to lie within the file, so this is no more than the file has.
-    let sealed_bytes = handle.end().and_then(|end| usize::try_from(end.checked_sub(handle.offset)?).ok());
-    let Some(sealed_bytes) = sealed_bytes else {
+fn read_block(file: &dyn File, footer: &Footer, handle: BlockHandle, verify: bool) -> Result<Slice> {
+    // Footer and index are checked to lie within the file, so this allocates no more than the length of the file.
+    let Some(sealed_bytes) = handle.sealed_bytes() else {
         let expected = format!("a block and a trailer of {TRAILER_BYTES} bytes");
         return Err(Error::corruption(file.path(), handle.offset, expected, format!("{handle:?}")));
     };
     let mut sealed = zeroed(sealed_bytes);
     file.read_exact_at(handle.offset, Arc::make_mut(&mut sealed))?;
-    let place = Place { path: file.path(), table: footer.table, offset: handle.offset };
-    unseal(&Slice::from(sealed), place, handle.raw_bytes, verify)
+    let address = BlockAddress { path: file.path(), table: footer.table, offset: handle.offset };
+    unseal(&Slice::from(sealed), address, handle.raw_bytes, verify)
 }

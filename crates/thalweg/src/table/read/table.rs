@@ -1,75 +1,45 @@
-//! [`Table`]: a table of the set of live files, as reads use it.
+//! [`Table`]: a handle of a table in the set of live files, and its blocks.
 //!
-//! The file is opened at the first use and stays open. A file that is missing, has another length or says other things
-//! of itself than the manifest is corruption. No lock is held over I/O: two threads that use a table first at the
-//! same time may both open it, and one of the two is dropped.
+//! The file is opened at its first use and stays open. It is corruption if the file is missing, has another length, or
+//! differs from what the manifest says. No lock is held over I/O: two threads that use a table first at the same time
+//! may both open it, and one of the two open files is dropped.
 
-use super::batch::ReadBlock;
-use super::cursor::TableCursor;
 use super::fence::Fence;
-use super::file::Opened;
-use super::open_table::{Live, MappedTurn, Planned};
+use super::file::TableFile;
+use super::open_table::{MappedRead, OpenTable, PlannedRead};
 use super::read_ahead::ReadAhead;
 use crate::cache::{BlockCache, Warmth};
-use crate::error::{Error, Result};
-use crate::format::{SeqNo, Slice, Version};
+use crate::error::Result;
+use crate::format::Slice;
 use crate::metrics::Metrics;
 use crate::storage::{File, OpenMode, Storage};
-use crate::table::format::block::{Block, Found};
-use crate::table::format::damage::Damage;
-use crate::table::format::filter;
-use crate::table::format::index::Handle;
-use crate::table::page_cache::mapping::Room;
-use crate::table::page_cache::write_through::{Left, Resident};
-use crate::table::scan::table_scan::TableScan;
-use crate::table::store::{CHUNK_BYTES, TableIo};
-use crate::table::write::cache_handover::KeptBlock;
-use crate::table::{KeyRange, TableMeta};
-use std::cell::Cell;
+use crate::table::format::block::Block;
+use crate::table::format::index::BlockHandle;
+use crate::table::io::{CHUNK_BYTES, TableIo};
+use crate::table::meta::TableMeta;
+use crate::table::page_cache::block_buffer::BlockBuffer;
+use crate::table::page_cache::state::PageCacheState;
+use crate::table::page_cache::write_through::{LiveBytesGuard, StalePages};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// A table of the set of live files.
 pub(crate) struct Table {
-    meta: TableMeta,
-    /// Where it begins and ends, for reads that look for their table.
-    key_min: Fence,
-    key_max: Fence,
-    live: OnceLock<Live>,
+    pub(super) meta: TableMeta,
+    /// The beginning of the first and the last key, for reads that look for their table.
+    pub(super) key_min: Fence,
+    pub(super) key_max: Fence,
+    open: OnceLock<OpenTable>,
     cache: Arc<BlockCache>,
     pub(in crate::table) metrics: Arc<Metrics>,
     pub(in crate::table) io: TableIo,
+    pub(super) page_cache: Arc<PageCacheState>,
     storage: Arc<dyn Storage>,
     path: PathBuf,
-    /// Written through the page cache by this process: read from there too.
+    /// Whether this process wrote the table through the page cache. Then it is read from there, too.
     through_cache: bool,
-    counted: Option<Resident>,
+    counted: Option<LiveBytesGuard>,
 }
-
-thread_local! {
-    /// Where a thread's point reads put the block of a mapping that they look into.
-    static ROOM: Cell<Room> = const { Cell::new(Room::new()) };
-}
-
-/// A key that is looked for, and what tables want to know of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PointKey<'a> {
-    key: &'a [u8],
-    seq: SeqNo,
-    hash: u64,
-    fence: Fence,
-}
-
-impl<'a> PointKey<'a> {
-    /// For the newest version of `key` at or below `seq`.
-    pub(crate) fn new(key: &'a [u8], seq: SeqNo) -> Self {
-        PointKey { key, seq, hash: filter::hash(key), fence: Fence::new(key) }
-    }
-}
-
-/// The block of a table that has a key, if any has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlockNumber(pub(in crate::table) usize);
 
 impl Table {
     pub(in crate::table) fn new(
@@ -79,6 +49,7 @@ impl Table {
         cache: Arc<BlockCache>,
         metrics: Arc<Metrics>,
         io: TableIo,
+        page_cache: Arc<PageCacheState>,
     ) -> Self {
         let (key_min, key_max) = (Fence::new(&meta.key_min), Fence::new(&meta.key_max));
         Table {
@@ -90,34 +61,33 @@ impl Table {
             cache,
             metrics,
             io,
-            live: OnceLock::new(),
+            page_cache,
+            open: OnceLock::new(),
             through_cache: false,
             counted: None,
         }
     }
 
-    /// Counted, and with what is known of where its bytes are.
-    pub(in crate::table) fn with(self, counted: Resident, through_cache: bool) -> Self {
+    /// Adds the table's part of the live bytes, and whether it was written through the page cache.
+    pub(in crate::table) fn with(self, counted: LiveBytesGuard, through_cache: bool) -> Self {
         Table { through_cache, counted: Some(counted), ..self }
     }
 
-    /// What a replaced table leaves in the page cache, as far as is known; its file is closed, its mapping on its way
-    /// out.
-    pub(in crate::table) fn into_left(self) -> Option<Left> {
-        let is_cached = self.through_cache || self.live.get().is_some_and(Live::was_asked_any);
+    /// Closes the file, and returns the pages that the replaced table may have in the page cache.
+    pub(in crate::table) fn into_stale_pages(self) -> Option<StalePages> {
+        let is_cached = self.through_cache || self.open.get().is_some_and(OpenTable::was_any_requested);
         let (path, bytes) = (self.path, self.meta.bytes);
-        self.counted.filter(|_| is_cached).map(|counted| Left { path, bytes, _counted: counted })
+        self.counted.filter(|_| is_cached).map(|counted| StalePages { path, bytes, _counted: counted })
     }
 
-    /// The file for reads past the page cache; `None` where that is refused or no descriptor is left, and where the
-    /// bytes, from `offset` on, are in that cache: those of a table that was written through it, until memory was
-    /// needed for others.
-    pub(in crate::table) fn open_medium(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
-        if self.through_cache && self.opened()?.file.is_cached(offset, CHUNK_BYTES as u64) != Some(false) {
+    /// Opens the file for reads past the page cache. Returns `None` if those are refused, if no descriptor is left, or
+    /// if the table was written through the page cache, which still has the bytes at `offset`.
+    pub(in crate::table) fn open_direct(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
+        if self.through_cache && self.table_file()?.file.is_cached(offset, CHUNK_BYTES as u64) != Some(false) {
             return Ok(None);
         }
         match self.storage.open(&self.path, OpenMode::ReadMedium) {
-            // Through the page cache it needs none of its own.
+            // Reads through the page cache need no second descriptor.
             Err(error) if error.is_shortage() => Ok(None),
             opened => opened,
         }
@@ -127,119 +97,10 @@ impl Table {
         &self.meta
     }
 
-    /// Whether all keys of the table are less.
-    #[inline]
-    pub(crate) fn ends_before(&self, point: &PointKey<'_>) -> bool {
-        self.key_max.is_less(&self.meta.key_max, &point.fence, point.key)
-    }
-
-    /// The newest version of `key` at or below `seq`.
-    #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Result<Option<Version>> {
-        self.find(&PointKey::new(key, seq))
-    }
-
-    /// The version that is looked for, if this table has it.
-    pub(crate) fn find(&self, point: &PointKey<'_>) -> Result<Option<Version>> {
-        match self.locate(point)? {
-            Some(block) => self.find_in(block, point),
-            None => Ok(None),
-        }
-    }
-
-    /// The only block that may have what is looked for, by range, filter and index.
-    pub(crate) fn locate(&self, point: &PointKey<'_>) -> Result<Option<BlockNumber>> {
-        let begins_after = point.fence.is_less(point.key, &self.key_min, &self.meta.key_min);
-        if begins_after || self.ends_before(point) || point.seq < self.meta.seq_min {
-            return Ok(None);
-        }
-        let opened = self.opened()?;
-        if let Some(filter) = &opened.filter {
-            let reads = self.metrics.reads();
-            reads.filter_checks.increment();
-            if !filter.may_contain(point.hash) {
-                reads.filter_negatives.increment();
-                return Ok(None);
-            }
-        }
-        // The first entry at or after (key, seq) is in this block, wherever the other versions of the key are.
-        let at = opened.index.find(point.key, point.seq);
-        Ok((at < opened.index.blocks()).then_some(BlockNumber(at)))
-    }
-
-    /// What `block`, as [`Table::locate`] gave it, has.
-    pub(crate) fn find_in(&self, block: BlockNumber, point: &PointKey<'_>) -> Result<Option<Version>> {
-        let BlockNumber(at) = block;
-        let live = self.live()?;
-        if let Some(content) = self.cached(live, at) {
-            return self.find_in_block(live, at, self.parse(live, at, content)?, point);
-        }
-        // A thread that ends has none left.
-        let mut room = ROOM.try_with(Cell::take).unwrap_or_default();
-        let found = self.find_mapped(live, at, point, &mut room);
-        let _ = ROOM.try_with(|kept| kept.set(room));
-        if let Some(found) = found? {
-            return Ok(found);
-        }
-        let Some(content) = self.read(live, at, None)? else { return Ok(None) };
-        self.find_in_block(live, at, self.parse(live, at, content)?, point)
-    }
-
-    /// As [`Table::find_in`], if the table's mapping has the block.
-    fn find_mapped(
-        &self,
-        live: &Live,
-        at: usize,
-        point: &PointKey<'_>,
-        room: &mut Room,
-    ) -> Result<Option<Option<Version>>> {
-        let Some(content) = self.read_mapped(live, at, room, true)? else { return Ok(None) };
-        let content_bytes = content.len();
-        let Some(mut found) = self.find_in_block(live, at, self.parse(live, at, content)?, point)? else {
-            return Ok(Some(None));
-        };
-        // Most of a block keeps it: its memory is new for the next one. Less does not, or it would keep too much.
-        if found.value.len() < content_bytes / 2 {
-            found.value = Slice::from(&*found.value);
-        }
-        Ok(Some(Some(found)))
-    }
-
-    #[inline]
-    fn find_in_block(&self, live: &Live, at: usize, block: Block, point: &PointKey<'_>) -> Result<Option<Version>> {
-        match block.find(point.key, point.seq).map_err(|damage| self.block_damaged(&live.opened, at, damage))? {
-            Found::Version(version) => Ok(Some(version)),
-            Found::Nothing => Ok(None),
-            Found::PastEnd => Err(self.ends_early(&live.opened, at)),
-        }
-    }
-
-    /// Whether `block` is in the block cache, or its table mapped.
-    pub(crate) fn is_at_hand(&self, block: BlockNumber) -> Result<bool> {
-        let live = self.live()?;
-        Ok(live.cached.has(block.0) || live.is_mapped(&self.io))
-    }
-
-    /// As [`Table::find_in`], in what was read of the block.
-    pub(crate) fn find_in_read(&self, read: &ReadBlock, point: &PointKey<'_>) -> Result<Option<Version>> {
-        let live = self.live()?;
-        self.find_in_block(live, read.at, self.parse(live, read.at, read.content.clone())?, point)
-    }
-
-    /// A cursor through the block cache, for foreground reads.
-    pub(crate) fn cursor(self: &Arc<Self>) -> TableCursor {
-        TableCursor::new(Arc::clone(self))
-    }
-
-    /// A forward scan for compactions: asynchronous, reads ahead, leaves the block cache alone.
-    pub(crate) fn scan(self: &Arc<Self>, range: &Arc<KeyRange>) -> TableScan {
-        TableScan::new(Arc::clone(self), Arc::clone(range), Arc::clone(&self.metrics))
-    }
-
-    /// At most about `most` user keys of the table, evenly spread over its bytes, ascending; with each the bytes up to
-    /// it since the one before. Opens the table.
+    /// Returns about `most` user keys at most, ascending and evenly spread over the bytes of the table. With each key
+    /// come the bytes from the one before it up to it. Opens the table.
     pub(crate) fn samples(&self, most: usize) -> Result<Vec<(Box<[u8]>, u64)>> {
-        let index = &self.opened()?.index;
+        let index = &self.table_file()?.index;
         let (mut samples, mut before) = (Vec::new(), 0);
         for block in (0..index.blocks()).step_by(index.blocks().div_ceil(most.max(1))) {
             if let (Some((key, _)), Some(end)) = (index.last_key(block), index.handle(block).and_then(|it| it.end())) {
@@ -250,154 +111,147 @@ impl Table {
         Ok(samples)
     }
 
-    /// Opens the file, if it was not.
+    /// Opens the file, if it is not open yet.
     pub(crate) fn ensure_open(&self) -> Result<()> {
-        self.live().map(drop)
+        self.opened().map(drop)
     }
 
-    /// The file, opened now if it was not.
+    /// Returns the file, opening it if it is not open yet.
     #[inline]
-    pub(in crate::table) fn opened(&self) -> Result<&Opened> {
-        Ok(&self.live()?.opened)
+    pub(in crate::table) fn table_file(&self) -> Result<&TableFile> {
+        Ok(&self.opened()?.table_file)
     }
 
+    /// Returns the open table, opening it if it is not open yet.
     #[inline]
-    pub(in crate::table) fn live(&self) -> Result<&Live> {
-        match self.live.get() {
-            Some(live) => Ok(live),
-            None => self.open(),
+    pub(super) fn opened(&self) -> Result<&OpenTable> {
+        match self.open.get() {
+            Some(open) => Ok(open),
+            None => self.open_now(),
         }
     }
 
     #[cold]
-    fn open(&self) -> Result<&Live> {
-        let opened = Opened::open_live(&*self.storage, &self.path, &self.meta)?;
-        Ok(self.live.get_or_init(|| Live::new(opened, &self.cache, self.through_cache)))
+    fn open_now(&self) -> Result<&OpenTable> {
+        let table_file = TableFile::open_live(&*self.storage, &self.path, &self.meta)?;
+        Ok(self.open.get_or_init(|| OpenTable::new(table_file, &self.cache, self.through_cache)))
     }
 
-    /// Data block `at`, for a cursor; `None` past the last one.
-    pub(in crate::table) fn block(&self, at: usize, ahead: &mut ReadAhead) -> Result<Option<Block>> {
-        let live = self.live()?;
-        let content = match self.cached(live, at) {
+    /// Returns data block `at` for a cursor, or `None` past the last block.
+    pub(super) fn block(&self, at: usize, ahead: &mut ReadAhead) -> Result<Option<Block>> {
+        let open = self.opened()?;
+        let content = match self.cached(open, at) {
             Some(content) => Some(content),
-            None => match self.read_mapped(live, at, ahead.room(), false)? {
+            None => match self.read_mapped(open, at, ahead.buffer(), false)? {
                 Some(content) => Some(content),
-                None => self.read(live, at, Some(ahead))?,
+                None => self.read(open, at, Some(ahead))?,
             },
         };
-        content.map(|content| self.parse(live, at, content)).transpose()
+        content.map(|content| parse(open, at, content)).transpose()
     }
 
+    /// Returns data block `at` if the block cache has it.
     #[inline]
-    fn cached(&self, live: &Live, at: usize) -> Option<Slice> {
-        let content = live.cached.get(at)?;
+    pub(super) fn cached(&self, open: &OpenTable, at: usize) -> Option<Slice> {
+        let content = open.cached.get(at)?;
         self.metrics.reads().cache_hits.increment();
         Some(content)
     }
 
-    /// Data block `at` from the table's mapping, in memory of `room`; `None` where it is not to be read there, or
-    /// cannot be: then a read by position tells why.
-    fn read_mapped(&self, live: &Live, at: usize, room: &mut Room, is_point: bool) -> Result<Option<Slice>> {
-        let Some(handle) = live.opened.index.handle(at) else { return Ok(None) };
-        let Some(MappedTurn { mapped, is_to_keep }) = live.mapped(&self.io, handle) else { return Ok(None) };
+    /// Copies data block `at` from the table's mapping to `buffer`. Returns `None` if the block should not or cannot be
+    /// read there; a read of the file then tells why.
+    pub(super) fn read_mapped(
+        &self,
+        open: &OpenTable,
+        at: usize,
+        buffer: &mut BlockBuffer,
+        is_point: bool,
+    ) -> Result<Option<Slice>> {
+        let Some(handle) = open.table_file.index.handle(at) else { return Ok(None) };
+        let Some(MappedRead { mapping, is_to_cache }) = open.mapped(&self.page_cache, handle) else { return Ok(None) };
         let Some(bytes) = handle.sealed_bytes() else { return Ok(None) };
-        let Some(sealed) = mapped.read(handle.offset, bytes, room) else { return Ok(None) };
+        let Some(sealed) = mapping.read(handle.offset, bytes, buffer) else { return Ok(None) };
         let reads = self.metrics.reads();
         reads.cache_misses.increment();
         reads.mapped_reads.increment();
-        let content = live.opened.unseal(&sealed, handle)?;
+        let content = open.table_file.unseal(&sealed, handle)?;
         if handle.bytes != handle.raw_bytes {
-            // What was decompressed is worth keeping, and lies in memory of its own.
-            live.cached.insert(at, content.clone());
-        } else if is_point && is_to_keep {
-            live.cached.insert(at, Slice::from_long(&content));
+            // A decompressed block lies in memory of its own, and decompressing it again would cost more than a copy.
+            open.cached.insert(at, content.clone());
+        } else if is_point && is_to_cache {
+            open.cached.insert(at, Slice::from_long(&content));
         }
         Ok(Some(content))
     }
 
-    /// Brings data block `at` near the processor, if it is cached.
+    /// Prefetches data block `at`, if it is cached.
     #[inline]
-    pub(in crate::table) fn approach_block(&self, at: usize) {
-        if let Some(live) = self.live.get() {
-            live.approach(at);
+    pub(super) fn prefetch_block(&self, at: usize) {
+        if let Some(open) = self.open.get() {
+            open.prefetch(at);
         }
     }
 
-    fn parse(&self, live: &Live, at: usize, content: Slice) -> Result<Block> {
-        Block::parse(content).map_err(|damage| self.block_damaged(&live.opened, at, damage))
-    }
-
-    /// Reads a block from the file, and caches it.
+    /// Reads data block `at` from the file, and caches it. Returns `None` past the last block.
     #[cold]
-    fn read(&self, live: &Live, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Slice>> {
-        let Some(handle) = live.opened.index.handle(at) else { return Ok(None) };
+    pub(super) fn read(&self, open: &OpenTable, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Slice>> {
+        let Some(handle) = open.table_file.index.handle(at) else { return Ok(None) };
         self.metrics.reads().cache_misses.increment();
-        live.warm(&self.io);
+        open.warm(&self.page_cache);
         let _at_the_device = self.io.gate.client_read();
         let content = match ahead {
-            Some(ahead) => ahead.read(&live.opened, at, handle, || self.read_block(live, handle))?,
-            None => self.read_block(live, handle)?,
+            Some(ahead) => ahead.read(&open.table_file, at, handle, || self.read_block(open, handle))?,
+            None => self.read_block(open, handle)?,
         };
-        live.cached.insert(at, content.clone());
+        open.cached.insert(at, content.clone());
         Ok(Some(content))
     }
 
-    /// Reads one block by itself, through the page cache or past it.
-    fn read_block(&self, live: &Live, handle: Handle) -> Result<Slice> {
-        let direct =
-            self.past_the_cache(live, handle).map(|file| live.plan(Some(file), handle, &self.io.block_buffers));
+    /// Reads a single block, through the page cache or past it.
+    fn read_block(&self, open: &OpenTable, handle: BlockHandle) -> Result<Slice> {
+        let direct = self.direct_file(open, handle).map(|file| open.plan(Some(file), handle, &self.io.block_buffers));
         match direct.flatten() {
-            Some(Planned { read, skip, bytes }) => {
+            Some(PlannedRead { read, skip, bytes }) => {
                 self.metrics.reads().direct_reads.increment();
-                live.opened.unseal_part(&read.carry_out()?, skip, bytes, handle)
+                open.table_file.unseal_part(&read.carry_out()?, skip, bytes, handle)
             }
-            None => live.opened.read_block(handle),
+            None => open.table_file.read_block(handle),
         }
     }
 
-    /// The file past the page cache, if the block should be read there.
-    pub(in crate::table) fn past_the_cache<'a>(&self, live: &'a Live, handle: Handle) -> Option<&'a Arc<dyn File>> {
-        live.past_the_cache(&self.io, handle, || self.storage.open(&self.path, OpenMode::ReadMedium))
+    /// Returns the file past the page cache, if the block should be read there.
+    pub(super) fn direct_file<'a>(&self, open: &'a OpenTable, handle: BlockHandle) -> Option<&'a Arc<dyn File>> {
+        open.direct_file(&self.page_cache, handle, || self.storage.open(&self.path, OpenMode::ReadMedium))
     }
 
-    /// How much data block `at` is wanted, as far as the cache knows.
+    /// Returns how often data block `at` is read, as far as the block cache knows.
     pub(in crate::table) fn warmth(&self, at: usize) -> Warmth {
-        self.live.get().map_or(Warmth::Cold, |live| live.cached.warmth(at))
+        self.open.get().map_or(Warmth::Cold, |open| open.cached.warmth(at))
     }
 
-    /// Caches data blocks, whose writer kept their contents. Opens the table.
-    pub(in crate::table) fn fill_cache(&self, blocks: Vec<KeptBlock>) -> Result<()> {
-        let live = self.live()?;
-        for KeptBlock { at, content, warmth } in blocks {
-            live.cached.insert_as(at, content, warmth);
-        }
+    /// Puts data block `at`, whose content the writer of the table kept, into the block cache. Opens the table.
+    pub(in crate::table) fn cache_block(&self, at: usize, content: Slice, warmth: Warmth) -> Result<()> {
+        self.opened()?.cached.insert_as(at, content, warmth);
         Ok(())
     }
+}
 
-    /// Damage inside data block `at`.
-    #[cold]
-    pub(in crate::table) fn block_damaged(&self, opened: &Opened, at: usize, damage: Damage) -> Error {
-        damage.in_block(&self.path, opened.index.handle(at).map_or(0, |handle| handle.offset))
-    }
-
-    /// The index has an entry for block `at` that is not in it.
-    #[cold]
-    pub(in crate::table) fn ends_early(&self, opened: &Opened, at: usize) -> Error {
-        let last = opened.index.last_key(at).map(|(key, _)| key).unwrap_or_default();
-        let offset = opened.index.handle(at).map_or(0, |handle| handle.offset);
-        Error::corruption(&self.path, offset, format!("a block up to key \"{}\"", last.escape_ascii()), "its end")
-    }
+/// Parses `content` as data block `at`.
+pub(super) fn parse(open: &OpenTable, at: usize, content: Slice) -> Result<Block> {
+    Block::parse(content).map_err(|damage| open.table_file.block_damaged(at, damage))
 }
 
 #[cfg(any(test, feature = "simulation"))]
 impl Table {
-    /// A table that was opened already, from any file, for fuzzing.
-    pub(in crate::table) fn of(storage: Arc<dyn Storage>, opened: Opened) -> Arc<Self> {
-        let meta = opened.properties.to_meta(opened.file_bytes, 0);
-        let (cache, metrics, path) = (BlockCache::new(0), Arc::<Metrics>::default(), opened.path().to_path_buf());
-        let io = TableIo::new(1, None, crate::table::page_cache::mapping::Mappings::none(), &metrics);
-        let table = Table::new(storage, path, meta, Arc::clone(&cache), metrics, io);
-        table.live.get_or_init(|| Live::new(opened, &cache, true));
+    /// Returns a table of an open file, for fuzzing.
+    pub(in crate::table) fn of(storage: Arc<dyn Storage>, table_file: TableFile) -> Arc<Self> {
+        use crate::table::options::{TableReads, TableWrites};
+        let meta = table_file.properties.to_meta(table_file.file_bytes, 0);
+        let (cache, metrics, path) = (BlockCache::new(0), Arc::<Metrics>::default(), table_file.path().to_path_buf());
+        let page_cache = PageCacheState::new(TableWrites::default(), TableReads::Copied, &*storage);
+        let io = TableIo::new(1, &metrics);
+        let table = Table::new(storage, path, meta, Arc::clone(&cache), metrics, io, page_cache);
+        table.open.get_or_init(|| OpenTable::new(table_file, &cache, true));
         Arc::new(table)
     }
 }

@@ -1,14 +1,14 @@
-//! [`Chunks`]: the data of a table, read from front to back past the page cache, one chunk ahead.
+//! [`Chunks`]: the data of a table, read from front to back, one chunk ahead.
 //!
-//! Chunks lie at multiples of their size, in aligned buffers. While one is merged the next is being read. What lies in
-//! one chunk is shared with it, not copied; only a block that straddles two is.
+//! Chunks lie at multiples of their size, in aligned buffers. While one chunk is merged, the next one is read. Bytes
+//! within one chunk are shared with it. Only a block that straddles two chunks is copied.
 
 use crate::error::{Error, Result};
 use crate::format::Slice;
 use crate::metrics::Metrics;
 use crate::runtime::BackgroundFile;
 use crate::storage::{ALIGNMENT, File, IoBuffer};
-use crate::table::store::{CHUNK_BYTES, TableIo};
+use crate::table::io::{CHUNK_BYTES, TableIo};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ pub(in crate::table) struct Chunks {
     file: BackgroundFile,
     io: TableIo,
     metrics: Arc<Metrics>,
-    /// Where the data ends.
+    /// The offset at which the data ends.
     end: u64,
     chunk: Option<Chunk>,
-    /// The chunk that is being read: where it begins, and its read.
+    /// The chunk that is being read: its offset and its read.
     ahead: Option<(u64, Reading)>,
 }
 
@@ -35,17 +35,17 @@ struct Chunk {
 }
 
 impl Chunks {
-    /// Of the first `end` bytes of `file`.
+    /// Reads the first `end` bytes of `file`.
     pub(in crate::table) fn new(file: Arc<dyn File>, end: u64, io: TableIo, metrics: Arc<Metrics>) -> Self {
         Chunks { file: BackgroundFile::new(file), io, metrics, end, chunk: None, ahead: None }
     }
 
-    /// The bytes from `offset` on, if the current chunk has them all.
+    /// Returns `len` bytes from `offset` on, if the current chunk has them all.
     pub(in crate::table) fn at_hand(&self, offset: u64, len: usize) -> Option<Slice> {
         self.chunk.as_ref()?.share(offset, len)
     }
 
-    /// The bytes from `offset` on; corruption when the file ends before. What is asked for lies behind what was.
+    /// Returns `len` bytes from `offset` on, or corruption if the file ends before. Offsets ascend from call to call.
     pub(in crate::table) async fn bytes(&mut self, offset: u64, len: usize) -> Result<Slice> {
         if let Some(shared) = self.at_hand(offset, len) {
             return Ok(shared);
@@ -60,9 +60,9 @@ impl Chunks {
         self.gather(offset, len).await
     }
 
-    /// Copies what lies in several chunks, from the current one on.
+    /// Copies bytes that lie in several chunks, from the current one on.
     async fn gather(&mut self, offset: u64, len: usize) -> Result<Slice> {
-        // Grown with what is there, whatever length a damaged index asks for.
+        // It grows with the bytes that exist: a damaged index may name any length.
         let mut gathered = Vec::with_capacity(len.min(2 * CHUNK_BYTES));
         loop {
             let at = offset + gathered.len() as u64;
@@ -78,19 +78,19 @@ impl Chunks {
             }
             let next = offset + gathered.len() as u64;
             if !next.is_multiple_of(CHUNK_BYTES as u64) {
-                continue; // The chunk is short, so the file ends here: told by the next round.
+                continue; // The chunk is short, so the file ends here. The next round reports it.
             }
             self.enter(next).await?;
         }
     }
 
-    /// Makes the chunk at `start` the current one, and begins to read the one behind it.
+    /// Makes the chunk at `start` the current one, and begins to read the next one.
     async fn enter(&mut self, start: u64) -> Result<()> {
         let reading = match self.ahead.take() {
             Some((ahead, reading)) if ahead == start => reading,
             _ => self.read(start),
         };
-        // Lets the last chunk go before another buffer is taken, as far as no entry of it is held.
+        // Frees the previous chunk before another buffer is taken, unless an entry of it is held.
         self.chunk = None;
         let buffer = reading.await?;
         self.metrics.compaction_read_bytes.add(buffer.len() as u64);
@@ -108,16 +108,16 @@ impl Chunks {
         Ok(())
     }
 
-    /// A read of the chunk at `start`, or of what the data has of it. Nothing is done before it is polled.
+    /// Returns a read of the chunk at `start`, as far as the data reaches. Nothing is done before it is polled.
     fn read(&self, start: u64) -> Reading {
         let (file, io) = (self.file.clone(), self.io.clone());
         let rest = usize::try_from(self.end.saturating_sub(start)).unwrap_or(usize::MAX);
         if !file.file().is_direct() {
-            // What the page cache has let go the device reads while the chunk before is merged.
+            // Where the page cache has dropped the chunk, the device reads it while the previous one is merged.
             file.file().will_need(start, rest.min(CHUNK_BYTES) as u64);
         }
         Box::pin(async move {
-            let mut buffer = io.buffers.take();
+            let mut buffer = io.chunk_buffers.take();
             buffer.set_len(rest.min(CHUNK_BYTES).next_multiple_of(ALIGNMENT));
             file.read(&io.gate, start, buffer).await
         })
@@ -125,7 +125,7 @@ impl Chunks {
 }
 
 impl Chunk {
-    /// `None` when it has not all of it.
+    /// Returns `len` bytes from `offset` on, if the chunk has them all.
     fn share(&self, offset: u64, len: usize) -> Option<Slice> {
         self.buffer.share(usize::try_from(offset.checked_sub(self.start)?).ok()?, len)
     }
@@ -141,7 +141,6 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::storage::Storage;
-    use crate::table::page_cache::mapping::Mappings;
     use crate::table::tests::disk::{Disk, Memory, run};
     use std::path::Path;
 
@@ -149,13 +148,13 @@ mod tests {
         (0..bytes).map(|at| (at % 249) as u8).collect()
     }
 
-    /// A reader of `bytes` bytes of data, of which the file has `there`.
+    /// A reader of `bytes` bytes of data, of which the file has the first `there`.
     fn reader(there: usize, bytes: usize) -> (Chunks, TableIo) {
         let disk = Disk::new(true);
         disk.put(Path::new("a"), &content(there));
         let file = Memory(disk).open(Path::new("a"), crate::storage::OpenMode::ReadMedium).unwrap().unwrap();
         let metrics = Arc::<Metrics>::default();
-        let io = TableIo::new(8, None, Mappings::none(), &metrics);
+        let io = TableIo::new(8, &metrics);
         (Chunks::new(file, bytes as u64, io.clone(), metrics), io)
     }
 
@@ -201,7 +200,7 @@ mod tests {
             run(reader.bytes((chunk * CHUNK_BYTES) as u64, 10)).unwrap();
         }
         drop(reader);
-        for mut buffer in (0..8).map(|_| io.buffers.take()).collect::<Vec<_>>() {
+        for mut buffer in (0..8).map(|_| io.chunk_buffers.take()).collect::<Vec<_>>() {
             buffer.bytes_mut().fill(0xee);
         }
         assert_eq!(first, content(200)[7..107]);

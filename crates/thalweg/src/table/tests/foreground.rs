@@ -3,7 +3,7 @@
 use super::disk::{Bench, Entry, options, put};
 use crate::error::ErrorKind;
 use crate::format::SeqNo;
-use crate::table::{BlockNumber, Compression, PointKey, Table, read_together};
+use crate::table::{BlockNumber, Compression, PointKey, Table, batch_read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -83,7 +83,7 @@ fn where_direct_reads_are_refused_the_page_cache_does() {
 }
 
 #[test]
-fn blocks_read_together_are_what_they_are_alone_and_are_cached() {
+fn blocks_batch_read_are_what_they_are_alone_and_are_cached() {
     for past_the_cache in [false, true] {
         let bench = Bench::new(options(4096, Compression::None, 10), if past_the_cache { 0 } else { 1 << 20 });
         let table = bench.store.open(bench.write(&entries()));
@@ -93,7 +93,7 @@ fn blocks_read_together_are_what_they_are_alone_and_are_cached() {
         let blocks = blocks(&table);
         let wanted: Vec<_> = blocks.iter().map(|(block, _)| (&*table, *block)).collect();
         assert!(wanted.len() > 30 && !table.is_at_hand(wanted[0].1).unwrap());
-        for (read, (block, key)) in read_together(&wanted).into_iter().zip(&blocks) {
+        for (read, (block, key)) in batch_read(&wanted).into_iter().zip(&blocks) {
             let point = PointKey::new(key, SeqNo(1));
             let found = table.find_in_read(&read.unwrap(), &point).unwrap().unwrap();
             assert_eq!(found.value, [key[3]; 400]);
@@ -104,7 +104,7 @@ fn blocks_read_together_are_what_they_are_alone_and_are_cached() {
 }
 
 #[test]
-fn of_blocks_read_together_one_that_fails_or_is_damaged_tells_so_and_the_others_are_whole() {
+fn of_blocks_batch_read_one_that_fails_or_is_damaged_tells_so_and_the_others_are_whole() {
     for past_the_cache in [false, true] {
         let (bench, table) = written(Compression::None);
         if past_the_cache {
@@ -114,11 +114,11 @@ fn of_blocks_read_together_one_that_fails_or_is_damaged_tells_so_and_the_others_
         let wanted: Vec<_> = blocks.iter().map(|(block, _)| (&*table, *block)).collect();
         let (failing, damaged) = (5, 9);
         // Offsets of blocks are where the first entries' values lie, about.
-        let at = |block: usize| table.opened().unwrap().index.handle(block).unwrap();
+        let at = |block: usize| table.table_file().unwrap().index.handle(block).unwrap();
         bench.disk.failing.store(at(failing).offset + 100, Ordering::Relaxed);
         let path = bench.store.path(table.meta().id);
         bench.disk.flip(&path, at(damaged).offset + 50);
-        for (number, read) in read_together(&wanted).into_iter().enumerate() {
+        for (number, read) in batch_read(&wanted).into_iter().enumerate() {
             match read {
                 Ok(_) => assert!(number != failing && number != damaged, "{number}"),
                 Err(error) => {
@@ -144,12 +144,12 @@ fn a_file_that_ends_within_a_block_is_corruption_whichever_way_it_is_read() {
         let blocks = blocks(&table);
         let (last, key) = blocks.last().unwrap();
         let path = bench.store.path(table.meta().id);
-        let cut = table.opened().unwrap().index.handle(blocks.len() - 1).unwrap().offset + 10;
+        let cut = table.table_file().unwrap().index.handle(blocks.len() - 1).unwrap().offset + 10;
         let bytes = bench.disk.contents(&path);
         bench.disk.cut(&path, cut as usize);
         assert_eq!(table.find_in(*last, &PointKey::new(key, SeqNo(1))).unwrap_err().kind(), ErrorKind::Corruption);
         let wanted: Vec<_> = blocks.iter().map(|(block, _)| (&*table, *block)).collect();
-        let mut read = read_together(&wanted);
+        let mut read = batch_read(&wanted);
         let error = read.pop().unwrap().err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Corruption);
         assert!(error.to_string().contains("the end of the file"), "{error}");

@@ -107,7 +107,7 @@ fn what_a_mapping_cannot_read_or_has_damaged_is_an_error_that_names_it() {
     let path = bench.store.path(table.meta().id);
     let (failing, damaged) = (10_u32, 300_u32);
     let at = |key: u32| {
-        let opened = table.opened().unwrap();
+        let opened = table.table_file().unwrap();
         opened.index.handle(opened.index.find(&key.to_be_bytes(), SeqNo(1))).unwrap().offset + 100
     };
     bench.disk.failing.store(at(failing), Ordering::Relaxed);

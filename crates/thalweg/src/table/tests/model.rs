@@ -242,12 +242,12 @@ fn what_was_written_through_the_page_cache_compactions_read_there() {
     let bench = Bench::new(options(4096, Compression::None, 10), 0);
     bench.disk.file_room.store(1 << 20, std::sync::atomic::Ordering::Relaxed);
     let table = |level| bench.store.open_written(bench.write_to(level, &[put(b"a", 1, b"v")]));
-    assert!(table(0).open_medium(0).unwrap().is_some(), "nobody reads");
+    assert!(table(0).open_direct(0).unwrap().is_some(), "nobody reads");
     let lower = table(5);
-    assert!(lower.open_medium(0).unwrap().is_some(), "memory was needed for others");
+    assert!(lower.open_direct(0).unwrap().is_some(), "memory was needed for others");
     bench.disk.is_cached.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert!(lower.open_medium(0).unwrap().is_none());
-    assert!(bench.store.open(lower.meta().clone()).open_medium(0).unwrap().is_some(), "of an earlier life");
+    assert!(lower.open_direct(0).unwrap().is_none());
+    assert!(bench.store.open(lower.meta().clone()).open_direct(0).unwrap().is_some(), "of an earlier life");
     assert_eq!((bench.metrics.tables_through_cache.get(), bench.metrics.tables_refused_direct.get()), (1, 1));
 }
 

@@ -1,18 +1,17 @@
-//! [`Output`]: the bytes of a table on their way to its file: gathered in aligned buffers, handed to the worker's
-//! [`WriteQueue`] when full.
+//! [`Output`]: gathers the bytes of a table in aligned buffers, and hands full buffers to the worker's [`WriteQueue`].
 //!
 //! Space is reserved ahead in growing steps, because the kernel serialises direct writes that extend a file (E4). So
-//! until [`Output::finish`] the file is longer than its table: the last buffer is padded to the alignment, and the true
-//! length is set once all is written. A crash in between leaves a file that no edit names: an orphan.
+//! until [`Output::finish`] the file is longer than its table. The last buffer is padded to the alignment; the true
+//! length is set once all is written. A crash before that leaves a file that no edit names: an orphan.
 
 use crate::error::{Error, Result};
 use crate::runtime::{BackgroundFile, WriteQueue, WrittenFile};
 use crate::storage::{File, IoBuffer};
-use crate::table::store::CHUNK_BYTES;
+use crate::table::io::CHUNK_BYTES;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The first reservation; each one later doubles what is reserved, up to [`RESERVE_STEP_MAX`] more.
+/// The first reservation. Each further one doubles what is reserved, by [`RESERVE_STEP_MAX`] at most.
 const RESERVE_STEP_MIN: u64 = 4 * CHUNK_BYTES as u64;
 const RESERVE_STEP_MAX: u64 = 16 << 20;
 
@@ -20,26 +19,32 @@ const RESERVE_STEP_MAX: u64 = 16 << 20;
 pub(in crate::table) struct Output {
     file: WrittenFile,
     buffer: IoBuffer,
-    /// Where the buffer belongs in the file.
+    /// The offset of the buffer in the file.
     start: u64,
     reserved: u64,
+    /// Whether the file is written through the page cache.
+    through_cache: bool,
 }
 
 impl Output {
-    pub(in crate::table) fn new(queue: &WriteQueue, file: Arc<dyn File>) -> Self {
+    pub(in crate::table) fn new(queue: &WriteQueue, file: Arc<dyn File>, through_cache: bool) -> Self {
         let buffer = queue.buffers().take();
-        Output { file: queue.file(BackgroundFile::new(file)), buffer, start: 0, reserved: 0 }
+        Output { file: queue.file(BackgroundFile::new(file)), buffer, start: 0, reserved: 0, through_cache }
     }
 
     pub(in crate::table) fn file(&self) -> &Arc<dyn File> {
         self.file.file().file()
     }
 
+    pub(in crate::table) fn is_through_cache(&self) -> bool {
+        self.through_cache
+    }
+
     pub(in crate::table) fn path(&self) -> &Path {
         self.file.file().path()
     }
 
-    /// Appends to the file. An error may be one of an earlier piece.
+    /// Appends to the file. An error may be that of an earlier piece.
     pub(in crate::table) async fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         loop {
             bytes = bytes.get(self.buffer.append(bytes)..).unwrap_or_default();
@@ -51,7 +56,7 @@ impl Output {
         }
     }
 
-    /// Waits until all is written, and gives the file its length.
+    /// Waits until all is written, and sets the length of the file.
     pub(in crate::table) async fn finish(&mut self) -> Result<()> {
         let bytes = self.start + self.buffer.len() as u64;
         self.buffer.pad();
@@ -61,12 +66,12 @@ impl Output {
         self.file.file().file().set_bytes(bytes)
     }
 
-    /// Makes all that was written durable, but for the name.
+    /// Makes the content durable, but not the name.
     pub(in crate::table) async fn sync(&self) -> Result<()> {
         self.file.file().sync().await
     }
 
-    /// Gives up what is not written yet, and waits for what is being written.
+    /// Abandons what is not written yet, and waits for the writes in progress.
     pub(in crate::table) async fn abandon(self) {
         self.file.abandon().await;
     }
@@ -77,7 +82,7 @@ impl Output {
             let step = self.reserved.clamp(RESERVE_STEP_MIN, RESERVE_STEP_MAX);
             self.reserved = (self.reserved + step).max(end);
             match self.file.file().reserve(self.reserved).await {
-                // What is still to come may fit where the whole step does not; the write itself will tell.
+                // The rest of the table may fit where the whole step does not. The write itself reports it if not.
                 Err(Error::NoSpace { .. }) | Ok(()) => {}
                 Err(error) => return Err(error),
             }

@@ -1,13 +1,16 @@
-//! [`TableWriter`]: writes one table, block by block, checksumming the whole file on its way to its [`Output`].
+//! [`TableWriter`]: writes one table, block by block, and computes the checksum of the whole file on the way to its
+//! [`Output`].
 //!
-//! Entries are laid out where they will be written from: the open block is the end of `pending`, so `pending` only ever
-//! grows while a block is open, and is written where none is.
+//! Entries are encoded in the buffer that is written: the open block is the end of `pending`. So `pending` only grows
+//! while a block is open, and is written only while none is.
 //!
-//! Nothing is synced here; lineage makes outputs durable. A writer that is dropped leaves its file behind, for
-//! recovery to find as an orphan; [`TableWriter::abandon`] removes it. After an error only `abandon` may be called.
+//! A writer syncs nothing, unless too many unsynced tables are open: lineage makes outputs durable. A dropped writer
+//! leaves its file behind, which recovery finds as an orphan; [`TableWriter::abandon`] removes it. After an error only
+//! `abandon` may be called.
 
-use super::cache_handover::Keeper;
+use super::cache_handover::BlockCollector;
 use super::output::Output;
+use super::unsynced_files::{UnsyncedFile, UnsyncedFiles};
 use crate::cache::Warmth;
 use crate::error::Result;
 use crate::format::key::{self, KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -16,14 +19,15 @@ use crate::storage::Storage;
 use crate::table::format::block::{BLOCK_BYTES_MAX, BlockBuilder, TRAILER_BYTES, seal, seal_compressed};
 use crate::table::format::filter::{self, Filter};
 use crate::table::format::footer::{FOOTER_BYTES, Footer, Region};
-use crate::table::format::index::{Handle, IndexBuilder};
+use crate::table::format::index::{BlockHandle, IndexBuilder};
 use crate::table::format::properties::Properties;
-use crate::table::{Compression, TableMeta, TableOptions};
+use crate::table::meta::TableMeta;
+use crate::table::options::{Compression, TableOptions};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
-/// Blocks are gathered to this many bytes before they go to the output: few enough that they are copied within the
-/// processor's cache, and so many that an entry seldom has to wait.
+/// Blocks are gathered to this many bytes before they go to the output. So few bytes are copied within the processor's
+/// cache, and so many that an entry seldom has to wait.
 const PIECE_BYTES: usize = 32 << 10;
 
 /// Writes one table.
@@ -32,7 +36,8 @@ pub(crate) struct TableWriter {
     output: Output,
     options: TableOptions,
     compression: Compression,
-    keeper: Keeper,
+    collector: BlockCollector,
+    unsynced: Arc<UnsyncedFiles>,
     block: BlockBuilder,
     index: IndexBuilder,
     /// Hashes of the distinct user keys, for the filter.
@@ -41,12 +46,12 @@ pub(crate) struct TableWriter {
     properties: Properties,
     last_seq: SeqNo,
     last_kind: EntryKind,
-    /// Blocks not yet in `output`, which belong at `written` of the file; the last may be open.
+    /// Blocks that are not in `output` yet, and belong at offset `written` of the file. The last may be open.
     pending: Vec<u8>,
     /// Where blocks are compressed.
     scratch: Vec<u8>,
     written: u64,
-    /// Of the first `written` bytes.
+    /// The checksum of the first `written` bytes.
     checksum: Box<Xxh3>,
     failed: bool,
 }
@@ -58,7 +63,8 @@ impl TableWriter {
         id: TableId,
         options: TableOptions,
         compression: Compression,
-        keeper: Keeper,
+        collector: BlockCollector,
+        unsynced: Arc<UnsyncedFiles>,
     ) -> Self {
         TableWriter {
             storage,
@@ -69,7 +75,8 @@ impl TableWriter {
             properties: Properties::new(id, options.filter_bits_per_key),
             options,
             compression,
-            keeper,
+            collector,
+            unsynced,
             last_seq: SeqNo::MAX,
             last_kind: EntryKind::Remove,
             pending: Vec::new(),
@@ -84,9 +91,9 @@ impl TableWriter {
         self.properties.table
     }
 
-    /// Appends an entry; entries come in internal-key order, each once. `shared`: how many first bytes its key has in
-    /// common with that of the entry before; 0 for the first. Whether a piece is full: then [`TableWriter::write`] is
-    /// due before the next entry.
+    /// Appends an entry. Entries come in internal-key order, each once. `shared`: the bytes that its key shares with
+    /// the beginning of the previous key; 0 for the first entry. Returns whether a piece is full: then
+    /// [`TableWriter::write`] is due before the next entry.
     #[inline]
     pub(crate) fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
         assert!(!self.failed, "a table writer was used after an error");
@@ -118,10 +125,10 @@ impl TableWriter {
         self.pending.len() >= PIECE_BYTES
     }
 
-    /// The entry that is added next comes from a block that is wanted so much.
+    /// Says that the next entry comes from a block of `warmth`.
     #[inline]
     pub(crate) fn expect(&mut self, warmth: Warmth) {
-        self.keeper.count(warmth);
+        self.collector.count(warmth);
     }
 
     /// Writes the piece that [`TableWriter::add`] found full.
@@ -129,21 +136,23 @@ impl TableWriter {
         self.write_pending().await
     }
 
-    /// Bytes of the file so far, the open block included.
+    /// The bytes of the file so far, the open block included.
     pub(crate) fn bytes(&self) -> u64 {
         let open = if self.block.is_empty() { 0 } else { self.block.end_bytes() + TRAILER_BYTES };
         self.offset() + open as u64
     }
 
-    /// Writes index, filter, properties and footer. Nothing is synced, that is lineage's work, unless too many unsynced
-    /// tables are open. Requires at least one entry. An error removes the file.
+    /// Writes index, filter, properties and footer. Requires at least one entry. An error removes the file.
     pub(crate) async fn finish(mut self) -> Result<TableMeta> {
         assert!(!self.failed, "a table writer was used after an error");
         assert!(self.properties.entries > 0, "a table has at least one entry");
         match self.write_end().await {
             Ok(()) => {
-                let file = self.keeper.may_keep_file().then(|| Arc::clone(self.output.file()));
-                self.keeper.finish(self.id(), file);
+                self.collector.finish(self.id());
+                if self.unsynced.has_room() {
+                    let (file, through_cache) = (Arc::clone(self.output.file()), self.output.is_through_cache());
+                    self.unsynced.insert(self.id(), UnsyncedFile { file, through_cache });
+                }
                 Ok(self.properties.to_meta(self.written, self.checksum.digest()))
             }
             Err(error) => {
@@ -153,15 +162,15 @@ impl TableWriter {
         }
     }
 
-    /// Gives the table up and removes its file. Where that fails the file is left to recovery, as an orphan.
+    /// Abandons the table and removes its file. If that fails, the file is left to recovery as an orphan.
     pub(crate) async fn abandon(self) {
         let path = self.output.path().to_path_buf();
         self.output.abandon().await;
-        // The error that made the caller give up is the one to tell; an orphan costs space until the next open.
+        // The caller reports the error that made it abandon the table. An orphan costs space until the next open.
         let _ = self.storage.remove(&path);
     }
 
-    /// Where the next byte belongs in the file.
+    /// The offset in the file of the next byte.
     fn offset(&self) -> u64 {
         self.written + self.pending.len() as u64
     }
@@ -170,13 +179,13 @@ impl TableWriter {
         let start = self.block.finish(&mut self.pending);
         let content = self.pending.get(start..).unwrap_or_default();
         let raw_bytes = content.len() as u64;
-        self.keeper.keep(content);
+        self.collector.keep(content);
         let (table, offset) = (self.id(), self.written + start as u64);
         let bytes = match self.compression {
             Compression::None => seal(&mut self.pending, start, table, offset),
             Compression::Lz4 => seal_compressed(&mut self.pending, start, table, offset, &mut self.scratch),
         };
-        let handle = Handle { offset, bytes, raw_bytes };
+        let handle = BlockHandle { offset, bytes, raw_bytes };
         self.index.add(&self.properties.key_max, self.last_seq, self.last_kind, handle);
         self.properties.data_blocks += 1;
         self.properties.data_bytes = self.offset();
@@ -200,7 +209,7 @@ impl TableWriter {
         assert!(self.pending.len() >= FOOTER_BYTES);
         self.write_pending().await?;
         self.output.finish().await?;
-        if self.keeper.may_keep_file() { Ok(()) } else { self.output.sync().await }
+        if self.unsynced.has_room() { Ok(()) } else { self.output.sync().await }
     }
 
     fn seal_region(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> Region {
@@ -212,7 +221,7 @@ impl TableWriter {
 
     async fn write_pending(&mut self) -> Result<()> {
         assert!(self.block.is_empty(), "an open block is not written");
-        // Stays set when the write fails, or is cut short by dropping the future.
+        // Stays set if the write fails, or if its future is dropped before the end.
         self.failed = true;
         self.checksum.update(&self.pending);
         self.output.append(&self.pending).await?;

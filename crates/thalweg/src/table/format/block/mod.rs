@@ -10,4 +10,4 @@ pub(in crate::table) use builder::{BLOCK_BYTES_MAX, BlockBuilder};
 pub(in crate::table) use content::{Block, Found};
 pub(in crate::table) use cursor::BlockCursor;
 pub(in crate::table) use entries::BlockEntries;
-pub(in crate::table) use trailer::{Place, TRAILER_BYTES, seal, seal_compressed, unseal};
+pub(in crate::table) use trailer::{BlockAddress, TRAILER_BYTES, seal, seal_compressed, unseal};

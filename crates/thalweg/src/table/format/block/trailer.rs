@@ -24,7 +24,7 @@ const LZ4_EXPANSION_MAX: u64 = 255;
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::table) struct Place<'a> {
+pub(in crate::table) struct BlockAddress<'a> {
     pub(in crate::table) path: &'a Path,
     pub(in crate::table) table: TableId,
     pub(in crate::table) offset: u64,
@@ -81,7 +81,7 @@ fn checksum(content: &[u8], codec: u8, table: TableId, offset: u64) -> u32 {
 
 /// The content of the block in `sealed` (stored bytes and trailer), of `raw_bytes` when uncompressed. The checksum is
 /// looked at before anything else, unless `verify` is off (which only fuzzing does).
-pub(in crate::table) fn unseal(sealed: &Slice, place: Place<'_>, raw_bytes: u64, verify: bool) -> Result<Slice> {
+pub(in crate::table) fn unseal(sealed: &Slice, place: BlockAddress<'_>, raw_bytes: u64, verify: bool) -> Result<Slice> {
     let damaged = |expected: String, found: String| Error::corruption(place.path, place.offset, expected, found);
     let split = sealed.len().checked_sub(TRAILER_BYTES).and_then(|len| sealed.split_at_checked(len));
     let Some((stored, [codec, c0, c1, c2, c3])) = split else {
@@ -115,8 +115,8 @@ pub(in crate::table) fn unseal(sealed: &Slice, place: Place<'_>, raw_bytes: u64,
 mod tests {
     use super::*;
 
-    fn place(table: u64, offset: u64) -> Place<'static> {
-        Place { path: Path::new("t"), table: TableId(table), offset }
+    fn place(table: u64, offset: u64) -> BlockAddress<'static> {
+        BlockAddress { path: Path::new("t"), table: TableId(table), offset }
     }
 
     #[test]
