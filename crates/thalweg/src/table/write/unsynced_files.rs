@@ -38,7 +38,7 @@ impl UnsyncedFiles {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the file of `table` open. Requires [`UnsyncedFiles::has_room`].
+    /// Keeps the file of `table` open. The writers of several workers that find room at once all keep theirs.
     pub(in crate::table) fn insert(&self, table: TableId, file: UnsyncedFile) {
         self.files().insert(table, file);
     }

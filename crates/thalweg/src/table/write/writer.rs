@@ -147,9 +147,9 @@ impl TableWriter {
         assert!(!self.failed, "a table writer was used after an error");
         assert!(self.properties.entries > 0, "a table has at least one entry");
         match self.write_end().await {
-            Ok(()) => {
+            Ok(is_synced) => {
                 self.collector.finish(self.id());
-                if self.unsynced.has_room() {
+                if !is_synced {
                     let (file, through_cache) = (Arc::clone(self.output.file()), self.output.is_through_cache());
                     self.unsynced.insert(self.id(), UnsyncedFile { file, through_cache });
                 }
@@ -191,7 +191,8 @@ impl TableWriter {
         self.properties.data_bytes = self.offset();
     }
 
-    async fn write_end(&mut self) -> Result<()> {
+    /// Returns whether the file was synced, because too many files are unsynced.
+    async fn write_end(&mut self) -> Result<bool> {
         if !self.block.is_empty() {
             self.close_block();
         }
@@ -209,7 +210,11 @@ impl TableWriter {
         assert!(self.pending.len() >= FOOTER_BYTES);
         self.write_pending().await?;
         self.output.finish().await?;
-        if self.unsynced.has_room() { Ok(()) } else { self.output.sync().await }
+        let is_synced = !self.unsynced.has_room();
+        if is_synced {
+            self.output.sync().await?;
+        }
+        Ok(is_synced)
     }
 
     fn seal_region(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> Region {
