@@ -1,6 +1,6 @@
-//! [`Filter`]: a Bloom filter over a table's user keys in lines of 64 bytes, one cache line a question.
+//! [`Filter`]: a Bloom filter over a table's user keys, in lines of 64 bytes: a query reads one cache line.
 //!
-//! With 10 bits a key about 1 % of absent keys pass (see the test); a key of the table always passes.
+//! With 10 bits a key about 1 % of absent keys pass (see the test). A key of the table always passes.
 
 use super::damage::Damage;
 use std::hint::black_box;
@@ -10,15 +10,15 @@ const LINE_BYTES: usize = 64;
 const LINE_BITS: u64 = 8 * LINE_BYTES as u64;
 const PROBES_MAX: u32 = 12;
 
-/// Keys that are entered together, so that their lines come into the CPU's cache together.
+/// Keys are inserted in batches of this many, whose lines are loaded at once.
 const BATCH: usize = 16;
 
-/// Aligned, so that a line of the filter is a line of the CPU's cache.
+/// A line of the filter, aligned to be a line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Line([u8; LINE_BYTES]);
 
-/// The hash of a user key that filters are built from.
+/// Returns the hash of a user key that filters are built from.
 pub(in crate::table) fn hash(user_key: &[u8]) -> u64 {
     xxh3_64(user_key)
 }
@@ -31,16 +31,16 @@ pub(in crate::table) struct Filter {
 }
 
 impl Filter {
-    /// A filter over the keys with these hashes. Requires `bits_per_key > 0`.
+    /// Builds a filter over the keys with these hashes. Requires `bits_per_key > 0`.
     pub(in crate::table) fn build(hashes: &[u64], bits_per_key: u32) -> Filter {
         assert!(bits_per_key > 0);
         let lines = (hashes.len() as u64).saturating_mul(u64::from(bits_per_key)).div_ceil(LINE_BITS);
         let lines = lines.clamp(1, u64::from(u32::MAX)) as usize;
-        // In lines, a few probes less than the ln 2 × bits of a plain Bloom filter pass the fewest absent keys.
+        // In lines the fewest absent keys pass with a few probes less than the ln 2 × bits of a plain Bloom filter.
         let probes = (bits_per_key.saturating_mul(6).saturating_add(5) / 10).clamp(1, PROBES_MAX);
         let mut filter = Filter { lines: vec![Line([0; LINE_BYTES]); lines], probes };
         for batch in hashes.chunks(BATCH) {
-            // One load of each line first: they depend on nothing, so the CPU waits for all of them at once.
+            // First one load of each line. The loads are independent, so the processor waits for all of them at once.
             let touched = batch.iter().filter_map(|hash| filter.lines.get(filter.line_of(*hash))?.0.first());
             black_box(touched.fold(0, |all, byte| all | byte));
             for &hash in batch {
@@ -82,7 +82,7 @@ impl Filter {
         }
     }
 
-    /// `false`: no key with this hash is in the table.
+    /// Whether the table may have a key with this hash.
     pub(in crate::table) fn may_contain(&self, hash: u64) -> bool {
         let Some(Line(line)) = self.lines.get(self.line_of(hash)) else { return true };
         bits(hash, self.probes).all(|(byte, bit)| line.get(byte).is_some_and(|byte| byte & bit != 0))
@@ -93,7 +93,7 @@ impl Filter {
     }
 }
 
-/// The bits of a line that a key sets: byte and mask.
+/// Returns the bits of a line that a key sets, as byte and mask.
 fn bits(hash: u64, probes: u32) -> impl Iterator<Item = (usize, u8)> {
     let mut probe = hash as u32;
     (0..probes).map(move |_| {

@@ -1,7 +1,7 @@
-//! [`Footer`]: the last 72 bytes of a table: where index, filter and properties are.
+//! [`Footer`]: the last 72 bytes of a table: the places of index, filter and properties.
 //!
-//! Invariant of a decoded footer: filter (if any), index, properties and footer follow each other without a gap and
-//! end with the file, so that no byte after the data blocks is outside a checksum.
+//! Invariant of a decoded footer: filter (if any), index, properties and footer follow each other without a gap and end
+//! with the file. So every byte after the data blocks is under a checksum.
 
 use super::block::TRAILER_BYTES;
 use crate::error::{Error, Result};
@@ -14,20 +14,20 @@ pub(in crate::table) const FOOTER_BYTES: usize = 72;
 pub(in crate::table) const FORMAT_VERSION: u32 = 1;
 pub(in crate::table) const MAGIC: u64 = u64::from_le_bytes(*b"thalwegT");
 
-/// Bytes before the checksum, and where the bytes after it begin.
+/// The offsets of the checksum and of the bytes after it.
 const CHECKSUM_AT: usize = 56;
 const CHECKSUM_END: usize = 60;
 
-/// A block that is not a data block: always stored as it is.
+/// The place of a block that is not a data block. It is always stored uncompressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::table) struct Region {
     pub(in crate::table) offset: u64,
-    /// Without the trailer.
+    /// The length without the trailer.
     pub(in crate::table) bytes: u64,
 }
 
 impl Region {
-    /// Where the trailer ends.
+    /// Returns the offset at which the trailer ends.
     fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.bytes)?.checked_add(TRAILER_BYTES as u64)
     }
@@ -43,7 +43,7 @@ pub(in crate::table) struct Footer {
 }
 
 impl Footer {
-    /// Where the data blocks end.
+    /// Returns the offset at which the data blocks end.
     pub(in crate::table) fn data_end(&self) -> u64 {
         self.filter.unwrap_or(self.index).offset
     }
@@ -98,7 +98,7 @@ impl Footer {
     }
 }
 
-/// The fields of a footer that every table has the same.
+/// The fields of a footer that do not depend on the table.
 struct Stored {
     checksum: u32,
     version: u32,

@@ -1,6 +1,6 @@
-//! [`Index`]: where each data block is, and the last key in it; pinned while the table is open.
+//! [`Index`]: the place and the last key of each data block; in memory while the table is open.
 //!
-//! A key is looked for by its first bytes ([`PrefixTree`]); whole keys are compared only where those are equal.
+//! A search compares the first bytes of keys ([`PrefixTree`]), and whole keys only where those are equal.
 
 use super::block::TRAILER_BYTES;
 use super::damage::Damage;
@@ -9,7 +9,7 @@ use crate::format::codec::{Decoder, Encode};
 use crate::format::{EntryKind, SeqNo, Slice, key};
 use std::cmp::Ordering;
 
-/// A data block: where it is stored, and its lengths without the trailer.
+/// The offset of a data block, and its lengths, stored and uncompressed, without the trailer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) struct BlockHandle {
     pub(in crate::table) offset: u64,
@@ -18,12 +18,12 @@ pub(in crate::table) struct BlockHandle {
 }
 
 impl BlockHandle {
-    /// Where the trailer ends; `None` past 64 bits.
+    /// Returns the offset at which the trailer ends; `None` past 64 bits.
     pub(in crate::table) fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.bytes)?.checked_add(TRAILER_BYTES as u64)
     }
 
-    /// Bytes of the block and its trailer.
+    /// Returns the bytes of the block and its trailer.
     pub(in crate::table) fn sealed_bytes(&self) -> Option<usize> {
         usize::try_from(self.end()?.checked_sub(self.offset)?).ok()
     }
@@ -36,7 +36,7 @@ pub(in crate::table) struct IndexBuilder {
 }
 
 impl IndexBuilder {
-    /// The next data block, whose last entry is given.
+    /// Appends the next data block, given its last entry.
     pub(in crate::table) fn add(&mut self, user_key: &[u8], seq: SeqNo, kind: EntryKind, handle: BlockHandle) {
         self.buffer.put_bytes(user_key);
         self.buffer.put_u64(key::pack_trailer(seq, kind));
@@ -50,7 +50,8 @@ impl IndexBuilder {
     }
 }
 
-/// The index of an open table. Invariant: at least one block, keys ascend, blocks are gapless from offset 0.
+/// The index of an open table. Invariant: it has at least one block, keys ascend, and blocks have no gaps from offset
+/// 0.
 #[derive(Debug)]
 pub(in crate::table) struct Index {
     content: Slice,
@@ -67,7 +68,7 @@ struct IndexEntry {
 }
 
 impl Index {
-    /// Decodes an index of blocks that fill `[0, data_end)`.
+    /// Decodes an index, whose blocks must fill `[0, data_end)`.
     pub(in crate::table) fn decode(content: Slice, data_end: u64) -> Result<Index, Damage> {
         let mut blocks: Vec<IndexEntry> = Vec::new();
         let mut decoder = Decoder::new(&content);
@@ -94,7 +95,7 @@ impl Index {
         Ok(Index { content, blocks, tree })
     }
 
-    /// Data blocks; at least 1.
+    /// The number of data blocks; at least 1.
     pub(in crate::table) fn blocks(&self) -> usize {
         self.blocks.len()
     }
@@ -103,14 +104,14 @@ impl Index {
         Some(self.blocks.get(block)?.handle)
     }
 
-    /// The last entry of a block.
+    /// Returns the key of the last entry of a block.
     pub(in crate::table) fn last_key(&self, block: usize) -> Option<(&[u8], SeqNo)> {
         let entry = self.blocks.get(block)?;
         Some((entry.key_in(&self.content), entry.seq))
     }
 
-    /// The first block whose last entry is at or after `(user_key, seq)`: the one that holds the first such entry.
-    /// [`Index::blocks`] when there is none.
+    /// Returns the first block whose last entry is at or after `(user_key, seq)`. It has the first such entry. Returns
+    /// [`Index::blocks`] if there is none.
     pub(in crate::table) fn find(&self, user_key: &[u8], seq: SeqNo) -> usize {
         let around = self.tree.around(user_key);
         let blocks = self.blocks.get(around.clone()).unwrap_or_default();
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_looked_for_in_the_first_block_that_ends_at_or_after_it() {
+    fn a_key_is_found_in_the_first_block_that_ends_at_or_after_it() {
         let entries = [(&b"b"[..], 5, handle(0, 10)), (b"b", 2, handle(15, 10)), (b"d", 9, handle(30, 10))];
         let index = decode(&entries, 45).unwrap();
         let cases =

@@ -1,9 +1,9 @@
-//! [`PrefixTree`]: where a key's place is among sorted keys, by their first bytes alone.
+//! [`PrefixTree`]: finds a key's place among sorted keys, by their first bytes alone.
 //!
-//! The keys' common beginning is left out; of what follows, eight bytes are kept as a number. The numbers lie in nodes
-//! of [`NODE`], one line of the CPU's cache each, and above every [`NODE`] nodes lies one with the largest number of
-//! each: a search reads a line a level (five for a table of 64 MiB), where a binary search over whole keys follows
-//! a pointer and misses the cache at each of its fourteen steps.
+//! The common beginning of all keys is left out. The eight bytes after it are kept as a number. The numbers lie in
+//! nodes of [`NODE`], one line of the processor's cache each. Above every [`NODE`] nodes lies a node with the largest
+//! number of each. So a search reads one line a level: five for a table of 64 MiB. A binary search over whole keys
+//! would follow a pointer and miss the cache at each of its fourteen steps.
 //!
 //! Invariant: every level is sorted; `levels[i + 1][j]` is the largest number of node `j` of `levels[i]`.
 
@@ -11,20 +11,20 @@ use crate::format::key::{prefix, shared_bytes};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Numbers in a node: those of a cache line.
+/// The numbers in a node: those of a cache line.
 const NODE: usize = 8;
 
 /// See the module.
 #[derive(Debug)]
 pub(in crate::table) struct PrefixTree {
-    /// What all keys begin with.
+    /// The common beginning of all keys.
     common: Box<[u8]>,
-    /// The numbers of all keys, then those of the nodes above; never empty.
+    /// The numbers of all keys, then those of the nodes above them. Never empty.
     levels: Vec<Vec<u64>>,
 }
 
 impl PrefixTree {
-    /// Over keys in ascending order.
+    /// Requires keys in ascending order.
     pub(in crate::table) fn new<'a>(keys: impl DoubleEndedIterator<Item = &'a [u8]> + Clone) -> Self {
         let first = keys.clone().next().unwrap_or_default();
         let last = keys.clone().next_back().unwrap_or_default();
@@ -38,8 +38,8 @@ impl PrefixTree {
         PrefixTree { common: Box::from(common), levels }
     }
 
-    /// The keys that may be equal to `key`, or that it may lie between: every key before them is less, every key after
-    /// them is greater.
+    /// Returns the range of keys that may be equal to `key`, or that `key` may lie between. Every key before the range
+    /// is less, every key after it is greater.
     #[inline]
     pub(in crate::table) fn around(&self, key: &[u8]) -> Range<usize> {
         let keys = self.levels.first().map_or(0, Vec::len);
@@ -61,7 +61,7 @@ impl PrefixTree {
         first..number.checked_add(1).map_or(keys, |next| self.first_at_or_after(next))
     }
 
-    /// The first number that is not less.
+    /// Returns the place of the first number that is not less.
     #[inline]
     fn first_at_or_after(&self, number: u64) -> usize {
         let mut node = 0;
@@ -70,7 +70,7 @@ impl PrefixTree {
             let numbers = level.get(start..level.len().min(start + NODE)).unwrap_or_default();
             node = start + numbers.iter().filter(|other| **other < number).count();
         }
-        // Beyond the last node there is none to count in.
+        // Past the last node there is no node to count in.
         self.levels.first().map_or(0, |numbers| node.min(numbers.len()))
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_is_less_before_and_greater_behind() {
+    fn keys_outside_of_the_range_are_less_before_and_greater_after() {
         for (count, step, common) in
             [(0u64, 1, &b""[..]), (1, 1, b""), (8, 3, b"c"), (9, 2, b""), (500, 7, b"common/"), (5000, 1, b"\0")]
         {

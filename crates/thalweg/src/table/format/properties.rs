@@ -1,4 +1,4 @@
-//! [`Properties`]: what a table says of itself; counted by the writer, and again by `thalweg check`.
+//! [`Properties`]: counts over a table, made by its writer, and again by `thalweg check`.
 
 use super::damage::Damage;
 use super::footer::FORMAT_VERSION;
@@ -9,29 +9,29 @@ use crate::table::meta::TableMeta;
 const FILTER_NONE: u8 = 0;
 const FILTER_LINES: u8 = 1;
 
-/// See the module. Sums are over all entries, before compression.
+/// See the module. Counts are over all entries; bytes are before compression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::table) struct Properties {
     pub(in crate::table) table: TableId,
     pub(in crate::table) entries: u64,
     pub(in crate::table) tombstones: u64,
-    /// Distinct user keys.
+    /// The number of distinct user keys.
     pub(in crate::table) keys: u64,
     pub(in crate::table) key_bytes: u64,
     pub(in crate::table) value_bytes: u64,
     pub(in crate::table) seq_min: SeqNo,
     pub(in crate::table) seq_max: SeqNo,
     pub(in crate::table) data_blocks: u64,
-    /// Bytes of the data blocks as stored, with their trailers.
+    /// The bytes of the data blocks as stored, with their trailers.
     pub(in crate::table) data_bytes: u64,
-    /// 0: no filter.
+    /// 0: the table has no filter.
     pub(in crate::table) filter_bits_per_key: u32,
     pub(in crate::table) key_min: Vec<u8>,
     pub(in crate::table) key_max: Vec<u8>,
 }
 
 impl Properties {
-    /// Of a table without entries.
+    /// The properties of a table without entries.
     pub(in crate::table) fn new(table: TableId, filter_bits_per_key: u32) -> Self {
         Properties {
             table,
@@ -50,8 +50,8 @@ impl Properties {
         }
     }
 
-    /// Counts the next entry; whether its user key is another one than the last entry's. `shared`: how many first bytes
-    /// it has in common with `key_max`, the last entry's.
+    /// Counts the next entry. Returns whether its user key differs from that of the previous entry, `key_max`.
+    /// `shared`: the bytes that the two keys share at their beginning.
     #[inline]
     pub(in crate::table) fn count(
         &mut self,
@@ -134,7 +134,7 @@ impl Properties {
         (kind_fits && properties.seq_max <= SeqNo::MAX).then_some(properties)
     }
 
-    /// What the manifest keeps of a table with these properties.
+    /// Returns what the manifest says about a table with these properties.
     pub(in crate::table) fn to_meta(&self, bytes: u64, checksum: u64) -> TableMeta {
         TableMeta {
             id: self.table,
@@ -149,7 +149,7 @@ impl Properties {
         }
     }
 
-    /// Whether the manifest says the same.
+    /// Checks that `meta`, of the manifest, says the same.
     pub(in crate::table) fn check(&self, meta: &TableMeta) -> Result<(), Damage> {
         let own = self.to_meta(meta.bytes, meta.checksum);
         if own == *meta {

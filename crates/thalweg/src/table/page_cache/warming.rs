@@ -157,7 +157,8 @@ mod tests {
     use super::*;
     use crate::format::SeqNo;
     use crate::table::Compression;
-    use crate::table::tests::disk::{Bench, options, put};
+    use crate::table::tests::bench::{Bench, options};
+    use crate::table::tests::entries::put;
     use std::future::Future;
     use std::task::{Context, Waker};
 

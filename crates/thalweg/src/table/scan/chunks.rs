@@ -141,7 +141,8 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::storage::Storage;
-    use crate::table::tests::disk::{Disk, Memory, run};
+    use crate::table::tests::bench::run;
+    use crate::table::tests::disk::{Disk, Memory};
     use std::path::Path;
 
     fn content(bytes: usize) -> Vec<u8> {

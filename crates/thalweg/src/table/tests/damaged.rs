@@ -1,6 +1,7 @@
 //! A damaged table gives right answers or corruption that names the file, and `check` finds every damage.
 
-use super::disk::{Bench, Entry, Random, advance, options, put, run, tombstone};
+use super::bench::{Bench, advance, options, run};
+use super::entries::{Entry, Random, put, tombstone};
 use crate::error::{Error, Result};
 use crate::format::{Cursor, SeqNo};
 use crate::table::{Compression, TableMeta, check, fuzz_block, fuzz_table, verify_file};

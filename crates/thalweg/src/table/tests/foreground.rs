@@ -1,6 +1,7 @@
 //! Where foreground reads go: through the page cache, past it, several at once; and what becomes of those that fail.
 
-use super::disk::{Bench, Entry, options, put};
+use super::bench::{Bench, options};
+use super::entries::{Entry, put};
 use crate::error::ErrorKind;
 use crate::format::SeqNo;
 use crate::table::{BlockNumber, Compression, PointKey, Table, batch_read};

@@ -1,6 +1,7 @@
 //! Reads from mappings: which tables, until when, and what becomes of those that fail.
 
-use super::disk::{Bench, Entry, options, put};
+use super::bench::{Bench, options};
+use super::entries::{Entry, put};
 use crate::error::ErrorKind;
 use crate::format::{Cursor, SeqNo};
 use crate::table::{Compression, Table};

@@ -1,6 +1,7 @@
 //! What a table that was replaced leaves in the page cache.
 
-use super::disk::{Bench, options, put};
+use super::bench::{Bench, options};
+use super::entries::put;
 use crate::format::SeqNo;
 use crate::table::{Compression, Table};
 use std::sync::Arc;

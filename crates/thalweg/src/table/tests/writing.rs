@@ -1,6 +1,7 @@
 //! Creating, failing, giving up, removing.
 
-use super::disk::{Bench, Random, add, options, put};
+use super::bench::{Bench, add, options};
+use super::entries::{Random, put};
 use crate::error::ErrorKind;
 use crate::format::{SeqNo, TableId};
 use crate::table::{Compression, check, dump, verify_file};

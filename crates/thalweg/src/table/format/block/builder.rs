@@ -1,37 +1,38 @@
-//! [`BlockBuilder`]: lays out one data block after the other, in place at the end of the buffer that is written to the
-//! file, so that the bytes of an entry are copied once.
+//! [`BlockBuilder`]: lays out one data block after the other at the end of the buffer that is written to the file. So
+//! the bytes of an entry are copied once.
 //!
-//! Invariant: from a block's first entry to [`BlockBuilder::finish`] the buffer ends with the block so far; nothing
-//! else is appended to it meanwhile, and nothing is taken from it.
+//! Invariant: from a block's first entry to [`BlockBuilder::finish`] the buffer ends with the block so far. Meanwhile
+//! nothing else is appended to it, and nothing is removed from it.
 
 use crate::format::codec::Encode;
 use crate::format::{EntryKind, SeqNo, key};
 
-/// Every so many entries the whole user key is stored, for binary search.
+/// One in this many entries stores its whole user key, for binary search.
 const RESTART_INTERVAL: usize = 16;
 
 /// A data block is closed at this many bytes whatever the options say, so that offsets in it fit 32 bits.
 pub(in crate::table) const BLOCK_BYTES_MAX: usize = 16 << 20;
 
-/// The three lengths of an entry take at most so many bytes, and its trailer 8.
+/// The three lengths of an entry have at most 30 bytes, and its trailer has 8.
 const HEADER_BYTES_MAX: usize = 30 + 8;
 
-/// Ends of keys up to this many bytes are copied by the shortest way.
+/// Suffixes up to this many bytes are copied as exactly this many.
 const SHORT: usize = 16;
 
-/// Takes entries in internal-key order, then ends the block; the next entry begins another.
+/// See the module.
 #[derive(Default)]
 pub(in crate::table) struct BlockBuilder {
-    /// Where the open block begins in the buffer.
+    /// The offset of the open block in the buffer.
     start: usize,
-    /// From the start of the block. Empty: no block is open.
+    /// The offsets of the restarts in the block. Empty: no block is open.
     restarts: Vec<u32>,
     since_restart: usize,
 }
 
 impl BlockBuilder {
-    /// Appends an entry to the block at the end of `out`. `shared`: how many first bytes its key has in common with the
-    /// key before, in this block or the last.
+    /// Appends an entry to the block at the end of `out`, or begins a block with it. Entries come in internal-key
+    /// order. `shared`: the bytes that its key shares with the beginning of the previous key, in this block or the one
+    /// before.
     #[inline]
     pub(in crate::table) fn add(
         &mut self,
@@ -83,17 +84,17 @@ impl BlockBuilder {
         self.restarts.is_empty()
     }
 
-    /// Bytes of the entries so far, of the block at the end of `out`.
+    /// The bytes of the entries so far of the block at the end of `out`.
     pub(in crate::table) fn entry_bytes(&self, out: &[u8]) -> usize {
         if self.is_empty() { 0 } else { out.len() - self.start }
     }
 
-    /// What [`BlockBuilder::finish`] would append now.
+    /// The bytes that [`BlockBuilder::finish`] would append now.
     pub(in crate::table) fn end_bytes(&self) -> usize {
         if self.is_empty() { 0 } else { 4 * self.restarts.len() + 4 }
     }
 
-    /// Ends the block at the end of `out`; gives where it begins there. Requires an entry.
+    /// Ends the block at the end of `out`. Returns its offset there. Requires an entry.
     pub(in crate::table) fn finish(&mut self, out: &mut Vec<u8>) -> usize {
         assert!(!self.is_empty(), "a block has at least one entry");
         for restart in &self.restarts {
@@ -106,8 +107,8 @@ impl BlockBuilder {
     }
 }
 
-/// Appends `end`, the end of `key`. Its length changes from entry to entry, and what a copy of that length jumps by is
-/// guessed wrong; so a short one is copied as `SHORT` bytes, of which those that are too many are taken back.
+/// Appends `end`, the end of `key`. The length differs from entry to entry, so a copy of that length would mispredict
+/// its branches. A short end is copied as [`SHORT`] bytes, and the surplus is removed.
 #[inline]
 fn put_end(out: &mut Vec<u8>, key: &[u8], end: &[u8]) {
     match key.last_chunk::<SHORT>() {

@@ -1,28 +1,28 @@
 //! [`Block`]: the content of a data block, from bytes that may be damaged.
 //!
-//! Entries and restarts are decoded where they are needed; every decode is checked and strictly moves on, so that no
-//! content can make a reader panic or loop.
+//! Entries and restarts are decoded when they are needed. Every decode is checked and strictly advances, so no content
+//! can make a reader panic or loop.
 
+use super::entry::{Lengths, RawEntry};
 use crate::format::codec::Decoder;
-use crate::format::key::{KEY_BYTES_MAX, TRAILER_BYTES, VALUE_BYTES_MAX};
-use crate::format::{EntryKind, SeqNo, Slice, ValueAt, Version, key, prefetch};
+use crate::format::{SeqNo, Slice, ValueAt, Version, key, prefetch};
 use crate::table::format::damage::Damage;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Restarts of a block of usual size with small entries.
+/// A block of usual size with small entries has at most this many restarts.
 const RESTARTS_FEW: usize = 8;
 
 /// A data block.
 #[derive(Clone, Debug)]
 pub(in crate::table) struct Block {
     buffer: Arc<[u8]>,
-    /// Where in the buffer the block begins and ends.
+    /// The offsets in the buffer of the beginning and the end of the block.
     start: usize,
     end: usize,
-    /// Where in the block the entries end and the restarts begin.
+    /// The offset in the block at which the entries end and the restarts begin.
     entries_end: usize,
-    /// At least 1.
+    /// The number of restarts; at least 1.
     restarts: usize,
 }
 
@@ -30,38 +30,14 @@ pub(in crate::table) struct Block {
 #[derive(Debug)]
 pub(in crate::table) enum Found {
     Version(Version),
-    /// Another key comes where it would be.
+    /// The block has a greater key, and not this one.
     Nothing,
-    /// Every entry of the block is before it.
+    /// Every entry of the block is less.
     PastEnd,
 }
 
-/// The three numbers that an entry begins with.
-#[derive(Clone, Copy)]
-struct Lengths {
-    shared: usize,
-    unshared: usize,
-    value_bytes: usize,
-    /// Bytes of the numbers themselves.
-    bytes: usize,
-}
-
-/// One entry as it lies in the block.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RawEntry<'a> {
-    /// Bytes of the user key taken from the entry before.
-    pub(super) shared: usize,
-    pub(super) suffix: &'a [u8],
-    pub(super) seq: SeqNo,
-    pub(super) kind: EntryKind,
-    /// Where the value begins in the block, and its length.
-    pub(super) value_start: usize,
-    pub(super) value_bytes: usize,
-    /// Where the next entry begins.
-    pub(super) end: usize,
-}
-
 impl Block {
+    /// Checks that the restarts fit in the block. Entries are checked when they are decoded.
     pub(in crate::table) fn parse(content: Slice) -> Result<Block, Damage> {
         let count = content.len().checked_sub(4).and_then(|at| Decoder::new(content.get(at..)?).u32());
         let restarts = count.unwrap_or(0) as usize;
@@ -97,13 +73,13 @@ impl Block {
         self.entries_end
     }
 
-    /// The entries from `offset` on; none past their end.
+    /// Returns the bytes of the entries from `offset` on; empty past their end.
     #[inline]
     pub(super) fn entries_from(&self, offset: usize) -> &[u8] {
         self.content().get(offset..self.entries_end).unwrap_or_default()
     }
 
-    /// Where the entry of restart `index` begins.
+    /// Returns the offset of the entry of restart `index`.
     pub(super) fn restart(&self, index: usize) -> Result<usize, Damage> {
         let at = self.entries_end.saturating_add(index.saturating_mul(4));
         let offset = self.content().get(at..).and_then(|bytes| Decoder::new(bytes).u32()).map(|offset| offset as usize);
@@ -115,11 +91,10 @@ impl Block {
         }
     }
 
-    /// The newest version of `user_key` at or below `seq`.
+    /// Returns the newest version of `user_key` at or below `seq`.
     ///
-    /// No key is put together on the way: `matched` is how many bytes the keys so far have in common with `user_key`,
-    /// all of them being less. An entry that shares more of its predecessor is less too, and passed by on its lengths
-    /// alone.
+    /// It assembles no key. All keys so far are less than `user_key`, and share their first `matched` bytes with it. An
+    /// entry that shares more bytes than that with its predecessor is less, too, and is skipped by its lengths alone.
     pub(in crate::table) fn find(self, user_key: &[u8], seq: SeqNo) -> Result<Found, Damage> {
         let before = self.restarts_before(|entry| key::compare(entry, (user_key, seq)) == Ordering::Less)?;
         let mut offset = self.restart(before.saturating_sub(1))?;
@@ -127,7 +102,8 @@ impl Block {
         let entries = self.entries();
         while offset < self.entries_end {
             let bytes = entries.get(offset..).unwrap_or_default();
-            let Some((lengths, end)) = Lengths::read(bytes).and_then(|lengths| Some((lengths, lengths.end()?))) else {
+            let Some((lengths, end)) = Lengths::read(bytes).and_then(|lengths| Some((lengths, lengths.entry_bytes()?)))
+            else {
                 return Err(Damage::new(offset, "an entry", "malformed bytes"));
             };
             if lengths.shared > key_bytes {
@@ -161,48 +137,21 @@ impl Block {
         Ok(Found::PastEnd)
     }
 
-    /// The entry at `offset`, if nothing is wrong with it; [`Block::entry`] tells what is.
+    /// Returns the entry at `offset`, or `None` if it is damaged; [`Block::entry`] tells how.
     #[inline(always)]
     pub(super) fn sound_entry(&self, offset: usize) -> Option<RawEntry<'_>> {
-        RawEntry::read(self.entries().get(offset..)?, offset)
+        RawEntry::decode_sound(self.entries().get(offset..)?, offset)
     }
 
-    /// The entry at `offset`.
+    /// Returns the entry at `offset`.
     pub(super) fn entry(&self, offset: usize) -> Result<RawEntry<'_>, Damage> {
         match self.sound_entry(offset) {
             Some(entry) => Ok(entry),
-            None => self.damaged_entry(offset),
+            None => RawEntry::decode(self.entries().get(offset..).unwrap_or_default(), offset),
         }
     }
 
-    /// What is wrong with the entry at `offset`.
-    #[cold]
-    fn damaged_entry(&self, offset: usize) -> Result<RawEntry<'_>, Damage> {
-        let entries = self.entries().get(offset..).unwrap_or_default();
-        let malformed = || Damage::new(offset, "an entry", "malformed bytes");
-        let Lengths { shared, unshared, value_bytes, bytes } = Lengths::read(entries).ok_or_else(malformed)?;
-        let mut decoder = Decoder::new(entries);
-        decoder.take(bytes).ok_or_else(malformed)?;
-        if shared.checked_add(unshared).is_none_or(|bytes| bytes > KEY_BYTES_MAX) || value_bytes > VALUE_BYTES_MAX {
-            let found = format!("{shared} + {unshared} and {value_bytes} bytes");
-            return Err(Damage::new(offset, "a key of at most 64 KiB and a value of at most 64 MiB", found));
-        }
-        let suffix = decoder.take(unshared).ok_or_else(malformed)?;
-        let trailer_start = offset + decoder.offset();
-        let trailer = decoder.u64().ok_or_else(malformed)?;
-        let Some((seq, kind)) = key::unpack_trailer(trailer) else {
-            let found = format!("kind {}", trailer as u8);
-            return Err(Damage::new(trailer_start, "entry kind 0 (remove) or 1 (put)", found));
-        };
-        let value_start = trailer_start + TRAILER_BYTES;
-        decoder.take(value_bytes).ok_or_else(malformed)?;
-        if kind == EntryKind::Remove && value_bytes > 0 {
-            return Err(Damage::new(offset, "a tombstone without a value", format!("{value_bytes} bytes")));
-        }
-        Ok(RawEntry { shared, suffix, seq, kind, value_start, value_bytes, end: offset + decoder.offset() })
-    }
-
-    /// The entry at restart `index`: where it is, and its whole user key.
+    /// Returns the user key and the sequence number of the entry at restart `index`.
     pub(super) fn restart_key(&self, index: usize) -> Result<(&[u8], SeqNo), Damage> {
         let offset = self.restart(index)?;
         let entry = self.entry(offset)?;
@@ -212,11 +161,12 @@ impl Block {
         Ok((entry.suffix, entry.seq))
     }
 
-    /// How many restarts, from the first, have entries for which `before` holds; it must hold for a first part only.
+    /// Returns how many restarts, from the first on, have entries for which `before` holds. `before` must be monotonic:
+    /// true up to some entry, and false from there on.
     pub(super) fn restarts_before(&self, mut before: impl FnMut((&[u8], SeqNo)) -> bool) -> Result<usize, Damage> {
         let (mut low, mut high) = (0, self.restarts);
         if high <= RESTARTS_FEW {
-            // Each step of the search would wait for its entry: wait for all of them at once.
+            // Each step of the search would wait for its entry. This waits for all entries at once.
             for index in 0..high {
                 prefetch(self.entries_from(self.restart(index)?).as_ptr());
             }
@@ -232,7 +182,7 @@ impl Block {
         Ok(low)
     }
 
-    /// The last restart at or before `offset`.
+    /// Returns the last restart at or before `offset`.
     pub(super) fn restart_covering(&self, offset: usize) -> Result<usize, Damage> {
         let (mut low, mut high) = (0, self.restarts);
         while low < high {
@@ -256,7 +206,7 @@ impl Block {
         self.content().get(start..start.saturating_add(len)).unwrap_or_default()
     }
 
-    /// Checks that every restart is an entry with a whole key, in order (`thalweg check`).
+    /// Checks that every restart is an entry with a whole key, in order, for `thalweg check`.
     pub(in crate::table) fn check_restarts(&self) -> Result<(), Damage> {
         let mut offset = 0;
         for index in 0..self.restarts {
@@ -271,61 +221,6 @@ impl Block {
             self.restart_key(index)?;
         }
         Ok(())
-    }
-}
-
-impl Lengths {
-    /// Nearly always a byte each, or two for the value.
-    #[inline(always)]
-    fn read(entry: &[u8]) -> Option<Lengths> {
-        if let &[shared, unshared, low, high, ..] = entry
-            && shared | unshared < 0x80
-        {
-            let (shared, unshared) = (shared.into(), unshared.into());
-            if low < 0x80 {
-                return Some(Lengths { shared, unshared, value_bytes: low.into(), bytes: 3 });
-            }
-            if high < 0x80 && high > 0 {
-                let value_bytes = usize::from(low & 0x7f) | usize::from(high) << 7;
-                return Some(Lengths { shared, unshared, value_bytes, bytes: 4 });
-            }
-        }
-        let mut decoder = Decoder::new(entry);
-        let (shared, unshared) = (decoder.varint_usize()?, decoder.varint_usize()?);
-        let value_bytes = decoder.varint_usize()?;
-        Some(Lengths { shared, unshared, value_bytes, bytes: decoder.offset() })
-    }
-
-    /// Bytes of the whole entry; `None` when key or value are longer than any.
-    #[inline]
-    fn end(&self) -> Option<usize> {
-        let key_bytes = self.shared.checked_add(self.unshared)?;
-        let fits = key_bytes <= KEY_BYTES_MAX && self.value_bytes <= VALUE_BYTES_MAX;
-        fits.then(|| self.bytes + self.unshared + TRAILER_BYTES + self.value_bytes)
-    }
-}
-
-impl<'a> RawEntry<'a> {
-    /// The entry that `bytes`, from `offset` of the block, begin with, if nothing is wrong with it.
-    #[inline(always)]
-    fn read(bytes: &'a [u8], offset: usize) -> Option<RawEntry<'a>> {
-        let lengths = Lengths::read(bytes)?;
-        let end = lengths.end()?;
-        let (suffix, rest) = bytes.get(lengths.bytes..end)?.split_at_checked(lengths.unshared)?;
-        let (seq, kind) = key::unpack_trailer(u64::from_le_bytes(*rest.first_chunk()?))?;
-        if kind == EntryKind::Remove && lengths.value_bytes > 0 {
-            return None;
-        }
-        let (shared, value_bytes) = (lengths.shared, lengths.value_bytes);
-        Some(RawEntry {
-            shared,
-            suffix,
-            seq,
-            kind,
-            value_start: offset + end - value_bytes,
-            value_bytes,
-            end: offset + end,
-        })
     }
 }
 

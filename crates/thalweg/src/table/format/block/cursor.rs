@@ -1,7 +1,8 @@
 //! [`BlockCursor`]: a position in one data block.
 //!
-//! Invariant while valid: `offset` is an entry's start, `key`, `seq`, `kind` and the value range are its own, `next`
-//! is where the next one begins. Steps forward check that keys ascend. After an error the cursor is not valid.
+//! Invariant while valid: `offset` is the offset of an entry; `key`, `seq`, `kind` and the value range are those of
+//! that entry; `next` is the offset of the next one. Steps forward check that keys ascend. After an error the cursor is
+//! not valid.
 
 use super::content::Block;
 use crate::format::{CursorEntry, EntryKind, SeqNo, Slice, key, prefetch};
@@ -36,13 +37,13 @@ impl BlockCursor {
         }
     }
 
-    /// Goes to another block, and is not valid there; keeps its buffer.
+    /// Moves to another block, where the cursor is not valid yet. Keeps the buffer of the key.
     pub(in crate::table) fn enter(&mut self, block: Block) {
         self.block = block;
         self.valid = false;
     }
 
-    /// Is at no entry any more.
+    /// Makes the cursor invalid.
     pub(in crate::table) fn leave(&mut self) {
         self.valid = false;
     }
@@ -57,7 +58,7 @@ impl BlockCursor {
         self.valid && self.next >= self.block.entries_end()
     }
 
-    /// Where the entry begins in the block.
+    /// The offset of the entry in the block.
     pub(in crate::table) fn offset(&self) -> usize {
         self.offset
     }
@@ -80,14 +81,14 @@ impl BlockCursor {
         self.kind
     }
 
-    /// The value, sharing the block.
+    /// Returns the value, which shares the block.
     #[inline]
     pub(in crate::table) fn value(&self) -> Slice {
         debug_assert!(self.valid);
         self.block.value_at(self.value_start, self.value_bytes).into_slice()
     }
 
-    /// All of it; `None` while not valid.
+    /// Returns the whole entry, or `None` while the cursor is not valid.
     #[inline]
     pub(in crate::table) fn entry(&self) -> Option<CursorEntry<'_>> {
         self.valid.then(|| CursorEntry {
@@ -115,7 +116,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// See [`crate::format::Cursor::seek`]; not valid when every entry is before.
+    /// See [`crate::format::Cursor::seek`]. Not valid afterwards if every entry is before.
     pub(in crate::table) fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<(), Damage> {
         self.valid = false;
         let before = self.block.restarts_before(|entry| key::compare(entry, (user_key, seq)) == Ordering::Less)?;
@@ -126,13 +127,13 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// See [`crate::format::Cursor::seek_before`]; not valid when no entry is before.
+    /// See [`crate::format::Cursor::seek_before`]. Not valid afterwards if no entry is before.
     pub(in crate::table) fn seek_before(&mut self, user_key: &[u8], seq: SeqNo) -> Result<(), Damage> {
         self.seek(user_key, seq)?;
         if self.valid { self.prev() } else { self.seek_to_last() }
     }
 
-    /// To the next entry; not valid after the last.
+    /// Moves to the next entry. Not valid after the last.
     #[inline]
     pub(in crate::table) fn next(&mut self) -> Result<(), Damage> {
         if self.next >= self.block.entries_end() {
@@ -142,7 +143,7 @@ impl BlockCursor {
         self.step()
     }
 
-    /// To the previous entry; not valid before the first.
+    /// Moves to the previous entry. Not valid before the first.
     pub(in crate::table) fn prev(&mut self) -> Result<(), Damage> {
         let target = self.offset;
         self.valid = false;
@@ -173,7 +174,7 @@ impl BlockCursor {
         self.decode(self.next, true)
     }
 
-    /// Decodes the entry at `offset`, whose predecessor's key is in `key`.
+    /// Decodes the entry at `offset`. `key` has the key of the entry before.
     #[inline]
     fn decode(&mut self, offset: usize, ordered: bool) -> Result<(), Damage> {
         let Some(entry) = self.block.sound_entry(offset) else {
@@ -184,7 +185,7 @@ impl BlockCursor {
             return Err(Damage::new(offset, "a key that shares bytes with the one before", found));
         };
         // The shared bytes are equal, so the order of the rests is the order of the keys (at a restart: of prefixes).
-        // A writer shares all it can: the first bytes of the rests nearly always decide.
+        // A writer shares as many bytes as it can, so the first bytes of the rests nearly always decide.
         if ordered && !is_first_less(old, entry.suffix) {
             let order = key::compare((old, self.seq), (entry.suffix, entry.seq));
             if order != Ordering::Less {
@@ -200,7 +201,7 @@ impl BlockCursor {
         self.offset = offset;
         self.next = entry.end;
         self.valid = true;
-        // Where the values are large, each entry is a line that no processor guesses.
+        // If the values are large, the processor does not prefetch the next entry by itself.
         prefetch(self.block.entries_from(entry.end).as_ptr());
         Ok(())
     }

@@ -1,24 +1,25 @@
 //! [`BlockEntries`]: one data block from its first entry to its last, for scans.
 //!
-//! What a [`super::BlockCursor`] is for readers, without seeks and without a check of the order: a merge compares each
-//! entry with the one before it in what comes out of all its inputs, and so finds any disorder of one of them.
+//! It is simpler than a [`super::BlockCursor`]: it does not seek, and does not check the order of entries. A merge
+//! compares each entry of its output with the one before, and so finds an input that is out of order.
 //!
-//! Invariant: the first `key_bytes` of `key`, `seq`, `kind` and the value range are those of one entry, and `next` is
-//! where the next one begins.
+//! Invariant: the first `key_bytes` of `key`, `seq`, `kind` and the value range are those of one entry; `next` is the
+//! offset of the next one.
 
-use super::content::{Block, RawEntry};
+use super::content::Block;
+use super::entry::RawEntry;
 use crate::format::key::{self, TRAILER_BYTES};
 use crate::format::{EntryKind, SeqNo};
 use crate::table::format::damage::Damage;
 
-/// Ends of keys up to this many bytes are copied as that many.
+/// Suffixes up to this many bytes are copied as exactly this many.
 const SHORT: usize = 16;
 
 /// See the module.
 pub(in crate::table) struct BlockEntries {
     block: Block,
     next: usize,
-    /// The user key, and what a copy of a round number of bytes left behind it.
+    /// The user key, followed by bytes that a copy of [`SHORT`] bytes left there.
     key: Vec<u8>,
     key_bytes: usize,
     seq: SeqNo,
@@ -28,7 +29,7 @@ pub(in crate::table) struct BlockEntries {
 }
 
 impl BlockEntries {
-    /// At the first entry.
+    /// Begins at the first entry.
     pub(in crate::table) fn first(block: Block) -> Result<Self, Damage> {
         let next = block.restart(0)?;
         let (kind, seq) = (EntryKind::Remove, SeqNo(0));
@@ -39,7 +40,8 @@ impl BlockEntries {
         Ok(entries)
     }
 
-    /// To the next entry; `false` after the last, which stays the one at hand. Not to be called after an error.
+    /// Moves to the next entry. Returns `false` after the last entry, and stays there. Must not be called after an
+    /// error.
     #[inline]
     pub(in crate::table) fn advance(&mut self) -> Result<bool, Damage> {
         let entry = match short_entry(self.block.entries_from(self.next), self.next) {
@@ -51,7 +53,7 @@ impl BlockEntries {
         let more = self.block.entries_from(suffix_start).first_chunk::<SHORT>();
         let room = self.key.get_mut(entry.shared..).and_then(|rest| rest.first_chunk_mut::<SHORT>());
         match (more, room) {
-            // A copy whose length is known is a few instructions, and none of them is guessed wrong.
+            // A copy of constant length is a few instructions without a branch to mispredict.
             (Some(more), Some(room)) if entry.suffix.len() <= SHORT => *room = *more,
             _ => {
                 self.key.truncate(entry.shared);
@@ -65,7 +67,7 @@ impl BlockEntries {
         Ok(true)
     }
 
-    /// As `advance`, for entries of any length and for damaged ones.
+    /// As [`BlockEntries::advance`], for entries of any length and for damaged ones.
     #[inline(never)]
     fn advance_carefully(&mut self) -> Result<bool, Damage> {
         let offset = self.next;
@@ -103,8 +105,8 @@ impl BlockEntries {
     }
 }
 
-/// The entry at the start of `rest`, which begins at `offset` of the block, if it is as nearly all are: a key shorter
-/// than 128 bytes and a value shorter than 16 KiB. `None` of all others and of damaged ones.
+/// Decodes the entry at the beginning of `rest`, which is at `offset` of the block, if it is short: with a key below
+/// 128 bytes and a value below 16 KiB, as nearly all are. Returns `None` for other entries and for damaged ones.
 #[inline]
 fn short_entry(rest: &[u8], offset: usize) -> Option<RawEntry<'_>> {
     let &[shared, unshared, low, high, ..] = rest else { return None };

@@ -1,7 +1,7 @@
-//! The trailer of every block: its codec, and a checksum of content, codec, table and place.
+//! The trailer of every block: its codec, and a checksum of content, codec, table id and offset.
 //!
-//! The checksum takes in the table's id and the block's offset, so that a block at a wrong place of a file, or of
-//! another file, is caught as surely as a flipped bit.
+//! The checksum covers the table id and the offset. So it finds a block at a wrong offset or in a wrong file as surely
+//! as a flipped bit.
 
 use crate::error::{Error, Result};
 use crate::format::codec::Encode;
@@ -10,19 +10,19 @@ use crate::planted::{Bug, planted};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a trailer: codec u8, checksum u32.
+/// The bytes of a trailer: codec u8, checksum u32.
 pub(in crate::table) const TRAILER_BYTES: usize = 5;
 
 const CODEC_NONE: u8 = 0;
 const CODEC_LZ4: u8 = 1;
 
-/// No data block is larger than this: what it may have before it is closed, and the largest entry.
+/// No data block is larger than this: the size at which it is closed, and the largest entry.
 const RAW_BYTES_MAX: u64 = 128 << 20;
 
-/// LZ4 cannot expand more than this.
+/// LZ4 expands by at most this factor.
 const LZ4_EXPANSION_MAX: u64 = 255;
 
-/// Where a block is.
+/// The file, table and offset of a block.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::table) struct BlockAddress<'a> {
     pub(in crate::table) path: &'a Path,
@@ -30,13 +30,13 @@ pub(in crate::table) struct BlockAddress<'a> {
     pub(in crate::table) offset: u64,
 }
 
-/// Makes a stored block for offset `offset` of `table` of the content at the end of `out`, from `start` on: appends its
-/// trailer; gives its stored length.
+/// Seals the content in `out` from `start` on as the block at `offset` of `table`: appends its trailer. Returns the
+/// stored bytes of the block, without the trailer.
 pub(in crate::table) fn seal(out: &mut Vec<u8>, start: usize, table: TableId, offset: u64) -> u64 {
     put_trailer(out, start, CODEC_NONE, table, offset)
 }
 
-/// As [`seal`], compressed with LZ4 if that saves at least an eighth. `scratch` is room to work in, kept for the next
+/// As [`seal`], compressed with LZ4 if that saves at least an eighth. `scratch` is working memory, kept for the next
 /// block.
 pub(in crate::table) fn seal_compressed(
     out: &mut Vec<u8>,
@@ -51,7 +51,7 @@ pub(in crate::table) fn seal_compressed(
     if scratch.len() < room {
         scratch.resize(room, 0);
     }
-    // With room for the worst case it cannot fail; stored as it is a block is right in any case.
+    // With room for the worst case this cannot fail. A block that is stored uncompressed is right in any case.
     let compressed = lz4_flex::block::compress_into(content, scratch).ok().and_then(|bytes| scratch.get(..bytes));
     let Some(compressed) = compressed.filter(|compressed| compressed.len() <= worth) else {
         return seal(out, start, table, offset);
@@ -61,7 +61,7 @@ pub(in crate::table) fn seal_compressed(
     put_trailer(out, start, CODEC_LZ4, table, offset)
 }
 
-/// The trailer of what is in `out` from `start` on; gives the length of that.
+/// Appends the trailer of the content in `out` from `start` on. Returns the bytes of that content.
 fn put_trailer(out: &mut Vec<u8>, start: usize, codec: u8, table: TableId, offset: u64) -> u64 {
     let content = out.get(start..).unwrap_or_default();
     let bytes = content.len() as u64;
@@ -72,23 +72,28 @@ fn put_trailer(out: &mut Vec<u8>, start: usize, codec: u8, table: TableId, offse
 }
 
 fn checksum(content: &[u8], codec: u8, table: TableId, offset: u64) -> u32 {
-    let mut place = [codec; 17];
-    let [_, rest @ ..] = &mut place;
+    let mut end = [codec; 17];
+    let [_, rest @ ..] = &mut end;
     let both = u128::from(table.0) | u128::from(offset) << 64;
     rest.copy_from_slice(&both.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c(content), &place)
+    crc32c::crc32c_append(crc32c::crc32c(content), &end)
 }
 
-/// The content of the block in `sealed` (stored bytes and trailer), of `raw_bytes` when uncompressed. The checksum is
-/// looked at before anything else, unless `verify` is off (which only fuzzing does).
-pub(in crate::table) fn unseal(sealed: &Slice, place: BlockAddress<'_>, raw_bytes: u64, verify: bool) -> Result<Slice> {
-    let damaged = |expected: String, found: String| Error::corruption(place.path, place.offset, expected, found);
+/// Returns the content of the block in `sealed` (stored bytes and trailer), which has `raw_bytes` when uncompressed.
+/// The checksum is verified before anything else, unless `verify` is off, which only fuzzing does.
+pub(in crate::table) fn unseal(
+    sealed: &Slice,
+    address: BlockAddress<'_>,
+    raw_bytes: u64,
+    verify: bool,
+) -> Result<Slice> {
+    let damaged = |expected: String, found: String| Error::corruption(address.path, address.offset, expected, found);
     let split = sealed.len().checked_sub(TRAILER_BYTES).and_then(|len| sealed.split_at_checked(len));
     let Some((stored, [codec, c0, c1, c2, c3])) = split else {
         return Err(damaged("a block with a trailer".into(), format!("{} bytes", sealed.len())));
     };
     let expected = u32::from_le_bytes([*c0, *c1, *c2, *c3]);
-    let found = checksum(stored, *codec, place.table, place.offset);
+    let found = checksum(stored, *codec, address.table, address.offset);
     if expected != found && verify && !planted(Bug::ChecksumNotVerified) {
         return Err(damaged(format!("block checksum {expected:#010x}"), format!("{found:#010x}")));
     }
@@ -115,7 +120,7 @@ pub(in crate::table) fn unseal(sealed: &Slice, place: BlockAddress<'_>, raw_byte
 mod tests {
     use super::*;
 
-    fn place(table: u64, offset: u64) -> BlockAddress<'static> {
+    fn address(table: u64, offset: u64) -> BlockAddress<'static> {
         BlockAddress { path: Path::new("t"), table: TableId(table), offset }
     }
 
@@ -131,15 +136,15 @@ mod tests {
             seal(&mut out, start, TableId(3), 4096);
             assert!(out.starts_with(b"what is before stays"));
             let sealed = Slice::from(out.split_off(start));
-            assert_eq!(unseal(&sealed, place(3, 4096), 1000, true).unwrap(), content);
-            assert!(unseal(&sealed, place(3, 8192), 1000, true).is_err());
-            assert!(unseal(&sealed, place(4, 4096), 1000, true).is_err());
-            assert!(unseal(&sealed, place(3, 4096), 999, true).is_err());
+            assert_eq!(unseal(&sealed, address(3, 4096), 1000, true).unwrap(), content);
+            assert!(unseal(&sealed, address(3, 8192), 1000, true).is_err());
+            assert!(unseal(&sealed, address(4, 4096), 1000, true).is_err());
+            assert!(unseal(&sealed, address(3, 4096), 999, true).is_err());
         }
     }
 
     #[test]
-    fn what_does_not_shrink_by_an_eighth_is_stored() {
+    fn a_block_that_does_not_shrink_by_an_eighth_is_stored_as_it_is() {
         let mut state = 1u64;
         let noise: Vec<u8> = std::iter::repeat_with(|| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
@@ -159,7 +164,7 @@ mod tests {
         for bit in 0..out.len() * 8 {
             let mut bytes = out.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(unseal(&Slice::from(bytes), place(1, 5), 7, true).is_err(), "bit {bit}");
+            assert!(unseal(&Slice::from(bytes), address(1, 5), 7, true).is_err(), "bit {bit}");
         }
     }
 }
