@@ -155,7 +155,7 @@ impl OpenTable {
     /// Prefetches data block `at`, if the block cache or the mapping has it.
     #[inline]
     pub(in crate::table) fn prefetch(&self, at: usize) {
-        if self.cached.approach(at) {
+        if self.cached.prefetch(at) {
             return;
         }
         let Some(Some(mapping)) = self.mapping.get() else { return };

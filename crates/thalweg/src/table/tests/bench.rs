@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+/// A clock, entropy and scheduler that tables must not use.
 struct Nothing;
 
 impl Clock for Nothing {
@@ -44,7 +45,7 @@ impl Scheduler for Nothing {
     fn shutdown(&self) {}
 }
 
-/// Drives one future to its end; nothing it waits for is elsewhere.
+/// Drives one future to its end. It must not wait for anything outside of itself.
 pub(in crate::table) fn run<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -83,7 +84,7 @@ impl Bench {
         Bench { disk, environment, metrics, cache, store }
     }
 
-    /// Drives what `work` makes of a worker's table writers, and the flush coroutine of that worker.
+    /// Drives `work`, given a worker's table writers, and that worker's coroutine of writes.
     pub(super) fn write_with<T>(&self, work: impl AsyncFnOnce(TableWriters) -> T) -> T {
         let (queue, flush) = self.store.write_queue();
         let mut flush = std::pin::pin!(flush);
@@ -114,7 +115,7 @@ impl Bench {
     }
 }
 
-/// Adds an entry, after one with the key `before`, and writes what it makes due.
+/// Adds an entry, after one with the key `before`, and writes a piece that is full.
 pub(super) async fn add(writer: &mut TableWriter, before: &[u8], entry: &Entry) -> Result<()> {
     let shared = key::shared_bytes(before, &entry.key);
     writer.expect(Warmth::Warm);
@@ -124,7 +125,7 @@ pub(super) async fn add(writer: &mut TableWriter, before: &[u8], entry: &Entry) 
     Ok(())
 }
 
-/// One step of a scan, whether it stays in the block or not.
+/// Makes one step of a scan, within the chunk or into the next one.
 pub(super) async fn advance(scan: &mut TableScan) -> Result<bool> {
     Ok(scan.advance_in_chunk()? || scan.enter_next_chunk().await?)
 }

@@ -1,4 +1,4 @@
-//! What is read from the device, what the block cache has, and what the page cache.
+//! Which reads go to the device, to the block cache and to the page cache.
 
 use super::bench::{Bench, advance, options, run};
 use super::entries::{here, put};
@@ -41,7 +41,7 @@ fn a_block_is_read_once_while_it_is_cached_and_scans_leave_the_cache_alone() {
 }
 
 #[test]
-fn a_scan_of_what_is_not_cached_reads_many_blocks_at_once() {
+fn a_scan_of_uncached_blocks_reads_many_at_once() {
     for (cache_bytes, compression) in [(0, Compression::None), (16 << 20, Compression::Lz4)] {
         let bench = Bench::new(options(1000, compression, 10), cache_bytes);
         let entries: Vec<_> = (0..20_000u32).map(|n| put(&n.to_be_bytes(), 1, &[n as u8; 40])).collect();
@@ -57,39 +57,39 @@ fn a_scan_of_what_is_not_cached_reads_many_blocks_at_once() {
             cursor.next().unwrap();
         }
         assert!(!cursor.valid());
-        // A read of this disk gives 100 000 bytes at most.
+        // A read of this disk returns 100 000 bytes at most.
         let most = 10 + meta.bytes / 80_000;
         assert!(reads() - before <= most, "{} reads, {most} expected", reads() - before);
     }
 }
 
 #[test]
-fn a_block_that_its_writer_put_into_the_cache_is_not_read() {
+fn a_block_that_its_writer_kept_is_not_read_from_the_file() {
     let bench = Bench::new(options(4096, Compression::Lz4, 10), 1 << 20);
     let misses = || bench.metrics.all_reads(|reads| &reads.cache_misses);
     let entries: Vec<_> = (0..2000u32).map(|n| put(&n.to_be_bytes(), 1, &n.to_le_bytes().repeat(9))).collect();
     let get = |meta| bench.store.open_written(meta).get(&7u32.to_be_bytes(), SeqNo::MAX).unwrap().unwrap();
     assert_eq!(&*get(bench.write(&entries)).value, 7u32.to_le_bytes().repeat(9));
-    assert_eq!(misses(), 1, "nobody had read anything when it was written");
+    assert_eq!(misses(), 1, "there were no reads before it was written");
     assert_eq!(&*get(bench.write(&entries)).value, 7u32.to_le_bytes().repeat(9));
-    assert_eq!(misses(), 1, "its writer kept what it wrote");
+    assert_eq!(misses(), 1, "its writer kept the block");
     assert_eq!(&*get(bench.write(&entries)).value, 7u32.to_le_bytes().repeat(9));
-    assert_eq!(misses(), 1, "a hit is a read too");
+    assert_eq!(misses(), 1, "a hit is a read, too");
     get(bench.write(&entries));
     bench.write(&entries);
     let meta = bench.write(&entries);
     get(meta);
-    assert_eq!(misses(), 2, "nobody had read since the table before it was begun");
+    assert_eq!(misses(), 2, "there were no reads since the previous table was begun");
 }
 
 #[test]
-fn what_was_written_through_the_page_cache_compactions_read_there() {
+fn compactions_read_a_table_written_through_the_page_cache_there() {
     let bench = Bench::new(options(4096, Compression::None, 10), 0);
     bench.disk.file_room.store(1 << 20, Ordering::Relaxed);
     let table = |level| bench.store.open_written(bench.write_to(level, &[put(b"a", 1, b"v")]));
-    assert!(table(0).open_direct(0).unwrap().is_some(), "nobody reads");
+    assert!(table(0).open_direct(0).unwrap().is_some(), "there are no reads");
     let lower = table(5);
-    assert!(lower.open_direct(0).unwrap().is_some(), "memory was needed for others");
+    assert!(lower.open_direct(0).unwrap().is_some(), "its pages were evicted");
     bench.disk.is_cached.store(true, Ordering::Relaxed);
     assert!(lower.open_direct(0).unwrap().is_none());
     assert!(bench.store.open(lower.meta().clone()).open_direct(0).unwrap().is_some(), "of an earlier life");

@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Files in memory. Writes fail once `room` bytes were written.
+/// Files in memory. Writes fail once they would exceed `room` bytes.
 pub(in crate::table) struct Disk {
     files: Mutex<BTreeMap<PathBuf, Arc<Mutex<Vec<u8>>>>>,
     pub(super) room: AtomicU64,
     pub(super) reads: AtomicU64,
     pub(in crate::table) read_bytes: AtomicU64,
-    /// What memory has room for; 0: nobody knows.
+    /// The bytes of files that memory has room for. 0: unknown.
     pub(in crate::table) file_room: AtomicU64,
     pub(super) medium: bool,
     /// Direct reads are refused from now on.
     pub(super) refuses_medium: AtomicBool,
     pub(super) medium_reads: AtomicU64,
-    /// What every file says of the page cache.
+    /// Whether the page cache has all bytes of all files, or none.
     pub(super) is_cached: AtomicBool,
-    /// Whether files can be mapped to be read.
+    /// Whether files can be mapped for reads.
     pub(in crate::table) is_mapped: AtomicBool,
-    /// Bytes that the page cache was to forget.
+    /// The bytes that the page cache was requested to drop.
     pub(super) forgotten_bytes: AtomicU64,
     /// Reads of the byte at this offset fail.
     pub(super) failing: AtomicU64,
@@ -191,7 +191,7 @@ impl File for MemoryFile {
     }
 }
 
-/// A file in memory as one mapped to be read: no reads are counted.
+/// A file in memory, mapped for reads. Its reads are not counted.
 struct MemoryMapping(MemoryFile);
 
 impl ReadMapping for MemoryMapping {

@@ -19,7 +19,7 @@ pub(super) fn tombstone(key: &[u8], seq: u64) -> Entry {
     Entry { key: key.to_vec(), seq, kind: EntryKind::Remove, value: Vec::new() }
 }
 
-/// xorshift64*: the same seed, the same numbers.
+/// A xorshift64* generator: the same seed gives the same numbers.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -29,14 +29,14 @@ impl Random {
         self.0 ^= self.0 >> 27;
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % bound
     }
-    /// A key with long shared prefixes now and then, sometimes empty.
+    /// Returns a key, now and then with a long shared prefix, sometimes empty.
     pub(super) fn key(&mut self) -> Vec<u8> {
         let prefix = [&b""[..], b"a", b"river/", b"river/bed/deep/"][self.below(4) as usize];
         let mut key = prefix.to_vec();
         key.extend((0..self.below(5)).map(|_| b"ab\x00\xff"[self.below(4) as usize]));
         key
     }
-    /// Entries in order, each once, with many versions of few keys.
+    /// Returns entries in order, each once, with many versions of few keys.
     pub(super) fn entries(&mut self, count: u64) -> Vec<Entry> {
         let mut sorted = BTreeMap::new();
         for _ in 0..count {
@@ -51,7 +51,7 @@ impl Random {
     }
 }
 
-/// The entry that the cursor stands at.
+/// Returns the entry that the cursor stands at.
 pub(super) fn here(cursor: &dyn Cursor) -> Option<Entry> {
     cursor.valid().then(|| Entry {
         key: cursor.key().to_vec(),

@@ -1,4 +1,4 @@
-//! Reads of random tables give what a sorted vector gives, for every shape of table.
+//! Reads of random tables of every shape return what a sorted vector has.
 
 use super::bench::{Bench, advance, options, run};
 use super::entries::{Entry, Random, here, put, tombstone};
@@ -11,7 +11,7 @@ fn order(entry: &Entry, key: &[u8], seq: u64) -> Ordering {
     entry.key.as_slice().cmp(key).then(seq.cmp(&entry.seq))
 }
 
-/// Every way of reading `table` agrees with `entries`.
+/// Checks that every way of reading `table` agrees with `entries`.
 fn assert_reads(table: &Arc<Table>, entries: &[Entry], probes: &[(Vec<u8>, u64)]) {
     let mut cursor = table.cursor();
     cursor.seek_to_first().unwrap();
@@ -55,7 +55,7 @@ fn assert_reads(table: &Arc<Table>, entries: &[Entry], probes: &[(Vec<u8>, u64)]
     }
 }
 
-/// Scans of ranges between some of the probes' keys give what `entries` have there.
+/// Checks that scans of ranges between some of the probes' keys return what `entries` have there.
 fn assert_ranges(table: &Arc<Table>, entries: &[Entry], probes: &[(Vec<u8>, u64)]) {
     let ends = probes.chunks(probes.len() / 16 + 1).filter_map(|chunk| Some((&chunk.first()?.0, &chunk.last()?.0)));
     for (a, b) in ends {
@@ -87,7 +87,7 @@ fn version(entry: &Entry) -> Version {
     Version { seq: SeqNo(entry.seq), kind: entry.kind, value: entry.value.clone().into() }
 }
 
-/// Every entry, its neighbours in sequence numbers, and random and extreme keys.
+/// Returns every entry, its neighbours in sequence numbers, and random and extreme keys.
 fn probes(entries: &[Entry], random: &mut Random) -> Vec<(Vec<u8>, u64)> {
     let mut probes: Vec<_> = entries
         .iter()
@@ -131,7 +131,7 @@ fn a_table_of_one_entry_with_an_empty_key_reads() {
 }
 
 #[test]
-fn the_largest_key_and_value_are_taken() {
+fn the_largest_key_and_value_are_accepted() {
     for compression in [Compression::None, Compression::Lz4] {
         let bench = Bench::new(options(4096, compression, 10), 1 << 20);
         let (key, value) = (vec![b'k'; 64 << 10], vec![b'v'; 64 << 20]);

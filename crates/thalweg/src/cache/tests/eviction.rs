@@ -1,21 +1,8 @@
-//! What is kept, for how long, and that it is the right block.
+//! Which blocks stay, and how many bytes.
 
-use super::*;
-
-fn block(byte: u8, len: usize) -> Slice {
-    Slice::from(vec![byte; len])
-}
-
-#[test]
-fn blocks_of_two_tables_at_one_place_do_not_mix() {
-    let cache = BlockCache::new(1 << 20);
-    let tables = [1, 2].map(|id| cache.table(TableId(id), 10));
-    tables[0].insert(0, block(1, 100));
-    tables[1].insert(0, block(2, 100));
-    assert_eq!(tables[0].get(0).unwrap(), block(1, 100));
-    assert_eq!(tables[1].get(0).unwrap(), block(2, 100));
-    assert!(tables[0].get(1).is_none() && !tables[0].has(1) && tables[0].get(10).is_none());
-}
+use super::block;
+use crate::cache::{BlockCache, Warmth};
+use crate::format::TableId;
 
 #[test]
 fn bytes_used_never_pass_the_capacity() {
@@ -50,24 +37,7 @@ fn a_cache_of_no_bytes_keeps_nothing() {
 }
 
 #[test]
-fn the_blocks_of_a_dropped_table_are_let_go() {
-    let cache = BlockCache::new(32 << 20);
-    let stays = cache.table(TableId(0), 10);
-    stays.insert(3, block(3, 1000));
-    let used = cache.bytes_used();
-    for id in 1..200 {
-        let table = cache.table(TableId(id), 300);
-        (0..300).for_each(|at| table.insert(at, block(1, 1000)));
-        assert!(table.has(299));
-    }
-    assert_eq!(cache.bytes_used(), used);
-    assert_eq!(stays.get(3).unwrap(), block(3, 1000));
-    let entries: usize = cache.shards.iter().map(|shard| lock(shard).entries()).sum();
-    assert!(entries < 2000, "{entries} entries of dropped tables");
-}
-
-#[test]
-fn a_long_scan_leaves_what_is_used_often() {
+fn a_long_scan_leaves_blocks_that_are_read_often() {
     let cache = BlockCache::new(4 << 20);
     let (hot, cold) = (cache.table(TableId(1), 500), cache.table(TableId(2), 100_000));
     let hot_round = || (0..500).filter(|at| hot.get(*at).is_some()).count();
@@ -84,14 +54,14 @@ fn a_long_scan_leaves_what_is_used_often() {
 }
 
 #[test]
-fn a_block_that_comes_back_soon_after_it_was_evicted_stays_longer() {
+fn a_block_that_comes_back_soon_after_its_eviction_stays_longer() {
     let cache = BlockCache::new(1 << 20);
     let table = cache.table(TableId(1), 10_000);
     for at in 0..200 {
         table.insert(at, block(0, 4000));
         table.get(at);
     }
-    // The small queue has room for some 25: block 1000 is pushed out, comes back, and is not pushed out again.
+    // The small queue has room for some 25 blocks. Block 1000 is evicted, comes back, and is not evicted again.
     for at in 1000..1100 {
         table.insert(at, block(0, 4000));
     }
@@ -104,7 +74,7 @@ fn a_block_that_comes_back_soon_after_it_was_evicted_stays_longer() {
 }
 
 #[test]
-fn a_hot_block_goes_where_blocks_stay_and_cools_there() {
+fn a_hot_block_goes_to_the_main_queue_and_cools_there() {
     let cache = BlockCache::new(1 << 20);
     let table = cache.table(TableId(1), 10_000);
     let fill = |blocks: std::ops::Range<usize>| {
@@ -121,7 +91,7 @@ fn a_hot_block_goes_where_blocks_stay_and_cools_there() {
     table.get(599);
     assert_eq!([0, 599].map(|at| table.warmth(at)), [Warmth::Warm, Warmth::Hot]);
     fill(600..900);
-    assert_eq!(table.warmth(599), Warmth::Warm, "the hit took it to where blocks stay");
+    assert_eq!(table.warmth(599), Warmth::Warm, "the hit took it to the main queue");
 }
 
 #[test]
@@ -145,32 +115,4 @@ fn the_same_calls_give_the_same_hits() {
     let hits = run();
     assert!(hits.contains(&true) && hits.iter().skip(1000).any(|hit| !hit));
     assert_eq!(hits, run());
-}
-
-#[test]
-fn threads_that_read_fill_and_drop_at_once_find_the_right_bytes() {
-    let cache = BlockCache::new(1 << 20);
-    let shared = cache.table(TableId(0), 1000);
-    std::thread::scope(|scope| {
-        for thread in 1..4u64 {
-            let (cache, shared) = (&cache, &shared);
-            scope.spawn(move || {
-                for round in 0..200 {
-                    let own = cache.table(TableId(thread * 1000 + round), 50);
-                    for at in 0..200 {
-                        let at = (at * 7 + round as usize) % 1000;
-                        match shared.get(at) {
-                            Some(found) => assert_eq!(found, block(at as u8, 2000)),
-                            None => shared.insert(at, block(at as u8, 2000)),
-                        }
-                        own.insert(at % 50, block(thread as u8, 3000));
-                        assert!(own.get(at % 50).is_none_or(|found| found == block(thread as u8, 3000)));
-                    }
-                }
-            });
-        }
-    });
-    assert!(cache.bytes_used() <= 1 << 20);
-    drop(shared);
-    assert_eq!(cache.bytes_used(), 0);
 }
