@@ -26,7 +26,7 @@ struct State {
     buffer: Option<Arc<[u8]>>,
     /// Of a full slot: the bytes of the block. Of an empty one: the number of the eviction that emptied it, 0 for none.
     number: u32,
-    /// The hits since the slot was filled; a turn in a queue takes some back.
+    /// The hits since the slot was filled, less those that turns in a queue used up.
     hits: u8,
     in_main: bool,
 }

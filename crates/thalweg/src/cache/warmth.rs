@@ -7,6 +7,6 @@ pub(crate) enum Warmth {
     Cold,
     /// The block was hit once, and is still cached.
     Warm,
-    /// The block was hit since its queue looked at it.
+    /// The block was hit since its most recent turn in a queue.
     Hot,
 }

@@ -26,8 +26,8 @@ use crate::table::options::{Compression, TableOptions};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
-/// Blocks are gathered to this many bytes before they go to the output. So few bytes are copied within the processor's
-/// cache, and so many that an entry seldom has to wait.
+/// Blocks are gathered to this many bytes before they go to the output: few enough to be copied within the processor's
+/// cache, and enough that an entry seldom has to wait.
 const PIECE_BYTES: usize = 32 << 10;
 
 /// Writes one table.
