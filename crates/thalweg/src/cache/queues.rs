@@ -1,22 +1,25 @@
-//! [`Queues`]: which blocks of a shard stay: by recency and by frequency.
+//! [`Queues`]: which blocks of a shard stay, by recency and by frequency.
 //!
 //! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023). A new block enters the *small*
-//! queue, a tenth of the room; if it is not hit again before its turn, it goes, so that a scan pushes out little else
-//! than itself. Else it enters the *main* queue, where each hit is good for another round. A block that was evicted
-//! from the small queue not long ago and is read again enters the main queue at once: its slot remembers the eviction.
+//! queue, which has a tenth of the room. If it is not hit again before its turn, it is evicted. So a scan evicts little
+//! but its own blocks. If it was hit, it enters the *main* queue, where each hit is good for another round. A block
+//! that is read again soon after its eviction from the small queue enters the main queue at once: its slot remembers
+//! the eviction.
 //!
-//! Invariants: `bytes` of a queue are those of the full slots that its entries name, and no more than the room once an
-//! insertion is over. Entries whose table was dropped are passed over, and swept once they are the greater part.
+//! Invariants: `bytes` of a queue are those of the full slots that its entries name. After an insertion they are no
+//! more than the room. Entries of dropped tables are skipped, and swept once they are the greater part.
 
-use super::slot::{Look, Slots, Taken};
-use super::{Warmth, weight};
+use super::slot::{Slots, TakenBlock, Turn};
+use super::warmth::Warmth;
 use crate::format::Slice;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// The small queue has this part of the room.
+/// What an entry costs beside its bytes: its slot, its place in a queue, the buffer's trailer and headers.
+const ENTRY_OVERHEAD_BYTES: u64 = 96;
+/// The small queue has one in this many parts of the room.
 const SMALL_PART: u64 = 10;
-/// Hits in the small queue that move a block to the main one.
+/// The hits in the small queue that move a block to the main queue.
 const HITS_TO_STAY: u8 = 1;
 
 /// See the module.
@@ -24,7 +27,7 @@ pub(super) struct Queues {
     room_bytes: u64,
     small: Queue,
     main: Queue,
-    /// Evictions from the small queue so far; it numbers them.
+    /// The number of evictions from the small queue so far, which is the number of the latest.
     evictions: u32,
     /// Entries of tables that were dropped.
     dead: usize,
@@ -36,7 +39,7 @@ struct Queue {
     bytes: u64,
 }
 
-/// A slot, as long as its table is open.
+/// A slot, while its table is open.
 struct Entry {
     slots: Weak<Slots>,
     at: usize,
@@ -51,8 +54,8 @@ impl Queues {
         self.small.bytes + self.main.bytes
     }
 
-    /// Puts the block into slot `at`, if it is empty. Gives what had to go, to be dropped without the lock.
-    pub(super) fn insert(&mut self, slots: &Arc<Slots>, at: usize, block: Slice, warmth: Warmth) -> Vec<Taken> {
+    /// Puts the block into slot `at`, if that is empty. Returns the evicted blocks, to be dropped after the lock.
+    pub(super) fn insert(&mut self, slots: &Arc<Slots>, at: usize, block: Slice, warmth: Warmth) -> Vec<TakenBlock> {
         let mut evicted = Vec::new();
         let weight = weight(block.len());
         let (now, remembered) = (self.evictions, self.main.entries.len());
@@ -68,8 +71,8 @@ impl Queues {
         evicted
     }
 
-    /// These were taken out of their slots.
-    pub(super) fn forget(&mut self, taken: &[Taken]) {
+    /// Subtracts blocks that were taken out of their slots.
+    pub(super) fn forget(&mut self, taken: &[TakenBlock]) {
         for block in taken {
             let queue = if block.in_main { &mut self.main } else { &mut self.small };
             queue.bytes = queue.bytes.saturating_sub(weight(block.bytes));
@@ -77,8 +80,8 @@ impl Queues {
         self.dead += taken.len();
     }
 
-    /// One turn of a queue. `false`: both are empty.
-    fn evict(&mut self, evicted: &mut Vec<Taken>) -> bool {
+    /// Makes one turn of a queue. Returns `false` if both are empty.
+    fn evict(&mut self, evicted: &mut Vec<TakenBlock>) -> bool {
         if self.small.bytes > self.room_bytes / SMALL_PART || self.main.entries.is_empty() {
             self.turn_small(evicted)
         } else {
@@ -86,16 +89,16 @@ impl Queues {
         }
     }
 
-    fn turn_small(&mut self, evicted: &mut Vec<Taken>) -> bool {
+    fn turn_small(&mut self, evicted: &mut Vec<TakenBlock>) -> bool {
         let Some(entry) = self.small.entries.pop_front() else { return false };
         let eviction = self.evictions.wrapping_add(1).max(1);
-        match entry.look(|slots, at| slots.get(at).map(|slot| slot.look_in_small(HITS_TO_STAY, eviction))) {
-            Look::Empty => self.dead = self.dead.saturating_sub(1),
-            Look::Stays { bytes } => {
+        match entry.take_turn(|slots, at| slots.get(at).map(|slot| slot.turn_in_small(HITS_TO_STAY, eviction))) {
+            Turn::Empty => self.dead = self.dead.saturating_sub(1),
+            Turn::Stays { bytes } => {
                 self.small.bytes -= weight(bytes);
                 self.main.push(entry, weight(bytes));
             }
-            Look::Evicted(taken) => {
+            Turn::Evicted(taken) => {
                 self.evictions = eviction;
                 self.small.bytes -= weight(taken.bytes);
                 evicted.push(taken);
@@ -104,12 +107,12 @@ impl Queues {
         true
     }
 
-    fn turn_main(&mut self, evicted: &mut Vec<Taken>) -> bool {
+    fn turn_main(&mut self, evicted: &mut Vec<TakenBlock>) -> bool {
         let Some(entry) = self.main.entries.pop_front() else { return false };
-        match entry.look(|slots, at| slots.get(at).map(|slot| slot.look_in_main())) {
-            Look::Empty => self.dead = self.dead.saturating_sub(1),
-            Look::Stays { .. } => self.main.entries.push_back(entry),
-            Look::Evicted(taken) => {
+        match entry.take_turn(|slots, at| slots.get(at).map(|slot| slot.turn_in_main())) {
+            Turn::Empty => self.dead = self.dead.saturating_sub(1),
+            Turn::Stays { .. } => self.main.entries.push_back(entry),
+            Turn::Evicted(taken) => {
                 self.main.bytes -= weight(taken.bytes);
                 evicted.push(taken);
             }
@@ -117,7 +120,7 @@ impl Queues {
         true
     }
 
-    /// Takes out the entries of dropped tables.
+    /// Removes the entries of dropped tables.
     fn sweep(&mut self) {
         for queue in [&mut self.small, &mut self.main] {
             queue.entries.retain(|entry| entry.slots.strong_count() > 0);
@@ -134,14 +137,19 @@ impl Queue {
 }
 
 impl Entry {
-    fn look(&self, look: impl FnOnce(&Slots, usize) -> Option<Look>) -> Look {
-        self.slots.upgrade().and_then(|slots| look(&slots, self.at)).unwrap_or(Look::Empty)
+    fn take_turn(&self, turn: impl FnOnce(&Slots, usize) -> Option<Turn>) -> Turn {
+        self.slots.upgrade().and_then(|slots| turn(&slots, self.at)).unwrap_or(Turn::Empty)
     }
+}
+
+/// Returns the bytes of the cache that a block of `bytes` takes.
+pub(super) fn weight(bytes: usize) -> u64 {
+    bytes as u64 + ENTRY_OVERHEAD_BYTES
 }
 
 #[cfg(test)]
 impl Queues {
-    /// Entries, those of dropped tables included.
+    /// The entries, those of dropped tables included.
     pub(super) fn entries(&self) -> usize {
         self.small.entries.len() + self.main.entries.len()
     }

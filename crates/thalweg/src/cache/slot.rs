@@ -1,22 +1,22 @@
-//! [`Slots`]: a place for each block of a table, with or without the block.
+//! [`Slots`]: a slot for each block of a table, with or without the block.
 //!
-//! Invariant: a full slot is named by exactly one entry of a queue; an empty one by none, or by one that is passed
-//! over. A slot has 32 bytes, so that none lies across two lines of the CPU's cache.
+//! Invariant: exactly one entry of a queue names a full slot. An empty slot is named by none, or by one that is
+//! skipped. A slot has 32 bytes, so that none lies across two lines of the processor's cache.
 
-use super::Warmth;
+use super::warmth::Warmth;
 use crate::format::{Slice, prefetch};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A line of the processor's cache.
 const LINE_BYTES: usize = 64;
 
-/// Hits are counted up to here: more say nothing about the time to come.
+/// Hits are counted up to this. More hits do not predict more reads.
 const HITS_MAX: u8 = 3;
 
 /// See the module.
 pub(super) struct Slots(Box<[Slot]>);
 
-/// A place for a block. Its lock is held for a few instructions.
+/// A slot for a block. Its lock is held for a few instructions.
 pub(super) struct Slot(Mutex<State>);
 
 const _: () = assert!(size_of::<Slot>() == 32);
@@ -24,30 +24,29 @@ const _: () = assert!(size_of::<Slot>() == 32);
 struct State {
     /// The block at the beginning of a buffer.
     buffer: Option<Arc<[u8]>>,
-    /// Full: bytes of the block. Empty: the number of the eviction that emptied it, 0 for none.
+    /// Of a full slot: the bytes of the block. Of an empty one: the number of the eviction that emptied it, 0 for none.
     number: u32,
-    /// Since it was filled, or looked at by the queue.
+    /// The hits since the slot was filled, less those that turns in a queue used up.
     hits: u8,
     in_main: bool,
 }
 
 /// A block that was taken out of its slot.
-pub(super) struct Taken {
+pub(super) struct TakenBlock {
     pub(super) bytes: usize,
     pub(super) in_main: bool,
-    /// Keeps the buffer until the caller has given back its locks.
+    /// Keeps the buffer until the caller has released its locks.
     _buffer: Arc<[u8]>,
 }
 
-/// What became of a slot that a queue looked at.
-pub(super) enum Look {
-    /// It was emptied meanwhile.
+/// The result of a slot's turn in its queue.
+pub(super) enum Turn {
+    /// The slot was emptied before.
     Empty,
-    /// It was hit often enough, and stays.
-    Stays {
-        bytes: usize,
-    },
-    Evicted(Taken),
+    /// The block was hit often enough, and stays.
+    Stays { bytes: usize },
+    /// The block goes.
+    Evicted(TakenBlock),
 }
 
 impl Slots {
@@ -72,7 +71,7 @@ impl Slot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The block, and a hit counted.
+    /// Returns the block, and counts a hit.
     #[inline]
     pub(super) fn take_hit(&self) -> Option<Slice> {
         let mut state = self.lock();
@@ -81,14 +80,14 @@ impl Slot {
         Some(Slice::start_of(buffer, state.number as usize))
     }
 
-    /// Asks for the memory that a reader of the block needs first: its count of readers, its first entries, and its
-    /// end, where it says where its entries are. Gives whether there is a block.
+    /// Prefetches the memory that a reader of the block needs first: its reference count, its first entries, and its
+    /// end, which has the restarts. Returns whether there is a block.
     #[inline]
-    pub(super) fn approach(&self) -> bool {
+    pub(super) fn prefetch(&self) -> bool {
         let state = self.lock();
         let Some(buffer) = &state.buffer else { return false };
         let start = buffer.as_ptr();
-        // The count lies before the bytes.
+        // The reference count lies before the bytes.
         prefetch(start.wrapping_sub(1));
         prefetch(start.wrapping_add(LINE_BYTES));
         prefetch(start.wrapping_add((state.number as usize).saturating_sub(1)));
@@ -99,7 +98,7 @@ impl Slot {
         self.lock().buffer.is_some()
     }
 
-    /// How much its block is wanted.
+    /// Returns how often the block is read.
     pub(super) fn warmth(&self) -> Warmth {
         let state = self.lock();
         match &state.buffer {
@@ -109,8 +108,8 @@ impl Slot {
         }
     }
 
-    /// Fills an empty slot; `to_main` tells from the number of the eviction that emptied it whether it goes to the main
-    /// queue. Gives that, or `None` when it was full.
+    /// Fills an empty slot. Given the number of the eviction that emptied the slot, `to_main` decides whether the block
+    /// goes to the main queue. Returns that decision, or `None` if the slot was full.
     pub(super) fn fill(&self, block: Slice, to_main: impl FnOnce(u32) -> bool) -> Option<bool> {
         let mut state = self.lock();
         if state.buffer.is_some() {
@@ -118,42 +117,44 @@ impl Slot {
         }
         let in_main = to_main(state.number);
         let (buffer, bytes) = block.into_buffer();
-        // No block is larger than 128 MiB (`table::block::RAW_BYTES_MAX`).
+        // No block is larger than 128 MiB (`RAW_BYTES_MAX` of `table/format/block/trailer.rs`).
         *state = State { buffer: Some(buffer), number: bytes as u32, hits: 0, in_main };
         Some(in_main)
     }
 
-    /// Empties it.
-    pub(super) fn take(&self) -> Option<Taken> {
+    /// Empties the slot.
+    pub(super) fn take(&self) -> Option<TakenBlock> {
         self.lock().take(0)
     }
 
-    /// The turn of this slot in the small queue: it goes to the main queue after `hits_min` hits, else out.
-    pub(super) fn look_in_small(&self, hits_min: u8, eviction: u32) -> Look {
+    /// Makes the turn of this slot in the small queue. After `hits_min` hits the block goes to the main queue;
+    /// otherwise it is evicted.
+    pub(super) fn turn_in_small(&self, hits_min: u8, eviction: u32) -> Turn {
         let mut state = self.lock();
         if state.buffer.is_some() && state.hits >= hits_min {
             (state.hits, state.in_main) = (0, true);
-            return Look::Stays { bytes: state.number as usize };
+            return Turn::Stays { bytes: state.number as usize };
         }
-        state.take(eviction).map_or(Look::Empty, Look::Evicted)
+        state.take(eviction).map_or(Turn::Empty, Turn::Evicted)
     }
 
-    /// The turn of this slot in the main queue: a hit is used up for another round, without one it goes out.
-    pub(super) fn look_in_main(&self) -> Look {
+    /// Makes the turn of this slot in the main queue. A hit is used up for another round; without one the block is
+    /// evicted.
+    pub(super) fn turn_in_main(&self) -> Turn {
         let mut state = self.lock();
         if state.buffer.is_some() && state.hits > 0 {
             state.hits -= 1;
-            return Look::Stays { bytes: state.number as usize };
+            return Turn::Stays { bytes: state.number as usize };
         }
-        state.take(0).map_or(Look::Empty, Look::Evicted)
+        state.take(0).map_or(Turn::Empty, Turn::Evicted)
     }
 }
 
 impl State {
-    fn take(&mut self, eviction: u32) -> Option<Taken> {
+    fn take(&mut self, eviction: u32) -> Option<TakenBlock> {
         let buffer = self.buffer.take()?;
         let bytes = self.number as usize;
         self.number = eviction;
-        Some(Taken { bytes, in_main: self.in_main, _buffer: buffer })
+        Some(TakenBlock { bytes, in_main: self.in_main, _buffer: buffer })
     }
 }

@@ -1,7 +1,7 @@
 //! The codec of every file format: little-endian numbers, LEB128 varints, length-prefixed bytes.
 //!
-//! [`Decoder`] reads bytes that may be damaged: each read is checked and says `None` at the end or at a malformed
-//! number; the caller turns that into an error that names its file and offset.
+//! [`Decoder`] reads bytes that may be damaged. Each read is checked, and returns `None` at the end or at a malformed
+//! number. The caller turns that into an error that names file and offset.
 
 /// Appends little-endian numbers, varints and length-prefixed bytes to a buffer.
 pub(crate) trait Encode {
@@ -9,9 +9,9 @@ pub(crate) trait Encode {
     fn put_u16(&mut self, value: u16);
     fn put_u32(&mut self, value: u32);
     fn put_u64(&mut self, value: u64);
-    /// LEB128: 7 bits a byte, low bits first; at most 10 bytes.
+    /// Appends LEB128: 7 bits a byte, low bits first, at most 10 bytes.
     fn put_varint(&mut self, value: u64);
-    /// A varint length, then the bytes.
+    /// Appends the length as a varint, then the bytes.
     fn put_bytes(&mut self, bytes: &[u8]);
 }
 
@@ -52,18 +52,18 @@ impl<'a> Decoder<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Decoder { bytes, offset: 0 }
     }
-    /// Bytes read so far.
+    /// The bytes read so far.
     pub(crate) fn offset(&self) -> usize {
         self.offset
     }
-    /// Bytes not yet read.
+    /// The bytes not yet read.
     pub(crate) fn remaining(&self) -> usize {
         self.bytes.len() - self.offset
     }
     pub(crate) fn is_empty(&self) -> bool {
         self.remaining() == 0
     }
-    /// The next `len` bytes.
+    /// Reads the next `len` bytes.
     pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let end = self.offset.checked_add(len)?;
         let taken = self.bytes.get(self.offset..end)?;
@@ -85,7 +85,7 @@ impl<'a> Decoder<'a> {
     pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
-    /// A LEB128 number; `None` past the end, or when it does not fit 64 bits or is not in its shortest form.
+    /// Reads a LEB128 number. Returns `None` past the end, or if it exceeds 64 bits or is not in its shortest form.
     pub(crate) fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
@@ -101,11 +101,11 @@ impl<'a> Decoder<'a> {
         }
         None
     }
-    /// A varint that must fit a `usize`.
+    /// Reads a varint that must fit in a `usize`.
     pub(crate) fn varint_usize(&mut self) -> Option<usize> {
         usize::try_from(self.varint()?).ok()
     }
-    /// Length-prefixed bytes.
+    /// Reads length-prefixed bytes.
     pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = self.varint_usize()?;
         self.take(len)

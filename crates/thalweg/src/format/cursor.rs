@@ -1,5 +1,5 @@
-//! [`Cursor`]: a position in a sorted sequence of internal entries, the one shape that memtables, tables, levels and
-//! merges of them share.
+//! [`Cursor`]: a position in a sorted sequence of internal entries: the trait of memtables, tables, levels and merges
+//! of them.
 
 use super::{EntryKind, SeqNo, Slice};
 use crate::error::Result;
@@ -7,27 +7,27 @@ use std::sync::Arc;
 
 /// A position in a sequence of entries in internal-key order ([`super::key::compare`]).
 ///
-/// A fresh cursor is not valid; a seek positions it. `key`, `seq`, `kind`, `value` may be called only while `valid`.
-/// After an error the cursor is not valid until the next successful seek.
+/// A new cursor is not valid until a seek positions it. After an error it is not valid until the next successful seek.
+/// `key`, `seq`, `kind` and `value` require a valid cursor.
 pub(crate) trait Cursor {
     /// Whether the cursor is at an entry.
     fn valid(&self) -> bool;
-    /// To the first entry.
+    /// Moves to the first entry.
     fn seek_to_first(&mut self) -> Result<()>;
-    /// To the last entry.
+    /// Moves to the last entry.
     fn seek_to_last(&mut self) -> Result<()>;
-    /// Begins a seek: asks for the memory that it will need, so that several cursors wait for theirs at once. Leaves
-    /// the cursor not valid; the next call is `seek` with the same place.
+    /// Prefetches the memory that a seek will need, so that several cursors wait for theirs at once. Leaves the cursor
+    /// not valid. The next call must be `seek` with the same arguments.
     fn approach(&mut self, _user_key: &[u8], _seq: SeqNo) {}
-    /// To the first entry at or after `(user_key, seq)` in internal order: with `SeqNo::MAX` the newest version of
-    /// `user_key`, or the first entry of the next key.
+    /// Moves to the first entry at or after `(user_key, seq)` in internal order. With `SeqNo::MAX` that is the newest
+    /// version of `user_key`, or else the first entry of the next key.
     fn seek(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()>;
-    /// To the last entry strictly before `(user_key, seq)` in internal order: with `SeqNo::MAX` the oldest version
+    /// Moves to the last entry before `(user_key, seq)` in internal order. With `SeqNo::MAX` that is the oldest version
     /// of the largest key less than `user_key`.
     fn seek_before(&mut self, user_key: &[u8], seq: SeqNo) -> Result<()>;
-    /// To the next entry. Requires `valid`.
+    /// Moves to the next entry. Requires `valid`.
     fn next(&mut self) -> Result<()>;
-    /// To the previous entry. Requires `valid`.
+    /// Moves to the previous entry. Requires `valid`.
     fn prev(&mut self) -> Result<()>;
     /// The user key of the entry.
     fn key(&self) -> &[u8];
@@ -35,9 +35,9 @@ pub(crate) trait Cursor {
     fn seq(&self) -> SeqNo;
     /// The kind of the entry.
     fn kind(&self) -> EntryKind;
-    /// The value of the entry (empty for a tombstone), sharing the block it is in where there is one.
+    /// The value of the entry, empty for a tombstone. It shares the block of the entry, if there is one.
     fn value(&self) -> Slice;
-    /// All of the entry in one question; `None` while not `valid`.
+    /// Returns the whole entry in one call, or `None` while not `valid`.
     #[inline]
     fn entry(&self) -> Option<CursorEntry<'_>> {
         self.valid().then(|| CursorEntry {
@@ -49,7 +49,7 @@ pub(crate) trait Cursor {
     }
 }
 
-/// An entry where a cursor is.
+/// The entry that a cursor stands at.
 pub(crate) struct CursorEntry<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) seq: SeqNo,
@@ -57,15 +57,15 @@ pub(crate) struct CursorEntry<'a> {
     pub(crate) value: ValueAt<'a>,
 }
 
-/// A value that is made a slice of only where it is wanted.
+/// A value that becomes a slice only when it is needed.
 pub(crate) enum ValueAt<'a> {
     Copied(Slice),
-    /// In a buffer, from where to where.
+    /// The part of a buffer between two offsets.
     In(&'a Arc<[u8]>, usize, usize),
 }
 
 impl ValueAt<'_> {
-    /// The value, sharing the buffer it is in.
+    /// Returns the value, which shares its buffer.
     #[inline]
     pub(crate) fn into_slice(self) -> Slice {
         match self {
@@ -75,7 +75,7 @@ impl ValueAt<'_> {
     }
 }
 
-/// Tests mix cursors of several kinds.
+/// Tests mix cursors of several types.
 #[cfg(test)]
 impl<C: Cursor + ?Sized> Cursor for Box<C> {
     fn valid(&self) -> bool {
@@ -119,12 +119,12 @@ impl<C: Cursor + ?Sized> Cursor for Box<C> {
     }
 }
 
-/// One version of a key, as a point read finds it.
+/// A version of a key, found by a point read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// When it was written.
+    /// The sequence number of the write.
     pub(crate) seq: SeqNo,
-    /// Whether it is a value or a tombstone.
+    /// A value or a tombstone.
     pub(crate) kind: EntryKind,
     /// The value; empty for a tombstone.
     pub(crate) value: Slice,

@@ -1,13 +1,13 @@
 //! Internal keys: a user key with a sequence number and a kind.
 //!
-//! Order: user key ascending (bytes), then sequence number descending, so that the newest version of a key comes
-//! first. In a table an internal key is the user key followed by the 8-byte little-endian *trailer*
-//! `seq << 8 | kind`. Format 1 reserves kinds for range deletion and merge (DESIGN 7).
+//! Order: user key ascending (bytes), then sequence number descending. So the newest version of a key comes first. In a
+//! table an internal key is the user key followed by the 8-byte little-endian *trailer* `seq << 8 | kind`. Format 1
+//! reserves kinds for range deletion and merge (`docs/format/table.md`).
 
 use super::SeqNo;
 use std::cmp::Ordering;
 
-/// Bytes of the trailer of an internal key.
+/// The bytes of the trailer of an internal key.
 pub(crate) const TRAILER_BYTES: usize = 8;
 
 /// The longest user key, in bytes.
@@ -16,19 +16,19 @@ pub(crate) const KEY_BYTES_MAX: usize = 64 << 10;
 /// The longest value, in bytes.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 << 20;
 
-/// What an entry says about its key.
+/// What an entry does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EntryKind {
-    /// The key was removed (a tombstone).
+    /// It removes the key: a tombstone.
     Remove = 0,
-    /// The key has the entry's value.
+    /// It sets the value of the key.
     Put = 1,
     // 2: range deletion, 3: merge operand. Reserved by format 1; a reader that meets one refuses the file.
 }
 
 impl EntryKind {
-    /// The kind with this code, if this version knows it.
+    /// Returns the kind with this code, if this version knows it.
     pub(crate) fn from_code(code: u8) -> Option<Self> {
         match code {
             0 => Some(EntryKind::Remove),
@@ -38,18 +38,18 @@ impl EntryKind {
     }
 }
 
-/// The trailer of an entry.
+/// Returns the trailer of an entry.
 pub(crate) fn pack_trailer(seq: SeqNo, kind: EntryKind) -> u64 {
     debug_assert!(seq <= SeqNo::MAX);
     seq.0 << 8 | kind as u64
 }
 
-/// Sequence number and kind of a trailer; `None` when the kind is unknown.
+/// Returns the sequence number and the kind of a trailer, or `None` if the kind is unknown.
 pub(crate) fn unpack_trailer(trailer: u64) -> Option<(SeqNo, EntryKind)> {
     Some((SeqNo(trailer >> 8), EntryKind::from_code(trailer as u8)?))
 }
 
-/// How many bytes two keys have in common at their beginning.
+/// Returns how many bytes two keys share at their beginning.
 #[inline]
 pub(crate) fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
     let ((a_words, _), (b_words, _)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
@@ -65,8 +65,8 @@ pub(crate) fn shared_bytes(a: &[u8], b: &[u8]) -> usize {
     shared + rests.take_while(|(a, b)| a == b).count()
 }
 
-/// The first eight bytes of a key as a number whose order is that of the keys, as far as it goes: of two keys the one
-/// with the smaller prefix is the smaller, and equal prefixes say nothing (a key may be shorter, or longer).
+/// Returns the first eight bytes of a key as a number, padded with zeros. Of two keys with different prefixes, the one
+/// with the smaller prefix is smaller. Equal prefixes decide nothing, because keys may be shorter or longer.
 #[inline]
 pub(crate) fn prefix(user_key: &[u8]) -> u64 {
     if let Some(first) = user_key.first_chunk::<8>() {
@@ -79,7 +79,7 @@ pub(crate) fn prefix(user_key: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// Order of internal keys: user key ascending, sequence number descending.
+/// Compares internal keys: user key ascending, sequence number descending.
 pub(crate) fn compare(a: (&[u8], SeqNo), b: (&[u8], SeqNo)) -> Ordering {
     a.0.cmp(b.0).then_with(|| b.1.cmp(&a.1))
 }

@@ -1,6 +1,13 @@
-//! What bytes mean: number newtypes, entry kinds, shared slices, the codec every file format uses, internal keys.
+//! The vocabulary of all file formats: numbers, keys, slices and the codec. Nothing here does I/O.
 //!
-//! Nothing here touches a disk. Decoders never panic: they take bytes that may have rotted.
+//! Decoders never panic: they read bytes that may be damaged.
+//!
+//! - `numbers`: newtypes for quantities that must not be mixed
+//! - `codec`: the codec of every file format
+//! - `key`: internal keys
+//! - `slice`: shared bytes
+//! - `cursor`: a position in a sorted sequence of entries
+//! - `prefetch`: a hint to the processor
 
 pub(crate) mod codec;
 pub(crate) mod cursor;
@@ -14,3 +21,4 @@ pub(crate) use key::EntryKind;
 pub(crate) use numbers::{EditId, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
 pub(crate) use prefetch::prefetch;
 pub use slice::Slice;
+pub(crate) use slice::zeroed;

@@ -17,20 +17,20 @@ macro_rules! number {
 }
 
 number!(
-    /// The number of one written entry; every entry of the database, over all keyspaces, has its own. 0: none yet.
-    /// The largest usable number is [`SeqNo::MAX`] (56 bits), so that a kind fits beside it.
+    /// The number of a written entry. Every entry of the database, over all keyspaces, has its own. 0: none yet.
+    /// The largest usable number is [`SeqNo::MAX`] (56 bits), so that a kind fits in the same 64 bits.
     SeqNo
 );
 number!(
-    /// The number of one table file. Never reused.
+    /// The number of a table file. Never reused.
     TableId
 );
 number!(
-    /// The number of one edit of the set of live files. The first is 1; consecutive; never reused.
+    /// The number of an edit of the set of live files: 1, 2, 3 and so on. Never reused.
     EditId
 );
 number!(
-    /// The number of a keyspace. Never reused, so that a log record of a dropped keyspace cannot reach a new one.
+    /// The number of a keyspace. Never reused, so that a log record of a dropped keyspace cannot apply to a new one.
     KeyspaceId
 );
 number!(
@@ -43,8 +43,8 @@ impl SeqNo {
     pub(crate) const MAX: SeqNo = SeqNo((1 << 56) - 1);
 }
 
-/// A position in the whole log: segment index in the upper 32 bits, byte offset in that segment in the lower 32.
-/// Ordered as the log is.
+/// A position in the whole log: the index of the segment in the upper 32 bits, the byte offset in it in the lower 32.
+/// Positions have the order of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LogPosition(u64);
 
@@ -58,11 +58,11 @@ impl LogPosition {
     pub(crate) fn raw(self) -> u64 {
         self.0
     }
-    /// The index of the segment; never reused.
+    /// The index of the segment. Never reused.
     pub(crate) fn segment(self) -> u32 {
         (self.0 >> 32) as u32
     }
-    /// Bytes from the start of the segment's file.
+    /// The offset in the file of the segment, in bytes.
     pub(crate) fn offset(self) -> u32 {
         self.0 as u32
     }
@@ -74,8 +74,7 @@ impl fmt::Display for LogPosition {
     }
 }
 
-/// A boundary between two records of the log: where the next record begins, the generation of the segment it is in,
-/// and the sequence number of the last entry before it.
+/// A boundary between two records of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogMark {
     /// Where the next record begins.

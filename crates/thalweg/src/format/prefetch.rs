@@ -1,8 +1,8 @@
-//! [`prefetch`]: a wish that memory be near the processor when it is needed. It changes no result.
+//! [`prefetch`]: a hint to the processor to load memory before it is needed. It changes no result.
 
 #![allow(unsafe_code)]
 
-/// Asks for the cache line at `address`, of memory that need not exist.
+/// Prefetches the cache line at `address`, of memory that need not exist.
 #[inline]
 pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

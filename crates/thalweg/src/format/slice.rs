@@ -1,16 +1,17 @@
-//! [`Slice`]: bytes that are shared, or so few that they are kept in place.
+//! [`Slice`]: shared bytes, or a few bytes inline.
 //!
-//! Up to [`INLINE_BYTES_MAX`] bytes lie in the slice itself: no allocation, no reference count. That is where most keys
-//! fit (YCSB's have 23 bytes), and the size of a slice stays that of a shared one.
+//! Up to [`INLINE_BYTES_MAX`] bytes are stored in the slice itself: no allocation, no reference count. Most keys fit
+//! (YCSB's have 23 bytes), and an inline slice is no larger than a shared one.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A cheap, shared, immutable slice of bytes: what reads return. Cloning copies no bytes.
+/// An immutable, shared slice of bytes, as reads return it. Cloning it does not copy shared bytes.
 ///
-/// A slice may keep alive the block of the table it came from; call `to_vec` to keep a small value for long.
+/// A slice may keep in memory the whole block of the table that it came from. Call `to_vec` to keep a small value for
+/// long.
 ///
 /// ```
 /// let value = thalweg::Slice::from("bed");
@@ -19,14 +20,14 @@ use std::sync::Arc;
 /// assert_eq!(Vec::from(value), b"bed");
 /// ```
 ///
-/// With the feature `bytes` a slice becomes a `bytes::Bytes` without a copy, and a `Bytes` becomes a slice by one.
+/// With the feature `bytes` a slice converts to a `bytes::Bytes` without a copy, and a `Bytes` to a slice by one copy.
 #[derive(Clone)]
 pub struct Slice(Bytes);
 
-/// What is copied in place: what fits beside the tag in the room of a shared slice.
+/// The bytes that fit inline, beside the tag, in the size of a shared slice.
 const INLINE_BYTES_MAX: usize = 23;
 
-/// What a buffer may have behind the bytes that it is kept for: a block's trailer.
+/// The bytes that a buffer may have after its content: a block's trailer.
 const SLACK_BYTES_MAX: usize = 16;
 
 const _: () = assert!(size_of::<Slice>() == 32);
@@ -37,11 +38,16 @@ enum Bytes {
     Inline { len: u8, bytes: [u8; INLINE_BYTES_MAX] },
 }
 
+/// Returns a zeroed shared buffer, made in one allocation, to be filled before it is shared.
+pub(crate) fn zeroed(bytes: usize) -> Arc<[u8]> {
+    std::iter::repeat_n(0, bytes).collect()
+}
+
 impl Slice {
     /// A slice without bytes.
     pub(crate) const EMPTY: Slice = Slice(Bytes::Inline { len: 0, bytes: [0; INLINE_BYTES_MAX] });
 
-    /// The bytes of `buffer` at `range`, which it has: shared, or copied where they are few.
+    /// Returns the bytes of `buffer` from `start` to `end`, which it must have: shared, or inline if they are few.
     #[inline]
     pub(crate) fn of(buffer: &Arc<[u8]>, start: usize, end: usize) -> Slice {
         match buffer.get(start..end) {
@@ -52,17 +58,17 @@ impl Slice {
         }
     }
 
-    /// The first `len` bytes of `buffer`, which it has, sharing it however few they are.
+    /// Returns the first `len` bytes of `buffer`, which it must have: shared, however few.
     pub(crate) fn start_of(buffer: Arc<[u8]>, len: usize) -> Slice {
         Slice(Bytes::Shared { buffer, start: 0, end: len })
     }
 
-    /// A copy in a buffer of its own, however few bytes.
+    /// Returns a copy in a new buffer, however few the bytes.
     pub(crate) fn from_long(bytes: &[u8]) -> Slice {
         Slice::from(Arc::from(bytes))
     }
 
-    /// As [`Slice::of`], without another count of the buffer.
+    /// As [`Slice::of`], but takes the reference instead of cloning it.
     #[inline]
     pub(crate) fn of_owned(buffer: Arc<[u8]>, start: usize, end: usize) -> Slice {
         match buffer.get(start..end) {
@@ -71,7 +77,7 @@ impl Slice {
         }
     }
 
-    /// A buffer, and where in it these bytes are.
+    /// Returns a buffer, and the offsets in it of the beginning and the end of the bytes.
     pub(crate) fn into_parts(self) -> (Arc<[u8]>, usize, usize) {
         match self.0 {
             Bytes::Shared { buffer, start, end } => (buffer, start, end),
@@ -79,8 +85,8 @@ impl Slice {
         }
     }
 
-    /// A buffer that begins with these bytes and holds little else, and their number: the buffer of the slice if it is
-    /// such a one, else a copy.
+    /// Returns a buffer that begins with the bytes and has little else, and their number. Copies them unless the buffer
+    /// of the slice is of that shape.
     pub(crate) fn into_buffer(self) -> (Arc<[u8]>, usize) {
         match self.0 {
             Bytes::Shared { buffer, start: 0, end } if buffer.len() - end <= SLACK_BYTES_MAX => (buffer, end),
@@ -97,10 +103,10 @@ impl Slice {
         Slice(Bytes::Inline { len: len as u8, bytes })
     }
 
-    /// The part of this slice at `range`, sharing the same buffer.
+    /// Returns the part of this slice at `range`, which shares its buffer.
     ///
     /// # Panics
-    /// When the range does not lie within the slice, as for a `[u8]`.
+    /// Panics if the range does not lie within the slice, as for a `[u8]`.
     #[track_caller]
     pub fn slice(&self, range: std::ops::Range<usize>) -> Slice {
         let (start, end, len) = (range.start, range.end, self.len());
@@ -112,7 +118,7 @@ impl Slice {
         }
     }
 
-    /// As [`Slice::slice`], or `None` when the range does not lie within.
+    /// As [`Slice::slice`], but returns `None` if the range does not lie within.
     pub(crate) fn get_slice(&self, start: usize, len: usize) -> Option<Slice> {
         let end = start.checked_add(len)?;
         (end <= self.len()).then(|| self.slice(start..end))
@@ -153,7 +159,7 @@ impl From<&[u8]> for Slice {
     }
 }
 
-/// Copies, as every conversion from memory that is not an `Arc<[u8]>`.
+/// Copies the bytes, as every conversion from memory that is not an `Arc<[u8]>`.
 macro_rules! from_bytes {
     ($(($($generics:tt)*) $type:ty),* $(,)?) => {$(
         impl $($generics)* From<$type> for Slice {
@@ -182,7 +188,7 @@ impl From<Slice> for Box<[u8]> {
     }
 }
 
-/// Without a copy where the slice is all of its buffer.
+/// Does not copy if the slice is all of its buffer.
 impl From<Slice> for Arc<[u8]> {
     fn from(slice: Slice) -> Self {
         match slice.0 {
@@ -192,7 +198,7 @@ impl From<Slice> for Arc<[u8]> {
     }
 }
 
-/// Without a copy of what is more than a few bytes: the `Bytes` keeps the slice.
+/// Does not copy shared bytes: the `Bytes` keeps the slice.
 #[cfg(feature = "bytes")]
 impl From<Slice> for bytes::Bytes {
     fn from(slice: Slice) -> Self {
@@ -203,7 +209,7 @@ impl From<Slice> for bytes::Bytes {
     }
 }
 
-/// Copies: a slice shares its own buffers only.
+/// Copies the bytes: a slice shares its own buffers only.
 #[cfg(feature = "bytes")]
 impl From<bytes::Bytes> for Slice {
     fn from(bytes: bytes::Bytes) -> Self {
@@ -276,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_the_bytes_at_their_place_whether_they_are_shared_or_kept_in_place() {
+    fn parts_are_the_bytes_of_their_range_whether_shared_or_inline() {
         let bytes: Vec<u8> = (0..60).collect();
         for whole in [Slice::from(bytes.as_slice()), Slice::from(&bytes[..INLINE_BYTES_MAX])] {
             for start in 0..=whole.len() {
@@ -297,8 +303,8 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_bytes_becomes_a_slice_and_equals_it_both_ways_round() {
-        for text in ["", "bed", "a text that is too long to be kept in place"] {
+    fn types_that_hold_bytes_convert_to_slices_and_equal_them_both_ways() {
+        for text in ["", "bed", "a text that is too long to be stored inline"] {
             let (vec, string) = (text.as_bytes().to_vec(), text.to_string());
             let all = [
                 Slice::from(text),
@@ -329,7 +335,7 @@ mod tests {
 
     #[cfg(feature = "bytes")]
     #[test]
-    fn bytes_share_what_a_slice_has() {
+    fn bytes_share_the_buffer_of_a_slice() {
         for len in [0, INLINE_BYTES_MAX, 100] {
             let slice = Slice::from(vec![7; len]);
             let bytes = bytes::Bytes::from(slice.clone());
@@ -341,19 +347,19 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "range end index 9 out of range for slice of length 3")]
-    fn a_range_beyond_the_end_is_told_with_its_numbers() {
+    fn a_range_past_the_end_panics_with_its_numbers() {
         Slice::from("bed").slice(1..9);
     }
 
     #[test]
     #[should_panic(expected = "slice index starts at 2 but ends at 1")]
-    fn a_range_that_ends_before_it_starts_is_told_with_its_numbers() {
+    fn a_range_that_ends_before_it_starts_panics_with_its_numbers() {
         let (start, end) = (2, 1);
         Slice::from("bed").slice(start..end);
     }
 
     #[test]
-    fn long_parts_share_their_buffer_and_short_ones_let_go_of_it() {
+    fn long_parts_share_their_buffer_and_short_ones_do_not() {
         let buffer: Arc<[u8]> = Arc::from(&[7; 100][..]);
         let long = Slice::of(&buffer, 10, 90);
         let short = Slice::of(&buffer, 10, 10 + INLINE_BYTES_MAX);

@@ -5,7 +5,7 @@ use super::partition::SuperVersion;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo, Slice, Version};
 use crate::memtable::Memtable;
-use crate::table::{BlockNumber, PointKey, Table, read_together};
+use crate::table::{BlockNumber, PointKey, Table, batch_read};
 use std::sync::Arc;
 
 impl SuperVersion {
@@ -74,7 +74,7 @@ impl SuperVersion {
                 }
                 places.push(wanted.len() - 1);
             }
-            let read = read_together(&wanted).into_iter().collect::<Result<Vec<_>>>()?;
+            let read = batch_read(&wanted).into_iter().collect::<Result<Vec<_>>>()?;
             for ((seeker, table, _), place) in waiting.into_iter().zip(places) {
                 match table.find_in_read(&read[place], &seeker.point)? {
                     Some(found) => set(&mut values, seeker.number, found),

@@ -1,14 +1,14 @@
-//! [`TableMeta`]: what the manifest says of a table.
+//! [`TableMeta`]: what the manifest says about a table.
 
 use crate::format::codec::{Decoder, Encode};
 use crate::format::{SeqNo, TableId};
 
-/// What is known of a table without opening it. Written once, by [`super::TableWriter::finish`].
+/// What is known about a table without opening it. [`super::TableWriter::finish`] makes it, and it never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableMeta {
-    /// Names the file.
+    /// The number in the name of the file.
     pub(crate) id: TableId,
-    /// Length of the file in bytes.
+    /// The length of the file.
     pub(crate) bytes: u64,
     /// xxh3-64 of the whole file.
     pub(crate) checksum: u64,
@@ -16,10 +16,10 @@ pub(crate) struct TableMeta {
     pub(crate) entries: u64,
     /// Tombstones.
     pub(crate) tombstones: u64,
-    /// Smallest and largest sequence number.
+    /// The smallest and the largest sequence number.
     pub(crate) seq_min: SeqNo,
     pub(crate) seq_max: SeqNo,
-    /// First and last user key.
+    /// The first and the last user key.
     pub(crate) key_min: Box<[u8]>,
     pub(crate) key_max: Box<[u8]>,
 }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_encoded_is_decoded_and_any_shorter_piece_refused() {
+    fn what_was_encoded_is_decoded_and_any_truncation_refused() {
         let mut out = Vec::new();
         meta().encode(&mut out);
         let mut decoder = Decoder::new(&out);

@@ -1,6 +1,6 @@
-//! [`KeyRange`]: user keys from one to another, as scans of part of a table take it.
+//! [`KeyRange`]: a range of user keys, for scans of a part of a table.
 
-/// The user keys at or after `from` and before `to`; without an end, all there are on that side.
+/// The user keys at or after `from` and before `to`. `None`: unbounded on that side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyRange {
     pub(crate) from: Option<Box<[u8]>>,
@@ -8,19 +8,19 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
-    /// Whether `key` lies before it.
+    /// Whether the range lies after `key`.
     #[inline]
     pub(crate) fn is_after(&self, key: &[u8]) -> bool {
         self.from.as_ref().is_some_and(|from| *key < **from)
     }
 
-    /// Whether `key` lies behind it.
+    /// Whether the range lies before `key`.
     #[inline]
     pub(crate) fn is_before(&self, key: &[u8]) -> bool {
         self.to.as_ref().is_some_and(|to| **to <= *key)
     }
 
-    /// Whether any of the keys `[first, last]`, both included, may lie in it.
+    /// Whether any key of `[first, last]`, both included, may lie in the range.
     pub(crate) fn overlaps(&self, first: &[u8], last: &[u8]) -> bool {
         !self.is_after(last) && !self.is_before(first)
     }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_has_its_first_key_and_not_its_end() {
+    fn a_range_includes_its_first_key_and_not_its_end() {
         let range = KeyRange { from: Some(Box::from(&b"b"[..])), to: Some(Box::from(&b"d"[..])) };
         let inside = |key: &[u8]| !range.is_after(key) && !range.is_before(key);
         assert_eq!([&b"a"[..], b"b", b"c", b"d", b"e"].map(inside), [false, true, true, false, false]);

@@ -1,39 +1,36 @@
-//! [`TableStore`]: names table files, creates them, opens them, removes them.
+//! [`TableStore`]: all table files of a database: their names, creation, opening and removal.
 //!
-//! Invariant: an id is given out once, whatever becomes of its file. No locks: the next id is one atomic.
+//! Invariant: an id is given out once, whatever happens to its file. No locks: the next id is one atomic.
 
-use super::kept::{Keeper, KeptBlocks};
-use super::live::Residency;
-use super::mapped::Mappings;
-use super::media::Media;
-use super::opened::is_missing;
-use super::output::Output;
-use super::residence::Residence;
-use super::warming::Warming;
-use super::{Table, TableMeta, TableOptions, TableReads, TableWriter};
+use super::io::TableIo;
+use super::meta::TableMeta;
+use super::options::TableOptions;
+use super::page_cache::state::PageCacheState;
+use super::read::file::is_missing;
+use super::read::table::Table;
+use super::write::cache_handover::{BlockCollector, CacheHandover};
+use super::write::output::Output;
+use super::write::unsynced_files::UnsyncedFiles;
+use super::write::writer::TableWriter;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::TableId;
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, Gate, ReadRings, WriteQueue, write_queue, yield_now};
-use crate::storage::{BufferPool, File, OpenMode};
+use crate::runtime::{Environment, WriteQueue, write_queue, yield_now};
+use crate::storage::{File, OpenMode};
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tables are written, and read by compactions, in pieces of this size: where a device is near its full speed, and
-/// small enough that all the buffers in use stay a few megabytes.
-pub(super) const CHUNK_BYTES: usize = 256 << 10;
+/// A new table may fill one in this many parts of the block cache.
+const HANDOVER_PART: u64 = 8;
 
-/// A table may fill this part of the cache when it is new.
-const KEPT_PART: u64 = 8;
-
-/// How many orphans of earlier lives may be in the way of a new file.
+/// How many orphans of earlier lives may have the name of a new file.
 const TAKEN_NAMES_MAX: usize = 1024;
 
-/// All table files of a database: names them, creates them, opens them.
+/// See the module.
 pub(crate) struct TableStore {
     environment: Environment,
     directory: PathBuf,
@@ -42,53 +39,14 @@ pub(crate) struct TableStore {
     metrics: Arc<Metrics>,
     next_id: AtomicU64,
     io: TableIo,
-    kept: Arc<KeptBlocks>,
-    residence: Arc<Residence>,
-    /// Blocks that readers had asked for when the last table was begun.
+    page_cache: Arc<PageCacheState>,
+    handover: Arc<CacheHandover>,
+    unsynced: Arc<UnsyncedFiles>,
+    /// Blocks that reads had needed when the previous table was created.
     reads_seen: AtomicU64,
 }
 
-/// Room for a block that is read past the page cache, or together with others; larger ones are read alone.
-const BLOCK_BUFFER_BYTES: usize = 32 << 10;
-
-/// What all I/O on the tables of a database shares.
-#[derive(Clone)]
-pub(super) struct TableIo {
-    pub(super) gate: Arc<Gate>,
-    /// Of background reads and writes.
-    pub(super) buffers: Arc<BufferPool>,
-    pub(super) warming: Arc<Warming>,
-    /// Of foreground reads.
-    pub(super) block_buffers: Arc<BufferPool>,
-    pub(super) rings: Arc<ReadRings>,
-    pub(super) residency: Arc<Residency>,
-    pub(super) media: Arc<Media>,
-    pub(super) mappings: Arc<Mappings>,
-}
-
-impl TableIo {
-    /// For tables of a process that may have so many files open, if that is bounded, and that are mapped as `mappings`
-    /// has it.
-    pub(super) fn new(
-        io_depth: usize,
-        open_files_max: Option<u64>,
-        mappings: Arc<Mappings>,
-        metrics: &Arc<Metrics>,
-    ) -> Self {
-        TableIo {
-            gate: Gate::new(io_depth, Arc::clone(metrics)),
-            buffers: BufferPool::new(CHUNK_BYTES),
-            block_buffers: BufferPool::new(BLOCK_BUFFER_BYTES),
-            warming: Arc::default(),
-            rings: ReadRings::new(Arc::clone(metrics)),
-            residency: Arc::default(),
-            media: Media::new(open_files_max),
-            mappings,
-        }
-    }
-}
-
-/// Where the table `id` lies in `directory`.
+/// Returns the path of table `id` in `directory`.
 pub(crate) fn path_in(directory: &Path, id: TableId) -> PathBuf {
     directory.join(format!("{:010}.table", id.0))
 }
@@ -103,85 +61,72 @@ impl TableStore {
         metrics: Arc<Metrics>,
         next_id: TableId,
     ) -> Arc<Self> {
-        let next_id = AtomicU64::new(next_id.0);
-        let mappings = match options.reads {
-            TableReads::Automatic => Mappings::new(environment.storage.mappings_max()),
-            TableReads::Copied => Mappings::none(),
-        };
-        let io = TableIo::new(options.io_depth, environment.storage.open_files_max(), mappings, &metrics);
-        let kept = Arc::new(KeptBlocks::new(environment.storage.open_files_max()));
-        let reads_seen = AtomicU64::new(0);
-        let residence = Arc::new(Residence::new(options.writes));
+        let storage = &*environment.storage;
         Arc::new(TableStore {
+            next_id: AtomicU64::new(next_id.0),
+            io: TableIo::new(options.io_depth, &metrics),
+            page_cache: PageCacheState::new(options.writes, options.reads, storage),
+            handover: Arc::default(),
+            unsynced: Arc::new(UnsyncedFiles::new(storage.open_files_max())),
+            reads_seen: AtomicU64::new(0),
             environment,
             directory,
             options,
             cache,
             metrics,
-            next_id,
-            io,
-            kept,
-            residence,
-            reads_seen,
         })
     }
 
-    /// A queue for the table writes of one worker, and the flush coroutine that makes them, to be spawned there.
+    /// Returns a queue for the table writes of one worker, and the coroutine that makes them, to be spawned there.
     pub(crate) fn write_queue(&self) -> (WriteQueue, impl Future<Output = ()> + Send + use<>) {
-        write_queue(Arc::clone(&self.io.buffers), Arc::clone(&self.io.gate), Arc::clone(&self.metrics))
+        write_queue(Arc::clone(&self.io.chunk_buffers), Arc::clone(&self.io.gate), Arc::clone(&self.metrics))
     }
 
-    /// The coroutine that brings tables into the page cache that are read; it ends after [`TableStore::stop_warming`].
+    /// Returns the coroutine that brings tables that are read into the page cache. It ends after
+    /// [`TableStore::stop_warming`].
     pub(crate) fn warming(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (environment, residence, io) = (self.environment.clone(), Arc::clone(&self.residence), self.io.clone());
-        async move { io.warming.run(&environment, &residence, &io).await }
+        let (environment, page_cache, io) = (self.environment.clone(), Arc::clone(&self.page_cache), self.io.clone());
+        async move { page_cache.warming.run(&environment, &page_cache.policy, &io).await }
     }
 
-    /// Frees the buffers that background I/O and reads of blocks keep for the next ones.
+    /// Frees the buffers that are kept for the next reads and writes.
     pub(crate) fn rest(&self) {
-        self.io.buffers.rest();
+        self.io.chunk_buffers.rest();
         self.io.block_buffers.rest();
     }
 
+    /// Ends the coroutine of [`TableStore::warming`].
     pub(crate) fn stop_warming(&self) {
-        self.io.warming.stop();
+        self.page_cache.warming.stop();
     }
 
+    /// Returns the path of table `id`.
     pub(crate) fn path(&self, id: TableId) -> PathBuf {
         path_in(&self.directory, id)
     }
 
-    /// The first id never used (for the manifest).
+    /// Returns the first id that was never used.
     #[cfg(test)]
     pub(crate) fn next_id(&self) -> TableId {
         TableId(self.next_id.load(Ordering::SeqCst))
     }
 
-    /// A new file to write the entries of a table of `level` to, in internal-key order, through `queue`. An error
-    /// leaves no file.
+    /// Creates a file for a table of `level`, written through `queue`. An error leaves no file.
     pub(super) async fn create(&self, level: usize, queue: &WriteQueue) -> Result<TableWriter> {
         let mut taken = 0;
         loop {
             let id = TableId(self.next_id.fetch_add(1, Ordering::SeqCst));
             let path = self.path(id);
             yield_now().await;
-            let storage = Arc::clone(&self.environment.storage);
+            let storage = &self.environment.storage;
             let is_read = self.is_read();
-            let through_cache = self.residence.is_through_cache(&*storage, level, is_read);
+            let through_cache = self.page_cache.policy.is_through_cache(&**storage, level, is_read);
             match if through_cache { storage.create(&path) } else { storage.create_direct(&path) } {
                 Ok(file) => {
-                    let counter = match (through_cache, file.is_direct()) {
-                        (true, _) => &self.metrics.tables_through_cache,
-                        (false, true) => &self.metrics.tables_direct,
-                        (false, false) => &self.metrics.tables_refused_direct,
-                    };
-                    counter.increment();
-                    let (output, compression) = (Output::new(queue, file), self.options.compression_of(level));
-                    let room = if is_read && !through_cache { self.room_for_kept() } else { 0 };
-                    let keeper = Keeper::new(Arc::clone(&self.kept), room, through_cache);
-                    return Ok(TableWriter::new(storage, output, id, self.options.clone(), compression, keeper));
+                    let room = if is_read && !through_cache { self.handover_bytes_max() } else { 0 };
+                    return Ok(self.writer(id, level, Output::new(queue, file, through_cache), room));
                 }
-                // An orphan that an earlier life wrote and no edit names: never overwritten, its id is not used.
+                // An orphan of an earlier life, which no edit names. It is never overwritten, and its id not used.
                 Err(Error::Io { source, .. })
                     if source.kind() == io::ErrorKind::AlreadyExists && taken < TAKEN_NAMES_MAX =>
                 {
@@ -192,75 +137,91 @@ impl TableStore {
         }
     }
 
-    /// How many bytes of its blocks the writer of a table that is read may keep for the cache.
-    fn room_for_kept(&self) -> usize {
-        usize::try_from(self.cache.bytes_max() / KEPT_PART).unwrap_or(usize::MAX)
+    /// Returns the writer of table `id`, which may keep `room` bytes of blocks for the block cache.
+    fn writer(&self, id: TableId, level: usize, output: Output, room: usize) -> TableWriter {
+        let counter = match (output.is_through_cache(), output.file().is_direct()) {
+            (true, _) => &self.metrics.tables_through_cache,
+            (false, true) => &self.metrics.tables_direct,
+            (false, false) => &self.metrics.tables_refused_direct,
+        };
+        counter.increment();
+        let (storage, compression) = (Arc::clone(&self.environment.storage), self.options.compression_of(level));
+        let collector = BlockCollector::new(Arc::clone(&self.handover), room);
+        let unsynced = Arc::clone(&self.unsynced);
+        TableWriter::new(storage, output, id, self.options.clone(), compression, collector, unsynced)
     }
 
-    /// Whether anybody has read a block since the last table was begun.
+    /// Returns how many bytes of blocks the writer of a table may keep for the block cache.
+    fn handover_bytes_max(&self) -> usize {
+        usize::try_from(self.cache.bytes_max() / HANDOVER_PART).unwrap_or(usize::MAX)
+    }
+
+    /// Whether any block was read since the previous table was created.
     fn is_read(&self) -> bool {
         let reads =
             self.metrics.all_reads(|reads| &reads.cache_hits) + self.metrics.all_reads(|reads| &reads.cache_misses);
         self.reads_seen.swap(reads, Ordering::Relaxed) != reads
     }
 
-    /// As [`TableStore::open`], for a table that was just written: what its writer kept goes into the cache, for which
-    /// the file is opened now.
+    /// As [`TableStore::open`], for a table that was just written. If its writer kept blocks, opens the file and puts
+    /// them into the block cache.
     pub(crate) fn open_written(&self, meta: TableMeta) -> Arc<Table> {
-        let kept = self.kept.take_blocks(meta.id);
-        let table = self.open_as(self.kept.is_through_cache(meta.id), meta);
-        if let Some(blocks) = kept {
-            // What is wrong with the file its readers will hear.
-            let _ = table.fill_cache(blocks);
-        }
+        let kept = self.handover.take(meta.id);
+        let table = self.open_as(self.unsynced.is_through_cache(meta.id), meta);
+        // If the file cannot be opened, the first read reports it.
+        let _ = kept.into_iter().flatten().try_for_each(|kept| table.cache_block(kept.at, kept.content, kept.warmth));
         table
     }
 
-    /// A handle on a table in the set of live files. No I/O: the file is opened at its first use.
+    /// Returns a handle of a table in the set of live files. No I/O: the file is opened at its first use.
     pub(crate) fn open(&self, meta: TableMeta) -> Arc<Table> {
         self.open_as(false, meta)
     }
 
-    /// The file of a table that was just written, as its writer had it open, for who syncs it: a write-back that failed
-    /// is told to the descriptor that was open then. `None` after [`TableStore::forget_unsynced`].
+    /// Returns the file of a table that was just written, as its writer had it open, to sync it: the kernel reports a
+    /// failed write-back to a descriptor that was open then. `None` after [`TableStore::forget_unsynced`].
     pub(crate) fn unsynced(&self, id: TableId) -> Option<Arc<dyn File>> {
-        self.kept.file(id)
+        self.unsynced.get(id)
     }
 
-    /// How many tables have such a file, which is a descriptor each.
+    /// Returns how many tables have such a file, which is a descriptor each.
     pub(crate) fn unsynced_files(&self) -> usize {
-        self.kept.files()
+        self.unsynced.len()
     }
 
-    /// The table was synced, or need not be.
+    /// Closes the file that [`TableStore::unsynced`] returns: the table was synced, or need not be.
     pub(crate) fn forget_unsynced(&self, id: TableId) {
-        self.kept.forget_file(id);
+        self.unsynced.remove(id);
     }
 
     fn open_as(&self, through_cache: bool, meta: TableMeta) -> Arc<Table> {
         let path = self.path(meta.id);
         let storage = Arc::clone(&self.environment.storage);
         let (cache, metrics) = (Arc::clone(&self.cache), Arc::clone(&self.metrics));
-        let (io, resident) = (self.io.clone(), self.residence.count(meta.bytes));
-        Arc::new(Table::new(storage, path, meta, cache, metrics, io).with(resident, through_cache))
+        let counted = self.page_cache.policy.count(meta.bytes);
+        let (io, page_cache) = (self.io.clone(), Arc::clone(&self.page_cache));
+        let table = Table::new(storage, path, meta, cache, metrics, io, page_cache);
+        Arc::new(table.with(counted, through_cache))
     }
 
-    /// Nobody has another handle of this replaced table: what the page cache has of it goes, and it counts no more.
+    /// Drops the pages of a replaced table from the page cache, and its part of the live bytes, if `table` is its only
+    /// handle.
     pub(crate) fn let_go(&self, table: Arc<Table>) {
-        if let Some(left) = Arc::into_inner(table).and_then(Table::into_left) {
-            self.io.warming.forget(left);
+        if let Some(stale) = Arc::into_inner(table).and_then(Table::into_stale_pages) {
+            self.page_cache.warming.drop_stale(stale);
         }
     }
 
-    /// The file of a table; `None` when it cannot be opened.
+    /// Opens the file of a table. Returns `None` if that fails.
     pub(crate) fn open_file(&self, id: TableId, mode: OpenMode) -> Option<Arc<dyn File>> {
         self.environment.storage.open(&self.path(id), mode).ok().flatten()
     }
 
-    /// Removes a file that no edit names or will name (a failed output, a settled input, an orphan). That it is gone
-    /// already is no error: a removal may be tried again after a crash.
+    /// Removes a file that no edit names or will name: a failed output, a settled input, an orphan. A missing file is
+    /// no error, because a removal may be repeated after a crash.
     pub(crate) fn remove(&self, id: TableId) -> Result<()> {
-        self.kept.forget(id);
+        drop(self.handover.take(id));
+        self.unsynced.remove(id);
         match self.environment.storage.remove(&self.path(id)) {
             Err(error) if is_missing(&error) => Ok(()),
             done => done,

@@ -1,6 +1,7 @@
-//! [`TableWriters`]: what a coroutine makes tables with: the store, and the write queue of the coroutine's worker.
+//! [`TableWriters`]: creates tables for a coroutine: the store, and the write queue of the coroutine's worker.
 
-use super::{TableStore, TableWriter};
+use super::store::TableStore;
+use super::write::writer::TableWriter;
 use crate::error::Result;
 use crate::format::TableId;
 use crate::runtime::WriteQueue;
@@ -15,12 +16,12 @@ pub(crate) struct TableWriters {
 }
 
 impl TableWriters {
-    /// `queue` must be of the worker on which these are used.
+    /// `queue` must be that of the worker on which the coroutine runs.
     pub(crate) fn new(store: Arc<TableStore>, queue: WriteQueue) -> Self {
         TableWriters { store, queue }
     }
 
-    /// A new file to write the entries of a table of `level` to, in internal-key order. An error leaves no file.
+    /// Creates a file for a table of `level`. An error leaves no file.
     pub(crate) async fn create(&self, level: usize) -> Result<TableWriter> {
         self.store.create(level, &self.queue).await
     }

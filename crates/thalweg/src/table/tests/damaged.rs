@@ -1,6 +1,8 @@
-//! A damaged table gives right answers or corruption that names the file, and `check` finds every damage.
+//! A read of a damaged table returns the right answer or corruption that names the file, and `check` finds every
+//! damage.
 
-use super::disk::{Bench, Entry, Random, advance, options, put, run, tombstone};
+use super::bench::{Bench, advance, options, run};
+use super::entries::{Entry, Random, put, tombstone};
 use crate::error::{Error, Result};
 use crate::format::{Cursor, SeqNo};
 use crate::table::{Compression, TableMeta, check, fuzz_block, fuzz_table, verify_file};
@@ -18,7 +20,7 @@ fn small_table(compression: Compression) -> (Bench, Vec<Entry>, TableMeta) {
     (bench, entries, meta)
 }
 
-/// An error must be corruption of this file.
+/// Checks that the error is corruption of this file.
 fn names_the_file(error: &Error, path: &Path) {
     match error {
         Error::Corruption(damage) => assert_eq!(damage.path, path),
@@ -26,7 +28,8 @@ fn names_the_file(error: &Error, path: &Path) {
     }
 }
 
-/// Reads everything every way; each answer is right or names the file. Whether all were right.
+/// Reads everything in every way. Each answer must be right, or an error that names the file. Returns whether all were
+/// right.
 fn reads_are_right_or_corruption(bench: &Bench, entries: &[Entry], meta: &TableMeta) -> bool {
     let path = bench.store.path(meta.id);
     let table = bench.store.open(meta.clone());
@@ -108,7 +111,7 @@ fn every_truncation_is_found() {
         assert!(!reads_are_right_or_corruption(&bench, &entries, &meta));
         names_the_file(&check(&bench.environment, &path, &meta).unwrap_err(), &path);
         assert!(!verify_file(&bench.environment, &path, &meta).unwrap());
-        // What a file system leaves that grew the file before its data arrived.
+        // A file system that grew the file before its data arrived leaves this.
         let mut zeros = good[..len].to_vec();
         zeros.resize(good.len(), 0);
         if zeros != good {
@@ -143,7 +146,7 @@ fn swapped_blocks_are_found() {
 }
 
 #[test]
-fn a_manifest_that_says_other_things_is_told_so() {
+fn a_manifest_that_differs_is_corruption() {
     let (bench, _, meta) = small_table(Compression::None);
     for wrong in [
         TableMeta { entries: meta.entries + 1, ..meta.clone() },

@@ -1,40 +1,30 @@
-//! What these tests stand on: files in memory, a loop that drives one future, a small random generator.
+//! [`Disk`]: files in memory, with counts of reads and faults to inject.
 
-use crate::cache::{BlockCache, Warmth};
-use crate::clock::{Clock, Entropy};
 use crate::error::{Error, Result};
-use crate::format::{EntryKind, SeqNo, TableId, key};
-use crate::metrics::Metrics;
-use crate::runtime::{Environment, Event, Lane, Point, Scheduler, Task, Ticket};
 use crate::storage::{DirectoryEntry, File, OpenMode, ReadMapping, Storage, StorageLock};
-use crate::table::{
-    Compression, TableMeta, TableOptions, TableReads, TableScan, TableStore, TableWriter, TableWriters, TableWrites,
-};
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
 
-/// Files in memory. Writes fail once `room` bytes were written.
+/// Files in memory. Writes fail once they would exceed `room` bytes.
 pub(in crate::table) struct Disk {
     files: Mutex<BTreeMap<PathBuf, Arc<Mutex<Vec<u8>>>>>,
     pub(super) room: AtomicU64,
     pub(super) reads: AtomicU64,
     pub(in crate::table) read_bytes: AtomicU64,
-    /// What memory has room for; 0: nobody knows.
+    /// The bytes of files that memory has room for. 0: unknown.
     pub(in crate::table) file_room: AtomicU64,
     pub(super) medium: bool,
     /// Direct reads are refused from now on.
     pub(super) refuses_medium: AtomicBool,
     pub(super) medium_reads: AtomicU64,
-    /// What every file says of the page cache.
+    /// Whether the page cache has all bytes of all files, or none.
     pub(super) is_cached: AtomicBool,
-    /// Whether files can be mapped to be read.
+    /// Whether files can be mapped for reads.
     pub(in crate::table) is_mapped: AtomicBool,
-    /// Bytes that the page cache was to forget.
+    /// The bytes that the page cache was requested to drop.
     pub(super) forgotten_bytes: AtomicU64,
     /// Reads of the byte at this offset fail.
     pub(super) failing: AtomicU64,
@@ -201,7 +191,7 @@ impl File for MemoryFile {
     }
 }
 
-/// A file in memory as one mapped to be read: no reads are counted.
+/// A file in memory, mapped for reads. Its reads are not counted.
 struct MemoryMapping(MemoryFile);
 
 impl ReadMapping for MemoryMapping {
@@ -211,176 +201,5 @@ impl ReadMapping for MemoryMapping {
         let Some(found) = bytes.get(offset as usize..offset as usize + buffer.len()) else { return false };
         buffer.copy_from_slice(found);
         !(offset..offset + buffer.len() as u64).contains(&failing)
-    }
-}
-
-struct Nothing;
-
-impl Clock for Nothing {
-    fn now_ns(&self) -> u64 {
-        unreachable!()
-    }
-}
-
-impl Entropy for Nothing {
-    fn next_u64(&self) -> u64 {
-        unreachable!()
-    }
-}
-
-impl Scheduler for Nothing {
-    fn spawn(&self, _: Lane, _: Task) {
-        unreachable!()
-    }
-    fn sleep_until(&self, _: u64) -> Task {
-        unreachable!()
-    }
-    fn wait(&self, _: &Event, _: Ticket, _: Option<u64>) {
-        unreachable!()
-    }
-    fn point(&self, _: Point) {}
-    fn shutdown(&self) {}
-}
-
-/// Drives one future to its end; nothing it waits for is elsewhere.
-pub(in crate::table) fn run<T>(future: impl Future<Output = T>) -> T {
-    let mut future = std::pin::pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-    }
-}
-
-/// A store on a disk in memory.
-pub(in crate::table) struct Bench {
-    pub(in crate::table) disk: Arc<Disk>,
-    pub(super) environment: Environment,
-    pub(in crate::table) metrics: Arc<Metrics>,
-    pub(in crate::table) cache: Arc<BlockCache>,
-    pub(in crate::table) store: Arc<TableStore>,
-}
-
-impl Bench {
-    pub(in crate::table) fn new(options: TableOptions, cache_bytes: u64) -> Self {
-        let disk = Disk::new(true);
-        let storage = Arc::new(Memory(Arc::clone(&disk)));
-        let environment =
-            Environment { storage, clock: Arc::new(Nothing), entropy: Arc::new(Nothing), scheduler: Arc::new(Nothing) };
-        let metrics = Arc::<Metrics>::default();
-        let cache = BlockCache::new(cache_bytes);
-        let store = TableStore::new(
-            environment.clone(),
-            PathBuf::from("db/tables"),
-            options,
-            Arc::clone(&cache),
-            Arc::clone(&metrics),
-            TableId(7),
-        );
-        Bench { disk, environment, metrics, cache, store }
-    }
-
-    /// Drives what `work` makes of a worker's table writers, and the flush coroutine of that worker.
-    pub(super) fn write_with<T>(&self, work: impl AsyncFnOnce(TableWriters) -> T) -> T {
-        let (queue, flush) = self.store.write_queue();
-        let mut flush = std::pin::pin!(flush);
-        let mut work = std::pin::pin!(work(TableWriters::new(Arc::clone(&self.store), queue)));
-        let mut context = Context::from_waker(Waker::noop());
-        loop {
-            if let Poll::Ready(value) = work.as_mut().poll(&mut context) {
-                return value;
-            }
-            let _ = flush.as_mut().poll(&mut context);
-        }
-    }
-
-    pub(in crate::table) fn write(&self, entries: &[Entry]) -> TableMeta {
-        self.write_to(0, entries)
-    }
-
-    pub(super) fn write_to(&self, level: usize, entries: &[Entry]) -> TableMeta {
-        self.write_with(async |writers| {
-            let mut writer = writers.create(level).await.unwrap();
-            let mut before = &[][..];
-            for entry in entries {
-                add(&mut writer, before, entry).await.unwrap();
-                before = &entry.key;
-            }
-            writer.finish().await.unwrap()
-        })
-    }
-}
-
-/// Adds an entry, after one with the key `before`, and writes what it makes due.
-pub(super) async fn add(writer: &mut TableWriter, before: &[u8], entry: &Entry) -> Result<()> {
-    let shared = key::shared_bytes(before, &entry.key);
-    writer.expect(Warmth::Warm);
-    if writer.add(&entry.key, shared, SeqNo(entry.seq), entry.kind, &entry.value) {
-        writer.write().await?;
-    }
-    Ok(())
-}
-
-/// One step of a scan, whether it stays in the block or not.
-pub(super) async fn advance(scan: &mut TableScan) -> Result<bool> {
-    Ok(scan.advance_in_chunk()? || scan.enter_next_chunk().await?)
-}
-
-pub(in crate::table) fn options(
-    block_bytes: usize,
-    compression: Compression,
-    filter_bits_per_key: u32,
-) -> TableOptions {
-    let (compression_per_level, writes) = (Vec::new(), TableWrites::default());
-    let reads = TableReads::default();
-    TableOptions { block_bytes, compression, compression_per_level, filter_bits_per_key, writes, reads, io_depth: 8 }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::table) struct Entry {
-    pub(super) key: Vec<u8>,
-    pub(super) seq: u64,
-    pub(super) kind: EntryKind,
-    pub(super) value: Vec<u8>,
-}
-
-pub(in crate::table) fn put(key: &[u8], seq: u64, value: &[u8]) -> Entry {
-    Entry { key: key.to_vec(), seq, kind: EntryKind::Put, value: value.to_vec() }
-}
-
-pub(super) fn tombstone(key: &[u8], seq: u64) -> Entry {
-    Entry { key: key.to_vec(), seq, kind: EntryKind::Remove, value: Vec::new() }
-}
-
-/// xorshift64*: the same seed, the same numbers.
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % bound
-    }
-    /// A key with long shared prefixes now and then, sometimes empty.
-    pub(super) fn key(&mut self) -> Vec<u8> {
-        let prefix = [&b""[..], b"a", b"river/", b"river/bed/deep/"][self.below(4) as usize];
-        let mut key = prefix.to_vec();
-        key.extend((0..self.below(5)).map(|_| b"ab\x00\xff"[self.below(4) as usize]));
-        key
-    }
-    /// Entries in order, each once, with many versions of few keys.
-    pub(super) fn entries(&mut self, count: u64) -> Vec<Entry> {
-        let mut sorted = BTreeMap::new();
-        for _ in 0..count {
-            let (key, seq) = (self.key(), self.below(1000) + 1);
-            let bytes = if self.below(50) == 0 { 3000 } else { 40 };
-            let len = self.below(bytes) as usize;
-            let byte = self.below(256) as u8;
-            let entry = if self.below(5) == 0 { tombstone(&key, seq) } else { put(&key, seq, &vec![byte; len]) };
-            sorted.insert((key, std::cmp::Reverse(seq)), entry);
-        }
-        sorted.into_values().collect()
     }
 }

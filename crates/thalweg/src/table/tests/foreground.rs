@@ -1,20 +1,21 @@
-//! Where foreground reads go: through the page cache, past it, several at once; and what becomes of those that fail.
+//! Foreground reads: through the page cache, past it, in batches; and the errors of those that fail.
 
-use super::disk::{Bench, Entry, options, put};
+use super::bench::{Bench, options};
+use super::entries::{Entry, put};
 use crate::error::ErrorKind;
 use crate::format::SeqNo;
-use crate::table::{BlockNumber, Compression, PointKey, Table, read_together};
+use crate::table::{BlockNumber, Compression, PointKey, Table, batch_read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const ENTRIES: u32 = 400;
 
-/// Entries of a tenth of a block each.
+/// Returns entries of a tenth of a block each.
 fn entries() -> Vec<Entry> {
     (0..ENTRIES).map(|n| put(&n.to_be_bytes(), 1, &[n as u8; 400])).collect()
 }
 
-/// A table, and a cache that keeps nothing, so that every read is one of the file.
+/// Returns a table, and a cache that keeps nothing, so that every read is one of the file.
 fn written(compression: Compression) -> (Bench, Arc<Table>) {
     let bench = Bench::new(options(4096, compression, 10), 0);
     let meta = bench.write(&entries());
@@ -33,7 +34,7 @@ fn direct_reads(bench: &Bench) -> u64 {
     bench.metrics.all_reads(|reads| &reads.direct_reads)
 }
 
-/// Blocks of the table, each once, with a key of each.
+/// Returns the blocks of the table, each once, with a key of each.
 fn blocks(table: &Table) -> Vec<(BlockNumber, [u8; 4])> {
     let mut blocks = Vec::new();
     for n in 0..ENTRIES {
@@ -47,7 +48,7 @@ fn blocks(table: &Table) -> Vec<(BlockNumber, [u8; 4])> {
 }
 
 #[test]
-fn while_the_page_cache_keeps_what_it_has_nothing_is_read_past_it() {
+fn while_the_page_cache_keeps_its_pages_nothing_is_read_past_it() {
     let (bench, table) = written(Compression::None);
     bench.disk.is_cached.store(true, Ordering::Relaxed);
     read_all(&table);
@@ -55,26 +56,29 @@ fn while_the_page_cache_keeps_what_it_has_nothing_is_read_past_it() {
 }
 
 #[test]
-fn where_the_page_cache_loses_what_it_had_blocks_are_read_past_it_and_are_the_same() {
+fn where_the_page_cache_loses_its_pages_blocks_are_read_past_it_and_are_the_same() {
     for compression in [Compression::None, Compression::Lz4] {
         let (bench, table) = written(compression);
         read_all(&table);
         read_all(&table);
         let direct = direct_reads(&bench);
-        // What is wanted again at once, as the other entries of a block are here, goes through the page cache.
+        // A block that is read again at once goes through the page cache, as the other entries of a block do here.
         assert!(direct > 20, "{direct}");
         let calls = bench.disk.medium_reads.load(Ordering::Relaxed);
-        assert!((direct..=2 * direct).contains(&calls), "one each, and one more where the file ends: {direct} {calls}");
+        assert!(
+            (direct..=2 * direct).contains(&calls),
+            "one each, and one more at the end of the file: {direct} {calls}"
+        );
         bench.disk.is_cached.store(true, Ordering::Relaxed);
         read_all(&table);
         let after = direct_reads(&bench);
         read_all(&table);
-        assert_eq!(direct_reads(&bench), after, "it keeps them again");
+        assert_eq!(direct_reads(&bench), after, "the page cache keeps them again");
     }
 }
 
 #[test]
-fn where_direct_reads_are_refused_the_page_cache_does() {
+fn where_direct_reads_are_refused_all_go_through_the_page_cache() {
     let (bench, table) = written(Compression::None);
     bench.disk.refuses_medium.store(true, Ordering::Relaxed);
     read_all(&table);
@@ -83,7 +87,7 @@ fn where_direct_reads_are_refused_the_page_cache_does() {
 }
 
 #[test]
-fn blocks_read_together_are_what_they_are_alone_and_are_cached() {
+fn blocks_of_a_batch_are_as_those_read_alone_and_are_cached() {
     for past_the_cache in [false, true] {
         let bench = Bench::new(options(4096, Compression::None, 10), if past_the_cache { 0 } else { 1 << 20 });
         let table = bench.store.open(bench.write(&entries()));
@@ -91,9 +95,9 @@ fn blocks_read_together_are_what_they_are_alone_and_are_cached() {
             read_all(&table);
         }
         let blocks = blocks(&table);
-        let wanted: Vec<_> = blocks.iter().map(|(block, _)| (&*table, *block)).collect();
-        assert!(wanted.len() > 30 && !table.is_at_hand(wanted[0].1).unwrap());
-        for (read, (block, key)) in read_together(&wanted).into_iter().zip(&blocks) {
+        let batch: Vec<_> = blocks.iter().map(|(block, _)| (&*table, *block)).collect();
+        assert!(batch.len() > 30 && !table.is_at_hand(batch[0].1).unwrap());
+        for (read, (block, key)) in batch_read(&batch).into_iter().zip(&blocks) {
             let point = PointKey::new(key, SeqNo(1));
             let found = table.find_in_read(&read.unwrap(), &point).unwrap().unwrap();
             assert_eq!(found.value, [key[3]; 400]);
@@ -104,28 +108,27 @@ fn blocks_read_together_are_what_they_are_alone_and_are_cached() {
 }
 
 #[test]
-fn of_blocks_read_together_one_that_fails_or_is_damaged_tells_so_and_the_others_are_whole() {
+fn a_block_of_a_batch_that_fails_or_is_damaged_is_an_error_and_the_others_are_whole() {
     for past_the_cache in [false, true] {
         let (bench, table) = written(Compression::None);
         if past_the_cache {
             read_all(&table);
         }
         let blocks = blocks(&table);
-        let wanted: Vec<_> = blocks.iter().map(|(block, _)| (&*table, *block)).collect();
+        let batch: Vec<_> = blocks.iter().map(|(block, _)| (&*table, *block)).collect();
         let (failing, damaged) = (5, 9);
-        // Offsets of blocks are where the first entries' values lie, about.
-        let at = |block: usize| table.opened().unwrap().index.handle(block).unwrap();
+        let at = |block: usize| table.table_file().unwrap().index.handle(block).unwrap();
         bench.disk.failing.store(at(failing).offset + 100, Ordering::Relaxed);
         let path = bench.store.path(table.meta().id);
         bench.disk.flip(&path, at(damaged).offset + 50);
-        for (number, read) in read_together(&wanted).into_iter().enumerate() {
+        for (number, read) in batch_read(&batch).into_iter().enumerate() {
             match read {
                 Ok(_) => assert!(number != failing && number != damaged, "{number}"),
                 Err(error) => {
                     let kind = if number == damaged { ErrorKind::Corruption } else { ErrorKind::Io };
                     assert_eq!(error.kind(), kind, "{number}: {error}");
                     assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
-                    // A direct read has whole pages: it may meet what fails in its neighbour's.
+                    // A direct read takes whole pages, so it may fail in a page that it shares with its neighbour.
                     let near = number == damaged || number.abs_diff(failing) <= usize::from(past_the_cache);
                     assert!(near, "{number}: {error}");
                 }
@@ -135,7 +138,7 @@ fn of_blocks_read_together_one_that_fails_or_is_damaged_tells_so_and_the_others_
 }
 
 #[test]
-fn a_file_that_ends_within_a_block_is_corruption_whichever_way_it_is_read() {
+fn a_file_that_ends_within_a_block_is_corruption_however_it_is_read() {
     for past_the_cache in [false, true] {
         let (bench, table) = written(Compression::None);
         if past_the_cache {
@@ -144,12 +147,12 @@ fn a_file_that_ends_within_a_block_is_corruption_whichever_way_it_is_read() {
         let blocks = blocks(&table);
         let (last, key) = blocks.last().unwrap();
         let path = bench.store.path(table.meta().id);
-        let cut = table.opened().unwrap().index.handle(blocks.len() - 1).unwrap().offset + 10;
+        let cut = table.table_file().unwrap().index.handle(blocks.len() - 1).unwrap().offset + 10;
         let bytes = bench.disk.contents(&path);
         bench.disk.cut(&path, cut as usize);
         assert_eq!(table.find_in(*last, &PointKey::new(key, SeqNo(1))).unwrap_err().kind(), ErrorKind::Corruption);
-        let wanted: Vec<_> = blocks.iter().map(|(block, _)| (&*table, *block)).collect();
-        let mut read = read_together(&wanted);
+        let batch: Vec<_> = blocks.iter().map(|(block, _)| (&*table, *block)).collect();
+        let mut read = batch_read(&batch);
         let error = read.pop().unwrap().err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Corruption);
         assert!(error.to_string().contains("the end of the file"), "{error}");

@@ -1,6 +1,7 @@
 //! A tiny table, byte for byte: a change of these bytes is a change of the format.
 
-use super::disk::{Bench, options, put, tombstone};
+use super::bench::{Bench, options};
+use super::entries::{put, tombstone};
 use crate::table::{Compression, dump};
 use expect_test::expect;
 

@@ -1,6 +1,7 @@
-//! Reads from mappings: which tables, until when, and what becomes of those that fail.
+//! Reads from mappings: of which tables, until when, and the errors of those that fail.
 
-use super::disk::{Bench, Entry, options, put};
+use super::bench::{Bench, options};
+use super::entries::{Entry, put};
 use crate::error::ErrorKind;
 use crate::format::{Cursor, SeqNo};
 use crate::table::{Compression, Table};
@@ -13,7 +14,7 @@ fn entries() -> Vec<Entry> {
     (0..ENTRIES).map(|n| put(&n.to_be_bytes(), 1, &[n as u8; 400])).collect()
 }
 
-/// A table that was written through the page cache, which has all of it, on a disk that can map.
+/// Returns a table that was written through the page cache, which has all of it, on a disk that can map files.
 fn mapped(compression: Compression, cache_bytes: u64) -> (Bench, Arc<Table>) {
     let bench = Bench::new(options(4096, compression, 10), cache_bytes);
     bench.disk.file_room.store(1 << 30, Ordering::Relaxed);
@@ -37,14 +38,14 @@ fn scan_all(table: &Arc<Table>) {
     for entry in entries() {
         let value = cursor.value();
         assert_eq!((cursor.key(), &*value), (&*entry.key, &*entry.value));
-        // What the cursor gave is not what it stands on now.
+        // The previous value must not change with the step.
         assert!(before.replace((value, entry.value)).is_none_or(|(found, expected)| found == expected));
         cursor.next().unwrap();
     }
     assert!(!cursor.valid());
 }
 
-/// Blocks read, and of those: from mappings, past the page cache.
+/// Returns the blocks read, those of them from mappings, and those past the page cache.
 fn counts(bench: &Bench) -> (u64, u64, u64) {
     let metrics = &bench.metrics;
     (
@@ -55,7 +56,7 @@ fn counts(bench: &Bench) -> (u64, u64, u64) {
 }
 
 #[test]
-fn a_table_that_the_page_cache_has_is_read_without_a_call() {
+fn a_table_in_the_page_cache_is_read_without_a_call() {
     let (bench, table) = mapped(Compression::None, 0);
     let calls = bench.disk.reads.load(Ordering::Relaxed);
     read_all(&table);
@@ -66,7 +67,7 @@ fn a_table_that_the_page_cache_has_is_read_without_a_call() {
 }
 
 #[test]
-fn of_mapped_blocks_the_cache_gets_those_that_point_reads_want_often_and_all_that_were_compressed() {
+fn of_mapped_blocks_the_cache_gets_compressed_ones_and_those_that_point_reads_need_often() {
     let (bench, table) = mapped(Compression::None, 1 << 20);
     scan_all(&table);
     assert_eq!(bench.cache.bytes_used(), 0);
@@ -81,7 +82,7 @@ fn of_mapped_blocks_the_cache_gets_those_that_point_reads_want_often_and_all_tha
 }
 
 #[test]
-fn while_memory_is_short_nobody_reads_the_mapping() {
+fn while_memory_is_short_the_mapping_is_not_read() {
     let (bench, table) = mapped(Compression::None, 0);
     bench.disk.is_cached.store(false, Ordering::Relaxed);
     (0..3).for_each(|_| read_all(&table));
@@ -95,19 +96,19 @@ fn while_memory_is_short_nobody_reads_the_mapping() {
 }
 
 #[test]
-fn a_table_of_which_nobody_knows_that_it_is_in_memory_is_not_mapped() {
+fn a_table_that_is_not_known_to_be_in_memory_is_not_mapped() {
     let (bench, table) = mapped(Compression::None, 0);
     read_all(&bench.store.open(table.meta().clone()));
     assert_eq!(counts(&bench).1, 0);
 }
 
 #[test]
-fn what_a_mapping_cannot_read_or_has_damaged_is_an_error_that_names_it() {
+fn a_block_that_a_mapping_cannot_read_or_has_damaged_is_an_error_that_names_the_file() {
     let (bench, table) = mapped(Compression::None, 0);
     let path = bench.store.path(table.meta().id);
     let (failing, damaged) = (10_u32, 300_u32);
     let at = |key: u32| {
-        let opened = table.opened().unwrap();
+        let opened = table.table_file().unwrap();
         opened.index.handle(opened.index.find(&key.to_be_bytes(), SeqNo(1))).unwrap().offset + 100
     };
     bench.disk.failing.store(at(failing), Ordering::Relaxed);

@@ -1,13 +1,14 @@
-//! What a table that was replaced leaves in the page cache.
+//! The pages of replaced tables in the page cache.
 
-use super::disk::{Bench, options, put};
+use super::bench::{Bench, options};
+use super::entries::put;
 use crate::format::SeqNo;
 use crate::table::{Compression, Table};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
 
-/// Polls the coroutine that drops pages until it has nothing to do, and gives how many bytes it dropped.
+/// Polls the coroutine that drops pages until it has nothing to do. Returns how many bytes it dropped.
 fn forgotten(bench: &Bench) -> u64 {
     let mut coroutine = Box::pin(bench.store.warming());
     let mut context = Context::from_waker(Waker::noop());
@@ -17,7 +18,7 @@ fn forgotten(bench: &Bench) -> u64 {
     bench.disk.forgotten_bytes.swap(0, Ordering::Relaxed)
 }
 
-/// A database of tables of more than one level-2 table's bytes, where memory has room for one and a half.
+/// Returns a store with a table of level 2, and memory for the bytes of one and a half tables.
 fn bench() -> (Bench, Arc<Table>) {
     let bench = Bench::new(options(4096, Compression::None, 10), 0);
     bench.disk.file_room.store(1 << 20, Ordering::Relaxed);
@@ -35,14 +36,14 @@ fn written_through(bench: &Bench) -> u64 {
 }
 
 #[test]
-fn its_pages_are_dropped_and_only_then_the_next_table_has_their_room() {
+fn its_pages_are_dropped_before_the_next_table_gets_their_room() {
     let (bench, first) = bench();
     let bytes = first.meta().bytes;
     let second = table(&bench, 2);
     assert_eq!(written_through(&bench), 2);
     bench.store.let_go(first);
     table(&bench, 2);
-    assert_eq!(written_through(&bench), 2, "both are in memory still");
+    assert_eq!(written_through(&bench), 2, "both are still in memory");
     assert_eq!(forgotten(&bench), bytes);
     table(&bench, 2);
     assert_eq!(written_through(&bench), 3);
@@ -50,7 +51,7 @@ fn its_pages_are_dropped_and_only_then_the_next_table_has_their_room() {
 }
 
 #[test]
-fn one_that_went_past_the_page_cache_and_was_not_read_has_nothing_to_drop() {
+fn a_table_written_past_the_page_cache_and_not_read_has_no_pages_to_drop() {
     let (bench, first) = bench();
     let past = bench.store.open(first.meta().clone());
     bench.store.let_go(past);
@@ -62,7 +63,7 @@ fn one_that_went_past_the_page_cache_and_was_not_read_has_nothing_to_drop() {
 }
 
 #[test]
-fn one_whose_name_is_gone_or_that_somebody_has_is_left_alone() {
+fn a_table_that_was_removed_or_has_a_reader_is_left_alone() {
     let (bench, first) = bench();
     bench.store.let_go(Arc::clone(&first));
     assert_eq!(forgotten(&bench), 0, "it has a reader");

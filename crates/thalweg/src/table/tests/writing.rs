@@ -1,6 +1,7 @@
-//! Creating, failing, giving up, removing.
+//! Creating, abandoning and removing tables, and errors while writing them.
 
-use super::disk::{Bench, Random, add, options, put};
+use super::bench::{Bench, add, options};
+use super::entries::{Random, put};
 use crate::error::ErrorKind;
 use crate::format::{SeqNo, TableId};
 use crate::table::{Compression, check, dump, verify_file};
@@ -11,7 +12,7 @@ fn bench() -> Bench {
 }
 
 #[test]
-fn ids_are_given_out_once_whatever_becomes_of_the_file() {
+fn ids_are_given_out_once_whatever_happens_to_the_file() {
     let bench = bench();
     bench.write_with(async |writers| {
         let writer = writers.create(0).await.unwrap();
@@ -39,7 +40,7 @@ fn a_full_disk_while_finishing_leaves_no_file() {
 }
 
 #[test]
-fn a_full_disk_while_adding_is_told_and_the_file_can_be_given_up() {
+fn a_full_disk_while_adding_is_an_error_and_the_file_can_be_abandoned() {
     let bench = bench();
     bench.disk.room.store(300 << 10, Ordering::Relaxed);
     bench.write_with(async |writers| {

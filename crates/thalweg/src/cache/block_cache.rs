@@ -1,0 +1,144 @@
+//! [`BlockCache`]: the cache of a database, and [`TableBlocks`]: the cached blocks of one open table.
+
+use super::queues::{Queues, weight};
+use super::slot::{Slot, Slots};
+use super::warmth::Warmth;
+use crate::format::{Slice, TableId};
+use crate::planted::{Bug, planted};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The least bytes of a shard, so that small caches have one shard and large blocks find room.
+const SHARD_BYTES_MIN: u64 = 8 << 20;
+const SHARDS_MAX: u64 = 16;
+/// A block larger than one in this many parts of a shard is not kept: it would evict too much for one read.
+const SHARD_PART_MAX: u64 = 8;
+
+/// See the module.
+pub(crate) struct BlockCache {
+    /// None for a cache of 0 bytes, which keeps nothing.
+    shards: Box<[Mutex<Queues>]>,
+    block_bytes_max: u64,
+    bytes_max: u64,
+    /// The slots that every table gets while a bug is planted.
+    mixed: OnceLock<Arc<Slots>>,
+}
+
+/// The cached blocks of one open table, by number. Dropping it frees them.
+pub(crate) struct TableBlocks {
+    cache: Arc<BlockCache>,
+    slots: Arc<Slots>,
+    /// The shard of its first block.
+    first_shard: usize,
+}
+
+impl BlockCache {
+    /// Returns a cache of at most `bytes`, its own overhead included.
+    pub(crate) fn new(bytes: u64) -> Arc<Self> {
+        let shards = if bytes == 0 { 0 } else { (bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX) };
+        let shard_bytes = bytes.checked_div(shards).unwrap_or(0);
+        Arc::new(BlockCache {
+            shards: (0..shards).map(|_| Mutex::new(Queues::new(shard_bytes))).collect(),
+            block_bytes_max: shard_bytes / SHARD_PART_MAX,
+            bytes_max: bytes,
+            mixed: OnceLock::new(),
+        })
+    }
+
+    /// The bytes that the cache may hold, overhead included.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Returns empty slots for the blocks of a table, which calls this once, when it is opened.
+    pub(crate) fn table(self: &Arc<Self>, table: TableId, blocks: usize) -> TableBlocks {
+        let blocks = if self.shards.is_empty() { 0 } else { blocks };
+        let first_shard = usize::try_from(table.0).unwrap_or_default();
+        TableBlocks { cache: Arc::clone(self), slots: self.slots(blocks), first_shard }
+    }
+
+    fn slots(&self, blocks: usize) -> Arc<Slots> {
+        const MIXED_BLOCKS: usize = 1 << 16;
+        if planted(Bug::StaleCacheBlock) {
+            return Arc::clone(self.mixed.get_or_init(|| Slots::new(MIXED_BLOCKS)));
+        }
+        Slots::new(blocks)
+    }
+
+    /// The bytes in use, overhead included.
+    #[cfg(test)]
+    pub(crate) fn bytes_used(&self) -> u64 {
+        self.shards.iter().map(|shard| lock(shard).bytes()).sum()
+    }
+}
+
+impl TableBlocks {
+    /// Returns block `at`, if it is cached. Counts a hit.
+    #[inline]
+    pub(crate) fn get(&self, at: usize) -> Option<Slice> {
+        self.slots.get(at)?.take_hit()
+    }
+
+    /// Prefetches block `at`, and returns whether it is cached. Counts no hit.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: usize) -> bool {
+        self.slots.get(at).is_some_and(|slot| slot.prefetch())
+    }
+
+    /// Whether block `at` is cached. Counts no hit.
+    pub(crate) fn has(&self, at: usize) -> bool {
+        self.slots.get(at).is_some_and(|slot| slot.is_full())
+    }
+
+    /// Returns how often block `at` is read. Counts no hit.
+    pub(crate) fn warmth(&self, at: usize) -> Warmth {
+        self.slots.get(at).map_or(Warmth::Cold, Slot::warmth)
+    }
+
+    /// Caches block `at`, unless it is cached already or too large for this cache.
+    pub(crate) fn insert(&self, at: usize, block: Slice) {
+        self.insert_as(at, block, Warmth::Warm);
+    }
+
+    /// As [`TableBlocks::insert`]. A hot block goes to the main queue at once.
+    pub(crate) fn insert_as(&self, at: usize, block: Slice, warmth: Warmth) {
+        let weight = weight(block.len());
+        let Some(shard) = self.shard(at).filter(|_| weight <= self.cache.block_bytes_max) else { return };
+        // The evicted blocks are freed after the lock is released.
+        let evicted = lock(shard).insert(&self.slots, at, block, warmth);
+        drop(evicted);
+    }
+
+    fn shard(&self, at: usize) -> Option<&Mutex<Queues>> {
+        let shards = &self.cache.shards;
+        shards.get(self.first_shard.wrapping_add(at).checked_rem(shards.len())?)
+    }
+}
+
+impl Drop for TableBlocks {
+    fn drop(&mut self) {
+        if planted(Bug::StaleCacheBlock) {
+            return;
+        }
+        let shards = self.cache.shards.len();
+        for start in 0..shards.min(self.slots.len()) {
+            let Some(shard) = self.shard(start) else { return };
+            let blocks = (start..self.slots.len()).step_by(shards).filter_map(|at| self.slots.get(at));
+            let taken: Vec<_> = blocks.filter_map(|slot| slot.take()).collect();
+            if !taken.is_empty() {
+                lock(shard).forget(&taken);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl BlockCache {
+    /// The entries of all queues, those of dropped tables included.
+    pub(super) fn queue_entries(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).entries()).sum()
+    }
+}
+
+fn lock(shard: &Mutex<Queues>) -> MutexGuard<'_, Queues> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,86 @@
+//! [`dump`]: prints a table file in readable form, for `thalweg dump`. It needs no manifest.
+
+use crate::error::{Error, Result};
+use crate::format::EntryKind;
+use crate::storage::{OpenMode, Storage};
+use crate::table::format::block::{Block, BlockCursor};
+use crate::table::format::index::BlockHandle;
+use crate::table::read::file::TableFile;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// Longer values are truncated.
+const VALUE_BYTES_MAX: usize = 64;
+
+/// Prints a line.
+type Line<'a> = dyn FnMut(fmt::Arguments<'_>) -> io::Result<()> + 'a;
+
+/// Prints footer, properties, index and entries of the table at `path`, a line at a time. Damage ends it with an
+/// error.
+pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> Result<()> {
+    let Some(file) = storage.open(path, OpenMode::Read)? else {
+        return Err(Error::corruption(path, 0, "a table", "no such file"));
+    };
+    let table_file = TableFile::open(file, true)?;
+    let mut out = |arguments: fmt::Arguments<'_>| line(arguments).map_err(|error| Error::io("print", path, error));
+    dump_head(&table_file, &mut out)?;
+    for at in 0..table_file.index.blocks() {
+        let Some(handle) = table_file.index.handle(at) else { break };
+        dump_block(&table_file, at, handle, &mut out)?;
+    }
+    Ok(())
+}
+
+fn dump_head(table_file: &TableFile, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>) -> Result<()> {
+    let (footer, properties) = (&table_file.footer, &table_file.properties);
+    out(format_args!("table {}: {} bytes", footer.table, table_file.file_bytes))?;
+    match footer.filter {
+        Some(filter) => out(format_args!(
+            "filter at {}: {} bytes, {} bits a key",
+            filter.offset, filter.bytes, properties.filter_bits_per_key
+        ))?,
+        None => out(format_args!("no filter"))?,
+    }
+    out(format_args!("index at {}: {} bytes", footer.index.offset, footer.index.bytes))?;
+    out(format_args!("properties at {}: {} bytes", footer.properties.offset, footer.properties.bytes))?;
+    out(format_args!(
+        "{} entries, {} of them tombstones, of {} keys; {} key bytes, {} value bytes",
+        properties.entries, properties.tombstones, properties.keys, properties.key_bytes, properties.value_bytes
+    ))?;
+    out(format_args!("{} data blocks in {} bytes", properties.data_blocks, properties.data_bytes))?;
+    out(format_args!("sequence numbers {}..={}", properties.seq_min, properties.seq_max))?;
+    let (min, max) = (properties.key_min.escape_ascii(), properties.key_max.escape_ascii());
+    out(format_args!("keys \"{min}\"..=\"{max}\""))
+}
+
+fn dump_block(
+    table_file: &TableFile,
+    at: usize,
+    handle: BlockHandle,
+    out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>,
+) -> Result<()> {
+    let (last, seq) = table_file.index.last_key(at).unwrap_or_default();
+    out(format_args!(
+        "block {at} at {}: {} bytes, {} uncompressed, up to \"{}\" @{seq}",
+        handle.offset,
+        handle.bytes,
+        handle.raw_bytes,
+        last.escape_ascii()
+    ))?;
+    let block = Block::parse(table_file.read_block(handle)?).map_err(table_file.damaged(handle))?;
+    let mut cursor = BlockCursor::new(block);
+    cursor.seek_to_first().map_err(table_file.damaged(handle))?;
+    while cursor.valid() {
+        let (key, seq, value) = (cursor.key().escape_ascii(), cursor.seq(), cursor.value_bytes());
+        match (cursor.kind(), value.get(..VALUE_BYTES_MAX)) {
+            (EntryKind::Remove, _) => out(format_args!("  \"{key}\" @{seq} removed"))?,
+            (EntryKind::Put, Some(start)) if value.len() > VALUE_BYTES_MAX => {
+                out(format_args!("  \"{key}\" @{seq} = \"{}\"… ({} bytes)", start.escape_ascii(), value.len()))?;
+            }
+            (EntryKind::Put, _) => out(format_args!("  \"{key}\" @{seq} = \"{}\"", value.escape_ascii()))?,
+        }
+        cursor.next().map_err(table_file.damaged(handle))?;
+    }
+    Ok(())
+}

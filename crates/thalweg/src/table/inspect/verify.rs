@@ -1,0 +1,91 @@
+//! Verification of a whole table file against the manifest, for recovery.
+
+use crate::error::{Error, Result};
+use crate::runtime::Environment;
+use crate::storage::{File, OpenMode, Storage};
+use crate::table::meta::TableMeta;
+use crate::table::read::file::is_missing;
+use std::path::Path;
+use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
+
+/// The file is read in pieces of this size, at multiples of it, as direct I/O needs.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Checks that the file at `path` is `meta.bytes` long and has checksum `meta.checksum`, reading the medium itself.
+/// Returns `false` if not, or if the file is missing. Errors are those of the disk.
+pub(crate) fn verify_file(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
+    Ok(verify(environment, path, meta)?.is_some())
+}
+
+/// As [`verify_file`], and makes sure that the medium has what was verified. Where the file could only be read through
+/// the page cache, that may hold bytes that a failed sync lost and left clean. So the same bytes are written again and
+/// synced.
+pub(crate) fn verify_durably(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
+    match verify(environment, path, meta)? {
+        None => Ok(false),
+        Some(OpenMode::ReadMedium) => Ok(true),
+        Some(_) => write_again(&*environment.storage, path, meta),
+    }
+}
+
+/// Returns how the file was read, or `None` if it is not whole.
+fn verify(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<Option<OpenMode>> {
+    let Some((file, mode)) = open_medium(&*environment.storage, path)? else { return Ok(None) };
+    let is_whole = file.bytes()? == meta.bytes && file_checksum(&*file, meta.bytes)? == Some(meta.checksum);
+    Ok(is_whole.then_some(mode))
+}
+
+/// Writes the bytes that the page cache has of a file to their places, and syncs them. Returns `false` if they were no
+/// longer the whole table: pages that were dropped since the verification are read from the medium.
+fn write_again(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<bool> {
+    let refused = || Error::io("open", path, std::io::ErrorKind::Unsupported.into());
+    let file = storage.open(path, OpenMode::ReadWrite)?.ok_or_else(refused)?;
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut checksum = Box::<Xxh3>::default();
+    let mut offset = 0;
+    while offset < meta.bytes {
+        let count = usize::try_from(meta.bytes - offset).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+        let chunk = buffer.get_mut(..count).unwrap_or_default();
+        file.read_exact_at(offset, chunk)?;
+        checksum.update(chunk);
+        file.write_all_at(offset, chunk)?;
+        offset += count as u64;
+    }
+    file.sync()?;
+    Ok(checksum.digest() == meta.checksum)
+}
+
+/// Opens the file past the page cache, or through it where that is refused, and returns which of the two. `None`: the
+/// file is missing.
+pub(super) fn open_medium(storage: &dyn Storage, path: &Path) -> Result<Option<(Arc<dyn File>, OpenMode)>> {
+    for mode in [OpenMode::ReadMedium, OpenMode::Read] {
+        match storage.open(path, mode) {
+            Ok(Some(file)) => return Ok(Some((file, mode))),
+            Ok(None) => {}
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the xxh3-64 of the first `bytes` of the file, or `None` if the file is shorter.
+pub(super) fn file_checksum(file: &dyn File, bytes: u64) -> Result<Option<u64>> {
+    let mut checksum = Box::<Xxh3>::default();
+    let mut buffer = vec![0; CHUNK_BYTES.min(usize::try_from(bytes).unwrap_or(CHUNK_BYTES).max(1))];
+    let mut offset = 0;
+    while offset < bytes {
+        let want = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(buffer.len());
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..want).filter(|rest| !rest.is_empty()) {
+            match file.read_at(offset + done as u64, rest)? {
+                0 => return Ok(None),
+                read => done += read,
+            }
+        }
+        checksum.update(buffer.get(..want).unwrap_or_default());
+        offset += want as u64;
+    }
+    Ok(Some(checksum.digest()))
+}

@@ -1,0 +1,36 @@
+//! [`TableIo`]: the device access that all tables of a database share: the gate, buffers and rings.
+
+use crate::metrics::Metrics;
+use crate::runtime::{Gate, ReadRings};
+use crate::storage::BufferPool;
+use std::sync::Arc;
+
+/// The size of the pieces in which background work reads and writes tables. A device is near its full speed at this
+/// size, and all buffers in use stay a few megabytes.
+pub(in crate::table) const CHUNK_BYTES: usize = 256 << 10;
+
+/// The size of a buffer for one block that is read past the page cache or in a batch. Larger blocks are read alone.
+const BLOCK_BUFFER_BYTES: usize = 32 << 10;
+
+/// See the module.
+#[derive(Clone)]
+pub(in crate::table) struct TableIo {
+    pub(in crate::table) gate: Arc<Gate>,
+    /// Buffers of [`CHUNK_BYTES`], for background reads and writes.
+    pub(in crate::table) chunk_buffers: Arc<BufferPool>,
+    /// Buffers of [`BLOCK_BUFFER_BYTES`], for foreground reads.
+    pub(in crate::table) block_buffers: Arc<BufferPool>,
+    pub(in crate::table) rings: Arc<ReadRings>,
+}
+
+impl TableIo {
+    /// `io_depth`: the operations that the device may have at once before writes wait.
+    pub(in crate::table) fn new(io_depth: usize, metrics: &Arc<Metrics>) -> Self {
+        TableIo {
+            gate: Gate::new(io_depth, Arc::clone(metrics)),
+            chunk_buffers: BufferPool::new(CHUNK_BYTES),
+            block_buffers: BufferPool::new(BLOCK_BUFFER_BYTES),
+            rings: ReadRings::new(Arc::clone(metrics)),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! How tables use the kernel's page cache: which tables it gets, and which reads go through it (`docs/io.md`).
+//!
+//! Nothing here is needed for correctness. A table never changes, so every way to its bytes gives the same bytes.
+//!
+//! - `write_through`: whether a new table is written through the page cache
+//! - `probe`: whether the page cache keeps what it was given
+//! - `recent_reads`: which pieces of a table were read past the page cache recently
+//! - `direct_fd_pool`: second descriptors of tables, for reads past the page cache
+//! - `warming`: the coroutine that reads tables into the page cache and drops the pages of replaced tables
+//! - `block_buffer`: the reused memory that blocks of a mapping are copied to
+//! - `mapping`: mapped tables
+//! - `state`: all of these for one database
+
+pub(super) mod block_buffer;
+pub(super) mod direct_fd_pool;
+pub(super) mod mapping;
+pub(super) mod probe;
+pub(super) mod recent_reads;
+pub(super) mod state;
+pub(super) mod warming;
+pub(super) mod write_through;

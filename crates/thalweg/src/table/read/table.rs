@@ -1,0 +1,257 @@
+//! [`Table`]: a handle of a table in the set of live files, and its blocks.
+//!
+//! The file is opened at its first use and stays open. It is corruption if the file is missing, has another length, or
+//! differs from what the manifest says. No lock is held over I/O: two threads that use a table first at the same time
+//! may both open it, and one of the two open files is dropped.
+
+use super::fence::Fence;
+use super::file::TableFile;
+use super::open_table::{MappedRead, OpenTable, PlannedRead};
+use super::read_ahead::ReadAhead;
+use crate::cache::{BlockCache, Warmth};
+use crate::error::Result;
+use crate::format::Slice;
+use crate::metrics::Metrics;
+use crate::storage::{File, OpenMode, Storage};
+use crate::table::format::block::Block;
+use crate::table::format::index::BlockHandle;
+use crate::table::io::{CHUNK_BYTES, TableIo};
+use crate::table::meta::TableMeta;
+use crate::table::page_cache::block_buffer::BlockBuffer;
+use crate::table::page_cache::state::PageCacheState;
+use crate::table::page_cache::write_through::{LiveBytesGuard, StalePages};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// A table of the set of live files.
+pub(crate) struct Table {
+    pub(super) meta: TableMeta,
+    /// The beginning of the first and the last key, for reads that look for their table.
+    pub(super) key_min: Fence,
+    pub(super) key_max: Fence,
+    open: OnceLock<OpenTable>,
+    cache: Arc<BlockCache>,
+    pub(in crate::table) metrics: Arc<Metrics>,
+    pub(in crate::table) io: TableIo,
+    pub(super) page_cache: Arc<PageCacheState>,
+    storage: Arc<dyn Storage>,
+    path: PathBuf,
+    /// Whether this process wrote the table through the page cache. Then it is read from there, too.
+    through_cache: bool,
+    counted: Option<LiveBytesGuard>,
+}
+
+impl Table {
+    pub(in crate::table) fn new(
+        storage: Arc<dyn Storage>,
+        path: PathBuf,
+        meta: TableMeta,
+        cache: Arc<BlockCache>,
+        metrics: Arc<Metrics>,
+        io: TableIo,
+        page_cache: Arc<PageCacheState>,
+    ) -> Self {
+        let (key_min, key_max) = (Fence::new(&meta.key_min), Fence::new(&meta.key_max));
+        Table {
+            storage,
+            path,
+            meta,
+            key_min,
+            key_max,
+            cache,
+            metrics,
+            io,
+            page_cache,
+            open: OnceLock::new(),
+            through_cache: false,
+            counted: None,
+        }
+    }
+
+    /// Adds the table's part of the live bytes, and whether it was written through the page cache.
+    pub(in crate::table) fn with(self, counted: LiveBytesGuard, through_cache: bool) -> Self {
+        Table { through_cache, counted: Some(counted), ..self }
+    }
+
+    /// Closes the file, and returns the pages that the replaced table may have in the page cache.
+    pub(in crate::table) fn into_stale_pages(self) -> Option<StalePages> {
+        let is_cached = self.through_cache || self.open.get().is_some_and(OpenTable::was_any_requested);
+        let (path, bytes) = (self.path, self.meta.bytes);
+        self.counted.filter(|_| is_cached).map(|counted| StalePages { path, bytes, _counted: counted })
+    }
+
+    /// Opens the file for reads past the page cache. Returns `None` if those are refused, if no descriptor is left, or
+    /// if the table was written through the page cache, which still has the bytes at `offset`.
+    pub(in crate::table) fn open_direct(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
+        if self.through_cache && self.table_file()?.file.is_cached(offset, CHUNK_BYTES as u64) != Some(false) {
+            return Ok(None);
+        }
+        match self.storage.open(&self.path, OpenMode::ReadMedium) {
+            // Reads through the page cache need no second descriptor.
+            Err(error) if error.is_shortage() => Ok(None),
+            opened => opened,
+        }
+    }
+
+    pub(crate) fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+
+    /// Returns about `most` user keys at most, ascending and evenly spread over the bytes of the table. With each key
+    /// come the bytes from the one before it up to it. Opens the table.
+    pub(crate) fn samples(&self, most: usize) -> Result<Vec<(Box<[u8]>, u64)>> {
+        let index = &self.table_file()?.index;
+        let (mut samples, mut before) = (Vec::new(), 0);
+        for block in (0..index.blocks()).step_by(index.blocks().div_ceil(most.max(1))) {
+            if let (Some((key, _)), Some(end)) = (index.last_key(block), index.handle(block).and_then(|it| it.end())) {
+                samples.push((Box::from(key), end - before));
+                before = end;
+            }
+        }
+        Ok(samples)
+    }
+
+    /// Opens the file, if it is not open yet.
+    pub(crate) fn ensure_open(&self) -> Result<()> {
+        self.opened().map(drop)
+    }
+
+    /// Returns the file, opening it if it is not open yet.
+    #[inline]
+    pub(in crate::table) fn table_file(&self) -> Result<&TableFile> {
+        Ok(&self.opened()?.table_file)
+    }
+
+    /// Returns the open table, opening it if it is not open yet.
+    #[inline]
+    pub(super) fn opened(&self) -> Result<&OpenTable> {
+        match self.open.get() {
+            Some(open) => Ok(open),
+            None => self.open_now(),
+        }
+    }
+
+    #[cold]
+    fn open_now(&self) -> Result<&OpenTable> {
+        let table_file = TableFile::open_live(&*self.storage, &self.path, &self.meta)?;
+        Ok(self.open.get_or_init(|| OpenTable::new(table_file, &self.cache, self.through_cache)))
+    }
+
+    /// Returns data block `at` for a cursor, or `None` past the last block.
+    pub(super) fn block(&self, at: usize, ahead: &mut ReadAhead) -> Result<Option<Block>> {
+        let open = self.opened()?;
+        let content = match self.cached(open, at) {
+            Some(content) => Some(content),
+            None => match self.read_mapped(open, at, ahead.buffer(), false)? {
+                Some(content) => Some(content),
+                None => self.read(open, at, Some(ahead))?,
+            },
+        };
+        content.map(|content| parse(open, at, content)).transpose()
+    }
+
+    /// Returns data block `at` if the block cache has it.
+    #[inline]
+    pub(super) fn cached(&self, open: &OpenTable, at: usize) -> Option<Slice> {
+        let content = open.cached.get(at)?;
+        self.metrics.reads().cache_hits.increment();
+        Some(content)
+    }
+
+    /// Copies data block `at` from the table's mapping to `buffer`. Returns `None` if the block should not or cannot be
+    /// read there; a read of the file then tells why.
+    pub(super) fn read_mapped(
+        &self,
+        open: &OpenTable,
+        at: usize,
+        buffer: &mut BlockBuffer,
+        is_point: bool,
+    ) -> Result<Option<Slice>> {
+        let Some(handle) = open.table_file.index.handle(at) else { return Ok(None) };
+        let Some(MappedRead { mapping, is_to_cache }) = open.mapped(&self.page_cache, handle) else { return Ok(None) };
+        let Some(bytes) = handle.sealed_bytes() else { return Ok(None) };
+        let Some(sealed) = mapping.read(handle.offset, bytes, buffer) else { return Ok(None) };
+        let reads = self.metrics.reads();
+        reads.cache_misses.increment();
+        reads.mapped_reads.increment();
+        let content = open.table_file.unseal(&sealed, handle)?;
+        if handle.bytes != handle.raw_bytes {
+            // A decompressed block lies in memory of its own, and decompressing it again would cost more than a copy.
+            open.cached.insert(at, content.clone());
+        } else if is_point && is_to_cache {
+            open.cached.insert(at, Slice::from_long(&content));
+        }
+        Ok(Some(content))
+    }
+
+    /// Prefetches data block `at`, if it is cached.
+    #[inline]
+    pub(super) fn prefetch_block(&self, at: usize) {
+        if let Some(open) = self.open.get() {
+            open.prefetch(at);
+        }
+    }
+
+    /// Reads data block `at` from the file, and caches it. Returns `None` past the last block.
+    #[cold]
+    pub(super) fn read(&self, open: &OpenTable, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Slice>> {
+        let Some(handle) = open.table_file.index.handle(at) else { return Ok(None) };
+        self.metrics.reads().cache_misses.increment();
+        open.warm(&self.page_cache);
+        let _at_the_device = self.io.gate.client_read();
+        let content = match ahead {
+            Some(ahead) => ahead.read(&open.table_file, at, handle, || self.read_block(open, handle))?,
+            None => self.read_block(open, handle)?,
+        };
+        open.cached.insert(at, content.clone());
+        Ok(Some(content))
+    }
+
+    /// Reads a single block, through the page cache or past it.
+    fn read_block(&self, open: &OpenTable, handle: BlockHandle) -> Result<Slice> {
+        let direct = self.direct_file(open, handle).map(|file| open.plan(Some(file), handle, &self.io.block_buffers));
+        match direct.flatten() {
+            Some(PlannedRead { read, skip, bytes }) => {
+                self.metrics.reads().direct_reads.increment();
+                open.table_file.unseal_part(&read.carry_out()?, skip, bytes, handle)
+            }
+            None => open.table_file.read_block(handle),
+        }
+    }
+
+    /// Returns the file past the page cache, if the block should be read there.
+    pub(super) fn direct_file<'a>(&self, open: &'a OpenTable, handle: BlockHandle) -> Option<&'a Arc<dyn File>> {
+        open.direct_file(&self.page_cache, handle, || self.storage.open(&self.path, OpenMode::ReadMedium))
+    }
+
+    /// Returns how often data block `at` is read, as far as the block cache knows.
+    pub(in crate::table) fn warmth(&self, at: usize) -> Warmth {
+        self.open.get().map_or(Warmth::Cold, |open| open.cached.warmth(at))
+    }
+
+    /// Puts data block `at`, whose content the writer of the table kept, into the block cache. Opens the table.
+    pub(in crate::table) fn cache_block(&self, at: usize, content: Slice, warmth: Warmth) -> Result<()> {
+        self.opened()?.cached.insert_as(at, content, warmth);
+        Ok(())
+    }
+}
+
+/// Parses `content` as data block `at`.
+pub(super) fn parse(open: &OpenTable, at: usize, content: Slice) -> Result<Block> {
+    Block::parse(content).map_err(|damage| open.table_file.block_damaged(at, damage))
+}
+
+#[cfg(any(test, feature = "simulation"))]
+impl Table {
+    /// Returns a table of an open file, for fuzzing.
+    pub(in crate::table) fn of(storage: Arc<dyn Storage>, table_file: TableFile) -> Arc<Self> {
+        use crate::table::options::{TableReads, TableWrites};
+        let meta = table_file.properties.to_meta(table_file.file_bytes, 0);
+        let (cache, metrics, path) = (BlockCache::new(0), Arc::<Metrics>::default(), table_file.path().to_path_buf());
+        let page_cache = PageCacheState::new(TableWrites::default(), TableReads::Copied, &*storage);
+        let io = TableIo::new(1, &metrics);
+        let table = Table::new(storage, path, meta, Arc::clone(&cache), metrics, io, page_cache);
+        table.open.get_or_init(|| OpenTable::new(table_file, &cache, true));
+        Arc::new(table)
+    }
+}

@@ -1,0 +1,140 @@
+//! [`CacheHandover`]: blocks of new tables, kept by their writers for the block cache.
+//!
+//! A read of a new table that was written past the page cache would wait for the device. So while the database is read,
+//! the writer of such a table keeps copies of blocks. When the table is taken into use they go into the block cache;
+//! the blocks of the tables that it replaces leave the cache at the same moment.
+//!
+//! - A flush keeps all blocks: what was written recently is read soon.
+//! - A compaction keeps the blocks with an entry out of a cached block that was hit. They take its place. If half of
+//!   the entries of a block come from hot blocks, the new block is hot at once.
+//!
+//! A load that is not read copies nothing.
+//!
+//! Locks: `blocks` is held for an insertion or a removal.
+
+use crate::cache::Warmth;
+use crate::format::{Slice, TableId};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A block is hot if one in this many of its entries comes from hot blocks.
+const HOT_PART: u64 = 2;
+
+/// The kept blocks of finished tables, until these are taken into use or removed.
+#[derive(Default)]
+pub(in crate::table) struct CacheHandover {
+    blocks: Mutex<BTreeMap<TableId, Vec<KeptBlock>>>,
+}
+
+/// A data block for the block cache.
+pub(in crate::table) struct KeptBlock {
+    /// Its number in the table.
+    pub(in crate::table) at: usize,
+    pub(in crate::table) content: Slice,
+    pub(in crate::table) warmth: Warmth,
+}
+
+impl CacheHandover {
+    /// Takes the kept blocks of `table` out.
+    pub(in crate::table) fn take(&self, table: TableId) -> Option<Vec<KeptBlock>> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner).remove(&table)
+    }
+
+    fn insert(&self, table: TableId, blocks: Vec<KeptBlock>) {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner).insert(table, blocks);
+    }
+}
+
+/// Copies blocks while their table is written, up to a number of bytes.
+pub(in crate::table) struct BlockCollector {
+    handover: Arc<CacheHandover>,
+    blocks: Vec<KeptBlock>,
+    /// The bytes that may still be kept.
+    room: usize,
+    /// The number of the open block, and its entries so far.
+    at: usize,
+    counted: EntryCounts,
+}
+
+/// The entries of a block, and how many of them come from warm and from hot blocks.
+#[derive(Default)]
+struct EntryCounts {
+    entries: u64,
+    warm: u64,
+    hot: u64,
+}
+
+impl BlockCollector {
+    /// Keeps `room` bytes at most.
+    pub(in crate::table) fn new(handover: Arc<CacheHandover>, room: usize) -> Self {
+        BlockCollector { handover, blocks: Vec::new(), room, at: 0, counted: EntryCounts::default() }
+    }
+
+    /// Counts the next entry of the open block, which comes from a block of `warmth`.
+    #[inline]
+    pub(in crate::table) fn count(&mut self, warmth: Warmth) {
+        self.counted.entries += 1;
+        self.counted.warm += u64::from(warmth == Warmth::Warm);
+        self.counted.hot += u64::from(warmth == Warmth::Hot);
+    }
+
+    /// Ends the open block, and keeps its uncompressed `content` if it is worth it.
+    pub(in crate::table) fn keep(&mut self, content: &[u8]) {
+        let EntryCounts { entries, warm, hot } = std::mem::take(&mut self.counted);
+        let at = self.at;
+        self.at += 1;
+        let warmth = match (hot * HOT_PART >= entries, hot + warm) {
+            (_, 0) => return,
+            (true, _) => Warmth::Hot,
+            (false, _) => Warmth::Warm,
+        };
+        if let Some(room) = self.room.checked_sub(content.len()) {
+            self.room = room;
+            self.blocks.push(KeptBlock { at, content: Slice::from_long(content), warmth });
+        }
+    }
+
+    /// Hands the blocks over, as those of the finished `table`.
+    pub(in crate::table) fn finish(&mut self, table: TableId) {
+        let blocks = std::mem::take(&mut self.blocks);
+        if !blocks.is_empty() {
+            self.handover.insert(table, blocks);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_with_entries_of_warm_blocks_are_kept_as_far_as_there_is_room() {
+        let handover = Arc::<CacheHandover>::default();
+        let mut collector = BlockCollector::new(Arc::clone(&handover), 450);
+        let block = |cold, warm, hot, len: u8| ([cold, warm, hot], len);
+        let blocks = [
+            block(9, 0, 0, 100),
+            block(9, 1, 0, 101),
+            block(9, 0, 1, 102),
+            block(5, 1, 5, 103),
+            block(5, 0, 5, 104),
+            block(0, 0, 1, 105),
+            block(0, 0, 1, 40),
+            block(1, 0, 0, 1),
+        ];
+        for (entries, len) in blocks {
+            for (count, warmth) in entries.into_iter().zip([Warmth::Cold, Warmth::Warm, Warmth::Hot]) {
+                (0..count).for_each(|_| collector.count(warmth));
+            }
+            collector.keep(&vec![len; usize::from(len)]);
+        }
+        assert!(handover.take(TableId(1)).is_none(), "not finished");
+        collector.finish(TableId(1));
+        let blocks: Vec<_> = handover.take(TableId(1)).unwrap();
+        let blocks = blocks.iter().map(|block| (block.at, block.content.len(), block.warmth));
+        let (warm, hot) = (Warmth::Warm, Warmth::Hot);
+        let expected = [(1, 101, warm), (2, 102, warm), (3, 103, warm), (4, 104, hot), (6, 40, hot)];
+        assert_eq!(blocks.collect::<Vec<_>>(), expected);
+        assert!(handover.take(TableId(1)).is_none(), "taken");
+    }
+}

@@ -1,0 +1,94 @@
+//! [`Output`]: gathers the bytes of a table in aligned buffers, and hands full buffers to the worker's [`WriteQueue`].
+//!
+//! Space is reserved ahead in growing steps, because the kernel serialises direct writes that extend a file (E4). So
+//! until [`Output::finish`] the file is longer than its table. The last buffer is padded to the alignment; the true
+//! length is set once all is written. A crash before that leaves a file that no edit names: an orphan.
+
+use crate::error::{Error, Result};
+use crate::runtime::{BackgroundFile, WriteQueue, WrittenFile};
+use crate::storage::{File, IoBuffer};
+use crate::table::io::CHUNK_BYTES;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The first reservation. Each further one doubles what is reserved, by [`RESERVE_STEP_MAX`] at most.
+const RESERVE_STEP_MIN: u64 = 4 * CHUNK_BYTES as u64;
+const RESERVE_STEP_MAX: u64 = 16 << 20;
+
+/// See the module.
+pub(in crate::table) struct Output {
+    file: WrittenFile,
+    buffer: IoBuffer,
+    /// The offset of the buffer in the file.
+    start: u64,
+    reserved: u64,
+    /// Whether the file is written through the page cache.
+    through_cache: bool,
+}
+
+impl Output {
+    pub(in crate::table) fn new(queue: &WriteQueue, file: Arc<dyn File>, through_cache: bool) -> Self {
+        let buffer = queue.buffers().take();
+        Output { file: queue.file(BackgroundFile::new(file)), buffer, start: 0, reserved: 0, through_cache }
+    }
+
+    pub(in crate::table) fn file(&self) -> &Arc<dyn File> {
+        self.file.file().file()
+    }
+
+    pub(in crate::table) fn is_through_cache(&self) -> bool {
+        self.through_cache
+    }
+
+    pub(in crate::table) fn path(&self) -> &Path {
+        self.file.file().path()
+    }
+
+    /// Appends to the file. An error may be that of an earlier piece.
+    pub(in crate::table) async fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        loop {
+            bytes = bytes.get(self.buffer.append(bytes)..).unwrap_or_default();
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let next = self.file.queue().buffers().take();
+            self.hand_over(next).await?;
+        }
+    }
+
+    /// Waits until all is written, and sets the length of the file.
+    pub(in crate::table) async fn finish(&mut self) -> Result<()> {
+        let bytes = self.start + self.buffer.len() as u64;
+        self.buffer.pad();
+        let next = self.file.queue().buffers().take();
+        self.hand_over(next).await?;
+        self.file.finish().await?;
+        self.file.file().file().set_bytes(bytes)
+    }
+
+    /// Makes the content durable, but not the name.
+    pub(in crate::table) async fn sync(&self) -> Result<()> {
+        self.file.file().sync().await
+    }
+
+    /// Abandons what is not written yet, and waits for the writes in progress.
+    pub(in crate::table) async fn abandon(self) {
+        self.file.abandon().await;
+    }
+
+    async fn hand_over(&mut self, next: IoBuffer) -> Result<()> {
+        let end = self.start + self.buffer.len() as u64;
+        if end > self.reserved {
+            let step = self.reserved.clamp(RESERVE_STEP_MIN, RESERVE_STEP_MAX);
+            self.reserved = (self.reserved + step).max(end);
+            match self.file.file().reserve(self.reserved).await {
+                // The rest of the table may fit where the whole step does not. The write itself reports it if not.
+                Err(Error::NoSpace { .. }) | Ok(()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let full = std::mem::replace(&mut self.buffer, next);
+        let start = std::mem::replace(&mut self.start, end);
+        self.file.write(start, full).await
+    }
+}
