@@ -78,6 +78,7 @@ mod ordered;
 mod planted;
 mod runtime;
 mod storage;
+mod sync;
 mod table;
 mod trace;
 

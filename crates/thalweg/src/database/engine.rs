@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::{KeyspaceId, SeqNo};
 use crate::metrics::Metrics;
 use crate::ordered::{OrderedKeyspace, Registry, SnapshotRegistry, SnapshotSeq, Workshop};
-use crate::runtime::{Environment, Event, Health, Lane, Turn};
+use crate::runtime::{AsyncMutex, Environment, Event, Health, Lane};
 use crate::storage::StorageLock;
 use crate::table::TableStore;
 use std::future::Future;
@@ -42,7 +42,7 @@ pub(super) struct Engine {
     /// What recovery dropped, in words.
     pub(super) dropped: Vec<String>,
     /// Held while a keyspace is created or dropped.
-    pub(super) definition_turn: Turn,
+    pub(super) definition_turn: AsyncMutex,
     pub(super) next_keyspace: AtomicU64,
     /// Coroutines that flush and compact.
     pub(super) workers: Arc<TaskCount>,

@@ -120,7 +120,7 @@ impl Database {
         let workshop = engine.writable()?;
         validate_name(name)?;
         validate_splits(splits)?;
-        let _turn = engine.definition_turn.take_blocking(&engine.environment);
+        let _turn = engine.definition_turn.lock_blocking(&engine.environment);
         if engine.find(name).is_some() {
             return Err(Error::already_exists(format!(
                 "there is a keyspace named {name:?} already; open it, or take another name"
@@ -153,7 +153,7 @@ impl Database {
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let engine = self.engine();
         let workshop = engine.writable()?;
-        let _turn = engine.definition_turn.take_blocking(&engine.environment);
+        let _turn = engine.definition_turn.lock_blocking(&engine.environment);
         let keyspace = engine.find(name).ok_or_else(|| Error::NoKeyspace(Arc::from(name)))?;
         let mut record = RecordBuilder::new();
         record.push(&Operation::DropKeyspace { keyspace: keyspace.id });

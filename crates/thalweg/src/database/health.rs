@@ -4,7 +4,7 @@ use super::engine::{Engine, Mode};
 use crate::error::{Error, ErrorKind};
 use crate::format::PartitionId;
 use crate::ordered::Workshop;
-use crate::runtime::{BackgroundWork, Environment, Trouble};
+use crate::runtime::{BackgroundError, BackgroundWork, Environment};
 use std::fmt;
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ impl Health {
         failing.sort_by_key(|failure: &BackgroundFailure| std::cmp::Reverse(failure.since));
         let last = workshop.health.last_failure();
         // The one that goes on says where it is.
-        let same = |failure: &&BackgroundFailure, last: &Trouble| {
+        let same = |failure: &&BackgroundFailure, last: &BackgroundError| {
             failure.work == last.work && failure.last == elapsed(last.last_ns, now_ns)
         };
         let last_failure = last.map(|last| {
@@ -97,7 +97,7 @@ impl Health {
     }
 }
 
-fn told(trouble: Trouble, place: Option<(String, PartitionId)>, now_ns: u64) -> BackgroundFailure {
+fn told(trouble: BackgroundError, place: Option<(String, PartitionId)>, now_ns: u64) -> BackgroundFailure {
     BackgroundFailure {
         work: trouble.work,
         partition: place.map(|(keyspace, partition)| (keyspace, partition.0)),
@@ -105,7 +105,7 @@ fn told(trouble: Trouble, place: Option<(String, PartitionId)>, now_ns: u64) -> 
         times: trouble.times,
         since: elapsed(trouble.since_ns, now_ns),
         last: elapsed(trouble.last_ns, now_ns),
-        retry_in: trouble.retry_ns.map(|retry_ns| Duration::from_nanos(retry_ns.saturating_sub(now_ns))),
+        retry_in: trouble.retry_at_ns.map(|retry_ns| Duration::from_nanos(retry_ns.saturating_sub(now_ns))),
     }
 }
 

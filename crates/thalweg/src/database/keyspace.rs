@@ -168,7 +168,7 @@ impl Keyspace {
     fn write_clear(&self) -> Result<SeqNo> {
         let engine = &self.shared.engine;
         engine.writable()?;
-        let _turn = engine.definition_turn.take_blocking(&engine.environment);
+        let _turn = engine.definition_turn.lock_blocking(&engine.environment);
         let ordered = Arc::clone(&*self.ordered()?);
         engine.write_clear(&ordered)
     }

@@ -15,8 +15,8 @@ use crate::log::{Log, Operation, Record};
 use crate::metrics::Metrics;
 use crate::ordered::{DefinitionEdit, MemtablePool, OrderedKeyspace, Partition, RecoveredPartition, Registry, Share};
 use crate::ordered::{SnapshotRegistry, Workshop};
-use crate::runtime::{Environment, Health, Lane, Space, Turn, frugal, metered};
-use crate::storage::{Storage, StorageLock};
+use crate::runtime::{AsyncMutex, Environment, Health, Lane, Space};
+use crate::storage::{Storage, StorageLock, frugal, metered};
 use crate::table::{Table, TableMeta, TableStore, TableWriters};
 use crate::trace;
 use std::collections::{BTreeMap, VecDeque};
@@ -85,7 +85,7 @@ impl Database {
             mode: Mode::Writable(Arc::clone(&workshop)),
             snapshots,
             dropped,
-            definition_turn: Turn::default(),
+            definition_turn: AsyncMutex::default(),
             next_keyspace: AtomicU64::new(replay.next_keyspace.0),
             workers: Arc::new(TaskCount::default()),
             services: Arc::new(TaskCount::default()),
@@ -119,7 +119,7 @@ impl Database {
             mode: Mode::ReadOnly { registry, visible: recovered.log.end.seq, log_bytes: recovered.log.bytes(), tables },
             snapshots: Arc::new(SnapshotRegistry::default()),
             dropped: recovered.dropped,
-            definition_turn: Turn::default(),
+            definition_turn: AsyncMutex::default(),
             next_keyspace: AtomicU64::new(replay.next_keyspace.0),
             workers: Arc::new(TaskCount::default()),
             services,

@@ -94,8 +94,8 @@ impl Workshop {
             // Held for both, so that who asks for a retry finds the job with its trouble.
             let mut parked = self.parked();
             let trouble = partition.compaction_failed(&claim.tables, error, now_ns);
-            let retry_ns = trouble.retry_ns.unwrap_or(now_ns);
-            self.health.hear(trouble);
+            let retry_ns = trouble.retry_at_ns.unwrap_or(now_ns);
+            self.health.report(trouble);
             parked.push(Parked { partition, claim, retry_ns, room });
         }
         self.progress.notify_all();

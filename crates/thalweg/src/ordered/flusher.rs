@@ -53,7 +53,7 @@ impl Workshop {
                 }
                 Some(Work::LetLogGo) => self.let_log_go().await,
                 None => {
-                    if self.health.flushes.ended() {
+                    if self.health.flushes.clear() {
                         self.progress.notify_all();
                     }
                     self.rest(&self.flush_wanted, ticket, &mut has_worked).await;
@@ -62,7 +62,7 @@ impl Workshop {
             };
             match done {
                 Ok(()) => {
-                    self.health.flushes.ended();
+                    self.health.flushes.clear();
                     self.progress.notify_all();
                 }
                 Err(error) if self.is_stopping() => drop(error),
@@ -86,10 +86,10 @@ impl Workshop {
     /// Tells of a failure; how long to wait for the next try.
     fn flush_failed(&self, error: Error) -> u64 {
         let now_ns = self.environment.clock.now_ns();
-        let trouble = self.health.flushes.failed(error, now_ns);
-        self.health.hear(trouble.clone());
+        let trouble = self.health.flushes.record(error, now_ns);
+        self.health.report(trouble.clone());
         self.progress.notify_all();
-        trouble.retry_ns.unwrap_or(now_ns).saturating_sub(now_ns)
+        trouble.retry_at_ns.unwrap_or(now_ns).saturating_sub(now_ns)
     }
 
     /// Definitions first, but not twice in a row before a flush, so that neither starves the other.

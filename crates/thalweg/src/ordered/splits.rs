@@ -15,7 +15,7 @@ use super::{Partition, Workshop};
 use crate::compaction::RunningJob;
 use crate::error::{Error, Result};
 use crate::lineage::{Change, Edit};
-use crate::runtime::{BackgroundWork, TroubleCell};
+use crate::runtime::{BackgroundWork, LastError};
 use crate::table::TableWriters;
 use std::sync::Arc;
 
@@ -102,9 +102,9 @@ impl Workshop {
     pub(super) fn hear_of_reshape(&self, error: Error) {
         if !self.is_stopping() {
             let now_ns = self.environment.clock.now_ns();
-            let mut trouble = TroubleCell::new(BackgroundWork::Reshape).failed(error, now_ns);
-            trouble.retry_ns = Some(now_ns.saturating_add(BARRED_NS));
-            self.health.hear(trouble);
+            let mut trouble = LastError::new(BackgroundWork::Reshape).record(error, now_ns);
+            trouble.retry_at_ns = Some(now_ns.saturating_add(BARRED_NS));
+            self.health.report(trouble);
         }
     }
 

@@ -16,7 +16,7 @@ use crate::log::Log;
 use crate::metrics::{Metrics, Stall};
 use crate::ordered::view::Slot;
 use crate::planted::{Bug, planted};
-use crate::runtime::{Environment, Event, Health, Point, Space, Trouble};
+use crate::runtime::{BackgroundError, Environment, Event, Health, Point, Space};
 use crate::table::{Table, TableStore};
 use crate::trace;
 use std::collections::{BTreeMap, VecDeque};
@@ -353,25 +353,25 @@ impl Workshop {
     /// Has what failed tried again at once: somebody waits for it. Only failures from now on are told to those who ask
     /// [`Workshop::new_flush_trouble`] and [`Workshop::new_trouble`].
     fn retry_now(&self) {
-        self.health.flushes.ask();
+        self.health.flushes.request_retry();
         self.flush_retry.notify_all();
         self.retry_parked();
     }
 
     /// Why a flush has failed, of those tried since somebody asked for it.
     fn new_flush_trouble(&self) -> Option<Error> {
-        self.health.flushes.get().filter(|trouble| !trouble.is_asked).map(|trouble| trouble.error)
+        self.health.flushes.get().filter(|trouble| !trouble.is_retry_requested).map(|trouble| trouble.error)
     }
 
     /// Why a flush or a compaction of any partition has failed, of those tried since somebody asked for it.
     fn new_trouble(&self) -> Option<Error> {
-        let compaction = |partition: Arc<Partition>| partition.trouble().filter(|trouble| !trouble.is_asked);
+        let compaction = |partition: Arc<Partition>| partition.trouble().filter(|trouble| !trouble.is_retry_requested);
         self.new_flush_trouble().or_else(|| self.partitions().find_map(compaction).map(|trouble| trouble.error))
     }
 
     /// What fails at present: each with the keyspace and partition it is of, for compactions.
-    pub(crate) fn troubles(&self) -> Vec<(Option<(String, PartitionId)>, Trouble)> {
-        let mut troubles: Vec<_> = self.health.troubles().map(|trouble| (None, trouble)).collect();
+    pub(crate) fn troubles(&self) -> Vec<(Option<(String, PartitionId)>, BackgroundError)> {
+        let mut troubles: Vec<_> = self.health.background_errors().map(|trouble| (None, trouble)).collect();
         for keyspace in self.keyspaces().values() {
             for partition in keyspace.layout().partitions() {
                 let place = || Some((keyspace.name.clone(), partition.id));
