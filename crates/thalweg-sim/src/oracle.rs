@@ -497,5 +497,5 @@ pub fn describe_spot(spot: &Spot) -> String {
 }
 
 #[cfg(test)]
-#[path = "oracle_tests.rs"]
+#[path = "tests/oracle.rs"]
 mod tests;

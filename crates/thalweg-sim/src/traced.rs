@@ -4,13 +4,11 @@
 //! draws nothing else, so that a history that is told is the one that is not.
 
 use crate::world::World;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use thalweg::Result;
 use thalweg::simulation::simulated::SimulatedDisk;
-use thalweg::simulation::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock, SyncInFlight};
+use thalweg::simulation::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock, SyncInFlight};
 
 /// The disk, which tells if the world prints its history.
 pub fn traced(disk: SimulatedDisk, world: &Arc<World>) -> Arc<dyn Storage> {
@@ -38,6 +36,9 @@ impl Traced {
 }
 
 impl Storage for Traced {
+    fn inner(&self) -> Option<&dyn Storage> {
+        Some(&self.disk)
+    }
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
         self.world.tell(path, || "create".into(), self.disk.create(path)).map(|file| self.wrap(file))
     }
@@ -46,6 +47,9 @@ impl Storage for Traced {
     }
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
         Ok(self.disk.open(path, mode)?.map(|file| self.wrap(file)))
+    }
+    fn open_evictable(&self, path: &Path) -> Result<Arc<dyn File>> {
+        self.disk.open_evictable(path).map(|file| self.wrap(file))
     }
     fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {
         self.disk.file_bytes(path)
@@ -72,27 +76,6 @@ impl Storage for Traced {
     fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
         let traced = |directory| Arc::new(TracedDirectory { directory, world: self.world.clone() }) as Arc<dyn File>;
         Ok(self.disk.open_directory(path)?.map(traced))
-    }
-    fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
-        self.disk.capacity_bytes(directory)
-    }
-    fn free_bytes(&self, directory: &Path) -> Option<u64> {
-        self.disk.free_bytes(directory)
-    }
-    fn file_room_bytes(&self) -> Option<u64> {
-        self.disk.file_room_bytes()
-    }
-    fn open_files_max(&self) -> Option<u64> {
-        self.disk.open_files_max()
-    }
-    fn commits_together(&self, directories: &[&Path]) -> bool {
-        self.disk.commits_together(directories)
-    }
-    fn journal_commits(&self, path: &Path) -> Option<u64> {
-        self.disk.journal_commits(path)
-    }
-    fn mappings_max(&self) -> Option<u64> {
-        self.disk.mappings_max()
     }
     fn lock(&self, path: &Path, shared: bool) -> Result<Box<dyn StorageLock>> {
         self.disk.lock(path, shared)
@@ -138,20 +121,14 @@ struct TracedFile {
 }
 
 impl File for TracedFile {
+    fn inner(&self) -> Option<&dyn File> {
+        Some(&*self.file)
+    }
     fn path(&self) -> &Path {
         self.file.path()
     }
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.file.read_at(offset, buffer)
-    }
-    fn will_need(&self, offset: u64, bytes: u64) {
-        self.file.will_need(offset, bytes);
-    }
-    fn expect_random_reads(&self) {
-        self.file.expect_random_reads();
-    }
-    fn is_cached(&self, offset: u64, bytes: u64) -> Option<bool> {
-        self.file.is_cached(offset, bytes)
     }
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let what = || format!("write {} bytes at {offset} of", bytes.len());
@@ -160,9 +137,6 @@ impl File for TracedFile {
     fn begin_write_back(&self, offset: u64, bytes: u64) -> Result<()> {
         let what = || format!("begin to write back {bytes} bytes at {offset} of");
         self.world.tell(self.path(), what, self.file.begin_write_back(offset, bytes))
-    }
-    fn is_written_whole(&self) -> Option<bool> {
-        self.file.is_written_whole()
     }
     fn write_out(&self) -> Result<()> {
         self.world.tell(self.path(), || "write out".into(), self.file.write_out())
@@ -186,30 +160,6 @@ impl File for TracedFile {
             |mapping| Arc::new(TracedMapping { mapping, file: Arc::clone(&self.file), world: self.world.clone() });
         Ok(self.file.map(bytes)?.map(|mapping| wrap(mapping) as Arc<dyn Mapping>))
     }
-    fn map_for_reads(&self, bytes: u64) -> Option<Arc<dyn ReadMapping>> {
-        self.file.map_for_reads(bytes)
-    }
-    fn reserve(&self, bytes: u64) -> Result<()> {
-        self.file.reserve(bytes)
-    }
-    fn is_direct(&self) -> bool {
-        self.file.is_direct()
-    }
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.file.descriptor()
-    }
-    fn links(&self) -> Result<Option<u64>> {
-        self.file.links()
-    }
-    fn forget_cached(&self, offset: u64, bytes: u64) {
-        self.file.forget_cached(offset, bytes);
-    }
-    fn count_sync(&self, ns: u64) {
-        self.file.count_sync(ns);
-    }
-    fn sync_delay(&self) -> Duration {
-        self.file.sync_delay()
-    }
 }
 
 struct TracedMapping {
@@ -219,6 +169,9 @@ struct TracedMapping {
 }
 
 impl Mapping for TracedMapping {
+    fn inner(&self) -> Option<&dyn Mapping> {
+        Some(&*self.mapping)
+    }
     fn write(&self, offset: u64, bytes: &[u8]) {
         self.world.say(|| format!("disk: store {} bytes at {offset} of {}", bytes.len(), self.file.path().display()));
         self.mapping.write(offset, bytes);

@@ -80,6 +80,7 @@ mod ordered;
 mod planted;
 mod runtime;
 mod storage;
+mod sync;
 mod table;
 mod trace;
 

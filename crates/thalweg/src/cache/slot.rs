@@ -40,7 +40,7 @@ pub(super) struct TakenBlock {
 }
 
 /// The result of a slot's turn in its queue.
-pub(super) enum Turn {
+pub(super) enum AsyncMutex {
     /// The slot was emptied before.
     Empty,
     /// The block was hit often enough, and stays.
@@ -129,24 +129,24 @@ impl Slot {
 
     /// Makes the turn of this slot in the small queue. After `hits_min` hits the block goes to the main queue;
     /// otherwise it is evicted.
-    pub(super) fn turn_in_small(&self, hits_min: u8, eviction: u32) -> Turn {
+    pub(super) fn turn_in_small(&self, hits_min: u8, eviction: u32) -> AsyncMutex {
         let mut state = self.lock();
         if state.buffer.is_some() && state.hits >= hits_min {
             (state.hits, state.in_main) = (0, true);
-            return Turn::Stays { bytes: state.number as usize };
+            return AsyncMutex::Stays { bytes: state.number as usize };
         }
-        state.take(eviction).map_or(Turn::Empty, Turn::Evicted)
+        state.take(eviction).map_or(AsyncMutex::Empty, AsyncMutex::Evicted)
     }
 
     /// Makes the turn of this slot in the main queue. A hit is used up for another round; without one the block is
     /// evicted.
-    pub(super) fn turn_in_main(&self) -> Turn {
+    pub(super) fn turn_in_main(&self) -> AsyncMutex {
         let mut state = self.lock();
         if state.buffer.is_some() && state.hits > 0 {
             state.hits -= 1;
-            return Turn::Stays { bytes: state.number as usize };
+            return AsyncMutex::Stays { bytes: state.number as usize };
         }
-        state.take(0).map_or(Turn::Empty, Turn::Evicted)
+        state.take(0).map_or(AsyncMutex::Empty, AsyncMutex::Evicted)
     }
 }
 

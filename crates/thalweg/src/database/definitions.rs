@@ -16,7 +16,7 @@ impl Engine {
         let writable = self.writable()?;
         validate_name(name)?;
         validate_splits(splits)?;
-        let _turn = self.definition_turn.take_blocking(&self.environment);
+        let _turn = self.definition_turn.lock_blocking(&self.environment);
         if self.find(name).is_some() {
             return Err(Error::already_exists(format!(
                 "there is a keyspace named {name:?} already; open it, or take another name"
@@ -40,7 +40,7 @@ impl Engine {
     /// See [`crate::Database::drop_keyspace`].
     pub(super) fn drop_keyspace(&self, name: &str) -> Result<()> {
         let writable = self.writable()?;
-        let _turn = self.definition_turn.take_blocking(&self.environment);
+        let _turn = self.definition_turn.lock_blocking(&self.environment);
         let keyspace = self.find(name).ok_or_else(|| Error::NoKeyspace(Arc::from(name)))?;
         let mut record = RecordBuilder::new();
         record.push(&Operation::DropKeyspace { keyspace: keyspace.id() });
@@ -70,7 +70,7 @@ impl Engine {
     /// that was routed before and reserves afterwards is routed anew.
     pub(super) fn clear_keyspace(&self, present: impl FnOnce() -> Result<Arc<OrderedKeyspace>>) -> Result<SeqNo> {
         let writable = self.writable()?;
-        let _turn = self.definition_turn.take_blocking(&self.environment);
+        let _turn = self.definition_turn.lock_blocking(&self.environment);
         let keyspace: Arc<dyn Keyspace> = present()?;
         writable.health.check()?;
         writable.backpressure.wait_for_definitions()?;

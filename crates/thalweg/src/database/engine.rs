@@ -16,7 +16,7 @@ use crate::lineage::Lineage;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::ordered::{OrderedBackground, OrderedKind};
-use crate::runtime::{Environment, Health, Turn};
+use crate::runtime::{Environment, Health, AsyncMutex};
 use crate::storage::StorageLock;
 use crate::table::TableStore;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -63,7 +63,7 @@ pub(super) struct Engine {
     /// What recovery dropped, in words.
     pub(super) dropped: Vec<String>,
     /// Held while a keyspace is created, cleared or dropped.
-    pub(super) definition_turn: Turn,
+    pub(super) definition_turn: AsyncMutex,
     pub(super) next_keyspace: AtomicU64,
     /// Coroutines that flush and compact.
     pub(super) workers: Arc<TaskCount>,

@@ -4,7 +4,7 @@ use super::engine::{Engine, Mode};
 use crate::error::{Error, ErrorKind};
 use crate::format::PartitionId;
 use crate::keyspaces::Registry;
-use crate::runtime::{self, BackgroundWork, Environment, Trouble};
+use crate::runtime::{self, BackgroundWork, Environment, BackgroundError};
 use std::fmt;
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl Health {
     /// Of a database that is open for writing.
     pub(super) fn of(environment: &Environment, health: &runtime::Health, registry: &Registry) -> Health {
         let now_ns = environment.clock.now_ns();
-        let mut failing: Vec<_> = health.troubles().map(|trouble| failure(trouble, None, now_ns)).collect();
+        let mut failing: Vec<_> = health.background_errors().map(|trouble| failure(trouble, None, now_ns)).collect();
         for keyspace in registry.keyspaces().iter() {
             for (partition, trouble) in keyspace.failures() {
                 failing.push(failure(trouble, Some((keyspace.name().to_owned(), partition)), now_ns));
@@ -90,7 +90,7 @@ impl Health {
         failing.sort_by_key(|failure: &BackgroundFailure| std::cmp::Reverse(failure.since));
         let last = health.last_failure();
         // The one that goes on says where it is.
-        let same = |found: &&BackgroundFailure, last: &Trouble| {
+        let same = |found: &&BackgroundFailure, last: &BackgroundError| {
             found.work == last.work && found.last == elapsed(last.last_ns, now_ns)
         };
         let last_failure = last.map(|last| {
@@ -101,7 +101,7 @@ impl Health {
     }
 }
 
-fn failure(trouble: Trouble, place: Option<(String, PartitionId)>, now_ns: u64) -> BackgroundFailure {
+fn failure(trouble: BackgroundError, place: Option<(String, PartitionId)>, now_ns: u64) -> BackgroundFailure {
     BackgroundFailure {
         work: trouble.work,
         partition: place.map(|(keyspace, partition)| (keyspace, partition.0)),
@@ -109,7 +109,7 @@ fn failure(trouble: Trouble, place: Option<(String, PartitionId)>, now_ns: u64) 
         times: trouble.times,
         since: elapsed(trouble.since_ns, now_ns),
         last: elapsed(trouble.last_ns, now_ns),
-        retry_in: trouble.retry_ns.map(|retry_ns| Duration::from_nanos(retry_ns.saturating_sub(now_ns))),
+        retry_in: trouble.retry_at_ns.map(|retry_ns| Duration::from_nanos(retry_ns.saturating_sub(now_ns))),
     }
 }
 

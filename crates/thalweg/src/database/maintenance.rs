@@ -3,7 +3,7 @@
 use super::engine::Writable;
 use crate::error::{Error, Result};
 use crate::log::Record;
-use crate::runtime::{Environment, Trouble};
+use crate::runtime::{Environment, BackgroundError};
 
 /// A writer that waits for room looks again after this time, in nanoseconds.
 const LOOK_NS: u64 = 10_000_000;
@@ -83,23 +83,23 @@ impl Writable {
 
     /// Has what failed tried again at once: somebody waits for it. Failures so far are not given to that caller.
     fn retry_now(&self) {
-        self.health.flushes.ask();
+        self.health.flushes.request_retry();
         self.signals.flush_retry.notify_all();
         self.ordered.compactor.retry_parked();
     }
 
     /// Why a flush has failed, of those tried since a caller asked for it.
     fn new_flush_error(&self) -> Option<Error> {
-        self.health.flushes.get().filter(|trouble| !trouble.is_asked).map(|trouble| trouble.error)
+        self.health.flushes.get().filter(|trouble| !trouble.is_retry_requested).map(|trouble| trouble.error)
     }
 
     /// Why a flush or a compaction has failed, of those tried since a caller asked for it.
     fn new_error(&self) -> Option<Error> {
-        let new_compaction_error = || self.compaction_failures().find(|trouble| !trouble.is_asked);
+        let new_compaction_error = || self.compaction_failures().find(|trouble| !trouble.is_retry_requested);
         self.new_flush_error().or_else(|| new_compaction_error().map(|trouble| trouble.error))
     }
 
-    fn compaction_failures(&self) -> impl Iterator<Item = Trouble> + use<> {
+    fn compaction_failures(&self) -> impl Iterator<Item = BackgroundError> + use<> {
         let keyspaces = self.registry.keyspaces();
         let failures: Vec<_> = keyspaces.iter().flat_map(|keyspace| keyspace.failures()).collect();
         failures.into_iter().map(|(_, trouble)| trouble)

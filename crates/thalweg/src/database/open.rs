@@ -20,7 +20,8 @@ use crate::log::Log;
 use crate::memtable::MemtablePool;
 use crate::metrics::Metrics;
 use crate::ordered::{Dependencies, OrderedBackground, OrderedKind, OrderedOptions};
-use crate::runtime::{Environment, Health, Lane, Space, Turn, frugal, metered};
+use crate::runtime::{AsyncMutex, Environment, Health, Lane, Space};
+use crate::storage::{frugal, metered};
 use crate::table::{TableStore, TableWriters};
 use crate::trace;
 use std::path::Path;
@@ -76,7 +77,7 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
         mode: Mode::Writable(writable),
         snapshots,
         dropped,
-        definition_turn: Turn::default(),
+        definition_turn: AsyncMutex::default(),
         next_keyspace: AtomicU64::new(next_keyspace.0),
         workers: Arc::new(TaskCount::default()),
         services: Arc::new(TaskCount::default()),
@@ -113,7 +114,7 @@ pub(super) fn open_read_only(mut environment: Environment, root: &Path, options:
         mode: Mode::ReadOnly { keyspaces, visible: recovered.log.end.seq, log_bytes: recovered.log.bytes(), tables },
         snapshots: Arc::new(SnapshotRegistry::default()),
         dropped: recovered.dropped,
-        definition_turn: Turn::default(),
+        definition_turn: AsyncMutex::default(),
         next_keyspace: AtomicU64::new(next_keyspace.0),
         workers: Arc::new(TaskCount::default()),
         services,

@@ -3,7 +3,7 @@
 use super::lifecycle::Lifecycle;
 use crate::format::{EntryKind, KeyspaceId, LogMark, PartitionId, SeqNo};
 use crate::lineage::KeyspaceState;
-use crate::runtime::Trouble;
+use crate::runtime::BackgroundError;
 use crate::table::{Table, TableStore};
 use std::any::Any;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) trait Keyspace: Any + Send + Sync {
     fn pending_bytes(&self) -> u64;
 
     /// What of its background work fails at present, by partition.
-    fn failures(&self) -> Vec<(PartitionId, Trouble)>;
+    fn failures(&self) -> Vec<(PartitionId, BackgroundError)>;
 
     /// Whether no background job runs in it. Once it was dropped none begins.
     fn is_idle(&self) -> bool;

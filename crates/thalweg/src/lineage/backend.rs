@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::TableId;
 use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
-use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment, Health, several};
+use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment, Health, join_bounded};
 use crate::storage::{File, OpenMode};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -172,7 +172,7 @@ impl Tables {
     async fn write_out_all(&self, tables: Vec<Unsynced>) -> Result<()> {
         // Told one by one: a shortage that comes first must not hide what another sync has dropped.
         let write_out = |table| async { self.write_out(table).await.map_err(|error| self.failed(error)) };
-        several(tables.into_iter().map(write_out), SYNCS_AT_ONCE).await
+        join_bounded(tables.into_iter().map(write_out), SYNCS_AT_ONCE).await
     }
 
     /// The tables and their names.
@@ -181,7 +181,7 @@ impl Tables {
             return Ok(());
         }
         let sync = |table| async { self.sync(table).await.map_err(|error| self.failed(error)) };
-        several(tables.into_iter().map(sync), SYNCS_AT_ONCE).await?;
+        join_bounded(tables.into_iter().map(sync), SYNCS_AT_ONCE).await?;
         self.sync_directory().await
     }
 

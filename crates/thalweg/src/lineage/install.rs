@@ -123,7 +123,7 @@ impl Lineage {
         log_start: impl Fn() -> Option<LogMark> + Send,
         apply: impl FnOnce() + Send,
     ) -> Result<EditId> {
-        let turn = self.turn.take(&self.environment).await;
+        let turn = self.turn.lock(&self.environment).await;
         self.check()?;
         if self.book().is_closed {
             return Err(Error::Closed);
@@ -188,7 +188,7 @@ impl Lineage {
 
     /// Appends a `settled` record, if one is due.
     pub(super) async fn record_settled(&self) -> Result<()> {
-        let _turn = self.turn.take(&self.environment).await;
+        let _turn = self.turn.lock(&self.environment).await;
         self.check()?;
         let due = {
             let book = self.book();
@@ -208,14 +208,14 @@ impl Lineage {
 
     /// Appends a record that changes nothing.
     pub(super) async fn append_record(&self, record: Record) -> Result<()> {
-        let _turn = self.turn.take(&self.environment).await;
+        let _turn = self.turn.lock(&self.environment).await;
         self.check()?;
         self.append(|synced| record.payload(synced)).await.map(drop)
     }
 
     /// Syncs the manifest as it is; then the edits up to `sound` have durable outputs, if they had not before.
     pub(super) async fn sync_manifest_after(&self, sound: Option<EditId>) -> Result<()> {
-        let _syncing = self.syncing.take(&self.environment).await;
+        let _syncing = self.syncing.lock(&self.environment).await;
         self.check()?;
         // What is appended while the sync runs may not be covered by it.
         let (file, end) = {
@@ -240,7 +240,7 @@ impl Lineage {
             if done(&self.book().ledger) {
                 return Ok(());
             }
-            let _syncing = self.syncing.take(&self.environment).await;
+            let _syncing = self.syncing.lock(&self.environment).await;
             if done(&self.book().ledger) {
                 return Ok(());
             }

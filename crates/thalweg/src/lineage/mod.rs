@@ -50,7 +50,7 @@ use crate::format::{EditId, LogMark};
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
-use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment, Event, Health, Space, Task, Turn};
+use crate::runtime::{AsyncMutex, BackgroundDirectory, BackgroundFile, Environment, Event, Health, Space, Task};
 use crate::table::TableStore;
 use backend::Backend;
 use neighbours::{Attached, Neighbours};
@@ -90,8 +90,8 @@ pub(crate) struct Lineage {
     settling: Settling,
     neighbours: OnceLock<Box<dyn Neighbours>>,
     space: Arc<Space>,
-    turn: Turn,
-    syncing: Turn,
+    turn: AsyncMutex,
+    syncing: AsyncMutex,
     book: Mutex<Book>,
     /// Notified when edits are settled, when settling failed, and when the health changes.
     changed: Arc<Event>,
@@ -237,8 +237,8 @@ impl Lineage {
             backend,
             settling,
             neighbours: OnceLock::new(),
-            turn: Turn::default(),
-            syncing: Turn::default(),
+            turn: AsyncMutex::default(),
+            syncing: AsyncMutex::default(),
             book: Mutex::new(book),
             stopping: AtomicBool::new(false),
             rounds_for_space: AtomicUsize::new(0),
@@ -404,8 +404,8 @@ impl Lineage {
     pub(crate) fn close(&self, log_end: LogMark) -> Result<(u64, u64)> {
         loop {
             self.settle()?;
-            let _syncing = self.syncing.take_blocking(&self.environment);
-            let _turn = self.turn.take_blocking(&self.environment);
+            let _syncing = self.syncing.lock_blocking(&self.environment);
+            let _turn = self.turn.lock_blocking(&self.environment);
             self.check()?;
             let settled = {
                 let book = self.book();

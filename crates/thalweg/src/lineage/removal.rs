@@ -186,7 +186,7 @@ impl Lineage {
         let is_removed = removed.is_ok();
         if let Err(error) = removed {
             let now_ns = self.environment.clock.now_ns();
-            self.health.hear(self.health.removals.failed_until_asked(error, now_ns));
+            self.health.report(self.health.removals.record_until_requested(error, now_ns));
         }
         let file = file.filter(|file| is_removed && (is_last_link(&**file) || planted(Bug::LinkedTableCut)));
         // A file that could not be removed stays, an orphan for the next open.

@@ -32,7 +32,7 @@ impl Lineage {
 
     /// Begins a new manifest. On a full disk, and with no descriptor left, the old one stays, for a while longer.
     pub(super) async fn rotate(&self) -> Result<()> {
-        let _syncing = self.syncing.take(&self.environment).await;
+        let _syncing = self.syncing.lock(&self.environment).await;
         self.check()?;
         if !self.wants_rotation() {
             return Ok(());
@@ -65,7 +65,7 @@ impl Lineage {
     /// Puts the written successor in force, with what was appended since it was copied. With the turn to sync.
     /// `NoSpace`, `Closed`, a shortage of descriptors: nothing was changed.
     async fn switch(&self, file: &BackgroundFile, header: Header, copied: Copied) -> Result<()> {
-        let turn = self.turn.take(&self.environment).await;
+        let turn = self.turn.lock(&self.environment).await;
         self.check()?;
         if self.book().is_closed {
             return Err(Error::Closed);

@@ -103,7 +103,7 @@ impl Lineage {
     /// Goes on as if a sync had covered the manifest to `end`, and all outputs up to `sound`.
     async fn believe(&self, sound: EditId, end: impl FnOnce(&super::OpenManifest) -> u64) -> Result<()> {
         {
-            let _syncing = self.syncing.take(&self.environment).await;
+            let _syncing = self.syncing.lock(&self.environment).await;
             self.check()?;
             let settled = {
                 let book = &mut *self.book();

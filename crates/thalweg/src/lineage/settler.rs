@@ -94,7 +94,7 @@ pub(super) async fn run(lineage: Arc<Lineage>) {
         match done {
             Ok(()) => {
                 trace::event!(INFO, "thalweg::settle", "round ended", left = lineage.unsettled().0);
-                lineage.health.rounds.ended();
+                lineage.health.rounds.clear();
                 lineage.replenish_reserve();
             }
             Err(error) => {
@@ -185,9 +185,9 @@ impl Lineage {
     /// nanoseconds.
     fn settling_failed(&self, error: Error) -> u64 {
         let now_ns = self.environment.clock.now_ns();
-        let trouble = self.health.rounds.failed(error.clone(), now_ns);
-        let delay_ns = trouble.retry_ns.unwrap_or(now_ns).saturating_sub(now_ns);
-        self.health.hear(trouble);
+        let trouble = self.health.rounds.record(error.clone(), now_ns);
+        let delay_ns = trouble.retry_at_ns.unwrap_or(now_ns).saturating_sub(now_ns);
+        self.health.report(trouble);
         {
             let book = &mut *self.book();
             book.failures += 1;

@@ -28,7 +28,7 @@ use super::segment::Segment;
 use crate::error::{Error, Result};
 use crate::format::{LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
-use crate::runtime::{Event, Point, Ticket, several};
+use crate::runtime::{Event, Point, Ticket, join_bounded};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -367,7 +367,7 @@ impl SyncJob<'_> {
                 segment.handle(self.handle)?.sync_in_background(from, to).await
             }
         };
-        several(self.parts.iter().map(sync), SEGMENTS_SYNCED_AT_ONCE).await
+        join_bounded(self.parts.iter().map(sync), SEGMENTS_SYNCED_AT_ONCE).await
     }
 }
 

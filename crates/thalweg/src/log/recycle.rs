@@ -356,7 +356,7 @@ impl Log {
                         supply.spares.push_back(Arc::new(segment));
                         supply.takes_any = false;
                     }
-                    self.health.segments.ended();
+                    self.health.segments.clear();
                     self.supplied.notify_all();
                     return true;
                 }
@@ -386,7 +386,7 @@ impl Log {
                 return;
             }
             let now_ns = self.environment.clock.now_ns();
-            self.health.hear(self.health.segments.failed_until_asked(error.clone(), now_ns));
+            self.health.report(self.health.segments.record_until_requested(error.clone(), now_ns));
             supply.fail(error);
         }
         self.supplied.notify_all();

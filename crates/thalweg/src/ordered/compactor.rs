@@ -125,8 +125,8 @@ impl Compactor {
             // Held for both, so that a retry finds the job with its failure.
             let mut parked = self.parked.lock();
             let trouble = partition.compaction_failed(&claim.tables, error, now_ns);
-            let retry_at_ns = trouble.retry_ns.unwrap_or(now_ns);
-            self.health.hear(trouble);
+            let retry_at_ns = trouble.retry_at_ns.unwrap_or(now_ns);
+            self.health.report(trouble);
             parked.push(Parked { partition, claim, retry_at_ns, room });
         }
         self.signals.progress.notify_all();

@@ -108,7 +108,7 @@ impl Flusher {
                 }
                 Some(Work::LetLogGo) => self.installer.let_log_go().await,
                 None => {
-                    if self.health.flushes.ended() {
+                    if self.health.flushes.clear() {
                         self.signals.progress.notify_all();
                     }
                     self.idle_memory.rest(&self.signals.flush_wanted, ticket, &mut has_worked).await;
@@ -117,7 +117,7 @@ impl Flusher {
             };
             match done {
                 Ok(()) => {
-                    self.health.flushes.ended();
+                    self.health.flushes.clear();
                     self.signals.progress.notify_all();
                 }
                 Err(error) if self.signals.is_stopping() => drop(error),
@@ -133,10 +133,10 @@ impl Flusher {
         let is_full = error.kind() == ErrorKind::NoSpace;
         let ticket = self.signals.flush_retry.ticket();
         let now_ns = self.environment.clock.now_ns();
-        let trouble = self.health.flushes.failed(error, now_ns);
-        self.health.hear(trouble.clone());
+        let trouble = self.health.flushes.record(error, now_ns);
+        self.health.report(trouble.clone());
         self.signals.progress.notify_all();
-        let delay_ns = trouble.retry_ns.unwrap_or(now_ns).saturating_sub(now_ns);
+        let delay_ns = trouble.retry_at_ns.unwrap_or(now_ns).saturating_sub(now_ns);
         // Room may have come since the work began.
         let is_due = is_full && self.health.room() != room;
         if !is_due && !self.signals.is_stopping() {

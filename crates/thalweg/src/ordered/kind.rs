@@ -10,7 +10,7 @@ use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
 use crate::keyspaces::{Keyspace, Kind, Lifecycle, NewKeyspace, ReplayedEntry};
 use crate::lineage::KeyspaceState;
 use crate::memtable::MemtablePool;
-use crate::runtime::Trouble;
+use crate::runtime::BackgroundError;
 use crate::table::{Table, TableMeta, TableStore};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Keyspace for OrderedKeyspace {
         self.layout().partitions().iter().map(of).sum()
     }
 
-    fn failures(&self) -> Vec<(PartitionId, Trouble)> {
+    fn failures(&self) -> Vec<(PartitionId, BackgroundError)> {
         let of = |partition: &Arc<Partition>| Some((partition.id, partition.trouble()?));
         self.layout().partitions().iter().filter_map(of).collect()
     }

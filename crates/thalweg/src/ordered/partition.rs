@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
 use crate::keyspaces::{CompactionDebt, Pacer, WriteBuffer};
 use crate::memtable::MemtableHandle;
-use crate::runtime::{BackgroundWork, Trouble, TroubleCell};
+use crate::runtime::{BackgroundWork, BackgroundError, LastError};
 use crate::table::{KeyRange, Table, TableMeta};
 use arc_swap::{ArcSwap, Guard};
 use std::collections::BTreeSet;
@@ -102,7 +102,7 @@ pub(crate) struct Partition {
     pub(super) pacer: Pacer,
     /// Why its last compaction failed; cleared by the next that succeeds.
     /// Why its compactions fail, and the inputs of the last one that did.
-    trouble: TroubleCell,
+    trouble: LastError,
     trouble_inputs: Mutex<BTreeSet<TableId>>,
     /// It is to be split or is being merged: no new jobs. Set and read with `running`.
     reshaping: AtomicBool,
@@ -147,7 +147,7 @@ impl Partition {
             running: Mutex::new(Vec::new()),
             chain: Chain::default(),
             pacer: Pacer::default(),
-            trouble: TroubleCell::new(BackgroundWork::Compaction),
+            trouble: LastError::new(BackgroundWork::Compaction),
             trouble_inputs: Mutex::default(),
             reshaping: AtomicBool::new(false),
             reshape_retry_at_ns: AtomicU64::new(0),
@@ -330,14 +330,14 @@ impl Partition {
     }
 
     /// Why its compactions fail at present.
-    pub(crate) fn trouble(&self) -> Option<Trouble> {
+    pub(crate) fn trouble(&self) -> Option<BackgroundError> {
         self.trouble.get()
     }
 
     /// A compaction of `inputs` failed.
-    pub(super) fn compaction_failed(&self, inputs: &BTreeSet<TableId>, error: Error, now_ns: u64) -> Trouble {
+    pub(super) fn compaction_failed(&self, inputs: &BTreeSet<TableId>, error: Error, now_ns: u64) -> BackgroundError {
         *self.trouble_inputs.lock().unwrap_or_else(PoisonError::into_inner) = inputs.clone();
-        self.trouble.failed(error, now_ns)
+        self.trouble.record(error, now_ns)
     }
 
     /// A compaction of `inputs` was done: that ends the trouble with any of them. Others go on beside what fails.
@@ -347,18 +347,18 @@ impl Partition {
         }
         let failed = self.trouble_inputs.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if !failed.is_disjoint(inputs) {
-            self.trouble.ended();
+            self.trouble.clear();
         }
     }
 
     /// Somebody asks for its compactions.
     pub(super) fn ask_for_compactions(&self) {
-        self.trouble.ask();
+        self.trouble.request_retry();
     }
 
     /// No compaction runs or is wanted, so none fails.
     pub(super) fn no_compaction_wanted(&self) {
-        self.trouble.ended();
+        self.trouble.clear();
     }
 
     /// Lets go of everything it holds: its keyspace was dropped or cleared, and the manifest knows. A writer that was

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::format::{PartitionId, SeqNo};
 use crate::memtable::MemtableHandle;
 use crate::planted::{Bug, planted};
-use crate::runtime::{BackgroundWork, Health, TroubleCell};
+use crate::runtime::{BackgroundWork, Health, LastError};
 use crate::table::{KeyRange, Table, TableMeta};
 use std::sync::{Arc, Weak};
 
@@ -20,9 +20,9 @@ pub(super) fn retry_at_ns(now_ns: u64) -> u64 {
 
 /// Reports that a split or a merge failed. Nothing was changed by it, and nothing waits for it.
 pub(super) fn report_failure(health: &Health, error: Error, now_ns: u64) {
-    let mut trouble = TroubleCell::new(BackgroundWork::Reshape).failed(error, now_ns);
-    trouble.retry_ns = Some(retry_at_ns(now_ns));
-    health.hear(trouble);
+    let mut trouble = LastError::new(BackgroundWork::Reshape).record(error, now_ns);
+    trouble.retry_at_ns = Some(retry_at_ns(now_ns));
+    health.report(trouble);
 }
 
 impl Partition {

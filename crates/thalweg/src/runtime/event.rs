@@ -13,12 +13,12 @@
 //!
 //! Locks: a mutex for the wakers, held for a few instructions; nothing is called under it.
 
+use crate::sync::{Mutex, MutexGuard};
 use rustix::io::Errno;
 use rustix::thread::futex;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl Event {
     }
 
     fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.listeners.lock()
     }
 
     /// A future that ends once the event was notified after `ticket`.

@@ -8,8 +8,9 @@
 //! An operation owns its buffer: a coroutine that is dropped meanwhile takes nothing away from the kernel.
 
 use super::gate::AdmittedRead;
+use super::gate::Gate;
 use super::ring::{self, Done, Operation, Request};
-use super::{Gate, yield_now};
+use super::scheduler::yield_now;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use crate::storage::{ALIGNMENT, File, IoBuffer, Mapping, Storage};
@@ -308,5 +309,5 @@ pub(super) fn is_passing(error: &io::Error) -> bool {
 }
 
 #[cfg(test)]
-#[path = "file_tests.rs"]
+#[path = "tests/file.rs"]
 mod tests;

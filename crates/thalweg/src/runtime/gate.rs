@@ -9,7 +9,7 @@
 //!
 //! No locks: the three counts are one atomic number, so an admission sees all of them at one moment.
 
-use super::Event;
+use super::event::Event;
 use crate::metrics::Metrics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,66 +1,69 @@
-//! [`Health`]: whether the database still takes writes, and why not; and what of the background fails.
+//! [`Health`]: whether the database accepts writes, and which background work fails.
 //!
-//! The first failure of a log or manifest write, or of any sync, poisons it for good (until the next open). Closing
-//! sets it too. What fails and is tried again is a [`Trouble`]; compactions keep theirs with their partition, all else
-//! is here. Locks: each held for a clone.
+//! The first failure of a log or manifest write, or of any sync, *poisons* the database: it refuses writes until the
+//! next open. Closing refuses writes too. Work that fails and is retried is a [`BackgroundError`]: each partition keeps
+//! the one of its compactions, and all others are here. Locks: each held for a clone.
 
-use super::{BackgroundWork, Event, Trouble, TroubleCell};
+use super::background_error::{BackgroundError, BackgroundWork, LastError};
+use super::event::Event;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
 use crate::trace;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-/// Shared by log, lineage and the database.
+/// The health of one database, shared by log, lineage and the database.
 #[derive(Debug)]
 pub(crate) struct Health {
-    sick: AtomicBool,
+    /// Whether writes are refused, because of `cause`.
+    is_refusing: AtomicBool,
     cause: Mutex<Option<Error>>,
-    /// Events whose waiters look at the health: all notified when it changes.
+    /// Events whose waiters check the health: all are notified when it changes.
     watchers: Mutex<Vec<Arc<Event>>>,
-    /// Events of those who try again when files have gone: of what found the disk full.
+    /// Events of work that found the disk full and is retried when files were removed.
     room_watchers: Mutex<Vec<Arc<Event>>>,
-    /// How often room came: bumped before these are notified.
+    /// The number of calls of [`Health::room_came`]: incremented before `room_watchers` are notified.
     room: AtomicU64,
-    /// Something found the disk full since they were notified last.
+    /// Whether some work found the disk full since `room_watchers` were last notified.
     wants_room: AtomicBool,
-    pub(crate) flushes: TroubleCell,
-    pub(crate) rounds: TroubleCell,
-    pub(crate) segments: TroubleCell,
-    pub(crate) removals: TroubleCell,
-    /// The last failure of any background work, whether or not it has ended.
-    last_failure: Mutex<Option<Trouble>>,
+    pub(crate) flushes: LastError,
+    pub(crate) rounds: LastError,
+    pub(crate) segments: LastError,
+    pub(crate) removals: LastError,
+    /// The last failure of any background work, also after the work has succeeded.
+    last_failure: Mutex<Option<BackgroundError>>,
 }
 
 impl Default for Health {
     fn default() -> Self {
         Health {
-            sick: AtomicBool::new(false),
+            is_refusing: AtomicBool::new(false),
             cause: Mutex::default(),
             watchers: Mutex::default(),
             room_watchers: Mutex::default(),
             room: AtomicU64::new(0),
             wants_room: AtomicBool::new(false),
-            flushes: TroubleCell::new(BackgroundWork::Flush),
-            rounds: TroubleCell::new(BackgroundWork::SettleRound),
-            segments: TroubleCell::new(BackgroundWork::LogSegment),
-            removals: TroubleCell::new(BackgroundWork::Removal),
+            flushes: LastError::new(BackgroundWork::Flush),
+            rounds: LastError::new(BackgroundWork::SettleRound),
+            segments: LastError::new(BackgroundWork::LogSegment),
+            removals: LastError::new(BackgroundWork::Removal),
             last_failure: Mutex::default(),
         }
     }
 }
 
 impl Health {
-    /// `Ok` while writes are taken.
+    /// `Ok` while writes are accepted.
     pub(crate) fn check(&self) -> Result<()> {
-        if !self.sick.load(Ordering::Acquire) {
+        if !self.is_refusing.load(Ordering::Acquire) {
             return Ok(());
         }
-        let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner);
+        let cause = self.cause.lock();
         Err(cause.clone().unwrap_or(Error::Closed))
     }
 
-    /// Refuses writes from now on, because of `cause`. The first cause stays, but that a database closes is none beside
-    /// a failure: those who wait for a sync must hear of it. Returns the error that writers get.
+    /// Refuses writes from now on, because of `cause`. The first cause stays; but a failure replaces a close, because
+    /// callers that wait for a sync must get the failure. Returns the error that writers get.
     pub(crate) fn poison(&self, cause: Error) -> Error {
         trace::event!(ERROR, "thalweg::error", "writes are refused from now on", error = cause.to_string().as_str());
         self.set(cause.poisoned())
@@ -73,78 +76,79 @@ impl Health {
 
     fn set(&self, error: Error) -> Error {
         let first = {
-            let mut cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut cause = self.cause.lock();
             if cause.as_ref().is_none_or(|cause| matches!(cause, Error::Closed)) {
                 *cause = Some(error.clone());
             }
             let first = cause.clone().unwrap_or(error);
-            self.sick.store(true, Ordering::Release);
+            self.is_refusing.store(true, Ordering::Release);
             first
         };
-        let watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let watchers = self.watchers.lock().clone();
         for event in watchers {
             event.notify_all();
         }
         first
     }
 
-    /// An event that is also notified when the health changes. Every wait that must end when the database is
-    /// poisoned or closed is a wait for such an event, with a condition that looks at [`Health::check`].
+    /// An event that is also notified when the health changes. A wait that must end when the database is poisoned or
+    /// closed waits for such an event, with a condition that calls [`Health::check`].
     pub(crate) fn watched_event(&self) -> Arc<Event> {
         let event = Arc::new(Event::default());
-        self.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&event));
+        self.watchers.lock().push(Arc::clone(&event));
         event
     }
 
-    /// As [`Health::watched_event`], and notified too when files have gone, so that there may be room again.
+    /// As [`Health::watched_event`]; the event is also notified when files were removed, so that there may be space.
     pub(crate) fn room_event(&self) -> Arc<Event> {
         let event = self.watched_event();
-        self.room_watchers.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&event));
+        self.room_watchers.lock().push(Arc::clone(&event));
         event
     }
 
-    /// Files have gone: what found the disk full is tried again at once.
+    /// Notes that files were removed: work that found the disk full is retried at once.
     pub(crate) fn room_came(&self) {
         self.room.fetch_add(1, Ordering::SeqCst);
         if !self.wants_room.load(Ordering::SeqCst) || !self.wants_room.swap(false, Ordering::SeqCst) {
             return;
         }
-        let watchers = self.room_watchers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let watchers = self.room_watchers.lock().clone();
         for event in watchers {
             event.notify_all();
         }
     }
 
-    /// How often room came. What failed for want of it is due again once this has changed since before it began.
+    /// The number of calls of [`Health::room_came`]. Work that failed on a full disk is due again once this number
+    /// differs from the one before the work began.
     pub(crate) fn room(&self) -> u64 {
         self.room.load(Ordering::SeqCst)
     }
 
-    /// Takes note of a failure of background work, for [`Health::last_failure`]. After it [`Health::room`] is to be
-    /// compared with what it was before the work began: room that came in between has told nobody.
-    pub(crate) fn hear(&self, trouble: Trouble) {
+    /// Reports a failure of background work, for [`Health::last_failure`]. The caller then compares [`Health::room`] with
+    /// the number from before the work began: files that were removed in between notified nobody.
+    pub(crate) fn report(&self, error: BackgroundError) {
         trace::event!(
             WARN,
             "thalweg::error",
             "background work failed",
-            work = trouble.work.to_string().as_str(),
-            error = trouble.error.to_string().as_str(),
-            times = trouble.times,
-            retry_ms = trouble.retry_ns.map_or(0, |retry_ns| retry_ns.saturating_sub(trouble.last_ns) / 1_000_000),
+            work = error.work.to_string().as_str(),
+            error = error.error.to_string().as_str(),
+            times = error.times,
+            retry_ms = error.retry_at_ns.map_or(0, |at_ns| at_ns.saturating_sub(error.last_ns) / 1_000_000),
         );
-        if trouble.error.kind() == ErrorKind::NoSpace {
+        if error.error.kind() == ErrorKind::NoSpace {
             self.wants_room.store(true, Ordering::SeqCst);
         }
-        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble);
+        *self.last_failure.lock() = Some(error);
     }
 
     /// The last failure of any background work.
-    pub(crate) fn last_failure(&self) -> Option<Trouble> {
-        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn last_failure(&self) -> Option<BackgroundError> {
+        self.last_failure.lock().clone()
     }
 
-    /// What fails at present, but for compactions.
-    pub(crate) fn troubles(&self) -> impl Iterator<Item = Trouble> + use<> {
-        [&self.flushes, &self.rounds, &self.segments, &self.removals].map(TroubleCell::get).into_iter().flatten()
+    /// The background work that fails at present, except compactions.
+    pub(crate) fn background_errors(&self) -> impl Iterator<Item = BackgroundError> + use<> {
+        [&self.flushes, &self.rounds, &self.segments, &self.removals].map(LastError::get).into_iter().flatten()
     }
 }

@@ -10,17 +10,18 @@
 //! Locks: `free`, held for a push or a pop.
 #![allow(unsafe_code)]
 
-use super::Gate;
 use super::file::is_passing;
 use super::gate::ClientRead;
+use super::gate::Gate;
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
 use crate::storage::{ALIGNMENT, File, IoBuffer};
+use crate::sync::Mutex;
 use io_uring::types::Fd;
 use io_uring::{IoUring, opcode};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Reads that one ring has at the device at once; what is more waits for the first to end.
 const ENTRIES: u32 = 64;
@@ -85,7 +86,7 @@ impl ReadRings {
     }
 
     fn take(&self) -> Option<ReadRing> {
-        if let Some(ring) = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+        if let Some(ring) = self.free.lock().pop() {
             return Some(ring);
         }
         if self.metrics.read_ring_refused.get().is_some() {
@@ -103,7 +104,7 @@ impl ReadRings {
     }
 
     fn give_back(&self, ring: Option<ReadRing>) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         if free.len() < KEPT_RINGS {
             free.extend(ring.filter(|ring| ring.in_flight.is_empty()));
         }
@@ -244,5 +245,5 @@ fn outcome(result: i32) -> io::Result<usize> {
 }
 
 #[cfg(test)]
-#[path = "read_ring_tests.rs"]
+#[path = "tests/read_ring.rs"]
 mod tests;

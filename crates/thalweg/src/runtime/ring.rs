@@ -18,6 +18,7 @@
 use super::gate::AdmittedRead;
 use crate::clock::Clock;
 use crate::storage::{File, IoBuffer};
+use crate::sync::Mutex;
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::event::{EventfdFlags, eventfd};
@@ -27,7 +28,7 @@ use std::future::Future;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -114,7 +115,7 @@ impl Future for InFlight {
     type Output = Done;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Done> {
-        let mut state = self.cell.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.cell.state.lock();
         match state.done.take() {
             Some(done) => Poll::Ready(done),
             None => {
@@ -209,7 +210,7 @@ fn wake(ended: Vec<(Arc<Cell>, Done)>) {
     for (cell, mut done) in ended {
         done.request.admitted = None;
         let waker = {
-            let mut state = cell.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = cell.state.lock();
             state.done = Some(done);
             state.waker.take()
         };
@@ -393,5 +394,5 @@ impl Drop for Ring {
 }
 
 #[cfg(test)]
-#[path = "ring_tests.rs"]
+#[path = "tests/ring.rs"]
 mod tests;

@@ -1,6 +1,6 @@
 //! [`Runtime`]: worker threads that several databases of a process share.
 
-use super::Scheduler;
+use super::scheduler::Scheduler;
 use super::tenant::Tenant;
 use super::threads::ThreadScheduler;
 use crate::clock::{Clock, SystemClock};

@@ -10,13 +10,15 @@
 //!
 //! Locks: `wakers`, for an insertion or a removal. Nothing is woken or dropped under it.
 
+use super::event::{Event, Ticket};
+use super::scheduler::{Lane, Point, Scheduler, Task};
 use super::threads::on_a_worker;
-use super::{Event, Lane, Point, Scheduler, Task, Ticket};
+use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// See the module.
@@ -94,7 +96,7 @@ impl Scheduler for Tenant {
 
 impl Coroutines {
     fn wakers(&self) -> MutexGuard<'_, BTreeMap<u64, Waker>> {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wakers.lock()
     }
 }
 
@@ -156,5 +158,5 @@ impl Drop for CountedOut {
 }
 
 #[cfg(test)]
-#[path = "tenant_tests.rs"]
+#[path = "tests/tenant.rs"]
 mod tests;

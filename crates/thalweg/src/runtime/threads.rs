@@ -12,10 +12,12 @@
 //! Locks: `Worker::state` is held for a few instructions and nothing foreign is called under it: no waker is woken or
 //! dropped, no future polled or dropped. `TaskCell::future` is held while the task is polled, by its worker alone.
 
+use super::event::{Event, Ticket};
 use super::ring::{self, Bell, Ring};
-use super::{Event, Lane, Point, Scheduler, Task, Ticket};
+use super::scheduler::{Lane, Point, Scheduler, Task};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -23,8 +25,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -107,7 +109,7 @@ impl ThreadScheduler {
             .stack_size(STACK_BYTES)
             .spawn(move || worker.run(ring))
             .map_err(|source| Error::io("start the worker thread", &path, source))?;
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        self.threads.lock().push(handle);
         Ok(())
     }
 
@@ -154,7 +156,7 @@ impl Scheduler for ThreadScheduler {
         for worker in self.workers() {
             worker.stop();
         }
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *self.threads.lock());
         let this_thread = std::thread::current().id();
         for thread in threads {
             if thread.thread().id() != this_thread {
@@ -214,7 +216,7 @@ enum Next {
 
 impl Worker {
     fn new(clock: Arc<dyn Clock>, bell: Option<Arc<Bell>>) -> Arc<Self> {
-        Arc::new(Worker { clock, state: Mutex::default(), bell, changed: Condvar::new() })
+        Arc::new(Worker { clock, state: Mutex::default(), bell, changed: Condvar::default() })
     }
 
     /// After a change: wakes the worker if it is parked.
@@ -229,7 +231,7 @@ impl Worker {
     }
 
     fn state(&self) -> MutexGuard<'_, WorkerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn spawn(self: &Arc<Self>, task: Task) {
@@ -319,8 +321,8 @@ impl Worker {
         let mut state = self.state();
         if state.parked {
             state = match timeout {
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(timeout) => self.changed.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.changed.wait(state),
+                Some(timeout) => self.changed.wait_timeout(state, timeout),
             };
         }
         state.parked = false;
@@ -329,7 +331,7 @@ impl Worker {
     fn poll(&self, cell: &Arc<TaskCell>) {
         // Before the poll, so that a wake during it queues the task again.
         cell.queued.store(false, Ordering::SeqCst);
-        let mut slot = cell.future.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = cell.future.lock();
         let Some(future) = slot.as_mut() else { return };
         let waker = Waker::from(Arc::clone(cell));
         let outcome = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
@@ -349,7 +351,7 @@ impl Worker {
             (std::mem::take(&mut state.tasks), std::mem::take(&mut state.ready), std::mem::take(&mut state.timers))
         };
         for cell in tasks.into_values() {
-            let future = cell.future.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let future = cell.future.lock().take();
             drop_caught(future);
         }
         drop((ready, timers));
@@ -446,5 +448,5 @@ impl Drop for Sleep {
 }
 
 #[cfg(test)]
-#[path = "threads_tests.rs"]
+#[path = "tests/threads.rs"]
 mod tests;

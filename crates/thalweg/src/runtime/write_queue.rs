@@ -10,14 +10,17 @@
 //!
 //! Locks: `Shared::state` and `Progress::state` are held for a push, a pop or a look, never together.
 
-use super::{BackgroundFile, Event, Gate};
+use super::event::Event;
+use super::file::BackgroundFile;
+use super::gate::Gate;
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
 use crate::storage::{BufferPool, IoBuffer};
+use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 
 /// Bytes that may wait in a queue; what is at the device already does not count.
@@ -157,7 +160,7 @@ impl WriteQueue {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The flush coroutine.
@@ -296,7 +299,7 @@ impl Drop for Write {
 
 impl Progress {
     fn state(&self) -> MutexGuard<'_, ProgressState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -317,5 +320,5 @@ impl Drop for CloseAtEnd {
 }
 
 #[cfg(test)]
-#[path = "write_queue_tests.rs"]
+#[path = "tests/write_queue.rs"]
 mod tests;

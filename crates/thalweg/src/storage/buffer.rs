@@ -10,7 +10,8 @@
 //! Locks: `BufferPool::free` is held for a search of a short list, and nothing is called under it.
 
 use crate::format::Slice;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// What direct I/O is aligned to, in file offset, length and memory: no device in use has larger logical blocks.
 pub(crate) const ALIGNMENT: usize = 4096;
@@ -75,7 +76,7 @@ impl BufferPool {
     }
 
     fn free(&self) -> MutexGuard<'_, Free> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+        self.free.lock()
     }
 }
 

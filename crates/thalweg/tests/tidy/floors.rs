@@ -3,14 +3,15 @@
 use crate::Violation;
 use crate::source::{Source, line_of};
 
-const FLOORS: [(&str, u32); 17] = [
+const FLOORS: [(&str, u32); 18] = [
     ("format", 0),
     ("error", 0),
     ("metrics", 0),
     ("planted", 0),
+    ("sync", 0),
     ("trace", 0),
     ("storage", 1),
-    ("clock", 1),
+    ("clock", 0),
     ("runtime", 2),
     ("log", 3),
     ("table", 3),

@@ -50,7 +50,7 @@ fn edits_appended_while_a_sync_runs_share_the_next_one() {
     let world = World::new();
     first(&world);
     world.disk.disk().syncs.clear();
-    let running = world.lineage.syncing.take_blocking(&world.lineage.environment);
+    let running = world.lineage.syncing.lock_blocking(&world.lineage.environment);
     for id in 1..=16 {
         world.disk.put(&table_path(id), vec![0; 100 + id as usize]);
     }

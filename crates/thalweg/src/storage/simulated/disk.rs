@@ -1,264 +1,254 @@
-//! [`Disk`]: a simulated disk at work: its file system, the handles and locks on it, and the faults in wait.
-//!
-//! Every operation first passes [`Disk::begin`], which counts it and says how it will end. A dead disk changes nothing
-//! any more, and its file system stays as the power cut found it.
+//! [`SimulatedDisk`]: the disk, with its crashes and faults.
 
+use super::crash::Strictness;
 use super::fault::{FaultPlan, OperationKinds};
-use super::image::{Image, InodeId};
-use super::inode::{Inode, PAGE_BYTES};
+use super::image::Image;
+use super::inode::PAGE_BYTES;
 use super::random::Random;
-use std::collections::BTreeMap;
+use super::state::{DiskState, Properties};
+use crate::error::{Error, Result};
+use crate::sync::{Mutex, MutexGuard};
+use std::fmt;
 use std::io;
-use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// How an operation ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// As it should.
-    Success,
-    /// With an input/output error.
-    Failure,
-    /// With the power cut: it may still have had its effect, or a part of it.
-    PowerCut,
+/// A disk in memory. Clones are the same disk; [`SimulatedDisk::snapshot`] gives another one.
+#[derive(Clone)]
+pub struct SimulatedDisk {
+    disk: Arc<Mutex<DiskState>>,
 }
 
-/// A handle from one `open` or `create`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Handle {
-    pub(super) inode: InodeId,
-    /// Whether a write-back failed since its last sync.
-    pub(super) owes_error: bool,
-}
-
-/// The locks on a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Locked {
-    Shared(u32),
-    Exclusive,
-}
-
-/// What outlives a crash: the properties of the device, not its state.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Properties {
-    pub(super) capacity_pages: Option<u64>,
-    pub(super) refuses_medium_reads: bool,
-    pub(super) refuses_hard_links: bool,
-    pub(super) refuses_mappings: bool,
-    pub(super) shares_journal: bool,
-    /// Nobody is told how much space is left.
-    pub(super) hides_free_bytes: bool,
-    /// Directories nearer to the root than so many names cannot be synced, and lose none.
-    pub(super) mount_depth: usize,
-    /// How many files the process is told that it may have open.
-    pub(super) open_files_told: Option<u64>,
-    pub(super) short_reads_per_mille: u32,
-}
-
-/// A disk at work.
-#[derive(Debug)]
-pub(super) struct Disk {
-    pub(super) image: Image,
-    pub(super) random: Random,
-    pub(super) properties: Properties,
-    pub(super) handles: BTreeMap<u64, Handle>,
-    /// Directories that are open.
-    pub(super) directories_open: usize,
-    /// So many handles and directories may be open.
-    pub(super) open_files_max: Option<usize>,
-    next_handle: u64,
-    locks: BTreeMap<InodeId, Locked>,
-    pub(super) faults: Option<FaultPlan>,
-    pub(super) operations: u64,
-    pub(super) cut_at: Option<u64>,
-    pub(super) dead: bool,
-}
-
-impl Disk {
-    pub(super) fn new(image: Image, random: Random, properties: Properties) -> Self {
-        Disk {
-            image,
-            random,
-            properties,
-            handles: BTreeMap::new(),
-            directories_open: 0,
-            open_files_max: None,
-            next_handle: 0,
-            locks: BTreeMap::new(),
-            faults: None,
-            operations: 0,
-            cut_at: None,
-            dead: false,
-        }
+impl SimulatedDisk {
+    /// An empty disk, whose every random choice follows from `seed`.
+    pub fn new(seed: u64) -> Self {
+        SimulatedDisk::with(Image::default(), Random::new(seed), Properties::default())
     }
 
-    /// Counts an operation. An error when the disk is dead.
-    pub(super) fn begin(&mut self, kind: OperationKinds) -> io::Result<Fate> {
-        if self.dead {
-            return Err(power_cut());
-        }
-        self.operations += 1;
-        if self.cut_at.is_some_and(|at| self.operations >= at) {
-            self.dead = true;
-            return Ok(Fate::PowerCut);
-        }
-        let strikes = self.faults.as_mut().is_some_and(|plan| plan.strikes(kind));
-        Ok(if strikes { Fate::Failure } else { Fate::Success })
+    fn with(image: Image, random: Random, properties: Properties) -> Self {
+        SimulatedDisk { disk: Arc::new(Mutex::new(DiskState::new(image, random, properties))) }
     }
 
-    /// An operation that happens whole or not at all.
+    pub(super) fn disk(&self) -> MutexGuard<'_, DiskState> {
+        self.disk.lock()
+    }
+
     pub(super) fn operate<T>(
-        &mut self,
+        &self,
         kind: OperationKinds,
-        effect: impl FnOnce(&mut Disk) -> io::Result<T>,
-    ) -> io::Result<T> {
-        match self.begin(kind)? {
-            Fate::Success => effect(self),
-            Fate::Failure => Err(input_output_error()),
-            Fate::PowerCut => {
-                if self.random.coin() {
-                    // Its answer is lost with the power.
-                    let _ = effect(self);
-                }
-                Err(power_cut())
-            }
-        }
+        operation: &'static str,
+        path: &Path,
+        effect: impl FnOnce(&mut DiskState) -> io::Result<T>,
+    ) -> Result<T> {
+        self.disk().operate(kind, effect).map_err(|error| Error::io(operation, path, error))
     }
 
-    // Handles.
+    // Crashes.
 
-    pub(super) fn open_handle(&mut self, inode: InodeId) -> u64 {
-        // As Linux: an error that nobody was told yet is told to the next one who opens.
-        let owes_error = self.image.files.get(&inode).is_some_and(|file| file.unseen_error);
-        self.image.count_handle(inode, true);
-        let number = self.next_handle;
-        self.next_handle += 1;
-        self.handles.insert(number, Handle { inode, owes_error });
-        number
-    }
-
-    /// An error when no descriptor is left.
-    pub(super) fn need_descriptor(&self) -> io::Result<()> {
-        let is_short = self.open_files_max.is_some_and(|most| self.open_files() >= most);
-        if is_short { Err(io::Error::from_raw_os_error(24)) } else { Ok(()) }
-    }
-
-    pub(super) fn open_files(&self) -> usize {
-        self.handles.len() + self.directories_open
-    }
-
-    pub(super) fn close_handle(&mut self, number: u64) {
-        // A dead disk keeps its files for the images of the crash.
-        if !self.dead
-            && let Some(handle) = self.handles.remove(&number)
-        {
-            self.image.count_handle(handle.inode, false);
-        }
-    }
-
-    /// How many names lead to a file now.
-    pub(super) fn names_of(&self, inode: InodeId) -> u64 {
-        let handles = self.handles.values().filter(|handle| handle.inode == inode).count() as u64;
-        self.image.live_links(inode).saturating_sub(handles)
-    }
-
-    /// Whether `handle` is owed the error of a failed write-back; told once.
-    pub(super) fn tell_error(&mut self, number: u64) -> bool {
-        let Some(handle) = self.handles.get_mut(&number) else { return false };
-        let owed = std::mem::take(&mut handle.owes_error);
-        let inode = handle.inode;
-        if owed {
-            self.image.change_file(inode, |file| file.unseen_error = false);
-        }
-        owed
-    }
-
-    /// Fails to write the dirty pages of a file: they are clean now, and every handle is owed the error.
-    pub(super) fn fail_write_back(&mut self, inode: InodeId) {
-        self.fail_write_back_of(inode, 0..u64::MAX);
-    }
-
-    /// Fails to write some pages of a file back and tells no handle: they are gone from the cache, or clean in it.
-    pub(super) fn lose_write_back(&mut self, inode: InodeId, pages: Range<u64>, are_dropped: bool) {
-        let random = &mut self.random;
-        self.image.change_file(inode, |file| file.lose_write_back(random, pages, are_dropped));
-    }
-
-    /// Fails to sync some pages of a file: neither the write-back nor the flush of what the device has is certain.
-    pub(super) fn fail_sync(&mut self, inode: InodeId, pages: Range<u64>) {
-        self.image.change_file(inode, Inode::fail_flush);
-        self.fail_write_back_of(inode, pages);
-    }
-
-    fn fail_write_back_of(&mut self, inode: InodeId, pages: Range<u64>) {
-        let random = &mut self.random;
-        self.image.change_file(inode, |file| file.fail_write_back(random, pages));
-        for handle in self.handles.values_mut().filter(|handle| handle.inode == inode) {
-            handle.owes_error = true;
-        }
-    }
-
-    /// The file system without this process.
-    pub(super) fn image_without_handles(&self) -> Image {
-        self.image.without_handles(self.handles.values().map(|handle| handle.inode))
-    }
-
-    // Locks.
-
-    pub(super) fn lock(&mut self, inode: InodeId, shared: bool) -> bool {
-        let locked = match (self.locks.get(&inode), shared) {
-            (None, false) => Locked::Exclusive,
-            (None, true) => Locked::Shared(1),
-            (Some(Locked::Shared(count)), true) => Locked::Shared(count + 1),
-            (Some(_), _) => return false,
+    /// Ends this disk and gives the one that is found after the crash, with no handles, locks, faults or counts.
+    ///
+    /// Every later call on this disk, its files and its clones fails with "simulated power cut" and changes nothing.
+    /// A disk that is already dead can be asked again, for other images of the same moment.
+    #[must_use]
+    pub fn crash(&self, strictness: Strictness) -> SimulatedDisk {
+        let mut disk = self.disk();
+        disk.dead = true;
+        let mut random = Random::new(disk.random.next_u64());
+        let image = match strictness {
+            Strictness::ProcessDeath => disk.image_without_handles(),
+            _ => disk.image.after_power_cut(strictness, &mut random),
         };
-        self.locks.insert(inode, locked);
+        SimulatedDisk::with(image, random, disk.properties)
+    }
+
+    /// The power goes at the operation with which [`SimulatedDisk::operations`] reaches `operation`, or at the next one
+    /// when it already has. That operation takes effect, in part, or not, by the seed; it and all later ones fail.
+    pub fn crash_at(&self, operation: u64) {
+        self.disk().cut_at = Some(operation);
+    }
+
+    /// Whether the power was cut, or [`SimulatedDisk::crash`] was called.
+    pub fn is_dead(&self) -> bool {
+        self.disk().dead
+    }
+
+    /// The kernel writes back one dirty page (or some sectors of one), or commits its oldest changes of names and
+    /// lengths. False when there is nothing left to write, or the disk is dead.
+    pub fn background_writeback(&self) -> bool {
+        let mut disk = self.disk();
+        let disk = &mut *disk;
+        if disk.dead {
+            return false;
+        }
+        if disk.properties.shares_journal && disk.random.chance(60) {
+            let has_changes = !disk.image.pending.is_empty();
+            disk.image.commit_journal(&mut disk.random);
+            return has_changes;
+        }
+        disk.image.write_back_some(&mut disk.random)
+    }
+
+    /// Another live disk with what this one holds: cached and durable contents apart, as here, but no handles, locks or
+    /// faults. Cheap: pages are shared until written. Does not change what this disk does next.
+    #[must_use]
+    pub fn snapshot(&self) -> SimulatedDisk {
+        let disk = self.disk();
+        let random = Random::new(disk.random.clone().next_u64() ^ 0x5bf0_3635_d1c2_a94d);
+        SimulatedDisk::with(disk.image_without_handles(), random, disk.properties)
+    }
+
+    // Faults.
+
+    /// Sets which operation fails, counted from now; `None` for none.
+    pub fn set_faults(&self, plan: Option<FaultPlan>) {
+        self.disk().faults = plan;
+    }
+
+    /// How many operations were tried so far: every call of [`crate::storage::Storage`], [`crate::storage::File`] and [`crate::storage::Mapping`],
+    /// but `path`, and stores to a mapping, which cannot fail.
+    pub fn operations(&self) -> u64 {
+        self.disk().operations
+    }
+
+    /// The space for the files' pages, in bytes, rounded down to whole pages; `None` for no limit. A write that needs
+    /// more is an error, perhaps after a part; so is, on a full disk, a new name or a longer file.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.disk().properties.capacity_pages = bytes.map(|bytes| bytes / PAGE_BYTES as u64);
+    }
+
+    /// Tells nobody how much space is left: a full disk comes as a surprise.
+    #[cfg(feature = "simulation")]
+    pub fn hide_free_bytes(&self, hides: bool) {
+        self.disk().properties.hides_free_bytes = hides;
+    }
+
+    /// The space that files take, in bytes: whole pages, without holes.
+    pub fn used_bytes(&self) -> u64 {
+        self.disk().image.allocated_pages * PAGE_BYTES as u64
+    }
+
+    /// Makes a part of the reads come back short.
+    pub fn set_short_reads(&self, per_mille: u32) {
+        self.disk().properties.short_reads_per_mille = per_mille;
+    }
+
+    /// Whether [`crate::storage::OpenMode::ReadMedium`] is refused, as by a file system without direct I/O.
+    pub fn refuse_medium_reads(&self, refuse: bool) {
+        self.disk().properties.refuses_medium_reads = refuse;
+    }
+
+    /// Whether hard links are refused, as by a file system without them.
+    pub fn refuse_hard_links(&self, refuse: bool) {
+        self.disk().properties.refuses_hard_links = refuse;
+    }
+
+    /// Whether mappings are refused, as by a file system that does not overwrite in place.
+    #[cfg(feature = "simulation")]
+    pub fn refuse_mappings(&self, refuse: bool) {
+        self.disk().properties.refuses_mappings = refuse;
+    }
+
+    /// Everything above directories of `depth` names belongs to a file system that has no sync of directories and loses
+    /// no names, as squashfs or autofs; 0 for none.
+    pub fn mount_below(&self, depth: usize) {
+        self.disk().properties.mount_depth = depth;
+    }
+
+    /// How many files the process believes it may have open; `None` for no bound.
+    pub fn tell_open_files_max(&self, most: Option<u64>) {
+        self.disk().properties.open_files_told = most;
+    }
+
+    /// How many files and directories can be open from now on; `None` for no bound. One more is `EMFILE`.
+    pub fn limit_open_files(&self, most: Option<usize>) {
+        self.disk().open_files_max = most;
+    }
+
+    /// How many files and directories are open.
+    pub fn open_files(&self) -> usize {
+        self.disk().open_files()
+    }
+
+    /// Whether all files share one journal, as on ext4: the sync of a file that grew commits every change of names and
+    /// lengths before it and flushes the device; and the kernel commits all of them at once.
+    #[cfg(feature = "simulation")]
+    pub fn share_journal(&self, share: bool) {
+        self.disk().properties.shares_journal = share;
+    }
+
+    /// The kernel fails to write a file's dirty pages back by itself: some become phantoms, and the next sync of each
+    /// handle that is open (or, when none is, of the next that opens) reports it. False when there is no such file.
+    pub fn fail_writeback(&self, path: &Path) -> bool {
+        let mut disk = self.disk();
+        let Ok(inode) = disk.image.find_file(path) else { return false };
+        disk.fail_write_back(inode);
         true
     }
 
-    pub(super) fn unlock(&mut self, inode: InodeId) {
-        match self.locks.get_mut(&inode) {
-            Some(Locked::Shared(count)) if *count > 1 => *count -= 1,
-            _ => drop(self.locks.remove(&inode)),
-        }
+    /// The kernel loses some dirty pages of a file that have no blocks yet while it writes them back by itself: they
+    /// are gone from the cache, and nobody is ever told, as on ext4 when its map of blocks is damaged. False when there
+    /// is no such file.
+    #[cfg(feature = "simulation")]
+    pub fn lose_writeback(&self, path: &Path) -> bool {
+        let mut disk = self.disk();
+        let Ok(inode) = disk.image.find_file(path) else { return false };
+        disk.lose_write_back(inode, 0..u64::MAX, true);
+        true
     }
 
-    // Space.
-
-    /// How many more pages there is room for.
-    pub(super) fn free_pages(&self) -> u64 {
-        let capacity = self.properties.capacity_pages.unwrap_or(u64::MAX);
-        capacity.saturating_sub(self.image.allocated_pages)
+    /// Flips the bits `mask` of the byte at `offset`, in the cache and on the medium. False when there is none.
+    pub fn flip(&self, path: &Path, offset: u64, mask: u8) -> bool {
+        let mut disk = self.disk();
+        let Ok(inode) = disk.image.find_file(path) else { return false };
+        disk.image.change_file(inode, |file| file.flip(offset, mask)).unwrap_or(false)
     }
 
-    /// An error on a full disk: a new name, or a hole, needs some page for itself.
-    pub(super) fn need_some_space(&self) -> io::Result<()> {
-        if self.free_pages() == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    /// Cuts a file to `bytes`, or extends it with zeros, in the cache and on the medium. False when there is no such
+    /// file.
+    pub fn truncate(&self, path: &Path, bytes: u64) -> bool {
+        let mut disk = self.disk();
+        let Ok(inode) = disk.image.find_file(path) else { return false };
+        disk.image.change_file(inode, |file| file.set_bytes_durably(bytes)).is_some()
     }
 
-    /// Writes as much as there is room for; an error when that is not all.
-    pub(super) fn write(&mut self, inode: InodeId, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let free = self.free_pages();
-        let Some(file) = self.image.files.get(&inode) else { return Err(input_output_error()) };
-        let mut fits = bytes.len();
-        if file.pages_needed(offset, bytes.len()) > free {
-            // Somewhere before the page that does not fit; sometimes nothing at all.
-            while file.pages_needed(offset, fits) > free {
-                fits = fits.saturating_sub(PAGE_BYTES);
-            }
-            fits = self.random.below(fits as u64 + 1) as usize;
-        }
-        let part = bytes.get(..fits).unwrap_or(bytes);
-        self.image.change_file(inode, |file| file.write(offset, part));
-        if fits < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    // Looking at it from outside: neither counted nor failing, also when the disk is dead.
+
+    /// Whether a write-back of the file failed, so that the cache may have pages, as clean, that the medium lacks.
+    #[cfg(feature = "simulation")]
+    pub fn has_phantoms(&self, path: &Path) -> bool {
+        let disk = self.disk();
+        let file = disk.image.find_file(path).ok().and_then(|inode| disk.image.files.get(&inode));
+        file.is_some_and(|file| file.phantoms)
+    }
+
+    /// Every file's path and length in bytes, sorted.
+    pub fn files(&self) -> Vec<(PathBuf, u64)> {
+        let disk = self.disk();
+        let describe = |(path, id)| (path, disk.image.files.get(&id).map_or(0, |file| file.live_bytes()));
+        disk.image.walk().into_iter().map(describe).collect()
+    }
+
+    /// A file's bytes as the cache has them; `None` when there is no such file.
+    pub fn read_file(&self, path: &Path) -> Option<Vec<u8>> {
+        let disk = self.disk();
+        let file = disk.image.files.get(&disk.image.find_file(path).ok()?)?;
+        let mut bytes = vec![0; usize::try_from(file.live_bytes()).ok()?];
+        file.read(0, &mut bytes, false);
+        Some(bytes)
+    }
+
+    /// Puts a file with these bytes, and the directories above it, on the medium. False when a part of the path is in
+    /// the way.
+    pub fn write_file(&self, path: &Path, bytes: &[u8]) -> bool {
+        self.disk().image.put_durably(path, bytes).is_ok()
     }
 }
 
-/// What a failing device answers.
-pub(super) fn input_output_error() -> io::Error {
-    io::Error::from_raw_os_error(5)
-}
-
-/// What everyone hears after the power cut.
-pub(super) fn power_cut() -> io::Error {
-    io::Error::other("simulated power cut")
+impl fmt::Debug for SimulatedDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let disk = self.disk();
+        let mut debug = f.debug_struct("SimulatedDisk");
+        debug.field("files", &disk.image.files.len()).field("operations", &disk.operations);
+        debug.field("unsynced_changes", &disk.image.pending.len()).field("dead", &disk.dead).finish()
+    }
 }

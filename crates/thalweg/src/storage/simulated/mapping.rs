@@ -7,10 +7,11 @@
 //! A read is an operation that may fail, and gives what the cache has, rot included; after one that failed the mapping
 //! is of no use, as on Linux.
 
-use super::disk::{Disk, Fate, input_output_error, power_cut};
 use super::fault::OperationKinds;
-use super::handles::Opened;
+use super::image::InodeId;
 use super::inode::PAGE_BYTES;
+use super::opened::Opened;
+use super::state::{DiskState, Fate, input_output_error, power_cut};
 use crate::error::{Error, Result};
 use crate::storage::{Mapping, ReadMapping};
 use std::io;
@@ -56,7 +57,7 @@ impl SimulatedMapping {
     }
 }
 
-fn sync_pages(disk: &mut Disk, inode: super::image::InodeId, pages: Range<u64>) {
+fn sync_pages(disk: &mut DiskState, inode: InodeId, pages: Range<u64>) {
     let random = &mut disk.random;
     disk.image.change_file(inode, |file| {
         file.sync_pages(pages);

@@ -12,17 +12,18 @@
 //! A read takes no lock: it loads the descriptor as a reader of a view loads that. Locks: `open`, to open and to close,
 //! never over I/O. Invariant: under it, a file is in the queue if and only if it is open.
 
+use super::{DirectoryEntry, File, OpenMode, ReadMapping, Storage, StorageLock};
 use crate::error::{Error, Result};
-use crate::storage::{DirectoryEntry, File, OpenMode, ReadMapping, Storage, StorageLock};
+use crate::sync::{Mutex, MutexGuard};
 use arc_swap::ArcSwapOption;
 use std::collections::VecDeque;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// Of all files that the process may have open, tables may be one in so many.
-const PART: u64 = 4;
+pub(super) const PART: u64 = 4;
 
 /// But so many at least.
 const OPEN_MIN: u64 = 4;
@@ -50,7 +51,7 @@ struct Opened {
 
 impl Descriptors {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Weak<Evictable>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// Closes files until at most `most` are open.
@@ -215,6 +216,9 @@ struct FrugalStorage {
 }
 
 impl Storage for FrugalStorage {
+    fn inner(&self) -> Option<&dyn Storage> {
+        Some(&*self.storage)
+    }
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
         self.descriptors.with_room(|| self.storage.create(path))
     }
@@ -261,35 +265,7 @@ impl Storage for FrugalStorage {
     fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
         self.descriptors.with_room(|| self.storage.open_directory(path))
     }
-    fn free_bytes(&self, directory: &Path) -> Option<u64> {
-        self.storage.free_bytes(directory)
-    }
-    fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
-        self.storage.capacity_bytes(directory)
-    }
-    fn resolved(&self, path: &Path) -> Result<PathBuf> {
-        self.storage.resolved(path)
-    }
-    fn file_room_bytes(&self) -> Option<u64> {
-        self.storage.file_room_bytes()
-    }
-    fn open_files_max(&self) -> Option<u64> {
-        self.storage.open_files_max()
-    }
-    fn commits_together(&self, directories: &[&Path]) -> bool {
-        self.storage.commits_together(directories)
-    }
-    fn journal_commits(&self, path: &Path) -> Option<u64> {
-        self.storage.journal_commits(path)
-    }
-    fn mappings_max(&self) -> Option<u64> {
-        self.storage.mappings_max()
-    }
     fn lock(&self, path: &Path, shared: bool) -> Result<Box<dyn StorageLock>> {
         self.descriptors.with_room(|| self.storage.lock(path, shared))
     }
 }
-
-#[cfg(test)]
-#[path = "descriptors_tests.rs"]
-mod tests;

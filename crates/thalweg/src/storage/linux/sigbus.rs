@@ -278,7 +278,7 @@ mod tests {
     /// How a process of its own ends that does this.
     fn end_of(name: &str) -> ExitStatus {
         let this = std::env::current_exe().unwrap();
-        let test = "storage::linux_sigbus::tests::what_is_not_ours_goes_where_it_would_have_gone";
+        let test = "storage::linux::sigbus::tests::what_is_not_ours_goes_where_it_would_have_gone";
         Command::new(this).args([test, "--exact", "--nocapture"]).env(ACT, name).output().unwrap().status
     }
 

@@ -6,11 +6,10 @@
 //!
 //! No locks are held; positions travel with each call.
 
-use super::buffer::ALIGNMENT;
-use super::linux::{bytes_of, read_uninterrupted};
-use super::{File, OpenMode, linux, linux_cached};
+use super::{calls, file, page_cache};
 use crate::error::{Error, Result};
-use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
+use crate::storage::{ALIGNMENT, File, OpenMode};
+use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
 use std::fs;
 use std::io;
@@ -55,10 +54,10 @@ pub(super) fn create(path: &Path) -> Result<Arc<dyn File>> {
 
 /// As [`create`], with what makes an open file direct.
 fn create_with(path: &Path, make_direct: impl FnOnce(&fs::File) -> io::Result<bool>) -> Result<Arc<dyn File>> {
-    let file = linux::create_file(path)?;
+    let file = calls::create(path)?;
     match make_direct(&file) {
         Ok(true) => Ok(Arc::new(DirectFile { file, path: Arc::from(path), mode: OpenMode::ReadWrite })),
-        Ok(false) => Ok(linux::cached(file, path)),
+        Ok(false) => Ok(file::cached(file, path)),
         Err(error) => {
             // The name is ours: it was new a moment ago. What keeps it is left to recovery, as any orphan.
             let _ = fs::remove_file(path);
@@ -80,17 +79,6 @@ fn make_direct(file: &fs::File) -> io::Result<bool> {
         rustix::fs::fcntl_setfl(file, flags)?;
     }
     Ok(!refused)
-}
-
-/// Makes room for the file's first `bytes` bytes; nothing where the file system cannot.
-pub(super) fn reserve(file: &fs::File, path: &Path, bytes: u64) -> Result<()> {
-    loop {
-        return match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
-            Err(Errno::INTR) => continue,
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-            Err(error) => Err(Error::io("reserve space for", path, error.into())),
-        };
-    }
 }
 
 /// Whether direct I/O would go through the page cache all the same, or needs a coarser alignment than ours.
@@ -123,7 +111,7 @@ impl DirectFile {
         let Some(aligned) = start.checked_add(wanted).and_then(|end| memory.get_mut(start..end)) else {
             return Err(io::Error::other("no aligned memory"));
         };
-        let count = read_uninterrupted(&self.file, offset - skip as u64, aligned)?;
+        let count = calls::read(&self.file, offset - skip as u64, aligned)?;
         let found = aligned.get(skip..count).unwrap_or_default();
         let moved = found.len().min(buffer.len());
         if let (Some(to), Some(from)) = (buffer.get_mut(..moved), found.get(..moved)) {
@@ -152,7 +140,7 @@ impl File for DirectFile {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let read = if is_aligned(offset, buffer) {
-            read_uninterrupted(&self.file, offset, buffer)
+            calls::read(&self.file, offset, buffer)
         } else {
             self.read_copied(offset, buffer)
         };
@@ -165,7 +153,7 @@ impl File for DirectFile {
     }
 
     fn write_out(&self) -> Result<()> {
-        linux_cached::write_out(self.file.as_fd()).map_err(|error| Error::io("write out", &self.path, error))
+        page_cache::write_out(self.file.as_fd()).map_err(|error| Error::io("write out", &self.path, error))
     }
 
     fn sync(&self) -> Result<()> {
@@ -173,7 +161,7 @@ impl File for DirectFile {
     }
 
     fn bytes(&self) -> Result<u64> {
-        bytes_of(&self.file, &self.path)
+        calls::bytes(&self.file, &self.path)
     }
 
     fn set_bytes(&self, bytes: u64) -> Result<()> {
@@ -183,7 +171,7 @@ impl File for DirectFile {
 
     fn reserve(&self, bytes: u64) -> Result<()> {
         self.need_writable("reserve space for")?;
-        reserve(&self.file, &self.path, bytes)
+        calls::reserve(&self.file, &self.path, bytes)
     }
 
     fn is_direct(&self) -> bool {
@@ -197,10 +185,9 @@ impl File for DirectFile {
 
 #[cfg(test)]
 mod tests {
-    use super::super::buffer::BufferPool;
-    use super::super::linux::TestDirectory;
-    use super::super::{LinuxStorage, Storage};
     use super::*;
+    use crate::storage::tests::TestDirectory;
+    use crate::storage::{BufferPool, LinuxStorage, Storage};
 
     #[test]
     fn direct_reads_longer_than_the_copy_come_back_whole() {

@@ -6,12 +6,11 @@
 //! The kind of a sync is told by the name of what is synced. Bytes are not counted here: who writes them knows their
 //! cause.
 
+use super::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::metrics::{Metrics, SyncCount};
-use crate::storage::{DirectoryEntry, File, Mapping, OpenMode, ReadMapping, Storage, StorageLock, SyncInFlight};
-use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,6 +86,9 @@ impl MeteredStorage {
 }
 
 impl Storage for MeteredStorage {
+    fn inner(&self) -> Option<&dyn Storage> {
+        Some(&*self.storage)
+    }
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
         Ok(self.wrap(path, self.storage.create(path)?))
     }
@@ -97,9 +99,6 @@ impl Storage for MeteredStorage {
         let file = self.storage.open(path, mode)?;
         // Only what can be written is ever synced: reads keep their short way.
         Ok(file.map(|file| if mode == OpenMode::ReadWrite { self.wrap(path, file) } else { file }))
-    }
-    fn open_evictable(&self, path: &Path) -> Result<Arc<dyn File>> {
-        self.storage.open_evictable(path)
     }
     fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {
         self.storage.file_bytes(path)
@@ -127,30 +126,6 @@ impl Storage for MeteredStorage {
         let wrap = |file| Arc::new(MeteredFile { kind: Kind::Directory, file, meter: self.meter.clone() });
         Ok(directory.map(|file| wrap(file) as Arc<dyn File>))
     }
-    fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
-        self.storage.capacity_bytes(directory)
-    }
-    fn free_bytes(&self, directory: &Path) -> Option<u64> {
-        self.storage.free_bytes(directory)
-    }
-    fn file_room_bytes(&self) -> Option<u64> {
-        self.storage.file_room_bytes()
-    }
-    fn commits_together(&self, directories: &[&Path]) -> bool {
-        self.storage.commits_together(directories)
-    }
-    fn journal_commits(&self, path: &Path) -> Option<u64> {
-        self.storage.journal_commits(path)
-    }
-    fn mappings_max(&self) -> Option<u64> {
-        self.storage.mappings_max()
-    }
-    fn open_files_max(&self) -> Option<u64> {
-        self.storage.open_files_max()
-    }
-    fn resolved(&self, path: &Path) -> Result<PathBuf> {
-        self.storage.resolved(path)
-    }
     fn lock(&self, path: &Path, shared: bool) -> Result<Box<dyn StorageLock>> {
         self.storage.lock(path, shared)
     }
@@ -163,6 +138,9 @@ struct MeteredFile {
 }
 
 impl File for MeteredFile {
+    fn inner(&self) -> Option<&dyn File> {
+        Some(&*self.file)
+    }
     fn path(&self) -> &Path {
         self.file.path()
     }
@@ -172,35 +150,8 @@ impl File for MeteredFile {
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.file.write_all_at(offset, bytes)
     }
-    fn will_need(&self, offset: u64, bytes: u64) {
-        self.file.will_need(offset, bytes);
-    }
-    fn expect_random_reads(&self) {
-        self.file.expect_random_reads();
-    }
-    fn is_cached(&self, offset: u64, bytes: u64) -> Option<bool> {
-        self.file.is_cached(offset, bytes)
-    }
-    fn forget_cached(&self, offset: u64, bytes: u64) {
-        self.file.forget_cached(offset, bytes);
-    }
-    fn links(&self) -> Result<Option<u64>> {
-        self.file.links()
-    }
-    fn begin_write_back(&self, offset: u64, bytes: u64) -> Result<()> {
-        self.file.begin_write_back(offset, bytes)
-    }
-    fn is_written_whole(&self) -> Option<bool> {
-        self.file.is_written_whole()
-    }
-    fn write_out(&self) -> Result<()> {
-        self.file.write_out()
-    }
     fn sync(&self) -> Result<()> {
         self.meter.time(|metrics| self.kind.count_in(metrics), || self.file.sync())
-    }
-    fn begin_sync(&self) -> Option<SyncInFlight> {
-        self.file.begin_sync()
     }
     fn bytes(&self) -> Result<u64> {
         self.file.bytes()
@@ -208,24 +159,9 @@ impl File for MeteredFile {
     fn set_bytes(&self, bytes: u64) -> Result<()> {
         self.file.set_bytes(bytes)
     }
-    fn map_for_reads(&self, bytes: u64) -> Option<Arc<dyn ReadMapping>> {
-        self.file.map_for_reads(bytes)
-    }
     fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
         let wrap = |mapping| Arc::new(MeteredMapping { kind: self.kind, mapping, meter: self.meter.clone() });
         Ok(self.file.map(bytes)?.map(|mapping| wrap(mapping) as Arc<dyn Mapping>))
-    }
-    fn reserve(&self, bytes: u64) -> Result<()> {
-        self.file.reserve(bytes)
-    }
-    fn is_direct(&self) -> bool {
-        self.file.is_direct()
-    }
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.file.descriptor()
-    }
-    fn held(&self) -> Option<Arc<dyn File>> {
-        self.file.held()
     }
     fn count_sync(&self, ns: u64) {
         self.kind.count_in(&self.meter.metrics).record(ns);
@@ -242,6 +178,9 @@ struct MeteredMapping {
 }
 
 impl Mapping for MeteredMapping {
+    fn inner(&self) -> Option<&dyn Mapping> {
+        Some(&*self.mapping)
+    }
     fn write(&self, offset: u64, bytes: &[u8]) {
         self.mapping.write(offset, bytes);
     }
@@ -253,9 +192,6 @@ impl Mapping for MeteredMapping {
     }
     fn sync_range(&self, from: u64, to: u64) -> Result<()> {
         self.meter.time(|metrics| self.kind.count_in(metrics), || self.mapping.sync_range(from, to))
-    }
-    fn begin_sync_range(&self, from: u64, to: u64) -> Option<SyncInFlight> {
-        self.mapping.begin_sync_range(from, to)
     }
 }
 

@@ -198,7 +198,7 @@ fn a_sync_of_a_range_holds_up_no_worker_that_has_a_ring() {
     let directory = directory("range");
     let metrics = Arc::<Metrics>::default();
     let clock = Arc::new(SystemClock::default());
-    let storage = crate::runtime::metered(Arc::new(LinuxStorage), clock.clone(), Arc::clone(&metrics), Duration::ZERO);
+    let storage = crate::storage::metered(Arc::new(LinuxStorage), clock.clone(), Arc::clone(&metrics), Duration::ZERO);
     let file = storage.create(&directory.join("00000001.log")).unwrap();
     file.write_all_at(0, &[7; 3 * ALIGNMENT]).unwrap();
     let mapping = Arc::new(Counted::default());
@@ -231,7 +231,7 @@ fn a_delayed_sync_of_a_ring_takes_longer_and_holds_up_nobody() {
         return;
     }
     let (root, metrics) = (directory("delayed"), Arc::<Metrics>::default());
-    let storage = crate::runtime::metered(Arc::new(LinuxStorage), clock, Arc::clone(&metrics), DELAY);
+    let storage = crate::storage::metered(Arc::new(LinuxStorage), clock, Arc::clone(&metrics), DELAY);
     let (sender, receiver) = channel();
     let start = std::time::Instant::now();
     for number in 0..FILES {
@@ -283,7 +283,7 @@ fn names_of_a_directory_are_durable_after_its_sync_and_errors_name_it() {
     let counted = Arc::clone(&metrics);
     on_a_worker(async move {
         let storage =
-            crate::runtime::metered(Arc::new(LinuxStorage), Arc::new(SystemClock::default()), counted, Duration::ZERO);
+            crate::storage::metered(Arc::new(LinuxStorage), Arc::new(SystemClock::default()), counted, Duration::ZERO);
         let directory = BackgroundDirectory::open(&storage, &path).unwrap();
         storage.create(&path.join("a")).unwrap();
         directory.sync().await.unwrap();

@@ -1,9 +1,9 @@
 //! What every [`Storage`] promises, tested on each: the simulated disk must not be kinder or harsher than Linux.
 
-use super::linux::TestDirectory;
-use super::simulated::SimulatedDisk;
-use super::{ALIGNMENT, BufferPool, File, LinuxStorage, Mapping, OpenMode, Storage};
+use super::TestDirectory;
 use crate::error::{Error, ErrorKind, LockHolder, Result};
+use crate::storage::simulated::SimulatedDisk;
+use crate::storage::{ALIGNMENT, BufferPool, File, LinuxStorage, Mapping, OpenMode, Storage};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;

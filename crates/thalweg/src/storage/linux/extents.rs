@@ -78,15 +78,16 @@ pub(super) fn are_written(file: BorrowedFd<'_>, bytes: u64) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::linux::{TestDirectory, create_file};
+    use super::super::calls::create;
     use super::*;
+    use crate::storage::tests::TestDirectory;
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
 
     #[test]
     fn what_was_written_out_is_there_and_holes_and_reserved_blocks_are_not() {
         let directory = TestDirectory::new("extents");
-        let file = create_file(&directory.0.join("file")).unwrap();
+        let file = create(&directory.0.join("file")).unwrap();
         file.write_all_at(&[1; 100_000], 0).unwrap();
         file.sync_all().unwrap();
         // A file system that does not tell.
@@ -96,11 +97,11 @@ mod tests {
         file.write_all_at(&[1; 100_000], 200_000).unwrap();
         file.sync_all().unwrap();
         assert_eq!(are_written(file.as_fd(), 300_000), Some(false), "a hole in the middle");
-        let reserved = create_file(&directory.0.join("reserved")).unwrap();
+        let reserved = create(&directory.0.join("reserved")).unwrap();
         if rustix::fs::fallocate(&reserved, rustix::fs::FallocateFlags::empty(), 0, 100_000).is_ok() {
             assert_eq!(are_written(reserved.as_fd(), 100_000), Some(false), "reserved only");
         }
-        let many = create_file(&directory.0.join("many")).unwrap();
+        let many = create(&directory.0.join("many")).unwrap();
         for piece in (0..200_u64).rev() {
             many.write_all_at(&[2; 4096], piece * 4096).unwrap();
             many.sync_data().unwrap();

@@ -63,8 +63,8 @@ fn device_name(device: Dev) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::linux::TestDirectory;
     use super::*;
+    use crate::storage::tests::TestDirectory;
 
     const ORDERED: &str = "rw\nbsddf\ndioread_nolock\ndelalloc\nbarrier\ncommit=5\ndata=ordered\n";
 

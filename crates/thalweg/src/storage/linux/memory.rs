@@ -31,7 +31,7 @@ const VERSION_2: Names = Names {
     file_pages: ["active_file", "inactive_file"],
 };
 
-/// See [`super::Storage::file_room_bytes`].
+/// See [`crate::storage::Storage::file_room_bytes`].
 pub(super) fn file_room_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_bytes(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -39,7 +39,7 @@ pub(super) fn file_room_bytes() -> Option<u64> {
     groups.lines().filter_map(|line| group_room_bytes(line, &mounts)).chain(machine).min()
 }
 
-/// See [`super::Storage::mappings_max`].
+/// See [`crate::storage::Storage::mappings_max`].
 pub(super) fn mappings_max() -> Option<u64> {
     fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()
 }
@@ -112,8 +112,8 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::linux::TestDirectory;
     use super::*;
+    use crate::storage::tests::TestDirectory;
 
     fn group(directory: &Path, names: &Names, limit: &str, used: u64, files: u64) {
         fs::create_dir_all(directory).unwrap();

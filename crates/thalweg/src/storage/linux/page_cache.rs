@@ -73,14 +73,15 @@ pub(super) fn begin_write_back(file: BorrowedFd<'_>, offset: u64, bytes: u64) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::linux::TestDirectory;
+    use super::super::calls::create;
     use super::*;
+    use crate::storage::tests::TestDirectory;
     use std::os::fd::AsFd;
 
     #[test]
     fn pages_that_were_written_are_cached_and_dropped_ones_are_not() {
         let directory = TestDirectory::new("cached");
-        let file = super::super::linux::create_file(&directory.0.join("file")).unwrap();
+        let file = create(&directory.0.join("file")).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &[1; 5 * 4096], 0).unwrap();
         file.sync_all().unwrap();
         let Some(cached) = is_cached(file.as_fd(), 4095, 4098) else { return };

@@ -2,7 +2,7 @@
 //!
 //! Nothing refers to the memory but the copies that are made out of it, by way of raw pointers: whoever reads works on
 //! a copy of his own, which no fault and no writer changes behind his back. A page that cannot be read is told after
-//! the copy ([`super::linux_sigbus`]), and from then on the mapping is of no use: what is wrong, a read by position
+//! the copy ([`super::sigbus`]), and from then on the mapping is of no use: what is wrong, a read by position
 //! tells.
 //!
 //! What it relies on, of Linux: the file keeps its length while it is mapped (a table is cut to its length before it is
@@ -11,10 +11,10 @@
 //! No locks.
 #![allow(unsafe_code)]
 
-use super::ReadMapping;
-use super::linux_memory::may_map;
-use super::linux_sigbus::Guarded;
+use super::memory::may_map;
+use super::sigbus::Guarded;
 use crate::format::prefetch;
+use crate::storage::ReadMapping;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
@@ -111,9 +111,9 @@ impl Drop for Pages {
 
 #[cfg(test)]
 mod tests {
-    use super::super::linux::TestDirectory;
-    use super::super::{File, LinuxStorage, OpenMode, Storage};
     use super::*;
+    use crate::storage::tests::TestDirectory;
+    use crate::storage::{File, LinuxStorage, OpenMode, Storage};
     use std::fs;
 
     const BYTES: usize = 5 * PAGE_BYTES + 7;

@@ -20,9 +20,9 @@
 //! No locks. The memory is only written, by stores that never overlap; nothing refers to it but raw pointers.
 #![allow(unsafe_code)]
 
-use super::Mapping;
-use super::linux_memory::may_map;
+use super::memory::may_map;
 use crate::error::{Error, Result};
+use crate::storage::Mapping;
 use rustix::fs::{SeekFrom, fstat, fstatfs, seek};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags};

@@ -1,13 +1,13 @@
-//! [`several`]: steps of one coroutine that wait at the same time.
+//! [`join_bounded`]: futures of one coroutine that wait at the same time, up to a bound.
 
 use crate::error::Result;
 use std::future::{Future, poll_fn};
 use std::mem::replace;
 use std::task::Poll;
 
-/// Runs all steps, at most `at_once` of them (and one at least) at a time, begun in their order. After an error none is
-/// begun any more, and those that are under way are waited for. Gives the first error.
-pub(crate) async fn several<F>(steps: impl IntoIterator<Item = F>, at_once: usize) -> Result<()>
+/// Runs all `steps`, in their order, at most `at_once` at a time (and at least one). After an error it starts no more
+/// and waits for those under way. Returns the first error.
+pub(crate) async fn join_bounded<F>(steps: impl IntoIterator<Item = F>, at_once: usize) -> Result<()>
 where
     F: Future<Output = Result<()>>,
 {
@@ -48,8 +48,8 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
-    /// Polls what `several` makes of steps that each take as many polls as said, and gives what happened: `+` and `-`
-    /// for a step's begin and end.
+    /// Runs a step for each of `polls`, which takes that many polls. Returns the history: `+` and `-` for the begin and
+    /// the end of each step.
     fn run(polls: &[usize], at_once: usize, failing: Option<usize>) -> (Vec<String>, Result<()>) {
         let seen = RefCell::new(Vec::<String>::new());
         let step = |(number, &polls): (usize, &usize)| {
@@ -64,7 +64,7 @@ mod tests {
                 Poll::Ready(if failing == Some(number) { Err(Error::Closed) } else { Ok(()) })
             })
         };
-        let mut all = pin!(several(polls.iter().enumerate().map(step), at_once));
+        let mut all = pin!(join_bounded(polls.iter().enumerate().map(step), at_once));
         let result = loop {
             if let Poll::Ready(result) = all.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 break result;

@@ -1,7 +1,11 @@
 //! Files that are closed and opened anew, on a simulated disk that counts descriptors.
 
-use super::*;
+use crate::error::Result;
+use crate::storage::descriptors::{PART, frugal};
 use crate::storage::simulated::SimulatedDisk;
+use crate::storage::{File, OpenMode, Storage};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A disk that tells of `told` descriptors, with files of 10 bytes of their own number.
 fn disk(told: u64, files: u8) -> SimulatedDisk {

@@ -9,21 +9,22 @@
 //! a process that died. Locks: one mutex over what this process holds, for one call that
 //! does not wait.
 
-use super::StorageLock;
 use crate::error::{Error, LockHolder, Result};
+use crate::storage::StorageLock;
+use crate::sync::{Mutex, MutexGuard};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 /// Device and inode of a file.
 type Identity = (u64, u64);
 
 /// What this process has locked.
-static HELD: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
+static HELD: LazyLock<Mutex<Vec<Identity>>> = LazyLock::new(Mutex::default);
 
 /// Longer than any process id with its end of the line.
 const ID_BYTES_MAX: u64 = 16;
@@ -93,7 +94,7 @@ fn holder(mut file: fs::File, identity: Identity, was_shared: bool) -> LockHolde
 }
 
 fn held() -> MutexGuard<'static, Vec<Identity>> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+    HELD.lock()
 }
 
 impl Drop for LinuxLock {
@@ -111,8 +112,8 @@ impl Drop for LinuxLock {
 
 #[cfg(test)]
 mod tests {
-    use super::super::linux::TestDirectory;
     use super::*;
+    use crate::storage::tests::TestDirectory;
     use std::os::fd::{AsFd, AsRawFd};
     use std::os::unix::fs::PermissionsExt;
     use std::process::{Command, Stdio};

@@ -1,0 +1,17 @@
+//! [`Opened`]: an open file description.
+
+use super::disk::SimulatedDisk;
+use super::image::InodeId;
+
+/// An open file description: what a handle and its mappings share.
+pub(super) struct Opened {
+    pub(super) disk: SimulatedDisk,
+    pub(super) inode: InodeId,
+    pub(super) number: u64,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.disk.disk().close_handle(self.number);
+    }
+}

@@ -1,0 +1,8 @@
+//! Tests of the disk seam.
+
+mod contract;
+mod defaults;
+mod descriptors;
+mod directory;
+
+pub(super) use directory::TestDirectory;
