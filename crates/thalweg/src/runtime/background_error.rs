@@ -1,7 +1,7 @@
 //! [`BackgroundError`]: background work that keeps failing: why, since when, how often, and when it is retried.
 //!
-//! **Backing off.** The first retry comes after 50 ms; each further failure in a row doubles the delay, up to 10 s. On a
-//! full disk the delay is at most 1 s, because other processes may free space. Success ends the row, and the next
+//! **Backing off.** The first retry comes after 50 ms; each further failure in a row doubles the delay, up to 10 s. On
+//! a full disk the delay is at most 1 s, because other processes may free space. Success ends the row, and the next
 //! failure begins at 50 ms again.
 //!
 //! Locks: one, held for a clone or a change. Reporting success takes no lock while nothing fails.

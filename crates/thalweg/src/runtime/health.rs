@@ -124,8 +124,8 @@ impl Health {
         self.room.load(Ordering::SeqCst)
     }
 
-    /// Reports a failure of background work, for [`Health::last_failure`]. The caller then compares [`Health::room`] with
-    /// the number from before the work began: files that were removed in between notified nobody.
+    /// Reports a failure of background work, for [`Health::last_failure`]. The caller then compares [`Health::room`]
+    /// with the number from before the work began: files that were removed in between notified nobody.
     pub(crate) fn report(&self, error: BackgroundError) {
         trace::event!(
             WARN,

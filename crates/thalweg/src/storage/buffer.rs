@@ -1,11 +1,11 @@
-//! [`IoBuffer`]: memory as direct I/O wants it, used again and again.
+//! [`IoBuffer`]: aligned memory for direct I/O, which is reused.
 //!
-//! A buffer's first touch costs more than writing it to the device does (cold pages), so a [`BufferPool`] keeps what it
-//! once allocated: in the steady state nothing is allocated and nothing freed, but for a surplus beyond [`KEPT_MAX`].
-//! A database that becomes quiet has it rest.
+//! The first touch of a buffer costs more than writing it to the device (cold pages). So a [`BufferPool`] keeps the
+//! buffers that it allocated: in the steady state it allocates nothing, and frees only a surplus beyond [`KEPT_MAX`].
+//! A database that becomes quiet calls [`BufferPool::rest`].
 //!
-//! Invariants: [`IoBuffer::bytes_mut`] is aligned to [`ALIGNMENT`]; a buffer that is filled or given to the kernel is
-//! shared with nobody; slices of a filled one may outlive it, and its memory is not used again before they are gone.
+//! Invariants: [`IoBuffer::bytes_mut`] is aligned to [`ALIGNMENT`]. While a buffer is filled or with the kernel nothing
+//! shares it. Slices of a filled buffer may outlive it, and its memory is reused only after they are dropped.
 //!
 //! Locks: `BufferPool::free` is held for a search of a short list, and nothing is called under it.
 
@@ -13,10 +13,10 @@ use crate::format::Slice;
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// What direct I/O is aligned to, in file offset, length and memory: no device in use has larger logical blocks.
+/// The alignment of direct I/O, in file offset, length and memory. No device in use has larger logical blocks.
 pub(crate) const ALIGNMENT: usize = 4096;
 
-/// So many free buffers are kept.
+/// The number of free buffers that a pool keeps.
 const KEPT_MAX: usize = 64;
 
 /// Buffers of one size.
@@ -30,7 +30,7 @@ pub(crate) struct BufferPool {
 #[derive(Debug, Default)]
 struct Free {
     buffers: Vec<Arc<[u8]>>,
-    /// Nothing is kept until a buffer is taken.
+    /// Whether the pool keeps no buffers, until one is taken.
     rests: bool,
 }
 
@@ -44,13 +44,13 @@ impl BufferPool {
     /// An empty buffer.
     pub(crate) fn take(self: &Arc<Self>) -> IoBuffer {
         let memory = self.reusable().unwrap_or_else(|| std::iter::repeat_n(0, self.capacity + ALIGNMENT - 1).collect());
-        // The memory never moves: this holds for as long as it lives.
+        // The memory never moves, so `start` stays right.
         let start = memory.as_ptr().align_offset(ALIGNMENT);
         assert!(start < ALIGNMENT, "memory that cannot be aligned");
         IoBuffer { memory, start, len: 0, pool: Arc::clone(self) }
     }
 
-    /// Memory that nobody has a slice of any more.
+    /// Free memory of which no slice is left.
     fn reusable(&self) -> Option<Arc<[u8]>> {
         let mut free = self.free();
         free.rests = false;
@@ -65,7 +65,7 @@ impl BufferPool {
         }
     }
 
-    /// Frees what it keeps, and what it is given from now on until a buffer is taken.
+    /// Frees the kept buffers, and every buffer that is returned before the next one is taken.
     pub(crate) fn rest(&self) {
         let buffers = {
             let mut free = self.free();
@@ -90,18 +90,19 @@ pub(crate) struct IoBuffer {
 }
 
 impl IoBuffer {
+    /// Bytes that the buffer can hold.
     pub(crate) fn capacity(&self) -> usize {
         self.pool.capacity
     }
 
-    /// An empty buffer of the same pool that is to be filled as far as this one was.
+    /// Another buffer of the same pool, with the same length and undefined content.
     pub(crate) fn another(&self) -> IoBuffer {
         let mut another = self.pool.take();
         another.set_len(self.len);
         another
     }
 
-    /// How many bytes were filled.
+    /// The number of filled bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -111,22 +112,25 @@ impl IoBuffer {
         self.memory.get(self.start..self.start + self.len).unwrap_or_default()
     }
 
-    /// All of the buffer, filled or not.
+    /// The whole buffer, filled or not.
+    ///
+    /// # Panics
+    /// When a slice of the buffer is alive.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let range = self.start..self.start + self.pool.capacity;
         match Arc::get_mut(&mut self.memory).and_then(|memory| memory.get_mut(range)) {
             Some(bytes) => bytes,
-            None => panic!("a buffer was filled while somebody reads it"),
+            None => panic!("a buffer was filled while a slice of it was alive"),
         }
     }
 
-    /// Says how many bytes were filled.
+    /// Sets the number of filled bytes.
     pub(crate) fn set_len(&mut self, len: usize) {
         assert!(len <= self.capacity(), "more bytes than the buffer has");
         self.len = len;
     }
 
-    /// Copies as many of `bytes` as there is room for, behind what is filled. Returns how many.
+    /// Appends as many of `bytes` as fit behind the filled ones. Returns how many.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> usize {
         let len = self.len;
         let room = self.bytes_mut().get_mut(len..).unwrap_or_default();
@@ -138,14 +142,14 @@ impl IoBuffer {
         moved
     }
 
-    /// Fills up to the next multiple of [`ALIGNMENT`] with zeros.
+    /// Fills with zeros up to the next multiple of [`ALIGNMENT`].
     pub(crate) fn pad(&mut self) {
         let (len, padded) = (self.len, self.len.next_multiple_of(ALIGNMENT));
         self.bytes_mut().get_mut(len..padded).unwrap_or_default().fill(0);
         self.len = padded;
     }
 
-    /// A part of the filled bytes, shared; `None` when it does not lie within them.
+    /// A slice that shares a part of the filled bytes; `None` when the part does not lie within them.
     pub(crate) fn share(&self, start: usize, len: usize) -> Option<Slice> {
         let within = start.checked_add(len).is_some_and(|end| end <= self.len);
         within.then(|| Slice::from(Arc::clone(&self.memory)).get_slice(self.start + start, len))?
@@ -172,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_used_again_once_nobody_reads_it() {
+    fn memory_is_reused_once_no_slice_is_left() {
         let pool = BufferPool::new(ALIGNMENT);
         let address = |buffer: &mut IoBuffer| buffer.bytes_mut().as_ptr() as usize;
         let mut first = pool.take();
@@ -182,7 +186,7 @@ mod tests {
         let slice = first.share(0, read.len()).unwrap();
         drop(first);
         let mut second = pool.take();
-        assert_ne!(address(&mut second), place, "somebody reads it");
+        assert_ne!(address(&mut second), place, "a slice is left");
         assert_eq!(slice, read);
         drop((slice, second));
         let mut both = [pool.take(), pool.take()];

@@ -1,16 +1,16 @@
-//! [`frugal`]: the disk seam for a process that may have few files open.
+//! [`frugal`]: a decorator that bounds the open descriptors of files that are read.
 //!
-//! Each table that is read keeps a descriptor, and there may be more tables than descriptors. So of the files that are
-//! opened with [`Storage::open_evictable`] only a part of what the process may have is open at a time. For one more,
-//! one that was not read since the last look is closed (a clock, as caches have), and opened anew when it is read
-//! again. And when anything at all cannot be opened because no descriptor is left, idle ones are closed and it is tried
-//! again: what still fails then is an error that passes.
+//! Each table that is read keeps a descriptor, and there may be more tables than descriptors. So only a part of the
+//! files that were opened with [`Storage::open_evictable`] is open at a time: 1/[`PART`] of the descriptors of the
+//! process. To open one more, this closes a file that was not read since the last pass (the clock algorithm); its next
+//! read opens it again. When any open fails because no descriptor is left, idle files are closed and the open is
+//! retried. If it still fails, the error is temporary ([`Error::is_shortage`]).
 //!
-//! A name must lead to the same file for as long as anybody reads it: a table's id is given out once, and its file
-//! stays until its last reader is gone (`lineage::settle`).
+//! A name must lead to the same file while the file is read: a table's id is given out once, and its file stays until
+//! its last reader is gone (`lineage::settle`).
 //!
-//! A read takes no lock: it loads the descriptor as a reader of a view loads that. Locks: `open`, to open and to close,
-//! never over I/O. Invariant: under it, a file is in the queue if and only if it is open.
+//! A read takes no lock: it loads the descriptor through `arc-swap`. Locks: `open`, to open and to close, never over
+//! I/O. Invariant: under `open`, a file is in the queue if and only if it is open.
 
 use super::{DirectoryEntry, File, OpenMode, ReadMapping, Storage, StorageLock};
 use crate::error::{Error, Result};
@@ -22,13 +22,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Of all files that the process may have open, tables may be one in so many.
+/// One in `PART` of the files that the process may have open is for evictable files.
 pub(super) const PART: u64 = 4;
 
-/// But so many at least.
+/// The number of evictable files that may always be open.
 const OPEN_MIN: u64 = 4;
 
-/// The same storage, with few descriptors open.
+/// The same storage, with a bound on the open descriptors.
 pub(crate) fn frugal(storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
     let most = storage.open_files_max().map_or(u64::MAX, |most| (most / PART).max(OPEN_MIN));
     let most = usize::try_from(most).unwrap_or(usize::MAX);
@@ -36,15 +36,15 @@ pub(crate) fn frugal(storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
     Arc::new(FrugalStorage { storage, descriptors: Arc::new(descriptors) })
 }
 
-/// The files that may be closed.
+/// The evictable files that are open.
 struct Descriptors {
     storage: Arc<dyn Storage>,
     most: usize,
-    /// Of those that are open the longest not read first, roughly.
+    /// Roughly by the time of their last read, the longest ago first.
     open: Mutex<VecDeque<Weak<Evictable>>>,
 }
 
-/// A descriptor, until nobody reads through it.
+/// A descriptor, until no reader uses it.
 struct Opened {
     file: Arc<dyn File>,
 }
@@ -56,11 +56,11 @@ impl Descriptors {
 
     /// Closes files until at most `most` are open.
     fn close_down_to(&self, most: usize) {
-        // Those that were looked at, too: the last handle of a file must not be let go under the lock.
+        // Also the files that stay open: the last handle of a file must not be dropped under the lock.
         let mut closed = Vec::new();
         {
             let mut open = self.lock();
-            // Each is passed over once at most.
+            // Each file is passed over at most once.
             let mut passes = open.len();
             while open.len() > most
                 && let Some(first) = open.pop_front()
@@ -78,7 +78,7 @@ impl Descriptors {
         drop(closed);
     }
 
-    /// Does what needs a descriptor; if there is none, closes what can be, half of it first.
+    /// Runs `act`, which needs a descriptor. When none is left, closes half of the open files, then all, and retries.
     fn with_room<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
         let mut done = act();
         for part in [2, usize::MAX] {
@@ -93,15 +93,15 @@ impl Descriptors {
     }
 }
 
-/// A file that is only read, and whose descriptor may be closed.
+/// A file for reads only, whose descriptor may be closed.
 struct Evictable {
     me: Weak<Evictable>,
     path: Arc<Path>,
     descriptors: Arc<Descriptors>,
     opened: ArcSwapOption<Opened>,
-    /// Read since it was looked at.
+    /// Whether it was read since the last pass.
     is_used: AtomicBool,
-    /// Reads come in no order.
+    /// Whether random reads are expected.
     is_random: AtomicBool,
 }
 
@@ -109,7 +109,7 @@ impl Evictable {
     #[inline]
     fn with<T>(&self, act: impl FnOnce(&dyn File) -> Result<T>) -> Result<T> {
         if let Some(opened) = &*self.opened.load() {
-            // Mostly set: a store would take the line away from other readers.
+            // Mostly set already; a store would take the cache line away from other readers.
             if !self.is_used.load(Ordering::Relaxed) {
                 self.is_used.store(true, Ordering::Relaxed);
             }
@@ -118,7 +118,7 @@ impl Evictable {
         act(&*self.open()?.file)
     }
 
-    /// Two that open it at once open it twice, and one of the two is closed.
+    /// Opens the file. Two threads that do so at the same time open it twice, and one descriptor is closed again.
     #[cold]
     fn open(&self) -> Result<Arc<Opened>> {
         let descriptors = &self.descriptors;
@@ -130,7 +130,7 @@ impl Evictable {
         let opened = Arc::new(Opened { file });
         let mut open = descriptors.lock();
         if let Some(found) = self.opened.load_full() {
-            // Ours is closed, but not under the lock.
+            // Drops `opened` after the lock.
             drop(open);
             return Ok(found);
         }
@@ -139,7 +139,7 @@ impl Evictable {
         Ok(opened)
     }
 
-    /// For what is no error where it cannot be done.
+    /// Passes a hint on; an error is no failure.
     fn hint(&self, act: impl FnOnce(&dyn File)) {
         let _ = self.with(|file| {
             act(file);
@@ -259,7 +259,7 @@ impl Storage for FrugalStorage {
         self.storage.hard_link(from, to)
     }
     fn sync_directory(&self, path: &Path) -> Result<()> {
-        // A shortage is one of opening it: nothing was synced, and nothing dropped.
+        // A shortage means that the directory could not be opened: nothing was synced, and nothing dropped.
         self.descriptors.with_room(|| self.storage.sync_directory(path))
     }
     fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {

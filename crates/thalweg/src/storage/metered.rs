@@ -1,10 +1,9 @@
-//! [`metered`]: the disk seam with every sync counted and timed, whoever issues it.
+//! [`metered`]: a decorator that counts and times every sync.
 //!
-//! For measurements each sync can be made to take longer, as on a device whose flushes do: who makes it sleeps after
-//! it, and who hands it to a ring is told by [`File::sync_delay`]. That is part of the time that is counted.
+//! For measurements each sync can be made longer, as on a device with slow flushes: a direct call sleeps after the
+//! sync, and a caller that hands the sync to a ring reads [`File::sync_delay`]. The counted time includes the delay.
 //!
-//! The kind of a sync is told by the name of what is synced. Bytes are not counted here: who writes them knows their
-//! cause.
+//! The name of a file tells the kind of its syncs. Bytes are counted by their writers, which know the cause.
 
 use super::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock};
 use crate::clock::Clock;
@@ -14,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The same storage, its syncs counted in `metrics`, each `delay` longer than it is.
+/// The same storage, with its syncs counted in `metrics` and each made longer by `delay`.
 pub(crate) fn metered(
     storage: Arc<dyn Storage>,
     clock: Arc<dyn Clock>,
@@ -24,14 +23,14 @@ pub(crate) fn metered(
     Arc::new(MeteredStorage { storage, meter: Meter { clock, metrics, delay } })
 }
 
-/// A sync is counted under what it made durable.
+/// What a sync makes durable.
 #[derive(Clone, Copy)]
 enum Kind {
     Log,
     Table,
-    /// Manifests, and CURRENT which names one.
+    /// A manifest, or CURRENT, which names one.
     Manifest,
-    /// Never told by a name.
+    /// A directory; no file name has this kind.
     Directory,
 }
 
@@ -62,7 +61,7 @@ struct Meter {
 }
 
 impl Meter {
-    /// Counts a sync that was tried, also one that failed.
+    /// Runs and counts a sync, also one that fails.
     fn time(&self, count: impl FnOnce(&Metrics) -> &SyncCount, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let start = self.clock.now_ns();
         let done = sync();
@@ -97,7 +96,7 @@ impl Storage for MeteredStorage {
     }
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
         let file = self.storage.open(path, mode)?;
-        // Only what can be written is ever synced: reads keep their short way.
+        // Only files that can be written are synced; files for reads need no decoration.
         Ok(file.map(|file| if mode == OpenMode::ReadWrite { self.wrap(path, file) } else { file }))
     }
     fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {

@@ -3,9 +3,9 @@
 //! Calls are direct and blocking. Background coroutines go through [`crate::runtime::BackgroundFile`], which hands the
 //! calls to the kernel where it can and otherwise yields around each.
 //!
-//! A write is *unsynced* until a sync that was issued after it returned `Ok`. A new, renamed or removed name is unsynced
-//! until its directory was synced. A failed sync may have dropped the data that it covered (Linux marks the pages
-//! clean), so it must not be retried.
+//! A write is *unsynced* until a sync that was issued after it returned `Ok`. A new, renamed or removed name is
+//! unsynced until its directory was synced. A failed sync may have dropped the data that it covered (Linux marks the
+//! pages clean), so it must not be retried.
 //!
 //! Every error names its path. A full disk or quota is [`crate::Error::NoSpace`].
 //!

@@ -1,10 +1,10 @@
-//! [`DirectFile`]: a file read and written past the page cache (`O_DIRECT`), and where that is refused.
+//! [`DirectFile`]: a file that bypasses the page cache (`O_DIRECT`), and the fallback where that is refused.
 //!
-//! Aligned memory goes to the device as it is; a read into other memory goes through an aligned copy. Writes must be
-//! aligned in offset, length and memory. ext4 turns direct I/O into cached I/O where it cannot do it (encrypted
-//! directories, `data=journal`: E13), and says so through `statx`; such files are refused here.
+//! Aligned memory goes to the device without a copy; a read into other memory goes through an aligned copy. Writes must
+//! be aligned in offset, length and memory. ext4 silently uses the page cache where it cannot do direct I/O (encrypted
+//! directories, `data=journal`: E13). It reports that through `statx`, and this file refuses such files.
 //!
-//! No locks are held; positions travel with each call.
+//! Positions travel with each call. Locks: none.
 
 use super::{calls, file, page_cache};
 use crate::error::{Error, Result};
@@ -18,17 +18,17 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The most that one read through a copy moves; longer ones come back short.
+/// Bytes that one read through a copy moves at most; a longer read comes back short.
 const COPIED_READ_BYTES_MAX: usize = 1 << 20;
 
-/// A file open for direct I/O.
+/// A file that is open for direct I/O.
 pub(super) struct DirectFile {
     file: fs::File,
     path: Arc<Path>,
     mode: OpenMode,
 }
 
-/// Opens `path` for direct reads; `None` where the file system refuses them, or would quietly read from its cache.
+/// Opens `path` for direct reads. `None` where the file system refuses them, or would silently use the page cache.
 pub(super) fn open(path: &Path) -> Result<Option<Arc<dyn File>>> {
     let direct = OFlags::DIRECT.bits().cast_signed();
     let file = match fs::OpenOptions::new().read(true).custom_flags(direct).open(path) {
@@ -36,7 +36,7 @@ pub(super) fn open(path: &Path) -> Result<Option<Arc<dyn File>>> {
         Err(error) if refuses_direct(&error) => return Ok(None),
         Err(error) => return Err(Error::io("open", path, error)),
     };
-    if is_quietly_cached(&file) {
+    if is_silently_cached(&file) {
         return Ok(None);
     }
     let opened = DirectFile { file, path: Arc::from(path), mode: OpenMode::ReadMedium };
@@ -47,31 +47,32 @@ pub(super) fn open(path: &Path) -> Result<Option<Arc<dyn File>>> {
     }
 }
 
-/// A new file for direct I/O, or through the page cache where the file system refuses it. An error leaves no file.
+/// Creates a file for direct I/O, or through the page cache where the file system refuses that. An error leaves no
+/// file.
 pub(super) fn create(path: &Path) -> Result<Arc<dyn File>> {
     create_with(path, make_direct)
 }
 
-/// As [`create`], with what makes an open file direct.
+/// As [`create`], with a function that makes an open file direct.
 fn create_with(path: &Path, make_direct: impl FnOnce(&fs::File) -> io::Result<bool>) -> Result<Arc<dyn File>> {
     let file = calls::create(path)?;
     match make_direct(&file) {
         Ok(true) => Ok(Arc::new(DirectFile { file, path: Arc::from(path), mode: OpenMode::ReadWrite })),
         Ok(false) => Ok(file::cached(file, path)),
         Err(error) => {
-            // The name is ours: it was new a moment ago. What keeps it is left to recovery, as any orphan.
+            // This call created the name. If the removal fails, recovery removes the file as an orphan.
             let _ = fs::remove_file(path);
             Err(Error::io("create", path, error))
         }
     }
 }
 
-/// Turns the page cache off. `false`: the file system refuses, and the file is as before. Not at the open: one that is
-/// refused there may leave the new name behind.
+/// Makes an open file direct. `false` when the file system refuses; the file is then unchanged. This is not a flag of
+/// the `open` that creates the file: an `open` that refuses the flag may leave the new name behind.
 fn make_direct(file: &fs::File) -> io::Result<bool> {
     let flags = rustix::fs::fcntl_getfl(file)?;
     let refused = match rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT) {
-        Ok(()) => is_quietly_cached(file),
+        Ok(()) => is_silently_cached(file),
         Err(Errno::INVAL | Errno::OPNOTSUPP) => true,
         Err(error) => return Err(error.into()),
     };
@@ -81,8 +82,8 @@ fn make_direct(file: &fs::File) -> io::Result<bool> {
     Ok(!refused)
 }
 
-/// Whether direct I/O would go through the page cache all the same, or needs a coarser alignment than ours.
-fn is_quietly_cached(file: &fs::File) -> bool {
+/// Whether direct I/O would silently use the page cache, or needs a larger alignment than [`ALIGNMENT`].
+fn is_silently_cached(file: &fs::File) -> bool {
     let found = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     found.is_ok_and(|found| {
         let alignment = found.stx_dio_offset_align;
@@ -102,7 +103,7 @@ fn is_aligned(offset: u64, memory: &[u8]) -> bool {
 }
 
 impl DirectFile {
-    /// One aligned read that covers as much of `buffer` as [`COPIED_READ_BYTES_MAX`] allows.
+    /// Makes one aligned read that covers as much of `buffer` as [`COPIED_READ_BYTES_MAX`] allows.
     fn read_copied(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let skip = (offset % ALIGNMENT as u64) as usize;
         let wanted = (skip + buffer.len().min(COPIED_READ_BYTES_MAX)).next_multiple_of(ALIGNMENT);
@@ -117,14 +118,14 @@ impl DirectFile {
         if let (Some(to), Some(from)) = (buffer.get_mut(..moved), found.get(..moved)) {
             to.copy_from_slice(from);
         }
-        // Nothing beyond `skip` must mean the end of the file, as the caller will take it so.
+        // The caller takes 0 bytes for the end of the file.
         if moved == 0 && !buffer.is_empty() && self.file.metadata()?.len() > offset {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a direct read ended before the file"));
         }
         Ok(moved)
     }
 
-    /// An error for what a handle that only reads is not for.
+    /// An error for a handle that is open for reads only.
     fn need_writable(&self, operation: &'static str) -> Result<()> {
         match self.mode {
             OpenMode::ReadWrite => Ok(()),
@@ -225,7 +226,7 @@ mod tests {
         assert!(create_with(&path, |_| Err(Errno::IO.into())).is_err());
         assert!(!path.exists());
         let cached = create_with(&path, |_| Ok(false)).unwrap();
-        assert!(path.exists() && !cached.is_direct(), "one that is refused direct I/O is used all the same");
+        assert!(path.exists() && !cached.is_direct(), "a file that is refused direct I/O goes through the page cache");
     }
 
     #[test]

@@ -1,22 +1,22 @@
-//! [`are_written`]: whether a file's bytes lie in blocks that were written, as the file system's own map of them says
-//! (`FIEMAP`, without having anything written for the answer).
+//! [`are_written`]: whether a file's bytes lie in blocks that were written, by the file system's block map (`FIEMAP`,
+//! which writes nothing for the answer).
 //!
-//! On ext4 a write-back that meets a damaged map of blocks throws the pages away and tells only who began it: when that
-//! was the kernel's own flusher, nobody. What is left is a hole, or blocks that were reserved and never written: those
-//! are looked for here. A file that was written out and waited for has neither.
+//! On ext4 a write-back that meets a damaged block map drops the pages, and reports that only to the caller that began
+//! the write-back. If the kernel's own flusher began it, nobody is told. What is left is a hole, or blocks that were
+//! reserved and never written; this file looks for both. A file that was written out and waited for has neither.
 //!
-//! No locks, no memory but the structure of the call.
+//! Locks: none. Allocates nothing.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Extents asked for at once.
+/// Extents that one call returns at most.
 const EXTENTS: usize = 32;
 
-/// The last extent of the file (linux/fiemap.h).
+/// The flag of the file's last extent (linux/fiemap.h).
 const LAST: u32 = 0x1;
 
-/// Where it lies is not known yet; it is still to be allocated; it is allocated and not written.
+/// The flags of an extent without written blocks: of unknown place, not allocated yet, allocated and not written.
 const NOT_THERE: u32 = 0x2 | 0x4 | 0x800;
 
 /// `struct fiemap_extent`.
@@ -43,18 +43,18 @@ struct Map {
     extents: [Extent; EXTENTS],
 }
 
-/// `_IOWR('f', 11, struct fiemap)`, whose size is that without the extents.
+/// `_IOWR('f', 11, struct fiemap)`. The size is that of the structure without extents.
 const FIEMAP: libc::Ioctl = libc::_IOWR::<[u64; 4]>(b'f' as u32, 11);
 
-/// Whether the first `bytes` of the file are in blocks that were written. `None` where the file system does not tell.
+/// Whether the first `bytes` of the file lie in blocks that were written. `None` where the file system does not tell.
 pub(super) fn are_written(file: BorrowedFd<'_>, bytes: u64) -> Option<bool> {
     let mut at = 0;
     while at < bytes {
         let room = EXTENTS as u32;
         let extents = [Extent::default(); EXTENTS];
         let mut map = Map { start: at, bytes: bytes - at, flags: 0, mapped: 0, room, reserved: 0, extents };
-        // SAFETY: the pointer is to a live structure laid out as the kernel's, with room for as many extents as it
-        // says; the kernel fills it and keeps nothing.
+        // SAFETY: the pointer is to a live structure laid out as the kernel's, with room for the number of
+        // extents that it states; the kernel fills it and keeps nothing.
         let result = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP, &raw mut map) };
         if result != 0 {
             return None;
@@ -90,7 +90,7 @@ mod tests {
         let file = create(&directory.0.join("file")).unwrap();
         file.write_all_at(&[1; 100_000], 0).unwrap();
         file.sync_all().unwrap();
-        // A file system that does not tell.
+        // Some file systems do not tell.
         let Some(is_written) = are_written(file.as_fd(), 100_000) else { return };
         assert!(is_written);
         assert_eq!(are_written(file.as_fd(), 300_000), Some(false), "it ends before");

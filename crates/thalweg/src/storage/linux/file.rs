@@ -15,7 +15,7 @@ use std::sync::Arc;
 struct LinuxFile {
     file: fs::File,
     path: Arc<Path>,
-    /// `fdatasync` may leave out its new names.
+    /// Whether a sync is `fsync`: the `fdatasync` of a directory may leave out its new names.
     is_directory: bool,
 }
 
@@ -39,9 +39,9 @@ impl File for LinuxFile {
     }
 
     fn will_need(&self, offset: u64, bytes: u64) {
-        // No length would stand for the rest of the file.
+        // A length of 0 means the rest of the file.
         let Some(bytes) = NonZeroU64::new(bytes) else { return };
-        // A hint: what it cannot do is done by the read.
+        // A hint: on an error the read does the work.
         let _ = rustix::fs::fadvise(&self.file, offset, Some(bytes), Advice::WillNeed);
     }
 
@@ -54,9 +54,9 @@ impl File for LinuxFile {
     }
 
     fn forget_cached(&self, offset: u64, bytes: u64) {
-        // No length would stand for the rest of the file.
+        // A length of 0 means the rest of the file.
         let Some(bytes) = NonZeroU64::new(bytes) else { return };
-        // Begins to write back what is dirty, and leaves that.
+        // The kernel keeps dirty pages, and begins their write-back.
         let _ = rustix::fs::fadvise(&self.file, offset, Some(bytes), Advice::DontNeed);
     }
 
@@ -70,7 +70,7 @@ impl File for LinuxFile {
     }
 
     fn begin_write_back(&self, offset: u64, bytes: u64) -> Result<()> {
-        // No length would stand for the rest of the file.
+        // A length of 0 means the rest of the file.
         if bytes == 0 {
             return Ok(());
         }

@@ -1,11 +1,11 @@
 //! Whether a file system has one journal that commits all of its metadata together, and how often it has committed.
 //!
-//! ext4 with a journal: a sync of a file whose length grew commits the running transaction, and with it every earlier
-//! change of names, lengths and blocks in the file system; with barriers the device's cache is flushed before the
-//! commit is written (`docs/durability.md` has the argument and the measurements). This is a positive test: what cannot
-//! be read, or is not known, is `false`.
+//! On ext4 with a journal, a sync of a file whose length grew commits the running transaction, and with it every
+//! earlier change of names, lengths and blocks in the file system. With barriers the device's cache is flushed before
+//! the commit is written (`docs/durability.md` has the argument). The test is positive: what cannot be read or is not
+//! known is `false`.
 //!
-//! No locks, no state.
+//! Locks and state: none.
 
 use rustix::fs::Dev;
 use std::fs;
@@ -20,30 +20,31 @@ pub(super) fn is_shared(directories: &[&Path]) -> bool {
         return false;
     }
     let Some(name) = device_name(device) else { return false };
-    // One option a line, those that are defaults too. `data=` is there only with a journal.
+    // One option a line, defaults included. `data=` is listed only with a journal.
     let options = fs::read_to_string(format!("/proc/fs/ext4/{name}/options"));
-    // A journal on a device of its own bears that one's name: then a commit flushes the journal's device, and the file
-    // system's only for data that it wrote itself.
+    // A journal on another device has that device's name. A commit then flushes the journal's device, and the file
+    // system's device only for data that the commit wrote itself.
     options.is_ok_and(|options| commits_together(&options)) && commits_of(&name).is_some()
 }
 
-/// Says so the list of a mounted ext4's options.
+/// Whether the options of a mounted ext4 say so.
 fn commits_together(options: &str) -> bool {
     let has = |wanted: &str| options.lines().any(|option| option == wanted);
     let journals = ["data=ordered", "data=writeback"].into_iter().any(has);
-    // A commit record that does not wait for what it commits may be replayed without it.
+    // With `journal_async_commit` a commit record may be on the medium without what it commits.
     journals && has("rw") && has("barrier") && !has("journal_async_commit")
 }
 
-/// How many transactions the journal of the file system at `path` has committed; `None` where it does not tell.
+/// The number of transactions that the journal of the file system at `path` has committed; `None` where that is not
+/// known.
 pub(super) fn commits(path: &Path) -> Option<u64> {
     commits_of(&device_name(fs::metadata(path).ok()?.dev())?)
 }
 
-/// The same for the journal that lies on the device `name` itself.
+/// As [`commits`], for the journal that lies on the device `name` itself.
 fn commits_of(name: &str) -> Option<u64> {
     let journals = fs::read_dir("/proc/fs/jbd2").ok()?;
-    // An internal journal bears the device's name and the number of its inode.
+    // The name of an internal journal: the device's name and the number of the journal's inode.
     let of_device = |entry: &fs::DirEntry| {
         let found = entry.file_name();
         let rest = found.to_str().and_then(|found| found.strip_prefix(name)?.strip_prefix('-'));

@@ -1,13 +1,15 @@
-//! [`LinuxLock`]: the advisory lock on a database, and who has it.
+//! [`LinuxLock`]: the advisory lock on a database, and its holder.
 //!
-//! `flock` belongs to the open file description: a second call in this process conflicts too, and a dead process lets
-//! go. NFS makes it a lock of bytes, for which an exclusive one needs a descriptor that can write (else `EBADF`); a
-//! shared one needs only to read, so that readers can lock on a read-only file system.
+//! `flock` belongs to the open file description: a second call in this process conflicts too, and the death of a
+//! process releases its locks. NFS emulates `flock` by a lock of bytes, so an exclusive lock needs a descriptor that
+//! can write (else `EBADF`). A shared lock needs only a descriptor that reads, so readers can lock on a read-only file
+//! system.
 //!
-//! An exclusive holder writes its process id to the file and takes it out at the end. Who is refused reads it. The id
-//! promises nothing: it may be missing (a full disk, the moment before it is written), or, for that moment, be that of
-//! a process that died. Locks: one mutex over what this process holds, for one call that
-//! does not wait.
+//! An exclusive holder writes its process id to the file, and removes it at the end. A process that is refused the lock
+//! reads the id. The id is no proof: it may be missing (on a full disk, or before it is written), or it may be that of
+//! a process that died, until the holder has written its own.
+//!
+//! Locks: one mutex over the locks that this process holds, for one call that does not wait.
 
 use crate::error::{Error, LockHolder, Result};
 use crate::storage::StorageLock;
@@ -23,13 +25,13 @@ use std::sync::{Arc, LazyLock};
 /// Device and inode of a file.
 type Identity = (u64, u64);
 
-/// What this process has locked.
+/// The files that this process has locked.
 static HELD: LazyLock<Mutex<Vec<Identity>>> = LazyLock::new(Mutex::default);
 
-/// Longer than any process id with its end of the line.
+/// Bytes to read of the file: more than any process id and the end of the line.
 const ID_BYTES_MAX: u64 = 16;
 
-/// See the module.
+/// A lock on a file, until dropped.
 pub(super) struct LinuxLock {
     file: fs::File,
     identity: Identity,
@@ -45,7 +47,7 @@ pub(super) fn take(path: &Path, is_shared: bool) -> Result<LinuxLock> {
     let metadata = file.metadata().map_err(failed)?;
     let identity = (metadata.dev(), metadata.ino());
     let is_taken = {
-        // Together, so that who is refused meanwhile finds it here.
+        // Under one lock, so that a caller that is refused meanwhile finds the file in the list.
         let mut held = held();
         let is_taken = try_lock(&file, is_shared).map_err(failed)?;
         held.extend(is_taken.then_some(identity));
@@ -56,7 +58,7 @@ pub(super) fn take(path: &Path, is_shared: bool) -> Result<LinuxLock> {
     }
     if !is_shared {
         let id = format!("{}\n", std::process::id());
-        // The lock holds without it, as on a full disk.
+        // The lock also holds without the id, as on a full disk.
         let _ = file.set_len(0).and_then(|()| file.write_all_at(id.as_bytes(), 0));
     }
     Ok(LinuxLock { file, identity, is_shared })
@@ -75,19 +77,19 @@ fn try_lock(file: &fs::File, is_shared: bool) -> io::Result<bool> {
     }
 }
 
-/// Who has the lock that was refused just now, through a descriptor that is not needed any more.
+/// The holder of a lock that was just refused. Consumes the descriptor of the refused call.
 fn holder(mut file: fs::File, identity: Identity, was_shared: bool) -> LockHolder {
     if held().contains(&identity) {
         return LockHolder::ThisProcess;
     }
-    // Beside readers there is room for one more. It is let go with the descriptor, at once.
+    // Readers hold it if one more shared lock is possible. That lock ends with the descriptor, at once.
     if !was_shared && matches!(try_lock(&file, true), Ok(true)) {
         return LockHolder::Readers;
     }
     let mut text = String::new();
     let read = Read::by_ref(&mut file).take(ID_BYTES_MAX).read_to_string(&mut text);
     match read.ok().and_then(|_| text.trim_end().parse().ok()) {
-        // Not this process, so one that sees itself under the same number: in another container.
+        // This process does not hold the lock. A process with the same id is in another container.
         Some(id) if id != std::process::id() => LockHolder::Writer(id),
         _ => LockHolder::Unknown,
     }
@@ -100,7 +102,7 @@ fn held() -> MutexGuard<'static, Vec<Identity>> {
 impl Drop for LinuxLock {
     fn drop(&mut self) {
         if !self.is_shared {
-            // An id that stays misleads only who is refused before the next holder has written its own.
+            // If the id stays, it misleads only callers that are refused before the next holder writes its own.
             let _ = self.file.set_len(0);
         }
         let mut held = held();
@@ -144,7 +146,7 @@ mod tests {
         }
     }
 
-    /// A process that holds the lock until its standard input closes. Says its id when it has it.
+    /// Starts a process that holds the lock until its standard input closes, and waits until it has the lock.
     fn other_process(path: &Path, kind: &str) -> std::process::Child {
         let mut child = Command::new("flock")
             .args([kind, path.to_str().unwrap(), "sh", "-c", "echo locked; cat"])

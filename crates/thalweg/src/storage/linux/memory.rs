@@ -1,19 +1,19 @@
-//! How much memory Linux has for the page cache of this process, and how much address space for mappings of files.
+//! The memory that Linux has for this process: for the page cache, and as address space for mappings of files.
 //!
-//! The page cache: the least of what the machine has available and of what each control group on the way up leaves
-//! (both versions of them): the least of its limits, less what it uses, plus the pages of files that it uses, for those
-//! give way. What cannot be read sets no limit.
+//! The page cache's part is the minimum of what the machine has available and of what each control group on the way to
+//! the root leaves (both versions of control groups). A group leaves the least of its limits, minus its usage, plus the
+//! file pages in that usage, because the kernel can evict those. What cannot be read sets no limit.
 
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Mappings of files are made while the process uses less than one part of so many of its address space.
+/// Files are mapped while the process uses at most 1/`MAPPED_PART` of its address space.
 const MAPPED_PART: u64 = 2;
 
-/// The names that one version of control groups has for things.
+/// The file names and fields of one version of control groups.
 struct Names {
-    /// The group may not have more, or is held back when it has.
+    /// The hard limit, and the limit beyond which the group is throttled.
     limits: &'static [&'static str],
     used: &'static str,
     file_pages: [&'static str; 2],
@@ -44,8 +44,8 @@ pub(super) fn mappings_max() -> Option<u64> {
     fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()
 }
 
-/// Whether `bytes` of a file may be mapped. Where the address space is limited (`ulimit -v`) mappings must leave half
-/// of it: a file can be read and written without one, but a process that gets no memory is aborted.
+/// Whether `bytes` of a file may be mapped. Where the address space is limited (`ulimit -v`), mappings must leave half
+/// of it: files can be read and written without mappings, but a process that gets no memory is aborted.
 pub(super) fn may_map(bytes: u64) -> bool {
     let Some(limit) = getrlimit(Resource::As).current else { return true };
     let pages = fs::read_to_string("/proc/self/statm").ok();
@@ -60,7 +60,7 @@ fn available_bytes(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// What the groups of one line of `/proc/self/cgroup` leave; `None` where they do not limit memory.
+/// The bytes that the groups of one line of `/proc/self/cgroup` leave; `None` where they do not limit memory.
 fn group_room_bytes(line: &str, mountinfo: &str) -> Option<u64> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (controllers, path) = (fields.next()?, fields.next()?);
@@ -70,14 +70,14 @@ fn group_room_bytes(line: &str, mountinfo: &str) -> Option<u64> {
         _ => return None,
     };
     let (root, mounted) = mount_of(mountinfo, file_system)?;
-    // In a container the mount may show a part of the tree only.
+    // In a container the mount may show only a part of the tree.
     let within = Path::new(path).strip_prefix(&root).unwrap_or(Path::new(""));
     let innermost = mounted.join(within);
     let groups = innermost.ancestors().take_while(|group| group.starts_with(&mounted));
     groups.filter_map(|group| left_in(group, &names)).min()
 }
 
-/// The root within its hierarchy, and the place, of the mount that has the memory controller.
+/// The root within its hierarchy, and the mount point, of the mount with the memory controller.
 fn mount_of(mountinfo: &str, file_system: &str) -> Option<(PathBuf, PathBuf)> {
     mountinfo.lines().find_map(|line| {
         let (mount, kind) = line.split_once(" - ")?;
@@ -91,9 +91,10 @@ fn mount_of(mountinfo: &str, file_system: &str) -> Option<(PathBuf, PathBuf)> {
     })
 }
 
+/// The bytes that one group leaves.
 fn left_in(group: &Path, names: &Names) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(group.join(name)).ok();
-    // "max" in version 2, and more than any machine has in version 1.
+    // No limit is "max" in version 2, and a huge number in version 1.
     let limit = |name: &&str| read(name)?.trim().parse().ok().filter(|limit: &u64| *limit < 1 << 60);
     let limit = names.limits.iter().filter_map(limit).min()?;
     let used: u64 = read(names.used)?.trim().parse().ok()?;
@@ -102,7 +103,7 @@ fn left_in(group: &Path, names: &Names) -> Option<u64> {
     Some(limit.saturating_sub(used.saturating_sub(files)))
 }
 
-/// The number behind a name at the beginning of a line.
+/// The number after `name` at the beginning of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_version_is_asked_where_its_memory_controller_is() {
+    fn the_first_version_is_read_where_its_memory_controller_is() {
         let directory = TestDirectory::new("groups-1");
         let root = &directory.0;
         group(&root.join("x"), &VERSION_1, "4096", 1000, 499);

@@ -1,20 +1,19 @@
-//! [`is_cached`]: whether the page cache has a part of a file, without reading any of it. [`write_out`] and
-//! [`begin_write_back`]: have the device take what the page cache has of a file.
+//! The page cache's part of a file: whether it holds a range ([`is_cached`]), and its write-back ([`write_out`],
+//! [`begin_write_back`]).
 //!
-//! `cachestat` (Linux 6.5) counts pages and starts nothing. A read that is not to wait (`RWF_NOWAIT`) would tell too,
-//! but the kernel begins to read ahead for it, which is what the caller wants to avoid.
+//! `cachestat` (Linux 6.5) counts pages and starts no read. A read that does not wait (`RWF_NOWAIT`) would tell too,
+//! but the kernel then begins to read ahead, which callers want to avoid.
 //!
-//! No locks, no memory but the two structures of the call.
+//! Locks: none. Allocates nothing.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The same number on every architecture that we know of but MIPS, where it is no call and so an error
-/// (linux/include/uapi/asm-generic/unistd.h).
+/// The system call's number (linux/include/uapi/asm-generic/unistd.h). On MIPS it is no call, and so an error.
 const CACHESTAT: libc::c_long = 451;
 
-/// Bytes of a page, or fewer: more pages may be counted than are needed, never fewer.
+/// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;
 
 /// `struct cachestat_range` (linux/mman.h).
@@ -35,8 +34,8 @@ struct Found {
     recently_evicted: u64,
 }
 
-/// Whether all pages of the range are in the page cache, or on their way there. `None` where the kernel does not tell:
-/// it is too old, its pages are larger than [`PAGE_BYTES`], or the file is somebody else's.
+/// Whether all pages of the range are in the page cache, or are being read into it. `None` where the kernel does not
+/// tell: it is too old, its pages are not of [`PAGE_BYTES`], or the file has another owner.
 pub(super) fn is_cached(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> Option<bool> {
     if rustix::param::page_size() as u64 != PAGE_BYTES {
         return None;
@@ -45,28 +44,28 @@ pub(super) fn is_cached(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> Option
     let pages = end.div_ceil(PAGE_BYTES) - offset / PAGE_BYTES;
     let range = Range { offset, bytes };
     let mut found = Found::default();
-    // SAFETY: both pointers are to live values laid out as the kernel's; it reads the one and fills the other, and
-    // keeps neither.
+    // SAFETY: both pointers are to live values laid out as the kernel's; the kernel reads one and fills the
+    // other, and keeps neither.
     let result =
         unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut found, 0 as libc::c_uint) };
     (result == 0).then_some(found.cached >= pages)
 }
 
-/// Has every dirty page of the file written to the device, and waits for these and for those on their way. An error of
-/// an earlier write-back that this open file was not told yet is told here, as by a sync.
+/// Writes every dirty page of the file to the device, and waits for them and for writes in flight. Reports, as a sync
+/// does, an earlier write-back error that this open file has not reported.
 pub(super) fn write_out(file: BorrowedFd<'_>) -> io::Result<()> {
     let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-    // SAFETY: the call takes no memory of ours; a length of 0 stands for the rest of the file.
+    // SAFETY: the call takes no memory; a length of 0 means the rest of the file.
     let result = unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, flags) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Begins to have the dirty pages of the range written to the device, and waits for none. It takes no error of an
-/// earlier write-back away; one of its own, which says that pages were dropped, is told here and perhaps nowhere else.
+/// Begins to write the dirty pages of the range to the device, and does not wait. An earlier write-back error stays
+/// unreported. An error of this call says that pages were dropped, and perhaps nothing else reports that.
 pub(super) fn begin_write_back(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
     let range = (libc::off64_t::try_from(offset), libc::off64_t::try_from(bytes));
     let (Ok(offset), Ok(bytes)) = range else { return Err(io::ErrorKind::InvalidInput.into()) };
-    // SAFETY: the call takes no memory of ours.
+    // SAFETY: the call takes no memory.
     let result = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

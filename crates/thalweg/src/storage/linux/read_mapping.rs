@@ -1,14 +1,14 @@
-//! [`LinuxReadMapping`]: a file mapped shared to be read, so that a read of what is in memory is a copy and no call.
+//! [`LinuxReadMapping`]: a file mapped shared for reads, so that a read of bytes in memory is a copy and no system
+//! call.
 //!
-//! Nothing refers to the memory but the copies that are made out of it, by way of raw pointers: whoever reads works on
-//! a copy of his own, which no fault and no writer changes behind his back. A page that cannot be read is told after
-//! the copy ([`super::sigbus`]), and from then on the mapping is of no use: what is wrong, a read by position
-//! tells.
+//! Only copies leave the mapping, made through raw pointers: a reader works on a copy of its own, which no fault and no
+//! writer can change. [`super::sigbus`] reports a page that cannot be read after the copy. The mapping then fails all
+//! reads, and a read by position reports the error.
 //!
 //! What it relies on, of Linux: the file keeps its length while it is mapped (a table is cut to its length before it is
-//! opened), or reads past its end fail as above; a file that was unlinked keeps its bytes until it is unmapped.
+//! opened), or reads past its end fail as above. A file that was unlinked keeps its bytes until it is unmapped.
 //!
-//! No locks.
+//! Locks: none.
 #![allow(unsafe_code)]
 
 use super::memory::may_map;
@@ -20,9 +20,9 @@ use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// See the module.
+/// The first bytes of a file, mapped for reads.
 struct LinuxReadMapping {
-    /// Before the pages: what is unmapped is guarded no more.
+    /// Dropped before the pages: memory must not be guarded after it is unmapped.
     guarded: Guarded,
     pages: Pages,
 }
@@ -34,11 +34,13 @@ pub(super) fn map(file: BorrowedFd<'_>, bytes: u64) -> Option<Arc<dyn ReadMappin
     Some(Arc::new(LinuxReadMapping { guarded, pages }))
 }
 
-/// A line of the processor's cache, and what a page of memory has.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
+
+/// Bytes of a page of memory.
 const PAGE_BYTES: usize = 4096;
 
-/// Lines to ask for at the beginning of a page: the processor finds out itself that the others follow.
+/// Cache lines that are prefetched at the beginning of a page; the processor then prefetches the following lines.
 const LINES_AHEAD: usize = 4;
 
 impl ReadMapping for LinuxReadMapping {
@@ -59,43 +61,44 @@ impl ReadMapping for LinuxReadMapping {
     }
 }
 
-/// Pages mapped shared to be read, for as long as this is there.
+/// Pages mapped shared for reads, until dropped.
 struct Pages {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the memory is only read, and only by copies out of it; it may be unmapped by whichever thread.
+// SAFETY: the memory is only read, and only by copies out of it; any thread may unmap it.
 unsafe impl Send for Pages {}
-// SAFETY: as above; nobody writes to it.
+// SAFETY: as above; nothing writes to it.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Maps the first `bytes` of `file`. Why it cannot, nobody needs to know: reading by position needs no mapping.
+    /// Maps the first `bytes` of `file`. `None` for every error: reads by position need no mapping.
     fn map(file: BorrowedFd<'_>, bytes: usize) -> Option<Pages> {
         if !may_map(bytes as u64) {
             return None;
         }
-        // SAFETY: a new mapping at a place of the kernel's choice touches no memory that is in use.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
         let start = unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file, 0) }.ok()?;
-        // No advice that reads come in no order: the kernel would not count them as uses of the pages, and take away
-        // those that are used most.
+        // No advice for random access: with it the kernel does not count reads as uses of the pages, and evicts the
+        // pages that are used most.
         NonNull::new(start.cast()).map(|start| Pages { start, bytes })
     }
 
-    /// Whether there are `bytes` at `offset`.
+    /// Whether the mapping has `bytes` at `offset`.
     fn have(&self, offset: usize, bytes: usize) -> bool {
         offset.checked_add(bytes).is_some_and(|end| end <= self.bytes)
     }
 
-    /// Copies the bytes at `offset`; `false` where there are not so many.
+    /// Copies the bytes at `offset`; `false` when they are not all within the mapping.
     #[inline]
     fn copy(&self, offset: usize, to: &mut [u8]) -> bool {
         if !self.have(offset, to.len()) {
             return false;
         }
-        // SAFETY: the source lies within the mapping, as just seen, and `to` is the caller's alone. Nobody writes to
-        // the file: a table does not change. If somebody else does, or a page fails, this copies other bytes.
+        // SAFETY: the source lies within the mapping, as checked above, and only the caller owns `to`. The engine does
+        // not write to the file: a table does not change. If another program does, or a page fails, this copies other
+        // bytes.
         unsafe { ptr::copy_nonoverlapping(self.start.as_ptr().add(offset), to.as_mut_ptr(), to.len()) }
         true
     }
@@ -103,7 +106,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: nothing else knows the address, and no copy is under way: each borrows this.
+        // SAFETY: nothing else knows the address, and no copy is under way: each copy borrows this value.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "a mapping is unmapped once");
     }
@@ -153,7 +156,7 @@ mod tests {
         assert!(mapping.read(0, &mut buffer));
         fs::OpenOptions::new().write(true).open(directory.0.join("file")).unwrap().set_len(100).unwrap();
         assert!(!mapping.read(2 * PAGE_BYTES as u64 - 50, &mut buffer), "two pages beyond the end");
-        assert!(!mapping.read(0, &mut buffer), "it is of no use any more");
+        assert!(!mapping.read(0, &mut buffer), "it fails all reads from then on");
     }
 
     #[test]

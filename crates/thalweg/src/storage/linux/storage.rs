@@ -14,8 +14,8 @@ use std::sync::Arc;
 pub struct LinuxStorage;
 
 impl LinuxStorage {
-    /// The path that stays the same whatever becomes of the working directory and of links on the way: absolute, and
-    /// with links resolved as far as it exists. Files are opened by path for as long as a database is open.
+    /// The absolute path, with links resolved as far as the path exists. An open database opens files by path, so the
+    /// path must not depend on the working directory or on links that change.
     pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
         if path.as_os_str().is_empty() {
             return Err(Error::invalid_input("the path of a database is empty"));
@@ -77,11 +77,11 @@ impl Storage for LinuxStorage {
             let entry = entry.map_err(failed)?;
             let metadata = match entry.metadata() {
                 Ok(metadata) => metadata,
-                // Removed between the listing and the look.
+                // Removed after it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed(error)),
             };
-            // No name of ours is outside UTF-8, so such a one is foreign; a lossy form would name another file.
+            // The engine writes UTF-8 names only, so any other name is foreign. A lossy form would name another file.
             let Ok(name) = entry.file_name().into_string() else { continue };
             let is_directory = metadata.is_dir();
             entries.push(DirectoryEntry { name, is_directory, bytes: if is_directory { 0 } else { metadata.len() } });
@@ -126,7 +126,7 @@ impl Storage for LinuxStorage {
     }
 
     fn free_bytes(&self, directory: &Path) -> Option<u64> {
-        // Some file systems do not count, and say 0 to everything.
+        // Some file systems do not count, and report 0 for everything.
         let found = rustix::fs::statvfs(directory).ok().filter(|found| found.f_blocks > 0)?;
         Some(found.f_bavail.saturating_mul(found.f_frsize))
     }

@@ -1,8 +1,8 @@
-//! [`Strictness`]: what a crash leaves of what was not synced.
+//! [`Strictness`]: what a crash leaves of changes that were not synced.
 //!
-//! Everything synced survives every crash, apart from phantom pages of a failed sync. The model is stricter than any
-//! one file system: syncing one file commits neither its name nor anything of another file, unless the disk was told
-//! that its files share one journal ([`super::SimulatedDisk::share_journal`]).
+//! Everything synced survives every crash, except phantom pages of a failed sync. The model is stricter than any one
+//! file system: a sync of one file commits neither its name nor anything of another file, unless the disk is set up
+//! with one journal for all files ([`super::SimulatedDisk::share_journal`]).
 
 use super::image::{Change, Directory, Entry, Image, InodeId};
 use super::inode::{Inode, SECTORS, Survival};
@@ -10,17 +10,18 @@ use super::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How a crash treats what was not synced.
+/// How a crash treats changes that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// A power cut that loses all of it, except pages and changes that the kernel had written back by itself.
+    /// A power cut that loses all of them, except pages and changes that the kernel had written back by itself.
     LoseUnsynced,
     /// A power cut that keeps or loses each dirty page, each change of names and each length on its own.
     RandomPages,
     /// As [`Strictness::RandomPages`], and pages are torn between 512-byte sectors.
     TornSectors,
-    /// A power cut under ext4's `data=ordered`: changes of names and lengths survive up to a moment, in order. A file
-    /// may so have its new length and zeros where its data had not arrived; each dirty page is kept or lost on its own.
+    /// A power cut under ext4's `data=ordered`: changes of names and lengths survive in order, up to some moment. So a
+    /// file may have its new length, and zeros where its data had not arrived. Each dirty page is kept or lost on its
+    /// own.
     Ext4Ordered,
     /// The death of the process alone. The page cache stays as it is, dirty pages and phantoms included, so that a
     /// later power cut can still lose them; open handles and locks end.
@@ -28,7 +29,7 @@ pub enum Strictness {
 }
 
 impl Strictness {
-    /// All of them, for loops over crashes.
+    /// All variants, for loops over crashes.
     pub const ALL: [Strictness; 5] = [
         Strictness::LoseUnsynced,
         Strictness::RandomPages,
@@ -39,10 +40,10 @@ impl Strictness {
 }
 
 impl Image {
-    /// What a power cut leaves.
+    /// The file system after a power cut.
     pub(super) fn after_power_cut(&self, strictness: Strictness, random: &mut Random) -> Image {
-        // Drawn for each crash, and for changes apart from pages, so that nearly nothing and nearly everything survive
-        // often, and nearly all changes over nearly no data.
+        // Drawn for each crash, and for changes apart from pages: so crashes are frequent where nearly nothing or
+        // nearly everything survives, or nearly all changes and nearly no data.
         let mut draw = || [125, 500, 875][random.below(3) as usize];
         let (changes_per_mille, pages_per_mille) = (draw(), draw());
         let kept = match strictness {
@@ -81,13 +82,13 @@ impl Image {
         })
     }
 
-    /// Pending changes that survive on their own, each with the earlier changes of the same names.
+    /// A random selection of pending changes, each with the earlier changes of the same names.
     fn random_changes(&self, per_mille: u64, random: &mut Random) -> Vec<u64> {
         if random.coin() {
-            // A change that survives brings along what it builds on …
+            // A change that survives keeps the changes that it builds on …
             return self.closed_under_earlier(|_, _| random.chance(per_mille));
         }
-        // … or a change that is lost takes along what builds on it.
+        // … or a change that is lost loses the changes that build on it.
         let mut lost: BTreeSet<&Entry> = BTreeSet::new();
         let mut kept = Vec::new();
         for (number, change) in &self.pending {
@@ -118,8 +119,8 @@ fn set_durable(
     };
 }
 
-/// The length that survives when the newest change of it does: mostly the live one. A file grows write by write, and
-/// only its newest change of length is remembered, so any length on the way is possible too.
+/// The length that survives when the newest change of length survives: mostly the live one. A file grows write by
+/// write, and only its newest change of length is recorded, so any length in between is possible too.
 fn new_length(file: &Inode, strictness: Strictness, random: &mut Random) -> u64 {
     let (low, high) = (file.lowest_bytes(), file.live_bytes());
     if random.chance(750) {

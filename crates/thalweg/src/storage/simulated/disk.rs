@@ -20,7 +20,7 @@ pub struct SimulatedDisk {
 }
 
 impl SimulatedDisk {
-    /// An empty disk, whose every random choice follows from `seed`.
+    /// An empty disk, whose random choices all follow from `seed`.
     pub fn new(seed: u64) -> Self {
         SimulatedDisk::with(Image::default(), Random::new(seed), Properties::default())
     }
@@ -33,6 +33,7 @@ impl SimulatedDisk {
         self.disk.lock()
     }
 
+    /// Runs one operation; its error names the operation and the path.
     pub(super) fn operate<T>(
         &self,
         kind: OperationKinds,
@@ -45,10 +46,10 @@ impl SimulatedDisk {
 
     // Crashes.
 
-    /// Ends this disk and gives the one that is found after the crash, with no handles, locks, faults or counts.
+    /// Ends this disk. Returns the disk that is found after the crash, without handles, locks, faults or counts.
     ///
     /// Every later call on this disk, its files and its clones fails with "simulated power cut" and changes nothing.
-    /// A disk that is already dead can be asked again, for other images of the same moment.
+    /// `crash` works again on a dead disk, and gives other images of the same moment.
     #[must_use]
     pub fn crash(&self, strictness: Strictness) -> SimulatedDisk {
         let mut disk = self.disk();
@@ -61,8 +62,9 @@ impl SimulatedDisk {
         SimulatedDisk::with(image, random, disk.properties)
     }
 
-    /// The power goes at the operation with which [`SimulatedDisk::operations`] reaches `operation`, or at the next one
-    /// when it already has. That operation takes effect, in part, or not, by the seed; it and all later ones fail.
+    /// Cuts the power at the operation with which [`SimulatedDisk::operations`] reaches `operation`, or at the next one
+    /// if the count is already there. By the seed, that operation takes effect wholly, in part or not at all. It and
+    /// all later ones fail.
     pub fn crash_at(&self, operation: u64) {
         self.disk().cut_at = Some(operation);
     }
@@ -72,8 +74,8 @@ impl SimulatedDisk {
         self.disk().dead
     }
 
-    /// The kernel writes back one dirty page (or some sectors of one), or commits its oldest changes of names and
-    /// lengths. False when there is nothing left to write, or the disk is dead.
+    /// Lets the kernel write back one dirty page (or some sectors of one), or commit its oldest changes of names and
+    /// lengths. `false` when there is nothing left to write, or the disk is dead.
     pub fn background_writeback(&self) -> bool {
         let mut disk = self.disk();
         let disk = &mut *disk;
@@ -88,8 +90,8 @@ impl SimulatedDisk {
         disk.image.write_back_some(&mut disk.random)
     }
 
-    /// Another live disk with what this one holds: cached and durable contents apart, as here, but no handles, locks or
-    /// faults. Cheap: pages are shared until written. Does not change what this disk does next.
+    /// Another live disk with the same cached and durable contents, and without handles, locks or faults. It is cheap:
+    /// pages are shared until written. The snapshot does not change what this disk does next.
     #[must_use]
     pub fn snapshot(&self) -> SimulatedDisk {
         let disk = self.disk();
@@ -99,85 +101,86 @@ impl SimulatedDisk {
 
     // Faults.
 
-    /// Sets which operation fails, counted from now; `None` for none.
+    /// Sets which operations fail, counted from now; `None` for none.
     pub fn set_faults(&self, plan: Option<FaultPlan>) {
         self.disk().faults = plan;
     }
 
-    /// How many operations were tried so far: every call of [`crate::storage::Storage`], [`crate::storage::File`] and [`crate::storage::Mapping`],
-    /// but `path`, and stores to a mapping, which cannot fail.
+    /// The number of operations so far: every call of [`crate::storage::Storage`], [`crate::storage::File`] and
+    /// [`crate::storage::Mapping`], but `path`, and stores to a mapping, which cannot fail.
     pub fn operations(&self) -> u64 {
         self.disk().operations
     }
 
-    /// The space for the files' pages, in bytes, rounded down to whole pages; `None` for no limit. A write that needs
-    /// more is an error, perhaps after a part; so is, on a full disk, a new name or a longer file.
+    /// Sets the space for the files' pages, in bytes, rounded down to whole pages; `None` for no limit. A write that
+    /// needs more fails, perhaps after a part. On a full disk a new name and a longer file fail too.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.disk().properties.capacity_pages = bytes.map(|bytes| bytes / PAGE_BYTES as u64);
     }
 
-    /// Tells nobody how much space is left: a full disk comes as a surprise.
+    /// Sets whether [`crate::storage::Storage::free_bytes`] gives `None`, so that a full disk comes without warning.
     #[cfg(feature = "simulation")]
     pub fn hide_free_bytes(&self, hides: bool) {
         self.disk().properties.hides_free_bytes = hides;
     }
 
-    /// The space that files take, in bytes: whole pages, without holes.
+    /// The space that files use, in bytes: whole pages, without holes.
     pub fn used_bytes(&self) -> u64 {
         self.disk().image.allocated_pages * PAGE_BYTES as u64
     }
 
-    /// Makes a part of the reads come back short.
+    /// Makes `per_mille` of the reads come back short.
     pub fn set_short_reads(&self, per_mille: u32) {
         self.disk().properties.short_reads_per_mille = per_mille;
     }
 
-    /// Whether [`crate::storage::OpenMode::ReadMedium`] is refused, as by a file system without direct I/O.
+    /// Sets whether [`crate::storage::OpenMode::ReadMedium`] is refused, as by a file system without direct I/O.
     pub fn refuse_medium_reads(&self, refuse: bool) {
         self.disk().properties.refuses_medium_reads = refuse;
     }
 
-    /// Whether hard links are refused, as by a file system without them.
+    /// Sets whether hard links are refused, as by a file system without them.
     pub fn refuse_hard_links(&self, refuse: bool) {
         self.disk().properties.refuses_hard_links = refuse;
     }
 
-    /// Whether mappings are refused, as by a file system that does not overwrite in place.
+    /// Sets whether mappings are refused, as by a file system that does not overwrite in place.
     #[cfg(feature = "simulation")]
     pub fn refuse_mappings(&self, refuse: bool) {
         self.disk().properties.refuses_mappings = refuse;
     }
 
-    /// Everything above directories of `depth` names belongs to a file system that has no sync of directories and loses
-    /// no names, as squashfs or autofs; 0 for none.
+    /// Puts everything above paths of `depth` names on a file system that has no sync of directories and loses no
+    /// names, such as squashfs or autofs; 0 for none.
     pub fn mount_below(&self, depth: usize) {
         self.disk().properties.mount_depth = depth;
     }
 
-    /// How many files the process believes it may have open; `None` for no bound.
+    /// Sets what [`crate::storage::Storage::open_files_max`] gives; `None` for no bound.
     pub fn tell_open_files_max(&self, most: Option<u64>) {
         self.disk().properties.open_files_told = most;
     }
 
-    /// How many files and directories can be open from now on; `None` for no bound. One more is `EMFILE`.
+    /// Sets how many files and directories can be open; `None` for no bound. Opening one more is `EMFILE`.
     pub fn limit_open_files(&self, most: Option<usize>) {
         self.disk().open_files_max = most;
     }
 
-    /// How many files and directories are open.
+    /// The number of open files and directories.
     pub fn open_files(&self) -> usize {
         self.disk().open_files()
     }
 
-    /// Whether all files share one journal, as on ext4: the sync of a file that grew commits every change of names and
-    /// lengths before it and flushes the device; and the kernel commits all of them at once.
+    /// Sets whether all files share one journal, as on ext4. The sync of a file that grew then commits every earlier
+    /// change of names and lengths and flushes the device, and the kernel commits all pending changes at once.
     #[cfg(feature = "simulation")]
     pub fn share_journal(&self, share: bool) {
         self.disk().properties.shares_journal = share;
     }
 
-    /// The kernel fails to write a file's dirty pages back by itself: some become phantoms, and the next sync of each
-    /// handle that is open (or, when none is, of the next that opens) reports it. False when there is no such file.
+    /// Fails a write-back of a file's dirty pages that the kernel began by itself. Some pages become phantoms. The next
+    /// sync of each open handle reports it; if none is open, the next sync of the next handle does. `false` when there
+    /// is no such file.
     pub fn fail_writeback(&self, path: &Path) -> bool {
         let mut disk = self.disk();
         let Ok(inode) = disk.image.find_file(path) else { return false };
@@ -185,9 +188,9 @@ impl SimulatedDisk {
         true
     }
 
-    /// The kernel loses some dirty pages of a file that have no blocks yet while it writes them back by itself: they
-    /// are gone from the cache, and nobody is ever told, as on ext4 when its map of blocks is damaged. False when there
-    /// is no such file.
+    /// Loses some dirty pages of a file that have no blocks yet, in a write-back that the kernel began by itself. They
+    /// are gone from the cache, and no call reports it, as on ext4 with a damaged block map. `false` when there is no
+    /// such file.
     #[cfg(feature = "simulation")]
     pub fn lose_writeback(&self, path: &Path) -> bool {
         let mut disk = self.disk();
@@ -196,24 +199,24 @@ impl SimulatedDisk {
         true
     }
 
-    /// Flips the bits `mask` of the byte at `offset`, in the cache and on the medium. False when there is none.
+    /// Flips the bits `mask` of the byte at `offset`, in the cache and on the medium. `false` when there is none.
     pub fn flip(&self, path: &Path, offset: u64, mask: u8) -> bool {
         let mut disk = self.disk();
         let Ok(inode) = disk.image.find_file(path) else { return false };
         disk.image.change_file(inode, |file| file.flip(offset, mask)).unwrap_or(false)
     }
 
-    /// Cuts a file to `bytes`, or extends it with zeros, in the cache and on the medium. False when there is no such
-    /// file.
+    /// Cuts a file to `bytes`, or extends it with zeros, in the cache and on the medium. `false` when there is no
+    /// such file.
     pub fn truncate(&self, path: &Path, bytes: u64) -> bool {
         let mut disk = self.disk();
         let Ok(inode) = disk.image.find_file(path) else { return false };
         disk.image.change_file(inode, |file| file.set_bytes_durably(bytes)).is_some()
     }
 
-    // Looking at it from outside: neither counted nor failing, also when the disk is dead.
+    // Inspection from outside. It is not counted and does not fail, also when the disk is dead.
 
-    /// Whether a write-back of the file failed, so that the cache may have pages, as clean, that the medium lacks.
+    /// Whether a write-back of the file failed, so that clean pages of the cache may be missing on the medium.
     #[cfg(feature = "simulation")]
     pub fn has_phantoms(&self, path: &Path) -> bool {
         let disk = self.disk();
@@ -237,8 +240,8 @@ impl SimulatedDisk {
         Some(bytes)
     }
 
-    /// Puts a file with these bytes, and the directories above it, on the medium. False when a part of the path is in
-    /// the way.
+    /// Puts a file with these bytes, and the directories above it, on the medium. `false` when a part of the path is a
+    /// file, or the path is a directory.
     pub fn write_file(&self, path: &Path, bytes: &[u8]) -> bool {
         self.disk().image.put_durably(path, bytes).is_ok()
     }

@@ -1,4 +1,4 @@
-//! [`FaultPlan`]: which operation of the simulated disk fails.
+//! [`FaultPlan`]: which operations of the simulated disk fail.
 
 use std::ops::BitOr;
 
@@ -15,7 +15,7 @@ impl OperationKinds {
     pub const SYNCS: Self = OperationKinds(4);
     /// Creating, removing, renaming and linking names.
     pub const NAMES: Self = OperationKinds(8);
-    /// Opening, locking, listing, and asking for lengths.
+    /// Opening, locking, listing, and reading lengths.
     pub const LOOKUPS: Self = OperationKinds(16);
     /// Everything that is not a read, a write or a sync.
     pub const METADATA: Self = OperationKinds(8 | 16);
@@ -40,8 +40,8 @@ impl BitOr for OperationKinds {
 
 /// Which operations are to fail with an input/output error.
 ///
-/// A failing write may have written a part; a failing sync of a file leaves clean pages that the medium lacks; a
-/// write-back that fails when it is begun does too, or drops the pages, and no sync tells of it; every other failing
+/// A failing write may have written a part. A failing sync of a file leaves clean pages that the medium lacks. A
+/// write-back that fails when it is begun does the same or drops the pages, and no sync reports it. Every other failing
 /// operation does nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultPlan {
@@ -67,7 +67,7 @@ impl FaultPlan {
         FaultPlan { kinds, ..self }
     }
 
-    /// Counts one operation, and answers whether it fails.
+    /// Counts one operation. Returns whether it fails.
     pub(super) fn strikes(&mut self, kind: OperationKinds) -> bool {
         if self.nth == 0 || !self.kinds.meets(kind) {
             return false;

@@ -41,7 +41,7 @@ impl SimulatedFile {
         move |error| Error::io(operation, &path, error)
     }
 
-    /// An error for a handle that only reads, as the kernel's `EBADF`.
+    /// An error for a handle that is open for reads only (`EBADF`).
     fn need_writable(&self) -> io::Result<()> {
         if self.mode == OpenMode::ReadWrite { Ok(()) } else { Err(io::Error::from_raw_os_error(9)) }
     }
@@ -56,7 +56,7 @@ impl SimulatedFile {
         if fate == Fate::Success {
             return disk.write(self.inode, offset, bytes);
         }
-        // All, none, or up to any byte; what there was no room for is an error like the other.
+        // Writes all, nothing, or up to any byte. A full disk gives the same error.
         let done = match disk.random.below(4) {
             0 => 0,
             1 => bytes.len(),
@@ -86,7 +86,7 @@ impl SimulatedFile {
                 return Err(power_cut());
             }
         }
-        if disk.tell_error(self.number) { Err(input_output_error()) } else { Ok(()) }
+        if disk.report_error(self.number) { Err(input_output_error()) } else { Ok(()) }
     }
 
     fn write_back_begun(&self, pages: Range<u64>) -> io::Result<()> {
@@ -123,7 +123,7 @@ impl SimulatedFile {
                 return Err(power_cut());
             }
         }
-        if disk.tell_error(self.number) { Err(input_output_error()) } else { Ok(()) }
+        if disk.report_error(self.number) { Err(input_output_error()) } else { Ok(()) }
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -149,7 +149,7 @@ impl File for SimulatedFile {
         self.read(offset, buffer).map_err(self.failed("read"))
     }
 
-    /// One KiB in four: so reads past the page cache happen, and the same in every run.
+    /// `true` for one KiB in four: reads then bypass the page cache at times, and every run does the same.
     fn is_cached(&self, offset: u64, _bytes: u64) -> Option<bool> {
         Some((offset >> 10).is_multiple_of(4))
     }
@@ -203,7 +203,8 @@ impl File for SimulatedFile {
     }
 
     fn reserve(&self, bytes: u64) -> Result<()> {
-        // As Linux: the length grows with what is reserved. Blocks are not: what is written later may find no space.
+        // As Linux: the reservation extends the length. Unlike Linux it allocates no blocks, so a later write may find
+        // no space.
         if bytes > self.bytes()? { self.set_bytes(bytes) } else { Ok(()) }
     }
 

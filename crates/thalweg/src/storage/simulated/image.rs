@@ -1,15 +1,15 @@
 //! [`Image`]: the file system of a simulated disk: directories, files, and the changes that are not durable yet.
 //!
-//! Each directory knows its *live* names and its *durable* ones. Every change of names is also put in `pending`, in
-//! order, until it is durable; what a power cut may leave is the durable names plus some of the pending changes.
+//! Each directory has *live* names and *durable* names. Every change of names is also put in `pending`, in order, until
+//! it is durable. A power cut leaves the durable names plus some of the pending changes.
 //!
 //! Invariants:
 //! - applying all of `pending` to the durable names gives the live names;
-//! - a change becomes durable only together with every earlier change of the same names, so that each name is at all
-//!   times as it once was, and a rename is never seen halfway;
+//! - a change becomes durable only together with every earlier change of the same names. So each name is always in a
+//!   state that it once had, and a rename is never seen halfway;
 //! - a file has at most one pending change of its length, at the place of the newest;
-//! - a file is forgotten when no live name, durable name, pending change or handle leads to it, and its space is given
-//!   back as soon as no live name or handle does (as a journal that commits when space is short gives it back).
+//! - a file is forgotten when no live name, durable name, pending change or handle leads to it. Its space is freed as
+//!   soon as no live name or handle does, as by a journal that commits when space is short.
 //!
 //! Cloning shares files and directories; it costs a pointer each.
 
@@ -32,7 +32,7 @@ pub(super) type Entry = (InodeId, Arc<str>);
 /// A change that is live and not durable.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    /// Names that change together, and what each then leads to.
+    /// Names that change together, and the target of each afterwards.
     Names(Vec<(Entry, Option<InodeId>)>),
     /// The length of a file.
     Length(InodeId),
@@ -45,12 +45,12 @@ pub(super) struct Directory {
     pub(super) durable: BTreeMap<Arc<str>, InodeId>,
 }
 
-/// How many names lead to a file.
+/// What leads to a file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Links {
-    /// Live names, and handles.
+    /// The number of live names and handles.
     live: u32,
-    /// Durable names, and pending changes that set a name to it.
+    /// The number of durable names, and of pending changes that set a name to the file.
     remembered: u32,
 }
 
@@ -65,9 +65,9 @@ pub(super) struct Image {
     dirty: BTreeSet<InodeId>,
     next_inode: InodeId,
     next_change: u64,
-    /// How often [`Image::commit_journal`] was called.
+    /// The number of calls of [`Image::commit_journal`].
     pub(super) journal_commits: u64,
-    /// Pages that files with a live name or a handle have in the cache.
+    /// The number of cached pages of files with a live name or a handle.
     pub(super) allocated_pages: u64,
 }
 
@@ -89,7 +89,7 @@ impl Default for Image {
 }
 
 impl Image {
-    // Looking up.
+    // Lookups.
 
     /// The file or directory at `path`, if there is one.
     pub(super) fn find(&self, path: &Path) -> io::Result<Option<InodeId>> {
@@ -111,7 +111,7 @@ impl Image {
         if self.files.contains_key(&found) { Ok(found) } else { Err(io::ErrorKind::IsADirectory.into()) }
     }
 
-    /// The directory of `path`, and its name there.
+    /// The directory of `path`, and the name in it.
     pub(super) fn entry(&self, path: &Path) -> io::Result<Entry> {
         let mut all = names(path).collect::<io::Result<Vec<&str>>>()?;
         let name = all.pop().ok_or(io::ErrorKind::InvalidInput)?;
@@ -122,12 +122,12 @@ impl Image {
         Ok((parent, Arc::from(name)))
     }
 
-    /// What `entry` leads to now.
+    /// The live target of `entry`.
     pub(super) fn target(&self, entry: &Entry) -> Option<InodeId> {
         self.directories.get(&entry.0)?.live.get(&entry.1).copied()
     }
 
-    /// Every file with its path, in the order of the paths.
+    /// Every file with its path, sorted by path.
     pub(super) fn walk(&self) -> Vec<(PathBuf, InodeId)> {
         let mut found = Vec::new();
         let mut open = vec![(PathBuf::from("/"), ROOT)];
@@ -141,9 +141,9 @@ impl Image {
         found
     }
 
-    // Changing names.
+    // Changes of names.
 
-    /// A new file, or directory, under a name that is free.
+    /// Adds a file or directory under a name that is free.
     pub(super) fn add(&mut self, entry: Entry, is_directory: bool) -> InodeId {
         let id = self.next_inode;
         self.next_inode += 1;
@@ -156,7 +156,7 @@ impl Image {
         id
     }
 
-    /// Changes live names, all in one step.
+    /// Changes live names in one step.
     pub(super) fn change_names(&mut self, changes: Vec<(Entry, Option<InodeId>)>) {
         let mut before = Vec::new();
         for (entry, target) in &changes {
@@ -203,7 +203,7 @@ impl Image {
         }
     }
 
-    /// Counts one more, or one fewer, handle of a file.
+    /// Counts an opened or closed handle of a file.
     pub(super) fn count_handle(&mut self, id: InodeId, opened: bool) {
         let links = self.links.entry(id).or_default();
         if opened {
@@ -214,7 +214,7 @@ impl Image {
         }
     }
 
-    /// How many live names and handles a file has.
+    /// The number of live names and handles of a file.
     pub(super) fn live_links(&self, id: InodeId) -> u64 {
         self.links.get(&id).map_or(0, |links| u64::from(links.live))
     }
@@ -228,7 +228,7 @@ impl Image {
             self.allocated_pages -= Arc::make_mut(file).give_back();
         }
         self.dirty.remove(&id);
-        // While it is remembered, a power cut may bring it back.
+        // A power cut may bring a remembered file back.
         if links.remembered == 0 {
             self.files.remove(&id);
             self.links.remove(&id);
@@ -236,9 +236,9 @@ impl Image {
         }
     }
 
-    // Changing bytes.
+    // Changes of bytes.
 
-    /// Changes a file's bytes, and keeps the books about its pages and length.
+    /// Changes a file's bytes, and updates the counts of its pages and the pending change of its length.
     pub(super) fn change_file<T>(&mut self, id: InodeId, change: impl FnOnce(&mut Inode) -> T) -> Option<T> {
         let file = Arc::make_mut(self.files.get_mut(&id)?);
         let (length, allocated) = (file.live_bytes(), file.allocated());
@@ -266,7 +266,8 @@ impl Image {
         }
     }
 
-    /// The kernel writes a page back, or commits its oldest changes of names and lengths. False when all is durable.
+    /// Writes a page back, or commits the oldest changes of names and lengths, as the kernel does by itself. `false`
+    /// when all is durable.
     pub(super) fn write_back_some(&mut self, random: &mut Random) -> bool {
         let pages = self.dirty.last().copied();
         let commits = !self.pending.is_empty() && (pages.is_none() || random.chance(125));
@@ -284,12 +285,12 @@ impl Image {
         any
     }
 
-    // Becoming durable.
+    // Commits.
 
-    /// What a sync of `file` commits besides, where all files share one journal. If its length has to be committed, the
-    /// device's cache is emptied and every change so far is committed, in order; but the new length of a file that
-    /// was not written out may have to wait for that (delayed allocation). A sync that changes no metadata, or whose
-    /// metadata the kernel has committed before, commits nothing; it empties the device's cache all the same.
+    /// Commits what a sync of `file` commits besides the file, where all files share one journal. If the file's length
+    /// has to be committed, the device's cache is flushed and every change so far is committed, in order. The new
+    /// length of another file that was not written out may stay pending (delayed allocation). A sync without metadata
+    /// to commit commits nothing, and still flushes the device's cache.
     pub(super) fn commits_of(&mut self, file: InodeId, random: &mut Random) {
         if self.pending_lengths.contains_key(&file) {
             self.commit_journal(random);
@@ -304,7 +305,7 @@ impl Image {
         }
     }
 
-    /// The journal commits: every pending change, in order, with the device's cache emptied before.
+    /// Commits the journal: flushes the device's cache, then commits every pending change, in order.
     pub(super) fn commit_journal(&mut self, random: &mut Random) {
         self.flush_device();
         let mut numbers: Vec<u64> = self.pending.keys().copied().collect();
@@ -316,7 +317,7 @@ impl Image {
         self.journal_commits += 1;
     }
 
-    /// Makes every pending change of names that `wanted` picks durable, with the earlier ones that it builds on.
+    /// Makes durable every pending change of names that `wanted` picks, with the earlier ones that it builds on.
     pub(super) fn commit_names(&mut self, wanted: impl Fn(&Entry) -> bool) {
         let picked = self.closed_under_earlier(|_, change| match change {
             Change::Names(changes) => changes.iter().any(|(entry, _)| wanted(entry)),
@@ -370,7 +371,7 @@ impl Image {
 
     // Whole images.
 
-    /// A file system on the medium: these directories' durable names, and the files that `survivor` makes.
+    /// The file system on a medium: the durable names of `directories`, and the files that `survivor` gives.
     pub(super) fn on_medium(
         directories: &BTreeMap<InodeId, Arc<Directory>>,
         next_inode: InodeId,
@@ -402,7 +403,7 @@ impl Image {
         image
     }
 
-    /// This image without handles: files that only `open` handles lead to are gone.
+    /// This image without the handles in `open`: files that only they lead to are gone.
     pub(super) fn without_handles(&self, open: impl Iterator<Item = InodeId>) -> Image {
         let mut image = self.clone();
         for id in open {
@@ -441,7 +442,7 @@ impl Image {
     }
 }
 
-/// The names along a path from the root. The root and the working directory are one; `..` is refused.
+/// The names along a path from the root. The working directory is the root; `..` is refused.
 fn names(path: &Path) -> impl Iterator<Item = io::Result<&str>> {
     path.components().filter_map(|component| match component {
         Component::RootDir | Component::CurDir => None,

@@ -1,11 +1,11 @@
-//! [`Inode`]: the bytes of one simulated file, twice: as the page cache has them (*live*) and as the medium does.
+//! [`Inode`]: the bytes of one simulated file, twice: in the page cache (*live*) and on the medium.
 //!
 //! Invariants:
 //! - a page differs between the two only if it is dirty, or a *phantom*: clean in the cache after a failed sync, though
 //!   the medium lacks it;
-//! - live bytes beyond the live length are zero; a page beyond it has no live bytes, and is there (dirty) only while
-//!   the medium still has a page that the unsynced cut gives up;
-//! - `dirty` holds exactly the indices of the dirty pages; `submitted` is a part of it.
+//! - live bytes beyond the live length are zero; a page beyond it has no live bytes, and exists (dirty) only while the
+//!   medium still has a page that the unsynced cut drops;
+//! - `dirty` holds exactly the indices of the dirty pages; `submitted` is a subset.
 //!
 //! A page with no bytes is a hole and reads as zeros. Cloning shares the pages.
 
@@ -17,7 +17,7 @@ use std::sync::{Arc, LazyLock};
 /// Bytes in a page of the cache.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// Bytes that the medium writes whole.
+/// Bytes that the medium writes atomically.
 pub(super) const SECTOR_BYTES: usize = 512;
 
 /// Sectors in a page.
@@ -25,7 +25,7 @@ pub(super) const SECTORS: usize = PAGE_BYTES / SECTOR_BYTES;
 
 type PageBytes = Arc<[u8; PAGE_BYTES]>;
 
-/// Shared by all pages of zeros, so that preallocated files cost nothing.
+/// The content of all pages of zeros, so that preallocated files cost no memory.
 static ZEROS: LazyLock<PageBytes> = LazyLock::new(|| Arc::new([0; PAGE_BYTES]));
 
 /// One page in the cache and on the medium.
@@ -36,12 +36,12 @@ pub(super) struct Page {
     dirty: bool,
 }
 
-/// What of a dirty page survives a power cut.
+/// What survives of a dirty page in a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Survival {
-    /// What the medium had.
+    /// The content of the medium.
     Old,
-    /// What the cache had.
+    /// The content of the cache.
     New,
     /// Sector by sector: bit `i` says that sector `i` is the cache's.
     Torn(u8),
@@ -52,7 +52,7 @@ pub(super) enum Survival {
 pub(super) struct Inode {
     pages: BTreeMap<u64, Page>,
     dirty: BTreeSet<u64>,
-    /// Dirty pages that the device was given, in a cache that it loses with the power until it is flushed.
+    /// Dirty pages that were written to the device's volatile cache. A power cut loses them until a flush.
     submitted: BTreeSet<u64>,
     live_bytes: u64,
     durable_bytes: u64,
@@ -95,20 +95,20 @@ impl Inode {
         !self.dirty.is_empty()
     }
 
-    /// Whether a power cut would leave this very value: the medium has all of the cache, and no error is owed.
+    /// Whether a power cut leaves this value unchanged: the medium has all of the cache, and no error is unreported.
     pub(super) fn is_durable(&self) -> bool {
         let kept = self.allocated == self.pages.len() as u64;
         kept && !self.is_dirty() && !self.phantoms && self.live_bytes == self.durable_bytes && !self.unseen_error
     }
 
-    /// Stops counting the pages of a file that nothing live leads to; answers how many there were.
+    /// Stops counting the pages of a file to which nothing live leads. Returns how many there were.
     pub(super) fn give_back(&mut self) -> u64 {
         std::mem::take(&mut self.allocated)
     }
 
-    /// Reads from the cache, or past it: then clean pages come from the medium.
+    /// Reads from the cache or, with `from_medium`, clean pages from the medium.
     ///
-    /// A direct read on Linux writes dirty pages back before it reads, so these are seen as the cache has them.
+    /// A direct read on Linux writes dirty pages back before it reads, so dirty pages always come from the cache.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8], from_medium: bool) -> usize {
         let rest = self.live_bytes.saturating_sub(offset);
         let count = usize::try_from(rest).unwrap_or(usize::MAX).min(buffer.len());
@@ -123,7 +123,7 @@ impl Inode {
         count
     }
 
-    /// How many pages a write of `length` bytes at `offset` would newly allocate.
+    /// The number of pages that a write of `length` bytes at `offset` would allocate.
     pub(super) fn pages_needed(&self, offset: u64, length: usize) -> u64 {
         if length == 0 {
             return 0;
@@ -134,7 +134,7 @@ impl Inode {
         last - first + 1 - present as u64
     }
 
-    /// Writes to the cache. The caller made sure that `offset + bytes.len()` does not overflow.
+    /// Writes to the cache. The caller ensures that `offset + bytes.len()` does not overflow.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
         for (index, in_page, in_bytes) in spans(offset, bytes.len()) {
             let page = self.pages.entry(index).or_default();
@@ -159,17 +159,17 @@ impl Inode {
         }
     }
 
-    /// Gives the device every dirty page. What a power cut leaves of them is open until [`Inode::flush`].
+    /// Writes every dirty page to the device's cache. A power cut may keep or lose them until [`Inode::flush`].
     pub(super) fn write_out(&mut self) {
         self.submitted = self.dirty.clone();
     }
 
-    /// Whether the device was given every dirty page.
+    /// Whether every dirty page is in the device's cache.
     pub(super) fn is_written_out(&self) -> bool {
         self.submitted.len() == self.dirty.len()
     }
 
-    /// The device empties its cache.
+    /// Flushes the device's cache to the medium.
     pub(super) fn flush(&mut self) {
         for index in std::mem::take(&mut self.submitted) {
             self.write_back(index, Survival::New);
@@ -183,7 +183,7 @@ impl Inode {
             self.submitted.clear();
             let beyond: Vec<u64> = self.pages.range(kept..).map(|(index, _)| *index).collect();
             for index in beyond {
-                self.give_up(index);
+                self.drop_page(index);
             }
             let tail = (bytes % PAGE_BYTES as u64) as usize;
             if let Some(page) = self.pages.get_mut(&(bytes / PAGE_BYTES as u64)).filter(|_| tail != 0) {
@@ -197,7 +197,7 @@ impl Inode {
     }
 
     /// Drops a page beyond the end from the cache; the medium keeps it until the cut is durable.
-    fn give_up(&mut self, index: u64) {
+    fn drop_page(&mut self, index: u64) {
         let Some(page) = self.pages.get_mut(&index) else { return };
         self.allocated -= u64::from(page.live.take().is_some());
         if page.medium.is_some() {
@@ -209,12 +209,12 @@ impl Inode {
         }
     }
 
-    /// Whether the first `bytes` are all in blocks of their own: a store there needs no room.
+    /// Whether the first `bytes` all have pages, so that a store there allocates nothing.
     pub(super) fn is_written(&self, bytes: u64) -> bool {
         bytes > 0 && bytes <= self.live_bytes && self.pages_needed(0, usize::try_from(bytes).unwrap_or(usize::MAX)) == 0
     }
 
-    /// Makes these pages dirty as they are.
+    /// Makes these pages dirty without changing them.
     pub(super) fn touch(&mut self, pages: Range<u64>) {
         for (index, page) in self.pages.range_mut(pages).filter(|(_, page)| page.live.is_some()) {
             self.submitted.remove(index);
@@ -223,12 +223,12 @@ impl Inode {
         }
     }
 
-    /// Makes every dirty page and the length durable. Phantom pages are clean, so nothing is done for them.
+    /// Makes every dirty page and the length durable. Phantom pages are clean, so they stay missing on the medium.
     pub(super) fn sync(&mut self) {
         self.sync_pages(0..u64::MAX);
     }
 
-    /// Makes the dirty ones of these pages, and the length, durable.
+    /// Makes the dirty pages in the range, and the length, durable.
     pub(super) fn sync_pages(&mut self, pages: Range<u64>) {
         let dirty: Vec<u64> = self.dirty.range(pages).copied().collect();
         for index in dirty {
@@ -249,10 +249,10 @@ impl Inode {
         self.lowest_bytes = self.live_bytes;
     }
 
-    /// A failed write-back: each dirty page reaches the medium or does not, and is clean in the cache either way.
+    /// Fails a write-back: each dirty page reaches the medium or not, and is clean in the cache in both cases.
     ///
-    /// A page that the device was given was written back already: only a flush can still lose it, and whoever asked for
-    /// that hears of it ([`Inode::fail_flush`]).
+    /// A page in the device's cache was written back already. Only a flush can still lose it, and the caller of the
+    /// flush gets that error ([`Inode::fail_flush`]).
     pub(super) fn fail_write_back(&mut self, random: &mut Random, pages: Range<u64>) {
         let end = page_count(self.live_bytes).min(pages.end);
         for index in self.dirty.clone().difference(&self.submitted).filter(|i| (pages.start..end).contains(i)) {
@@ -268,8 +268,8 @@ impl Inode {
         self.unseen_error = true;
     }
 
-    /// As [`Inode::fail_write_back`], but no handle will be told. With `are_dropped` pages go from the cache too: those
-    /// that have no block yet, for which one cannot be found.
+    /// Fails a write-back that no handle reports. With `are_dropped`, pages that have no block yet are dropped from the
+    /// cache too.
     pub(super) fn lose_write_back(&mut self, random: &mut Random, pages: Range<u64>, are_dropped: bool) {
         let end = page_count(self.live_bytes).min(pages.end);
         let begun: Vec<u64> = self.dirty.difference(&self.submitted).copied().collect();
@@ -290,21 +290,21 @@ impl Inode {
         }
     }
 
-    /// Whether the device has, or was given, every page up to the end.
+    /// Whether the medium or the device's cache has every page up to the end.
     pub(super) fn is_written_whole(&self) -> bool {
         let has = |index: u64| self.pages.get(&index).is_some_and(|page| page.medium.is_some());
         (0..page_count(self.live_bytes)).all(|index| has(index) || self.submitted.contains(&index))
     }
 
-    /// A failed flush: what the device was given and had not stored is as if it had not been given.
+    /// Fails a flush: pages in the device's cache are dirty again, as if they had not been written.
     pub(super) fn fail_flush(&mut self) {
         self.submitted.clear();
     }
 
-    /// The kernel writes one dirty page back, or some sectors of one. False when there is none to write.
+    /// Writes one dirty page back, or some sectors of one, as the kernel does by itself. `false` when there is none.
     pub(super) fn write_back_some(&mut self, random: &mut Random) -> bool {
         let end = page_count(self.live_bytes);
-        // Pages beyond the end are given up by the journal, not written.
+        // The journal drops pages beyond the end; they are not written.
         let (Some(first), Some(last)) = (self.dirty.range(..end).next(), self.dirty.range(..end).next_back()) else {
             return false;
         };
@@ -313,7 +313,7 @@ impl Inode {
         let survival = if random.coin() {
             Survival::New
         } else {
-            // The beginning or the end of the page: a request may be cut anywhere between sectors.
+            // The beginning or the end of the page: a request may be cut between any two sectors.
             let sectors = 1 + random.below(SECTORS as u64 - 1);
             let beginning = (1u8 << sectors).wrapping_sub(1);
             Survival::Torn(if random.coin() { beginning } else { !beginning })
@@ -322,7 +322,7 @@ impl Inode {
         true
     }
 
-    /// Each dirty page is written back, or not: what a sync that a power cut interrupts has done.
+    /// Writes back a random part of the dirty pages, as a sync that a power cut interrupts.
     pub(super) fn write_back_partly(&mut self, random: &mut Random) {
         let end = page_count(self.live_bytes);
         for index in self.dirty.clone().range(..end) {
@@ -345,13 +345,13 @@ impl Inode {
         }
     }
 
-    /// The file after a power cut that left it `bytes` long, with `survival` deciding about each dirty page.
+    /// The file after a power cut that left it `bytes` long; `survival` decides about each dirty page.
     pub(super) fn after_power_cut(&self, bytes: u64, mut survival: impl FnMut() -> Survival) -> Inode {
         let end = page_count(bytes);
         let live_end = page_count(self.live_bytes);
         let mut pages = BTreeMap::new();
         for (index, page) in self.pages.range(..end) {
-            // A page that the cut file gave up is the medium's, if the cut itself was lost.
+            // A page that an unsynced cut dropped is the medium's, if the cut itself was lost.
             let decided = if page.dirty && *index < live_end { survival() } else { Survival::Old };
             let mut left = page.surviving(decided);
             if *index == bytes / PAGE_BYTES as u64 {
@@ -371,7 +371,7 @@ impl Inode {
         }
     }
 
-    /// Flips bits of one byte in the cache and on the medium. False when the file has no such byte.
+    /// Flips bits of one byte in the cache and on the medium. `false` when the file has no such byte.
     pub(super) fn flip(&mut self, offset: u64, mask: u8) -> bool {
         if offset >= self.live_bytes {
             return false;
@@ -385,7 +385,7 @@ impl Inode {
         true
     }
 
-    /// Cuts or extends the file in the cache and on the medium.
+    /// Sets the length in the cache and on the medium.
     pub(super) fn set_bytes_durably(&mut self, bytes: u64) {
         self.set_bytes(bytes);
         let end = page_count(bytes);

@@ -1,11 +1,11 @@
-//! [`SimulatedMapping`]: a simulated file mapped for stores; [`SimulatedReadMapping`]: one mapped to be read.
+//! [`SimulatedMapping`]: a simulated file mapped for stores; [`SimulatedReadMapping`]: a file mapped for reads.
 //!
-//! A store goes to the same cached pages as a write, is no operation that could fail, and changes nothing on a dead
-//! disk. A sync of a range makes its pages durable, and now and then others too, as the kernel may write back any page
-//! at any moment; one that fails leaves phantoms in the range.
+//! A store goes to the same cached pages as a write. It cannot fail, is not counted as an operation, and changes
+//! nothing on a dead disk. A sync of a range makes its pages durable, and at times others too, as the kernel may write
+//! back any page at any moment. A failed sync leaves phantoms in the range.
 //!
-//! A read is an operation that may fail, and gives what the cache has, rot included; after one that failed the mapping
-//! is of no use, as on Linux.
+//! A read is an operation that may fail. It gives what the cache has, damage included. After a failed read the mapping
+//! fails all reads, as on Linux.
 
 use super::fault::OperationKinds;
 use super::image::InodeId;
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// See the module.
+/// The first bytes of a simulated file, mapped for stores.
 pub(super) struct SimulatedMapping {
     opened: Arc<Opened>,
     path: Arc<Path>,
@@ -53,7 +53,7 @@ impl SimulatedMapping {
                 return Err(power_cut());
             }
         }
-        if disk.tell_error(self.opened.number) { Err(input_output_error()) } else { Ok(()) }
+        if disk.report_error(self.opened.number) { Err(input_output_error()) } else { Ok(()) }
     }
 }
 
@@ -95,7 +95,7 @@ impl Mapping for SimulatedMapping {
         populated.map_err(|error| Error::io("populate the mapping of", &self.path, error))
     }
 
-    /// What is dirty stays so.
+    /// Dirty pages stay dirty.
     fn release(&self, _: u64, _: u64) {}
 
     fn sync_range(&self, from: u64, to: u64) -> Result<()> {
@@ -104,7 +104,7 @@ impl Mapping for SimulatedMapping {
     }
 }
 
-/// See the module.
+/// The first bytes of a simulated file, mapped for reads.
 pub(super) struct SimulatedReadMapping {
     opened: Arc<Opened>,
     bytes: u64,
@@ -125,7 +125,7 @@ impl ReadMapping for SimulatedReadMapping {
         }
         let read = self.opened.disk.disk().operate(OperationKinds::READS, |disk| {
             let file = disk.image.files.get(&self.opened.inode).ok_or_else(input_output_error)?;
-            // Beyond the end of the file a page faults, and the last one is filled up with zeros.
+            // A page beyond the end of the file faults; the rest of the last page is zeros.
             let count = file.read(offset, buffer, false);
             let page_end = file.live_bytes().next_multiple_of(PAGE_BYTES as u64);
             buffer.get_mut(count..).unwrap_or_default().fill(0);

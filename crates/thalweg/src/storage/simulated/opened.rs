@@ -3,7 +3,7 @@
 use super::disk::SimulatedDisk;
 use super::image::InodeId;
 
-/// An open file description: what a handle and its mappings share.
+/// An open file description, which a handle and its mappings share. The drop closes it.
 pub(super) struct Opened {
     pub(super) disk: SimulatedDisk,
     pub(super) inode: InodeId,

@@ -1,6 +1,6 @@
-//! [`Random`]: the simulated disk's own dice, splitmix64, so that a seed gives the same history on every machine.
+//! [`Random`]: the random numbers of the simulated disk (splitmix64). A seed gives the same numbers on every machine.
 
-/// A seeded source of numbers.
+/// A seeded generator of random numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
@@ -22,11 +22,12 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(end)) >> 64) as u64
     }
 
-    /// True with a probability of `per_mille` / 1000.
+    /// `true` with a probability of `per_mille` / 1000.
     pub(super) fn chance(&mut self, per_mille: u64) -> bool {
         self.below(1000) < per_mille
     }
 
+    /// `true` with a probability of one half.
     pub(super) fn coin(&mut self) -> bool {
         self.next_u64() & 1 == 1
     }

@@ -1,7 +1,7 @@
-//! [`DiskState`]: a simulated disk at work: its file system, the handles and locks on it, and the faults in wait.
+//! [`DiskState`]: the state of a simulated disk: its file system, the handles and locks on it, and the faults to come.
 //!
-//! Every operation first passes [`DiskState::begin`], which counts it and says how it will end. A dead disk changes nothing
-//! any more, and its file system stays as the power cut found it.
+//! Every operation first passes [`DiskState::begin`], which counts it and decides how it ends. A dead disk changes
+//! nothing, and its file system stays as the power cut found it.
 
 use super::fault::{FaultPlan, OperationKinds};
 use super::image::{Image, InodeId};
@@ -15,19 +15,19 @@ use std::path::Path;
 /// How an operation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// As it should.
+    /// With success.
     Success,
     /// With an input/output error.
     Failure,
-    /// With the power cut: it may still have had its effect, or a part of it.
+    /// With the power cut: it may have its effect, or a part of it.
     PowerCut,
 }
 
-/// A handle from one `open` or `create`.
+/// The state of a handle from one `open` or `create`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handle {
     pub(super) inode: InodeId,
-    /// Whether a write-back failed since its last sync.
+    /// Whether a write-back failed since its last sync, and the handle has not reported it.
     pub(super) owes_error: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Locked {
     Exclusive,
 }
 
-/// What outlives a crash: the properties of the device, not its state.
+/// The properties of the device, which outlive a crash.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Properties {
     pub(super) capacity_pages: Option<u64>,
@@ -46,11 +46,11 @@ pub(super) struct Properties {
     pub(super) refuses_hard_links: bool,
     pub(super) refuses_mappings: bool,
     pub(super) shares_journal: bool,
-    /// Nobody is told how much space is left.
+    /// Whether `free_bytes` gives `None`.
     pub(super) hides_free_bytes: bool,
-    /// Directories nearer to the root than so many names cannot be synced, and lose none.
+    /// Directories with paths of at most this many names cannot be synced, and lose no names.
     pub(super) mount_depth: usize,
-    /// How many files the process is told that it may have open.
+    /// What `open_files_max` gives.
     pub(super) open_files_told: Option<u64>,
     pub(super) short_reads_per_mille: u32,
 }
@@ -62,9 +62,9 @@ pub(super) struct DiskState {
     pub(super) random: Random,
     pub(super) properties: Properties,
     pub(super) handles: BTreeMap<u64, Handle>,
-    /// Directories that are open.
+    /// The number of open directories.
     pub(super) directories_open: usize,
-    /// So many handles and directories may be open.
+    /// How many handles and directories may be open.
     pub(super) open_files_max: Option<usize>,
     next_handle: u64,
     locks: BTreeMap<InodeId, Locked>,
@@ -92,7 +92,7 @@ impl DiskState {
         }
     }
 
-    /// Counts an operation. An error when the disk is dead.
+    /// Counts an operation and decides how it ends. An error when the disk is dead.
     pub(super) fn begin(&mut self, kind: OperationKinds) -> io::Result<Fate> {
         if self.dead {
             return Err(power_cut());
@@ -106,7 +106,7 @@ impl DiskState {
         Ok(if strikes { Fate::Failure } else { Fate::Success })
     }
 
-    /// An operation that happens whole or not at all.
+    /// Runs an operation that happens whole or not at all.
     pub(super) fn operate<T>(
         &mut self,
         kind: OperationKinds,
@@ -117,7 +117,7 @@ impl DiskState {
             Fate::Failure => Err(input_output_error()),
             Fate::PowerCut => {
                 if self.random.coin() {
-                    // Its answer is lost with the power.
+                    // The power cut loses the result.
                     let _ = effect(self);
                 }
                 Err(power_cut())
@@ -128,7 +128,7 @@ impl DiskState {
     // Handles.
 
     pub(super) fn open_handle(&mut self, inode: InodeId) -> u64 {
-        // As Linux: an error that nobody was told yet is told to the next one who opens.
+        // As Linux: an error that no handle has reported is reported by the next handle.
         let owes_error = self.image.files.get(&inode).is_some_and(|file| file.unseen_error);
         self.image.count_handle(inode, true);
         let number = self.next_handle;
@@ -148,7 +148,7 @@ impl DiskState {
     }
 
     pub(super) fn close_handle(&mut self, number: u64) {
-        // A dead disk keeps its files for the images of the crash.
+        // A dead disk keeps its handles for the images of the crash.
         if !self.dead
             && let Some(handle) = self.handles.remove(&number)
         {
@@ -156,14 +156,14 @@ impl DiskState {
         }
     }
 
-    /// How many names lead to a file now.
+    /// The number of live names of a file.
     pub(super) fn names_of(&self, inode: InodeId) -> u64 {
         let handles = self.handles.values().filter(|handle| handle.inode == inode).count() as u64;
         self.image.live_links(inode).saturating_sub(handles)
     }
 
-    /// Whether `handle` is owed the error of a failed write-back; told once.
-    pub(super) fn tell_error(&mut self, number: u64) -> bool {
+    /// Whether a handle has to report a failed write-back; `true` once for each failure.
+    pub(super) fn report_error(&mut self, number: u64) -> bool {
         let Some(handle) = self.handles.get_mut(&number) else { return false };
         let owed = std::mem::take(&mut handle.owes_error);
         let inode = handle.inode;
@@ -173,18 +173,19 @@ impl DiskState {
         owed
     }
 
-    /// Fails to write the dirty pages of a file: they are clean now, and every handle is owed the error.
+    /// Fails a write-back of the dirty pages of a file: they become clean, and every handle has to report the error.
     pub(super) fn fail_write_back(&mut self, inode: InodeId) {
         self.fail_write_back_of(inode, 0..u64::MAX);
     }
 
-    /// Fails to write some pages of a file back and tells no handle: they are gone from the cache, or clean in it.
+    /// Fails a write-back of some pages of a file that no handle reports. The pages are dropped from the cache, or
+    /// become clean.
     pub(super) fn lose_write_back(&mut self, inode: InodeId, pages: Range<u64>, are_dropped: bool) {
         let random = &mut self.random;
         self.image.change_file(inode, |file| file.lose_write_back(random, pages, are_dropped));
     }
 
-    /// Fails to sync some pages of a file: neither the write-back nor the flush of what the device has is certain.
+    /// Fails a sync of some pages of a file: neither their write-back nor the flush of the device's cache is certain.
     pub(super) fn fail_sync(&mut self, inode: InodeId, pages: Range<u64>) {
         self.image.change_file(inode, Inode::fail_flush);
         self.fail_write_back_of(inode, pages);
@@ -198,7 +199,7 @@ impl DiskState {
         }
     }
 
-    /// The file system without this process.
+    /// The file system after the death of this process.
     pub(super) fn image_without_handles(&self) -> Image {
         self.image.without_handles(self.handles.values().map(|handle| handle.inode))
     }
@@ -225,24 +226,24 @@ impl DiskState {
 
     // Space.
 
-    /// How many more pages there is room for.
+    /// The number of free pages.
     pub(super) fn free_pages(&self) -> u64 {
         let capacity = self.properties.capacity_pages.unwrap_or(u64::MAX);
         capacity.saturating_sub(self.image.allocated_pages)
     }
 
-    /// An error on a full disk: a new name, or a hole, needs some page for itself.
+    /// An error on a full disk: a new name or a hole needs a page.
     pub(super) fn need_some_space(&self) -> io::Result<()> {
         if self.free_pages() == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
-    /// Writes as much as there is room for; an error when that is not all.
+    /// Writes as much as fits; an error when that is not all.
     pub(super) fn write(&mut self, inode: InodeId, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let free = self.free_pages();
         let Some(file) = self.image.files.get(&inode) else { return Err(input_output_error()) };
         let mut fits = bytes.len();
         if file.pages_needed(offset, bytes.len()) > free {
-            // Somewhere before the page that does not fit; sometimes nothing at all.
+            // Up to anywhere before the page that does not fit; sometimes nothing.
             while file.pages_needed(offset, fits) > free {
                 fits = fits.saturating_sub(PAGE_BYTES);
             }
@@ -253,6 +254,7 @@ impl DiskState {
         if fits < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
+    /// Makes the names in a directory durable.
     pub(super) fn sync_names(&mut self, path: &Path) -> io::Result<()> {
         let found = self.image.find(path)?.ok_or(io::ErrorKind::NotFound)?;
         if path.components().count() <= self.properties.mount_depth {
@@ -262,18 +264,19 @@ impl DiskState {
         Ok(())
     }
 
+    /// Whether the next read comes back short.
     pub(super) fn random_short_read(&mut self) -> bool {
         let per_mille = u64::from(self.properties.short_reads_per_mille);
         per_mille > 0 && self.random.chance(per_mille)
     }
 }
 
-/// What a failing device answers.
+/// The error of a failing device.
 pub(super) fn input_output_error() -> io::Error {
     io::Error::from_raw_os_error(5)
 }
 
-/// What everyone hears after the power cut.
+/// The error of every operation after the power cut.
 pub(super) fn power_cut() -> io::Error {
     io::Error::other("simulated power cut")
 }

@@ -11,7 +11,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Small, so that a database under test begins with tables through the page cache and outgrows them.
+/// What `file_room_bytes` gives: small, so that a database under test first writes its tables through the page cache
+/// and then outgrows it.
 const FILE_ROOM_BYTES: u64 = 64 << 10;
 
 impl Storage for SimulatedDisk {
@@ -123,7 +124,7 @@ impl Storage for SimulatedDisk {
             let (source, goal) = (disk.image.entry(from)?, disk.image.entry(to)?);
             let moved = disk.image.target(&source).ok_or(io::ErrorKind::NotFound)?;
             let replaced = disk.image.target(&goal);
-            // POSIX: two names of one file stay as they are.
+            // POSIX: a rename between two names of one file does nothing.
             if replaced == Some(moved) {
                 return Ok(());
             }
@@ -184,14 +185,14 @@ impl Storage for SimulatedDisk {
             let inode = disk.image.find_file(path)?;
             Ok(disk.lock(inode, shared).then(|| (inode, disk.open_handle(inode))))
         })?;
-        // Whoever else there is, it is in this process.
+        // A simulated disk has one process.
         let holder = LockHolder::ThisProcess;
         let (inode, number) = locked.ok_or_else(|| Error::Locked { path: Arc::from(path), holder })?;
         Ok(Box::new(SimulatedLock { file: SimulatedFile::new(self, path, OpenMode::Read, inode, number) }))
     }
 }
 
-/// An open directory, which can be synced and nothing else.
+/// An open directory, which can only be synced.
 struct SimulatedDirectory {
     disk: SimulatedDisk,
     path: Arc<Path>,

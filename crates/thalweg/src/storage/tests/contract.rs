@@ -1,4 +1,5 @@
-//! What every [`Storage`] promises, tested on each: the simulated disk must not be kinder or harsher than Linux.
+//! What every [`Storage`] promises, tested on each: the simulated disk must be neither more lenient nor stricter than
+//! Linux.
 
 use super::TestDirectory;
 use crate::error::{Error, ErrorKind, LockHolder, Result};
@@ -266,7 +267,7 @@ fn directories_sync_and_files_in_the_way_are_errors() {
     });
 }
 
-/// A mapping of a file of `bytes` ones; `None` where the file system of the test has none.
+/// A mapping of a file of `bytes` ones; `None` where the file system does not support mappings.
 fn mapped(storage: &dyn Storage, path: &Path, bytes: usize) -> Option<(Arc<dyn File>, Arc<dyn Mapping>)> {
     let file = create_with(storage, path, &vec![1; bytes]);
     file.sync().unwrap();

@@ -8,7 +8,7 @@ fn defaults(source: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_default_asks_the_decorated_object() {
+fn every_default_calls_the_decorated_object() {
     let sources = [include_str!("../seam.rs"), include_str!("../file.rs"), include_str!("../mapping.rs")];
     let defaults: Vec<&str> = sources.into_iter().flat_map(defaults).collect();
     let forgotten = defaults.iter().filter(|body| !body.starts_with("inner(") && !body.contains("self.inner()"));

@@ -1,4 +1,4 @@
-//! Files that are closed and opened anew, on a simulated disk that counts descriptors.
+//! Files that are closed and opened again, on a simulated disk that counts descriptors.
 
 use crate::error::Result;
 use crate::storage::descriptors::{PART, frugal};
@@ -7,11 +7,11 @@ use crate::storage::{File, OpenMode, Storage};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A disk that tells of `told` descriptors, with files of 10 bytes of their own number.
-fn disk(told: u64, files: u8) -> SimulatedDisk {
+/// A disk with a limit of `open_files_max` descriptors and with `files` files, each of 10 bytes of its own number.
+fn disk(open_files_max: u64, files: u8) -> SimulatedDisk {
     let disk = SimulatedDisk::new(1);
     disk.create_directory(Path::new("/d")).unwrap();
-    disk.tell_open_files_max(Some(told));
+    disk.tell_open_files_max(Some(open_files_max));
     for number in 0..files {
         disk.create(&path(number)).unwrap().write_all_at(0, &[number; 10]).unwrap();
     }
