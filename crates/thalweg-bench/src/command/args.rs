@@ -371,7 +371,7 @@ pub(super) struct SettingsArgs {
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Results")]
 pub(super) struct OutputArgs {
-    /// Write the whole report; docs/bench.md has its fields
+    /// Write the whole report; docs/bench/json.md has its fields
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Leave out of --json preparations and what only plots need: series, samples and distributions

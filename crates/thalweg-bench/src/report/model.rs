@@ -1,4 +1,4 @@
-//! [`Report`]: what a JSON file holds. Field names are the schema that `docs/bench.md` documents: stable within a
+//! [`Report`]: what a JSON file holds. Field names are the schema that `docs/bench/json.md` documents: stable within a
 //! schema number. Times in names say their unit; bytes are bytes.
 
 use crate::engine::{Counters, Description};

@@ -62,6 +62,15 @@ struct Source {
     /// What distinguishes its rows from those of another report: `4 threads`.
     #[serde(default)]
     label: String,
+    /// The workloads that belong to the question; none: all.
+    #[serde(default)]
+    workloads: Vec<String>,
+}
+
+impl Source {
+    fn has(&self, step: &Step<'_>) -> bool {
+        self.workloads.is_empty() || self.workloads.iter().any(|workload| workload == step.workload)
+    }
 }
 
 /// A column of a table.
@@ -181,7 +190,7 @@ impl Results {
             self.table(question, &mut page)?;
             page.push('\n');
             for report in question.report.iter().filter_map(|source| self.reports.get(&source.file)) {
-                let _ = writeln!(page, "    {}", report.command);
+                page.push_str(&shell(&report.command));
             }
         }
         Ok(page)
@@ -224,7 +233,7 @@ impl Results {
                 Some(baseline) => Summary::against(report, baseline)?,
                 None => Summary::of(report),
             };
-            for step in summary.asked() {
+            for step in summary.asked().filter(|step| source.has(step)) {
                 let comma = if source.label.is_empty() { "" } else { ", " };
                 let name = format!("{}{comma}{}", step.short(), source.label);
                 for entry in &step.entries {
@@ -260,6 +269,19 @@ pub fn stored(directory: &Path) -> Result<Vec<String>> {
     }
     names.sort();
     Ok(names)
+}
+
+/// A command as lines of code, no longer than [`LINE_CHARS_MAX`].
+fn shell(command: &str) -> String {
+    let (mut text, mut line) = (String::new(), "   ".to_owned());
+    for word in command.split(' ') {
+        if line.chars().count() + word.chars().count() + 3 > LINE_CHARS_MAX {
+            let _ = writeln!(text, "{line} \\");
+            line = "       ".to_owned();
+        }
+        line = format!("{line} {word}");
+    }
+    format!("{text}{line}\n")
 }
 
 fn refused<T>(why: String) -> Result<T> {

@@ -149,3 +149,22 @@ fn a_conclusion_is_short() {
     let wide = QUESTIONS.replace("They are fast.", &"wide ".repeat(30));
     assert!(refusal(&wide, reports()).contains("a line of more than 120 characters"));
 }
+
+#[test]
+fn a_question_takes_the_workloads_that_it_names() {
+    let mut reports = reports();
+    reports.insert("mixed.json".to_owned(), report(&[("readrandom", Pace::Closed), ("readseq", Pace::Closed)], 1));
+    let questions = QUESTIONS.replace("file = \"mixed.json\"", "file = \"mixed.json\"\nworkloads = [\"readseq\"]");
+    let page = Results::new(&questions, reports).unwrap().markdown().unwrap();
+    assert!(page.contains("| readseq |") && !page.contains("readrandom"), "{page}");
+}
+
+#[test]
+fn a_long_command_is_broken_where_a_shell_allows_it() {
+    let mut reports = reports();
+    reports.get_mut("mixed.json").unwrap().command = "thalweg bench --records 1M ".repeat(10).trim().to_owned();
+    let page = Results::new(QUESTIONS, reports).unwrap().markdown().unwrap();
+    let prose = page.lines().filter(|line| !line.starts_with('|'));
+    assert!(prose.clone().all(|line| line.chars().count() <= 120), "{page}");
+    assert_eq!(prose.filter(|line| line.starts_with("        ")).count(), 2, "{page}");
+}
