@@ -3,9 +3,9 @@
 //! Partitions are keyspaces of one database. A write is handed to the operating system before it returns, as with every
 //! other engine here; a durable one is a batch with `PersistMode::SyncData`.
 
+use crate::description_builder::{DescriptionBuilder, UNSYNCED};
 use crate::partitions::Partitions;
 use crate::syncs::Since;
-use crate::told::{Told, UNSYNCED};
 use ::fjall::compaction::Leveled;
 use ::fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
 use ::fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
@@ -50,17 +50,17 @@ impl Factory for Fjall {
         let syncs = Since::now();
         let settings = settings.alike(Some(Compression::Lz4));
         let partitions = Partitions::new(splits)?;
-        let (options, mut told) = configure(&settings)?;
+        let (options, mut description) = configure(&settings)?;
         let mut builder = Database::builder(path);
         if let Some(bytes) = settings.cache_bytes {
             builder = builder.cache_size(bytes);
-            told.taken("cache_size", bytes);
+            description.taken("cache_size", bytes);
         }
         if let Some(jobs) = settings.background_jobs {
             // One of several workers only flushes.
             let workers = jobs.max(1);
             builder = builder.worker_threads(workers as usize);
-            told.taken("worker_threads", workers);
+            description.taken("worker_threads", workers);
         }
         if let Some(compression) = settings.compression {
             builder = builder.journal_compression(kind(compression)?);
@@ -76,7 +76,7 @@ impl Factory for Fjall {
             let keyspace = database.keyspace(&format!("partition-{number}"), || options.clone());
             keyspaces.push(keyspace.map_err(|error| refused("create a keyspace", error))?);
         }
-        Ok(Box::new(Opened { database, keyspaces, partitions, description: told.description(NAME, VERSION), syncs }))
+        Ok(Box::new(Opened { database, keyspaces, partitions, description: description.build(NAME, VERSION), syncs }))
     }
 }
 
@@ -88,13 +88,13 @@ fn kind(compression: Compression) -> Result<CompressionType> {
     }
 }
 
-/// A keyspace's options for these settings, and what is told of them.
-fn configure(settings: &Settings) -> Result<(KeyspaceCreateOptions, Told)> {
-    let mut told = Told::default();
+/// A keyspace's options for these settings, and their description.
+fn configure(settings: &Settings) -> Result<(KeyspaceCreateOptions, DescriptionBuilder)> {
+    let mut description = DescriptionBuilder::default();
     let mut options = KeyspaceCreateOptions::default();
     if let Some(bytes) = settings.memtable_bytes {
         options = options.max_memtable_size(bytes);
-        told.taken("max_memtable_size", bytes);
+        description.taken("max_memtable_size", bytes);
     }
     if let Some(bits) = settings.filter_bits_per_key {
         let policy = match bits {
@@ -102,44 +102,44 @@ fn configure(settings: &Settings) -> Result<(KeyspaceCreateOptions, Told)> {
             bits => FilterPolicy::all(FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(bits as f32))),
         };
         options = options.filter_policy(policy);
-        told.taken("filter_policy", format!("Bloom {bits} bits a key"));
+        description.taken("filter_policy", format!("Bloom {bits} bits a key"));
     }
     if let Some(compression) = settings.compression {
         options = options.data_block_compression_policy(CompressionPolicy::all(kind(compression)?));
-        told.taken("data_block_compression_policy", format!("{compression:?}").to_lowercase());
+        description.taken("data_block_compression_policy", format!("{compression:?}").to_lowercase());
     }
     let mut levels = Leveled::default();
     let trigger = settings.level0_trigger.map(|trigger| u8::try_from(trigger).unwrap_or(u8::MAX));
     if let Some(trigger) = trigger {
         levels = levels.with_l0_threshold(trigger);
-        told.taken("l0_threshold", trigger);
+        description.taken("l0_threshold", trigger);
     }
     if let Some(bytes) = settings.table_bytes {
         levels = levels.with_table_target_size(bytes);
-        told.taken("table_target_size", bytes);
+        description.taken("table_target_size", bytes);
     }
     if let Some(factor) = settings.growth_factor {
         levels = levels.with_level_ratio_policy(vec![factor as f32]);
-        told.taken("level_ratio_policy", factor);
+        description.taken("level_ratio_policy", factor);
     }
     options = options.compaction_strategy(Arc::new(levels));
     let level1 = settings.table_bytes.unwrap_or(TABLE_BYTES) * u64::from(trigger.unwrap_or(LEVEL0_TRIGGER));
-    told.taken("level 1", format!("{level1}: table_target_size times l0_threshold"));
-    told.ignored("level1_bytes", settings.level1_bytes.filter(|bytes| *bytes != level1));
-    told.taken("memtables", "writers wait at 4 sealed, compiled in");
-    told.ignored("memtables_max", settings.memtables_max);
-    told.taken("periodic log sync", "none; the log is synced when a memtable is sealed");
-    told.ignored("log_sync_interval_ms", settings.log_sync_interval_ms.filter(|interval| *interval > 0));
-    told.ignored("backend", settings.backend);
-    told.ignored("settle_interval_ms", settings.settle_interval_ms);
-    told.ignored("flush_delay_us", settings.flush_delay_us);
-    told.ignored("table_io", settings.table_io);
-    told.ignored("policy", settings.policy);
-    told.ignored("phi", settings.phi);
-    told.ignored("overlap", settings.overlap);
-    told.ignored("debt_bytes", settings.debt_bytes);
-    told.terms(settings, UNSYNCED);
-    Ok((options, told))
+    description.taken("level 1", format!("{level1}: table_target_size times l0_threshold"));
+    description.ignored("level1_bytes", settings.level1_bytes.filter(|bytes| *bytes != level1));
+    description.taken("memtables", "writers wait at 4 sealed, compiled in");
+    description.ignored("memtables_max", settings.memtables_max);
+    description.taken("periodic log sync", "none; the log is synced when a memtable is sealed");
+    description.ignored("log_sync_interval_ms", settings.log_sync_interval_ms.filter(|interval| *interval > 0));
+    description.ignored("backend", settings.backend);
+    description.ignored("settle_interval_ms", settings.settle_interval_ms);
+    description.ignored("flush_delay_us", settings.flush_delay_us);
+    description.ignored("table_io", settings.table_io);
+    description.ignored("policy", settings.policy);
+    description.ignored("phi", settings.phi);
+    description.ignored("overlap", settings.overlap);
+    description.ignored("debt_bytes", settings.debt_bytes);
+    description.terms(settings, UNSYNCED);
+    Ok((options, description))
 }
 
 impl Opened {

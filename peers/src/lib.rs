@@ -5,6 +5,7 @@
 //!
 //! What an engine lacks it refuses, or names in its description; nothing is emulated.
 
+mod description_builder;
 #[cfg(feature = "fjall")]
 pub mod fjall;
 #[cfg(feature = "leveldb")]
@@ -17,7 +18,6 @@ mod partitions;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
 pub mod syncs;
-mod told;
 
 use thalweg_bench::engine::{Factory, Null, Thalweg};
 use thalweg_bench::process::Host;

@@ -7,8 +7,8 @@
 
 #![expect(unsafe_code, reason = "maps a file, whose content must not be changed behind the map")]
 
+use crate::description_builder::DescriptionBuilder;
 use crate::syncs::Since;
-use crate::told::Told;
 use heed::types::Bytes;
 use heed::{Env, EnvFlags, EnvOpenOptions, WithTls};
 use std::ops::Bound;
@@ -61,7 +61,7 @@ impl Factory for Lmdb {
         let settings = settings.alike(None);
         let environment = environment(path, settings.sync).map_err(|error| refused("open", error))?;
         let table = table(&environment).map_err(|error| refused("open", error))?;
-        let description = tell(&settings).description(NAME, VERSION);
+        let description = description(&settings).build(NAME, VERSION);
         Ok(Box::new(Opened { environment, table, durable: settings.sync, description, syncs }))
     }
 }
@@ -84,35 +84,35 @@ fn table(environment: &Env<WithTls>) -> heed::Result<Table> {
     Ok(table)
 }
 
-fn tell(settings: &Settings) -> Told {
-    let mut told = Told::default();
-    told.taken("flags", if settings.sync { "none: every commit is durable" } else { "MDB_NOSYNC" });
-    told.taken("map size", MAP_BYTES);
-    told.taken("put", "one write transaction");
-    told.taken("get", "one read transaction");
-    told.taken("cache", "the page cache");
-    told.ignored("memtable_bytes", settings.memtable_bytes);
-    told.ignored("memtables_max", settings.memtables_max);
-    told.ignored("table_bytes", settings.table_bytes);
-    told.ignored("cache_bytes", settings.cache_bytes);
-    told.ignored("filter_bits_per_key", settings.filter_bits_per_key);
-    told.ignored("background_jobs", settings.background_jobs);
-    told.ignored("level0_trigger", settings.level0_trigger);
-    told.ignored("level1_bytes", settings.level1_bytes);
-    told.ignored("growth_factor", settings.growth_factor);
-    told.ignored("log_sync_interval_ms", settings.log_sync_interval_ms.filter(|interval| *interval > 0));
-    told.ignored("backend", settings.backend);
-    told.ignored("settle_interval_ms", settings.settle_interval_ms);
-    told.ignored("flush_delay_us", settings.flush_delay_us);
-    told.ignored("table_io", settings.table_io);
-    told.ignored("policy", settings.policy);
-    told.ignored("phi", settings.phi);
-    told.ignored("overlap", settings.overlap);
-    told.ignored("debt_bytes", settings.debt_bytes);
-    told.terms(settings, "nothing is synced (MDB_NOSYNC): a power cut may damage the whole database");
-    told.term("memory", "none of its own: the page cache, and what is mapped of it counts as resident");
-    told.term("tables", "none: one file, a B+ tree, no compression");
-    told
+fn description(settings: &Settings) -> DescriptionBuilder {
+    let mut description = DescriptionBuilder::default();
+    description.taken("flags", if settings.sync { "none: every commit is durable" } else { "MDB_NOSYNC" });
+    description.taken("map size", MAP_BYTES);
+    description.taken("put", "one write transaction");
+    description.taken("get", "one read transaction");
+    description.taken("cache", "the page cache");
+    description.ignored("memtable_bytes", settings.memtable_bytes);
+    description.ignored("memtables_max", settings.memtables_max);
+    description.ignored("table_bytes", settings.table_bytes);
+    description.ignored("cache_bytes", settings.cache_bytes);
+    description.ignored("filter_bits_per_key", settings.filter_bits_per_key);
+    description.ignored("background_jobs", settings.background_jobs);
+    description.ignored("level0_trigger", settings.level0_trigger);
+    description.ignored("level1_bytes", settings.level1_bytes);
+    description.ignored("growth_factor", settings.growth_factor);
+    description.ignored("log_sync_interval_ms", settings.log_sync_interval_ms.filter(|interval| *interval > 0));
+    description.ignored("backend", settings.backend);
+    description.ignored("settle_interval_ms", settings.settle_interval_ms);
+    description.ignored("flush_delay_us", settings.flush_delay_us);
+    description.ignored("table_io", settings.table_io);
+    description.ignored("policy", settings.policy);
+    description.ignored("phi", settings.phi);
+    description.ignored("overlap", settings.overlap);
+    description.ignored("debt_bytes", settings.debt_bytes);
+    description.terms(settings, "nothing is synced (MDB_NOSYNC): a power cut may damage the whole database");
+    description.term("memory", "none of its own: the page cache, and what is mapped of it counts as resident");
+    description.term("tables", "none: one file, a B+ tree, no compression");
+    description
 }
 
 impl Engine for Opened {

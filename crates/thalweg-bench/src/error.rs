@@ -34,6 +34,9 @@ pub enum Error {
 /// The result of what may fail here.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// The exit code of a command that failed and has printed why.
+pub const FAILED: u8 = 3;
+
 impl Error {
     /// An engine's refusal.
     pub fn engine(engine: &str, operation: &'static str, message: impl fmt::Display) -> Error {
@@ -43,6 +46,18 @@ impl Error {
     /// The system's refusal; `what` with the path: `write results.json`.
     pub fn io(what: impl Into<String>, source: io::Error) -> Error {
         Error::Io { what: what.into(), source }
+    }
+
+    /// The failure of a path that the user gave: `Usage` if another path would do, else `Io`.
+    pub fn of_path(what: String, error: io::Error) -> Error {
+        use io::ErrorKind::{
+            InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem,
+        };
+        let named = [InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem];
+        if named.contains(&error.kind()) {
+            return Error::Usage(format!("cannot {what}: {error}"));
+        }
+        Error::io(what, error)
     }
 }
 

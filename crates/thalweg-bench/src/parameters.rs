@@ -29,7 +29,7 @@ pub enum Distribution {
     Latest,
 }
 
-/// Everything that says what is run. `None`: the workload's own default, told by `bench list` and in `docs/bench.md`.
+/// Everything that says what is run. `None`: the workload's own default, see `bench list` and `docs/bench.md`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Parameters {

@@ -271,7 +271,7 @@ impl fmt::Display for Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::fake::CATALOGUE;
+    use crate::process::tests::fake::CATALOGUE;
 
     fn text(parameters: &Parameters) -> String {
         Plan::of(parameters, CATALOGUE).unwrap().to_string()

@@ -20,7 +20,7 @@ const COLD_KEYS: u64 = 50;
 const PHASE_WRITES: u64 = 1024;
 /// With every other seed the second half of so many writes removes most of what there is: split partitions merge. An
 /// image sees a thousand writes of a slow file system, and ten thousand of a fast one.
-const TIDE_WRITES: [u64; 4] = [1280, 2560, 5120, 10_240];
+const CYCLE_WRITES: [u64; 4] = [1280, 2560, 5120, 10_240];
 /// Seed, number, place, length.
 const VALUE_HEAD: usize = 24;
 
@@ -65,7 +65,7 @@ impl Workload {
         let persist_one_in = phase.pick(&[100, 400, 1000, 10_000]);
         let fashion = phase.below(KEYS - 300);
         let changes = match random.below(100) {
-            0..99 if self.ebbs(number) => (0..16).map(|_| ebb(&mut random)).collect(),
+            0..99 if self.in_shrink_phase(number) => (0..16).map(|_| shrinking_change(&mut random)).collect(),
             0..58 => vec![change(&mut random, fashion, 0)],
             58..68 => vec![change(&mut random, fashion, 100)],
             68..99 => (0..2 + random.below(8)).map(|_| change(&mut random, fashion, 20)).collect(),
@@ -81,9 +81,9 @@ impl Workload {
     }
 
     /// Whether write `number` takes away.
-    fn ebbs(self, number: u64) -> bool {
-        let tide_writes = Random::of(self.seed, u64::MAX / 2).pick(&TIDE_WRITES);
-        !self.seed.is_multiple_of(2) && number % tide_writes >= tide_writes / 2
+    fn in_shrink_phase(self, number: u64) -> bool {
+        let cycle_writes = Random::of(self.seed, u64::MAX / 2).pick(&CYCLE_WRITES);
+        !self.seed.is_multiple_of(2) && number % cycle_writes >= cycle_writes / 2
     }
 
     /// The value that change `place` of write `number` puts, of `length` bytes.
@@ -128,7 +128,7 @@ fn change(random: &mut Random, fashion: u64, removals_percent: u64) -> Change {
 }
 
 /// Hardly ever a value, and no key is in fashion.
-fn ebb(random: &mut Random) -> Change {
+fn shrinking_change(random: &mut Random) -> Change {
     let (keyspace, key) = (random.below(2) as usize, random.below(KEYS));
     let length = if random.percent(2) { Some(length(random)) } else { None };
     Change { keyspace, key: format!("{key:05}").into_bytes(), length }

@@ -6,8 +6,8 @@
 mod native;
 mod shape;
 
+use crate::description_builder::{DescriptionBuilder, UNSYNCED};
 use crate::syncs::Since;
-use crate::told::{Told, UNSYNCED};
 use native::{Client, Database, Library, Options};
 use shape::Shape;
 use std::ffi::c_int;
@@ -51,15 +51,15 @@ impl Factory for LevelDb {
         let library = Library::load(&LIBRARIES).map_err(|error| {
             Error::engine(NAME, "load its library", format!("{error}; run `peers/fetch`, or install LevelDB 1.23"))
         })?;
-        let (options, told) = configure(&settings.alike(Some(Compression::Snappy)))?;
+        let (options, description) = configure(&settings.alike(Some(Compression::Snappy)))?;
         let database = Database::open(library, path, &options).map_err(|error| refused("open", error))?;
-        Ok(Box::new(Opened { database, description: told.description(NAME, library.version()), syncs }))
+        Ok(Box::new(Opened { database, description: description.build(NAME, library.version()), syncs }))
     }
 }
 
-/// LevelDB's options for these settings, and what is told of them.
-fn configure(settings: &Settings) -> Result<(Options, Told)> {
-    let mut told = Told::default();
+/// LevelDB's options for these settings, and their description.
+fn configure(settings: &Settings) -> Result<(Options, DescriptionBuilder)> {
+    let mut description = DescriptionBuilder::default();
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let compression = match settings.compression {
         Some(Compression::Lz4) => return Err(Error::Usage("LevelDB has no LZ4; choose none or snappy".into())),
@@ -75,37 +75,45 @@ fn configure(settings: &Settings) -> Result<(Options, Told)> {
         bloom_bits: settings.filter_bits_per_key.map(|bits| c_int::try_from(bits).unwrap_or(c_int::MAX)),
         compression,
     };
-    tell(&mut told, "write_buffer_size", options.write_buffer_size);
-    tell(&mut told, "max_file_size", options.max_file_size);
-    tell(&mut told, "block_cache", options.block_cache_bytes.map(|bytes| format!("LRU {bytes}")));
-    tell(&mut told, "filter_policy", options.bloom_bits.map(|bits| format!("Bloom {bits} bits a key")));
-    tell(&mut told, "compression", settings.compression.map(|chosen| format!("{chosen:?}").to_lowercase()));
-    told.taken("level 1", "10 MiB, compiled in");
-    told.taken("growth", "10, compiled in");
-    told.taken("level 0", "4 files start a compaction, 8 slow writes down, 12 stop them, compiled in");
-    told.taken("background threads", "1, compiled in");
-    told.taken("memtables", "2, compiled in");
-    told.ignored("memtables_max", settings.memtables_max);
-    told.ignored("background_jobs", settings.background_jobs);
-    told.ignored("level0_trigger", settings.level0_trigger.filter(|trigger| *trigger != 4));
-    told.ignored("level1_bytes", settings.level1_bytes);
-    told.ignored("growth_factor", settings.growth_factor);
-    told.ignored("log_sync_interval_ms", settings.log_sync_interval_ms.filter(|interval| *interval > 0));
-    told.ignored("backend", settings.backend);
-    told.ignored("settle_interval_ms", settings.settle_interval_ms);
-    told.ignored("flush_delay_us", settings.flush_delay_us);
-    told.ignored("table_io", settings.table_io);
-    told.ignored("policy", settings.policy);
-    told.ignored("phi", settings.phi);
-    told.ignored("overlap", settings.overlap);
-    told.ignored("debt_bytes", settings.debt_bytes);
-    told.terms(settings, UNSYNCED);
-    Ok((options, told))
+    describe_setting(&mut description, "write_buffer_size", options.write_buffer_size);
+    describe_setting(&mut description, "max_file_size", options.max_file_size);
+    describe_setting(&mut description, "block_cache", options.block_cache_bytes.map(|bytes| format!("LRU {bytes}")));
+    describe_setting(
+        &mut description,
+        "filter_policy",
+        options.bloom_bits.map(|bits| format!("Bloom {bits} bits a key")),
+    );
+    describe_setting(
+        &mut description,
+        "compression",
+        settings.compression.map(|codec| format!("{codec:?}").to_lowercase()),
+    );
+    description.taken("level 1", "10 MiB, compiled in");
+    description.taken("growth", "10, compiled in");
+    description.taken("level 0", "4 files start a compaction, 8 slow writes down, 12 stop them, compiled in");
+    description.taken("background threads", "1, compiled in");
+    description.taken("memtables", "2, compiled in");
+    description.ignored("memtables_max", settings.memtables_max);
+    description.ignored("background_jobs", settings.background_jobs);
+    description.ignored("level0_trigger", settings.level0_trigger.filter(|trigger| *trigger != 4));
+    description.ignored("level1_bytes", settings.level1_bytes);
+    description.ignored("growth_factor", settings.growth_factor);
+    description.ignored("log_sync_interval_ms", settings.log_sync_interval_ms.filter(|interval| *interval > 0));
+    description.ignored("backend", settings.backend);
+    description.ignored("settle_interval_ms", settings.settle_interval_ms);
+    description.ignored("flush_delay_us", settings.flush_delay_us);
+    description.ignored("table_io", settings.table_io);
+    description.ignored("policy", settings.policy);
+    description.ignored("phi", settings.phi);
+    description.ignored("overlap", settings.overlap);
+    description.ignored("debt_bytes", settings.debt_bytes);
+    description.terms(settings, UNSYNCED);
+    Ok((options, description))
 }
 
-fn tell(told: &mut Told, name: &str, value: Option<impl Display>) {
+fn describe_setting(description: &mut DescriptionBuilder, name: &str, value: Option<impl Display>) {
     if let Some(value) = value {
-        told.taken(name, value);
+        description.taken(name, value);
     }
 }
 

@@ -5,9 +5,9 @@
 
 mod native;
 
+use crate::description_builder::{DescriptionBuilder, UNSYNCED};
 use crate::partitions::Partitions;
 use crate::syncs::Since;
-use crate::told::{Told, UNSYNCED};
 use native::{Client, Database, Library, Options};
 use std::ffi::{OsString, c_int};
 use std::fmt::Display;
@@ -54,7 +54,7 @@ impl Factory for RocksDb {
             Error::engine(NAME, "load its library", format!("{error}; {hint}"))
         })?;
         let partitions = Partitions::new(splits)?;
-        let (options, told) = configure(&settings.alike(Some(Compression::Lz4)));
+        let (options, description) = configure(&settings.alike(Some(Compression::Lz4)));
         if path.join("CURRENT").exists() {
             let found = Database::count_families(library, path).map_err(|error| refused("open", error))?;
             if found != partitions.count() {
@@ -64,7 +64,7 @@ impl Factory for RocksDb {
         }
         let database =
             Database::open(library, path, &options, partitions.count()).map_err(|error| refused("open", error))?;
-        let description = told.description(NAME, version(path).unwrap_or_else(|| "unknown".to_owned()));
+        let description = description.build(NAME, version(path).unwrap_or_else(|| "unknown".to_owned()));
         Ok(Box::new(Opened { database, partitions, description, syncs }))
     }
 }
@@ -77,9 +77,9 @@ fn version(path: &Path) -> Option<String> {
     Some(line.1.trim().to_owned())
 }
 
-/// RocksDB's options for these settings, and what is told of them.
-fn configure(settings: &Settings) -> (Options, Told) {
-    let mut told = Told::default();
+/// RocksDB's options for these settings, and their description.
+fn configure(settings: &Settings) -> (Options, DescriptionBuilder) {
+    let mut description = DescriptionBuilder::default();
     let small = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
     // Level 1 has the size that is asked for only if levels are sized from the top; by default RocksDB sizes them
     // from the bottom.
@@ -102,37 +102,49 @@ fn configure(settings: &Settings) -> (Options, Told) {
         dynamic_level_bytes: static_levels.then_some(false),
         direct_io: settings.table_io.map(|table_io| table_io == TableIo::Direct),
     };
-    tell(&mut told, "write_buffer_size", options.write_buffer_size);
-    tell(&mut told, "max_write_buffer_number", options.max_write_buffer_number);
-    tell(&mut told, "target_file_size_base", options.target_file_size_base);
-    tell(&mut told, "block_cache", options.block_cache_bytes.map(|bytes| format!("HyperClockCache {bytes}")));
-    tell(&mut told, "filter_policy", options.bloom_bits.map(|bits| format!("Bloom {bits} bits a key")));
-    tell(&mut told, "compression", settings.compression.map(|chosen| format!("{chosen:?}").to_lowercase()));
-    tell(&mut told, "max_background_jobs", options.max_background_jobs);
-    tell(&mut told, "level0_file_num_compaction_trigger", options.level0_trigger);
-    tell(&mut told, "max_bytes_for_level_base", options.level_base_bytes);
-    tell(&mut told, "max_bytes_for_level_multiplier", options.level_multiplier);
-    tell(&mut told, "level_compaction_dynamic_level_bytes", options.dynamic_level_bytes);
-    tell(&mut told, "use_direct_reads, use_direct_io_for_flush_and_compaction", options.direct_io);
+    describe_setting(&mut description, "write_buffer_size", options.write_buffer_size);
+    describe_setting(&mut description, "max_write_buffer_number", options.max_write_buffer_number);
+    describe_setting(&mut description, "target_file_size_base", options.target_file_size_base);
+    describe_setting(
+        &mut description,
+        "block_cache",
+        options.block_cache_bytes.map(|bytes| format!("HyperClockCache {bytes}")),
+    );
+    describe_setting(
+        &mut description,
+        "filter_policy",
+        options.bloom_bits.map(|bits| format!("Bloom {bits} bits a key")),
+    );
+    describe_setting(
+        &mut description,
+        "compression",
+        settings.compression.map(|codec| format!("{codec:?}").to_lowercase()),
+    );
+    describe_setting(&mut description, "max_background_jobs", options.max_background_jobs);
+    describe_setting(&mut description, "level0_file_num_compaction_trigger", options.level0_trigger);
+    describe_setting(&mut description, "max_bytes_for_level_base", options.level_base_bytes);
+    describe_setting(&mut description, "max_bytes_for_level_multiplier", options.level_multiplier);
+    describe_setting(&mut description, "level_compaction_dynamic_level_bytes", options.dynamic_level_bytes);
+    describe_setting(&mut description, "use_direct_reads, use_direct_io_for_flush_and_compaction", options.direct_io);
     // It can sync each so many bytes of its log, but never does so by the clock.
-    told.ignored("backend", settings.backend);
-    told.ignored("settle_interval_ms", settings.settle_interval_ms);
-    told.ignored("flush_delay_us", settings.flush_delay_us);
-    told.ignored("policy", settings.policy);
-    told.ignored("phi", settings.phi);
-    told.ignored("overlap", settings.overlap);
-    told.ignored("debt_bytes", settings.debt_bytes);
+    description.ignored("backend", settings.backend);
+    description.ignored("settle_interval_ms", settings.settle_interval_ms);
+    description.ignored("flush_delay_us", settings.flush_delay_us);
+    description.ignored("policy", settings.policy);
+    description.ignored("phi", settings.phi);
+    description.ignored("overlap", settings.overlap);
+    description.ignored("debt_bytes", settings.debt_bytes);
     match settings.log_sync_interval_ms {
-        Some(0) | None => told.taken("periodic log sync", "none"),
-        interval => told.ignored("log_sync_interval_ms", interval),
+        Some(0) | None => description.taken("periodic log sync", "none"),
+        interval => description.ignored("log_sync_interval_ms", interval),
     }
-    told.terms(settings, UNSYNCED);
-    (options, told)
+    description.terms(settings, UNSYNCED);
+    (options, description)
 }
 
-fn tell(told: &mut Told, name: &str, value: Option<impl Display>) {
+fn describe_setting(description: &mut DescriptionBuilder, name: &str, value: Option<impl Display>) {
     if let Some(value) = value {
-        told.taken(name, value);
+        description.taken(name, value);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What can be said on the command line. A flag that is not given changes nothing: see `chosen` for what then counts.
+//! What can be said on the command line. A flag that is not given changes nothing: see `resolved` for what then counts.
 
 use super::amount;
 use crate::parameters::{Arrival, Distribution};
@@ -23,6 +23,7 @@ use std::path::PathBuf;
   thalweg bench ycsb --rounds 3 --print-config > ycsb.toml
   thalweg bench --config ycsb.toml --json before.json
   thalweg bench compare before.json after.json
+  thalweg bench report docs/results              a page of stored reports of one build
 
 Sizes may be written 64M, 64MiB or 1G (1024s), counts and rates 10k or 1.5M (1000s).
 What counts, from weak to strong: the workload's own defaults, --preset, --config, flags.
@@ -44,6 +45,7 @@ pub(super) enum Other {
     Limits(Limits),
     Compare(Compare),
     Show(Show),
+    Report(Results),
     /// Carry out one round of one engine, as told on standard input
     #[command(hide = true)]
     Worker,
@@ -111,6 +113,22 @@ pub(super) struct Show {
     pub baseline: Option<String>,
     #[command(flatten)]
     pub colour: Colour,
+}
+
+/// Make a Markdown page of a directory of stored reports of one build
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  thalweg bench report docs/results --markdown docs/results.md
+
+The directory holds the reports (*.json, written with --brief) and questions.toml, which says what each
+of them answers. Reports of different commits or machines are refused.")]
+pub(super) struct Results {
+    /// The directory of the reports
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Write the page to a file [default: the standard output]
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
 }
 
 /// Whether the output has colours.
@@ -353,9 +371,12 @@ pub(super) struct SettingsArgs {
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Results")]
 pub(super) struct OutputArgs {
-    /// Write the whole report; docs/bench.md has its fields
+    /// Write the whole report; docs/bench/json.md has its fields
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Leave out of --json preparations and what only plots need: series, samples and distributions
+    #[arg(long, requires = "json")]
+    pub brief: bool,
     /// Write a page with plots
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

@@ -22,7 +22,7 @@ impl Draft {
     /// # Errors
     /// `Usage` for a path that cannot be written; `Io` for a system that cannot, such as a full disk.
     pub fn open(path: &Path) -> Result<Draft> {
-        Draft::try_open(path).map_err(|error| super::of_path(format!("write {}", path.display()), error))
+        Draft::try_open(path).map_err(|error| Error::of_path(format!("write {}", path.display()), error))
     }
 
     fn try_open(path: &Path) -> io::Result<Draft> {

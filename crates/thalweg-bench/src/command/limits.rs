@@ -2,6 +2,7 @@
 
 use super::args;
 use super::draft::Draft;
+use super::output::print;
 use super::place::Place;
 use super::stop::Stop;
 use crate::error::{Error, Result};
@@ -32,7 +33,7 @@ pub fn run(args: &args::Limits, output: &mut dyn Write) -> Result<()> {
         let text = serde_json::to_string_pretty(&limits);
         draft.finish(&text.map_err(|error| Error::Said(format!("cannot write JSON: {error}")))?)?;
     }
-    super::print(output, &text(&limits, &args.colour.look()))
+    print(output, &text(&limits, &args.colour.look()))
 }
 
 fn text(limits: &Limits, look: &Look) -> String {

@@ -5,7 +5,6 @@
 //! run holds a lock (`flock`): the kernel lets go of it with the process, whatever ends it. A directory that is to be
 //! kept has no such file.
 
-use super::of_path;
 use crate::error::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
@@ -44,7 +43,7 @@ impl Place {
                     parent.display()
                 )));
             }
-            Err(error) => return Err(of_path(format!("look at {}", parent.display()), error)),
+            Err(error) => return Err(Error::of_path(format!("look at {}", parent.display()), error)),
         };
         sweep(&parent);
         let process = std::process::id();
@@ -55,7 +54,7 @@ impl Place {
                 Ok(()) => return Place::mark(path, keep),
                 // Left by an earlier process with this number, whose databases were kept.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => {}
-                Err(error) => return Err(of_path(format!("make a directory in {}", parent.display()), error)),
+                Err(error) => return Err(Error::of_path(format!("make a directory in {}", parent.display()), error)),
             }
         }
         Err(Error::Said(format!("there is no name left for a directory in {}", parent.display())))

@@ -3,18 +3,18 @@
 //! Everything that can be refused is refused before a directory is made. Whatever ends a run early, what was measured
 //! until then is printed and written, with what is missing.
 
-use super::FAILED;
 use super::args::{OutputArgs, RunArgs};
-use super::chosen::Chosen;
 use super::date::rfc3339;
 use super::draft::{self, Draft};
+use super::output::print;
 use super::place::Place;
 use super::progress::Progress;
+use super::resolved::Resolved;
 use super::stop::Stop;
 use super::variant::{self, Variant};
 use crate::driver;
 use crate::engine::Description;
-use crate::error::{Error, Result};
+use crate::error::{Error, FAILED, Result};
 use crate::machine;
 use crate::parameters::Parameters;
 use crate::plan::Plan;
@@ -28,17 +28,17 @@ use std::time::SystemTime;
 
 /// Runs what the arguments ask for; the table goes to `output`.
 pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
-    let chosen = Chosen::new(host, args)?;
-    check_plan(&chosen.parameters)?;
-    check_settings(host, &chosen.parameters)?;
-    let baseline = baseline(args.output.baseline.as_deref(), &chosen.parameters.engines)?;
+    let resolved = Resolved::new(host, args)?;
+    check_plan(&resolved.parameters)?;
+    check_settings(host, &resolved.parameters)?;
+    let baseline = baseline(args.output.baseline.as_deref(), &resolved.parameters.engines)?;
     if args.source.print_config {
-        return super::print(output, &chosen.render(host)?);
+        return print(output, &resolved.render(host)?);
     }
     let drafts = Drafts::open(&args.output)?;
     let stop = Stop::on_signals()?;
     let place = Place::create(args.machine.directory.as_deref(), args.machine.keep)?;
-    let mut report = empty_report(host, chosen, &place);
+    let mut report = empty_report(host, resolved, &place);
     report.overhead_ns = Some(driver::overhead()?);
     let mut session = Session {
         host,
@@ -65,7 +65,7 @@ pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
         // all that is left of a long run.
         let summary = summary(&report, baseline.as_deref())?;
         let written = drafts.finish(&summary);
-        super::print(output, &table::text(&summary, &args.output.colour.look()))?;
+        print(output, &table::text(&summary, &args.output.colour.look()))?;
         written?;
     }
     ended
@@ -74,6 +74,7 @@ pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
 /// The files that a run is to leave.
 struct Drafts {
     json: Option<Draft>,
+    brief: bool,
     html: Option<Draft>,
 }
 
@@ -85,13 +86,15 @@ impl Drafts {
         }
         Ok(Drafts {
             json: args.json.as_deref().map(Draft::open).transpose()?,
+            brief: args.brief,
             html: args.html.as_deref().map(Draft::open).transpose()?,
         })
     }
 
     fn finish(self, summary: &Summary<'_>) -> Result<()> {
         if let Some(draft) = self.json {
-            draft.finish(&json::text(summary.report)?)?;
+            let report = summary.report.clone();
+            draft.finish(&json::text(&if self.brief { report.brief() } else { report })?)?;
         }
         if let Some(draft) = self.html {
             draft.finish(&html::page(summary))?;
@@ -145,20 +148,21 @@ fn baseline(named: Option<&str>, engines: &[String]) -> Result<Option<String>> {
     Err(Error::Usage(format!("--baseline {named} does not run; those that do: {}", engines.join(", "))))
 }
 
-fn empty_report(host: &Host, chosen: Chosen, place: &Place) -> Report {
+fn empty_report(host: &Host, resolved: Resolved, place: &Place) -> Report {
     Report {
         schema: json::SCHEMA,
         version: env!("CARGO_PKG_VERSION").into(),
+        commit: option_env!("THALWEG_COMMIT").map(str::to_owned),
         started: rfc3339(SystemTime::now()),
         command: command_line(host),
-        preset: chosen.preset.as_ref().map(|preset| preset.name.to_owned()),
+        preset: resolved.preset.as_ref().map(|preset| preset.name.to_owned()),
         machine: machine::describe(place.path()),
-        parameters: chosen.parameters,
+        parameters: resolved.parameters,
         engines: Vec::new(),
         runs: Vec::new(),
         overhead_ns: None,
         sustained: Vec::new(),
-        paper: chosen.preset.map(|preset| preset.paper),
+        paper: resolved.preset.map(|preset| preset.paper),
         notes: Vec::new(),
     }
 }

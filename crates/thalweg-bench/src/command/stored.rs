@@ -1,10 +1,11 @@
 //! Reports that were stored: shown again, or compared.
 
-use super::args::{Compare, Show};
+use super::args::{Compare, Results, Show};
 use super::draft::Draft;
+use super::output::print;
 use super::variant;
 use crate::error::Result;
-use crate::report::{Summary, compare, html, json, table};
+use crate::report::{Summary, compare, html, json, results, table};
 use std::io::Write;
 
 /// `bench show`.
@@ -19,11 +20,20 @@ pub fn show(args: &Show, output: &mut dyn Write) -> Result<()> {
     if let Some(path) = &args.html {
         Draft::open(path)?.finish(&html::page(&summary))?;
     }
-    super::print(output, &table)
+    print(output, &table)
 }
 
 /// `bench compare`.
 pub fn compare_reports(args: &Compare, output: &mut dyn Write) -> Result<()> {
     let (before, after) = (json::read(&args.before)?, json::read(&args.after)?);
-    super::print(output, &compare::compare(&before, &after).text(&args.colour.look()))
+    print(output, &compare::compare(&before, &after).text(&args.colour.look()))
+}
+
+/// `bench report`.
+pub fn results(args: &Results, output: &mut dyn Write) -> Result<()> {
+    let page = results::Results::read(&args.directory)?.markdown()?;
+    match &args.markdown {
+        Some(path) => Draft::open(path)?.finish(&page),
+        None => print(output, &page),
+    }
 }

@@ -5,7 +5,7 @@
 //! everywhere: its keys in the order of the flags, its values as they were written.
 
 use super::args::SettingsArgs;
-use super::chosen::apply_settings;
+use super::overrides::apply_settings;
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 use clap::{Args, Command, FromArgMatches};

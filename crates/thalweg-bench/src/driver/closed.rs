@@ -6,8 +6,9 @@
 
 use super::claims::Claims;
 use super::clock::{Wait, nanoseconds, now_ns, sleep_until};
-use super::crew::{self, Post};
-use super::{Measured, Phase, measured};
+use super::measured::{self, Measured};
+use super::phase::Phase;
+use super::thread_team::{self, Post};
 use crate::error::Result;
 
 /// Runs a closed loop.
@@ -15,7 +16,7 @@ pub(super) fn run(phase: &Phase<'_>) -> Result<Measured> {
     let claims = Claims::new(phase.limit.operations, phase.threads);
     let limit_ns = phase.limit.seconds.map_or(u64::MAX, nanoseconds);
     let rate = phase.workload.background_rate();
-    let logs = crew::run(phase, 0, &|post| foreground(post, &claims, limit_ns), &|post| background(post, rate))?;
+    let logs = thread_team::run(phase, 0, &|post| foreground(post, &claims, limit_ns), &|post| background(post, rate))?;
     Ok(measured::of(logs))
 }
 

@@ -1,13 +1,53 @@
 //! [`Measured`] from the logs of all threads.
 
-use super::Measured;
 use super::clock::SECOND_NS;
-use super::crew::Logs;
 use super::recorder::Log;
 use super::series::{add, histogram};
 use super::slots::{SLOT_NS, merge, periods, stalls};
+use super::thread_team::Logs;
+use crate::report::{Second, StallPeriod, Stalls};
 use crate::workload::Class;
 use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Seconds from the first start to the last end.
+    pub seconds: f64,
+    /// Operations of the asked-for clients.
+    pub operations: u64,
+    /// Reads that found nothing.
+    pub missing: u64,
+    /// Operations of background clients.
+    pub background_operations: u64,
+    /// Bytes given to the engine by all clients.
+    pub written_bytes: u64,
+    /// Bytes it gave.
+    pub read_bytes: u64,
+    /// Page faults of the threads of all clients.
+    pub client_faults: u64,
+    /// Latencies in nanoseconds, of all clients; in an open loop those of the asked-for clients count from the intended
+    /// start. Operations done at once in a closed loop have each their part of the time.
+    pub latency: BTreeMap<Class, Histogram<u64>>,
+    /// Open loop: how late a waiting worker began an operation, in nanoseconds: what the instrument adds.
+    pub lateness: Option<Histogram<u64>>,
+    /// Open loop: how far behind the last operation's start was, in nanoseconds.
+    pub behind_ns: u64,
+    /// Open loop: arrivals that were never executed, because the backlog was given up: twice the seconds of the
+    /// arrivals and 5 more after the start.
+    pub abandoned: u64,
+    /// Open loop: operations that were completed after the end of the arrivals (to 10 ms).
+    pub overdue: u64,
+    /// Each second of the run.
+    pub series: Vec<Second>,
+    /// Each 100 ms of it; empty when it took more than 30 s.
+    pub intervals: Vec<Second>,
+    /// Periods in which nothing was completed.
+    pub stalls: Stalls,
+    /// When these were: the longest of them, in order of time.
+    pub stall_periods: Vec<StallPeriod>,
+}
 
 /// What every loop measures.
 pub(super) fn of(logs: Logs) -> Measured {

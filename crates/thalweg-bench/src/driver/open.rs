@@ -13,8 +13,10 @@
 
 use super::arrivals::Arrivals;
 use super::clock::{Wait, nanoseconds, now_ns, sharpen, sleep_until};
-use super::crew::{self, Post};
-use super::{Measured, Phase, closed, measured};
+use super::closed;
+use super::measured::{self, Measured};
+use super::phase::Phase;
+use super::thread_team::{self, Post};
 use crate::error::Result;
 use crate::parameters::Arrival;
 
@@ -47,7 +49,7 @@ pub(super) fn run(phase: &Phase<'_>, rate: f64, arrival: Arrival, patience: Pati
     let seconds = limit.seconds.unwrap_or(f64::INFINITY).min(last);
     let patience_ns = nanoseconds(seconds * patience.times + patience.seconds);
     let background_rate = phase.workload.background_rate();
-    let logs = crew::run(phase, LEAD_NS, &|post| foreground(post, &arrivals, patience_ns), &|post| {
+    let logs = thread_team::run(phase, LEAD_NS, &|post| foreground(post, &arrivals, patience_ns), &|post| {
         closed::background(post, background_rate)
     })?;
     let gave_up = logs.foreground.iter().any(|log| log.timed_out);

@@ -3,9 +3,9 @@
 //! An adapter adds nothing an engine does not do: what it lacks it refuses ([`Error`](crate::Error)) or leaves out of
 //! [`Counters`], and [`Description::ignored`] names the settings that mean nothing to it.
 
-#[cfg(test)]
-pub(crate) mod model;
 mod null;
+#[cfg(test)]
+pub(crate) mod tests;
 mod thalweg;
 
 pub use self::null::Null;

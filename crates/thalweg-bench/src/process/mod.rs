@@ -15,11 +15,11 @@ use std::path::PathBuf;
 
 mod database;
 mod execute;
-#[cfg(test)]
-pub(crate) mod fake;
 mod outcome;
 mod parent;
 mod peaks;
+#[cfg(test)]
+pub(crate) mod tests;
 mod worker;
 
 pub use execute::execute;

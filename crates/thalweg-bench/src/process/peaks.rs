@@ -56,7 +56,7 @@ impl Peaks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::model::Model;
+    use crate::engine::tests::model::Model;
 
     #[test]
     fn the_greatest_value_counts_whenever_it_was_there() {

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::engine::Null;
     use crate::parameters::Parameters;
-    use crate::process::fake;
+    use crate::process::tests::fake;
 
     const HOST: Host = Host { command: "bench", worker: &["worker"], factories: &[&Null], engines: &["null"] };
 

@@ -275,8 +275,9 @@ impl Compared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Run, sample};
+    use super::super::Run;
     use super::*;
+    use crate::report::tests::sample;
     use crate::workload::Class;
     use expect_test::expect;
 

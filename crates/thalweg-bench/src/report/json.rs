@@ -46,9 +46,9 @@ fn parse(text: &str) -> std::result::Result<Report, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
     use crate::plan::Pace;
+    use crate::report::tests::sample;
 
     #[test]
     fn a_report_comes_back_as_it_was() {

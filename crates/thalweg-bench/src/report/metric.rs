@@ -242,8 +242,8 @@ pub fn class_name(class: Class) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::report::tests::sample;
 
     #[test]
     fn costs_of_writes_are_those_after_draining() {

@@ -12,11 +12,12 @@ mod limits;
 mod metric;
 mod model;
 pub(crate) mod number;
-#[cfg(test)]
-mod sample;
+pub mod results;
 mod summary;
 pub mod table;
 mod terms;
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub use grid::{Grid, Look, Mood};
 pub use limits::limits_table;

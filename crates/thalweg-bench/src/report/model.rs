@@ -1,4 +1,4 @@
-//! [`Report`]: what a JSON file holds. Field names are the schema that `docs/bench.md` documents: stable within a
+//! [`Report`]: what a JSON file holds. Field names are the schema that `docs/bench/json.md` documents: stable within a
 //! schema number. Times in names say their unit; bytes are bytes.
 
 use crate::engine::{Counters, Description};
@@ -15,6 +15,9 @@ pub struct Report {
     pub schema: u32,
     /// Version of the instrument.
     pub version: String,
+    /// The commit that the program was built from: `THALWEG_COMMIT` at build time; `None`: it was not set.
+    #[serde(default)]
+    pub commit: Option<String>,
     /// When it began, RFC 3339, UTC.
     pub started: String,
     /// The exact command.
@@ -40,6 +43,22 @@ pub struct Report {
     /// What a reader must know of these runs, a sentence each: what is missing and why, what could not be done.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+impl Report {
+    /// The same report without preparations and what only plots need: series, samples, stalls one by one, distributions.
+    pub fn brief(mut self) -> Report {
+        self.runs.retain(|run| !run.preparation);
+        for run in &mut self.runs {
+            run.series.clear();
+            run.intervals.clear();
+            run.samples.clear();
+            run.stall_periods.clear();
+            let latencies = run.latency.values_mut().chain(&mut run.lateness);
+            latencies.for_each(|latency| latency.cdf.clear());
+        }
+        self
+    }
 }
 
 /// The machine.

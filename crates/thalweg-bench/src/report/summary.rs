@@ -279,8 +279,8 @@ pub fn pace_name(pace: &Pace) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::report::tests::sample;
 
     fn run(engine: &str, round: u32, attempt: u32, rate: f64) -> Run {
         Run { attempt, operations_per_second: rate, ..sample::run(engine, round) }

@@ -128,9 +128,9 @@ fn capital(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
     use crate::plan::Pace;
+    use crate::report::tests::sample;
 
     #[test]
     fn memory_and_disk_are_told_by_their_parts() {

@@ -220,7 +220,7 @@ impl Client for List<'_> {
 mod tests {
     use super::*;
     use crate::engine::Engine;
-    use crate::engine::model::Model;
+    use crate::engine::tests::model::Model;
     use crate::workload::find;
     use std::collections::{BTreeMap, BTreeSet};
     use std::sync::Arc;

@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 mod acknowledgements;
 mod catalogue;
-#[cfg(test)]
-mod exercise;
 mod load;
 mod metadata;
 mod mix;
 mod numbered;
 mod prefix_dist;
 mod retail;
+#[cfg(test)]
+mod tests;
 mod touch;
 mod values;
 mod ycsb;

@@ -198,7 +198,7 @@ impl Client for Mixer<'_> {
 mod tests {
     use super::*;
     use crate::engine::Engine;
-    use crate::engine::model::Model;
+    use crate::engine::tests::model::Model;
     use crate::workload::find;
     use std::collections::BTreeMap;
     use std::sync::Arc;

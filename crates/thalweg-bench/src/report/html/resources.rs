@@ -98,7 +98,7 @@ fn rates(run: &Run, of: impl Fn(&Sample) -> u64) -> Vec<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::plan::Pace;
-    use crate::report::sample;
+    use crate::report::tests::sample;
 
     #[test]
     fn bytes_a_second_are_the_growth_between_samples() {

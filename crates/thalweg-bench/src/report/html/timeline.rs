@@ -178,7 +178,7 @@ fn thinned(points: &[(f64, f64)], both: bool) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample;
+    use crate::report::tests::sample;
 
     #[test]
     fn a_second_without_operations_survives_thinning() {

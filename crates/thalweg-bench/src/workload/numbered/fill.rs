@@ -1,6 +1,6 @@
 //! [`Fill`]: writes, of every record once or of records drawn from all.
 
-use super::{Drawn, Kind, Numbered};
+use super::shared::{Drawn, Kind, Numbered};
 use crate::distribution::Random;
 use crate::engine::Session;
 use crate::error::Result;

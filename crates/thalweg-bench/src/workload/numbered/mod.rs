@@ -9,50 +9,19 @@ mod fill;
 mod key;
 mod read;
 mod remove;
+mod shared;
 
-use super::values::Values;
 use super::{Client, Dataset, DatasetKind, Defaults, Definition, Make, Workload};
-use crate::distribution::{Chooser, Random, random};
-use crate::error::{Error, Result};
-use crate::parameters::{Distribution, Parameters};
+use crate::distribution::random;
+use crate::error::Result;
+use crate::parameters::Parameters;
 use key::Keys;
+use shared::{DEFAULTS, FILL_SYNC_SHARE, Kind, Numbered};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 const SOURCE: &str = "db_bench of LevelDB and RocksDB";
 
-const DEFAULTS: Defaults = Defaults {
-    records: 1_000_000,
-    operations: None,
-    seconds: Some(10.0),
-    bounded: false,
-    key_bytes: 16,
-    value_bytes: 100,
-};
-
 const LOAD: Defaults = Defaults { seconds: None, ..DEFAULTS };
-
-/// `fillsync` writes one of so many records.
-const FILL_SYNC_SHARE: u64 = 1000;
-
-/// `multireadrandom` reads so many at once when no batch is asked for.
-const KEYS_AT_ONCE: u64 = 32;
-
-/// One of the workloads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    FillSeq,
-    FillRandom,
-    FillSync,
-    Overwrite,
-    ReadSeq,
-    ReadRandom,
-    MultiReadRandom,
-    ReadMissing,
-    SeekRandom,
-    DeleteRandom,
-    ReadWhileWriting,
-}
 
 /// The workloads of `db_bench`.
 pub(super) static DEFINITIONS: &[Definition] = &[
@@ -109,50 +78,8 @@ const fn run(name: &'static str, about: &'static str, make: Make) -> Definition 
     }
 }
 
-/// A workload made for a dataset: what all of its clients share.
-struct Numbered {
-    kind: Kind,
-    dataset: Arc<Dataset>,
-    keys: Keys,
-    chooser: Chooser,
-    values: Values,
-    value_bytes: usize,
-    /// Records that writes draw from: all, but for `fillsync`.
-    records: u64,
-    batch: u64,
-    sync: bool,
-    /// Entries of a seek, or of a stretch of `readseq`.
-    scan_entries: u64,
-}
-
 fn make(kind: Kind, parameters: &Parameters, dataset: &Arc<Dataset>) -> Result<Box<dyn Workload>> {
-    if dataset.records == 0 || parameters.batch == 0 {
-        return Err(Error::Usage("records and batch must be above 0".into()));
-    }
-    let keys = Keys::new(parameters.key_bytes.unwrap_or(DEFAULTS.key_bytes), dataset.records)?;
-    let value_bytes = parameters.value_bytes.unwrap_or(DEFAULTS.value_bytes) as usize;
-    let records = if kind == Kind::FillSync { (dataset.records / FILL_SYNC_SHARE).max(1) } else { dataset.records };
-    let scan_entries = match (kind, parameters.scan_entries_max) {
-        (_, Some(entries)) => u64::from(entries).max(1),
-        (Kind::ReadSeq, None) => 10_000,
-        (_, None) => 1,
-    };
-    if matches!(kind, Kind::FillSeq | Kind::FillRandom | Kind::FillSync) {
-        dataset.next.store(0, Ordering::SeqCst); // The database is empty.
-    }
-    let distribution = parameters.distribution.unwrap_or(Distribution::Uniform);
-    Ok(Box::new(Numbered {
-        kind,
-        dataset: Arc::clone(dataset),
-        keys,
-        chooser: Chooser::new(distribution, records, records),
-        values: Values::new(value_bytes, parameters.compressible, parameters.seed)?,
-        value_bytes,
-        records,
-        batch: u64::from(parameters.batch),
-        sync: parameters.settings.sync || kind == Kind::FillSync,
-        scan_entries: scan_entries.min(dataset.records),
-    }))
+    Ok(Box::new(Numbered::new(kind, parameters, dataset)?))
 }
 
 impl Workload for Numbered {
@@ -176,29 +103,6 @@ impl Workload for Numbered {
 
     fn background(&self) -> usize {
         usize::from(self.kind == Kind::ReadWhileWriting)
-    }
-}
-
-/// Keys drawn from all records, for one thread.
-struct Drawn {
-    keys: Keys,
-    chooser: Chooser,
-    random: Random,
-    records: u64,
-    /// The key last drawn.
-    key: Vec<u8>,
-}
-
-impl Drawn {
-    fn new(workload: &Numbered, random: Random) -> Drawn {
-        let key = Vec::with_capacity(workload.keys.bytes() + 1);
-        Drawn { keys: workload.keys, chooser: workload.chooser.clone(), random, records: workload.records, key }
-    }
-
-    /// Draws the next key.
-    fn draw(&mut self) {
-        let number = self.chooser.next(self.records, &mut self.random);
-        self.keys.write(number, &mut self.key);
     }
 }
 

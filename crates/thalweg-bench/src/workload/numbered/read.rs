@@ -1,6 +1,6 @@
 //! Reads: [`Point`], [`Several`], [`Seek`] and [`Stretch`].
 
-use super::{Drawn, KEYS_AT_ONCE, Numbered};
+use super::shared::{Drawn, KEYS_AT_ONCE, Numbered};
 use crate::distribution::Random;
 use crate::engine::Session;
 use crate::error::Result;

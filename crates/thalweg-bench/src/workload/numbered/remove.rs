@@ -1,6 +1,6 @@
 //! [`Remove`]: removals.
 
-use super::{Drawn, Numbered};
+use super::shared::{Drawn, Numbered};
 use crate::distribution::Random;
 use crate::engine::Session;
 use crate::error::Result;

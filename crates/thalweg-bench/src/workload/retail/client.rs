@@ -3,8 +3,8 @@
 //! All that can be made before the clock starts is made in `prepare`; only the status of a row is not known before it
 //! is read. Buffers are kept from operation to operation.
 
-use super::Shop;
 use super::schema::{BY_STATUS, HEAD, INDEXES, STATUS_AT, STATUSES, Schema, TABLES, WITH_PROGRESS};
+use super::shop::Shop;
 use crate::distribution::{Chooser, Random, Uniform};
 use crate::engine::Session;
 use crate::error::Result;

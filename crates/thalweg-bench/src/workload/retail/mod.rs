@@ -23,24 +23,19 @@
 mod client;
 mod orders;
 mod schema;
+mod shop;
 #[cfg(test)]
 mod tests;
 
 use self::client::Shopper;
-use self::orders::Orders;
 use self::schema::Schema;
+use self::shop::{LOAD, Shop};
 use super::mix::{Mix, Share};
-use super::values::Values;
-use super::{Class, Client, Dataset, DatasetKind, Defaults, Definition, Workload};
+use super::{Class, Client, DatasetKind, Defaults, Definition, Workload};
 use crate::distribution::{Chooser, random};
-use crate::error::Result;
-use crate::parameters::{Distribution, Parameters};
-use std::sync::Arc;
+use crate::parameters::Parameters;
 
-const LOAD: Defaults =
-    Defaults { records: 4_000, operations: None, seconds: None, bounded: false, key_bytes: 132, value_bytes: 1_600 };
 const SOURCE: &str = "PMB-E10, PMB-E11, section VI-D";
-const SCAN_ENTRIES_MAX: u32 = 50;
 const SHARES: &[Share] = &[
     ("order", Class::Transaction, 5.0),
     ("query", Class::Query, 50.0),
@@ -84,35 +79,6 @@ pub(super) const DEFINITIONS: &[Definition] = &[
 fn splits(parameters: &Parameters, records: u64, partitions: u32) -> Vec<Vec<u8>> {
     let schema = Schema::new(parameters, records, (LOAD.key_bytes, LOAD.value_bytes));
     schema.map_or_else(|_| Vec::new(), |schema| schema.splits(partitions))
-}
-
-/// The shop, open for clients.
-struct Shop {
-    schema: Schema,
-    orders: Orders,
-    /// There will be so many orders at most.
-    orders_max: u64,
-    mix: Mix,
-    distribution: Distribution,
-    scan_entries_max: u64,
-    values: Values,
-    sync: bool,
-}
-
-impl Shop {
-    fn new(parameters: &Parameters, dataset: &Arc<Dataset>, mix: Mix, orders_max: u64) -> Result<Shop> {
-        let schema = Schema::new(parameters, dataset.records, (LOAD.key_bytes, LOAD.value_bytes))?;
-        Ok(Shop {
-            schema,
-            orders: Orders::new(dataset),
-            orders_max,
-            mix,
-            distribution: parameters.distribution.unwrap_or(Distribution::Latest),
-            scan_entries_max: u64::from(parameters.scan_entries_max.unwrap_or(SCAN_ENTRIES_MAX).max(1)),
-            values: Values::new(schema.value_bytes, parameters.compressible, parameters.seed)?,
-            sync: parameters.settings.sync,
-        })
-    }
 }
 
 impl Workload for Shop {

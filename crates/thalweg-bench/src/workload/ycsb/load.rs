@@ -1,6 +1,6 @@
 //! [`Loader`]: inserts every record once.
 
-use super::Table;
+use super::table::Table;
 use crate::engine::Session;
 use crate::error::Result;
 use crate::workload::values::Values;

@@ -8,30 +8,21 @@
 
 mod key;
 mod load;
+mod mixed;
 mod operation;
+mod table;
 
-use super::acknowledgements::Acknowledgements;
 use super::mix::{Mix, Share};
-use super::values::Values;
 use super::{Class, Client, Dataset, DatasetKind, Defaults, Definition, Workload};
-use crate::distribution::{Chooser, random};
-use crate::error::{Error, Result};
+use crate::distribution::random;
+use crate::error::Result;
 use crate::parameters::{Distribution, Parameters};
 use key::Keys;
+use mixed::Mixed;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
-
-const RECORDS: u64 = 500_000;
-
-const DEFAULTS: Defaults = Defaults {
-    records: RECORDS,
-    operations: Some(2 * RECORDS),
-    seconds: Some(10.0),
-    bounded: false,
-    key_bytes: key::PUBLISHED_BYTES,
-    value_bytes: 1000,
-};
+use table::{DEFAULTS, Table};
 
 /// Entries of the longest scan: `maxscanlength` of `workloade`.
 const SCAN_ENTRIES_MAX: u32 = 100;
@@ -115,41 +106,6 @@ impl Specification {
     }
 }
 
-/// The table and how it is written: what loads and runs share.
-struct Table {
-    dataset: Arc<Dataset>,
-    acknowledgements: Acknowledgements,
-    keys: Keys,
-    values: Values,
-    value_bytes: usize,
-    sync: bool,
-}
-
-impl Table {
-    fn new(parameters: &Parameters, dataset: &Arc<Dataset>) -> Result<Table> {
-        if dataset.records == 0 {
-            return Err(Error::Usage("records must be above 0".into()));
-        }
-        let value_bytes = parameters.value_bytes.unwrap_or(DEFAULTS.value_bytes) as usize;
-        Ok(Table {
-            dataset: Arc::clone(dataset),
-            acknowledgements: Acknowledgements::new(),
-            keys: Keys::new(parameters.key_bytes.unwrap_or(DEFAULTS.key_bytes))?,
-            values: Values::new(value_bytes, parameters.compressible, parameters.seed)?,
-            value_bytes,
-            sync: parameters.settings.sync,
-        })
-    }
-}
-
-impl Drop for Table {
-    /// Clients that were stopped between taking a number and writing it leave holes: the next workload inserts those
-    /// records, and again the few beyond the first of them.
-    fn drop(&mut self) {
-        self.dataset.next.store(self.dataset.acknowledged.load(Ordering::SeqCst), Ordering::SeqCst);
-    }
-}
-
 /// `ycsb-load`.
 struct Load(Table);
 
@@ -167,26 +123,13 @@ impl Workload for Load {
     }
 }
 
-/// `ycsb-a` to `ycsb-f`.
-struct Run {
-    name: &'static str,
-    table: Table,
-    mix: Mix,
-    distribution: Distribution,
-    /// Made by the first client, when the load is done.
-    chooser: OnceLock<Chooser>,
-    /// Inserts to be expected, by which a zipfian is wider than what exists at first.
-    inserts: u64,
-    scan_entries_max: u64,
-}
-
 fn make(specification: &Specification, parameters: &Parameters, dataset: &Arc<Dataset>) -> Result<Box<dyn Workload>> {
     let mix = Mix::new(specification.name, &specification.shares(), &parameters.mix)?;
     let operations = match parameters.operations {
         Some(operations) => operations as f64 * parameters.scale,
         None => 2.0 * dataset.records as f64,
     };
-    Ok(Box::new(Run {
+    Ok(Box::new(Mixed {
         name: specification.name,
         table: Table::new(parameters, dataset)?,
         distribution: parameters.distribution.unwrap_or(specification.distribution),
@@ -198,18 +141,7 @@ fn make(specification: &Specification, parameters: &Parameters, dataset: &Arc<Da
     }))
 }
 
-impl Run {
-    /// Over what exists when the first client is made; the same for all of them.
-    fn chooser(&self) -> Chooser {
-        let made = self.chooser.get_or_init(|| {
-            let existing = self.table.dataset.acknowledged.load(Ordering::SeqCst);
-            Chooser::new(self.distribution, existing, existing + self.inserts)
-        });
-        made.clone()
-    }
-}
-
-impl Workload for Run {
+impl Workload for Mixed {
     fn client(&self, thread: usize, _threads: usize, seed: u64) -> Box<dyn Client + '_> {
         Box::new(operation::Operator::new(self, thread, random(seed, self.name, thread)))
     }

@@ -1,6 +1,6 @@
 //! [`Operator`]: the operations of a run, drawn from its mix.
 
-use super::Run;
+use super::mixed::Mixed;
 use crate::distribution::{Chooser, Random, Uniform};
 use crate::engine::Session;
 use crate::error::Result;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 /// A thread of `ycsb-a` to `ycsb-f`.
 pub(super) struct Operator<'a> {
-    run: &'a Run,
+    run: &'a Mixed,
     chooser: Chooser,
     random: Random,
     values: Values,
@@ -25,7 +25,7 @@ pub(super) struct Operator<'a> {
 
 impl<'a> Operator<'a> {
     /// Thread `thread`.
-    pub fn new(run: &'a Run, thread: usize, random: Random) -> Operator<'a> {
+    pub fn new(run: &'a Mixed, thread: usize, random: Random) -> Operator<'a> {
         Operator {
             run,
             chooser: run.chooser(),

@@ -2,7 +2,8 @@
 
 use super::page;
 use crate::plan::Pace;
-use crate::report::{Report, Summary, sample};
+use crate::report::tests::sample;
+use crate::report::{Report, Summary};
 
 const FIVE: [&str; 5] = ["thalweg", "rocksdb", "leveldb", "fjall", "lmdb"];
 

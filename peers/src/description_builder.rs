@@ -1,4 +1,4 @@
-//! [`Told`]: gathers what a description tells, while the settings are taken.
+//! [`DescriptionBuilder`]: gathers what a report says of an engine, while its settings are applied.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -7,7 +7,7 @@ use thalweg_bench::engine::Description;
 
 /// The settings taken so far, and those that were given and mean nothing to the engine.
 #[derive(Default)]
-pub struct Told {
+pub struct DescriptionBuilder {
     settings: BTreeMap<String, String>,
     ignored: Vec<String>,
     terms: BTreeMap<String, String>,
@@ -17,7 +17,7 @@ pub struct Told {
 pub const UNSYNCED: &str =
     "the log is not synced by the clock: a power cut may take what the kernel has not written yet, about 30 s";
 
-impl Told {
+impl DescriptionBuilder {
     /// A setting as the engine took it, under the engine's own name for it.
     pub fn taken(&mut self, name: &str, value: impl Display) {
         self.settings.insert(name.to_owned(), value.to_string());
@@ -51,7 +51,7 @@ impl Told {
     }
 
     /// The whole description.
-    pub fn description(self, name: &str, version: impl Display) -> Description {
+    pub fn build(self, name: &str, version: impl Display) -> Description {
         Description {
             name: name.to_owned(),
             version: version.to_string(),

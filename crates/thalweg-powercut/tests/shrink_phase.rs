@@ -10,7 +10,7 @@ use thalweg_powercut::writer::{apply, keyspaces};
 
 /// Splits and merges of the first `writes` writes of `seed`.
 fn reshaped(seed: u64, writes: u64) -> (u64, u64) {
-    let directory = Directory(std::env::temp_dir().join(format!("thalweg-tides-{seed}-{}", std::process::id())));
+    let directory = Directory(std::env::temp_dir().join(format!("thalweg-shrink-phase-{seed}-{}", std::process::id())));
     let database = builder(&directory.0, seed, Choice { backend: DurabilityBackend::SettleRounds }).open().unwrap();
     let keyspaces = keyspaces(&database).unwrap();
     let workload = Workload { seed };

@@ -1,38 +1,37 @@
-//! [`Chosen`]: the parameters of a run. From weak to strong: defaults, preset, TOML file, flags.
+//! [`Resolved`]: the parameters of a run. From weak to strong: defaults, preset, TOML file, flags.
 
-use super::args::{PaceArgs, RunArgs, SettingsArgs, WorkArgs};
-use super::of_path;
+use super::args::RunArgs;
+use super::overrides::apply;
 use super::variant::Variant;
 use crate::error::{Error, Result};
 use crate::parameters::Parameters;
 use crate::preset::{self, Preset};
 use crate::process::Host;
-use crate::settings::Settings;
 use std::path::Path;
 use toml::{Table, Value};
 
 /// What is run, and the preset it came from.
-pub struct Chosen {
+pub struct Resolved {
     pub parameters: Parameters,
     pub preset: Option<Preset>,
 }
 
-impl Chosen {
+impl Resolved {
     /// What preset, file and flags ask for; each value by itself is in its bounds, each name is known.
-    pub fn new(host: &Host, args: &RunArgs) -> Result<Chosen> {
+    pub fn new(host: &Host, args: &RunArgs) -> Result<Resolved> {
         let preset = args.source.preset.as_deref().map(find_preset(host)).transpose()?;
         let mut parameters = preset.as_ref().map_or_else(Parameters::default, |preset| preset.parameters.clone());
         // A preset fits any engine: which ones run is the program's choice.
         parameters.engines = host.engines.iter().map(|&name| name.to_owned()).collect();
         if let Some(path) = &args.source.config {
-            let text =
-                std::fs::read_to_string(path).map_err(|error| of_path(format!("read {}", path.display()), error))?;
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Error::of_path(format!("read {}", path.display()), error))?;
             parameters = overlaid(&parameters, &text, path)?;
         }
         apply(&mut parameters, args);
         parameters.engines = canonical(host, &parameters.engines)?;
         check_bounds(&parameters)?;
-        Ok(Chosen { parameters, preset })
+        Ok(Resolved { parameters, preset })
     }
 
     /// As a TOML file that gives the same parameters.
@@ -78,88 +77,6 @@ fn overlaid(base: &Parameters, text: &str, path: &Path) -> Result<Parameters> {
         }
     }
     table.try_into().map_err(|error| refused(&error))
-}
-
-/// What the flags say.
-fn apply(parameters: &mut Parameters, args: &RunArgs) {
-    if !args.workloads.is_empty() {
-        parameters.workloads.clone_from(&args.workloads);
-    }
-    apply_work(parameters, &args.work);
-    apply_pace(parameters, &args.pace);
-    given_some(&mut parameters.memory_limit, args.machine.memory_limit);
-    // What a preset or a file says can be taken back: not everybody may make control groups.
-    parameters.memory_limit = parameters.memory_limit.filter(|bytes| *bytes > 0);
-    parameters.warm &= !args.machine.no_warm;
-    given(&mut parameters.ramp_seconds, args.machine.ramp);
-    apply_settings(&mut parameters.settings, &args.settings);
-}
-
-fn apply_work(parameters: &mut Parameters, work: &WorkArgs) {
-    given(&mut parameters.engines, work.engines.clone());
-    given(&mut parameters.rounds, work.rounds);
-    given_some(&mut parameters.records, work.records);
-    given_some(&mut parameters.operations, work.operations);
-    given_some(&mut parameters.seconds, work.seconds);
-    given(&mut parameters.threads, work.threads);
-    given_some(&mut parameters.key_bytes, work.key_bytes);
-    given_some(&mut parameters.value_bytes, work.value_bytes);
-    given(&mut parameters.batch, work.batch);
-    given_some(&mut parameters.distribution, work.distribution);
-    given_some(&mut parameters.scan_entries_max, work.scan_entries_max);
-    given(&mut parameters.mix, work.mix.clone().map(|shares| shares.into_iter().collect()));
-    given(&mut parameters.compressible, work.compressible);
-    given(&mut parameters.scale, work.scale);
-    parameters.scale_settings |= work.scale_settings;
-    given(&mut parameters.seed, work.seed);
-}
-
-fn apply_pace(parameters: &mut Parameters, pace: &PaceArgs) {
-    given(&mut parameters.rates, pace.rate.clone());
-    given(&mut parameters.arrival, pace.arrival);
-    parameters.find_max |= pace.find_max;
-    given(&mut parameters.percentages, pace.at.clone());
-    given(&mut parameters.probe_seconds, pace.probe_seconds);
-    given(&mut parameters.attempts, pace.attempts);
-}
-
-/// What the flags of settings say, or a variant in their words.
-pub(super) fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
-    given(&mut settings.tuning, args.tuning);
-    given_some(&mut settings.memtable_bytes, args.memtable);
-    given_some(&mut settings.memtables_max, args.memtables_max);
-    given_some(&mut settings.table_bytes, args.table);
-    given_some(&mut settings.cache_bytes, args.cache);
-    given_some(&mut settings.filter_bits_per_key, args.filter_bits);
-    given_some(&mut settings.compression, args.compression);
-    given_some(&mut settings.background_jobs, args.background_jobs);
-    given_some(&mut settings.level0_trigger, args.level0_trigger);
-    given_some(&mut settings.level1_bytes, args.level1);
-    given_some(&mut settings.growth_factor, args.growth_factor);
-    given_some(&mut settings.partitions_max, args.partitions_max);
-    given_some(&mut settings.policy, args.policy);
-    given_some(&mut settings.phi, args.phi);
-    given_some(&mut settings.overlap, args.overlap);
-    given_some(&mut settings.debt_bytes, args.debt);
-    given_some(&mut settings.log_sync_interval_ms, args.log_sync_interval);
-    given_some(&mut settings.table_io, args.table_io);
-    given_some(&mut settings.backend, args.backend);
-    given_some(&mut settings.settle_interval_ms, args.settle_interval);
-    given_some(&mut settings.flush_delay_us, args.flush_delay);
-    given_some(&mut settings.partitions, args.partitions);
-    settings.sync |= args.sync;
-}
-
-fn given<T>(parameter: &mut T, flag: Option<T>) {
-    if let Some(value) = flag {
-        *parameter = value;
-    }
-}
-
-fn given_some<T>(parameter: &mut Option<T>, flag: Option<T>) {
-    if flag.is_some() {
-        *parameter = flag;
-    }
 }
 
 /// The engines and variants under their canonical names: each one there is, and none twice.
@@ -231,6 +148,7 @@ mod tests {
     use super::*;
     use crate::engine::{Null, Thalweg};
     use crate::settings::Compression;
+    use crate::settings::Settings;
     use clap::Parser;
 
     const HOST: Host = Host {
@@ -251,7 +169,7 @@ mod tests {
     }
 
     fn refused(words: &[&str]) -> String {
-        match Chosen::new(&HOST, &args(words)) {
+        match Resolved::new(&HOST, &args(words)) {
             Err(Error::Usage(text)) => text,
             Err(other) => panic!("{words:?} is not called wrong usage, but {other}"),
             Ok(_) => panic!("{words:?} was taken"),
@@ -307,14 +225,14 @@ mod tests {
 
     #[test]
     fn parameters_survive_the_way_through_a_file() {
-        let path = std::env::temp_dir().join(format!("thalweg-bench-chosen-{}.toml", std::process::id()));
+        let path = std::env::temp_dir().join(format!("thalweg-bench-resolved-{}.toml", std::process::id()));
         let words = ["ycsb-a", "--mix", "get=1,put=2.5", "--rate", "10k", "--memtable", "1M", "--seconds", "0.5"];
-        let chosen = Chosen::new(&HOST, &args(&words)).unwrap();
-        std::fs::write(&path, chosen.render(&HOST).unwrap()).unwrap();
+        let resolved = Resolved::new(&HOST, &args(&words)).unwrap();
+        std::fs::write(&path, resolved.render(&HOST).unwrap()).unwrap();
         let path_text = path.to_str().unwrap();
-        let again = Chosen::new(&HOST, &args(&["--config", path_text])).unwrap();
-        assert_eq!(again.parameters, chosen.parameters);
-        let other = Chosen::new(&HOST, &args(&["--config", path_text, "--memtable", "2M"])).unwrap();
+        let again = Resolved::new(&HOST, &args(&["--config", path_text])).unwrap();
+        assert_eq!(again.parameters, resolved.parameters);
+        let other = Resolved::new(&HOST, &args(&["--config", path_text, "--memtable", "2M"])).unwrap();
         assert_eq!(other.parameters.settings.memtable_bytes, Some(2 << 20), "a flag is stronger than a file");
         std::fs::remove_file(&path).unwrap();
     }
@@ -322,18 +240,18 @@ mod tests {
     #[test]
     fn variants_have_canonical_names_in_flags_and_files_alike() {
         let words = ["ycsb-a", "--engines", "thalweg,thalweg:backend=none:table=2M,null:cache=1M"];
-        let chosen = Chosen::new(&HOST, &args(&words)).unwrap();
-        assert_eq!(chosen.parameters.engines, ["thalweg", "thalweg:table=2M:backend=none", "null:cache=1M"]);
-        assert!(chosen.render(&HOST).unwrap().contains("\"thalweg:table=2M:backend=none\""));
-        assert_eq!(chosen.parameters.settings, Settings::default(), "a variant's settings are its own");
+        let resolved = Resolved::new(&HOST, &args(&words)).unwrap();
+        assert_eq!(resolved.parameters.engines, ["thalweg", "thalweg:table=2M:backend=none", "null:cache=1M"]);
+        assert!(resolved.render(&HOST).unwrap().contains("\"thalweg:table=2M:backend=none\""));
+        assert_eq!(resolved.parameters.settings, Settings::default(), "a variant's settings are its own");
     }
 
     #[test]
     fn a_preset_is_weaker_than_a_file_and_flags() {
         let preset = preset::all().into_iter().next().unwrap();
-        let chosen = Chosen::new(&HOST, &args(&["--preset", preset.name, "--threads", "7"])).unwrap();
-        assert_eq!((chosen.parameters.threads, chosen.parameters.scale), (7, preset.parameters.scale));
-        assert_eq!(chosen.preset.unwrap().name, preset.name);
+        let resolved = Resolved::new(&HOST, &args(&["--preset", preset.name, "--threads", "7"])).unwrap();
+        assert_eq!((resolved.parameters.threads, resolved.parameters.scale), (7, preset.parameters.scale));
+        assert_eq!(resolved.preset.unwrap().name, preset.name);
     }
 
     #[test]

@@ -1,16 +1,21 @@
 //! [`exercise`]: runs a workload on an engine without timing it, to check what it does.
 
-use super::{Class, Outcome, Workload};
 use crate::engine::Engine;
+use crate::workload::{Class, Outcome, Workload};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the asked-for clients did, by class: calls of `execute`, and their outcomes added up.
-pub(super) type Done = BTreeMap<Class, (u64, Outcome)>;
+pub(in crate::workload) type Done = BTreeMap<Class, (u64, Outcome)>;
 
 /// Runs `threads` clients until there is nothing to do or `operations` calls of `execute` are made in all.
-pub(super) fn exercise(workload: &dyn Workload, engine: &dyn Engine, threads: usize, operations: u64) -> Done {
+pub(in crate::workload) fn exercise(
+    workload: &dyn Workload,
+    engine: &dyn Engine,
+    threads: usize,
+    operations: u64,
+) -> Done {
     let done = Mutex::new(Done::new());
     let begun = AtomicU64::new(0);
     std::thread::scope(|scope| {

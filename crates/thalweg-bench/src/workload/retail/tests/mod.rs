@@ -3,10 +3,11 @@
 use super::schema::{BY_STATUS, HEAD, INDEXES, STATUSES, TABLES};
 use super::*;
 use crate::engine::Engine;
-use crate::engine::model::Model;
-use crate::workload::exercise::exercise;
-use crate::workload::{Outcome, find};
+use crate::engine::tests::model::Model;
+use crate::workload::tests::exercise::exercise;
+use crate::workload::{Dataset, Outcome, find};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 fn dataset(records: u64) -> Arc<Dataset> {

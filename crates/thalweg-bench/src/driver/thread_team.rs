@@ -1,4 +1,4 @@
-//! [`Crew`]: the threads of a phase, from their start together to their end.
+//! [`ThreadTeam`]: the threads of a phase, from their start together to their end.
 //!
 //! Each thread opens its session and makes its client, and then waits for the start, so that no thread works while
 //! others still get ready. Foreground threads are numbered `0..threads`, background ones from there on. The thread
@@ -11,9 +11,9 @@
 //! Lock: `failure` is a leaf.
 
 use super::clock::{SECOND_NS, now_ns};
+use super::phase::{Phase, Progress};
 use super::recorder::{Count, Log, Recorder};
 use super::series::{Collected, Series};
-use super::{Phase, Progress};
 use crate::engine::Session;
 use crate::error::{Error, Result};
 use crate::machine::faults_of_this_thread;
@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_millis(100);
 const RATE_TICKS: usize = 10;
 
 /// What all threads of a phase share.
-struct Crew<'a> {
+struct ThreadTeam<'a> {
     phase: &'a Phase<'a>,
     stop: AtomicBool,
     start_ns: OnceLock<u64>,
@@ -40,7 +40,7 @@ struct Crew<'a> {
     failure: Mutex<Option<Error>>,
 }
 
-/// One thread of a crew, ready to work.
+/// One thread of a team, ready to work.
 pub(super) struct Post<'c> {
     /// What it does.
     pub(super) client: Box<dyn Client + 'c>,
@@ -65,7 +65,7 @@ impl Post<'_> {
 /// What a thread does.
 pub(super) type Work<'w> = dyn Fn(&mut Post<'_>) -> Result<()> + Sync + 'w;
 
-/// What a crew brought home.
+/// What a team brought home.
 pub(super) struct Logs {
     /// When everybody started.
     pub(super) start_ns: u64,
@@ -80,7 +80,7 @@ pub(super) struct Logs {
 }
 
 /// When dropped: everybody stops, also those who still wait for the start.
-struct Halt<'c, 'a>(&'c Crew<'a>);
+struct Halt<'c, 'a>(&'c ThreadTeam<'a>);
 
 impl Drop for Halt<'_, '_> {
     fn drop(&mut self) {
@@ -110,34 +110,34 @@ impl Drop for Alarm<'_> {
 /// # Panics
 /// With the panic of a thread.
 pub(super) fn run(phase: &Phase<'_>, lead_ns: u64, foreground: &Work<'_>, background: &Work<'_>) -> Result<Logs> {
-    let crew = Crew::new(phase);
+    let team = ThreadTeam::new(phase);
     let joined = scope(|scope| {
-        let halt = Halt(&crew);
+        let halt = Halt(&team);
         let (ready, all_ready) = channel();
         let (alive, none_alive) = channel();
         let mut threads = Vec::new();
         for thread in 0..phase.threads + phase.workload.background() {
-            let (crew, ready) = (&crew, ready.clone());
+            let (team, ready) = (&team, ready.clone());
             let alive = (thread < phase.threads).then(|| alive.clone());
             let work = if alive.is_some() { foreground } else { background };
-            let spawned = Builder::new().spawn_scoped(scope, move || crew.man(thread, ready, alive, work));
+            let spawned = Builder::new().spawn_scoped(scope, move || team.run_thread(thread, ready, alive, work));
             threads.push(spawned.map_err(|error| Error::io("start a thread", error))?);
         }
         drop((ready, alive));
         // Nobody sends: this ends when the last sender is dropped.
         while all_ready.recv().is_ok() {}
         let start_ns = now_ns() + lead_ns;
-        assert!(crew.start_ns.set(start_ns).is_ok(), "one start");
+        assert!(team.start_ns.set(start_ns).is_ok(), "one start");
         let mut watch = Watch { phase, start_ns, collected: Collected::default(), history: VecDeque::new() };
-        watch.until(&none_alive, &crew);
+        watch.until(&none_alive, &team);
         drop(halt);
         join(threads).map(|logs| (watch, logs))
     });
-    if let Some(error) = crew.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(error) = team.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
     let (mut watch, mut logs) = joined?;
-    watch.collected.collect(&crew.series);
+    watch.collected.collect(&team.series);
     (phase.progress)(watch.progress(logs[..phase.threads].iter().map(|log| log.operations).sum(), true));
     let background = logs.split_off(phase.threads);
     let Collected { seconds: series, intervals, too_long, .. } = watch.collected;
@@ -152,9 +152,9 @@ fn join(threads: Vec<ScopedJoinHandle<'_, Log>>) -> Result<Vec<Log>> {
     Ok(joined.into_iter().map(|log| log.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect())
 }
 
-impl<'a> Crew<'a> {
-    fn new(phase: &'a Phase<'a>) -> Crew<'a> {
-        Crew {
+impl<'a> ThreadTeam<'a> {
+    fn new(phase: &'a Phase<'a>) -> ThreadTeam<'a> {
+        ThreadTeam {
             phase,
             stop: AtomicBool::new(false),
             start_ns: OnceLock::new(),
@@ -165,7 +165,7 @@ impl<'a> Crew<'a> {
     }
 
     /// A thread's life. `ready` and `alive` are dropped when it is ready, and when it has ended.
-    fn man(&self, thread: usize, ready: Sender<()>, alive: Option<Sender<()>>, work: &Work<'_>) -> Log {
+    fn run_thread(&self, thread: usize, ready: Sender<()>, alive: Option<Sender<()>>, work: &Work<'_>) -> Log {
         let _alarm = Alarm(&self.stop);
         let foreground = alive.is_some();
         let client = self.phase.workload.client(thread, self.phase.threads, self.phase.seed);
@@ -195,7 +195,7 @@ impl<'a> Crew<'a> {
     }
 }
 
-/// How far the crew is, as the caller's thread sees it.
+/// How far the team is, as the caller's thread sees it.
 struct Watch<'a> {
     phase: &'a Phase<'a>,
     start_ns: u64,
@@ -206,10 +206,10 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     /// Tells the progress until every foreground thread has dropped its sender.
-    fn until(&mut self, none_alive: &Receiver<()>, crew: &Crew<'_>) {
+    fn until(&mut self, none_alive: &Receiver<()>, team: &ThreadTeam<'_>) {
         while none_alive.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-            self.collected.collect(&crew.series);
-            let operations = crew.counts.iter().map(|count| count.0.load(Ordering::Relaxed)).sum();
+            self.collected.collect(&team.series);
+            let operations = team.counts.iter().map(|count| count.0.load(Ordering::Relaxed)).sum();
             let progress = self.progress(operations, false);
             (self.phase.progress)(progress);
         }

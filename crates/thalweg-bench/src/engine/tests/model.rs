@@ -2,7 +2,7 @@
 //!
 //! One lock around it all; a scan holds it until its last entry was given.
 
-use super::{Counters, Description, Engine, Factory, Session};
+use crate::engine::{Counters, Description, Engine, Factory, Session};
 use crate::error::Result;
 use crate::settings::Settings;
 use std::collections::BTreeMap;

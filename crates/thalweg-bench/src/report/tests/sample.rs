@@ -1,10 +1,10 @@
 //! Reports made up for tests: shaped like real ones, the same at each call.
 
-use super::{Cpu, DeviceIo, Io, Latency, Machine, Memory, Paper, PaperRow, ProcessIo};
-use super::{Report, Run, Sample, Second, StallPeriod, Stalls, Sustained, Usage};
 use crate::engine::{Counters, Description, Syncs};
 use crate::parameters::{Arrival, Parameters};
 use crate::plan::{Limit, Pace};
+use crate::report::{Cpu, DeviceIo, Io, Latency, Machine, Memory, Paper, PaperRow, ProcessIo};
+use crate::report::{Report, Run, Sample, Second, StallPeriod, Stalls, Sustained, Usage};
 use crate::workload::Class;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -62,6 +62,7 @@ pub fn report(engines: &[&str], steps: &[(&str, Pace)], rounds: u32, seconds: us
     Report {
         schema: 1,
         version: "0.1.0".to_owned(),
+        commit: None,
         started: "2026-01-02T03:04:05Z".to_owned(),
         command: "thalweg bench ycsb-a --engines thalweg,rocksdb --rounds 3".to_owned(),
         preset: None,

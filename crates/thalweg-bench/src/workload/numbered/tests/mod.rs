@@ -1,9 +1,11 @@
 //! What each workload of `db_bench` asks of an engine.
 
+use super::shared::KEYS_AT_ONCE;
 use super::*;
 use crate::engine::Engine;
-use crate::engine::model::{Model, State};
-use crate::workload::exercise::{Done, exercise};
+use crate::engine::tests::model::{Model, State};
+use crate::error::Error;
+use crate::workload::tests::exercise::{Done, exercise};
 use crate::workload::{Class, Outcome, find};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;

@@ -1,11 +1,11 @@
 //! A small engine, a small catalogue and one event of each sort, to test plans and tasks with.
 
-use super::Event;
 use crate::driver::Progress;
 use crate::engine::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
 use crate::parameters::{Arrival, Parameters};
 use crate::plan::{Limit, Pace};
+use crate::process::Event;
 use crate::report::{Latency, Run, Sample, Second, StallPeriod, Stalls, Sustained, Usage};
 use crate::settings::Settings;
 use crate::workload::{Class, Client, Dataset, DatasetKind, Defaults, Definition, Outcome, Workload};

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::engine::Engine;
-use crate::engine::model::Model;
-use crate::workload::exercise::exercise;
+use crate::engine::tests::model::Model;
+use crate::error::Error;
 use crate::workload::find;
+use crate::workload::tests::exercise::exercise;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 

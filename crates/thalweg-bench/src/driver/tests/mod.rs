@@ -2,9 +2,11 @@
 
 use super::open::{self, Patience};
 use super::*;
-use crate::engine::{Counters, Description, Null, Session};
+use crate::engine::{Counters, Description, Engine, Null, Session};
 use crate::parameters::Arrival;
-use crate::workload::{Client, Outcome};
+use crate::plan::Limit;
+use crate::report::Second;
+use crate::workload::{Class, Client, Outcome, Workload};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

@@ -1,0 +1,39 @@
+//! [`Phase`]: one workload to run once; and [`Progress`], how far it is.
+
+use crate::engine::Engine;
+use crate::plan::{Limit, Pace};
+use crate::workload::Workload;
+use serde::{Deserialize, Serialize};
+
+/// One workload to be run once, closed or open loop.
+pub struct Phase<'a> {
+    /// The engine.
+    pub engine: &'a dyn Engine,
+    /// What is done.
+    pub workload: &'a dyn Workload,
+    /// Threads of a closed loop, workers of an open one.
+    pub threads: usize,
+    /// Closed, or open at a rate; the other paces are made of these by `search` and the caller.
+    pub pace: Pace,
+    /// When it ends.
+    pub limit: Limit,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// Told about ten times a second how far it is.
+    pub progress: &'a (dyn Fn(Progress) + Sync),
+}
+
+/// How far a phase is.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Progress {
+    /// Seconds since its start.
+    pub seconds: f64,
+    /// Operations done.
+    pub operations: u64,
+    /// Operations a second, over the last second or so.
+    pub rate: f64,
+    /// P99 of the last full second, in nanoseconds, all classes together.
+    pub p99_ns: u64,
+    /// 0 to 1.
+    pub share: f64,
+}

@@ -1,0 +1,3 @@
+//! An engine for tests of other modules.
+
+pub(crate) mod model;

@@ -1,0 +1,5 @@
+//! Tests of what is printed, and reports made up for tests.
+
+mod results;
+pub(crate) mod sample;
+mod tables;

@@ -1,0 +1,3 @@
+//! What the tests of the workloads share.
+
+pub(in crate::workload) mod exercise;
