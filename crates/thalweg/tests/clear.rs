@@ -141,7 +141,7 @@ fn writers_beside_clears_lose_nothing_that_they_wrote_since() {
             scope.spawn(move || {
                 let mut number = 0_u32;
                 while !stop.load(Ordering::Relaxed) {
-                    keyspace.insert((thread << 24 | number % 5000).to_be_bytes(), vec![1; 200]).unwrap();
+                    keyspace.insert(((thread << 24) | (number % 5000)).to_be_bytes(), vec![1; 200]).unwrap();
                     keyspace.get(number.to_be_bytes()).unwrap();
                     number += 1;
                 }
@@ -149,10 +149,10 @@ fn writers_beside_clears_lose_nothing_that_they_wrote_since() {
         }
         for round in 0..100_u32 {
             keyspace.clear().unwrap();
-            let mine = (9 << 24 | round).to_be_bytes();
+            let mine = ((9 << 24) | round).to_be_bytes();
             keyspace.insert(mine, "mine").unwrap();
             assert!(keyspace.contains_key(mine).unwrap());
-            assert!(!keyspace.contains_key((9 << 24 | round.wrapping_sub(1)).to_be_bytes()).unwrap());
+            assert!(!keyspace.contains_key(((9 << 24) | round.wrapping_sub(1)).to_be_bytes()).unwrap());
         }
         stop.store(true, Ordering::Relaxed);
     });
