@@ -196,7 +196,7 @@ fn dropping_the_ring_waits_for_what_is_in_flight() {
         assert!(Pin::new(write).poll(&mut Context::from_waker(&waker)).is_pending());
     }
     // Half of them are given to the kernel before, half by the drop.
-    wake(ring.turn());
+    wake(ring.submit_and_reap());
     drop(ring);
     assert_eq!(wakes.0.load(Ordering::SeqCst), 20);
     for mut write in writes {
