@@ -1,7 +1,7 @@
-//! Planted bugs: each is switched on, and the checks run until one catches it. A check that catches none is no check;
-//! one that fails without the bug as well catches nothing.
+//! Planted bugs: each is enabled, and the checks run until one catches it. A check that never fails proves nothing, and
+//! so does a check that fails without the bug too.
 //!
-//! `plant` is global to the process, so only one bug at a time, and nothing else in the process meanwhile.
+//! `plant` is global to the process, so only one bug is planted at a time, and nothing else runs in the process.
 
 use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
@@ -44,7 +44,7 @@ pub const BUGS: [(&str, Bug); 34] = [
     ("ClearLosesLateWrites", Bug::ClearLosesLateWrites),
 ];
 
-/// The bug of that name.
+/// The bug with this name.
 pub fn bug_named(name: &str) -> Option<Bug> {
     BUGS.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, bug)| *bug)
 }
@@ -52,17 +52,18 @@ pub fn bug_named(name: &str) -> Option<Bug> {
 /// How a bug was caught.
 #[derive(Clone, Debug)]
 pub struct Catch {
-    /// `sim`, `every-io`, `faults` or `damage`.
+    /// The check: `sim`, `every-io`, `faults` or `damage`.
     pub check: &'static str,
-    /// For `sim`: the seed.
+    /// The seed, for `sim`.
     pub seed: Option<u64>,
-    /// What was found.
+    /// The violation.
     pub violation: String,
 }
 
-/// Runs the checks with one bug planted: `seeds` seeds of `sim`, then the others, quick. `None`: it got away.
+/// Runs the checks with one bug planted: `seeds` seeds of `sim`, then the quick variants of the others. `None` when no
+/// check caught it.
 pub fn catch_bug(bug: Bug, seeds: u64) -> Option<Catch> {
-    /// However this ends, no bug stays behind.
+    /// Removes the bug, however the run ends.
     struct Unplant;
     impl Drop for Unplant {
         fn drop(&mut self) {
@@ -71,14 +72,14 @@ pub fn catch_bug(bug: Bug, seeds: u64) -> Option<Catch> {
     }
     let _unplant = Unplant;
     plant(bug);
-    // A check that fails without the bug too says nothing about it.
+    // A check that also fails without the bug proves nothing.
     let passes_without = |check: &dyn Fn() -> bool| {
         plant(Bug::None);
         let passes = check();
         plant(bug);
         passes
     };
-    // Rot is what damage is for; a few seeds would not meet it.
+    // Only `damage` damages files; a few seeds would not find this bug.
     let seeds = if bug == Bug::ChecksumNotVerified { 0 } else { seeds };
     for seed in 0..seeds {
         if let Err(violation) = sim::run_seed(seed, false)
@@ -103,7 +104,7 @@ pub fn catch_bug(bug: Bug, seeds: u64) -> Option<Catch> {
     None
 }
 
-/// A table in Markdown, a line a bug, for `docs/testing.md`.
+/// A Markdown table with one line for each bug, for `docs/testing.md`.
 pub fn table(catches: &[(&str, Option<Catch>)]) -> String {
     let mut table = String::from("| planted bug | caught by | what was found |\n|---|---|---|\n");
     for (name, catch) in catches {

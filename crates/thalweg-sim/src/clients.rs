@@ -1,15 +1,15 @@
 //! Simulated clients: stackful coroutines, so that a foreground call deep in the engine can be suspended.
 //!
-//! A coroutine is suspended through the yielder it was given, which lives on its own stack. Each client has one of a
-//! fixed number of slots, and each slot a scoped thread-local of its own that points to that yielder from the client's
-//! first to its last step; so resuming clients in any order never finds the yielder of another.
+//! A coroutine is suspended through its yielder, which is on its own stack. Each client has one of a fixed number of
+//! slots. Each slot has a scoped thread-local that points to that yielder from the client's first to its last step. So
+//! clients can be resumed in any order, and never use another client's yielder.
 
 use crate::world::World;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use scoped_tls::{ScopedKey, scoped_thread_local};
 use std::cell::RefCell;
 
-/// What a client does.
+/// The body of a client.
 pub type Client = Box<dyn FnOnce()>;
 
 type ClientYielder = Yielder<(), ()>;
@@ -26,27 +26,27 @@ scoped_thread_local!(static SLOT_7: ClientYielder);
 static SLOTS: [&ScopedKey<ClientYielder>; CLIENTS_MAX] =
     [&SLOT_0, &SLOT_1, &SLOT_2, &SLOT_3, &SLOT_4, &SLOT_5, &SLOT_6, &SLOT_7];
 
-/// The most clients a world runs at once.
+/// The number of clients that a world runs at the same time.
 pub const CLIENTS_MAX: usize = 8;
 
-/// Suspends the client in `slot`, which is the one that runs.
+/// Suspends the client in `slot`, which must be the running one.
 pub(crate) fn suspend(slot: usize) {
     SLOTS[slot].with(|yielder| yielder.suspend(()));
 }
 
 thread_local! {
-    /// The clients of this thread that have not ended, each in its slot.
+    /// The clients of this thread that have not ended, by slot.
     static CREW: RefCell<[Option<Coroutine<(), (), ()>>; CLIENTS_MAX]> = const { RefCell::new([const { None }; _]) };
 }
 
-/// After a panic: leaks the clients that are suspended. Unwinding them would run destructors of the engine that wait,
-/// and nobody runs any more.
+/// Leaks the suspended clients after a panic. Unwinding them would run destructors of the engine that wait, and nothing
+/// would wake them.
 pub(crate) fn forget_all() {
     CREW.with_borrow_mut(|crew| crew.iter_mut().filter_map(Option::take).for_each(std::mem::forget));
 }
 
 impl World {
-    /// Runs clients and background coroutines until the last client has ended, but for those that are parked.
+    /// Runs clients and background coroutines until all clients have ended, except parked ones.
     pub fn run_clients(&self, clients: Vec<Client>) {
         for client in clients {
             let slot = CREW.with_borrow(|crew| crew.iter().position(Option::is_none));

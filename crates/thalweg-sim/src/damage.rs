@@ -1,14 +1,15 @@
-//! `damage`: a small database, cleanly closed, in which every byte of every file rots in turn and every file is cut at
-//! every length. Each time every read is right or an error that names the file, nothing panics, and `check` finds it.
-//! Then the same for the log of one that was not closed (`unclean.rs`).
+//! `damage`: a small database, cleanly closed, in which every byte of every file is damaged in turn and every file is
+//! cut at every length. Each time every read must be right or an error that names the file, nothing may panic, and
+//! `check` must find the damage. Then the same for the log of a database that was not closed (`unclean.rs`).
 //!
-//! What nobody relies on may rot unseen, and then every read must be right: `LOCK` and `RESERVE` hold nothing, `STATUS`
-//! nothing that an open reads; of the
-//! log nothing counts but what recovery reads, and the engine tells which bytes those are.
+//! Damage to bytes that are not used may go unnoticed, but then every read must be right. `LOCK` and `RESERVE` have no
+//! content, and an open does not read `STATUS`. Of the log only the bytes that recovery reads count, and the engine
+//! reports which bytes those are.
 
-use crate::oracle::{Oracle, Spot, Survival, describe, describe_spot};
+use crate::oracle::{Oracle, Survival};
 use crate::plan::Plan;
 use crate::session::{Farewell, Opened, ROOT, Session};
+use crate::spot::{Spot, describe, describe_spot};
 use crate::stage::{Held, Stage, read_all, root};
 use crate::unclean;
 use crate::violation::{catch, label};
@@ -19,30 +20,30 @@ use std::sync::Arc;
 use thalweg::simulation::simulated::SimulatedDisk;
 use thalweg::{Database, Durability, Error, ErrorKind};
 
-/// How much was tried.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DamageReport {
-    /// Files of the database.
+    /// The number of files of the database.
     pub files: u64,
-    /// Bytes of its log that recovery relies on.
+    /// Bytes of its log that recovery reads.
     pub log_bytes: u64,
-    /// Bytes that rotted, and lengths that files were cut to.
+    /// Damages tried: bytes changed, and lengths that files were cut to.
     pub faults: u64,
-    /// Those that the open refused.
+    /// Damages for which the open was refused.
     pub refused: u64,
-    /// Those that changed nothing that is read, and that `check` had no reason to find.
+    /// Damages to bytes that are not read, which `check` need not find.
     pub harmless: u64,
-    /// The same for the log of a database that was not closed: how many were tried, and how many the open refused.
+    /// Damages tried and opens refused, for the log of a database that was not closed.
     pub unclean_faults: u64,
     /// See `unclean_faults`.
     pub unclean_refused: u64,
-    /// Those after which `PointInTime` opened without something that was promised, and said so.
+    /// Damages after which `PointInTime` opened, and reported that promised writes were dropped.
     pub rolled_back: u64,
-    /// Those that not even `PointInTime` opened.
+    /// Damages after which `PointInTime` was refused too.
     pub hopeless: u64,
 }
 
-/// Where bytes count, by file of the log.
+/// The ranges of bytes that count, by file of the log.
 pub type Used = BTreeMap<PathBuf, Vec<Range<u64>>>;
 
 /// A database as it was before it was damaged.
@@ -54,25 +55,25 @@ struct Sound {
     oracle: Oracle,
 }
 
-/// One damage to one file.
+/// A damage to one file.
 #[derive(Clone, Copy, Debug)]
 pub enum Damage {
-    /// Bits of one byte turn over.
+    /// Flips bits of one byte.
     Flip {
-        /// Which byte.
+        /// The offset of the byte.
         offset: u64,
-        /// Which bits of it.
+        /// The bits to flip.
         mask: u8,
     },
-    /// The file ends after so many bytes.
+    /// Cuts the file.
     Cut {
-        /// How many are left.
+        /// The bytes that are left.
         bytes: u64,
     },
 }
 
 impl Damage {
-    /// Does it.
+    /// Damages the file.
     pub fn strike(self, disk: &SimulatedDisk, path: &Path) {
         let is_done = match self {
             Damage::Flip { offset, mask } => disk.flip(path, offset, mask),
@@ -82,7 +83,7 @@ impl Damage {
     }
 }
 
-/// Damages every place of every file; `quick`: one in so many.
+/// Damages every offset of every file; with `quick`, a sample.
 pub fn run(seed: u64, quick: bool) -> Result<DamageReport, String> {
     let sound = catch(|| sound_database(seed))?;
     let log_bytes = sound.used.values().flatten().map(|range| range.end - range.start).sum();
@@ -102,18 +103,18 @@ pub fn run(seed: u64, quick: bool) -> Result<DamageReport, String> {
     Ok(report)
 }
 
-/// The damages to try at a place: a bit that depends on it turns over, and the file is cut there.
+/// The damages to try at an offset: flips a bit that depends on the offset, and cuts the file there.
 pub fn damages(place: u64, quick: bool) -> Vec<Damage> {
     let mask = 1_u8 << (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61);
     let mut damages = vec![Damage::Flip { offset: place, mask }];
-    // Cutting is slow to be news: once in a few flips.
+    // A cut finds little that a flip does not: one cut for several flips.
     if !quick || place.is_multiple_of(4) {
         damages.push(Damage::Cut { bytes: place });
     }
     damages
 }
 
-/// Every place of a file that counts (`quick`: one in so many), and some of those that do not.
+/// The offsets of a file that count (with `quick`, a sample), and some of those that do not.
 pub fn places(used: &Used, path: &Path, bytes: u64, seed: u64, quick: bool) -> Vec<u64> {
     let counting = if quick { 3 } else { 1 };
     let idle = if quick { 1511 } else { 151 };
@@ -153,7 +154,7 @@ pub fn used_log(stage: &Stage) -> Used {
     used
 }
 
-/// Two lives: the log of one is sealed, that of the other closed; both belong to the log that recovery reads.
+/// Makes a database over two lives: the log of one is sealed, the log of the other closed. Recovery reads both.
 fn sound_database(seed: u64) -> Sound {
     let mut session = Session::new(Plan::small(), seed, false);
     session.begin_phase(None);
@@ -163,7 +164,7 @@ fn sound_database(seed: u64) -> Sound {
     (0..6).for_each(|number| session.write(&opened, number % 3, Durability::Buffered));
     session.farewell(opened, Farewell::Close);
     let opened = open(&mut session);
-    // Enough to flush one keyspace, while the log before is still needed for the others.
+    // Enough to flush one keyspace, while the others still need the log before it.
     (0..12).for_each(|_| session.write(&opened, 0, Durability::Buffered));
     session.rest();
     (0..3).for_each(|number| session.write(&opened, number, Durability::Buffered));
@@ -172,7 +173,7 @@ fn sound_database(seed: u64) -> Sound {
     let disk = session.disk().snapshot();
     let used = used_log(&session.stage);
     assert!(used.len() >= 2, "the log has a sealed segment and a closed one: {used:?}");
-    // One more open tells what is there; the disk to damage is the one before it.
+    // One more open reads the content; the disk to damage is the one before that open.
     let db = Held::new(must(session.stage.builder(Path::new(ROOT)).open_read_only()));
     let (names, all) = must(read_all(&db));
     drop(db.release());
@@ -183,12 +184,12 @@ fn sound_database(seed: u64) -> Sound {
     Sound { disk, used, all, plan, oracle }
 }
 
-/// The first open of a life without trouble.
+/// The open of a life without failures.
 pub fn open(session: &mut Session) -> Opened {
     session.open().unwrap_or_else(|| panic!("an open failed without trouble"))
 }
 
-/// What is damaged has something of everything.
+/// Checks that the database has some of everything.
 fn assert_shape(opened: &Opened) {
     let statistics = opened.db.statistics();
     let split = statistics.keyspaces.iter().filter(|keyspace| keyspace.partitions > 1).count();
@@ -206,7 +207,7 @@ fn must<T>(outcome: thalweg::Result<T>) -> T {
     outcome.unwrap_or_else(|error| panic!("a sound database failed: {error}"))
 }
 
-/// A world of its own for one damaged copy of a disk.
+/// The stage of one damaged copy of a disk.
 pub fn stage_on(disk: &SimulatedDisk, plan: &Plan, oracle: &Oracle) -> Stage {
     let world = crate::world::World::new(1, false);
     let stage = Stage::new(plan.clone(), world, disk.snapshot(), oracle.clone());
@@ -219,7 +220,7 @@ fn try_damage(sound: &Sound, path: &Path, damage: Damage, report: &mut DamageRep
     damage.strike(&stage.disk.borrow(), path);
     report.faults += 1;
     let found_by_check = check_finds(&stage, path);
-    // The open may change the disk, so the check came first.
+    // The open may change the disk, so the check runs before it.
     let read_wrong = match stage.builder(Path::new(ROOT)).open() {
         Err(error) => {
             names_file(&error, path);
@@ -251,7 +252,7 @@ fn try_damage(sound: &Sound, path: &Path, damage: Damage, report: &mut DamageRep
     report.harmless += 1;
 }
 
-/// Whether nobody relies on what is gone. A segment of the log is as long as its header says.
+/// Whether the cut bytes are not used. A segment of the log is as long as its header says.
 fn may_pass_unseen(used: &Used, path: &Path, damage: Damage) -> bool {
     let is_idle_log = match damage {
         Damage::Flip { offset, .. } => !is_used(used, path, offset),
@@ -260,7 +261,7 @@ fn may_pass_unseen(used: &Used, path: &Path, damage: Damage) -> bool {
     is_idle(path) || is_in(path, "log") && is_idle_log
 }
 
-/// Whether `check` finds something wrong with the file.
+/// Whether `check` reports damage to the file.
 pub fn check_finds(stage: &Stage, path: &Path) -> bool {
     let mut faults = Vec::new();
     let outcome = stage.builder(Path::new(ROOT)).check(&mut |error| faults.push(error));
@@ -275,7 +276,8 @@ pub fn check_finds(stage: &Stage, path: &Path) -> bool {
     !faults.is_empty()
 }
 
-/// Damage is corruption, and names the damaged file. `CURRENT` only names the manifest: there that one may be missed.
+/// Whether an error is the right one: corruption that names the damaged file. `CURRENT` only names the manifest, so
+/// damage to it may be reported as a missing manifest.
 pub fn names_file(error: &Error, path: &Path) {
     let is_pointer = path.file_name().is_some_and(|name| name == "CURRENT");
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -1,24 +1,24 @@
-//! `every-io`: one fixed workload, with the power cut at every single operation of the disk, in every strictness, and
-//! then again at every operation of the recovery that follows.
+//! `every-io`: one fixed workload, in which the power is cut at every single operation of the disk, in every
+//! strictness, and then again at every operation of the recovery that follows.
 
 use crate::plan::Plan;
 use crate::session::{Farewell, Session};
 use crate::violation::{catch, label};
 use thalweg::simulation::simulated::Strictness;
 
-/// How much was tried.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EveryIoReport {
-    /// Operations of the workload, each with a power cut.
+    /// Operations of the workload, with a power cut at each.
     pub operations: u64,
     /// Recoveries that were checked.
     pub recoveries: u64,
-    /// Of these, after a crash during a recovery.
+    /// Of these, recoveries after a crash during a recovery.
     pub second_recoveries: u64,
 }
 
-/// Tries every operation of the workload of `seed`, and after each every operation of the recovery; `quick`: a shorter
-/// workload, and one crash in each recovery.
+/// Cuts the power at every operation of the workload of `seed`, and after each at every operation of the recovery. With
+/// `quick` the workload is shorter, and each recovery has one crash.
 pub fn run(seed: u64, quick: bool) -> Result<EveryIoReport, String> {
     let mut report = EveryIoReport::default();
     for at in 1.. {
@@ -33,7 +33,7 @@ pub fn run(seed: u64, quick: bool) -> Result<EveryIoReport, String> {
     Ok(report)
 }
 
-/// Whether the workload got as far as that operation.
+/// Whether the workload reached that operation.
 fn crash_at(seed: u64, at: u64, quick: bool, report: &mut EveryIoReport) -> bool {
     let operations = if quick { 60 } else { 120 };
     let mut session = Session::new(Plan::fixed(operations), seed, false);
@@ -65,7 +65,7 @@ fn recover(mut session: Session, report: &mut EveryIoReport) {
     report.recoveries += 1;
 }
 
-/// Cuts the power at every operation of the recovery of `crashed`, or, `quick`, at one that depends on `salt`.
+/// Cuts the power at every operation of the recovery of `crashed`; with `quick`, at one that depends on `salt`.
 fn crash_in_recovery(crashed: &Session, salt: u64, quick: bool, report: &mut EveryIoReport) {
     let quick_at = 1 + salt * 13 % 60;
     for at in if quick { quick_at..=quick_at } else { 1..=u64::MAX } {

@@ -1,12 +1,12 @@
-//! `faults`: one fixed workload, in which every single operation of the disk fails, once or from then on: no panic, no
-//! hang, the error reaches whoever was promised something, and the next open is consistent.
+//! `faults`: one fixed workload, in which every single operation of the disk fails, once or from then on. Nothing may
+//! panic or hang, the callers that were promised something must get the error, and the next open must be consistent.
 
 use crate::plan::Plan;
 use crate::session::{Farewell, Session};
 use crate::violation::{catch, label};
 use thalweg::simulation::simulated::{FaultPlan, Strictness};
 
-/// How much was tried.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FaultsReport {
     /// Operations that were made to fail.
@@ -15,7 +15,7 @@ pub struct FaultsReport {
     pub opens: u64,
 }
 
-/// Fails every operation of the workload of `seed`; `quick`: every fifth.
+/// Fails every operation of the workload of `seed`; with `quick`, every fifth.
 pub fn run(seed: u64, quick: bool) -> Result<FaultsReport, String> {
     let mut report = FaultsReport::default();
     let stride = if quick { 5 } else { 1 };
@@ -36,7 +36,7 @@ pub fn run(seed: u64, quick: bool) -> Result<FaultsReport, String> {
     }
 }
 
-/// Whether the workload got as far as that operation.
+/// Whether the workload reached that operation.
 fn fail_at(seed: u64, nth: u64, for_ever: bool, quick: bool, report: &mut FaultsReport) -> bool {
     let operations = if quick { 60 } else { 120 };
     let mut session = Session::new(Plan::fixed(operations), seed, false);
@@ -52,14 +52,14 @@ fn fail_at(seed: u64, nth: u64, for_ever: bool, quick: bool, report: &mut Faults
     report.operations += u64::from(struck);
     for (number, strictness) in [Strictness::ProcessDeath, Strictness::LoseUnsynced].into_iter().enumerate() {
         let mut after = session.fork(session.disk().snapshot(), seed ^ nth ^ (number as u64) << 40);
-        // The fork comes without faults; that there were some still counts for what must have survived.
+        // The fork has no faults; but the earlier faults still limit what must have survived.
         after.stage.faults.set(true);
         after.crash(strictness);
         after.begin_phase(None);
         let Some(opened) = after.open() else { panic!("the open after the faults ended failed") };
         after.check_live(&opened);
         after.farewell(opened, Farewell::Close);
-        // A power cut now must not take what the recovery found, phantoms of failed syncs included.
+        // A power cut must not lose what the recovery found, phantoms of failed syncs included.
         after.crash(Strictness::LoseUnsynced);
         after.begin_phase(None);
         let Some(opened) = after.open() else { panic!("the second open after the faults ended failed") };

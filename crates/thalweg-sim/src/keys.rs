@@ -6,32 +6,32 @@ use crate::rng::Rng;
 pub struct Stable {
     /// Its name.
     pub name: &'static str,
-    /// Where partitions begin.
+    /// The first keys of its partitions.
     pub splits: &'static [&'static [u8]],
 }
 
-/// The keyspaces that stay. The last one is cold: written once in a while, so that it pins the log.
+/// The keyspaces that stay. The last one is cold: it is written rarely, so that it pins the log.
 pub const STABLE: [Stable; 3] = [
     Stable { name: "k0", splits: &[] },
     Stable { name: "k1", splits: &[b"c0/02", b"c1", b"c2/\xff", b"s"] },
     Stable { name: "k2", splits: &[b"c1"] },
 ];
 
-/// The keyspaces that come and go: client 0 creates and drops them, all use them.
+/// The temporary keyspaces: client 0 creates and drops them, and all clients use them.
 pub const TEMPORARY: [&str; 2] = ["t0", "t1"];
 
-/// What the oracle calls a temporary keyspace: each that is created has a name of its own there, so that a read that
-/// began before the drop can still be judged.
+/// The oracle's name of a temporary keyspace. Each created keyspace has its own name there, so that a read that began
+/// before the drop can still be checked.
 pub fn incarnation(name: &str, number: u32) -> String {
     format!("{name}#{number}")
 }
 
-/// What the database calls a keyspace that the oracle has this name for.
+/// The database's name of a keyspace with this name in the oracle.
 pub fn name_of(incarnation: &str) -> &str {
     incarnation.split('#').next().unwrap_or(incarnation)
 }
 
-/// Key `number` in some scope; scopes with different names share no key. Some are long, some hold odd bytes.
+/// Key `number` of a scope. Scopes with different names share no key. Some keys are long, some have unusual bytes.
 pub fn key(scope: &str, number: u64) -> Vec<u8> {
     let mut key = format!("{scope}/{number:02}").into_bytes();
     match number % 7 {
@@ -43,18 +43,18 @@ pub fn key(scope: &str, number: u64) -> Vec<u8> {
     key
 }
 
-/// The scope that only one client writes to.
+/// The scope to which only one client writes.
 pub fn own_scope(client: usize) -> String {
     format!("c{client}")
 }
 
-/// The scope that all write to.
+/// The scope to which all clients write.
 pub const SHARED: &str = "s";
 
-/// The scope of twins: keys that are always written together in two keyspaces, with one value.
+/// The scope of twins: keys that are always written together in two keyspaces, with the same value.
 pub const TWINS: &str = "t";
 
-/// A scope by chance, mostly the client's own.
+/// A random scope, mostly the client's own.
 pub fn scope(rng: &mut Rng, client: usize) -> String {
     if rng.one_in(5) { SHARED.into() } else { own_scope(client) }
 }

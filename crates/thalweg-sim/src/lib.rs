@@ -1,6 +1,6 @@
 //! The simulator of Thalweg: the production code on one thread, on a disk that loses, tears and refuses.
 //!
-//! `docs/simulator.md` tells how it works and how to read a violation.
+//! `docs/simulator.md` describes how it works and how to read a violation.
 
 mod bugs;
 mod clients;
@@ -14,9 +14,11 @@ mod pace;
 mod plan;
 mod reading;
 mod rng;
+mod runnable;
 mod scheduler;
 mod session;
 mod sim;
+mod spot;
 mod stage;
 mod traced;
 mod unclean;

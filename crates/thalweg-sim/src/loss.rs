@@ -1,26 +1,26 @@
 //! [`LossBound`]: no published record stays undurable for longer than the log's interval and one sync.
 //!
-//! Looks at what the engine says of itself, at every step. That it tells the truth, a crash shows: what was
-//! acknowledged longer ago than the bound must be there (`Session::crash`).
+//! It reads the engine's own positions at every step. A crash shows that these are true: what was acknowledged longer
+//! ago than the bound must be there (`Session::crash`).
 
 use crate::plan::Plan;
 use std::collections::VecDeque;
 
-/// For the steps that it takes a few coroutines to hear of each other.
+/// Slack for the steps in which coroutines notify each other.
 const SLACK_NS: u64 = 6_000_000;
 
-/// What a record may wait: the interval and one sync. Where a sync takes longer than the interval it may wait for the
-/// one in flight first.
+/// How long a record may wait: the interval and one sync. Where a sync takes longer than the interval, the record may
+/// also wait for the sync in flight.
 pub(crate) fn bound_ns(plan: &Plan) -> Option<u64> {
     let (interval_ns, sync_ns) = (plan.log_sync_interval_ns()?, plan.sync_ns_max());
     Some(interval_ns.max(sync_ns) + sync_ns + SLACK_NS)
 }
 
-/// See the head of this file.
+/// A check of the bound, at every step.
 pub(crate) struct LossBound {
     bound_ns: u64,
     progress: Box<dyn Fn() -> Option<(u64, u64)> + Send>,
-    /// Positions up to which the log was published, and since when.
+    /// Positions up to which the log was published, with the time of each.
     published: VecDeque<(u64, u64)>,
 }
 
@@ -29,7 +29,7 @@ impl LossBound {
         LossBound { bound_ns, progress, published: VecDeque::new() }
     }
 
-    /// Panics when a record has waited for too long.
+    /// Panics when a record has waited too long.
     pub(crate) fn look(&mut self, now_ns: u64) {
         let Some((published, durable)) = (self.progress)() else { return self.published.clear() };
         if self.published.back().is_none_or(|(position, _)| *position < published) {

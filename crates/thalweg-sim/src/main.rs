@@ -12,10 +12,10 @@ use thalweg_sim::{
 #[derive(Parser)]
 #[command(name = "thalweg-sim", about = "Simulates Thalweg on a disk that loses, tears and refuses")]
 struct Arguments {
-    /// Plants a bug, to see it caught (`bugs` lists the names).
+    /// Plants a bug, to see that it is caught (`bugs` lists the names).
     #[arg(long, global = true)]
     bug: Option<String>,
-    /// The durability back-end of every plan, on a file system whose files share one journal.
+    /// The durability back-end of every plan, on a file system with one journal for all files.
     #[arg(long, global = true, value_enum)]
     backend: Option<Backend>,
     #[command(subcommand)]
@@ -26,15 +26,15 @@ struct Arguments {
 enum Backend {
     SettleRounds,
     SyncEachFile,
-    /// Loses data: that is what it is here for.
+    /// The rule of the paper, which loses data.
     Paper,
 }
 
 #[derive(Subcommand)]
 enum Check {
-    /// Random lives with crashes, faults and full disks, one a seed.
+    /// Random lives with crashes, faults and full disks, one history for each seed.
     Sim {
-        /// How many seeds.
+        /// The number of seeds.
         #[arg(long, default_value_t = 1000)]
         seeds: u64,
         /// The first seed.
@@ -47,11 +47,11 @@ enum Check {
         #[arg(long)]
         twice: bool,
     },
-    /// A power cut at every single operation of the disk.
+    /// Cuts the power at every single operation of the disk.
     EveryIo(Bounded),
-    /// A failure of every single operation of the disk.
+    /// Fails every single operation of the disk.
     Faults(Bounded),
-    /// Rot in every byte of every file, and cuts at every length.
+    /// Damages every byte of every file, and cuts files at every length.
     Damage(Bounded),
     /// Plants every bug in turn and prints which check caught it, as a Markdown table.
     Bugs {
@@ -63,7 +63,7 @@ enum Check {
 
 #[derive(clap::Args)]
 struct Bounded {
-    /// A sample that takes seconds, for every change.
+    /// Runs a sample that takes seconds, for every change.
     #[arg(long)]
     quick: bool,
     /// The seed of the workload.

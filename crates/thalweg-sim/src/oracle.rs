@@ -1,26 +1,21 @@
-//! [`Oracle`]: what a database may hold, given what it was asked and what it answered.
+//! [`Oracle`]: what a database may contain, given the calls and their results.
 //!
-//! A write is *acknowledged* with its position in the order of publishing (its sequence number), or it stays a
-//! *maybe*: it was under way when the power went, or it failed. Ticks number what the harness sees, in order.
+//! A write is *acknowledged* with its position in the order of publishing (its sequence number), or it stays a *maybe*:
+//! it was under way when the power was cut, or it failed. Ticks number the events that the harness sees, in order.
 //!
-//! After a crash (`check_recovered`) there must be a *cut*: exactly the acknowledged writes up to it are there, and
-//! it is not before the *floor*, the last position that was promised durable. A maybe is there as a whole or not at
-//! all; nothing is there that nobody wrote. While the database is open (`check_read`), a read gives the newest write
-//! that was acknowledged before it began, or a later one.
+//! After a crash (`check_recovered`) there must be a *cut*: exactly the acknowledged writes up to it are there, and it
+//! is not before the *floor*, the last position that was promised durable. A maybe is there as a whole or not at all,
+//! and everything that is there was written. While the database is open (`check_read`), a read gives the newest write
+//! that was acknowledged before the read began, or a later one.
 //!
-//! What this cannot see: a lost maybe whose values are not unique (empty ones, removals) and one that others overwrote.
+//! It cannot detect a lost maybe whose values are not unique (empty ones, removals) or were overwritten.
 
 use crate::keys::name_of;
+use crate::spot::{Spot, Value, describe, describe_spot, is_unique};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A keyspace's name and a key in it.
-pub type Spot = (Arc<str>, Vec<u8>);
-
-/// What a read gave, or a write left: `None` when there is no such key.
-pub type Value = Option<Arc<[u8]>>;
-
-/// A place in the order of writes: sequence number, then order within it (of writes that did not tell theirs).
+/// A place in the order of writes: the sequence number, then the order of writes that did not report their own number.
 pub type Position = (u64, u64);
 
 /// The number of a write.
@@ -33,7 +28,7 @@ struct Write {
     /// The last change of each key.
     changes: BTreeMap<Spot, Value>,
     invoked: u64,
-    /// `u64::MAX` while it is under way.
+    /// The tick of the return; `u64::MAX` while the write is under way.
     returned: u64,
     fate: Fate,
 }
@@ -42,38 +37,38 @@ struct Write {
 enum Fate {
     Acknowledged(Position),
     Maybe,
-    /// Certainly not applied.
+    /// The write was certainly not applied.
     Refused,
 }
 
-/// Which writes must have survived.
+/// The writes that must have survived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// Any prefix: what a recovery that may drop what is behind damage keeps.
+    /// Any prefix, for a recovery that may drop what follows damage.
     Prefix,
-    /// Those that were promised durable.
+    /// The writes that were promised durable.
     Promised,
-    /// All that were acknowledged: the process died and the page cache lives, or the database was closed.
+    /// All acknowledged writes: the process died and the page cache survived, or the database was closed.
     Acknowledged,
 }
 
-/// Whether a keyspace that comes and goes is there.
+/// Whether a temporary keyspace exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Existence {
     Present,
     Absent,
-    /// A create or drop of it was under way, or failed.
+    /// A create or drop was under way, or failed.
     Maybe,
 }
 
-/// See the head of this file.
+/// The history of one database, and the checks against it.
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     tick: u64,
-    /// What was there when the database was opened.
+    /// The content when the database was opened.
     base: BTreeMap<Spot, Arc<[u8]>>,
     writes: Vec<Write>,
-    /// The writes that touch a key.
+    /// The writes to each key.
     by_spot: BTreeMap<Spot, Vec<usize>>,
     floor: Position,
     /// The last acknowledged position.
@@ -88,7 +83,7 @@ impl Oracle {
         self.tick
     }
 
-    /// A write is about to be made; it is a maybe from here on.
+    /// Notes a write before its call; it is a maybe from then on.
     pub fn begin(&mut self, label: String, changes: impl IntoIterator<Item = (Spot, Value)>) -> WriteId {
         let invoked = self.tick();
         let changes: BTreeMap<Spot, Value> = changes.into_iter().collect();
@@ -100,8 +95,8 @@ impl Oracle {
         WriteId(number)
     }
 
-    /// The write returned `Ok` with its last sequence number; `None`: the next place after all acknowledged ones,
-    /// which only a lone client may say. An error when the number contradicts the order of calls.
+    /// Notes that a write returned `Ok` with its last sequence number. `None` means the next place after all
+    /// acknowledged writes, which only a lone client may use. An error when the number contradicts the order of calls.
     pub fn acknowledge(&mut self, id: WriteId, seq: Option<u64>, durable: bool) -> Result<(), String> {
         let position = seq.map_or((self.newest.0, self.newest.1 + 1), |seq| (seq, 0));
         let returned = self.tick();
@@ -130,43 +125,43 @@ impl Oracle {
         Ok(())
     }
 
-    /// The write returned an error that leaves open whether it is there.
+    /// Notes that a write returned an error that leaves open whether it was applied.
     pub fn fail(&mut self, id: WriteId) {
         self.writes[id.0].returned = self.tick();
     }
 
-    /// The write returned an error that promises that nothing was written.
+    /// Notes that a write returned an error that promises that nothing was written.
     pub fn refuse(&mut self, id: WriteId) {
         self.fail(id);
         self.writes[id.0].fate = Fate::Refused;
     }
 
-    /// Everything acknowledged so far: what a persist that begins now will promise.
+    /// The position of everything acknowledged so far, which a persist that begins now will promise.
     pub fn newest(&self) -> Position {
         self.newest
     }
 
-    /// A call returned that makes everything up to `position` durable.
+    /// Notes the return of a call that makes everything up to `position` durable.
     pub fn promised(&mut self, position: Position) {
         self.floor = self.floor.max(position);
     }
 
-    /// A create or drop of a keyspace is about to be made.
+    /// Notes a create or drop of a keyspace before its call.
     pub fn keyspace_begins(&mut self, name: &Arc<str>) {
         self.keyspaces.insert(Arc::clone(name), Existence::Maybe);
     }
 
-    /// A keyspace was created, durably; it is empty.
+    /// Notes that a keyspace was created durably; it is empty.
     pub fn keyspace_created(&mut self, name: &Arc<str>) {
         self.keyspaces.insert(Arc::clone(name), Existence::Present);
     }
 
-    /// A keyspace was dropped, durably. Reads that began before may still give what it held.
+    /// Notes that a keyspace was dropped durably. Reads that began before may still give its content.
     pub fn keyspace_dropped(&mut self, name: &Arc<str>) {
         self.keyspaces.insert(Arc::clone(name), Existence::Absent);
     }
 
-    /// Forgets what dropped keyspaces held: no open finds any of it.
+    /// Forgets the content of dropped keyspaces: no open finds any of it.
     fn forget_dropped(&mut self) {
         let keyspaces = &self.keyspaces;
         let is_dropped = |spot: &Spot| keyspaces.get(&spot.0) == Some(&Existence::Absent);
@@ -176,7 +171,7 @@ impl Oracle {
         }
     }
 
-    /// The keyspaces there should be; `None` while that is open.
+    /// The keyspaces that must exist; `None` while that is open.
     pub fn keyspaces(&self) -> Option<Vec<String>> {
         if self.keyspaces.values().any(|existence| *existence == Existence::Maybe) {
             return None;
@@ -190,19 +185,19 @@ impl Oracle {
         self.keyspaces.iter().any(|(other, existence)| name_of(other) == name && *existence == Existence::Maybe)
     }
 
-    /// The keyspace that the database calls `name`, if it is there for certain.
+    /// The keyspace that the database calls `name`, if it certainly exists.
     pub fn present(&self, name: &str) -> Option<Arc<str>> {
         let is_it =
             |(other, existence): &(&Arc<str>, &Existence)| name_of(other) == name && **existence == Existence::Present;
         self.keyspaces.iter().find(is_it).map(|(other, _)| Arc::clone(other))
     }
 
-    /// Whether this keyspace is there for certain.
+    /// Whether this keyspace certainly exists.
     pub fn is_keyspace_present(&self, name: &Arc<str>) -> bool {
         self.keyspaces.get(name) == Some(&Existence::Present)
     }
 
-    /// All keys of a keyspace that anybody ever wrote.
+    /// All keys of a keyspace that were ever written.
     pub fn keys_of(&self, keyspace: &Arc<str>) -> BTreeSet<Vec<u8>> {
         let from = (Arc::clone(keyspace), Vec::new());
         let written = self.by_spot.range(from.clone()..).map(|(spot, _)| spot);
@@ -211,7 +206,7 @@ impl Oracle {
         written.take_while(of_it).chain(based.take_while(of_it)).map(|spot| spot.1.clone()).collect()
     }
 
-    /// Checks one answer of a view that was taken between two ticks.
+    /// Checks one result of a view that was taken between two ticks.
     pub fn check_read(
         &self,
         spot: &Spot,
@@ -249,7 +244,7 @@ impl Oracle {
         Err(format!("read of {} gave {found}, expected {expected} ({writer}) or newer", describe_spot(spot)))
     }
 
-    /// Whether a key is there, as a lone client knows; `None` while a maybe leaves it open.
+    /// Whether a key exists, for a lone client; `None` while a maybe leaves it open.
     pub fn known(&self, spot: &Spot) -> Option<bool> {
         let mut known = self.base.contains_key(spot);
         for &number in self.by_spot.get(spot).into_iter().flatten() {
@@ -330,14 +325,14 @@ impl Write {
 /// The comparison of one recovered state with one history.
 struct Recovered<'a> {
     found: &'a BTreeMap<Spot, Arc<[u8]>>,
-    /// By position.
+    /// The acknowledged writes, by position.
     acknowledged: Vec<(Position, &'a Write)>,
     maybes: Vec<&'a Write>,
-    /// What was there before the first of them.
+    /// The content before the first of them.
     state: Fold<'a>,
 }
 
-/// Per key: what the acknowledged writes up to a cut leave, and which of them wrote it.
+/// For each key: the value that the acknowledged writes up to a cut leave, and the write that wrote it.
 type Fold<'a> = BTreeMap<&'a Spot, (Option<&'a [u8]>, Option<&'a Write>)>;
 
 impl<'a> Recovered<'a> {
@@ -410,7 +405,7 @@ impl<'a> Recovered<'a> {
         self.check_maybes(cut)
     }
 
-    /// What the acknowledged writes up to `cut` leave.
+    /// The content that the acknowledged writes up to `cut` leave.
     fn fold_to(&self, cut: Position) -> Fold<'a> {
         let mut fold = self.state.clone();
         for (_, write) in self.acknowledged.iter().take_while(|(position, _)| *position <= cut) {
@@ -468,32 +463,6 @@ impl<'a> Recovered<'a> {
             || self.maybes.iter().any(|other| !std::ptr::eq(*other, maybe) && Self::explains(other, spot, found, last));
         found != value.as_deref() && is_after_last && !others()
     }
-}
-
-/// Bytes that make a value unlike every other.
-pub const TOKEN_BYTES: usize = 12;
-
-fn is_unique(value: &Value) -> bool {
-    value.as_ref().is_some_and(|value| value.len() >= TOKEN_BYTES)
-}
-
-/// A value in words.
-pub fn describe(value: Option<&[u8]>) -> String {
-    match value {
-        None => "nothing".into(),
-        Some(value) => match value.first_chunk::<TOKEN_BYTES>() {
-            Some(token) => {
-                let number = |at: usize| u32::from_le_bytes([token[at], token[at + 1], token[at + 2], token[at + 3]]);
-                format!("value {}.{}.{} of {} bytes", number(0), number(4), number(8), value.len())
-            }
-            None => format!("{value:02x?}"),
-        },
-    }
-}
-
-/// A key in words.
-pub fn describe_spot(spot: &Spot) -> String {
-    format!("{}/{}", spot.0, spot.1.escape_ascii())
 }
 
 #[cfg(test)]

@@ -1,33 +1,34 @@
-//! [`Pace`]: what takes time in a [`World`], and who is kept from running for long.
+//! [`Pace`]: what takes time in a [`World`], and which clients are kept from running.
 //!
-//! *Syncs* take their time in the plans that say so. One that a ring carries out holds up nobody; any other holds up
-//! who makes it: a client, or every coroutine of the worker it is made on. Time then passes only by steps, or when
-//! nobody can run, so that what is late is late because it waited.
+//! *Syncs* take time in the plans that say so. A sync of a ring blocks nothing. Any other sync blocks its caller: a
+//! client, or all coroutines of the worker it is made on. Time then passes only by steps, or when nothing can run, so a
+//! late event is late because it waited.
 //!
-//! A client is *parked* between a reservation and its publication, as a thread that the processor does not come back
-//! to: for up to some hundred milliseconds, over a close and the next open too.
+//! A client is *parked* between a reservation and its publication, as a thread that the processor does not run: for up
+//! to some hundred milliseconds, also across a close and the next open.
 //!
 //! Locks: `pace`, for a few instructions, also under the world's `state`; nothing is called under it.
 
 use crate::rng::Rng;
-use crate::world::{Running, World};
+use crate::runnable::Running;
+use crate::world::World;
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::Waker;
 use thalweg::Result;
 use thalweg::simulation::{Lane, Point, SyncInFlight};
 
-/// Nobody is parked for longer.
+/// The longest time for which a client is parked.
 const PARKED_NS_MAX: u64 = 400_000_000;
 
-/// How many may be parked at a time.
+/// The number of clients that may be parked at a time.
 const PARKED_MAX: usize = 2;
 
-/// See the head of this file.
+/// What takes time in one world.
 #[derive(Default)]
 pub(crate) struct Pace {
     timing: Option<Timing>,
-    /// Workers that are held up, and until when.
+    /// The blocked workers, each with the time of its end.
     busy: Vec<((u64, Lane), u64)>,
     parking: Option<Parking>,
     parked: BTreeSet<usize>,
@@ -49,20 +50,20 @@ impl Pace {
         self.parked.clone()
     }
 
-    /// Whether syncs take time, and the workers that are held up now.
+    /// Whether syncs take time, and the workers that are blocked now.
     pub(crate) fn busy(&mut self, now_ns: u64) -> (bool, Vec<(u64, Lane)>) {
         self.busy.retain(|(_, until_ns)| *until_ns > now_ns);
         (self.timing.is_some(), self.busy.iter().map(|(worker, _)| *worker).collect())
     }
 
-    /// How long the next sync takes.
+    /// The time that the next sync takes.
     fn draw_sync_ns(&mut self) -> Option<u64> {
         let timing = self.timing.as_mut()?;
-        // Mostly as long as can be: who waits for two of them is to be told from who waits for one.
+        // Mostly the longest time, so that a wait for two syncs differs from a wait for one.
         Some(if timing.rng.percent(70) { timing.sync_ns_max } else { timing.rng.below(timing.sync_ns_max) })
     }
 
-    /// For how long a client at this point is parked, if it is.
+    /// The time for which a client at this point is parked, if it is.
     fn draw_parked_ns(&mut self, point: Point) -> Option<u64> {
         let is_between = matches!(point, Point::Reserved | Point::Copying | Point::Copied | Point::Inserted);
         if !is_between || self.parked.len() >= PARKED_MAX {
@@ -78,7 +79,7 @@ impl World {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on a sync takes up to `sync_ns_max`.
+    /// Makes each sync take up to `sync_ns_max`.
     pub fn time_syncs(&self, rng: Rng, sync_ns_max: u64, has_rings: bool) {
         self.pace().timing = Some(Timing { rng, sync_ns_max, has_rings });
     }
@@ -88,12 +89,12 @@ impl World {
         self.pace().timing.as_ref().is_some_and(|timing| timing.has_rings)
     }
 
-    /// From now on a client is parked at one point in so many; `None`: at none.
+    /// Parks a client at one point in this many; `None`: at none.
     pub fn park_clients(&self, parking: Option<(Rng, u64)>) {
         self.pace().parking = parking.map(|(rng, one_in)| Parking { rng, one_in });
     }
 
-    /// Parks the client that runs, perhaps. Whether it was.
+    /// Perhaps parks the running client. Returns whether it did.
     pub(crate) fn park_at(&self, point: Point) -> bool {
         let Running::Client(slot) = self.running() else { return false };
         let Some(ns) = self.pace().draw_parked_ns(point) else { return false };
@@ -105,7 +106,7 @@ impl World {
         true
     }
 
-    /// A sync that whoever runs waits for himself.
+    /// A sync for which its caller waits.
     pub(crate) fn blocking_sync(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let Some(ns) = self.pace().draw_sync_ns() else { return sync() };
         match self.running() {
@@ -119,7 +120,7 @@ impl World {
             }
             Running::Main => sync(),
             Running::Client(_) => {
-                // A sync of several files makes one after the other, and the bound is on the whole.
+                // A sync of several files syncs one after the other, and the bound is on the whole.
                 self.sleep(ns / 8);
                 let done = sync();
                 self.sleep(ns / 8);

@@ -1,4 +1,4 @@
-//! [`Plan`]: what a seed decides before anything runs: options of the database, clients, and shapes of data.
+//! [`Plan`]: the choices of a seed before anything runs: options of the database, clients, and shapes of data.
 //!
 //! Options are tiny, so that a few hundred writes flush, compact, recycle and move through several levels.
 
@@ -10,23 +10,22 @@ use thalweg::{Builder, CompactionPolicy, Compression, Database, Durability, Dura
 
 static BACKEND: OnceLock<DurabilityBackend> = OnceLock::new();
 
-/// Every plan from now on has this durability back-end, on a file system whose files share one journal; once a
-/// process.
+/// Sets the durability back-end of every later plan, on a file system whose files share one journal.
 ///
 /// # Panics
-/// When it was called before.
+/// When it was called before in this process.
 pub fn use_backend(backend: DurabilityBackend) {
     assert!(BACKEND.set(backend).is_ok(), "the back-end is chosen once");
 }
 
-/// See the head of this file.
+/// The choices of one seed.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Clients at once; a lone client is checked most strictly.
+    /// The number of clients; a lone client is checked most strictly.
     pub clients: usize,
-    /// Operations a client makes in a round.
+    /// Operations of a client in a round.
     pub operations: u64,
-    /// One operation in so many is a checkpoint that is opened and compared.
+    /// One operation in this many is a checkpoint, which is opened and compared.
     pub checkpoint_one_in: u64,
     /// Distinct keys of a client in a keyspace.
     pub keys: u64,
@@ -34,9 +33,9 @@ pub struct Plan {
     pub value_bytes: u64,
     /// Whether some values are larger than a log segment.
     pub huge_values: bool,
-    /// In so many of 100 writes the caller waits until they are durable.
+    /// The percentage of writes that wait until they are durable.
     pub sync_percent: u64,
-    /// The kernel writes something back in one step of so many.
+    /// The kernel writes something back in one step of this many.
     pub writeback_one_in: u64,
     /// The file system refuses direct reads.
     pub refuse_medium_reads: bool,
@@ -46,21 +45,21 @@ pub struct Plan {
     pub refuse_mappings: bool,
     /// The file system above the database has no sync of directories.
     pub is_mounted: bool,
-    /// How many files the process believes it may have open.
+    /// The number of open files that the storage reports as allowed.
     pub open_files_told: Option<u64>,
-    /// Whether keyspaces are cleared; then twins are not the same.
+    /// Whether keyspaces are cleared; twins then differ.
     pub clears: bool,
-    /// All writes go to one partition, so that nothing but its memtables needs the log.
+    /// All writes go to one partition, so that only its memtables need the log.
     pub one_partition: bool,
-    /// Of 1000 reads so many come back short.
+    /// The number of reads in 1000 that come back short.
     pub short_reads_per_mille: u32,
     /// All files share one journal.
     pub share_journal: bool,
-    /// The file system does not tell how much space is left.
+    /// The file system does not report its free space.
     pub hide_free_bytes: bool,
-    /// How long a sync takes at most; `None`: no time, and time may pass while somebody can run.
+    /// The longest time of a sync. `None`: syncs take no time, and time may pass while a task can run.
     sync_ms_max: Option<u64>,
-    /// Coroutines hand their syncs to a ring, and their worker goes on.
+    /// Coroutines hand their syncs to a ring, and their worker continues.
     pub has_rings: bool,
     durability: Durability,
     backend: DurabilityBackend,
@@ -81,15 +80,15 @@ pub struct Plan {
     level1_bytes: u64,
     growth_factor: u64,
     partitions_max: usize,
-    /// Whether most of what was written is removed again, time after time, so that partitions merge.
+    /// Whether most keys are removed again and again, so that partitions merge.
     pub wanes: bool,
     compaction_workers: usize,
     manifest_rotation_bytes: Option<u64>,
-    /// Files of replaced tables are cut into pieces of this.
+    /// The size of the pieces in which files of replaced tables are cut.
     removed_piece_bytes: u64,
 }
 
-/// The classic leveled policy as often as vLSM, with any shape.
+/// A random policy, leveled or vLSM with equal chance.
 fn random_policy(mut rng: Rng) -> CompactionPolicy {
     if rng.one_in(2) {
         return CompactionPolicy::Leveled;
@@ -102,7 +101,7 @@ fn random_policy(mut rng: Rng) -> CompactionPolicy {
 }
 
 impl Plan {
-    /// A plan by chance.
+    /// A random plan.
     pub fn random(rng: &mut Rng) -> Self {
         let log_segment_bytes = *rng.choose(&[64_u32, 64, 96, 128]) << 10;
         Plan {
@@ -157,7 +156,7 @@ impl Plan {
         .with_chosen_backend()
     }
 
-    /// The plan of the checks that try every input and output: one client, a short and busy workload.
+    /// The plan of the checks of every input and output: one client, a short and busy workload.
     pub fn fixed(operations: u64) -> Self {
         Plan {
             clients: 1,
@@ -207,7 +206,7 @@ impl Plan {
         .with_chosen_backend()
     }
 
-    /// The plan of the damage: as small as can be with tables in several levels.
+    /// The plan of the damage: as small as possible with tables in several levels.
     pub fn small() -> Self {
         Plan {
             keys: 8,
@@ -228,17 +227,17 @@ impl Plan {
         }
     }
 
-    /// The durability of writes that do not say.
+    /// The default durability of writes.
     pub fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// How long a sync takes at most.
+    /// The longest time of a sync.
     pub fn sync_ns_max(&self) -> u64 {
         self.sync_ms_max.unwrap_or(0) * 1_000_000
     }
 
-    /// How long a record waits for its sync to be issued, if that is bounded and time is told apart.
+    /// The longest time that a record waits for its sync to be issued, if that is bounded and syncs take time.
     pub fn log_sync_interval_ns(&self) -> Option<u64> {
         self.sync_ms_max.and(self.log_sync_interval_ms).map(|ms| ms * 1_000_000)
     }

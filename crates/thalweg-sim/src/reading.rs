@@ -1,10 +1,10 @@
 //! The reads of a simulated client, each checked against the oracle: points, many at once, scans, snapshots, twins.
 //!
-//! A scan is checked key by key: what it gives, and that no key of its range that should be there is missing. Other
-//! clients run between its steps.
+//! A scan is checked key by key: each value that it gives, and that no key of its range is missing. Other clients run
+//! between its steps.
 
 use crate::keys;
-use crate::oracle::{Spot, describe, describe_spot};
+use crate::spot::{Spot, describe, describe_spot};
 use crate::workload::ClientRun;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,7 +14,7 @@ use thalweg::{Error, Keyspace, Range, Snapshot};
 /// A snapshot, and the ticks between which it was taken.
 pub(crate) struct View {
     snapshot: Snapshot,
-    /// The keyspaces that came before it.
+    /// The keyspaces that existed before it.
     keyspaces: Vec<(Arc<str>, Keyspace)>,
     began: u64,
     ended: u64,
@@ -22,11 +22,11 @@ pub(crate) struct View {
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 type Entry = (Vec<u8>, Arc<[u8]>);
-/// The keys between which a range was not read; `None`: from its beginning, or to its end.
+/// The part of a range that was not read, between two keys; `None`: from its beginning, or to its end.
 type Gap = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 impl ClientRun {
-    /// One reading operation by chance.
+    /// Makes one random read operation.
     pub(crate) fn read(&mut self) {
         match self.rng.below(100) {
             0..35 => self.get(),
@@ -75,7 +75,7 @@ impl ClientRun {
                     describe_spot(&spot)
                 );
             }
-            // Only a lone client knows for certain.
+            // Only a lone client knows the answer for certain.
             Ok(_) => {}
         }
     }
@@ -85,7 +85,7 @@ impl ClientRun {
         self.multi_get_of(&name, &keyspace);
     }
 
-    /// A read of keys in several partitions of a keyspace.
+    /// Reads keys in several partitions of a keyspace.
     pub(crate) fn read_many(&mut self, name: &Arc<str>, keyspace: &Keyspace) {
         if self.rng.one_in(2) { self.multi_get_of(name, keyspace) } else { self.scan_live_of(name, keyspace) }
     }
@@ -224,7 +224,7 @@ impl ClientRun {
         (from, to)
     }
 
-    /// Reads a range from one end, the other, or both by turns, perhaps not to the end; then checks it.
+    /// Reads a range from one end, the other, or both in turn, perhaps not wholly; then checks it.
     fn scan(&mut self, name: &Arc<str>, mut range: Range, bounds: &Bounds, began: u64, ended: u64) {
         self.stage.world.doing(|| format!("scan of {name} {bounds:?}"));
         let (mut front, mut back): (Vec<Entry>, Vec<Entry>) = Default::default();
@@ -250,7 +250,7 @@ impl ClientRun {
         }
         drop(range);
         back.reverse();
-        // What lies between the two ends was not read, unless they met.
+        // The part between the two ends was not read, unless they met.
         let gap = (!complete).then(|| (front.last().map(|e| e.0.clone()), back.first().map(|e| e.0.clone())));
         let found: Vec<Entry> = front.into_iter().chain(back).collect();
         assert!(found.is_sorted_by(|a, b| a.0 < b.0), "a scan of {name} is out of order: {:?}", keys_of(&found));

@@ -1,4 +1,4 @@
-//! [`Rng`]: a small seeded generator of random numbers (splitmix64). Same seed, same numbers, on every machine.
+//! [`Rng`]: a seeded generator of random numbers (splitmix64). A seed gives the same numbers on every machine.
 
 /// A seeded sequence of random numbers.
 #[derive(Clone, Debug)]
@@ -9,18 +9,18 @@ pub struct Rng {
 impl Rng {
     /// The sequence of `seed`.
     pub fn new(seed: u64) -> Self {
-        // Neighbouring seeds must not give neighbouring sequences.
+        // Adjacent seeds must not give similar sequences.
         let mut rng = Rng { state: seed ^ 0x6a09_e667_f3bc_c909 };
         rng.state = rng.next_u64();
         rng
     }
 
-    /// A sequence of its own, so that one consumer drawing more does not change what the others draw.
+    /// A separate sequence, so that a consumer that draws more does not change the numbers of others.
     pub fn fork(&mut self) -> Self {
         Rng::new(self.next_u64())
     }
 
-    /// A sequence of its own that leaves this one as it is: what is drawn from it later changes nothing for others.
+    /// A separate sequence that draws nothing from this one.
     pub fn aside(&self, tag: u64) -> Self {
         Rng::new(self.clone().next_u64() ^ tag)
     }
@@ -50,12 +50,12 @@ impl Rng {
         self.below(len as u64) as usize
     }
 
-    /// True once in `in_all` draws.
+    /// `true` once in `in_all` draws.
     pub fn one_in(&mut self, in_all: u64) -> bool {
         self.below(in_all) == 0
     }
 
-    /// True in `percent` of 100 draws.
+    /// `true` in `percent` of 100 draws.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

@@ -1,4 +1,4 @@
-//! The seams of the engine, simulated: [`SimScheduler`], [`SimClock`], [`SimEntropy`], all of one [`World`].
+//! The seams of the engine in simulation: [`SimScheduler`], [`SimClock`], [`SimEntropy`], all of one [`World`].
 
 use crate::world::World;
 use std::future::Future;
@@ -14,7 +14,7 @@ pub struct SimScheduler {
 }
 
 impl SimScheduler {
-    /// A scheduler for one more database; `instance` tells databases apart in reports.
+    /// A scheduler for one more database; `instance` is its number in reports.
     pub fn new(world: &Arc<World>, instance: u64) -> Arc<Self> {
         Arc::new(SimScheduler { world: Arc::clone(world), instance })
     }
@@ -54,7 +54,7 @@ impl World {
     }
 }
 
-/// Everything a database needs to live in `world` on `storage`.
+/// The environment of a database in `world` on `storage`.
 pub fn environment(world: &Arc<World>, storage: Arc<dyn Storage>, instance: u64) -> Environment {
     Environment {
         storage,

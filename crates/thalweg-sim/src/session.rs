@@ -1,7 +1,7 @@
 //! [`Session`]: one database over several lives: open and check, clients, the end of a life, and the next disk.
 //!
-//! The checks are built from it: random lives (`sim.rs`), a crash at every operation (`every_io.rs`), a fault at every
-//! operation (`faults.rs`), damage to every byte (`damage.rs`).
+//! The checks use it: random lives (`sim.rs`), a crash at every operation (`every_io.rs`), a fault at every operation
+//! (`faults.rs`), damage to every byte (`damage.rs`).
 
 use crate::clients::Client;
 use crate::keys::{self, STABLE};
@@ -20,26 +20,26 @@ use thalweg::simulation::Storage;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
 use thalweg::{Database, Durability, ErrorKind, Keyspace};
 
-/// What a database sets aside at least.
+/// The smallest reserve of a database.
 const RESERVE_BYTES: u64 = 256 << 10;
 
 /// Where the database lives on the simulated disk.
 pub const ROOT: &str = "/db";
 
-/// See the head of this file.
+/// One database over several lives.
 pub struct Session {
-    /// What the clients share.
+    /// The state that the clients share.
     pub stage: Rc<Stage>,
     rng: Rng,
-    /// What the next open must find.
+    /// The writes that the next open must find.
     survival: Survival,
-    /// When the disk was last seen with power.
+    /// The last time at which the disk had power.
     last_alive_ns: Arc<AtomicU64>,
-    /// A write-back failed and perhaps nobody was told yet: the kernel tells whoever syncs next, also in a later life.
+    /// A write-back failed, perhaps without a report: the kernel reports it to the next sync, also in a later life.
     pub owes_error: bool,
     /// The disk is full when this life ends, and still when the next open begins.
     pub stays_full: bool,
-    /// What the reserve had when the life ended is there: only a power cut takes pages that nobody syncs.
+    /// Whether the reserve is as large as at the end of the life: a power cut loses its pages, which are never synced.
     keeps_pages: bool,
 }
 
@@ -52,9 +52,9 @@ pub struct Opened {
 /// How the life of an open database ends, if nothing cuts it short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Farewell {
-    /// By `close`.
+    /// Calls `close`.
     Close,
-    /// By dropping the last handle.
+    /// Drops the last handle.
     Drop,
 }
 
@@ -79,7 +79,7 @@ impl Session {
         }
     }
 
-    /// The same history on another disk, in a world of its own: one of several outcomes of one crash.
+    /// The same history on another disk, in its own world: one of several outcomes of a crash.
     pub fn fork(&self, disk: SimulatedDisk, seed: u64) -> Self {
         let world = World::new(seed, false);
         let stage = Stage::new(self.stage.plan.clone(), world, disk, self.stage.oracle.borrow().clone());
@@ -95,12 +95,12 @@ impl Session {
         }
     }
 
-    /// The disk of now.
+    /// The current disk.
     pub fn disk(&self) -> SimulatedDisk {
         self.stage.disk.borrow().clone()
     }
 
-    /// Starts a phase in which the kernel writes back by itself, and `also` is called between steps.
+    /// Starts a phase in which the kernel writes back by itself, and `also` runs between steps.
     pub fn begin_phase(&mut self, mut also: Option<Hook>) {
         let disk = self.disk();
         let one_in = self.stage.plan.writeback_one_in;
@@ -124,8 +124,8 @@ impl Session {
         })));
     }
 
-    /// Opens the database, checks what is in it, and creates the keyspaces that are missing. `None` when trouble (a
-    /// power cut, a fault) ended it.
+    /// Opens the database, checks its content, and creates missing keyspaces. `None` when a power cut or a fault ended
+    /// that.
     pub fn open(&mut self) -> Option<Opened> {
         self.stage.poisoned.set(false);
         self.stage.world.say(|| "opens".into());
@@ -137,7 +137,7 @@ impl Session {
                 return None;
             }
         };
-        // Not in the match: its handle would live on in there.
+        // Not in the match, which would keep its handle.
         let found = read_all(&Database::clone(&db).into());
         let (names, found) = match found {
             Ok(all) => all,
@@ -151,7 +151,7 @@ impl Session {
         self.stage.world.note(found.len() as u64);
         let outcome = self.stage.oracle.borrow_mut().check_recovered(&names, found, self.survival);
         self.stage.must(outcome);
-        // What a recovery found is durable once it has returned (DESIGN 6).
+        // What a recovery found is durable when it returns (docs/durability.md).
         self.survival = Survival::Acknowledged;
         self.stage.acknowledged.borrow_mut().clear();
         match self.create_stable(&db) {
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// An open needs no space but what was set aside for it.
+    /// An open needs no space besides the reserve.
     fn open_database(&mut self) -> thalweg::Result<Database> {
         let disk = self.disk();
         let is_full = std::mem::take(&mut self.stays_full);
@@ -208,7 +208,7 @@ impl Session {
         Some(all)
     }
 
-    /// Runs the plan's clients to their ends, but for those that are parked.
+    /// Runs the plan's clients until all have ended, except parked ones.
     pub fn run_clients(&mut self, opened: &Opened) {
         let temporary = Temporary::default();
         let clients = (0..self.stage.plan.clients)
@@ -226,7 +226,7 @@ impl Session {
         self.stage.life.set(self.stage.life.get() + 1);
     }
 
-    /// One batch of a few changes in one stable keyspace, while no client runs.
+    /// Writes one batch of a few changes in one stable keyspace, while no client runs.
     pub fn write(&mut self, opened: &Opened, keyspace: usize, durability: Durability) {
         let (name, keyspace) = &opened.stable[keyspace];
         let (write, client) = (self.stage.next_write(), self.stage.plan.clients);
@@ -250,19 +250,19 @@ impl Session {
         self.stage.must(outcome);
     }
 
-    /// Flushes and compacts whatever there is, and gives the background time to put its house in order.
+    /// Flushes and compacts everything, and lets the background finish.
     pub fn settle(&mut self, opened: &Opened) {
         let outcome = opened.db.flush().and_then(|()| opened.db.wait_for_compactions());
         outcome.unwrap_or_else(|error| panic!("a flush failed without trouble: {error}"));
         self.rest();
     }
 
-    /// A second of virtual time.
+    /// Waits for a second of virtual time.
     pub fn rest(&mut self) {
         self.stage.world.sleep(1_000_000_000);
     }
 
-    /// Checks every key of the open database. Between operations nothing may be uncertain but maybes.
+    /// Checks every key of the open database. Between operations only maybes may be uncertain.
     pub fn check_live(&self, opened: &Opened) {
         let tick = self.stage.tick();
         let snapshot = opened.db.snapshot();
@@ -271,7 +271,7 @@ impl Session {
         self.stage.check_view(&keyspaces, tick, tick + 1);
     }
 
-    /// After a full disk has room again, or there are descriptors again: writes are taken again, soon.
+    /// Checks that writes are soon accepted again, after the disk has space or there are descriptors again.
     pub fn check_room_again(&self, opened: &Opened) {
         let (name, keyspace) = &opened.stable[0];
         for attempt in 0.. {
@@ -309,7 +309,7 @@ impl Session {
         }
     }
 
-    /// Ends this life. What a clean end leaves is all there at the next open.
+    /// Ends this life. After a clean end the next open must find everything.
     pub fn farewell(&mut self, opened: Opened, how: Farewell) {
         let Opened { db, stable } = opened;
         drop(stable.release());
@@ -317,7 +317,7 @@ impl Session {
     }
 
     fn end(&mut self, db: Held<Database>, how: Farewell) {
-        // Who was parked has a handle, too: without a close the database would stay open.
+        // A parked client has a handle too: without a close the database would stay open.
         let how = if self.stage.world.has_clients(true) { Farewell::Close } else { how };
         self.stage.world.say(|| format!("{how:?}"));
         let db = db.release();
@@ -338,26 +338,26 @@ impl Session {
         assert!(left == 0, "{left} background coroutines of databases {of:?} are left after {after}");
     }
 
-    /// The process or the power has gone: the next open is on what that left.
+    /// Ends the life by the death of the process or a power cut; the next open is on what that left.
     pub fn crash(&mut self, strictness: Strictness) {
         self.stage.world.say(|| format!("crash: {strictness:?}"));
         let was_in_faults = self.stage.faults.get();
         if strictness != Strictness::ProcessDeath && !was_in_faults && !self.stage.poisoned.get() {
             self.promise_what_is_old();
         }
-        // What was not promised by then may be gone, whatever later opens find.
+        // Writes that were not promised by then may be lost, whatever later opens find.
         self.stage.acknowledged.borrow_mut().clear();
         let next = self.disk().crash(strictness);
         *self.stage.disk.borrow_mut() = next;
         self.keeps_pages = strictness == Strictness::ProcessDeath;
-        // After a failed sync not even the death of the process keeps all that was acknowledged.
+        // After a failed sync even the death of the process may lose acknowledged writes.
         if strictness != Strictness::ProcessDeath || was_in_faults {
             self.survival = Survival::Promised;
         }
         self.calm();
     }
 
-    /// What was acknowledged longer ago than the bound on the loss was durable when the power went.
+    /// Writes acknowledged longer ago than the bound on the loss were durable when the power was cut.
     fn promise_what_is_old(&mut self) {
         let Some(bound_ns) = loss::bound_ns(&self.stage.plan) else { return };
         let last_alive_ns = self.last_alive_ns.load(Ordering::Relaxed);
@@ -368,7 +368,7 @@ impl Session {
         }
     }
 
-    /// No more faults, and room on the disk, unless that stays full.
+    /// Ends the faults, and gives the disk space unless it stays full.
     pub fn calm(&mut self) {
         if self.stage.faults.get() {
             self.survival = Survival::Promised;
@@ -384,7 +384,7 @@ impl Session {
         self.stage.few_descriptors.set(false);
     }
 
-    /// Drops what is left of the world.
+    /// Drops the rest of the world.
     pub fn finish(self) -> u64 {
         self.stage.world.gather_clients();
         self.stage.world.clear();
@@ -403,7 +403,7 @@ mod tests {
         let Some(opened) = session.open() else { panic!("the first open failed") };
         session.run_clients(&opened);
         session.farewell(opened, Farewell::Close);
-        // An open begins one manifest; any further number is a replacement's.
+        // An open begins one manifest; a higher number is a replacement.
         let number = |path: &Path| path.file_name()?.to_str()?.strip_prefix("manifest-")?.parse::<u64>().ok();
         let numbers: Vec<u64> = session.disk().files().iter().filter_map(|(path, _)| number(path)).collect();
         assert!(numbers.iter().any(|number| *number > 1), "{numbers:?}");

@@ -1,5 +1,5 @@
-//! `sim`: random lives. One seed is a plan and several rounds of open, clients, and an end: a clean close, a crash at
-//! any moment (also during the recovery that follows, and in the close), faults, a full disk.
+//! `sim`: random lives. One seed gives a plan and several rounds of open, clients, and an end: a clean close, a crash
+//! at any moment (also during the recovery that follows, and during the close), faults, a full disk.
 
 use crate::plan::Plan;
 use crate::rng::Rng;
@@ -9,13 +9,13 @@ use crate::world::Hook;
 use std::path::PathBuf;
 use thalweg::simulation::simulated::{FaultPlan, OperationKinds, SimulatedDisk, Strictness};
 
-/// Runs one seed. The digest of its history, or a violation.
+/// Runs one seed. Returns the digest of its history, or a violation.
 pub fn run_seed(seed: u64, trace: bool) -> Result<u64, String> {
     label(report(seed, "no progress"));
     catch(|| lives(seed, trace))
 }
 
-/// Runs `seeds` seeds from `from`; the first violation with its seed.
+/// Runs `seeds` seeds from `from`. Returns the first violation with its seed.
 pub fn run_seeds(from: u64, seeds: u64, trace: bool, mut each: impl FnMut(u64)) -> Result<(), (u64, String)> {
     for seed in from..from.saturating_add(seeds) {
         run_seed(seed, trace).map_err(|violation| (seed, violation))?;
@@ -24,7 +24,7 @@ pub fn run_seeds(from: u64, seeds: u64, trace: bool, mut each: impl FnMut(u64)) 
     Ok(())
 }
 
-/// The line that a violation is reported with.
+/// The line that reports a violation.
 pub fn report(seed: u64, violation: &str) -> String {
     format!(
         "seed {seed}: {violation} — replay: cargo run -p thalweg-sim --release -- sim --from {seed} --seeds 1 --trace"
@@ -35,16 +35,16 @@ pub fn report(seed: u64, violation: &str) -> String {
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     None,
-    /// The power goes at some input or output.
+    /// The power is cut at an operation of the disk.
     CrashAtOperation(u64),
-    /// The power goes between two steps.
+    /// The power is cut between two steps.
     CrashAtStep(u64),
-    /// An operation fails; so do all after it, or not.
+    /// An operation fails, and perhaps all later ones.
     Fault {
         nth: u64,
         for_ever: bool,
     },
-    /// A sync fails, and only that.
+    /// One sync fails.
     SyncFails {
         nth: u64,
     },
@@ -53,16 +53,16 @@ enum Trouble {
         at_step: u64,
         file: u64,
     },
-    /// A write-back fails when it is begun, and only who began it hears of it.
+    /// A write-back fails when it is begun, which only the caller learns.
     BegunWritebackFails {
         nth: u64,
     },
-    /// The kernel loses what it writes back of a table by itself, and nobody hears of it.
+    /// The kernel loses pages of a table that it writes back by itself, and reports it to nobody.
     WritebackLost {
         at_step: u64,
         file: u64,
     },
-    /// For some steps no more files can be open than are, and a few.
+    /// For some steps only a few more files can be opened.
     FewDescriptors {
         from_step: u64,
         steps: u64,
@@ -121,12 +121,12 @@ fn lives(seed: u64, trace: bool) -> u64 {
     session.finish()
 }
 
-/// Opens, with crashes and faults in between. The last crash may still be in wait.
+/// Opens the database, with crashes and faults in between. The last crash may still be to come.
 fn open(session: &mut Session, rng: &mut Rng, with_crashes: bool) -> Opened {
     for attempt in 0_u64.. {
         session.begin_phase(None);
         let disk = session.disk();
-        // It is told once, but another fault may end an open before that.
+        // It is reported once, but another fault may end an open before that.
         session.owes_error &= attempt < 5;
         if session.owes_error {
             session.stage.faults.set(true);
@@ -146,7 +146,7 @@ fn open(session: &mut Session, rng: &mut Rng, with_crashes: bool) -> Opened {
     unreachable!("the loop ends by returning")
 }
 
-/// After an open or a life that ended: with the power gone, or of itself.
+/// Continues after an open or a life has ended, by a power cut or by itself.
 fn end(session: &mut Session, rng: &mut Rng) {
     if session.stage.is_dead() || rng.one_in(3) {
         session.crash(*rng.choose(&Strictness::ALL));
@@ -182,14 +182,14 @@ fn one_life(session: &mut Session, rng: &mut Rng, opened: Opened) {
     session.check_live(&opened);
     let how = if rng.one_in(2) { Farewell::Close } else { Farewell::Drop };
     if rng.one_in(3) {
-        // Without a close: the process or the power goes while the database is open.
+        // Without a close: the process dies or the power is cut while the database is open.
         let _ = disk.crash(Strictness::LoseUnsynced);
     }
     session.farewell(opened, how);
     end(session, rng);
 }
 
-/// What a trouble does at once; the hook for what it does later.
+/// Does what a trouble does at once. Returns the hook for what it does later.
 fn begin_trouble(session: &mut Session, disk: &SimulatedDisk, trouble: Trouble) -> Option<Hook> {
     let mut hook: Option<Hook> = None;
     match trouble {
@@ -213,7 +213,8 @@ fn begin_trouble(session: &mut Session, disk: &SimulatedDisk, trouble: Trouble) 
             session.stage.faults.set(true);
             disk.set_faults(Some(FaultPlan::once(nth).only(OperationKinds::WRITE_BACKS)));
         }
-        // Only a file system with one journal is trusted so far that this must be noticed.
+        // The engine relies on the kernel's own write-back only on a file system with one journal, so only there must
+        // it notice this.
         Trouble::WritebackLost { .. } if !session.stage.plan.share_journal => {}
         Trouble::WritebackLost { at_step, file } => {
             session.stage.faults.set(true);
@@ -237,7 +238,7 @@ fn begin_trouble(session: &mut Session, disk: &SimulatedDisk, trouble: Trouble) 
 fn cut_power_at(disk: SimulatedDisk, at: u64) -> Hook {
     Box::new(move |step| {
         if step >= at && !disk.is_dead() {
-            // The image is taken later, from the same moment.
+            // The image of that moment is taken later.
             let _ = disk.crash(Strictness::LoseUnsynced);
         }
     })
@@ -255,7 +256,7 @@ fn fail_writeback(disk: SimulatedDisk, at: u64, file: u64) -> Hook {
     })
 }
 
-/// Of the first table from then on that has something to lose.
+/// A hook that loses pages of the first table that has some to lose.
 fn lose_writeback(disk: SimulatedDisk, at: u64, file: u64) -> Hook {
     let mut done = false;
     Box::new(move |step| {

@@ -1,11 +1,12 @@
-//! [`Stage`]: what the clients of one simulation share: world, disk, oracle, and which errors are to be expected.
+//! [`Stage`]: the state that the clients of one simulation share: world, disk, oracle, and the errors to expect.
 //!
 //! Anything that must not happen is a panic here; `violation.rs` turns it into a line of report.
 
-use crate::oracle::{Oracle, Position, Spot, Value};
+use crate::oracle::{Oracle, Position};
 use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::scheduler::environment;
+use crate::spot::{Spot, Value};
 use crate::traced::traced;
 use crate::world::World;
 use std::cell::{Cell, RefCell};
@@ -15,30 +16,30 @@ use std::sync::Arc;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
 use thalweg::{Builder, Error, ErrorKind, ReadOnlyDatabase, Readable};
 
-/// Of a plan that wanes every second so many writes are removals, nearly all.
+/// In a plan with phases of removals, nearly all writes of every second phase of this many writes are removals.
 const WANE_WRITES: u32 = 40;
 
-/// See the head of this file.
+/// The shared state of one simulation.
 pub struct Stage {
-    /// Where everything runs.
+    /// The world in which everything runs.
     pub world: Arc<World>,
-    /// Sizes and shapes.
+    /// The choices of the seed.
     pub plan: Plan,
-    /// The disk of now: a crash puts another in its place.
+    /// The current disk; a crash replaces it.
     pub disk: RefCell<SimulatedDisk>,
-    /// What may be true.
+    /// The content that the database may have.
     pub oracle: RefCell<Oracle>,
-    /// Inputs or outputs fail on purpose.
+    /// Whether operations of the disk fail on purpose.
     pub faults: Cell<bool>,
-    /// The disk is, or was, full on purpose since the open.
+    /// Whether the disk is full on purpose, or was since the open.
     pub full: Cell<bool>,
-    /// Descriptors are, or were, short on purpose since the open.
+    /// Whether descriptors are short on purpose, or were since the open.
     pub few_descriptors: Cell<bool>,
-    /// A write was refused since the open because the database is poisoned.
+    /// Whether a write was refused since the open because the database is poisoned.
     pub poisoned: Cell<bool>,
-    /// How often clients ran to their ends: who was parked over that does nothing more.
+    /// The number of rounds of clients that have ended: a client that was parked over that makes no more operations.
     pub life: Cell<u64>,
-    /// When what was acknowledged, in this life.
+    /// The positions acknowledged in this life, with their times.
     pub acknowledged: RefCell<Vec<(u64, Position)>>,
     next_write: Cell<u32>,
     next_instance: Cell<u64>,
@@ -71,12 +72,12 @@ impl Stage {
         }
     }
 
-    /// A number no write had before.
+    /// A number that no write had before.
     pub fn next_write(&self) -> u32 {
         self.next_write.replace(self.next_write.get() + 1)
     }
 
-    /// Goes on with the numbers of writes where another stage is.
+    /// Continues the numbers of writes of another stage.
     pub fn skip_writes(&self, other: &Stage) {
         self.next_write.set(other.next_write.get());
     }
@@ -86,12 +87,12 @@ impl Stage {
         self.oracle.borrow_mut().tick()
     }
 
-    /// A builder for a database at `path` on the disk of now.
+    /// A builder for a database at `path` on the current disk.
     pub fn builder(&self, path: &Path) -> Builder {
         self.builder_on(self.disk.borrow().clone(), path)
     }
 
-    /// The same on what a power cut would leave now of all that was not synced: nothing.
+    /// As [`Stage::builder`], on the disk that a power cut would leave now if it lost all unsynced changes.
     pub fn builder_after_a_power_cut(&self, path: &Path) -> Builder {
         let left = self.disk.borrow().snapshot().crash(Strictness::LoseUnsynced);
         self.builder_on(left, path)
@@ -103,21 +104,21 @@ impl Stage {
         self.plan.builder(path).environment(environment(&self.world, storage, instance))
     }
 
-    /// Whether the power is gone.
+    /// Whether the power was cut.
     pub fn is_dead(&self) -> bool {
         self.disk.borrow().is_dead()
     }
 
-    /// Panics unless this error is what the trouble of now may cause.
+    /// Panics unless the current failures may cause this error.
     pub fn expect_trouble(&self, what: &str, error: &Error) {
         self.world.say(|| format!("{what} failed: {error}"));
         let kind = root(error).kind();
         let is_poisoned = error.kind() == ErrorKind::Poisoned;
         let broken = self.is_dead() || self.faults.get();
         let expected = match kind {
-            // Running out of descriptors refuses, and poisons nothing either.
+            // A shortage of descriptors refuses the call, and does not poison.
             ErrorKind::Io => broken || (self.few_descriptors.get() && is_shortage(root(error)) && !is_poisoned),
-            // A full disk refuses, and poisons nothing (DESIGN 6).
+            // A full disk refuses the call, and does not poison (docs/space.md).
             ErrorKind::NoSpace => self.full.get() && (broken || !is_poisoned),
             ErrorKind::Corruption => self.faults.get() && self.is_phantom(root(error)),
             _ => false,
@@ -128,7 +129,7 @@ impl Stage {
         }
     }
 
-    /// As [`Stage::expect_trouble`], of a call on one keyspace: others may drop it meanwhile.
+    /// As [`Stage::expect_trouble`], for a call on one keyspace, which others may drop meanwhile.
     pub fn expect_trouble_in(&self, keyspace: &Arc<str>, what: &str, error: &Error) {
         if error.kind() == ErrorKind::NoKeyspace && !self.oracle.borrow().is_keyspace_present(keyspace) {
             return self.world.say(|| format!("{what} came too late: {error}"));
@@ -136,8 +137,8 @@ impl Stage {
         self.expect_trouble(what, error);
     }
 
-    /// Whether the damage is in a file whose write-back failed: a read past the page cache finds what the medium has of
-    /// it. A table that is not settled may be such a file; what it has is in its predecessors, too.
+    /// Whether the damage is in a file whose write-back failed: a direct read gives what the medium has of it. A table
+    /// that is not settled may be such a file; its content is in its predecessors too.
     fn is_phantom(&self, error: &Error) -> bool {
         matches!(error, Error::Corruption(damage) if self.disk.borrow().has_phantoms(&damage.path))
     }
@@ -151,7 +152,8 @@ impl Stage {
         outcome.unwrap_or_else(|violation| panic!("{violation}"))
     }
 
-    /// Checks all keys of some keyspaces, in one view that was taken between two ticks. False when trouble ended it.
+    /// Checks all keys of some keyspaces, in one view that was taken between two ticks. `false` when a failure ended
+    /// it.
     pub fn check_view(&self, keyspaces: &[(Arc<str>, impl Readable)], began: u64, ended: u64) -> bool {
         for (name, keyspace) in keyspaces {
             let keys = self.oracle.borrow().keys_of(name);
@@ -172,7 +174,7 @@ impl Stage {
         true
     }
 
-    /// A change of a key, with a value that nobody else writes if it is long enough.
+    /// A change of a key. Its value is unique if it is long enough.
     pub fn value(&self, rng: &mut Rng, client: usize, write: u32, index: u32) -> Value {
         let is_waning = self.plan.wanes && write / WANE_WRITES % 2 == 1;
         if rng.percent(if is_waning { 92 } else { 22 }) {
@@ -189,7 +191,7 @@ impl Stage {
         for number in [client as u32, write, index] {
             value.extend_from_slice(&number.to_le_bytes());
         }
-        // Half noise, half repetition, so that compression has something to do.
+        // Half random bytes, half repetition, so that values can be compressed.
         while value.len() < bytes as usize {
             value.extend_from_slice(&rng.next_u64().to_le_bytes());
             value.extend_from_slice(b"thalweg!");
@@ -204,7 +206,7 @@ fn is_shortage(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(24))
 }
 
-/// What is at the bottom of an error.
+/// The innermost cause of an error.
 pub fn root(error: &Error) -> &Error {
     match error {
         Error::Poisoned { cause } => root(cause),
@@ -212,16 +214,16 @@ pub fn root(error: &Error) -> &Error {
     }
 }
 
-/// A handle that is leaked when a panic passes: its destructor would wait for a world that runs no more.
+/// A handle that is leaked during a panic: its destructor would wait for a world that no longer runs.
 pub struct Held<T>(Option<T>);
 
 impl<T> Held<T> {
-    /// Holds `value`.
+    /// Wraps `value`.
     pub fn new(value: T) -> Self {
         Held(Some(value))
     }
 
-    /// Gives it back.
+    /// Returns the value.
     pub fn release(mut self) -> T {
         self.0.take().unwrap_or_else(|| unreachable!("it is only taken here and in drop"))
     }
@@ -242,10 +244,10 @@ impl<T> Drop for Held<T> {
     }
 }
 
-/// What a database holds.
+/// The content of a database.
 pub type Found = std::collections::BTreeMap<Spot, Arc<[u8]>>;
 
-/// All keyspaces' names and entries, read forwards and, the same, backwards. An error as the database gave it.
+/// Reads all keyspaces' names and entries, forwards and backwards, which must agree. An error is the database's.
 pub fn read_all(db: &ReadOnlyDatabase) -> thalweg::Result<(Vec<String>, Found)> {
     let names = db.keyspaces();
     let mut all = Found::new();

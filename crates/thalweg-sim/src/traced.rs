@@ -1,7 +1,7 @@
-//! [`traced`]: a simulated disk that tells, in the history of `--trace`, what is done to its names and bytes.
+//! [`traced`]: a decorator of the simulated disk that prints changes of names and bytes to the history of `--trace`.
 //!
-//! Syncs take their time here, in the plans that say so (`pace.rs`). Reads are not told. It passes everything on and
-//! draws nothing else, so that a history that is told is the one that is not.
+//! It also makes syncs take time, in the plans that say so (`pace.rs`). Reads are not printed. It draws no random
+//! numbers for printing, so a seed gives the same history with and without `--trace`.
 
 use crate::world::World;
 use std::path::Path;
@@ -10,7 +10,7 @@ use thalweg::Result;
 use thalweg::simulation::simulated::SimulatedDisk;
 use thalweg::simulation::{DirectoryEntry, File, Mapping, OpenMode, Storage, StorageLock, SyncInFlight};
 
-/// The disk, which tells if the world prints its history.
+/// The disk, with its changes printed if the world prints its history.
 pub fn traced(disk: SimulatedDisk, world: &Arc<World>) -> Arc<dyn Storage> {
     Arc::new(Traced { disk, world: Arc::clone(world) })
 }
@@ -21,8 +21,8 @@ struct Traced {
 }
 
 impl World {
-    /// One line for an operation on `path`, and how it ended.
-    fn tell<T>(&self, path: &Path, what: impl FnOnce() -> String, done: Result<T>) -> Result<T> {
+    /// Prints one line for an operation on `path` and its outcome.
+    fn print<T>(&self, path: &Path, what: impl FnOnce() -> String, done: Result<T>) -> Result<T> {
         let refused = if done.is_err() { ": refused" } else { "" };
         self.say(|| format!("disk: {} {}{refused}", what(), path.display()));
         done
@@ -40,10 +40,10 @@ impl Storage for Traced {
         Some(&self.disk)
     }
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
-        self.world.tell(path, || "create".into(), self.disk.create(path)).map(|file| self.wrap(file))
+        self.world.print(path, || "create".into(), self.disk.create(path)).map(|file| self.wrap(file))
     }
     fn create_direct(&self, path: &Path) -> Result<Arc<dyn File>> {
-        self.world.tell(path, || "create".into(), self.disk.create_direct(path)).map(|file| self.wrap(file))
+        self.world.print(path, || "create".into(), self.disk.create_direct(path)).map(|file| self.wrap(file))
     }
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
         Ok(self.disk.open(path, mode)?.map(|file| self.wrap(file)))
@@ -61,17 +61,17 @@ impl Storage for Traced {
         self.disk.create_directory(path)
     }
     fn remove(&self, path: &Path) -> Result<()> {
-        self.world.tell(path, || "remove".into(), self.disk.remove(path))
+        self.world.print(path, || "remove".into(), self.disk.remove(path))
     }
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.world.tell(to, || format!("rename {} to", from.display()), self.disk.rename(from, to))
+        self.world.print(to, || format!("rename {} to", from.display()), self.disk.rename(from, to))
     }
     fn hard_link(&self, from: &Path, to: &Path) -> Result<bool> {
-        self.world.tell(to, || format!("link {} as", from.display()), self.disk.hard_link(from, to))
+        self.world.print(to, || format!("link {} as", from.display()), self.disk.hard_link(from, to))
     }
     fn sync_directory(&self, path: &Path) -> Result<()> {
         let sync = || self.disk.sync_directory(path);
-        self.world.tell(path, || "sync the names in".into(), self.world.blocking_sync(sync))
+        self.world.print(path, || "sync the names in".into(), self.world.blocking_sync(sync))
     }
     fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
         let traced = |directory| Arc::new(TracedDirectory { directory, world: self.world.clone() }) as Arc<dyn File>;
@@ -82,7 +82,7 @@ impl Storage for Traced {
     }
 }
 
-/// An open directory, of which names are made durable.
+/// An open directory, whose sync makes names durable.
 struct TracedDirectory {
     directory: Arc<dyn File>,
     world: Arc<World>,
@@ -100,12 +100,12 @@ impl File for TracedDirectory {
     }
     fn sync(&self) -> Result<()> {
         let sync = || self.directory.sync();
-        self.world.tell(self.path(), || "sync the names in".into(), self.world.blocking_sync(sync))
+        self.world.print(self.path(), || "sync the names in".into(), self.world.blocking_sync(sync))
     }
     fn begin_sync(&self) -> Option<SyncInFlight> {
         let (directory, world) = (Arc::clone(&self.directory), Arc::clone(&self.world));
         let what = || "sync the names in".into();
-        self.world.ring_sync(move || world.tell(directory.path(), what, directory.sync()))
+        self.world.ring_sync(move || world.print(directory.path(), what, directory.sync()))
     }
     fn bytes(&self) -> Result<u64> {
         unreachable!("a directory is only synced")
@@ -132,28 +132,28 @@ impl File for TracedFile {
     }
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let what = || format!("write {} bytes at {offset} of", bytes.len());
-        self.world.tell(self.path(), what, self.file.write_all_at(offset, bytes))
+        self.world.print(self.path(), what, self.file.write_all_at(offset, bytes))
     }
     fn begin_write_back(&self, offset: u64, bytes: u64) -> Result<()> {
         let what = || format!("begin to write back {bytes} bytes at {offset} of");
-        self.world.tell(self.path(), what, self.file.begin_write_back(offset, bytes))
+        self.world.print(self.path(), what, self.file.begin_write_back(offset, bytes))
     }
     fn write_out(&self) -> Result<()> {
-        self.world.tell(self.path(), || "write out".into(), self.file.write_out())
+        self.world.print(self.path(), || "write out".into(), self.file.write_out())
     }
     fn sync(&self) -> Result<()> {
         let sync = || self.file.sync();
-        self.world.tell(self.path(), || "sync".into(), self.world.blocking_sync(sync))
+        self.world.print(self.path(), || "sync".into(), self.world.blocking_sync(sync))
     }
     fn begin_sync(&self) -> Option<SyncInFlight> {
         let (file, world) = (Arc::clone(&self.file), Arc::clone(&self.world));
-        self.world.ring_sync(move || world.tell(file.path(), || "sync".into(), file.sync()))
+        self.world.ring_sync(move || world.print(file.path(), || "sync".into(), file.sync()))
     }
     fn bytes(&self) -> Result<u64> {
         self.file.bytes()
     }
     fn set_bytes(&self, bytes: u64) -> Result<()> {
-        self.world.tell(self.path(), || format!("set the length to {bytes} of"), self.file.set_bytes(bytes))
+        self.world.print(self.path(), || format!("set the length to {bytes} of"), self.file.set_bytes(bytes))
     }
     fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
         let wrap =
@@ -184,11 +184,11 @@ impl Mapping for TracedMapping {
     }
     fn sync_range(&self, from: u64, to: u64) -> Result<()> {
         let sync = || self.mapping.sync_range(from, to);
-        self.world.tell(self.file.path(), || format!("sync {from}..{to} of"), self.world.blocking_sync(sync))
+        self.world.print(self.file.path(), || format!("sync {from}..{to} of"), self.world.blocking_sync(sync))
     }
     fn begin_sync_range(&self, from: u64, to: u64) -> Option<SyncInFlight> {
         let (mapping, file, world) = (Arc::clone(&self.mapping), Arc::clone(&self.file), Arc::clone(&self.world));
         let what = move || format!("sync {from}..{to} of");
-        self.world.ring_sync(move || world.tell(file.path(), what, mapping.sync_range(from, to)))
+        self.world.ring_sync(move || world.print(file.path(), what, mapping.sync_range(from, to)))
     }
 }

@@ -1,7 +1,7 @@
 //! Violations: a panic of the engine, of the scheduler or of a check, caught and put into one line.
 //!
-//! A lock taken twice, or a loop that never waits, stops the only thread there is, and no check can tell. So a watchdog
-//! looks from outside: a check that makes no step for `STUCK_S` seconds of real time ends the process with exit code 1.
+//! A lock that is taken twice, or a loop that never waits, stops the only thread, and no check can report that. So a
+//! watchdog thread ends the process with exit code 1 when a check makes no step for `STUCK_S` seconds of real time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -28,12 +28,12 @@ thread_local! {
     static STEPS: RefCell<Option<Arc<AtomicU64>>> = const { RefCell::new(None) };
 }
 
-/// Says what this thread checks next, for the watchdog's report.
+/// Sets what this thread checks next, for the watchdog's report.
 pub fn label(what: String) {
     LABEL.set(what);
 }
 
-/// Something went on: a step was made.
+/// Counts a step.
 pub fn heartbeat() {
     STEPS.with_borrow(|steps| {
         if let Some(steps) = steps {
@@ -81,7 +81,7 @@ fn watch() {
     }
 }
 
-/// Runs `run`; a panic in it becomes its message and place, in one line.
+/// Runs `run`. A panic in it becomes an error: its message and place, in one line.
 pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -95,7 +95,7 @@ pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
             let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
             let place = info.location().map(|place| format!(" [{}:{}]", place.file(), place.line()));
             let line = format!("{}{}", message.replace('\n', " "), place.unwrap_or_default());
-            // A second panic while the first unwinds ends the process: nobody else will tell of either.
+            // A second panic while the first unwinds ends the process, so both are printed here.
             LAST.with_borrow_mut(|last| {
                 if let Some(first) = last {
                     eprintln!("a panic while another passes: {line}; the first: {first}");

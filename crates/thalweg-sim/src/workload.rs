@@ -1,12 +1,12 @@
 //! [`ClientRun`]: what one simulated client does: random operations of the whole API, each checked while it runs.
 //!
-//! A client ends after its operations, or a few reads after its first write that failed for good. Reads go through
-//! `reading.rs`; this file has the writes and the order of things.
+//! A client ends after its operations, or a few reads after its first write that failed for good. Reads are in
+//! `reading.rs`; this file has the writes and the choice of operations.
 
 use crate::keys::{self, STABLE, TEMPORARY};
-use crate::oracle::{Spot, Value, describe_spot};
 use crate::reading::View;
 use crate::rng::Rng;
+use crate::spot::{Spot, Value, describe_spot};
 use crate::stage::Stage;
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use thalweg::{Database, Durability, Error, ErrorKind, Keyspace, ReadOnlyDatabase};
 
-/// Of one key in a batch: where it is, and what it gets.
+/// One change of a batch: the key's place, and its new value.
 type Change = ((Arc<str>, Keyspace), Vec<u8>, Value);
 
-/// The temporary keyspaces that are there, by the oracle's names: all clients have them together.
+/// The existing temporary keyspaces, by the oracle's names, shared by all clients.
 pub type Temporary = Rc<RefCell<Vec<(Arc<str>, Keyspace)>>>;
 
-/// See the head of this file.
+/// One simulated client.
 pub struct ClientRun {
     pub(crate) stage: Rc<Stage>,
     pub(crate) db: Database,
@@ -29,7 +29,7 @@ pub struct ClientRun {
     pub(crate) stable: Vec<(Arc<str>, Keyspace)>,
     pub(crate) temporary: Temporary,
     pub(crate) views: Vec<View>,
-    /// Operations left; few once a write has failed for good.
+    /// Operations left; only a few after a write has failed for good.
     left: u64,
     broken: bool,
     life: u64,
@@ -74,12 +74,12 @@ impl ClientRun {
         self.stage.world.doing(|| "drops its handles".into());
     }
 
-    /// Whether the other clients have ended while this one was parked. Its last write is open for ever.
+    /// Whether the other clients have ended while this one was parked. Its last write then stays a maybe.
     fn is_overtaken(&self) -> bool {
         self.stage.life.get() != self.life
     }
 
-    /// Whether nobody else writes.
+    /// Whether this is the only client.
     pub(crate) fn is_alone(&self) -> bool {
         self.stage.plan.clients == 1
     }
@@ -114,7 +114,7 @@ impl ClientRun {
 
     // Writes.
 
-    /// One to many changes in one batch, over all keyspaces.
+    /// Writes one to many changes in one batch, over all keyspaces.
     fn batch(&mut self) {
         let count = if self.rng.one_in(15) { self.rng.between(10, 40) } else { self.rng.between(1, 5) };
         let write = self.stage.next_write();
@@ -129,7 +129,7 @@ impl ClientRun {
         self.commit(write, changes, durability);
     }
 
-    /// The same value under the same key in two keyspaces.
+    /// Writes the same value under the same key in two keyspaces.
     fn twins(&mut self) {
         let write = self.stage.next_write();
         let key = keys::key(keys::TWINS, self.rng.below(5));
@@ -140,7 +140,7 @@ impl ClientRun {
         self.commit(write, changes, durability);
     }
 
-    /// Clears a keyspace: for the oracle a write that removes every key that anybody may write.
+    /// Clears a keyspace; for the oracle that is a write that removes every key that can be written.
     fn clear(&mut self) {
         let write = self.stage.next_write();
         let (name, keyspace) = self.some_keyspace();
@@ -151,7 +151,7 @@ impl ClientRun {
             let keys: Vec<_> = numbers.clone().map(|number| keys::key(&scope, number)).collect();
             keys
         });
-        // And those that a session writes between clients.
+        // Also the keys that a session writes between clients.
         let others = self.stage.oracle.borrow().keys_of(&name);
         let spots: Vec<_> = keys.chain(others).map(|key| ((Arc::clone(&name), key), None)).collect();
         let id = self.stage.oracle.borrow_mut().begin(label.clone(), spots);
@@ -164,7 +164,7 @@ impl ClientRun {
         self.judge(id, &label, outcome.map(Some), Durability::Sync);
     }
 
-    /// One change by the calls of [`Keyspace`], whose place in the order only a lone client knows.
+    /// Makes one change by a call of [`Keyspace`], whose place in the order only a lone client knows.
     fn single(&mut self) {
         let write = self.stage.next_write();
         let (name, keyspace) = self.some_keyspace();
@@ -229,8 +229,8 @@ impl ClientRun {
             return;
         }
         match outcome {
-            // Stores to a mapping cannot fail, so without a sync a write does not hear that the power is gone. Nobody
-            // heard of it either: its caller went with the power.
+            // Stores to a mapping cannot fail, so a write without a sync does not fail after a power cut. Its result
+            // was never reported: its caller ended with the power.
             Ok(_) if stage.is_dead() && durability == Durability::Buffered && !stage.plan.refuse_mappings => {
                 stage.oracle.borrow_mut().fail(id);
             }
@@ -255,7 +255,8 @@ impl ClientRun {
         }
     }
 
-    /// After a write that failed for good: a few more operations, to see that reads go on and writes stay refused.
+    /// Leaves a few more operations after a write that failed for good, to check that reads work and writes stay
+    /// refused.
     pub(crate) fn give_up(&mut self, error: &Error) {
         self.broken |= error.kind() == ErrorKind::Poisoned;
         self.left = self.left.min(3);
@@ -306,7 +307,7 @@ impl ClientRun {
         }
     }
 
-    // Keyspaces that come and go.
+    // Temporary keyspaces.
 
     fn find_temporary(&mut self) {
         for name in TEMPORARY {
@@ -336,7 +337,7 @@ impl ClientRun {
         let before = self.stage.oracle.borrow().newest();
         self.stage.oracle.borrow_mut().keyspace_begins(incarnation);
         self.stage.world.doing(|| format!("drop keyspace {incarnation}"));
-        // Others begin to read it.
+        // Lets others begin to read it.
         for _ in 0..self.rng.below(6) {
             self.stage.world.pause();
         }
@@ -379,7 +380,7 @@ impl ClientRun {
 
     // Checkpoints.
 
-    /// Makes a checkpoint, opens it, and finds in it what was there.
+    /// Makes a checkpoint, opens it, and checks its content.
     fn checkpoint(&mut self) {
         let path = PathBuf::from(format!("/checkpoint-{}", self.stage.next_write()));
         self.stage.world.doing(|| format!("checkpoint to {}", path.display()));
@@ -390,7 +391,7 @@ impl ClientRun {
         if let Err(error) = outcome {
             return self.fails("checkpoint", &error);
         }
-        // It is durable by now, whatever becomes of the database.
+        // The checkpoint is durable now, whatever happens to the database.
         let builder = match self.rng.aside(1).one_in(2) {
             true => self.stage.builder_after_a_power_cut(&path),
             false => self.stage.builder(&path),
@@ -446,7 +447,7 @@ impl ClientRun {
         self.temporary.borrow().iter().find(|(name, _)| !oracle.is_keyspace_present(name)).cloned()
     }
 
-    /// A key that the client may look at: its own, shared, or one that nobody wrote.
+    /// A key for a read: the client's own, a shared one, or one that was never written.
     pub(crate) fn some_spot(&mut self) -> (Spot, Keyspace) {
         let (name, keyspace) = self.some_keyspace();
         let scope = keys::scope(&mut self.rng, self.number);

@@ -1,14 +1,15 @@
-//! [`World`]: one thread in which everything that can run is run one step at a time, in a seeded order.
+//! [`World`]: one thread that runs everything of a simulation, one step at a time, in a seeded order.
 //!
-//! Background coroutines are futures, polled here. Simulated clients are stackful coroutines (`clients.rs`), resumed
-//! by [`World::run_clients`]. A step picks one of all that are ready; time is virtual: it goes on a little each step,
-//! jumps to the next timer when nothing else can run, and sometimes early. Nothing to run and no timer is a deadlock,
-//! too many steps a livelock: both panic with a report, since they are bugs of the engine.
+//! Background coroutines are futures, polled here. Simulated clients are stackful coroutines (`clients.rs`), resumed by
+//! [`World::run_clients`]. A step picks one of all that are ready. Time is virtual: it advances a little with each
+//! step, jumps to the next timer when nothing else can run, and sometimes earlier. Nothing to run and no timer is a
+//! deadlock; too many steps are a livelock. Both panic with a report, because they are bugs of the engine.
 //!
 //! Locks: `state` is held for a few instructions; no future, waker, hook or client runs or is dropped under it.
 
 use crate::pace::Pace;
 use crate::rng::Rng;
+use crate::runnable::{Runnable, Running};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use thalweg::simulation::{Event, Lane, Point, Task, Ticket};
 
-/// What is called between two steps, with the number of the step: write-back, phases of a full disk, power cuts.
+/// A function that runs between two steps, with the number of the step: write-back, phases of a full disk, power cuts.
 pub type Hook = Box<dyn FnMut(u64) + Send>;
 
 /// Everything that runs in one simulation.
@@ -24,49 +25,33 @@ pub struct World {
     state: Mutex<State>,
     now_ns: AtomicU64,
     hook: Mutex<Option<Hook>>,
-    /// The same, for as long as clients run; given the time instead of the step.
+    /// As `hook`, with the time instead of the step, while clients run.
     watch: Mutex<Option<Hook>>,
-    /// How long syncs take, and who is parked.
+    /// The time that syncs take, and the parked clients.
     pub(crate) pace: Mutex<Pace>,
     trace: bool,
     /// For wakers, which outlive a step.
     myself: Weak<World>,
 }
 
-/// Who can run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Runnable {
-    Task(u64),
-    Client(usize),
-}
-
-/// Who runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Running {
-    /// The stack of the harness: opens and closes, and runs background steps while it waits.
-    Main,
-    Client(usize),
-    Task(u64),
-}
-
 struct State {
     rng: Rng,
-    /// Whom of many a wake-up for one wakes. Of its own, so that waits draw nothing from the rest of a history.
+    /// Chooses the waiter that a wake-up for one wakes. A separate sequence, so that waits draw nothing from `rng`.
     wake_rng: Rng,
     running: Running,
     steps: u64,
-    /// The step at which patience ends.
+    /// The step that is a livelock.
     steps_max: u64,
-    /// A checksum of all that happened, to prove that a seed replays.
+    /// A checksum of the history, to prove that a seed replays.
     digest: u64,
     next_task: u64,
     tasks: BTreeMap<u64, TaskSlot>,
     ready: Vec<Runnable>,
     timers: BTreeMap<(u64, u64), Waker>,
     next_timer: u64,
-    /// What each client does, for reports.
+    /// The current operation of each client, for reports.
     clients: BTreeMap<usize, String>,
-    /// Switch to somebody else at one point in so many.
+    /// A client yields at one point in this many.
     point_one_in: u64,
 }
 
@@ -78,10 +63,11 @@ struct TaskSlot {
     token: Arc<Token>,
 }
 
-/// A reader between two views may be out of turn for so long: flushes and the edits of dropped keyspaces pass it.
+/// The longest time for which a reader between two views does not run, so that flushes and edits of dropped keyspaces
+/// happen meanwhile.
 const READER_NAP_NS_MAX: u64 = 100_000_000;
 
-/// What a waker points to.
+/// The target of a waker.
 pub(crate) struct Token {
     world: Weak<World>,
     who: Runnable,
@@ -101,11 +87,11 @@ impl Wake for Token {
     }
 }
 
-/// How patient a [`World`] is before it calls a livelock, in steps.
+/// The number of steps after which a [`World`] reports a livelock.
 pub const PATIENCE_STEPS: u64 = 2_000_000;
 
 impl World {
-    /// A world without anybody in it.
+    /// A world without tasks and clients.
     pub fn new(seed: u64, trace: bool) -> Arc<Self> {
         let mut rng = Rng::new(seed);
         let point_one_in = *rng.choose(&[2, 4, 16, 64]);
@@ -154,12 +140,12 @@ impl World {
         self.state().digest
     }
 
-    /// Adds something that happened to the digest.
+    /// Adds an event to the digest.
     pub fn note(&self, what: u64) {
         self.state().note(what);
     }
 
-    /// Starts patience anew, and sets what is called between steps.
+    /// Restarts the count of steps to a livelock, and sets the hook.
     pub fn begin_phase(&self, hook: Option<Hook>) {
         let mut state = self.state();
         state.steps_max = state.steps + PATIENCE_STEPS;
@@ -167,7 +153,7 @@ impl World {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = hook;
     }
 
-    /// Sets what looks on, or that nothing does.
+    /// Sets or removes the watch.
     pub(crate) fn watch(&self, watch: Option<Hook>) {
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
     }
@@ -201,7 +187,7 @@ impl World {
         state.ready.push(Runnable::Task(number));
     }
 
-    /// Drops the tasks of one database, and says how many there were.
+    /// Drops the tasks of one database. Returns how many there were.
     pub(crate) fn drop_tasks(&self, instance: u64) -> usize {
         let mut state = self.state();
         if let Running::Task(number) = state.running {
@@ -215,12 +201,12 @@ impl World {
         slots.len()
     }
 
-    /// Tasks of all databases that have not ended.
+    /// The number of tasks of all databases that have not ended.
     pub fn tasks(&self) -> usize {
         self.state().tasks.len()
     }
 
-    /// The databases that these are of.
+    /// The databases of these tasks.
     pub(crate) fn databases(&self) -> std::collections::BTreeSet<u64> {
         self.state().tasks.values().map(|slot| slot.instance).collect()
     }
@@ -242,7 +228,7 @@ impl World {
         self.state().rng.next_u64()
     }
 
-    /// See `Scheduler::wait`.
+    /// As `Scheduler::wait`.
     pub(crate) fn wait(&self, event: &Event, ticket: Ticket, deadline_ns: Option<u64>) {
         let running = self.state().running;
         match running {
@@ -263,7 +249,7 @@ impl World {
     fn wait_in_client(&self, slot: usize, event: &Event, ticket: Ticket, deadline_ns: Option<u64>) {
         let token = self.token(Runnable::Client(slot), false);
         let waker = Waker::from(Arc::clone(&token));
-        // The rank decides whom of those that wait a wake-up for one wakes; the others sleep on, as threads do.
+        // The rank decides which waiter a wake-up for one wakes; the others stay asleep, as threads do.
         let rank = self.state().wake_rng.next_u64();
         let mut listen = std::pin::pin!(event.listen_as_thread(ticket, rank));
         let mut timer = None;
@@ -280,19 +266,19 @@ impl World {
             crate::clients::suspend(slot);
             token.queued.store(false, Ordering::Relaxed);
         }
-        // What woke this wait may wake it once more; that must not resume the client in its next wait.
+        // A second wake-up of this wait must not resume the client in its next wait.
         token.queued.store(true, Ordering::Relaxed);
         timer.into_iter().for_each(|key| self.cancel_timer(key));
         self.state().ready.retain(|who| *who != Runnable::Client(slot));
     }
 
-    /// Lets a client sleep in virtual time; on the main stack, runs background steps that long.
+    /// Lets a client sleep in virtual time. On the main stack, runs background steps for that time.
     pub fn sleep(&self, ns: u64) {
         let event = Event::default();
         self.wait(&event, event.ticket(), Some(self.now_ns() + ns));
     }
 
-    /// See `Scheduler::point`.
+    /// As `Scheduler::point`.
     pub(crate) fn point(&self, point: Point) {
         if self.park_at(point) {
             return;
@@ -309,7 +295,7 @@ impl World {
         if naps { self.sleep(ns) } else { self.pause() }
     }
 
-    /// Gives way to the others: in a client until it is picked again, on the main stack for one step.
+    /// Lets others run: from a client until it is picked again, from the main stack for one step.
     pub fn pause(&self) {
         let mut state = self.state();
         match state.running {
@@ -329,7 +315,7 @@ impl World {
         }
     }
 
-    /// One step of somebody, on the main stack.
+    /// Runs one step of a task, on the main stack.
     pub(crate) fn step(&self, why: &str) {
         match self.choose(why) {
             Some(Runnable::Task(number)) => self.poll_task(number),
@@ -338,7 +324,7 @@ impl World {
         }
     }
 
-    /// Who runs.
+    /// What runs at present.
     pub(crate) fn running(&self) -> Running {
         self.state().running
     }
@@ -348,13 +334,13 @@ impl World {
         self.state().tasks.get(&task).map(|slot| (slot.instance, slot.lane))
     }
 
-    /// Whether there are clients; those that are parked count or not.
+    /// Whether there are clients, parked ones counted or not.
     pub(crate) fn has_clients(&self, with_parked: bool) -> bool {
         let parked = self.pace().parked();
         self.state().clients.keys().any(|slot| with_parked || !parked.contains(slot))
     }
 
-    /// Runs background steps until none is ready without time going on, `steps_max` at most.
+    /// Runs background steps until no task is ready without an advance of time, `steps_max` at most.
     pub fn settle(&self, steps_max: u64) {
         for _ in 0..steps_max {
             if self.state().ready.is_empty() {
@@ -364,7 +350,7 @@ impl World {
         }
     }
 
-    /// What runs next; `None` when only time went on.
+    /// Picks what runs next; `None` when only time advanced.
     pub(crate) fn choose(&self, why: &str) -> Option<Runnable> {
         crate::violation::heartbeat();
         let step = self.state().steps;
@@ -412,7 +398,7 @@ impl World {
 
     pub(crate) fn poll_task(&self, number: u64) {
         let mut state = self.state();
-        // A token may be woken after its task ended.
+        // A token may be woken after its task has ended.
         let Some(slot) = state.tasks.get_mut(&number) else { return };
         let (lane, token) = (slot.lane, Arc::clone(&slot.token));
         let mut future =
@@ -435,7 +421,7 @@ impl World {
         drop(ended);
     }
 
-    /// A client enters or leaves the stage.
+    /// Notes that a client begins or stops to run.
     pub(crate) fn set_running_client(&self, slot: Option<usize>) {
         self.state().running = slot.map_or(Running::Main, Running::Client);
     }
@@ -450,7 +436,7 @@ impl World {
         self.state().clients.remove(&slot);
     }
 
-    /// What the running client does now, for reports of deadlocks and for the trace.
+    /// Sets the current operation of the running client, for reports of deadlocks and for the trace.
     pub fn doing(&self, what: impl FnOnce() -> String) {
         let mut state = self.state();
         if let Running::Client(slot) = state.running {
@@ -461,7 +447,7 @@ impl World {
         }
     }
 
-    /// Drops whatever is left, so that nothing of a finished seed keeps memory.
+    /// Drops everything that is left, so that a finished seed keeps no memory.
     pub fn clear(&self) {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let mut state = self.state();
@@ -479,7 +465,7 @@ impl State {
         }
     }
 
-    /// The indices of those ready whose worker is not held up.
+    /// The indices of the ready ones whose worker is not blocked.
     fn free(&self, busy: &[(u64, Lane)]) -> Vec<usize> {
         let is_free = |who: &Runnable| match who {
             Runnable::Client(_) => true,

@@ -1,4 +1,4 @@
-//! Rot in a sample of the bytes of every file, and of the log of a database that was not closed.
+//! Damage to a sample of the bytes of every file, and of the log of a database that was not closed.
 
 #[test]
 fn damage_anywhere_is_told_or_harmless() {

@@ -1,4 +1,4 @@
-//! A power cut at every operation of the disk, and at one of those of each recovery that follows.
+//! A power cut at every operation of the disk, and at one operation of each recovery that follows.
 
 #[test]
 fn a_power_cut_at_any_operation_keeps_every_promise() {

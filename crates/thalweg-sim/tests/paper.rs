@@ -1,5 +1,5 @@
-//! The paper's own rule loses data under the model of ext4 (NOB-A1): a test that it does, so that nobody mistakes the
-//! simulator's silence about the other back-ends for blindness.
+//! The paper's rule loses data under the model of ext4 (NOB-A1). The simulator must find that; so when it finds nothing
+//! for the other back-ends, that counts.
 
 use thalweg::DurabilityBackend;
 

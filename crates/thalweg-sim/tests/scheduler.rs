@@ -1,4 +1,4 @@
-//! The simulated scheduler, with tasks and clients of the tests' own.
+//! Tests of the simulated scheduler, with their own tasks and clients.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg::simulation::{Event, Lane, Point, Scheduler};
 use thalweg_sim::{Client, Rng, SimScheduler, World};
 
-/// A condition that somebody raises and others wait for.
+/// A condition that one task sets and others wait for.
 #[derive(Default)]
 struct Level {
     value: AtomicU64,

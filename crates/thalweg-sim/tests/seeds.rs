@@ -1,4 +1,4 @@
-//! Seeds that once found something, and what that was.
+//! Seeds that found a bug, and the bug.
 
 const SEEDS: [(u64, &str); 10] = [
     (123, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),

@@ -1,4 +1,4 @@
-//! The clock and entropy seams: the only ways to time and randomness.
+//! The clock and entropy seams: the only sources of time and randomness.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ pub trait Clock: Send + Sync + 'static {
     fn now_ns(&self) -> u64;
 }
 
-/// A source of numbers nobody can guess (in simulation: a seeded one).
+/// A source of unpredictable random numbers; in simulation, of seeded ones.
 pub trait Entropy: Send + Sync + 'static {
     /// The next 64 random bits.
     fn next_u64(&self) -> u64;

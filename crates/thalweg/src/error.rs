@@ -1,8 +1,8 @@
 //! Errors of the engine: values that name what failed, where, and what to do about it.
 //!
-//! Every fallible call returns [`Result`]. An [`Error`] tells bad input from damage, a newer format, a full disk, a
-//! poisoned or closed database; [`Error::kind`] gives the class to match on. Damage names file, offset, expected and
-//! found.
+//! Every fallible call returns [`Result`]. An [`Error`] distinguishes bad input, damage, a newer format, a full disk,
+//! and a poisoned or closed database; [`Error::kind`] gives the class to match on. Damage names file, offset, expected
+//! and found.
 
 use std::fmt;
 use std::io;
@@ -12,80 +12,80 @@ use std::sync::Arc;
 /// The result of every fallible call of the engine.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong. Cheap to clone, so that one failure can be told to everyone who waits for it.
+/// An error of the engine. It is cheap to clone, so that all callers that wait for one operation get its failure.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The caller's input cannot be taken; nothing was changed.
+    /// The caller's input was refused; nothing was changed.
     InvalidInput(Arc<str>),
-    /// What should be created is there already: a keyspace of that name, or files where a checkpoint should go. A
-    /// sentence that says what; nothing was changed.
+    /// The thing to create exists already: a keyspace of that name, or files at the place of a checkpoint. A sentence
+    /// that names it; nothing was changed.
     AlreadyExists(Arc<str>),
-    /// A file does not hold what was written to it.
+    /// A file does not have the bytes that were written to it.
     Corruption(Arc<Corruption>),
     /// A newer version of this program made the file. The file is sound, and nothing was changed: open the database
-    /// with that version. No [`DamagePolicy`](crate::DamagePolicy) lets such a file be skipped.
+    /// with that version. No [`DamagePolicy`](crate::DamagePolicy) skips such a file.
     NewerVersion {
         /// The file.
         path: Arc<Path>,
-        /// The version of the file's format. Where only a part of the file shows that it is newer, such as a kind of
-        /// record that this program does not know: the version after `supported`.
+        /// The version of the file's format. It is `supported + 1` where only a part of the file shows that it is
+        /// newer, such as an unknown kind of record.
         found: u32,
         /// The newest version of that format that this program reads.
         supported: u32,
     },
-    /// The disk or quota is full. Nothing was written by this call; it may be tried again once there is room.
+    /// The disk or quota is full. This call wrote nothing; it may be retried when there is space.
     NoSpace {
         /// The file that could not grow.
         path: Arc<Path>,
     },
-    /// An earlier write to the log or manifest, or a sync, failed. Reads go on; every write gets this error until
-    /// the database is opened again.
+    /// An earlier write to the log or manifest, or a sync, failed. Reads work; every write gets this error until the
+    /// database is opened again.
     Poisoned {
         /// The first failure.
         cause: Arc<Error>,
     },
     /// The database was closed.
     Closed,
-    /// Somebody has the database open.
+    /// The database is open elsewhere.
     Locked {
         /// The lock file.
         path: Arc<Path>,
-        /// Who has it, as far as that can be known.
+        /// The holder of the lock, as far as that is known.
         holder: LockHolder,
     },
-    /// There is no database at this path and the open was told not to create one.
+    /// There is no database at this path, and the open must not create one.
     NoDatabase {
-        /// The directory that was looked at.
+        /// The directory of the database.
         path: Arc<Path>,
     },
     /// The keyspace does not exist or was dropped.
     NoKeyspace(Arc<str>),
-    /// An invariant of the engine does not hold: a bug of the engine, and not of its caller or of the disk. Where a
-    /// background task met it, writes get it as the cause of [`Error::Poisoned`].
+    /// An invariant of the engine does not hold: a bug of the engine, not of its caller or of the disk. If it is found
+    /// in the background, writes get it as the cause of [`Error::Poisoned`].
     Internal(Arc<str>),
     /// An operation of the operating system failed.
     Io {
-        /// What was attempted: `"read"`, `"write"`, `"sync"`, …
+        /// The operation: `"read"`, `"write"`, `"sync"`, …
         operation: &'static str,
         /// The file or directory.
         path: Arc<Path>,
-        /// The operating system's answer.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
 }
 
-/// Who holds the lock of a database.
+/// The holder of a database's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockHolder {
-    /// This very process, for writing or reading.
+    /// This process, for writing or reading.
     ThisProcess,
-    /// Another process, for writing: its id, as that process sees itself (in a container that may be another number).
+    /// Another process, for writing: its id as that process sees it, which may differ in a container.
     Writer(u32),
     /// Other processes, for reading.
     Readers,
-    /// Somebody else, for writing, whose process id is not known.
+    /// Another process, for writing, whose id is not known.
     Unknown,
 }
 
@@ -130,16 +130,16 @@ pub enum ErrorKind {
     Io,
 }
 
-/// Damage: a file that does not hold what was written to it.
+/// Damage: a file does not have the bytes that were written to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Corruption {
     /// The damaged file.
     pub path: PathBuf,
-    /// Where in the file, in bytes from its start.
+    /// The position in the file, in bytes from its start.
     pub offset: u64,
-    /// What should be there, e.g. `"block checksum 0x1234abcd"`.
+    /// What was expected there, e.g. `"block checksum 0x1234abcd"`.
     pub expected: String,
-    /// What was there.
+    /// What was found there.
     pub found: String,
 }
 
@@ -162,17 +162,17 @@ impl Error {
         }
     }
 
-    /// Bad input, with a sentence that says what would be accepted.
+    /// Bad input, with a sentence that says what is accepted.
     pub(crate) fn invalid_input(message: impl Into<String>) -> Self {
         Error::InvalidInput(Arc::from(message.into()))
     }
 
-    /// A name that is taken, with a sentence that says which and what to do.
+    /// A name that exists, with a sentence that names it and says what to do.
     pub(crate) fn already_exists(message: impl Into<String>) -> Self {
         Error::AlreadyExists(Arc::from(message.into()))
     }
 
-    /// An invariant of the engine that does not hold, in words.
+    /// A broken invariant of the engine, in words.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Error::Internal(Arc::from(message.into()))
     }
@@ -192,7 +192,7 @@ impl Error {
         }))
     }
 
-    /// An answer of the operating system; a full disk or quota becomes [`Error::NoSpace`].
+    /// An error of the operating system; a full disk or quota becomes [`Error::NoSpace`].
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
             return Error::NoSpace { path: Arc::from(path) };
@@ -200,15 +200,15 @@ impl Error {
         Error::Io { operation, path: Arc::from(path), source: Arc::new(source) }
     }
 
-    /// No descriptor was left, to the process or the system: what was to be opened was not, and nothing else happened.
-    /// It passes.
+    /// Whether no descriptor was left, to the process or the system. The file was not opened, nothing else happened,
+    /// and a later call may succeed.
     pub(crate) fn is_shortage(&self) -> bool {
         // EMFILE, ENFILE.
         let is_short = |source: &io::Error| matches!(source.raw_os_error(), Some(23 | 24));
         matches!(self, Error::Io { source, .. } if is_short(source))
     }
 
-    /// This error as told to writes that come after it.
+    /// The error that later writes get because of this one.
     pub(crate) fn poisoned(self) -> Self {
         match self {
             Error::Poisoned { .. } => self,

@@ -1,4 +1,4 @@
-//! Counters, cheap and always on: bytes by cause, syncs, stalls, hits.
+//! Counters, cheap and always enabled: bytes by cause, syncs, stalls, hits.
 //!
 //! Every counter is a relaxed atomic. Names carry their unit last.
 
@@ -30,11 +30,11 @@ impl Counter {
 /// The counters of one open database, shared by all floors.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// Keys and values handed in by callers.
+    /// Bytes of keys and values that callers wrote.
     pub(crate) user_written_bytes: Counter,
-    /// Bytes of records (with framing) written to the log.
+    /// Bytes of records written to the log, framing included.
     pub(crate) log_written_bytes: Counter,
-    /// Bytes written to make segments ready: zeros and headers.
+    /// Bytes written to prepare log segments: zeros and headers.
     pub(crate) log_prepared_bytes: Counter,
     /// Table bytes written by flushes (minor compactions).
     pub(crate) flush_written_bytes: Counter,
@@ -48,7 +48,7 @@ pub(crate) struct Metrics {
     pub(crate) flushes: Counter,
     /// Compactions that merged tables.
     pub(crate) compactions: Counter,
-    /// What these were cut into, by key range; one each where it is small.
+    /// Subtasks of these compactions, by key range; one for each small compaction.
     pub(crate) subtasks: Counter,
     /// Compactions that only moved a table down.
     pub(crate) trivial_moves: Counter,
@@ -56,14 +56,15 @@ pub(crate) struct Metrics {
     pub(crate) splits: Counter,
     /// Neighbours merged into one partition.
     pub(crate) merges: Counter,
-    /// Tables that vLSM cut for level 1: those over little of level 2, and the others; and the latter that had to be
-    /// merged into level 2 because there was none of the former.
+    /// Tables that vLSM cut for level 1 and that lie over little of level 2.
     pub(crate) tables_good: Counter,
+    /// Tables that vLSM cut for level 1 and that lie over more of level 2.
     pub(crate) tables_poor: Counter,
+    /// Poor tables that were merged into level 2 because there was no good one.
     pub(crate) picks_poor: Counter,
-    /// What memtables waited for.
+    /// The chains of compactions that memtables waited for.
     pub(crate) chains: ChainCounts,
-    /// Syncs, by what was synced; counted where they pass the disk seam.
+    /// Syncs, by the kind of file; counted at the disk seam.
     pub(crate) log_syncs: SyncCount,
     pub(crate) table_syncs: SyncCount,
     pub(crate) manifest_syncs: SyncCount,
@@ -72,47 +73,53 @@ pub(crate) struct Metrics {
     pub(crate) syncs_waited_for: Counter,
     pub(crate) settle_rounds: Counter,
     pub(crate) settle_rounds_for_space: Counter,
-    /// What reads count, each thread mostly in a stripe of its own.
+    /// The counters of reads, mostly one stripe for each thread.
     reads: [ReadCounters; READ_STRIPES],
-    /// Tables written past the page cache, through it because they fit there, and because the file system wants it so.
+    /// Tables written with direct I/O.
     pub(crate) tables_direct: Counter,
+    /// Tables written through the page cache, by choice.
     pub(crate) tables_through_cache: Counter,
+    /// Tables written through the page cache because the file system refused direct I/O.
     pub(crate) tables_refused_direct: Counter,
-    /// Why reads of foreground calls are not handed to the kernel together, once one was refused a ring.
+    /// The kernel's reason for refusing a ring to foreground reads, once it did.
     pub(crate) read_ring_refused: OnceLock<String>,
-    /// Table writes that had to wait at the gate, and merges that had to wait because their worker's queue was full.
+    /// Table writes that waited at the gate.
     pub(crate) gate_waits: Counter,
+    /// Waits of merges for room in their worker's write queue.
     pub(crate) write_queue_waits: Counter,
-    /// Writers that had to wait: how often, how long in all, and the longest.
+    /// Waits of writers, by cause.
     pub(crate) stalls_memtable: Stall,
     pub(crate) stalls_level0: Stall,
     pub(crate) stalls_log: Stall,
-    /// Those that were slowed down, so that none of the above comes to pass.
+    /// Delays of writers that pacing slowed down, so that none of the waits above happens.
     pub(crate) stalls_paced: Stall,
 }
 
-/// Lines of counters that reads are spread over.
+/// Stripes of counters that reads are spread over.
 const READ_STRIPES: usize = 16;
 
-/// What reads count. A line of its own in the CPU's caches, or threads that read would wait for each other.
+/// The counters of reads. Each stripe has its own cache lines, so that reading threads do not contend.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct ReadCounters {
-    /// Table blocks asked for and found in the block cache, and read from a file.
+    /// Table blocks found in the block cache.
     pub(crate) cache_hits: Counter,
+    /// Table blocks read from a file.
     pub(crate) cache_misses: Counter,
-    /// Those of the latter that were copied from a mapping, those that were read past the page cache, and those handed
-    /// to the kernel together with others.
+    /// Cache misses that were copied from a mapping.
     pub(crate) mapped_reads: Counter,
+    /// Cache misses that were read with direct I/O.
     pub(crate) direct_reads: Counter,
+    /// Cache misses that were submitted to the kernel together with others.
     pub(crate) overlapped_reads: Counter,
-    /// Filters asked, and point reads they spared.
+    /// Checks of a filter by point reads.
     pub(crate) filter_checks: Counter,
+    /// Checks that spared a point read.
     pub(crate) filter_negatives: Counter,
 }
 
 impl Metrics {
-    /// Where the current thread counts its reads.
+    /// The stripe in which the current thread counts its reads.
     #[inline]
     pub(crate) fn reads(&self) -> &ReadCounters {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -122,16 +129,16 @@ impl Metrics {
         &self.reads[STRIPE.with(|stripe| *stripe)]
     }
 
-    /// What all threads counted of one kind of read.
+    /// The sum over all threads of one counter of reads.
     pub(crate) fn all_reads(&self, kind: impl Fn(&ReadCounters) -> &Counter) -> u64 {
         self.reads.iter().map(|reads| kind(reads).get()).sum()
     }
 }
 
-/// How amounts are distributed, to about 6 %: for each power of two sixteen buckets.
+/// A histogram of amounts, exact to about 6 %: sixteen buckets for each power of two.
 #[derive(Debug, Default)]
 pub(crate) struct Distribution {
-    /// Made with the first amount: 8 KiB that an idle database does without.
+    /// Allocated (8 KiB) with the first amount.
     buckets: OnceLock<Box<[AtomicU64]>>,
     total: Counter,
     max: Counter,
@@ -141,7 +148,7 @@ pub(crate) struct Distribution {
 const BUCKETS_A_DOUBLING: u64 = 16;
 
 impl Distribution {
-    /// `amount`, `times` times.
+    /// Records `amount`, `times` times.
     pub(crate) fn record(&self, amount: u64, times: u64) {
         let last = Self::bucket(u64::MAX);
         let buckets = self.buckets.get_or_init(|| (0..=last).map(|_| AtomicU64::new(0)).collect());
@@ -164,7 +171,8 @@ impl Distribution {
         self.max.get()
     }
 
-    /// The amount that this share of all, above 0 and at most 1, do not exceed; at most 6 % too much, and 0 of none.
+    /// The amount that a `share` (above 0, at most 1) of all amounts do not exceed. At most 6 % too high; 0 when
+    /// nothing was recorded.
     pub(crate) fn quantile(&self, share: f64) -> u64 {
         let wanted = ((self.count() as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -177,7 +185,7 @@ impl Distribution {
         self.max()
     }
 
-    /// How many amounts are in each bucket.
+    /// The number of amounts in each bucket.
     fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
         let buckets = self.buckets.get().into_iter().flatten();
         (0..).zip(buckets.map(|bucket| bucket.load(Ordering::Relaxed)))
@@ -202,7 +210,7 @@ impl Distribution {
     }
 }
 
-/// Stages of a chain that are told apart: source levels.
+/// The number of source levels with counters of their own.
 const CHAIN_STAGES: usize = 8;
 
 /// Chains of compactions ([`crate::ordered`]), counted once for each memtable that waited for one.
@@ -210,7 +218,7 @@ const CHAIN_STAGES: usize = 8;
 pub(crate) struct ChainCounts {
     pub(crate) bytes: Distribution,
     pub(crate) stages: Distribution,
-    /// By source level.
+    /// Bytes by source level.
     pub(crate) stage_bytes: [Distribution; CHAIN_STAGES],
 }
 
@@ -228,14 +236,14 @@ impl SyncCount {
     }
 }
 
-/// A wait that is longer is one that a caller's latency shows.
+/// A longer wait counts in [`Stall::over_1ms`].
 const LONG_STALL_NS: u64 = 1_000_000;
 
-/// One cause of stalls.
+/// The waits of writers for one cause.
 #[derive(Debug, Default)]
 pub(crate) struct Stall {
     pub(crate) count: Counter,
-    /// Those longer than [`LONG_STALL_NS`].
+    /// Waits longer than [`LONG_STALL_NS`].
     pub(crate) over_1ms: Counter,
     pub(crate) total_ns: Counter,
     pub(crate) longest_ns: Counter,

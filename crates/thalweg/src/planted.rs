@@ -1,13 +1,13 @@
-//! Bugs planted on purpose, each switched on by name, to prove that the tests catch them (`docs/testing.md`).
+//! Bugs that are planted on purpose, each enabled by name, to prove that the tests catch them (`docs/testing.md`).
 //!
-//! Without the feature `planted-bugs` every question is the constant `false`, and the compiler removes it.
+//! Without the feature `planted-bugs` [`planted`] is the constant `false`, and the compiler removes its uses.
 
-/// A bug that can be switched on.
+/// A bug that can be enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-#[allow(missing_docs, reason = "the names say it; docs/testing.md tells each at length")]
+#[allow(missing_docs, reason = "docs/testing.md describes each bug")]
 pub enum Bug {
-    #[cfg_attr(not(feature = "planted-bugs"), expect(dead_code, reason = "only what plants bugs takes them back"))]
+    #[cfg_attr(not(feature = "planted-bugs"), expect(dead_code, reason = "used only where bugs are planted"))]
     None = 0,
     LogSyncDropped,
     TableSyncDropped,
@@ -48,7 +48,7 @@ pub enum Bug {
 #[cfg(feature = "planted-bugs")]
 static PLANTED: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
 
-/// Whether `bug` is switched on.
+/// Whether `bug` is enabled.
 #[inline]
 pub(crate) fn planted(bug: Bug) -> bool {
     #[cfg(feature = "planted-bugs")]
@@ -60,7 +60,7 @@ pub(crate) fn planted(bug: Bug) -> bool {
     }
 }
 
-/// Switches on one bug, and off every other, in this whole process.
+/// Enables one bug, and disables every other, in the whole process.
 #[cfg(feature = "planted-bugs")]
 pub fn plant(bug: Bug) {
     PLANTED.store(bug as u8, std::sync::atomic::Ordering::Relaxed);

@@ -1,20 +1,20 @@
-//! Events and spans for whoever subscribes to the `tracing` crate (`docs/tracing.md` lists them).
+//! Events and spans for subscribers of the `tracing` crate (`docs/tracing.md` lists them).
 //!
-//! Without the feature `tracing` nothing of them is compiled; fields are type-checked only. With it an event that
-//! nobody wants costs a load. None is on the path of a read or a write that finds room.
+//! Without the feature `tracing` they are not compiled, and their fields are only type-checked. With it an event
+//! without a subscriber costs one load. No event is on the path of a read, or of a write that does not wait for room.
 
-/// An event: level, target, message, fields.
+/// Emits an event: level, target, message, fields.
 macro_rules! event {
     ($level:ident, $target:literal, $message:literal $(, $field:ident = $value:expr)* $(,)?) => {{
         #[cfg(feature = "tracing")]
         ::tracing::event!(target: $target, ::tracing::Level::$level, $($field = $value,)* $message);
-        // Used, and never evaluated.
+        // Type-checked, and never evaluated.
         #[cfg(not(feature = "tracing"))]
         { $(let _ = || { let _ = $value; };)* }
     }};
 }
 
-/// Waits for a future within a span of level INFO: target, name, fields, future.
+/// Awaits a future in a span of level INFO: target, name, fields, future.
 macro_rules! spanned {
     ($target:literal, $name:literal, { $($field:ident = $value:expr),* $(,)? }, $future:expr) => {{
         #[cfg(feature = "tracing")]

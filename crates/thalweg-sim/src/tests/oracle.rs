@@ -1,4 +1,4 @@
-//! Tests of [`Oracle`]: what it accepts and what it must not.
+//! Tests of [`Oracle`]: what it accepts and what it rejects.
 
 use super::*;
 

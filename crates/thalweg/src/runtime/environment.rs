@@ -6,7 +6,7 @@ use crate::clock::{Clock, Entropy};
 use crate::storage::Storage;
 use std::sync::Arc;
 
-/// Everything an engine reaches the world through.
+/// The seams through which an engine reaches the world.
 #[derive(Clone)]
 pub struct Environment {
     /// Files.
@@ -15,13 +15,13 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// Coroutines and waiting.
+    /// Coroutines and waits.
     pub scheduler: Arc<dyn Scheduler>,
 }
 
 impl Environment {
     /// Blocks a foreground caller until `condition` gives a value. The condition is evaluated again after each
-    /// notification of `event`; whoever makes it true must notify after doing so.
+    /// notification of `event`, so the code that makes it true must then notify the event.
     pub(crate) fn wait_until<T>(&self, event: &Event, mut condition: impl FnMut() -> Option<T>) -> T {
         loop {
             let ticket = event.ticket();
@@ -43,7 +43,7 @@ impl Environment {
         }
     }
 
-    /// Ends when `duration_ns` have passed or `event` was notified after `ticket`, whichever is first.
+    /// Waits until `duration_ns` have passed or `event` is notified after `ticket`, whichever is first.
     pub(crate) async fn sleep_or(&self, duration_ns: u64, event: &Event, ticket: Ticket) {
         let deadline = self.clock.now_ns().saturating_add(duration_ns);
         let mut sleep = self.scheduler.sleep_until(deadline);

@@ -1,15 +1,15 @@
-//! [`Event`]: something that happens again and again, and that threads and coroutines wait for.
+//! [`Event`]: a condition that threads and coroutines wait for, and that is notified again and again.
 //!
-//! Usage: take a [`Ticket`], look at the state, and if it is not what you want wait with the ticket. A notification
-//! between the two is not missed.
+//! Usage: take a [`Ticket`], check the state, and if it is not as wanted, wait with the ticket. A notification between
+//! the two is not missed.
 //!
-//! Threads wait on a word of their own (a futex): one system call wakes all of them, and none takes a lock on its way
-//! out, so those of a large group do not queue up once more behind each other. Invariant: a thread counts itself before
-//! it looks at the epoch, and whoever moves the epoch looks for threads after that, and moves the word if there are
-//! any: so a thread that saw the old epoch sleeps only on a word that is still to move.
+//! Threads wait on a word of their own (a futex): one system call wakes all of them, and none takes a lock afterwards,
+//! so a large group does not queue up again. Invariant: a thread counts itself before it reads the epoch. A notifier
+//! moves the epoch before it reads the count, and moves the word if there are threads. So a thread that saw the old
+//! epoch sleeps only on a word that is still to move.
 //!
-//! A scheduler that has no threads waits with `Event::listen_as_thread`. Whom [`Event::notify_one`] passes over there
-//! sleeps on, as a thread does: a wake-up that is lost in production must be lost in simulation, too.
+//! A scheduler without threads waits with `Event::listen_as_thread`. A waiter that [`Event::notify_one`] does not
+//! choose stays asleep there, as a thread does: a wake-up that is lost in production must be lost in simulation, too.
 //!
 //! Locks: a mutex for the wakers, held for a few instructions; nothing is called under it.
 
@@ -22,29 +22,29 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// What [`Event::ticket`] gives: the number of notifications so far.
+/// A moment in the life of an event: the number of notifications before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
-/// Notified by whoever changes a state; waited for by whoever wants it changed.
+/// An event: the code that changes a state notifies it, and waiters for a change of that state wait for it.
 #[derive(Debug, Default)]
 pub struct Event {
     epoch: AtomicU64,
-    /// Threads that wait, so that a notification for which none waits costs no system call.
+    /// The number of threads that wait. While there are none, a notification makes no system call.
     threads: AtomicUsize,
-    /// What they sleep on; any other value than the one they saw ends their sleep.
+    /// The futex that threads sleep on; a value other than the one they saw ends their sleep.
     word: AtomicU32,
-    /// Those who wait with a waker, so that a notification for which none waits costs no lock.
+    /// The number of `listeners`. While there are none, a notification takes no lock.
     listening: AtomicUsize,
     listeners: Mutex<Vec<Listener>>,
 }
 
-/// One who waits with a waker.
+/// A waiter with a waker.
 #[derive(Debug)]
 struct Listener {
     waker: Waker,
-    /// Of one who waits as a thread: those of the least rank are woken first. A coroutine has none and is always
-    /// woken.
+    /// The rank of a waiter that waits as a thread: the least is woken first. A coroutine has none, and every
+    /// notification wakes it.
     rank: Option<u64>,
 }
 
@@ -59,20 +59,21 @@ impl Event {
         self.epoch.load(Ordering::SeqCst) != ticket.0
     }
 
-    /// Wakes everyone who waits. Call it after the state was changed.
+    /// Wakes all waiters. Call it after the state was changed.
     pub fn notify_all(&self) {
         self.notify(u32::MAX >> 1);
     }
 
-    /// Wakes one thread that waits, and all coroutines; others may wake, too. For waiters who look at the state again
-    /// and of whom one is enough.
+    /// Wakes one waiting thread and all coroutines; other threads may wake too. For events where one waiter is enough,
+    /// and where waiters check the state again.
     pub fn notify_one(&self) {
         self.notify(1);
     }
 
     fn notify(&self, threads: u32) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
-        // A waiter registers (SeqCst) before it looks at the epoch, so either it sees the new epoch or we see it.
+        // A waiter registers (SeqCst) before it reads the epoch, so either it sees the new epoch or this sees the
+        // waiter.
         if self.threads.load(Ordering::SeqCst) > 0 {
             self.word.fetch_add(1, Ordering::SeqCst);
             let woken = futex::wake(&self.word, futex::Flags::PRIVATE, threads);
@@ -101,8 +102,8 @@ impl Event {
         Listen { event: self, ticket, rank: None }
     }
 
-    /// As [`Event::listen`], but woken as a thread in [`Event::block`] would be: by [`Event::notify_one`] only if
-    /// of all that wait so this one has the least `rank`. No two that wait at once may have the same.
+    /// As [`Event::listen`], but woken as a thread in [`Event::block`] is: [`Event::notify_one`] wakes, of all such
+    /// waiters, only the one with the least `rank`. Two waiters at the same time must not have the same rank.
     #[cfg(feature = "simulation")]
     pub fn listen_as_thread(&self, ticket: Ticket, rank: u64) -> Listen<'_> {
         Listen { event: self, ticket, rank: Some(rank) }
@@ -110,7 +111,7 @@ impl Event {
 
     /// Blocks this thread until the event was notified after `ticket`, or about `timeout` has passed. For schedulers.
     pub fn block(&self, ticket: Ticket, timeout: Option<Duration>) {
-        // A timeout beyond what the kernel can count is none.
+        // A timeout that is too large for the kernel means no timeout.
         let timeout = timeout.and_then(|timeout| futex::Timespec::try_from(timeout).ok());
         self.threads.fetch_add(1, Ordering::SeqCst);
         loop {
@@ -119,7 +120,7 @@ impl Event {
             if self.passed(ticket) {
                 break;
             }
-            // Ends early when the word has moved, or for a signal: then the epoch is looked at again.
+            // Ends early when the word has moved, or for a signal; the loop then reads the epoch again.
             if let Err(Errno::TIMEDOUT) = futex::wait(&self.word, futex::Flags::PRIVATE, word, timeout.as_ref()) {
                 break;
             }
@@ -128,18 +129,19 @@ impl Event {
     }
 }
 
-/// Takes out whom a notification of so many threads wakes: all coroutines, and of the others those of the least ranks.
+/// Takes out the listeners that a notification of `threads` threads wakes: all coroutines, and the threads of the least
+/// ranks.
 fn take_woken(listeners: &mut Vec<Listener>, threads: usize) -> Vec<Listener> {
     let mut ranks: Vec<u64> = listeners.iter().filter_map(|listener| listener.rank).collect();
     if ranks.len() <= threads {
         return std::mem::take(listeners);
     }
     ranks.sort_unstable();
-    let spared = ranks[threads];
-    listeners.extract_if(.., |listener| listener.rank.is_none_or(|rank| rank < spared)).collect()
+    let first_asleep = ranks[threads];
+    listeners.extract_if(.., |listener| listener.rank.is_none_or(|rank| rank < first_asleep)).collect()
 }
 
-/// See [`Event::listen`].
+/// The future of [`Event::listen`].
 #[derive(Debug)]
 pub struct Listen<'a> {
     event: &'a Event,
@@ -167,7 +169,7 @@ impl Future for Listen<'_> {
 }
 
 impl Drop for Listen<'_> {
-    /// A thread that waits no longer takes no wake-up from those that do.
+    /// Removes a waiter that waits as a thread, so that it takes no wake-up from the others.
     fn drop(&mut self) {
         if self.rank.is_some() {
             let mut listeners = self.event.listeners();

@@ -1,11 +1,11 @@
-//! [`BackgroundFile`], [`BackgroundDirectory`]: files and directories as background coroutines use them.
+//! [`BackgroundFile`], [`BackgroundDirectory`]: files and directories for background coroutines.
 //!
-//! On a worker that has a ring, reads, direct writes, syncs and reservations are handed to the kernel and the coroutine
-//! gives way until they have ended; so is the beginning of write-back that follows a write into the page cache.
-//! Elsewhere (simulation, a kernel without io_uring) the call itself is made, with a point to give way before and after
-//! it. A write into the page cache is always such a call: it is a copy.
+//! On a worker with a ring, reads, direct writes, syncs and reservations are handed to the kernel, and the coroutine
+//! waits for the completion. So is the write-back that follows a write into the page cache. Elsewhere (in simulation,
+//! or on a kernel without io_uring) the call itself is made, with a yield before and after it. A write into the page
+//! cache is always such a call: it is a copy.
 //!
-//! An operation owns its buffer: a coroutine that is dropped meanwhile takes nothing away from the kernel.
+//! An operation owns its buffer, so dropping a coroutine takes no memory away from the kernel.
 
 use super::gate::AdmittedRead;
 use super::gate::Gate;
@@ -34,12 +34,13 @@ impl BackgroundFile {
         &self.file
     }
 
+    /// The path of the file, for errors.
     pub(crate) fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Reads as many bytes as the buffer's length says, from `offset` on; fewer where the file ends, which the length
-    /// then says. `gate` learns of the read for as long as it is at the device.
+    /// Reads from `offset` on as many bytes as the buffer's length says, or up to the end of the file. The length of
+    /// the returned buffer is the number of bytes read. `gate` counts the read while it is at the device.
     pub(crate) async fn read(&self, gate: &Arc<Gate>, offset: u64, mut buffer: IoBuffer) -> Result<IoBuffer> {
         let (mut done, wanted) = (0, buffer.len());
         while done < wanted {
@@ -49,7 +50,7 @@ impl BackgroundFile {
                     let count = result.map_err(|error| Error::io("read", self.path(), error))?;
                     done += count;
                     buffer = filled;
-                    // What a direct read ends off the alignment ended with the file, and cannot be gone on with.
+                    // A direct read that ends off the alignment has reached the end of the file.
                     if count == 0 || (self.file.is_direct() && !done.is_multiple_of(ALIGNMENT)) {
                         buffer.set_len(done);
                         return Ok(buffer);
@@ -76,7 +77,7 @@ impl BackgroundFile {
         Ok(buffer)
     }
 
-    /// Writes what is filled of `buffer` at `offset`, and lets the buffer go.
+    /// Writes the filled bytes of `buffer` at `offset`, and releases the buffer.
     pub(crate) async fn write(&self, offset: u64, mut buffer: IoBuffer) -> Result<()> {
         let mut done = 0;
         while self.file.is_direct() {
@@ -88,7 +89,7 @@ impl BackgroundFile {
                     if done + count >= buffer.len() {
                         return Ok(());
                     }
-                    // Goes on at a boundary, as a direct write must.
+                    // A direct write must continue at a multiple of the alignment.
                     let aligned = (done + count) / ALIGNMENT * ALIGNMENT;
                     if aligned == done {
                         return Err(failed(io::Error::from(io::ErrorKind::WriteZero)));
@@ -112,8 +113,8 @@ impl BackgroundFile {
         Ok(())
     }
 
-    /// Writes what is filled of `buffer` at `offset`, into the page cache, and gives the buffer back. The worker does
-    /// not even copy: what takes long here is to be throttled because much is dirty.
+    /// Writes the filled bytes of `buffer` at `offset` into the page cache, and returns the buffer. The worker does not
+    /// copy them itself, because the kernel throttles writers while many pages are dirty.
     pub(crate) async fn write_cached(&self, offset: u64, mut buffer: IoBuffer) -> Result<IoBuffer> {
         let mut done = 0;
         while done < buffer.len() {
@@ -141,7 +142,8 @@ impl BackgroundFile {
         Ok(buffer)
     }
 
-    /// See [`File::begin_write_back`]: its error is one of the write, for the kernel may tell nobody else.
+    /// As [`File::begin_write_back`]. Its error is an error of the write, because the kernel may report it to no other
+    /// call.
     async fn begin_write_back(&self, offset: u64, bytes: usize) -> Result<()> {
         let operation = Operation::WriteBack(u32::try_from(bytes).unwrap_or(0));
         if self.file.is_direct() || bytes == 0 {
@@ -161,7 +163,7 @@ impl BackgroundFile {
         Ok(())
     }
 
-    /// See [`File::reserve`].
+    /// As [`File::reserve`].
     pub(crate) async fn reserve(&self, bytes: u64) -> Result<()> {
         if self.file.is_direct()
             && let Ok(done) = self.hand_over(Operation::Reserve(bytes), 0, None, 0, None).await
@@ -175,7 +177,7 @@ impl BackgroundFile {
         self.file.reserve(bytes)
     }
 
-    /// See [`File::write_out`].
+    /// As [`File::write_out`].
     pub(crate) async fn write_out(&self) -> Result<()> {
         if let Ok(done) = self.hand_over(Operation::WriteOut, 0, None, 0, None).await {
             done.result.map_err(|error| Error::io("write out", self.path(), error))?;
@@ -187,7 +189,7 @@ impl BackgroundFile {
         Ok(())
     }
 
-    /// Makes bytes and length durable.
+    /// Makes the bytes and the length durable.
     pub(crate) async fn sync(&self) -> Result<()> {
         yield_now().await;
         let done = self.sync_at_once().await;
@@ -195,7 +197,8 @@ impl BackgroundFile {
         done
     }
 
-    /// The same without a point to give way: for who holds others up until the sync has ended and he has told so.
+    /// As [`BackgroundFile::sync`] without yields, for callers that others wait for until the sync is done and
+    /// reported.
     pub(crate) async fn sync_at_once(&self) -> Result<()> {
         if let Ok(done) = self.hand_over(Operation::Sync, 0, None, 0, None).await {
             self.count_sync(done.ns).await;
@@ -208,10 +211,10 @@ impl BackgroundFile {
         }
     }
 
-    /// Makes the bytes of `[from, to)` durable, as [`Mapping::sync_range`] of `mapping` does: that of this very file
-    /// description, so that it is told a failed write-back as the mapping would be. No point to give way either.
+    /// Makes the bytes of `[from, to)` durable, as [`Mapping::sync_range`] of `mapping` does, without yields. `mapping`
+    /// must have this file's open file description, so that a failed write-back is reported here as it would be there.
     pub(crate) async fn sync_range_at_once(&self, mapping: &dyn Mapping, from: u32, to: u32) -> Result<()> {
-        // Nothing would stand for everything.
+        // For the ring, an empty range means the whole file.
         if from < to
             && let Ok(done) = self.hand_over(Operation::SyncRange(to - from), u64::from(from), None, 0, None).await
         {
@@ -225,8 +228,8 @@ impl BackgroundFile {
         }
     }
 
-    /// After a sync that the kernel carried out: counts it, as much longer as the file wants each to be. The worker
-    /// goes on with others meanwhile.
+    /// Counts a sync that the kernel carried out, after waiting for the file's sync delay. The worker runs other
+    /// coroutines meanwhile.
     async fn count_sync(&self, ns: u64) {
         let (mut ns, delay) = (ns, self.file.sync_delay());
         if !delay.is_zero()
@@ -237,7 +240,8 @@ impl BackgroundFile {
         self.file.count_sync(ns);
     }
 
-    /// Has the kernel do it, interruptions aside. `Err`: the buffer back, because there is no ring here.
+    /// Hands an operation to the kernel, and repeats it after interruptions. `Err` returns the buffer: this thread has
+    /// no ring.
     async fn hand_over(
         &self,
         operation: Operation,
@@ -254,7 +258,7 @@ impl BackgroundFile {
                 Err(request) => return Err(request.buffer),
             };
             match &done.result {
-                // A sync that was interrupted may have dropped what it covered: never tried again.
+                // An interrupted sync may have dropped the data that it covered, so it is never retried.
                 Err(error) if !operation.is_sync() && is_passing(error) => request = done.request,
                 _ => return Ok(done),
             }
@@ -262,26 +266,27 @@ impl BackgroundFile {
     }
 }
 
-/// A directory whose names background coroutines make durable.
+/// A directory, for coroutines that make its names durable.
 pub(crate) struct BackgroundDirectory {
     storage: Arc<dyn Storage>,
     path: PathBuf,
-    /// Open, where that can be handed to the kernel.
+    /// The open directory, where directories can be opened.
     file: Option<BackgroundFile>,
 }
 
 impl BackgroundDirectory {
-    /// For an existing directory.
+    /// Opens an existing directory.
     pub(crate) fn open(storage: &Arc<dyn Storage>, path: &Path) -> Result<Self> {
         let file = storage.open_directory(path)?.map(BackgroundFile::new);
         Ok(BackgroundDirectory { storage: Arc::clone(storage), path: path.into(), file })
     }
 
+    /// The path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the names in it durable. Where it could be opened no descriptor is needed for that.
+    /// Makes the names in the directory durable. Needs no new descriptor where the directory is open.
     pub(crate) async fn sync(&self) -> Result<()> {
         if let Some(directory) = &self.file
             && let Ok(done) = directory.hand_over(Operation::SyncAll, 0, None, 0, None).await
@@ -303,7 +308,7 @@ impl BackgroundDirectory {
     }
 }
 
-/// Of errors that say nothing of the bytes.
+/// Whether the error is temporary, and says nothing about the bytes.
 pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }

@@ -1,33 +1,34 @@
-//! [`Gate`]: how many background writes may be at the device at once, so that reads do not queue behind them.
+//! [`Gate`]: bounds the background writes at the device, so that reads do not queue behind them.
 //!
-//! PM-Blade (PMB-15): of `q` operations that the device may have at once (a cap the user sets, e.g. 8), `q_comp` are
-//! background operations in flight (reads of compactions, S1, *and* the writes themselves, S3: PMB-A6) and `q_cli` are
-//! reads of clients that missed the cache; `max(q - q_comp - q_cli, 0)` writes more may start. Reads are never held up.
+//! PM-Blade (PMB-15): `q` is the number of operations that the device may have at once, a cap that the user sets (e.g.
+//! 8). `q_comp` background operations are in flight: reads of compactions (S1) *and* writes (S3; PMB-A6). `q_cli` reads
+//! of clients that missed the cache are in flight. Then `max(q - q_comp - q_cli, 0)` more writes may start. Reads are
+//! never delayed.
 //!
-//! With `q_cli >= q` for good the paper's rule admits no write ever (PMB-A6). Here one write may always be at the
-//! device: the gate never has fewer than one and, but for that one, never lets the sum grow beyond `q`.
+//! By the paper's rule no write ever starts while `q_cli >= q` (PMB-A6). This gate always admits one write. Apart from
+//! that one write, the sum never exceeds `q`.
 //!
-//! No locks: the three counts are one atomic number, so an admission sees all of them at one moment.
+//! Locks: none. The three counts are one atomic number, so an admission sees all of them at one moment.
 
 use super::event::Event;
 use crate::metrics::Metrics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The counts, each of so many bits: writes lowest, then background reads, then client reads.
+/// Bits of each count: writes in the lowest, then background reads, then client reads.
 const COUNT_BITS: u32 = 20;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 const WRITE: u64 = 1;
 const BACKGROUND_READ: u64 = 1 << COUNT_BITS;
 const CLIENT_READ: u64 = 1 << (2 * COUNT_BITS);
 
-/// See the module.
+/// The gate of one database.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// `q`.
+    /// The bound `q`.
     depth: u64,
     in_flight: AtomicU64,
-    /// Flush coroutines that were refused, so that a read nobody waits for tells nobody of its end.
+    /// The number of flush coroutines that wait. While there are none, the end of an operation notifies nobody.
     refused: AtomicUsize,
     freed: Event,
     metrics: Arc<Metrics>,
@@ -41,8 +42,8 @@ pub(crate) struct ClientRead<'a>(&'a Gate);
 #[derive(Debug)]
 pub(crate) struct AdmittedWrite(Arc<Gate>);
 
-/// A background read in flight, until dropped. It goes with the read to the kernel and ends when that is complete:
-/// whoever reads ahead looks for what it read much later.
+/// A background read in flight, until dropped. It goes with the read to the kernel and ends at the completion, because
+/// the code that reads ahead takes the result much later.
 #[derive(Debug)]
 pub(crate) struct AdmittedRead(Arc<Gate>);
 
@@ -54,13 +55,13 @@ impl Gate {
         Arc::new(Gate { depth, in_flight, refused, freed, metrics })
     }
 
-    /// A foreground read is about to go to the device. Costs two atomic additions.
+    /// Counts a foreground read, before it goes to the device. Costs two atomic additions.
     pub(crate) fn client_read(&self) -> ClientRead<'_> {
         self.in_flight.fetch_add(CLIENT_READ, Ordering::SeqCst);
         ClientRead(self)
     }
 
-    /// A read of a compaction is about to go to the device.
+    /// Counts a background read, before it goes to the device.
     pub(crate) fn background_read(self: &Arc<Self>) -> AdmittedRead {
         self.in_flight.fetch_add(BACKGROUND_READ, Ordering::SeqCst);
         AdmittedRead(Arc::clone(self))
@@ -68,7 +69,7 @@ impl Gate {
 
     fn end(&self, count: u64) {
         self.in_flight.fetch_sub(count, Ordering::SeqCst);
-        // Whoever is refused says so before it asks again, so either it sees this end or we see it.
+        // A writer counts itself as refused before it tries again, so either it sees this end or this sees the writer.
         if self.refused.load(Ordering::SeqCst) > 0 {
             self.freed.notify_all();
         }
@@ -123,7 +124,7 @@ impl Drop for AdmittedWrite {
     }
 }
 
-/// Counts who waits at the gate.
+/// A flush coroutine that waits at the gate, counted until dropped.
 struct Refused<'a>(&'a Gate);
 
 impl<'a> Refused<'a> {
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_hears_of_every_end() {
+    fn a_waiter_is_woken_by_every_end() {
         let (gate, _) = gate(1);
         let wakes = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&wakes));
@@ -198,7 +199,7 @@ mod tests {
         assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
     }
 
-    /// Threads that read and write at random: the sum is never above the depth but for the one write.
+    /// Threads that read and write at random: apart from the one write the sum never exceeds the depth.
     #[test]
     fn no_interleaving_admits_more_than_the_depth() {
         let (gate, _) = gate(3);

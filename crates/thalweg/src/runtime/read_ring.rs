@@ -1,11 +1,11 @@
-//! [`ReadRings`]: how a foreground call has several reads at the device at once (io_uring).
+//! [`ReadRings`]: lets a foreground call have several reads at the device at once (io_uring).
 //!
-//! A call takes a ring of the pool, gives the kernel all its reads in one call, waits there for all of them, and gives
-//! the ring back: no thread, no spinning, and at most [`KEPT_RINGS`] that lie idle. A file that the
-//! kernel does not know (simulation), or a kernel without io_uring, gets its reads one after the other, in their order.
+//! A call takes a ring from the pool, submits all its reads in one system call, waits for all of them there, and
+//! returns the ring. That needs no thread and no spinning, and at most [`KEPT_RINGS`] idle rings. Files without a
+//! descriptor (in simulation) are read one after the other, in order; so are all files on a kernel without io_uring.
 //!
-//! Invariant: a read's file and buffer belong to the ring from before its entry is pushed until its completion is seen.
-//! Where the kernel refuses to tell of completions they are leaked, and the ring is not used again.
+//! Invariant: the ring owns a read's file and buffer from before its entry is pushed until its completion is seen. When
+//! the kernel stops reporting completions they are leaked, and the ring is not used again.
 //!
 //! Locks: `free`, held for a push or a pop.
 #![allow(unsafe_code)]
@@ -23,13 +23,13 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// Reads that one ring has at the device at once; what is more waits for the first to end.
+/// Reads that one ring has at the device at once; more wait for the first completion.
 const ENTRIES: u32 = 64;
 
-/// Rings that are kept for the next calls; each has a descriptor.
+/// Idle rings that are kept for later calls; each has a descriptor.
 const KEPT_RINGS: usize = 16;
 
-/// A read of as many bytes as the buffer's length says.
+/// A read. The length of its buffer is the number of bytes to read.
 pub(crate) struct ForegroundRead {
     pub(crate) file: Arc<dyn File>,
     pub(crate) offset: u64,
@@ -37,13 +37,14 @@ pub(crate) struct ForegroundRead {
 }
 
 impl ForegroundRead {
-    /// Carries it out by itself. The buffer's length says how much there was: less only at the end of the file.
+    /// Makes the read by system calls. The length of the returned buffer is the number of bytes read, which is smaller
+    /// only at the end of the file.
     pub(crate) fn carry_out(self) -> Result<IoBuffer> {
-        self.go_on(0)
+        self.read_rest(0)
     }
 
-    /// Reads what is missing after the first `done` bytes.
-    fn go_on(self, mut done: usize) -> Result<IoBuffer> {
+    /// Reads the bytes after the first `done`.
+    fn read_rest(self, mut done: usize) -> Result<IoBuffer> {
         let ForegroundRead { file, offset, mut buffer } = self;
         let wanted = buffer.len();
         while let Some(rest) = buffer.bytes_mut().get_mut(done..wanted).filter(|rest| !rest.is_empty()) {
@@ -51,7 +52,7 @@ impl ForegroundRead {
                 0 => break,
                 count => done += count,
             }
-            // What ends off the alignment ended with the file.
+            // A direct read that ends off the alignment has reached the end of the file.
             if file.is_direct() && !done.is_multiple_of(ALIGNMENT) {
                 break;
             }
@@ -61,7 +62,7 @@ impl ForegroundRead {
     }
 }
 
-/// See the module.
+/// A pool of rings for foreground reads.
 pub(crate) struct ReadRings {
     free: Mutex<Vec<ReadRing>>,
     new: fn() -> io::Result<ReadRing>,
@@ -77,12 +78,12 @@ impl ReadRings {
         Arc::new(ReadRings { free: Mutex::default(), new, metrics })
     }
 
-    /// Whether the kernel gives rings. Why not is told once, in the counters.
+    /// Whether the kernel gives rings. If not, the counters have the reason.
     pub(crate) fn are_to_be_had(&self) -> bool {
         let ring = self.take();
-        let is_there = ring.is_some();
+        let is_available = ring.is_some();
         self.give_back(ring);
-        is_there
+        is_available
     }
 
     fn take(&self) -> Option<ReadRing> {
@@ -110,11 +111,11 @@ impl ReadRings {
         }
     }
 
-    /// Carries out all of `reads`. A buffer's length says how much there was: less only at the end of a file. `gate`
-    /// knows of each for as long as it is at the device.
+    /// Makes all of `reads`. The length of a returned buffer is the number of bytes read, which is smaller only at the
+    /// end of a file. `gate` counts each read while it is at the device.
     pub(crate) fn read(&self, gate: &Gate, reads: Vec<ForegroundRead>) -> Vec<Result<IoBuffer>> {
-        let known = reads.len() > 1 && reads.iter().all(|read| read.file.descriptor().is_some());
-        let Some(mut ring) = known.then(|| self.take()).flatten() else {
+        let have_descriptors = reads.len() > 1 && reads.iter().all(|read| read.file.descriptor().is_some());
+        let Some(mut ring) = have_descriptors.then(|| self.take()).flatten() else {
             return reads.into_iter().map(|read| finish(gate, read, Ok(0))).collect();
         };
         self.metrics.reads().overlapped_reads.add(reads.len() as u64);
@@ -124,7 +125,7 @@ impl ReadRings {
     }
 }
 
-/// What the kernel left to be done of a read, with calls of its own.
+/// Makes the part of a read that the kernel left undone, by system calls.
 fn finish(gate: &Gate, read: ForegroundRead, done: io::Result<usize>) -> Result<IoBuffer> {
     let done = match done {
         Ok(done) if done >= read.buffer.len() => return Ok(read.buffer),
@@ -133,18 +134,18 @@ fn finish(gate: &Gate, read: ForegroundRead, done: io::Result<usize>) -> Result<
         Err(error) => return Err(Error::io("read", read.file.path(), error)),
     };
     let _at_the_device = gate.client_read();
-    read.go_on(done)
+    read.read_rest(done)
 }
 
-/// Of errors that tell how things are now, not how they will be.
+/// Whether the kernel may give a ring later.
 fn is_shortage(error: &io::Error) -> bool {
     is_passing(error) || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
-/// One ring, used by one call at a time.
+/// One ring, which one call uses at a time.
 struct ReadRing {
     uring: IoUring,
-    /// By the number that their entries carry.
+    /// Reads in flight, by the number in their user data.
     in_flight: Vec<Option<ForegroundRead>>,
 }
 
@@ -158,7 +159,7 @@ impl ReadRing {
         Ok(ReadRing { uring, in_flight: Vec::new() })
     }
 
-    /// All reads with what became of each, in their order.
+    /// Makes all reads. Returns each with its outcome, in order.
     fn read(&mut self, gate: &Gate, reads: Vec<ForegroundRead>) -> Vec<(ForegroundRead, io::Result<usize>)> {
         let count = reads.len();
         self.in_flight = reads.into_iter().map(Some).collect();
@@ -169,7 +170,7 @@ impl ReadRing {
             pushed = self.push(gate, pushed, &mut admitted, count - left);
             match self.uring.submit_and_wait(1) {
                 Ok(_) => {}
-                // Interrupted, or busy until completions are taken.
+                // Interrupted, or busy until completions are reaped.
                 Err(error) if is_passing(&error) || error.raw_os_error() == Some(libc::EBUSY) => {}
                 Err(_) => return self.give_up(ended),
             }
@@ -188,7 +189,7 @@ impl ReadRing {
         ended.into_iter().flatten().collect()
     }
 
-    /// Queues reads from number `next` on, so that no more than [`ENTRIES`] are with the kernel. Gives the next number.
+    /// Queues reads from number `next` on, up to [`ENTRIES`] in flight. Returns the next number.
     fn push<'g>(
         &mut self,
         gate: &'g Gate,
@@ -202,11 +203,11 @@ impl ReadRing {
             let Some(fd) = read.file.descriptor().map(|fd| Fd(fd.as_raw_fd())) else { break };
             let wanted = read.buffer.len();
             let Some(bytes) = read.buffer.bytes_mut().get_mut(..wanted) else { break };
-            // No buffer has 4 GiB; what is short is read on by the caller.
+            // No buffer has 4 GiB, and the caller completes a short read.
             let len = u32::try_from(bytes.len()).unwrap_or(!0xfff);
             let entry = opcode::Read::new(fd, bytes.as_mut_ptr(), len).offset(read.offset).build();
-            // SAFETY: the file and the memory belong to `in_flight`, which gives a read away only with its completion,
-            // and leaks it where there is none.
+            // SAFETY: the file and the memory belong to `in_flight`, which releases a read only at its completion, and
+            // leaks it if there is none.
             if unsafe { queue.push(&entry.user_data(next as u64)) }.is_err() {
                 break;
             }
@@ -216,8 +217,8 @@ impl ReadRing {
         next
     }
 
-    /// The kernel does not answer for this ring any more: what it has stays its own for ever, and those reads are to be
-    /// made anew.
+    /// Abandons the reads in flight, because the kernel reports no more completions. Their memory is leaked, and copies
+    /// of them are returned, to be made again.
     fn give_up(
         &self,
         ended: Vec<Option<(ForegroundRead, io::Result<usize>)>>,

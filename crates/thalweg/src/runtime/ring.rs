@@ -1,18 +1,18 @@
-//! [`Ring`]: how one worker hands operations to the kernel (io_uring) and hears of their ends.
+//! [`Ring`]: one worker's io_uring: hands operations to the kernel and reports their completions.
 //!
-//! A [`Request`] owns its file and its buffer. From [`submit`] to the completion both are the ring's: dropping the
-//! future that waits frees nothing, and dropping the ring first waits for every operation. The futures themselves are
-//! plain cells with a waker; they may be dropped anywhere, at any time.
+//! A [`Request`] owns its file and its buffer. From [`submit`] to the completion the ring owns both: dropping the
+//! future that waits frees nothing, and dropping the ring first waits for every operation. The futures are plain cells
+//! with a waker, and may be dropped at any time on any thread.
 //!
-//! The worker calls [`turn`] between two rounds of its ready tasks (one `io_uring_enter` for all that was queued, none
-//! when nothing was) and [`park`] when it has nothing to do: that ends with a completion, with the [`Bell`] that other
-//! threads ring, or at a deadline. The bell is an eventfd with a read armed in the ring; it is rung only for a worker
-//! that is parked, so waking a busy one costs no system call.
+//! The worker calls [`submit_and_reap`] between two rounds of its ready tasks: one `io_uring_enter` for all queued
+//! operations, or none when nothing is queued. It calls [`park`] when it has nothing to do; that ends with a
+//! completion, with the [`Bell`] that other threads ring, or at a deadline. The bell is an eventfd with a read armed in
+//! the ring. It is rung only for a parked worker, so waking a busy worker makes no system call.
 //!
 //! Invariant: an entry is pushed to the kernel only together with the slot that keeps its memory and its file alive,
-//! and a slot is emptied by its completion only.
+//! and only its completion empties a slot.
 //!
-//! Locks: a cell's, held for a swap. The ring itself belongs to one thread.
+//! Locks: a cell's, held for a swap. The ring belongs to one thread.
 #![allow(unsafe_code)]
 
 use super::gate::AdmittedRead;
@@ -32,38 +32,38 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Entries of the submission queue; what is more waits in [`Ring::backlog`].
+/// Entries of the submission queue; more wait in [`Ring::backlog`].
 const ENTRIES: u32 = 64;
 
 /// `SYNC_FILE_RANGE_WRITE` of `linux/fs.h`.
 const SYNC_FILE_RANGE_WRITE: u32 = 2;
 
-/// The same, with `SYNC_FILE_RANGE_WAIT_BEFORE` and `SYNC_FILE_RANGE_WAIT_AFTER`.
+/// [`SYNC_FILE_RANGE_WRITE`] with `SYNC_FILE_RANGE_WAIT_BEFORE` and `SYNC_FILE_RANGE_WAIT_AFTER`.
 const SYNC_FILE_RANGE_ALL: u32 = 7;
 
-/// The completion of the bell's read.
+/// The user data of the bell's read.
 const BELL: u64 = u64::MAX;
 
-/// What the kernel is to do with a file.
+/// An operation of the kernel on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     /// Fills the buffer up to its length.
     Read,
-    /// Writes what is filled of the buffer.
+    /// Writes the filled bytes of the buffer.
     Write,
-    /// Begins the write-back of so many bytes of the page cache, from the offset on.
+    /// Begins the write-back of this many bytes of the page cache, from the offset on.
     WriteBack(u32),
-    /// Writes out what the page cache has of the file, and waits for that.
+    /// Writes out the file's dirty pages and waits for that.
     WriteOut,
     /// `fdatasync`.
     Sync,
-    /// `fsync`: of a directory, whose new names `fdatasync` may leave out.
+    /// `fsync`, for a directory, whose new names `fdatasync` may leave out.
     SyncAll,
-    /// The same for so many bytes from the offset on: what `msync` of them does.
+    /// `fdatasync` of this many bytes from the offset on, as `msync` of them does.
     SyncRange(u32),
-    /// `fallocate` of so many bytes, from the start.
+    /// `fallocate` of this many bytes, from the start.
     Reserve(u64),
-    /// Nothing with the file: ends after so long, with `ETIME`.
+    /// Ends after this time, with `ETIME`; does nothing with the file.
     Delay(Duration),
 }
 
@@ -73,29 +73,29 @@ impl Operation {
     }
 }
 
-/// An operation with all that the kernel needs for it.
+/// An operation with its file and buffer.
 pub(super) struct Request {
     pub(super) file: Arc<dyn File>,
     pub(super) operation: Operation,
-    /// Where in the file the buffer belongs.
+    /// The offset in the file of the buffer's first byte.
     pub(super) offset: u64,
     pub(super) buffer: Option<IoBuffer>,
-    /// How much of the buffer was moved before.
+    /// Bytes of the buffer that an earlier request moved.
     pub(super) from: usize,
-    /// Given up at the completion.
+    /// Dropped at the completion.
     pub(super) admitted: Option<AdmittedRead>,
 }
 
-/// A request that has ended.
+/// A completed request.
 pub(super) struct Done {
     pub(super) request: Request,
-    /// Bytes moved, or what went wrong.
+    /// The number of bytes moved, or the error.
     pub(super) result: io::Result<usize>,
-    /// How long it took, in nanoseconds.
+    /// The time that it took, in nanoseconds.
     pub(super) ns: u64,
 }
 
-/// A request in flight: ready with its end.
+/// A request in flight; a future that is ready at its completion.
 pub(super) struct InFlight {
     cell: Arc<Cell>,
 }
@@ -126,28 +126,29 @@ impl Future for InFlight {
     }
 }
 
-/// What other threads wake a parked worker with.
+/// A bell with which other threads wake a parked worker.
 pub(super) struct Bell(OwnedFd);
 
 impl Bell {
+    /// Wakes the worker.
     pub(super) fn ring(&self) {
-        // The counter cannot overflow: it is rung once for each time the worker parks.
+        // The counter cannot overflow: the bell is rung once for each time that the worker parks.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
 
-/// See the module.
+/// One worker's io_uring.
 pub(super) struct Ring {
     uring: IoUring,
     clock: Arc<dyn Clock>,
     bell: Arc<Bell>,
-    /// Where the read of the bell goes; in flight while `bell_armed`.
+    /// The buffer of the bell's read, which is in flight while `bell_armed`.
     bell_value: Box<[u8; 8]>,
     bell_armed: bool,
-    /// Operations in flight, by the number that their entry carries.
+    /// Operations in flight, by the number in their user data.
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
-    /// Entries for which the queue had no room yet.
+    /// Entries that did not fit in the submission queue yet.
     backlog: VecDeque<squeue::Entry>,
 }
 
@@ -155,12 +156,12 @@ struct Slot {
     request: Request,
     cell: Arc<Cell>,
     started_ns: u64,
-    /// What the kernel reads of a [`Operation::Delay`].
+    /// The memory that the kernel reads for an [`Operation::Delay`].
     _delay: Option<Box<Timespec>>,
 }
 
 thread_local! {
-    /// The ring of the worker that this thread runs.
+    /// The ring of the worker on this thread.
     static RING: RefCell<Option<Ring>> = const { RefCell::new(None) };
 }
 
@@ -169,12 +170,12 @@ pub(super) fn install(ring: Ring) {
     RING.with(|current| *current.borrow_mut() = Some(ring));
 }
 
-/// Waits for all operations in flight, and takes the ring off this thread.
+/// Waits for all operations in flight, and drops this thread's ring.
 pub(super) fn uninstall() {
     drop(RING.with(|current| current.borrow_mut().take()));
 }
 
-/// Queues a request on this thread's ring. Without a ring it comes back.
+/// Queues a request on this thread's ring. Without a ring it returns the request.
 pub(super) fn submit(request: Request) -> Result<InFlight, Request> {
     RING.with(|current| match current.borrow_mut().as_mut() {
         Some(ring) => ring.submit(request),
@@ -182,20 +183,20 @@ pub(super) fn submit(request: Request) -> Result<InFlight, Request> {
     })
 }
 
-/// Gives what is queued to the kernel and wakes who waited for what has ended. Does not wait.
-pub(super) fn turn() {
-    let ended = RING.with(|current| current.borrow_mut().as_mut().map(Ring::turn));
+/// Submits the queued entries to the kernel, and wakes the waiters of completed requests. Does not wait.
+pub(super) fn submit_and_reap() {
+    let ended = RING.with(|current| current.borrow_mut().as_mut().map(Ring::submit_and_reap));
     wake(ended.unwrap_or_default());
 }
 
-/// Gives what is queued to the kernel and waits: for a completion, the bell, or the end of `timeout`. Whoever waited
-/// for what has ended is to be woken by the caller, once it is not parked any more: no bell is rung for that.
+/// Submits the queued entries to the kernel and waits for a completion, the bell, or the end of `timeout`. The caller
+/// wakes the waiters of completed requests when its worker is no longer parked, so that they ring no bell.
 pub(super) fn park(timeout: Option<Duration>) -> Ended {
     let ended = RING.with(|current| current.borrow_mut().as_mut().map(|ring| ring.park(timeout)));
     Ended(ended.unwrap_or_default())
 }
 
-/// What has ended while its worker was parked.
+/// The requests that completed while their worker was parked.
 #[must_use]
 pub(super) struct Ended(Vec<(Arc<Cell>, Done)>);
 
@@ -205,7 +206,8 @@ impl Ended {
     }
 }
 
-/// Outside of the ring: a waker is foreign code, and a request that nobody waits for is dropped here.
+/// Wakes the waiters of completed requests. Called without a borrow of the ring: a waker is foreign code, and a request
+/// without a waiter is dropped here.
 fn wake(ended: Vec<(Arc<Cell>, Done)>) {
     for (cell, mut done) in ended {
         done.request.admitted = None;
@@ -224,7 +226,7 @@ impl Ring {
     /// A ring, or why the kernel refuses one.
     pub(super) fn new(clock: Arc<dyn Clock>) -> io::Result<Ring> {
         let uring = IoUring::new(ENTRIES)?;
-        // Linux 5.11: waiting with a deadline. All operations used here are older.
+        // Waiting with a deadline needs Linux 5.11. All operations of this file are older.
         if !uring.params().is_feature_ext_arg() || !uring.params().is_feature_nodrop() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -241,7 +243,7 @@ impl Ring {
         &self.bell
     }
 
-    /// Operations in flight, the bell's own not counted.
+    /// The number of operations in flight, without the bell's read.
     fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -266,12 +268,12 @@ impl Ring {
         Ok(InFlight { cell })
     }
 
-    /// Moves entries to the kernel's queue, as far as there is room. Whether any are there.
+    /// Moves as many entries as fit to the submission queue. Returns whether the queue has any.
     fn queue(&mut self) -> bool {
         let mut queue = self.uring.submission();
         while let Some(entry) = self.backlog.front() {
             // SAFETY: the entry's memory and file belong to its slot (or to the bell, a field of this ring), which
-            // stays until the completion is seen; `drop` waits for all of them.
+            // stays until the completion is seen; `drop` waits for all completions.
             if unsafe { queue.push(entry) }.is_err() {
                 break;
             }
@@ -280,10 +282,10 @@ impl Ring {
         !queue.is_empty()
     }
 
-    fn turn(&mut self) -> Vec<(Arc<Cell>, Done)> {
+    fn submit_and_reap(&mut self) -> Vec<(Arc<Cell>, Done)> {
         while self.queue() {
             let submitted = self.uring.submit();
-            // Busy or interrupted: tried again at the next turn, after what has ended made room.
+            // Busy or interrupted: retried at the next call, after completions were reaped.
             if submitted.is_err() || self.backlog.is_empty() {
                 break;
             }
@@ -294,7 +296,7 @@ impl Ring {
     fn park(&mut self, timeout: Option<Duration>) -> Vec<(Arc<Cell>, Done)> {
         self.arm_bell();
         self.queue();
-        // An interruption, the deadline, or a full completion queue: the worker looks again whatever the reason.
+        // The worker checks for work whatever the outcome: an interruption, the deadline, a full completion queue.
         let _ = match timeout {
             None => self.uring.submit_and_wait(1),
             Some(timeout) => {
@@ -336,7 +338,7 @@ impl Ring {
     }
 }
 
-/// What the kernel is to read of a delay, at an address that stays.
+/// The memory that the kernel reads for a delay, at an address that stays.
 fn delay(operation: Operation) -> Option<Box<Timespec>> {
     match operation {
         Operation::Delay(delay) => Some(Box::new(Timespec::from(delay))),
@@ -344,12 +346,12 @@ fn delay(operation: Operation) -> Option<Box<Timespec>> {
     }
 }
 
-/// The entry for a request, which must stay where its buffer and file are until the completion. `None` for a file that
-/// the kernel does not know, and for a delay, which has an entry of its own.
+/// The entry for a request, whose buffer and file must stay in place until the completion. `None` for a file without a
+/// descriptor, and for a delay, whose entry is made elsewhere.
 fn entry(request: &mut Request) -> Option<squeue::Entry> {
     let fd = Fd(request.file.descriptor()?.as_raw_fd());
     let (at, from) = (request.offset + request.from as u64, request.from);
-    // What is longer goes on where it stopped, so it stops at a boundary.
+    // A longer request continues where it stopped, so it stops at a multiple of 4096.
     let len = |bytes: usize| u32::try_from(bytes).unwrap_or(!0xfff);
     Some(match (request.operation, &mut request.buffer) {
         (Operation::Read, Some(buffer)) => {
@@ -362,14 +364,15 @@ fn entry(request: &mut Request) -> Option<squeue::Entry> {
             opcode::Write::new(fd, rest.as_ptr(), len(rest.len())).offset(at).build()
         }
         (Operation::WriteBack(bytes), _) => {
-            // Only begun, nothing awaited: then it takes no earlier error away from the sync to come either.
+            // Only begins the write-back, so an earlier error stays for the sync to report.
             opcode::SyncFileRange::new(fd, bytes).offset(at).flags(SYNC_FILE_RANGE_WRITE).build()
         }
         (Operation::WriteOut, _) => opcode::SyncFileRange::new(fd, 0).flags(SYNC_FILE_RANGE_ALL).build(),
         (Operation::Sync, _) => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
         (Operation::SyncAll, _) => opcode::Fsync::new(fd).build(),
         (Operation::SyncRange(bytes), _) => {
-            // The kernel takes the end for the last byte: with the whole length it would write the page behind, too.
+            // The kernel takes offset + length for the last byte: with the whole length it would write the next page
+            // too.
             opcode::Fsync::new(fd).offset(at).len(bytes.max(2) - 1).flags(FsyncFlags::DATASYNC).build()
         }
         (Operation::Reserve(bytes), _) => opcode::Fallocate::new(fd, bytes).build(),

@@ -9,24 +9,24 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Threads for compactions that a runtime may have.
+/// The number of compaction threads that a runtime may have.
 const COMPACTION_WORKERS_MAX: usize = 64;
 
-/// Worker threads that several databases share, for processes with many databases. A database that is opened without
-/// one ([`crate::Builder::runtime`]) has workers of its own: three threads and their rings.
+/// Worker threads that several databases share, for processes with many databases. A database that is opened without a
+/// runtime ([`crate::Builder::runtime`]) has its own workers: three threads and their rings.
 ///
 /// A clone is the same runtime. It may be dropped before the databases: the threads end when the last handle and the
-/// last database are gone. Closing a database ends its own background work only, and a failed assertion in it poisons
-/// that database only.
+/// last database are gone. Closing a database ends only its own background work, and a failed assertion in that work
+/// poisons only its database.
 ///
-/// What databases share with the threads:
-/// - *Syncs of logs* are handed to the kernel (io_uring), as many at once as there are. Where the kernel refuses rings
-///   ([`Runtime::io_uring_refused`]), a sync blocks the worker: then each log waits for the syncs of the others, and a
-///   runtime of its own is better for a database whose writers wait for `Durability::Sync`.
-/// - *Flushes* of all databases take turns on one thread, *compactions* on as many as the runtime has. Many busy
-///   databases want a larger `compaction_workers`, or a runtime for each group.
+/// The databases share these threads:
+/// - *Log syncs* are handed to the kernel (io_uring), all at the same time. Where the kernel refuses rings
+///   ([`Runtime::io_uring_refused`]), a sync blocks the worker, and each log waits for the syncs of the others. A
+///   database whose writers wait for `Durability::Sync` then needs its own runtime.
+/// - *Flushes* of all databases share one thread, and *compactions* share `compaction_workers` threads. Many busy
+///   databases need more compaction workers, or a runtime for each group.
 ///
-/// Block cache, memtables and limits stay each database's own.
+/// Block cache, memtables and limits are not shared.
 ///
 /// ```
 /// # fn main() -> thalweg::Result<()> {
@@ -44,7 +44,7 @@ const COMPACTION_WORKERS_MAX: usize = 64;
 pub struct Runtime {
     clock: Arc<dyn Clock>,
     scheduler: Arc<ThreadScheduler>,
-    /// The compaction worker that the next database begins with.
+    /// The number of the next database's first compaction worker.
     next_worker: Arc<AtomicUsize>,
 }
 
@@ -52,7 +52,7 @@ impl Runtime {
     /// Starts the threads: one for logs, one for flushes, and `compaction_workers` (1 to 64).
     ///
     /// # Errors
-    /// `InvalidInput` for the number; `Io` when the operating system refuses a thread.
+    /// `InvalidInput` for a number out of range; `Io` when the operating system refuses a thread.
     pub fn new(compaction_workers: usize) -> Result<Runtime> {
         if !(1..=COMPACTION_WORKERS_MAX).contains(&compaction_workers) {
             return Err(Error::invalid_input("compaction_workers of a runtime: 1 to 64"));
@@ -62,8 +62,8 @@ impl Runtime {
         Ok(Runtime { clock, scheduler, next_worker: Arc::default() })
     }
 
-    /// Why background operations block a worker instead of being handed to the kernel (io_uring); `None` where they
-    /// are handed over.
+    /// Why background operations block a worker instead of being handed to the kernel (io_uring); `None` where they are
+    /// handed over.
     pub fn io_uring_refused(&self) -> Option<&str> {
         self.scheduler.ring_refused()
     }
@@ -73,7 +73,7 @@ impl Runtime {
         Arc::clone(&self.clock)
     }
 
-    /// A database's part of it, with room for as many of its compactors on as many workers as there are.
+    /// The scheduler of one database, which has `compaction_workers` compactors.
     pub(crate) fn tenant(&self, compaction_workers: usize) -> Arc<dyn Scheduler> {
         let first_worker = self.next_worker.fetch_add(compaction_workers, Ordering::Relaxed);
         Arc::new(Tenant::new(Arc::clone(&self.scheduler) as Arc<dyn Scheduler>, first_worker))

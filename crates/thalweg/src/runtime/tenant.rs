@@ -1,12 +1,12 @@
 //! [`Tenant`]: one database's part of a scheduler that several databases share.
 //!
-//! The workers are the shared scheduler's; the coroutines are counted here. [`Tenant::shutdown`] ends those of this
-//! database and waits until all of them are dropped, and touches no other's. The workers stop when nobody has the
-//! shared scheduler any more.
+//! The workers belong to the shared scheduler; the tenant counts its coroutines. [`Tenant::shutdown`] ends the
+//! coroutines of this database, waits until all of them are dropped, and affects no other database. The workers stop
+//! when the last handle of the shared scheduler is gone.
 //!
-//! Invariant: a coroutine enters its waker in `wakers` before it looks at `ended` for the first time, and
-//! [`Tenant::shutdown`] sets `ended` before it wakes what is entered: so each coroutine either sees `ended` or is woken
-//! to see it.
+//! Invariant: a coroutine enters its waker in `wakers` before it reads `ended` for the first time, and
+//! [`Tenant::shutdown`] sets `ended` before it wakes the entered wakers. So each coroutine sees `ended`, or is woken
+//! and then sees it.
 //!
 //! Locks: `wakers`, for an insertion or a removal. Nothing is woken or dropped under it.
 
@@ -21,10 +21,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-/// See the module.
+/// A scheduler for one database, on the workers of a shared one.
 pub(crate) struct Tenant {
     shared: Arc<dyn Scheduler>,
-    /// Added to the numbers of compaction workers: so the first compactors of all databases are not on one worker.
+    /// Added to the numbers of compaction workers, so that the first compactors of the databases are on different
+    /// workers.
     first_worker: usize,
     coroutines: Arc<Coroutines>,
 }
@@ -34,15 +35,15 @@ pub(crate) struct Tenant {
 struct Coroutines {
     ended: AtomicBool,
     running: AtomicUsize,
-    /// One is gone.
-    left: Event,
-    /// Of those that were polled, by number.
+    /// Notified when a coroutine has ended.
+    coroutine_ended: Event,
+    /// The wakers of coroutines that were polled, by number.
     wakers: Mutex<BTreeMap<u64, Waker>>,
     next: AtomicU64,
 }
 
 impl Tenant {
-    /// A tenant of `shared` whose compaction worker 0 is the one of number `first_worker` there.
+    /// A tenant of `shared`. Its compaction worker 0 is worker `first_worker` of the shared scheduler.
     pub(super) fn new(shared: Arc<dyn Scheduler>, first_worker: usize) -> Self {
         Tenant { shared, first_worker, coroutines: Arc::default() }
     }
@@ -74,8 +75,8 @@ impl Scheduler for Tenant {
         self.shared.ring_refused()
     }
 
-    /// Ends the coroutines of this database, each on its worker, and waits for that. On a worker it does not wait: the
-    /// worker itself may have to end one of them.
+    /// Ends the coroutines of this database, each on its worker, and waits for that. A call on a worker does not wait,
+    /// because that worker itself may have to end a coroutine.
     fn shutdown(&self) {
         let coroutines = &self.coroutines;
         coroutines.ended.store(true, Ordering::SeqCst);
@@ -85,11 +86,11 @@ impl Scheduler for Tenant {
             return;
         }
         loop {
-            let ticket = coroutines.left.ticket();
+            let ticket = coroutines.coroutine_ended.ticket();
             if coroutines.running.load(Ordering::SeqCst) == 0 {
                 return;
             }
-            self.shared.wait(&coroutines.left, ticket, None);
+            self.shared.wait(&coroutines.coroutine_ended, ticket, None);
         }
     }
 }
@@ -100,11 +101,11 @@ impl Coroutines {
     }
 }
 
-/// One coroutine of a tenant, until it has ended or the tenant has.
+/// One coroutine of a tenant, until the coroutine or the tenant ends.
 struct Coroutine {
     number: u64,
     of: Arc<Coroutines>,
-    /// `None` once it has ended.
+    /// `None` after it has ended.
     task: Option<Task>,
     entered: bool,
 }
@@ -135,7 +136,7 @@ impl Future for Coroutine {
 
 impl Drop for Coroutine {
     fn drop(&mut self) {
-        // What `task` holds may be the tenant's last handles: it goes before the coroutine is counted out.
+        // `task` may hold the tenant's last handles, so it is dropped before the coroutine is counted out.
         let counted = CountedOut { number: self.number, of: Arc::clone(&self.of) };
         self.task = None;
         drop(counted);
@@ -153,7 +154,7 @@ impl Drop for CountedOut {
         let waker = self.of.wakers().remove(&self.number);
         drop(waker);
         self.of.running.fetch_sub(1, Ordering::SeqCst);
-        self.of.left.notify_all();
+        self.of.coroutine_ended.notify_all();
     }
 }
 

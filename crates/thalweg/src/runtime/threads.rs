@@ -1,16 +1,16 @@
-//! [`ThreadScheduler`]: the production scheduler: worker threads, each with an executor of its own.
+//! [`ThreadScheduler`]: the production scheduler: worker threads, each with its own executor.
 //!
-//! One worker serves `Lane::Log`, one `Lane::Flush`, and n serve `Lane::Compaction`, to which tasks are dealt in turn.
-//! `Lane::LogSegments` has a worker of its own only where several databases share the scheduler. A task stays with its
-//! worker (no work stealing). A worker without ready tasks *parks* until one is woken, an operation of its ring
-//! (`ring.rs`) has ended or its earliest timer is due, so no thread is spent on timers. It parks in its ring, or where
-//! the kernel gives it none on a condition variable. Only a parked worker is woken: while it is busy a wake-up is a
-//! push to its queue. Between two rounds of ready tasks it gives the kernel what they queued.
+//! One worker serves `Lane::Log`, one `Lane::Flush`, and n serve `Lane::Compaction`, which get tasks in turn.
+//! `Lane::LogSegments` has its own worker only where several databases share the scheduler. A task stays with its
+//! worker (no work stealing). A worker without ready tasks *parks* until a task is woken, an operation of its ring
+//! (`ring.rs`) ends, or its earliest timer is due; so timers need no thread. It parks in its ring, or on a condition
+//! variable where the kernel refuses a ring. Only a parked worker is woken by a system call: on a busy worker a wake-up
+//! is a push to its queue. Between two rounds of ready tasks the worker submits to the kernel what the tasks queued.
 //!
-//! A task that panics is dropped and its worker goes on; what a lost task means is for its owner, who guards it.
+//! A task that panics is dropped, and its worker continues. The owner of a task guards against its loss.
 //!
-//! Locks: `Worker::state` is held for a few instructions and nothing foreign is called under it: no waker is woken or
-//! dropped, no future polled or dropped. `TaskCell::future` is held while the task is polled, by its worker alone.
+//! Locks: `Worker::state` is held for a few instructions. No waker is woken or dropped under it, and no future polled
+//! or dropped. `TaskCell::future` is held while the task is polled, by its worker alone.
 
 use super::event::{Event, Ticket};
 use super::ring::{self, Bell, Ring};
@@ -31,39 +31,39 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of address space for a worker's stack. Coroutines live on the heap; flushes and compactions touched 20 KiB of
-/// it. What is not touched takes no memory.
+/// Bytes of address space for a worker's stack. Coroutines are on the heap, so flushes and compactions touch about 20
+/// KiB of the stack. Pages that are not touched use no memory.
 const STACK_BYTES: usize = 1 << 20;
 
 /// Worker threads for background coroutines, and condition variables for foreground waits.
 pub struct ThreadScheduler {
     clock: Arc<dyn Clock>,
     log: Arc<Worker>,
-    /// Of log segments, where that is not the worker of `log`.
+    /// The worker of log segments, where that is not `log`.
     segments: Option<Arc<Worker>>,
     flush: Arc<Worker>,
     compaction: Vec<Arc<Worker>>,
     /// The worker that gets the next compaction task.
     next_compaction: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Why a worker has no ring.
+    /// The kernel's reason, where a worker has no ring.
     ring_refused: Option<String>,
 }
 
 impl ThreadScheduler {
-    /// Starts the workers; at least one for compactions. An error when the operating system refuses a thread.
+    /// Starts the workers, at least one of them for compactions. An error when the operating system refuses a thread.
     pub fn new(clock: Arc<dyn Clock>, compaction_workers: usize) -> Result<Self> {
         let ring_clock = Arc::clone(&clock);
         ThreadScheduler::with_rings(clock, compaction_workers, false, || Ring::new(Arc::clone(&ring_clock)))
     }
 
-    /// As [`ThreadScheduler::new`], for several databases: log segments have a worker of their own.
+    /// As [`ThreadScheduler::new`], for several databases: log segments have their own worker.
     pub(super) fn for_several(clock: Arc<dyn Clock>, compaction_workers: usize) -> Result<Self> {
         let ring_clock = Arc::clone(&clock);
         ThreadScheduler::with_rings(clock, compaction_workers, true, || Ring::new(Arc::clone(&ring_clock)))
     }
 
-    /// As [`ThreadScheduler::new`], with what gives a worker its ring.
+    /// As [`ThreadScheduler::new`], with a function that makes a worker's ring.
     fn with_rings(
         clock: Arc<dyn Clock>,
         compaction_workers: usize,
@@ -94,7 +94,7 @@ impl ThreadScheduler {
         let numbered = (0..scheduler.compaction.len()).map(|number| format!("thalweg-compact-{number}"));
         let names = ["thalweg-log".to_owned(), "thalweg-flush".to_owned()].into_iter().chain(numbered);
         let names = names.chain(["thalweg-segment".to_owned()]);
-        // On an error the drop stops those that run.
+        // After an error the drop stops the workers that run.
         for ((worker, name), ring) in scheduler.workers().zip(names).zip(rings) {
             scheduler.start(worker, name, ring)?;
         }
@@ -134,7 +134,7 @@ impl Scheduler for ThreadScheduler {
     }
 
     fn sleep_until(&self, deadline_ns: u64) -> Task {
-        // A sleep polled outside a worker (by a foreign executor in a test) gets the log worker's timers.
+        // A sleep that is polled outside of a worker (by a foreign executor in a test) uses the log worker's timers.
         let home = Arc::clone(&self.log);
         Box::pin(Sleep { clock: Arc::clone(&self.clock), deadline_ns, home, timer: None })
     }
@@ -150,8 +150,9 @@ impl Scheduler for ThreadScheduler {
         self.ring_refused.as_deref()
     }
 
-    /// Drops the pending tasks, on their workers, and joins these. A second call does nothing. From a worker itself
-    /// (the last handle was dropped inside a coroutine) that worker is let go instead: it ends by itself.
+    /// Drops the pending tasks on their workers, and joins the workers. A second call does nothing. A call from a
+    /// worker (when the last handle is dropped inside a coroutine) does not join that worker, which then ends by
+    /// itself.
     fn shutdown(&self) {
         for worker in self.workers() {
             worker.stop();
@@ -160,7 +161,7 @@ impl Scheduler for ThreadScheduler {
         let this_thread = std::thread::current().id();
         for thread in threads {
             if thread.thread().id() != this_thread {
-                // A worker catches the panics of its tasks, so there is no outcome to look at.
+                // A worker catches the panics of its tasks, so it ends without one.
                 let _ = thread.join();
             }
         }
@@ -187,7 +188,7 @@ pub(super) fn on_a_worker() -> bool {
 struct Worker {
     clock: Arc<dyn Clock>,
     state: Mutex<WorkerState>,
-    /// Wakes the worker where it parks: in its ring, or on `changed`.
+    /// Wakes the worker while it parks in its ring; without a ring it parks on `changed`.
     bell: Option<Arc<Bell>>,
     changed: Condvar,
 }
@@ -195,18 +196,18 @@ struct Worker {
 #[derive(Default)]
 struct WorkerState {
     stopping: bool,
-    /// The worker waits, or is about to: whoever gives it something to do takes this back and wakes it.
+    /// Whether the worker waits or is about to. The code that gives it work clears this and wakes it.
     parked: bool,
     ready: VecDeque<Arc<TaskCell>>,
-    /// All tasks that have not ended, by number, so that stopping can drop them.
+    /// All tasks that have not ended, by number, for the stop to drop.
     tasks: BTreeMap<u64, Arc<TaskCell>>,
     next_task: u64,
-    /// By deadline, then number.
+    /// The wakers of the timers, by deadline and number.
     timers: BTreeMap<(u64, u64), Waker>,
     next_timer: u64,
 }
 
-/// What a worker does next.
+/// The next action of a worker.
 enum Next {
     Poll(Arc<TaskCell>),
     Wake(Vec<Waker>),
@@ -219,7 +220,7 @@ impl Worker {
         Arc::new(Worker { clock, state: Mutex::default(), bell, changed: Condvar::default() })
     }
 
-    /// After a change: wakes the worker if it is parked.
+    /// Wakes the worker if it is parked; called after a change of its state.
     fn changed(&self, mut state: MutexGuard<'_, WorkerState>) {
         let parked = std::mem::take(&mut state.parked);
         drop(state);
@@ -265,11 +266,11 @@ impl Worker {
         if let Some(ring) = ring {
             ring::install(ring);
         }
-        // Tasks that were ready when the round began and are still to be polled.
+        // The number of tasks that were ready when the round began and are not polled yet.
         let mut round = 0;
         loop {
             if round == 0 {
-                ring::turn();
+                ring::submit_and_reap();
                 round = self.state().ready.len();
             }
             match self.next() {
@@ -283,19 +284,19 @@ impl Worker {
             }
         }
         self.drop_tasks();
-        // Only now that nobody can submit: waits for what the kernel still has.
+        // Nothing can submit any more: waits for the operations in flight.
         ring::uninstall();
         CURRENT.with(|current| *current.borrow_mut() = None);
     }
 
-    /// What there is to do. Due timers go before ready tasks, so that neither starves the other: a timer fires once and
-    /// what it wakes queues up behind.
+    /// Picks the next action. Due timers go before ready tasks, and neither starves the other: a timer fires once, and
+    /// the task that it wakes goes to the end of the queue.
     fn next(&self) -> Next {
         let mut state = self.state();
         if state.stopping {
             return Next::Stop;
         }
-        // The clock is only read when there is a timer: a task that yields costs no clock call.
+        // Without timers the clock is not read, so a task that yields costs no clock call.
         let now_ns = if state.timers.is_empty() { 0 } else { self.clock.now_ns() };
         let later = state.timers.split_off(&(now_ns.saturating_add(1), 0));
         let due = std::mem::replace(&mut state.timers, later);
@@ -310,7 +311,7 @@ impl Worker {
         Next::Park(deadline_ns.map(|deadline_ns| Duration::from_nanos(deadline_ns.saturating_sub(now_ns))))
     }
 
-    /// Waits until somebody takes back `parked`, a completion arrives, or `timeout` has passed.
+    /// Waits until `parked` is cleared, a completion arrives, or `timeout` has passed.
     fn park(&self, timeout: Option<Duration>) {
         if self.bell.is_some() {
             let ended = ring::park(timeout);
@@ -329,7 +330,7 @@ impl Worker {
     }
 
     fn poll(&self, cell: &Arc<TaskCell>) {
-        // Before the poll, so that a wake during it queues the task again.
+        // Cleared before the poll, so that a wake during the poll queues the task again.
         cell.queued.store(false, Ordering::SeqCst);
         let mut slot = cell.future.lock();
         let Some(future) = slot.as_mut() else { return };
@@ -345,7 +346,7 @@ impl Worker {
     }
 
     fn drop_tasks(&self) {
-        // Dropping a task may wake others, which `stopping` ignores.
+        // Dropping a task may wake other tasks; `stopping` ignores that.
         let (tasks, ready, timers) = {
             let mut state = self.state();
             (std::mem::take(&mut state.tasks), std::mem::take(&mut state.ready), std::mem::take(&mut state.timers))
@@ -357,7 +358,7 @@ impl Worker {
         drop((ready, timers));
     }
 
-    /// Sets a timer; its key, for [`Worker::cancel`].
+    /// Sets a timer. Returns its key, for [`Worker::cancel`].
     fn set_timer(&self, deadline_ns: u64, waker: Waker) -> (u64, u64) {
         let mut state = self.state();
         let key = (deadline_ns, state.next_timer);
@@ -373,18 +374,18 @@ impl Worker {
     }
 }
 
-/// Drops a task's future; a panic of a destructor ends there, as one of the task itself does.
+/// Drops a task's future, and catches a panic of a destructor.
 fn drop_caught(future: Option<Task>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
 }
 
-/// One task. Wakers point here, and outlive the future.
+/// One task. Its wakers point to this, and may outlive the future.
 struct TaskCell {
     number: u64,
     worker: Arc<Worker>,
-    /// Whether it is in the worker's ready queue.
+    /// Whether the task is in the worker's ready queue.
     queued: AtomicBool,
-    /// `None` once it has ended.
+    /// `None` after the task has ended.
     future: Mutex<Option<Task>>,
 }
 
@@ -406,11 +407,11 @@ impl Wake for TaskCell {
     }
 }
 
-/// See [`Scheduler::sleep_until`].
+/// The future of [`Scheduler::sleep_until`].
 struct Sleep {
     clock: Arc<dyn Clock>,
     deadline_ns: u64,
-    /// The worker that has the timer; before the first poll: the one for polls outside any.
+    /// The worker that has the timer. Before the first poll: the worker for polls outside of any worker.
     home: Arc<Worker>,
     timer: Option<(u64, u64)>,
 }
@@ -419,7 +420,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        // Each poll sets the timer anew: the task may have been woken by something else, with another waker.
+        // Each poll sets a new timer, because the waker may have changed.
         self.cancel();
         if self.clock.now_ns() >= self.deadline_ns {
             return Poll::Ready(());

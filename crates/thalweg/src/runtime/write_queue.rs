@@ -1,14 +1,15 @@
 //! [`WriteQueue`]: the table writes of one worker, and its *flush coroutine*, which alone makes them (PMB-14).
 //!
-//! Coroutines that merge hand over full buffers and go on; they are never cut short by one (PMB-13). That a write comes
-//! later is safe: a table becomes visible only after [`WrittenFile::finish`], which waits for all of its writes and
-//! tells the first error. The queue is bounded in bytes; only who would go beyond that waits, and is counted.
+//! Coroutines that merge hand over full buffers and continue; a full buffer never interrupts a merge (PMB-13).
+//! Deferring a write is safe: a table becomes visible only after [`WrittenFile::finish`], which waits for all of its
+//! writes and returns the first error. The queue is bounded in bytes; a coroutine waits, and is counted, only beyond
+//! the bound.
 //!
-//! The flush coroutine starts writes in the order in which they came, as many at once as the [`Gate`] admits. It ends
-//! when the last [`WriteQueue`] is dropped and nothing is left to write. Should it be lost, whatever was not written
-//! fails with [`Error::Closed`], and so does what comes later.
+//! The flush coroutine starts writes in their order, as many at a time as the [`Gate`] admits. It ends when the last
+//! [`WriteQueue`] is dropped and nothing is left to write. If it is lost, all writes that were not made fail with
+//! [`Error::Closed`], and so do later ones.
 //!
-//! Locks: `Shared::state` and `Progress::state` are held for a push, a pop or a look, never together.
+//! Locks: `Shared::state` and `Progress::state` are held for a push, a pop or a read, never together.
 
 use super::event::Event;
 use super::file::BackgroundFile;
@@ -23,7 +24,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Bytes that may wait in a queue; what is at the device already does not count.
+/// Bytes that may wait in a queue, without those at the device.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
 
 /// A coroutine's end of its worker's queue.
@@ -33,9 +34,9 @@ pub(crate) struct WriteQueue {
 
 struct Shared {
     state: Mutex<State>,
-    /// Something was queued, or the last producer is gone.
+    /// Notified when a write is queued, or the last producer is gone.
     queued: Event,
-    /// There is room again, or the queue is closed.
+    /// Notified when the queue has room again, or is closed.
     taken: Event,
     buffers: Arc<BufferPool>,
     gate: Arc<Gate>,
@@ -47,11 +48,11 @@ struct State {
     writes: VecDeque<Write>,
     bytes: usize,
     producers: usize,
-    /// The flush coroutine is gone.
+    /// Whether the flush coroutine is gone.
     closed: bool,
 }
 
-/// A write not yet made. It tells its outcome when it is dropped.
+/// A write that is not made yet. Its drop reports its outcome.
 struct Write {
     file: BackgroundFile,
     progress: Arc<Progress>,
@@ -60,20 +61,20 @@ struct Write {
     outcome: Option<Result<()>>,
 }
 
-/// What has become of a file's writes.
+/// The state of a file's writes.
 #[derive(Default)]
 struct Progress {
     state: Mutex<ProgressState>,
-    /// A write has ended.
+    /// Notified when a write has ended.
     ended: Event,
 }
 
 #[derive(Default)]
 struct ProgressState {
     outstanding: usize,
-    /// The first.
+    /// The first error.
     error: Option<Error>,
-    /// Nobody wants the file any more: what is queued is not written.
+    /// Whether the file is abandoned: queued writes are not made.
     abandoned: bool,
 }
 
@@ -84,10 +85,10 @@ pub(crate) struct WrittenFile {
     progress: Arc<Progress>,
 }
 
-/// Writes at the device.
+/// The writes at the device.
 type InFlight<'a> = Vec<Pin<Box<dyn Future<Output = ()> + Send + 'a>>>;
 
-/// A queue, and the flush coroutine that serves it.
+/// Makes a queue, and the flush coroutine that serves it.
 pub(crate) fn write_queue(
     buffers: Arc<BufferPool>,
     gate: Arc<Gate>,
@@ -120,12 +121,12 @@ impl Drop for WriteQueue {
 }
 
 impl WriteQueue {
-    /// Writes `file` through this queue.
+    /// The writer of `file` through this queue.
     pub(crate) fn file(&self, file: BackgroundFile) -> WrittenFile {
         WrittenFile { file, queue: self.clone(), progress: Arc::default() }
     }
 
-    /// Where buffers for it come from.
+    /// The pool of buffers for this queue.
     pub(crate) fn buffers(&self) -> &Arc<BufferPool> {
         &self.shared.buffers
     }
@@ -163,7 +164,7 @@ impl Shared {
         self.state.lock()
     }
 
-    /// The flush coroutine.
+    /// Makes the queued writes, until the last producer is gone.
     async fn serve(&self) {
         let mut in_flight: InFlight<'_> = Vec::new();
         loop {
@@ -179,7 +180,7 @@ impl Shared {
             if in_flight.is_empty() && self.is_over() {
                 return;
             }
-            // Goes round when there is something new, or the last write has ended.
+            // Waits for a new write, or for the end of the last write at the device.
             let mut listen = Box::pin(self.queued.listen(ticket));
             let had = in_flight.len();
             std::future::poll_fn(|context| {
@@ -208,7 +209,7 @@ impl Shared {
     }
 }
 
-/// Awaits `future` while the writes in flight go on.
+/// Awaits `future`, and polls the writes in flight meanwhile.
 async fn besides<T>(in_flight: &mut InFlight<'_>, mut future: Pin<&mut (impl Future<Output = T> + Send)>) -> T {
     std::future::poll_fn(|context| {
         in_flight.retain_mut(|write| write.as_mut().poll(context).is_pending());
@@ -218,7 +219,7 @@ async fn besides<T>(in_flight: &mut InFlight<'_>, mut future: Pin<&mut (impl Fut
 }
 
 impl WrittenFile {
-    /// Has `buffer` written at `offset`. Waits only while the queue is full. An error is one of an earlier write.
+    /// Queues a write of `buffer` at `offset`. Waits only while the queue is full. An error is one of an earlier write.
     pub(crate) async fn write(&self, offset: u64, buffer: IoBuffer) -> Result<()> {
         {
             let mut progress = self.progress.state();
@@ -232,7 +233,7 @@ impl WrittenFile {
         self.queue.push(Write { file, progress, offset, buffer: Some(buffer), outcome: None }).await
     }
 
-    /// Waits until all that was handed over is written. The first error.
+    /// Waits until all queued writes are made. Returns the first error.
     pub(crate) async fn finish(&self) -> Result<()> {
         loop {
             let ticket = self.progress.ended.ticket();
@@ -246,13 +247,13 @@ impl WrittenFile {
         }
     }
 
-    /// Gives the file up: what is queued is not written. Waits for what is at the device.
+    /// Abandons the file: queued writes are not made. Waits for writes at the device.
     pub(crate) async fn abandon(&self) {
         self.progress.state().abandoned = true;
         let _ = self.finish().await;
     }
 
-    /// The queue it goes through.
+    /// The queue that the file is written through.
     pub(crate) fn queue(&self) -> &WriteQueue {
         &self.queue
     }
@@ -284,7 +285,7 @@ impl Write {
 
 impl Drop for Write {
     fn drop(&mut self) {
-        // Without an outcome it was never made, or its end was not waited for: the file lacks it.
+        // Without an outcome the write was not made, or not waited for: the file may lack it.
         let outcome = self.outcome.take().unwrap_or(Err(Error::Closed));
         {
             let mut progress = self.progress.state();
@@ -303,7 +304,7 @@ impl Progress {
     }
 }
 
-/// However the flush coroutine ends, nobody waits for it afterwards.
+/// Closes the queue when the flush coroutine ends, however it ends, so that no coroutine waits for it.
 struct CloseAtEnd(Arc<Shared>);
 
 impl Drop for CloseAtEnd {

@@ -42,7 +42,7 @@ fn directory(name: &str) -> PathBuf {
     path
 }
 
-/// What is written is read, up to an end of the file that is aligned to nothing.
+/// Writes a file with an unaligned length and reads it back.
 async fn there_and_back(storage: Arc<dyn Storage>, path: PathBuf) {
     let pool = BufferPool::new(8 * ALIGNMENT);
     let file = BackgroundFile::new(storage.create_direct(&path).unwrap());
@@ -95,8 +95,8 @@ fn what_is_written_through_the_page_cache_with_its_write_back_begun_is_read_ther
     std::fs::remove_dir_all(root).unwrap();
 }
 
-/// Reads `file` ahead as a merge does: begun, and then not looked at for a while. How many writes the gate of depth 2
-/// admits then.
+/// Reads `file` ahead as a merge does: begins a read, and does not poll it for a while. Returns how many writes a gate
+/// of depth 2 then admits.
 async fn writes_beside_a_read_that_has_ended(file: BackgroundFile) -> usize {
     let (gate, pool) = (Gate::new(2, Arc::<Metrics>::default()), BufferPool::new(ALIGNMENT));
     let begin = || {
@@ -129,7 +129,7 @@ fn a_read_that_has_ended_takes_no_room_at_the_gate_although_nobody_has_looked_ye
     let root = directory("ended-read");
     let file = LinuxStorage.create_direct(&root.join("a")).unwrap();
     if !file.is_direct() {
-        return; // It is read by a call, which is over when it is looked at.
+        return; // Without a ring the read is a call, which has ended by then.
     }
     let admitted = on_a_worker(async move {
         let file = BackgroundFile::new(file);
@@ -151,7 +151,7 @@ fn what_is_written_is_read_without_a_ring_and_with_short_reads() {
 fn what_is_written_is_read_directly_where_there_is_no_ring() {
     let root = directory("no-ring");
     let mut work = Box::pin(there_and_back(Arc::new(LinuxStorage), root.join("a")));
-    // This thread is no worker.
+    // This thread is not a worker.
     while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
     drop(work);
     std::fs::remove_dir_all(root).unwrap();
@@ -177,7 +177,7 @@ fn a_write_that_fails_names_its_file() {
     std::fs::remove_dir_all(root).unwrap();
 }
 
-/// A mapping that counts who syncs it.
+/// A mapping that counts its syncs.
 #[derive(Default)]
 struct Counted(AtomicUsize);
 
@@ -206,7 +206,7 @@ fn a_sync_of_a_range_holds_up_no_worker_that_has_a_ring() {
         let (file, mapping) = (BackgroundFile::new(Arc::clone(&file)), Arc::clone(&mapping));
         async move {
             file.sync_range_at_once(&*mapping, 10, 2 * ALIGNMENT as u32 + 5).await.unwrap();
-            // Nothing is a range, too: for the ring it would stand for the whole file.
+            // An empty range too: for the ring it would mean the whole file.
             file.sync_range_at_once(&*mapping, 0, 0).await.unwrap();
         }
     };
@@ -214,7 +214,7 @@ fn a_sync_of_a_range_holds_up_no_worker_that_has_a_ring() {
     let refused = ThreadScheduler::new(clock, 1).unwrap().ring_refused().is_some();
     assert_eq!(mapping.0.load(Ordering::SeqCst), if refused { 2 } else { 1 });
     assert_eq!(metrics.log_syncs.count.get(), u64::from(!refused), "the ring's is counted; the mapping counts its own");
-    // On no worker there is no ring.
+    // Outside of a worker there is no ring.
     let mut unringed = std::pin::pin!(synced());
     while unringed.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
     assert_eq!(mapping.0.load(Ordering::SeqCst), if refused { 4 } else { 3 });
@@ -237,7 +237,7 @@ fn a_delayed_sync_of_a_ring_takes_longer_and_holds_up_nobody() {
     for number in 0..FILES {
         let file = BackgroundFile::new(storage.create(&root.join(format!("{number}.table"))).unwrap());
         let sender = sender.clone();
-        // All on one worker: one that slept would take the sum of their delays.
+        // All on one worker: if it slept, it would take the sum of the delays.
         let work = async move { sender.send(file.sync().await.map(|()| start.elapsed()).unwrap()).unwrap() };
         scheduler.spawn(Lane::Compaction, Box::pin(work));
     }
@@ -274,7 +274,7 @@ fn shutting_down_in_flight_leaves_whole_writes() {
     std::fs::remove_dir_all(root).unwrap();
 }
 
-/// On Linux the kernel is handed it, where there is a ring; a simulated disk makes the call.
+/// On Linux the sync goes to the ring, where there is one; a simulated disk makes the call.
 #[test]
 fn names_of_a_directory_are_durable_after_its_sync_and_errors_name_it() {
     let root = directory("names");

@@ -1,4 +1,4 @@
-//! Tests of [`ReadRings`], on files of this machine and on files that fail as told.
+//! Tests of [`ReadRings`], on files of this machine and on files that fail on purpose.
 
 use super::*;
 use crate::storage::{ALIGNMENT, BufferPool, LinuxStorage, OpenMode, Storage};
@@ -14,7 +14,7 @@ impl Directory {
         Directory(path)
     }
 
-    /// A file of so many pages, each filled with its number.
+    /// A file of `pages` pages, each filled with its number.
     fn file(&self, name: &str, pages: usize) -> Arc<dyn File> {
         let file = LinuxStorage.create(&self.0.join(name)).unwrap();
         for page in 0..pages {
@@ -30,7 +30,7 @@ impl Drop for Directory {
     }
 }
 
-/// A file as another, but for its descriptor.
+/// A file with the descriptor of another file.
 struct Disguised {
     file: Arc<dyn File>,
     shown: Option<std::fs::File>,

@@ -1,4 +1,4 @@
-//! Tests of [`Ring`], on files of this machine; where the kernel refuses a ring there is nothing to test.
+//! Tests of [`Ring`], on files of this machine. Where the kernel refuses a ring they test nothing.
 
 use super::*;
 use crate::clock::SystemClock;
@@ -55,7 +55,7 @@ fn poll(in_flight: &mut InFlight) -> Poll<Done> {
     Pin::new(in_flight).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Parks until it has ended.
+/// Parks until the request has completed.
 fn wait(ring: &mut Ring, mut in_flight: InFlight) -> Done {
     loop {
         if let Poll::Ready(done) = poll(&mut in_flight) {
@@ -127,16 +127,16 @@ fn errors_come_back_with_the_request() {
     assert!(done.request.buffer.is_some());
 }
 
-/// A file that says when it is closed.
-struct Told(Arc<dyn File>, Arc<AtomicBool>);
+/// A file that reports its drop.
+struct DropReported(Arc<dyn File>, Arc<AtomicBool>);
 
-impl Drop for Told {
+impl Drop for DropReported {
     fn drop(&mut self) {
         self.1.store(true, Ordering::SeqCst);
     }
 }
 
-impl File for Told {
+impl File for DropReported {
     fn path(&self) -> &Path {
         self.0.path()
     }
@@ -165,7 +165,7 @@ fn a_future_dropped_in_flight_leaves_buffer_and_file_to_the_kernel() {
     let (Some(mut ring), directory) = (ring(), Directory::new("dropped")) else { return };
     let pool = BufferPool::new(ALIGNMENT);
     let closed = Arc::new(AtomicBool::new(false));
-    let file: Arc<dyn File> = Arc::new(Told(directory.file("a"), Arc::clone(&closed)));
+    let file: Arc<dyn File> = Arc::new(DropReported(directory.file("a"), Arc::clone(&closed)));
     let mut buffer = filled(&pool, 7);
     let place = buffer.as_mut().map(|buffer| buffer.bytes_mut().as_ptr());
     drop(submit(&mut ring, request(&file, Operation::Write, 0, buffer)));
@@ -195,8 +195,8 @@ fn dropping_the_ring_waits_for_what_is_in_flight() {
     for write in &mut writes {
         assert!(Pin::new(write).poll(&mut Context::from_waker(&waker)).is_pending());
     }
-    // Half of them are given to the kernel before, half by the drop.
-    wake(ring.turn());
+    // One half is submitted before the drop, the other half by the drop.
+    wake(ring.submit_and_reap());
     drop(ring);
     assert_eq!(wakes.0.load(Ordering::SeqCst), 20);
     for mut write in writes {
@@ -215,7 +215,7 @@ fn the_bell_ends_a_park_also_when_it_was_rung_before() {
         std::thread::sleep(Duration::from_millis(20));
         bell.ring();
     });
-    // It is rung once: a park after that would wait for a bell that nobody rings.
+    // The bell is rung once, so a park after that would wait for ever.
     loop {
         wake(ring.park(Some(Duration::from_millis(5))));
         if !ring.bell_armed {

@@ -11,7 +11,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 const LANES: [Lane; 5] = [Lane::Log, Lane::LogSegments, Lane::Flush, Lane::Compaction, Lane::CompactionWorker(1)];
 
-/// Two tenants of one scheduler, and that.
+/// Two tenants of one scheduler, and the scheduler.
 fn two() -> (Tenant, Tenant, Arc<ThreadScheduler>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let shared = Arc::new(ThreadScheduler::for_several(clock, 2).unwrap());
@@ -19,20 +19,20 @@ fn two() -> (Tenant, Tenant, Arc<ThreadScheduler>) {
     (tenant(0), tenant(1), shared)
 }
 
-/// Tells a channel when it is dropped.
-struct Tell(Sender<&'static str>);
+/// Sends a message when it is dropped.
+struct SendOnDrop(Sender<&'static str>);
 
-impl Drop for Tell {
+impl Drop for SendOnDrop {
     fn drop(&mut self) {
         let _ = self.0.send("dropped");
     }
 }
 
-/// A coroutine that tells when it was polled, waits for ever, and tells when it is dropped.
+/// A coroutine that sends a message when it is polled, waits for ever, and sends a message when it is dropped.
 fn forever(sender: &Sender<&'static str>) -> Task {
-    let (sender, tell) = (sender.clone(), Tell(sender.clone()));
+    let (sender, on_drop) = (sender.clone(), SendOnDrop(sender.clone()));
     Box::pin(async move {
-        let _tell = tell;
+        let _on_drop = on_drop;
         sender.send("polled").unwrap();
         let never = Event::default();
         never.listen(never.ticket()).await;
@@ -68,9 +68,9 @@ fn coroutines_that_are_never_quiet_are_ended_too() {
     let (one, other, _) = two();
     let (sender, receiver) = channel();
     for lane in LANES {
-        let tell = Tell(sender.clone());
+        let on_drop = SendOnDrop(sender.clone());
         let busy = async move {
-            let _tell = tell;
+            let _on_drop = on_drop;
             loop {
                 yield_now().await;
             }
@@ -88,11 +88,11 @@ fn a_panic_ends_its_coroutine_and_no_other() {
     let (sender, receiver) = channel();
     other.spawn(Lane::Flush, forever(&sender));
     assert_eq!(receiver.recv_timeout(LIMIT).unwrap(), "polled");
-    let tell = Tell(sender.clone());
+    let on_drop = SendOnDrop(sender.clone());
     one.spawn(
         Lane::Flush,
         Box::pin(async move {
-            let _tell = tell;
+            let _on_drop = on_drop;
             yield_now().await;
             std::panic::resume_unwind(Box::new("a panic without a message on the terminal"));
         }),
@@ -110,9 +110,9 @@ fn a_shutdown_inside_a_coroutine_does_not_wait_for_it() {
     let (one, _, _) = two();
     let (sender, receiver) = channel();
     let one = Arc::new(one);
-    let (inside, tell) = (Arc::clone(&one), Tell(sender));
+    let (inside, on_drop) = (Arc::clone(&one), SendOnDrop(sender));
     let task = async move {
-        let _tell = tell;
+        let _on_drop = on_drop;
         inside.shutdown();
         yield_now().await;
         unreachable!("its tenant has ended");

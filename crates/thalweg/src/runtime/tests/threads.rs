@@ -12,10 +12,10 @@ fn scheduler(compaction_workers: usize) -> ThreadScheduler {
     ThreadScheduler::new(Arc::new(SystemClock::default()), compaction_workers).unwrap()
 }
 
-/// Tells a channel when it is dropped.
-struct Tell(std::sync::mpsc::Sender<()>);
+/// Sends a message when it is dropped.
+struct SendOnDrop(std::sync::mpsc::Sender<()>);
 
-impl Drop for Tell {
+impl Drop for SendOnDrop {
     fn drop(&mut self) {
         let _ = self.0.send(());
     }
@@ -52,7 +52,7 @@ fn yielding_lets_the_others_of_the_lane_run() {
             }),
         );
     }
-    // From the same worker, so that both are ready before either goes on.
+    // From the same worker, so that both are ready before either runs.
     scheduler.spawn(Lane::Compaction, Box::pin(async move { gate.notify_all() }));
     let order: Vec<&str> = (0..6).map(|_| receiver.recv_timeout(LIMIT).unwrap()).collect();
     assert_eq!(order.iter().filter(|&&name| name == "a").count(), 3);
@@ -147,7 +147,7 @@ fn a_thousand_tasks_all_end_and_none_is_kept() {
         }
         scheduler.wait(&all_done, ticket, None);
     }
-    // The last task is still being taken off its worker's list when it notifies.
+    // When the last task notifies, its worker may not have removed it from the list yet.
     while scheduler.workers().any(|worker| !worker.state().tasks.is_empty()) {
         std::thread::yield_now();
     }
@@ -160,7 +160,7 @@ fn shutdown_drops_pending_tasks_and_may_be_called_again() {
     let (sender, receiver) = channel();
     let never = Arc::new(Event::default());
     for number in 0..10_u64 {
-        let (tell, never) = (Tell(sender.clone()), Arc::clone(&never));
+        let (tell, never) = (SendOnDrop(sender.clone()), Arc::clone(&never));
         let sleep = scheduler.sleep_until(u64::MAX);
         scheduler.spawn(
             Lane::Compaction,
@@ -177,7 +177,7 @@ fn shutdown_drops_pending_tasks_and_may_be_called_again() {
     assert_eq!(receiver.try_iter().count(), 10, "shutdown returns when all tasks are dropped");
     scheduler.shutdown();
     never.notify_all();
-    let tell = Tell(sender);
+    let tell = SendOnDrop(sender);
     scheduler.spawn(Lane::Log, Box::pin(async move { drop(tell) }));
     assert_eq!(receiver.try_iter().count(), 1, "a task that comes too late is dropped");
 }
@@ -189,7 +189,7 @@ fn the_last_handle_may_be_dropped_inside_a_task() {
     let inside = Arc::clone(&scheduler);
     let gate = Arc::new(Event::default());
     let (ticket, opened) = (gate.ticket(), Arc::clone(&gate));
-    let tell = Tell(sender);
+    let tell = SendOnDrop(sender);
     let task = async move {
         let _tell = tell;
         opened.listen(ticket).await;
@@ -207,7 +207,7 @@ fn the_last_handle_may_be_dropped_inside_a_task() {
 fn a_panic_drops_its_task_and_the_worker_goes_on() {
     let scheduler = scheduler(1);
     let (sender, receiver) = channel();
-    let tell = Tell(sender.clone());
+    let tell = SendOnDrop(sender.clone());
     scheduler.spawn(
         Lane::Log,
         Box::pin(async move {
@@ -238,7 +238,7 @@ fn sleeps_and_shutdown_work_where_the_kernel_gives_no_ring() {
     let scheduler = without_rings(2);
     let (sender, receiver) = channel();
     let sleep = scheduler.sleep_until(scheduler.clock.now_ns() + 5_000_000);
-    let tell = Tell(sender.clone());
+    let tell = SendOnDrop(sender.clone());
     scheduler.spawn(
         Lane::CompactionWorker(1),
         Box::pin(async move {
@@ -247,7 +247,7 @@ fn sleeps_and_shutdown_work_where_the_kernel_gives_no_ring() {
         }),
     );
     receiver.recv_timeout(LIMIT).unwrap();
-    let (tell, forever) = (Tell(sender), scheduler.sleep_until(u64::MAX));
+    let (tell, forever) = (SendOnDrop(sender), scheduler.sleep_until(u64::MAX));
     scheduler.spawn(
         Lane::Log,
         Box::pin(async move {
@@ -264,7 +264,7 @@ fn without_rings(compaction_workers: usize) -> ThreadScheduler {
     ThreadScheduler::with_rings(clock, compaction_workers, false, || Err(io::Error::other("not here"))).unwrap()
 }
 
-/// A token goes round between coroutines on three threads and one foreground thread: one lost wake-up stops it.
+/// A token circulates between coroutines on three threads and one foreground thread: one lost wake-up stops it.
 fn pass_a_token_round(scheduler: Arc<ThreadScheduler>) {
     const ROUNDS: u64 = 4_000;
     const PLACES: u64 = 4;
@@ -284,7 +284,7 @@ fn pass_a_token_round(scheduler: Arc<ThreadScheduler>) {
                     token.store(now + 1, Ordering::SeqCst);
                     moved.notify_all();
                 } else if now % 3 == 0 {
-                    // A listener that is dropped before it ends must not disturb the next one.
+                    // A listener that is dropped before it is ready must not disturb the next one.
                     let mut stale = Box::pin(moved.listen(ticket));
                     let mut sleep = scheduler_.sleep_until(0);
                     std::future::poll_fn(|context| {

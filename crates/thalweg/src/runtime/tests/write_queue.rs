@@ -79,7 +79,7 @@ fn only_a_full_queue_makes_wait_and_that_is_counted() {
     let third = side.buffer(1);
     assert!(poll(std::pin::pin!(file.write(2, third))).is_pending());
     assert_eq!(side.metrics.write_queue_waits.get(), 1);
-    // The write that was given up while it waited is one that was not made.
+    // A write that is dropped while it waits for room was not made.
     assert_eq!(side.both(file.finish()).unwrap_err().kind(), ErrorKind::Closed);
 }
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::error::ErrorKind;
 use std::collections::BTreeSet;
 
-/// A disk with a file of which a failed sync left a phantom, and two handles of it: the one that failed comes first.
+/// A disk with a file in which a failed sync left a phantom, and two handles of it: first the one whose sync failed.
 fn with_phantom() -> (SimulatedDisk, Arc<dyn File>, Arc<dyn File>) {
     for seed in 0.. {
         let disk = disk(seed);
@@ -182,7 +182,7 @@ fn the_power_can_go_at_every_operation() {
                 assert!(is_power_cut(run(&disk)));
                 assert!(disk.is_dead());
                 assert_eq!(disk.operations(), operation);
-                // The name came after the sync, so it never leads to less than all of the bytes.
+                // The name was made after the sync, so it never leads to a part of the bytes.
                 let found = disk.crash(strictness).read_file(&at("current"));
                 assert!(found.is_none_or(|bytes| bytes == [1; 5000]), "{strictness:?} at {operation}");
             }

@@ -1,4 +1,4 @@
-//! Long histories: repeatable, and with their books in order.
+//! Long histories: they are repeatable, and the counts of the disk stay right.
 
 use super::*;
 

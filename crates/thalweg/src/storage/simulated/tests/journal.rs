@@ -3,7 +3,7 @@
 use super::super::{FaultPlan, OperationKinds};
 use super::*;
 
-/// A file of ones with its pages rewritten to twos and given to the device, and another that can be synced.
+/// A file of ones whose pages were rewritten to twos and written to the device's cache, and another file to sync.
 fn written_out(seed: u64) -> (SimulatedDisk, Arc<dyn File>, Arc<dyn File>) {
     let disk = disk(seed);
     disk.disk().properties.shares_journal = true;
