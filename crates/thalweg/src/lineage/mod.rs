@@ -9,41 +9,26 @@
 //! await, or a call to log or tables. Only the turn's holder changes `book.open` and appends to `book.ledger`; only the
 //! holder of `syncing` tells it of syncs.
 
-mod backend;
-mod check;
-mod checkpoint;
-mod current;
-mod dump;
-mod edit;
-mod framing;
-mod install;
+mod log_and_tables;
 mod manifest;
-mod manifest_reader;
-mod neighbours;
-mod partitions;
-mod record;
 mod recovery;
 mod removal;
-mod retained;
-mod rotate;
-mod round;
 mod settle;
-mod settler;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub use backend::DurabilityBackend;
-pub(crate) use check::check;
-pub(crate) use checkpoint::write_checkpoint_manifest;
-pub(crate) use dump::dump;
-pub(crate) use edit::{Change, Edit};
+pub(crate) use manifest::check::check;
+pub(crate) use manifest::checkpoint::write_checkpoint_manifest;
+pub(crate) use manifest::dump::dump;
 #[cfg(any(test, feature = "simulation"))]
-pub(crate) use manifest_reader::fuzz_manifest;
-pub(crate) use partitions::KeyspaceState;
+pub(crate) use manifest::reader::fuzz_manifest;
 pub(crate) use recovery::Recovered;
-pub(crate) use settler::RETAINED_BYTES_MAX;
-pub(crate) use state::State;
+pub use settle::backend::DurabilityBackend;
+pub(crate) use settle::settler::RETAINED_BYTES_MAX;
+pub(crate) use state::apply::State;
+pub(crate) use state::edit::{Change, Edit};
+pub(crate) use state::keyspace::KeyspaceState;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EditId, LogMark};
@@ -52,11 +37,13 @@ use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment, Event, Health, Space, Task, Turn};
 use crate::table::TableStore;
-use backend::Backend;
-use neighbours::{Attached, Neighbours};
-use retained::{Input, Retained};
-use settle::Ledger;
-use state::TakeBack;
+use log_and_tables::{Attached, Neighbours};
+use manifest::{current, record};
+use removal::retained::{Input, Retained};
+use settle::backend::Backend;
+use settle::ledger::Ledger;
+use settle::{round, settler};
+use state::apply::TakeBack;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -139,7 +126,7 @@ struct Book {
     rotation_bytes: u64,
     /// Somebody waits until this edit is settled.
     wanted: EditId,
-    /// For [`backend::Rule::Commits`].
+    /// For [`settle::backend::Rule::Commits`].
     poll: Option<round::Poll>,
     /// How often settling failed without poisoning, and the last answer.
     failures: u64,
@@ -199,7 +186,7 @@ impl Lineage {
         }
         let number = recovery::next_number(&*environment.storage, &root, last)?;
         let state = state.unwrap_or_default();
-        let begin = || manifest::begin(&environment, Some(&metrics), &root, number, &state);
+        let begin = || manifest::write::begin(&environment, Some(&metrics), &root, number, &state);
         let begun = match begin() {
             // What frees space comes after the open, so that must not fail.
             Err(error) if error.kind() == ErrorKind::NoSpace && !planted(Bug::OpenKeepsReserve) => {
@@ -243,7 +230,7 @@ impl Lineage {
             stopping: AtomicBool::new(false),
             rounds_for_space: AtomicUsize::new(0),
             presses: AtomicBool::new(false),
-            piece_bytes: AtomicU64::new(removal::PIECE_BYTES),
+            piece_bytes: AtomicU64::new(removal::remover::PIECE_BYTES),
             readers_awaited: AtomicBool::new(false),
             holds: AtomicUsize::new(0),
         }))
@@ -293,7 +280,7 @@ impl Lineage {
 
     /// Background coroutines (settling what is left unsettled, removing settled inputs), for `Lane::Compaction`.
     pub(crate) fn tasks(self: &Arc<Self>) -> Vec<Task> {
-        vec![Box::pin(settler::run(Arc::clone(self))), Box::pin(removal::run(Arc::clone(self)))]
+        vec![Box::pin(settler::run(Arc::clone(self))), Box::pin(removal::remover::run(Arc::clone(self)))]
     }
 
     /// Tables may have been let go by their last reader: look again.
@@ -466,7 +453,7 @@ impl Lineage {
 }
 
 impl OpenManifest {
-    fn new(begun: manifest::Begun, rotation_bytes: u64) -> Self {
+    fn new(begun: manifest::write::Begun, rotation_bytes: u64) -> Self {
         OpenManifest {
             file: BackgroundFile::new(begun.file),
             number: begun.header.number,

@@ -5,11 +5,11 @@
 //! before the first unsettled edit that reaches beyond the valid end of the log. Nothing is changed here but
 //! durability; what is found is refused ([`DamagePolicy::Strict`]) wherever something that was durable once is gone.
 
-use super::current::{self, Current, manifest_path};
-use super::manifest_reader::{Contents, apply};
 use super::{Edit, State};
 use crate::error::{Error, Result};
 use crate::format::{EditId, LogMark, TableId};
+use crate::lineage::manifest::current::{self, Current, manifest_path};
+use crate::lineage::manifest::reader::{Contents, apply};
 use crate::log::{DamagePolicy, Scan};
 use crate::planted::{Bug, planted};
 use crate::runtime::Environment;

@@ -7,13 +7,13 @@ mod installing;
 mod reading;
 mod removing;
 
-use super::backend::Step;
-use super::current::{manifest_path, table_name};
-use super::manifest_reader::Contents;
-use super::recovery::{Medium, Reach, choose, read_manifest};
-use super::retained::Handle;
 use super::*;
 use crate::format::{KeyspaceId, LogPosition, PartitionId, SeqNo, TableId};
+use crate::lineage::manifest::current::{manifest_path, table_name};
+use crate::lineage::manifest::reader::Contents;
+use crate::lineage::recovery::{Medium, Reach, choose, read_manifest};
+use crate::lineage::removal::retained::Handle;
+use crate::lineage::settle::backend::Step;
 use crate::table::TableMeta;
 use disk::{Fake, OneThread, environment};
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! Reading manifests: whole, torn, rotten, and against what the log says.
 
 use super::*;
-use crate::lineage::framing::{HEADER_BYTES, Header, frame};
-use crate::lineage::manifest::image;
-use crate::lineage::record::Record;
+use crate::lineage::manifest::fragments::{HEADER_BYTES, Header, frame};
+use crate::lineage::manifest::record::Record;
+use crate::lineage::manifest::write::image;
 use crate::lineage::recovery::{self, Verdict};
 use crate::log::DamagePolicy;
 
@@ -261,7 +261,7 @@ fn an_unsettled_edit_counts_only_with_its_outputs_and_its_log_and_nothing_after_
     assert_eq!([choose(102, 300), choose(102, 301), choose(102, 302)], [0, 1, 2]);
     crate::storage::Storage::remove(&disk, &table_path(3)).unwrap();
     let log = Reach { end: mark(999), settled: EditId(0), closed: None };
-    let gone = super::choose(&disk, Path::new(ROOT), Path::new("manifest"), &contents, &log, &mut |_, _| Ok(true));
+    let gone = recovery::choose(&disk, Path::new(ROOT), Path::new("manifest"), &contents, &log, &mut |_, _| Ok(true));
     assert_eq!(gone.unwrap_err().kind(), ErrorKind::Corruption, "a settled table must be there");
 }
 

@@ -1,9 +1,9 @@
 //! [`Neighbours`]: what lineage asks of the log and the tables, which begin after it.
 
-use super::backend::Step;
-use super::retained::Handle;
 use crate::error::Result;
 use crate::format::{EditId, LogMark, SeqNo, TableId};
+use crate::lineage::removal::retained::Handle;
+use crate::lineage::settle::backend::Step;
 use crate::log::Log;
 use crate::storage::{File, OpenMode};
 use crate::table::{Table, TableStore};

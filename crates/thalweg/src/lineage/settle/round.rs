@@ -15,17 +15,17 @@
 //!
 //! [`Rule::Commits`] and [`Rule::Nothing`] believe instead (`docs/durability.md` tells what that costs).
 
-use super::Lineage;
-use super::backend::Rule;
-use super::record::Record;
-use super::settler::Reason;
 use crate::error::Result;
 use crate::format::EditId;
+use crate::lineage::Lineage;
+use crate::lineage::manifest::record::Record;
+use crate::lineage::settle::backend::Rule;
+use crate::lineage::settle::settler::Reason;
 use crate::planted::{Bug, planted};
 
 /// What the journal had committed when it was last asked, and what had been appended by then.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Poll {
+pub(in crate::lineage) struct Poll {
     commits: u64,
     appended: EditId,
     /// The manifest's number and length.
@@ -36,7 +36,7 @@ pub(super) struct Poll {
 impl Lineage {
     /// Brings the edits appended so far at least one station on, and all of them to the last if nothing new comes and
     /// it is called again.
-    pub(super) async fn settle_round(&self, reason: Reason) -> Result<()> {
+    pub(in crate::lineage) async fn settle_round(&self, reason: Reason) -> Result<()> {
         match self.backend.rule() {
             Rule::EachEdit => self.settle_synced().await,
             Rule::Rounds => self.round(reason).await,
@@ -101,7 +101,7 @@ impl Lineage {
     }
 
     /// Goes on as if a sync had covered the manifest to `end`, and all outputs up to `sound`.
-    async fn believe(&self, sound: EditId, end: impl FnOnce(&super::OpenManifest) -> u64) -> Result<()> {
+    async fn believe(&self, sound: EditId, end: impl FnOnce(&crate::lineage::OpenManifest) -> u64) -> Result<()> {
         {
             let _syncing = self.syncing.take(&self.environment).await;
             self.check()?;

@@ -1,14 +1,14 @@
 //! [`Record`]: what one record of a manifest says, and its bytes (`docs/format/manifest.md`, Records).
 
-use super::edit::{keyspace, mark, put_keyspace, put_mark};
-use super::{Edit, State};
 use crate::format::codec::{Decoder, Encode};
 use crate::format::{EditId, KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
+use crate::lineage::state::edit::{keyspace, mark, put_keyspace, put_mark};
+use crate::lineage::{Edit, State};
 use crate::table::TableMeta;
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Record {
+pub(in crate::lineage) enum Record {
     SnapshotBegin {
         edit: EditId,
         seq: SeqNo,
@@ -68,27 +68,27 @@ const SNAPSHOT_PARTITIONS: u8 = 9;
 
 /// Why a payload is no record that this program can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Undecodable {
+pub(in crate::lineage) enum Undecodable {
     /// It is, or has, something of a kind that a newer version has.
     Newer,
     Malformed,
 }
 
 /// Bytes of kind and synced offset, with which every record begins.
-pub(super) const PREFIX_BYTES: usize = 9;
+pub(in crate::lineage) const PREFIX_BYTES: usize = 9;
 
 /// Tables in one `snapshot tables` record.
 const TABLES_MAX: usize = 64;
 
 /// The payload of an `edit` record, without taking the edit.
-pub(super) fn edit_payload(id: EditId, edit: &Edit, synced: u64) -> Vec<u8> {
+pub(in crate::lineage) fn edit_payload(id: EditId, edit: &Edit, synced: u64) -> Vec<u8> {
     let mut out = prefix(EDIT, synced);
     edit.encode(id, &mut out);
     out
 }
 
 /// The synced offset at the start of a record, or of its first fragment.
-pub(super) fn synced_of(payload: &[u8]) -> Option<u64> {
+pub(in crate::lineage) fn synced_of(payload: &[u8]) -> Option<u64> {
     let mut decoder = Decoder::new(payload);
     decoder.u8()?;
     decoder.u64()
@@ -103,7 +103,7 @@ fn prefix(kind: u8, synced: u64) -> Vec<u8> {
 
 impl Record {
     /// The records of a snapshot of `state`.
-    pub(super) fn snapshot(state: &State) -> Vec<Record> {
+    pub(in crate::lineage) fn snapshot(state: &State) -> Vec<Record> {
         let State { next_keyspace, next_table, log_start, edit, seq, .. } = *state;
         let mut records = vec![Record::SnapshotBegin { edit, seq, next_keyspace, next_table, log_start }];
         for (&keyspace, content) in &state.keyspaces {
@@ -135,7 +135,7 @@ impl Record {
     }
 
     /// The payload, with the manifest's synced offset.
-    pub(super) fn payload(&self, synced: u64) -> Vec<u8> {
+    pub(in crate::lineage) fn payload(&self, synced: u64) -> Vec<u8> {
         match self {
             Record::SnapshotBegin { edit, seq, next_keyspace, next_table, log_start } => {
                 let mut out = prefix(SNAPSHOT_BEGIN, synced);
@@ -197,7 +197,7 @@ impl Record {
     }
 
     /// The record of a payload whose checksums were right.
-    pub(super) fn decode(payload: &[u8]) -> Result<Record, Undecodable> {
+    pub(in crate::lineage) fn decode(payload: &[u8]) -> Result<Record, Undecodable> {
         let mut decoder = Decoder::new(payload);
         let prefix = decoder.u8().zip(decoder.u64());
         let record = match prefix.ok_or(Undecodable::Malformed)? {

@@ -7,9 +7,9 @@
 //! that file. Two exceptions: for [`SyncEachFile`] alone a full disk before any edit names the table; and a file that
 //! could not be opened for want of a descriptor, of which nothing was asked.
 
-use super::current;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::TableId;
+use crate::lineage::manifest::current;
 use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment, Health, several};
@@ -48,7 +48,7 @@ pub enum DurabilityBackend {
 
 /// Who syncs the manifest, and what is believed durable when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(in crate::lineage) enum Rule {
     /// Each edit, which waits for it; its outputs were durable before.
     EachEdit,
     /// Rounds, and nobody waits.
@@ -60,10 +60,10 @@ pub(super) enum Rule {
 }
 
 /// A step that may wait.
-pub(super) type Step<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
+pub(in crate::lineage) type Step<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
 /// A way to make the outputs of edits durable.
-pub(super) trait Backend: Send + Sync {
+pub(in crate::lineage) trait Backend: Send + Sync {
     /// Who syncs the manifest.
     fn rule(&self) -> Rule;
     /// Before an edit that names these tables, in level 0 (`is_flush`) or below, is appended. On `NoSpace` none of them
@@ -79,15 +79,15 @@ pub(super) trait Backend: Send + Sync {
 }
 
 /// A table to be made durable.
-pub(super) struct Unsynced {
-    pub(super) id: TableId,
+pub(in crate::lineage) struct Unsynced {
+    pub(in crate::lineage) id: TableId,
     /// As its writer had it open: there the kernel tells of every write-back that failed. Else it is opened anew.
-    pub(super) file: Option<Arc<dyn File>>,
+    pub(in crate::lineage) file: Option<Arc<dyn File>>,
 }
 
 impl DurabilityBackend {
     /// For the tables in `directory`, of a manifest in `root`; both exist.
-    pub(super) fn begin(
+    pub(in crate::lineage) fn begin(
         self,
         environment: &Environment,
         health: &Arc<Health>,

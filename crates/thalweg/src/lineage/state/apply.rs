@@ -5,9 +5,9 @@
 //! ([`super::partitions`]); all other tables lie within the key range of their partition; no level that is empty stands
 //! at the end. Pure: no locks, no I/O.
 
-use super::partitions::{KeyspaceState, PartitionState};
-use super::{Change, Edit};
 use crate::format::{EditId, KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
+use crate::lineage::state::keyspace::{KeyspaceState, PartitionState};
+use crate::lineage::{Change, Edit};
 use crate::table::TableMeta;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ pub(crate) struct State {
 
 /// How to return from an edit to the state before it.
 #[derive(Clone, Debug)]
-pub(super) struct TakeBack {
+pub(in crate::lineage) struct TakeBack {
     steps: Vec<Undo>,
     next_keyspace: KeyspaceId,
     next_table: TableId,
@@ -71,10 +71,10 @@ enum Undo {
 
 /// A level of a partition.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) keyspace: KeyspaceId,
-    pub(super) partition: PartitionId,
-    pub(super) level: u8,
+pub(in crate::lineage) struct Place {
+    pub(in crate::lineage) keyspace: KeyspaceId,
+    pub(in crate::lineage) partition: PartitionId,
+    pub(in crate::lineage) level: u8,
 }
 
 impl State {
@@ -97,7 +97,12 @@ impl State {
     }
 
     /// Whether the table has keys that are not the partition's.
-    pub(super) fn sticks_out(&self, keyspace: KeyspaceId, partition: PartitionId, meta: &TableMeta) -> bool {
+    pub(in crate::lineage) fn sticks_out(
+        &self,
+        keyspace: KeyspaceId,
+        partition: PartitionId,
+        meta: &TableMeta,
+    ) -> bool {
         let state = self.keyspaces.get(&keyspace);
         state.and_then(|state| Some(sticks_out(state.bounds(state.index_of(partition)?), meta))).unwrap_or(false)
     }
@@ -108,7 +113,7 @@ impl State {
     }
 
     /// As [`State::apply`], with what [`State::take_back`] needs to return to the state before.
-    pub(super) fn apply_tentatively(&mut self, edit: &Edit, id: EditId) -> Result<TakeBack, String> {
+    pub(in crate::lineage) fn apply_tentatively(&mut self, edit: &Edit, id: EditId) -> Result<TakeBack, String> {
         let expected = self.edit.0.checked_add(1).ok_or("edit numbers are used up")?;
         if id.0 != expected {
             return Err(format!("edit {id} after edit {}", self.edit));
@@ -148,7 +153,7 @@ impl State {
     }
 
     /// Returns to the state before the edit that gave `before`, which must be the last one.
-    pub(super) fn take_back(&mut self, before: TakeBack) {
+    pub(in crate::lineage) fn take_back(&mut self, before: TakeBack) {
         for step in before.steps.into_iter().rev() {
             self.undo(step);
         }
@@ -249,7 +254,12 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn create_keyspace(&mut self, id: KeyspaceId, name: &str, splits: &[Box<[u8]>]) -> Result<(), String> {
+    pub(in crate::lineage) fn create_keyspace(
+        &mut self,
+        id: KeyspaceId,
+        name: &str,
+        splits: &[Box<[u8]>],
+    ) -> Result<(), String> {
         if self.keyspaces.contains_key(&id) {
             return Err(format!("keyspace {id} exists"));
         }
@@ -291,7 +301,7 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn partition(
+    pub(in crate::lineage) fn partition(
         &mut self,
         keyspace: KeyspaceId,
         partition: PartitionId,
@@ -314,7 +324,7 @@ impl State {
     }
 
     /// Puts a table in its place in its level; gives its index there.
-    pub(super) fn add(&mut self, at: Place, meta: TableMeta) -> Result<usize, String> {
+    pub(in crate::lineage) fn add(&mut self, at: Place, meta: TableMeta) -> Result<usize, String> {
         self.check_range(at, &meta)?;
         if at.level >= LEVELS_MAX {
             return Err(format!("level {} of table {}", at.level, meta.id));
@@ -417,7 +427,7 @@ impl State {
 
 impl TakeBack {
     /// The tables that the edit took out of a partition and that another one still names.
-    pub(super) fn still_named(&self, state: &State) -> BTreeSet<TableId> {
+    pub(in crate::lineage) fn still_named(&self, state: &State) -> BTreeSet<TableId> {
         let mut named = BTreeSet::new();
         for step in &self.steps {
             let Undo::Unremove { at, meta, .. } = step else { continue };

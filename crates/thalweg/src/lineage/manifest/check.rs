@@ -1,9 +1,9 @@
 //! Lineage's part of `check`: CURRENT and the whole manifest. Changes nothing. That the live tables are there, and that
 //! manifest and log agree, is for recovery to tell, which `check` runs next.
 
-use super::State;
-use super::recovery::{Medium, read_manifest};
 use crate::error::{Error, ErrorKind, Result};
+use crate::lineage::State;
+use crate::lineage::recovery::{Medium, read_manifest};
 use crate::runtime::Environment;
 use std::path::Path;
 

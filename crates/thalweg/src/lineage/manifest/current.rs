@@ -10,24 +10,24 @@ use std::path::{Path, PathBuf};
 
 /// Names the manifest in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Current {
-    pub(super) number: u64,
-    pub(super) generation: u64,
+pub(in crate::lineage) struct Current {
+    pub(in crate::lineage) number: u64,
+    pub(in crate::lineage) generation: u64,
     /// Its length when it was made current: all of that was durable.
-    pub(super) bytes: u64,
+    pub(in crate::lineage) bytes: u64,
 }
 
 /// Name of the file.
-pub(super) const NAME: &str = "CURRENT";
+pub(in crate::lineage) const NAME: &str = "CURRENT";
 /// Name of a successor that is not in force yet.
-pub(super) const NEW_NAME: &str = "CURRENT.new";
+pub(in crate::lineage) const NEW_NAME: &str = "CURRENT.new";
 
 const MAGIC: &[u8; 8] = b"THALWGCU";
 const VERSION: u32 = 1;
 const BYTES: usize = 40;
 
 impl Current {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(in crate::lineage) fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.put_u32(VERSION);
         out.put_u64(self.number);
@@ -39,7 +39,7 @@ impl Current {
         out
     }
 
-    pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<Self> {
+    pub(in crate::lineage) fn decode(path: &Path, bytes: &[u8]) -> Result<Self> {
         let corrupt = |expected: &str, found: String| Err(Error::corruption(path, 0, expected, found));
         let Some(content) = bytes.get(..BYTES - 4) else {
             return corrupt("40 bytes", format!("{} bytes", bytes.len()));
@@ -72,7 +72,7 @@ impl Current {
     }
 
     /// Writes the successor and makes its bytes durable.
-    pub(super) fn write_new(&self, storage: &dyn Storage, root: &Path) -> Result<()> {
+    pub(in crate::lineage) fn write_new(&self, storage: &dyn Storage, root: &Path) -> Result<()> {
         let path = root.join(NEW_NAME);
         if storage.file_bytes(&path)?.is_some() {
             storage.remove(&path)?;
@@ -83,38 +83,38 @@ impl Current {
     }
 
     /// Puts the successor in the place of CURRENT. Durable once the root directory is synced.
-    pub(super) fn put_in_force(storage: &dyn Storage, root: &Path) -> Result<()> {
+    pub(in crate::lineage) fn put_in_force(storage: &dyn Storage, root: &Path) -> Result<()> {
         storage.rename(&root.join(NEW_NAME), &root.join(NAME))
     }
 }
 
 /// `manifest-{number:08}` in `root`.
-pub(super) fn manifest_path(root: &Path, number: u64) -> PathBuf {
+pub(in crate::lineage) fn manifest_path(root: &Path, number: u64) -> PathBuf {
     root.join(format!("manifest-{number:08}"))
 }
 
 /// The number in the name of a manifest.
-pub(super) fn manifest_number(name: &str) -> Option<u64> {
+pub(in crate::lineage) fn manifest_number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("manifest-")?;
     let number: u64 = digits.parse().ok()?;
     (format!("{number:08}") == digits).then_some(number)
 }
 
 /// The id in the name of a table file, as [`crate::table::TableStore::path`] gives it.
-pub(super) fn table_id(name: &str) -> Option<u64> {
+pub(in crate::lineage) fn table_id(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".table")?;
     let id: u64 = digits.parse().ok()?;
     (format!("{id:010}") == digits).then_some(id)
 }
 
 /// The name of a table file.
-pub(super) fn table_name(id: crate::format::TableId) -> String {
+pub(in crate::lineage) fn table_name(id: crate::format::TableId) -> String {
     format!("{:010}.table", id.0)
 }
 
 /// All bytes of a file: from the medium where `past_cache` and the file system allow it, else through the cache. Says
 /// which it was: `true` for the medium.
-pub(super) fn read_whole(storage: &dyn Storage, path: &Path, past_cache: bool) -> Result<(Vec<u8>, bool)> {
+pub(in crate::lineage) fn read_whole(storage: &dyn Storage, path: &Path, past_cache: bool) -> Result<(Vec<u8>, bool)> {
     let medium = if past_cache { storage.open(path, OpenMode::ReadMedium)? } else { None };
     let from_medium = medium.is_some();
     let file = match medium {
@@ -129,7 +129,7 @@ pub(super) fn read_whole(storage: &dyn Storage, path: &Path, past_cache: bool) -
 }
 
 /// Opens a file with a mode that is never refused.
-pub(super) fn open(
+pub(in crate::lineage) fn open(
     storage: &dyn Storage,
     path: &Path,
     mode: OpenMode,

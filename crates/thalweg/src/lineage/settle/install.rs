@@ -11,14 +11,14 @@
 //! Invariant: once an edit is settled, a reading of the log from where the state says ends at or after the state's
 //! sequence number (`docs/log.md`, What a flush need not make durable).
 
-use super::backend::{Rule, Unsynced};
-use super::record::{Record, edit_payload};
-use super::retained::Input;
-use super::settle::{Ledger, Settled};
-use super::{Edit, Lineage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EditId, LogMark, SeqNo, TableId};
-use crate::lineage::framing::frame;
+use crate::lineage::manifest::fragments::frame;
+use crate::lineage::manifest::record::{Record, edit_payload};
+use crate::lineage::removal::retained::Input;
+use crate::lineage::settle::backend::{Rule, Unsynced};
+use crate::lineage::settle::ledger::{Ledger, Settled};
+use crate::lineage::{Edit, Lineage};
 use crate::planted::{Bug, planted};
 use crate::storage::File;
 use crate::table::Table;
@@ -56,7 +56,7 @@ impl Lineage {
         self.install_inputs(edit, inputs, log_start, apply).await
     }
 
-    pub(super) async fn install_inputs(
+    pub(in crate::lineage) async fn install_inputs(
         &self,
         mut edit: Edit,
         inputs: Vec<Input>,
@@ -99,18 +99,18 @@ impl Lineage {
 
     /// What replay will skip must be in the log for good, else the next writes get the skipped numbers again; unless
     /// replay begins behind it, where the numbers go on: then this is not called.
-    pub(super) async fn sync_log(&self, seq: SeqNo) -> Result<()> {
+    pub(in crate::lineage) async fn sync_log(&self, seq: SeqNo) -> Result<()> {
         if seq > SeqNo(0) && !planted(Bug::EditBeyondLogAccepted) && !planted(Bug::PinnedLogNotSynced) {
             self.neighbours().sync_log(seq).await?;
         }
         Ok(())
     }
 
-    pub(super) fn unsynced(&self, tables: impl Iterator<Item = TableId>) -> Vec<Unsynced> {
+    pub(in crate::lineage) fn unsynced(&self, tables: impl Iterator<Item = TableId>) -> Vec<Unsynced> {
         tables.map(|id| Unsynced { id, file: self.neighbours().unsynced(id) }).collect()
     }
 
-    pub(super) fn forget_unsynced(&self, tables: impl IntoIterator<Item = TableId>) {
+    pub(in crate::lineage) fn forget_unsynced(&self, tables: impl IntoIterator<Item = TableId>) {
         tables.into_iter().for_each(|id| self.neighbours().forget_unsynced(id));
     }
 
@@ -187,7 +187,7 @@ impl Lineage {
     }
 
     /// Appends a `settled` record, if one is due.
-    pub(super) async fn record_settled(&self) -> Result<()> {
+    pub(in crate::lineage) async fn record_settled(&self) -> Result<()> {
         let _turn = self.turn.take(&self.environment).await;
         self.check()?;
         let due = {
@@ -207,14 +207,14 @@ impl Lineage {
     }
 
     /// Appends a record that changes nothing.
-    pub(super) async fn append_record(&self, record: Record) -> Result<()> {
+    pub(in crate::lineage) async fn append_record(&self, record: Record) -> Result<()> {
         let _turn = self.turn.take(&self.environment).await;
         self.check()?;
         self.append(|synced| record.payload(synced)).await.map(drop)
     }
 
     /// Syncs the manifest as it is; then the edits up to `sound` have durable outputs, if they had not before.
-    pub(super) async fn sync_manifest_after(&self, sound: Option<EditId>) -> Result<()> {
+    pub(in crate::lineage) async fn sync_manifest_after(&self, sound: Option<EditId>) -> Result<()> {
         let _syncing = self.syncing.take(&self.environment).await;
         self.check()?;
         // What is appended while the sync runs may not be covered by it.
@@ -235,7 +235,7 @@ impl Lineage {
     }
 
     /// Syncs the manifest until `done` says so, or somebody else has. One sync serves everyone who waits.
-    pub(super) async fn sync_until(&self, done: impl Fn(&Ledger<Input>) -> bool) -> Result<()> {
+    pub(in crate::lineage) async fn sync_until(&self, done: impl Fn(&Ledger<Input>) -> bool) -> Result<()> {
         loop {
             if done(&self.book().ledger) {
                 return Ok(());
@@ -258,7 +258,7 @@ impl Lineage {
 
     /// What is settled now may go: inputs when their last reader does, the log at once. Under `syncing`, so that the
     /// log hears of edits in order.
-    pub(super) fn let_go(&self, settled: Option<Settled<Input>>) {
+    pub(in crate::lineage) fn let_go(&self, settled: Option<Settled<Input>>) {
         let Some(Settled { edit, log_start, inputs }) = settled else { return };
         if !inputs.is_empty() {
             let mut book = self.book();
@@ -286,7 +286,7 @@ impl Lineage {
     }
 
     /// The same for a foreground caller.
-    pub(super) fn append_blocking(&self, record: &Record) -> Result<u64> {
+    pub(in crate::lineage) fn append_blocking(&self, record: &Record) -> Result<u64> {
         let (file, append) = {
             let book = self.book();
             (Arc::clone(book.open.file.file()), book.next_append(|synced| record.payload(synced)))
@@ -315,7 +315,7 @@ impl Lineage {
     }
 }
 
-impl super::Book {
+impl crate::lineage::Book {
     fn next_append(&self, payload: impl FnOnce(u64) -> Vec<u8>) -> Append {
         let at = self.open.end;
         let mut bytes = Vec::new();
@@ -324,6 +324,6 @@ impl super::Book {
     }
 }
 
-pub(super) fn is_full(written: &Result<()>) -> bool {
+pub(in crate::lineage) fn is_full(written: &Result<()>) -> bool {
     written.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace)
 }

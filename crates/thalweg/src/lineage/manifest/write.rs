@@ -1,12 +1,12 @@
 //! Writing manifests: the bytes a new one begins with, and making one current in the foreground (an open, a
 //! checkpoint). Appending to the one in force is [`super::install`]'s; replacing it on the run is [`super::rotate`]'s.
 
-use super::current::{Current, manifest_path};
-use super::framing::{HEADER_BYTES, Header, frame};
-use super::record::{Record, edit_payload};
-use super::{Edit, State};
 use crate::error::Result;
 use crate::format::EditId;
+use crate::lineage::manifest::current::{Current, manifest_path};
+use crate::lineage::manifest::fragments::{HEADER_BYTES, Header, frame};
+use crate::lineage::manifest::record::{Record, edit_payload};
+use crate::lineage::{Edit, State};
 use crate::metrics::Metrics;
 use crate::runtime::Environment;
 use crate::storage::{File, Storage};
@@ -14,10 +14,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes written at a time.
-pub(super) const CHUNK_BYTES: usize = 256 << 10;
+pub(in crate::lineage) const CHUNK_BYTES: usize = 256 << 10;
 
 /// A manifest that begins with the state at a settled edit, and the unsettled edits after it, verbatim.
-pub(super) fn image<'a>(header: Header, base: &State, edits: impl Iterator<Item = (EditId, &'a Edit)>) -> Vec<u8> {
+pub(in crate::lineage) fn image<'a>(
+    header: Header,
+    base: &State,
+    edits: impl Iterator<Item = (EditId, &'a Edit)>,
+) -> Vec<u8> {
     let mut bytes = header.encode();
     let mut at = HEADER_BYTES;
     let mut put = |payload: &[u8]| at = frame(&mut bytes, header.generation, at, payload);
@@ -31,14 +35,14 @@ pub(super) fn image<'a>(header: Header, base: &State, edits: impl Iterator<Item 
 }
 
 /// A manifest that was just made current.
-pub(super) struct Begun {
-    pub(super) file: Arc<dyn File>,
-    pub(super) header: Header,
-    pub(super) bytes: u64,
+pub(in crate::lineage) struct Begun {
+    pub(in crate::lineage) file: Arc<dyn File>,
+    pub(in crate::lineage) header: Header,
+    pub(in crate::lineage) bytes: u64,
 }
 
 /// Writes manifest `number` for `state` in `root`, makes it durable, and then current, durably.
-pub(super) fn begin(
+pub(in crate::lineage) fn begin(
     environment: &Environment,
     metrics: Option<&Metrics>,
     root: &Path,

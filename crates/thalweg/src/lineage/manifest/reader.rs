@@ -2,37 +2,37 @@
 //!
 //! Pure; never panics on any bytes.
 
-use super::framing::{Damage, HEADER_BYTES, Header, Scanned, VERSION, scan};
-use super::record::{Record, Undecodable};
-use super::state::Place;
-use super::{Edit, State};
 use crate::error::{Error, Result};
 use crate::format::{EditId, LogMark, TableId};
+use crate::lineage::manifest::fragments::{Damage, HEADER_BYTES, Header, Scanned, VERSION, scan};
+use crate::lineage::manifest::record::{Record, Undecodable};
+use crate::lineage::state::apply::Place;
+use crate::lineage::{Edit, State};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
 /// What the valid part of a manifest says.
 #[derive(Debug)]
-pub(super) struct Contents {
-    pub(super) header: Header,
+pub(in crate::lineage) struct Contents {
+    pub(in crate::lineage) header: Header,
     /// The state at the last settled edit.
-    pub(super) settled: State,
+    pub(in crate::lineage) settled: State,
     /// The edits after it.
-    pub(super) unsettled: VecDeque<(EditId, Edit)>,
+    pub(in crate::lineage) unsettled: VecDeque<(EditId, Edit)>,
     /// The log's end, when the manifest ends with a clean close.
-    pub(super) closed: Option<LogMark>,
+    pub(in crate::lineage) closed: Option<LogMark>,
     /// Where the valid part ends.
-    pub(super) end: u64,
+    pub(in crate::lineage) end: u64,
     /// What follows the valid part, if anything does.
     #[cfg(test)]
-    pub(super) tail: Option<Damage>,
+    pub(in crate::lineage) tail: Option<Damage>,
     /// What was durable once and is gone: the corruption to report.
-    pub(super) lost: Option<Error>,
+    pub(in crate::lineage) lost: Option<Error>,
 }
 
 impl Contents {
     /// Reads the manifest at `path` from its `bytes`. Its first `durable` bytes, at least, were durable once.
-    pub(super) fn read(path: &Path, bytes: &[u8], durable: u64) -> Result<Contents> {
+    pub(in crate::lineage) fn read(path: &Path, bytes: &[u8], durable: u64) -> Result<Contents> {
         let header = Header::decode(path, bytes)?;
         let Scanned { records, end, damage, synced } = scan(bytes, header.generation);
         let mut assembly = Assembly::default();
@@ -70,7 +70,7 @@ impl Contents {
     }
 
     /// The state after all edits.
-    pub(super) fn last(&self, path: &Path) -> Result<State> {
+    pub(in crate::lineage) fn last(&self, path: &Path) -> Result<State> {
         let mut state = self.settled.clone();
         for (id, edit) in &self.unsettled {
             apply(path, &mut state, edit, *id)?;
@@ -80,7 +80,7 @@ impl Contents {
 }
 
 /// [`State::apply`] of an edit that the manifest at `path` holds.
-pub(super) fn apply(path: &Path, state: &mut State, edit: &Edit, id: EditId) -> Result<()> {
+pub(in crate::lineage) fn apply(path: &Path, state: &mut State, edit: &Edit, id: EditId) -> Result<()> {
     let refused = |refusal| Error::corruption(path, HEADER_BYTES, format!("an edit {id} that fits"), refusal);
     state.apply(edit, id).map_err(refused)
 }

@@ -8,12 +8,12 @@
 //! manifest with all edits that were durable. The root directory is open all along: after the switch nothing may fail
 //! for want of a descriptor.
 
-use super::current::{Current, manifest_path};
-use super::framing::Header;
-use super::manifest::{Begun, CHUNK_BYTES, image};
-use super::settle::Copied;
-use super::{Lineage, OpenManifest};
 use crate::error::{Error, ErrorKind, Result};
+use crate::lineage::manifest::current::{Current, manifest_path};
+use crate::lineage::manifest::fragments::Header;
+use crate::lineage::manifest::write::{Begun, CHUNK_BYTES, image};
+use crate::lineage::settle::ledger::Copied;
+use crate::lineage::{Lineage, OpenManifest};
 use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundFile, yield_now};
 use std::sync::Arc;
@@ -25,13 +25,13 @@ fn passes(error: &Error) -> bool {
 }
 
 impl Lineage {
-    pub(super) fn wants_rotation(&self) -> bool {
+    pub(in crate::lineage) fn wants_rotation(&self) -> bool {
         let book = self.book();
         book.open.end > book.open.rotate_at && !book.is_closed
     }
 
     /// Begins a new manifest. On a full disk, and with no descriptor left, the old one stays, for a while longer.
-    pub(super) async fn rotate(&self) -> Result<()> {
+    pub(in crate::lineage) async fn rotate(&self) -> Result<()> {
         let _syncing = self.syncing.take(&self.environment).await;
         self.check()?;
         if !self.wants_rotation() {

@@ -7,16 +7,16 @@
 //! are its inputs given out. appended ≥ sound ≥ durable ≥ recorded ≥ settled. Pure: no I/O, no locks; it is kept under
 //! lineage's lock.
 
-use super::framing::frame;
-use super::record::{Record, edit_payload};
-use super::{Edit, State};
 use crate::format::{EditId, LogMark, SeqNo, TableId};
 use crate::lineage::Change;
+use crate::lineage::manifest::fragments::frame;
+use crate::lineage::manifest::record::{Record, edit_payload};
+use crate::lineage::{Edit, State};
 use std::collections::{BTreeSet, VecDeque};
 
 /// The unsettled edits of an open database, with their inputs.
 #[derive(Debug)]
-pub(super) struct Ledger<T> {
+pub(in crate::lineage) struct Ledger<T> {
     /// The state at the last recorded edit: what a new manifest begins with.
     base: State,
     /// Every edit after the last settled one.
@@ -32,16 +32,16 @@ pub(super) struct Ledger<T> {
 
 /// What a round makes durable.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Round {
+pub(in crate::lineage) struct Round {
     /// The last edit that it settles.
-    pub(super) target: EditId,
+    pub(in crate::lineage) target: EditId,
     /// The log must be durable to this; 0: it is not needed before what the edits have flushed.
-    pub(super) seq: SeqNo,
+    pub(in crate::lineage) seq: SeqNo,
     /// The outputs that no later edit of the round has replaced: nothing but these is needed once it is settled, and
     /// until then recovery stops before an edit whose outputs are not whole.
-    pub(super) outputs: BTreeSet<TableId>,
+    pub(in crate::lineage) outputs: BTreeSet<TableId>,
     /// The others.
-    pub(super) replaced: BTreeSet<TableId>,
+    pub(in crate::lineage) replaced: BTreeSet<TableId>,
 }
 
 #[derive(Debug)]
@@ -58,64 +58,64 @@ struct Pending<T> {
 
 /// What a new manifest was given when it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Copied {
+pub(in crate::lineage) struct Copied {
     /// It begins with the state at this edit.
-    pub(super) recorded: EditId,
+    pub(in crate::lineage) recorded: EditId,
     /// The last edit that it has.
-    pub(super) appended: EditId,
-    pub(super) bytes: u64,
+    pub(in crate::lineage) appended: EditId,
+    pub(in crate::lineage) bytes: u64,
 }
 
 /// Where what was appended after the copy ends in the new manifest.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Moved {
+pub(in crate::lineage) struct Moved {
     edits: Vec<u64>,
     record: Option<u64>,
 }
 
 /// What may go, now that the edits up to `edit` are settled.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Settled<T> {
-    pub(super) edit: EditId,
+pub(in crate::lineage) struct Settled<T> {
+    pub(in crate::lineage) edit: EditId,
     /// The log is needed only from here.
-    pub(super) log_start: Option<LogMark>,
-    pub(super) inputs: Vec<T>,
+    pub(in crate::lineage) log_start: Option<LogMark>,
+    pub(in crate::lineage) inputs: Vec<T>,
 }
 
 impl<T> Ledger<T> {
     /// Begins with a state in which everything is settled, in a manifest whose first `synced` bytes are durable.
-    pub(super) fn new(base: State, synced: u64) -> Self {
+    pub(in crate::lineage) fn new(base: State, synced: u64) -> Self {
         let settled = base.edit;
         Ledger { base, edits: VecDeque::new(), records: VecDeque::new(), settled, sound: settled, synced }
     }
 
     /// The record of an edit was appended at `now_ns` and ends at `end`.
-    pub(super) fn append(&mut self, id: EditId, edit: Edit, end: u64, inputs: Vec<T>, now_ns: u64) {
+    pub(in crate::lineage) fn append(&mut self, id: EditId, edit: Edit, end: u64, inputs: Vec<T>, now_ns: u64) {
         assert!(id.0 == self.appended().0 + 1 && end > self.synced, "edits are appended in order");
         let still_named = BTreeSet::new();
         self.edits.push_back(Pending { id, edit, end, inputs, still_named, appended_ns: now_ns });
     }
 
     /// The edit appended last took these tables out of one partition, and another still names them.
-    pub(super) fn still_named(&mut self, tables: BTreeSet<TableId>) {
+    pub(in crate::lineage) fn still_named(&mut self, tables: BTreeSet<TableId>) {
         if let Some(pending) = self.edits.back_mut() {
             pending.still_named = tables;
         }
     }
 
     /// The last edit.
-    pub(super) fn appended(&self) -> EditId {
+    pub(in crate::lineage) fn appended(&self) -> EditId {
         self.edits.back().map_or(self.settled, |pending| pending.id)
     }
 
     /// The outputs of every edit up to `id` are durable.
-    pub(super) fn make_sound(&mut self, id: EditId) {
+    pub(in crate::lineage) fn make_sound(&mut self, id: EditId) {
         assert!(id <= self.appended(), "only appended edits have outputs");
         self.sound = self.sound.max(id);
     }
 
     /// What is to be made durable so that all edits so far are sound; `None` if they are.
-    pub(super) fn to_settle(&self) -> Option<Round> {
+    pub(in crate::lineage) fn to_settle(&self) -> Option<Round> {
         let target = Some(self.appended()).filter(|target| *target > self.sound)?;
         let mut round = Round { target, seq: SeqNo(0), outputs: BTreeSet::new(), replaced: BTreeSet::new() };
         let log_start = self.log_start().unwrap_or(self.base.log_start);
@@ -140,44 +140,44 @@ impl<T> Ledger<T> {
     }
 
     /// The last durable edit.
-    pub(super) fn durable(&self) -> EditId {
+    pub(in crate::lineage) fn durable(&self) -> EditId {
         let durable = self.edits.partition_point(|pending| pending.end <= self.synced);
         let last = durable.checked_sub(1).and_then(|index| self.edits.get(index));
         last.map_or(self.settled, |pending| pending.id).min(self.sound)
     }
 
     /// When the first edit that is not settled was appended.
-    pub(super) fn unsettled_since_ns(&self) -> Option<u64> {
+    pub(in crate::lineage) fn unsettled_since_ns(&self) -> Option<u64> {
         self.edits.front().map(|pending| pending.appended_ns)
     }
 
     /// Where the log is needed from once all edits so far are settled, if one of them says so.
-    pub(super) fn log_start(&self) -> Option<LogMark> {
+    pub(in crate::lineage) fn log_start(&self) -> Option<LogMark> {
         self.edits.iter().rev().find_map(|pending| pending.edit.log_start)
     }
 
     /// The last edit that a `settled` record reaches.
-    pub(super) fn recorded(&self) -> EditId {
+    pub(in crate::lineage) fn recorded(&self) -> EditId {
         self.base.edit
     }
 
     /// The last settled edit.
-    pub(super) fn settled(&self) -> EditId {
+    pub(in crate::lineage) fn settled(&self) -> EditId {
         self.settled
     }
 
     /// Every byte of the manifest before this is durable.
-    pub(super) fn synced_bytes(&self) -> u64 {
+    pub(in crate::lineage) fn synced_bytes(&self) -> u64 {
         self.synced
     }
 
     /// The edit for a new `settled` record, if one is due.
-    pub(super) fn to_record(&self) -> Option<EditId> {
+    pub(in crate::lineage) fn to_record(&self) -> Option<EditId> {
         Some(self.durable()).filter(|durable| *durable > self.recorded())
     }
 
     /// A `settled` record of `id` was appended and ends at `end`.
-    pub(super) fn record(&mut self, id: EditId, end: u64) -> Result<(), String> {
+    pub(in crate::lineage) fn record(&mut self, id: EditId, end: u64) -> Result<(), String> {
         assert!(id > self.recorded() && id <= self.durable(), "only durable edits are settled, each once");
         for pending in &self.edits {
             if pending.id > self.base.edit && pending.id <= id {
@@ -189,7 +189,7 @@ impl<T> Ledger<T> {
     }
 
     /// A sync of the manifest covered its first `to` bytes. Gives what is settled by that.
-    pub(super) fn synced(&mut self, to: u64) -> Option<Settled<T>> {
+    pub(in crate::lineage) fn synced(&mut self, to: u64) -> Option<Settled<T>> {
         self.synced = self.synced.max(to);
         let mut reached = None;
         while let Some((edit, _)) = self.records.front().filter(|(_, end)| *end <= self.synced) {
@@ -208,14 +208,14 @@ impl<T> Ledger<T> {
     }
 
     /// The state at the last recorded edit and the edits after it: what a new manifest holds.
-    pub(super) fn to_rotate(&self) -> (&State, impl Iterator<Item = (EditId, &Edit)>) {
+    pub(in crate::lineage) fn to_rotate(&self) -> (&State, impl Iterator<Item = (EditId, &Edit)>) {
         let edits = self.edits.iter().filter(|pending| pending.id > self.base.edit);
         (&self.base, edits.map(|pending| (pending.id, &pending.edit)))
     }
 
     /// The records that follow in a new manifest of `generation`: the edits since the copy, and the last `settled`
     /// record if there was one since.
-    pub(super) fn rest_after(&self, copied: Copied, generation: u64) -> (Vec<u8>, Moved) {
+    pub(in crate::lineage) fn rest_after(&self, copied: Copied, generation: u64) -> (Vec<u8>, Moved) {
         let (mut bytes, mut at, mut moved) = (Vec::new(), copied.bytes, Moved::default());
         for pending in self.edits.iter().filter(|pending| pending.id > copied.appended) {
             at = frame(&mut bytes, generation, at, &edit_payload(pending.id, &pending.edit, 0));
@@ -230,7 +230,7 @@ impl<T> Ledger<T> {
 
     /// Edits go to the new manifest from now on, which has the rest. What was durable still is; the rest becomes so
     /// with [`Ledger::synced`] of the new manifest, first of all when it is in force durably, which makes the copy so.
-    pub(super) fn move_to_successor(&mut self, copied: Copied, moved: &Moved) {
+    pub(in crate::lineage) fn move_to_successor(&mut self, copied: Copied, moved: &Moved) {
         let mut rest = moved.edits.iter();
         for pending in &mut self.edits {
             let later = if pending.id > copied.appended { rest.next().copied() } else { None };
@@ -244,16 +244,16 @@ impl<T> Ledger<T> {
     }
 
     /// The inputs of all unsettled edits.
-    pub(super) fn inputs(&self) -> impl Iterator<Item = &T> {
+    pub(in crate::lineage) fn inputs(&self) -> impl Iterator<Item = &T> {
         self.edits.iter().flat_map(|pending| &pending.inputs)
     }
 
-    pub(super) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub(in crate::lineage) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.edits.iter_mut().flat_map(|pending| &mut pending.inputs)
     }
 
     /// Takes the inputs of an edit away before it is settled: only a planted bug does that.
-    pub(super) fn take_inputs(&mut self, id: EditId) -> Vec<T> {
+    pub(in crate::lineage) fn take_inputs(&mut self, id: EditId) -> Vec<T> {
         let pending = self.edits.iter_mut().find(|pending| pending.id == id);
         pending.map(|pending| std::mem::take(&mut pending.inputs)).unwrap_or_default()
     }

@@ -1,10 +1,10 @@
 //! CURRENT and manifests in readable form, a line at a time (`thalweg dump`).
 
-use super::current::{self, Current};
-use super::framing::{Header, scan};
-use super::record::{Record, Undecodable, synced_of};
-use super::{Change, Edit};
 use crate::error::{Error, Result};
+use crate::lineage::manifest::current::{self, Current};
+use crate::lineage::manifest::fragments::{Header, scan};
+use crate::lineage::manifest::record::{Record, Undecodable, synced_of};
+use crate::lineage::{Change, Edit};
 use crate::storage::Storage;
 use crate::table::TableMeta;
 use std::fmt::Arguments;

@@ -1,10 +1,10 @@
 //! [`Edit`]: one atomic change of the set of live files, and its bytes (`docs/format/manifest.md`).
 //!
-//! What an edit *means* is not said here but in [`super::State::apply`]; decoding only says that the bytes are whole.
+//! What an edit *means* is not said here but in [`crate::lineage::State::apply`]; decoding only says that the bytes are whole.
 
-use super::record::Undecodable;
 use crate::format::codec::{Decoder, Encode};
 use crate::format::{EditId, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
+use crate::lineage::manifest::record::Undecodable;
 use crate::table::TableMeta;
 
 /// One change of an edit.
@@ -99,7 +99,7 @@ impl Edit {
     }
 
     /// The highest sequence number that any of its changes tells replay to skip.
-    pub(super) fn flushed(&self) -> SeqNo {
+    pub(in crate::lineage) fn flushed(&self) -> SeqNo {
         let seqs = self.changes.iter().filter_map(|change| match change {
             Change::Flushed { seq, .. } | Change::ClearKeyspace { seq, .. } => Some(*seq),
             _ => None,
@@ -107,7 +107,7 @@ impl Edit {
         seqs.max().unwrap_or_default()
     }
 
-    pub(super) fn encode(&self, id: EditId, out: &mut Vec<u8>) {
+    pub(in crate::lineage) fn encode(&self, id: EditId, out: &mut Vec<u8>) {
         out.put_varint(id.0);
         out.put_varint(self.seq.0);
         match self.log_start {
@@ -123,7 +123,7 @@ impl Edit {
         }
     }
 
-    pub(super) fn decode(decoder: &mut Decoder<'_>) -> Result<(EditId, Self), Undecodable> {
+    pub(in crate::lineage) fn decode(decoder: &mut Decoder<'_>) -> Result<(EditId, Self), Undecodable> {
         let (id, seq, log_start, count) = Self::decode_head(decoder).ok_or(Undecodable::Malformed)?;
         let mut changes = Vec::new();
         for _ in 0..count {
@@ -241,7 +241,7 @@ fn put_place(out: &mut Vec<u8>, kind: u8, keyspace: KeyspaceId, partition: Parti
     out.put_varint(partition.0);
 }
 
-pub(super) fn put_keyspace(out: &mut Vec<u8>, keyspace: KeyspaceId, name: &str, splits: &[Box<[u8]>]) {
+pub(in crate::lineage) fn put_keyspace(out: &mut Vec<u8>, keyspace: KeyspaceId, name: &str, splits: &[Box<[u8]>]) {
     out.put_varint(keyspace.0);
     out.put_bytes(name.as_bytes());
     out.put_varint(splits.len() as u64);
@@ -253,7 +253,7 @@ pub(super) fn put_keyspace(out: &mut Vec<u8>, keyspace: KeyspaceId, name: &str, 
 /// Id, name and splits of a keyspace.
 type KeyspaceFields = (KeyspaceId, String, Vec<Box<[u8]>>);
 
-pub(super) fn keyspace(decoder: &mut Decoder<'_>) -> Option<KeyspaceFields> {
+pub(in crate::lineage) fn keyspace(decoder: &mut Decoder<'_>) -> Option<KeyspaceFields> {
     let id = KeyspaceId(decoder.varint()?);
     let name = std::str::from_utf8(decoder.bytes()?).ok()?.to_owned();
     let count = decoder.varint()?;
@@ -264,13 +264,13 @@ pub(super) fn keyspace(decoder: &mut Decoder<'_>) -> Option<KeyspaceFields> {
     Some((id, name, splits))
 }
 
-pub(super) fn put_mark(out: &mut Vec<u8>, mark: LogMark) {
+pub(in crate::lineage) fn put_mark(out: &mut Vec<u8>, mark: LogMark) {
     out.put_u64(mark.position.raw());
     out.put_u64(mark.generation);
     out.put_u64(mark.seq.0);
 }
 
-pub(super) fn mark(decoder: &mut Decoder<'_>) -> Option<LogMark> {
+pub(in crate::lineage) fn mark(decoder: &mut Decoder<'_>) -> Option<LogMark> {
     Some(LogMark {
         position: LogPosition::from_raw(decoder.u64()?),
         generation: decoder.u64()?,

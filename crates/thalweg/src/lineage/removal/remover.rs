@@ -19,8 +19,8 @@
 //! A crash in between leaves a name, whole or cut: an orphan, because `settled` is durable. Poisoned, nothing is
 //! removed and nothing cut any more; what is without a name goes with its handle.
 
-use super::Lineage;
-use super::retained::Free;
+use crate::lineage::Lineage;
+use crate::lineage::removal::retained::Free;
 use crate::planted::{Bug, planted};
 use crate::runtime::yield_now;
 use crate::storage::File;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// 0.5 ms of a worker where the page cache has all of it (`docs/io.md`).
-pub(super) const PIECE_BYTES: u64 = 8 << 20;
+pub(in crate::lineage) const PIECE_BYTES: u64 = 8 << 20;
 
 /// Tables that somebody keeps are looked at again so much later, and each time twice that, up to the maximum: a
 /// compaction lets go of its inputs a moment after its edit, and a point read that kept one does not say when it has
@@ -77,7 +77,7 @@ impl Pace {
 }
 
 /// Runs until [`Lineage::stop`].
-pub(super) async fn run(lineage: Arc<Lineage>) {
+pub(in crate::lineage) async fn run(lineage: Arc<Lineage>) {
     let (mut pace, mut cutting, mut look_ns) = (Pace::default(), None::<Cutting>, LOOK_MIN_NS);
     let wake = &lineage.wake;
     loop {

@@ -1,9 +1,9 @@
 //! The manifest of a checkpoint: a directory of its own, with links to the tables of a durable state and a copy of the
 //! log (DESIGN 6, Checkpoint). Its CURRENT comes last: a directory without one was not finished.
 
-use super::State;
-use super::manifest::begin;
 use crate::error::Result;
+use crate::lineage::State;
+use crate::lineage::manifest::write::begin;
 use crate::runtime::Environment;
 use std::path::Path;
 

@@ -11,26 +11,26 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A handle that is only counted, and dropped.
-pub(super) type Handle = Arc<dyn Any + Send + Sync>;
+pub(in crate::lineage) type Handle = Arc<dyn Any + Send + Sync>;
 
 /// A table that is only kept.
-pub(super) struct Input {
+pub(in crate::lineage) struct Input {
     /// `None` once it was let go.
-    pub(super) table: Option<Handle>,
-    pub(super) id: TableId,
-    pub(super) bytes: u64,
+    pub(in crate::lineage) table: Option<Handle>,
+    pub(in crate::lineage) id: TableId,
+    pub(in crate::lineage) bytes: u64,
 }
 
 /// A table whose file may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Free {
-    pub(super) id: TableId,
-    pub(super) bytes: u64,
+pub(in crate::lineage) struct Free {
+    pub(in crate::lineage) id: TableId,
+    pub(in crate::lineage) bytes: u64,
 }
 
 /// Inputs of settled edits.
 #[derive(Default)]
-pub(super) struct Retained {
+pub(in crate::lineage) struct Retained {
     /// Kept for their readers.
     inputs: Vec<Input>,
     /// In the order they became free.
@@ -50,22 +50,22 @@ impl From<Arc<Table>> for Input {
 
 impl Input {
     /// Takes the handle away, if nobody shares it.
-    pub(super) fn let_go(&mut self) -> Option<Handle> {
+    pub(in crate::lineage) fn let_go(&mut self) -> Option<Handle> {
         self.table.take_if(|table| Arc::strong_count(table) == 1)
     }
 }
 
 impl Retained {
-    pub(super) fn keep(&mut self, inputs: impl IntoIterator<Item = Input>) {
+    pub(in crate::lineage) fn keep(&mut self, inputs: impl IntoIterator<Item = Input>) {
         self.inputs.extend(inputs);
     }
 
-    pub(super) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut Input> {
+    pub(in crate::lineage) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut Input> {
         self.inputs.iter_mut()
     }
 
     /// Those whose handles were let go may go. Whether there are any.
-    pub(super) fn free_unheld(&mut self) -> bool {
+    pub(in crate::lineage) fn free_unheld(&mut self) -> bool {
         let before = self.free.len();
         let (free, free_bytes) = (&mut self.free, &mut self.free_bytes);
         self.inputs.retain(|input| {
@@ -79,17 +79,17 @@ impl Retained {
     }
 
     /// Whether a reader keeps a table.
-    pub(super) fn is_held(&self) -> bool {
+    pub(in crate::lineage) fn is_held(&self) -> bool {
         !self.inputs.is_empty()
     }
 
     /// The next one to go.
-    pub(super) fn first_free(&self) -> Option<Free> {
+    pub(in crate::lineage) fn first_free(&self) -> Option<Free> {
         self.free.front().copied()
     }
 
     /// The name of the first one is gone; `is_cut`: its bytes go piece by piece.
-    pub(super) fn removed(&mut self, is_cut: bool) {
+    pub(in crate::lineage) fn removed(&mut self, is_cut: bool) {
         if let Some(Free { bytes, .. }) = self.free.pop_front() {
             self.free_bytes -= bytes;
             self.cutting_bytes += if is_cut { bytes } else { 0 };
@@ -97,22 +97,22 @@ impl Retained {
     }
 
     /// So many bytes of a file without a name are gone.
-    pub(super) fn cut(&mut self, bytes: u64) {
+    pub(in crate::lineage) fn cut(&mut self, bytes: u64) {
         self.cutting_bytes = self.cutting_bytes.saturating_sub(bytes);
     }
 
     /// Whether anything may go.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(in crate::lineage) fn is_waiting(&self) -> bool {
         self.cutting_bytes > 0 || !self.free.is_empty()
     }
 
     /// Bytes that may go.
-    pub(super) fn waiting_bytes(&self) -> u64 {
+    pub(in crate::lineage) fn waiting_bytes(&self) -> u64 {
         self.cutting_bytes + self.free_bytes
     }
 
     /// Bytes of all of them.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::lineage) fn bytes(&self) -> u64 {
         self.waiting_bytes() + self.inputs.iter().map(|input| input.bytes).sum::<u64>()
     }
 }

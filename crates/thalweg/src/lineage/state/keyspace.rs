@@ -30,7 +30,7 @@ pub(crate) struct KeyspaceState {
 }
 
 impl PartitionState {
-    pub(super) fn trim(&mut self) {
+    pub(in crate::lineage) fn trim(&mut self) {
         while self.levels.last().is_some_and(Vec::is_empty) {
             self.levels.pop();
         }
@@ -42,7 +42,7 @@ impl PartitionState {
 }
 
 impl KeyspaceState {
-    pub(super) fn new(name: &str, splits: &[Box<[u8]>]) -> Self {
+    pub(in crate::lineage) fn new(name: &str, splits: &[Box<[u8]>]) -> Self {
         let partition = |id| PartitionState { id: PartitionId(id), ..PartitionState::default() };
         let count = splits.len() as u64 + 1;
         KeyspaceState {
@@ -55,24 +55,29 @@ impl KeyspaceState {
     }
 
     /// Where partition `id` stands.
-    pub(super) fn index_of(&self, id: PartitionId) -> Option<usize> {
+    pub(in crate::lineage) fn index_of(&self, id: PartitionId) -> Option<usize> {
         self.partitions.iter().position(|partition| partition.id == id)
     }
 
     /// The first key of partition number `index`, and the first behind it.
-    pub(super) fn bounds(&self, index: usize) -> (Option<&[u8]>, Option<&[u8]>) {
+    pub(in crate::lineage) fn bounds(&self, index: usize) -> (Option<&[u8]>, Option<&[u8]>) {
         let split = |index: usize| self.splits.get(index).map(|split| &**split);
         (index.checked_sub(1).and_then(split), split(index))
     }
 
     /// Whether the ids are those that a new keyspace has.
-    pub(super) fn is_numbered_in_order(&self) -> bool {
+    pub(in crate::lineage) fn is_numbered_in_order(&self) -> bool {
         (0..).zip(&self.partitions).all(|(number, partition)| partition.id.0 == number)
             && [self.next_partition.0, self.created] == [self.partitions.len() as u64; 2]
     }
 
     /// Gives the partitions of a new keyspace their ids.
-    pub(super) fn number(&mut self, created: u64, next: PartitionId, ids: &[PartitionId]) -> Result<(), String> {
+    pub(in crate::lineage) fn number(
+        &mut self,
+        created: u64,
+        next: PartitionId,
+        ids: &[PartitionId],
+    ) -> Result<(), String> {
         let mut sorted = ids.to_vec();
         sorted.sort();
         let is_created = (1..=ids.len() as u64).contains(&created);
@@ -89,7 +94,7 @@ impl KeyspaceState {
     }
 
     /// Takes all tables out, and the partitions that splits have made; what is left is flushed up to `seq`.
-    pub(super) fn clear(&mut self, seq: SeqNo) -> Result<(), String> {
+    pub(in crate::lineage) fn clear(&mut self, seq: SeqNo) -> Result<(), String> {
         if let Some(later) = self.partitions.iter().find(|partition| partition.flushed > seq) {
             return Err(format!("partition {} is flushed to {}, but cleared at {seq}", later.id, later.flushed));
         }
@@ -106,7 +111,7 @@ impl KeyspaceState {
     }
 
     /// Splits a partition at `at`, into itself and `into`; gives where it stands.
-    pub(super) fn split(&mut self, id: PartitionId, at: &[u8], into: PartitionId) -> Result<usize, String> {
+    pub(in crate::lineage) fn split(&mut self, id: PartitionId, at: &[u8], into: PartitionId) -> Result<usize, String> {
         let index = self.index_of(id).ok_or_else(|| format!("no partition {id} to split"))?;
         let (from, to) = self.bounds(index);
         if at.is_empty() || from.is_some_and(|from| at <= from) || to.is_some_and(|to| at >= to) {
@@ -127,7 +132,7 @@ impl KeyspaceState {
     }
 
     /// Undoes a split: `before` is what stood at `index`.
-    pub(super) fn unsplit(&mut self, index: usize, before: PartitionState, next_partition: PartitionId) {
+    pub(in crate::lineage) fn unsplit(&mut self, index: usize, before: PartitionState, next_partition: PartitionId) {
         self.splits.remove(index);
         self.partitions.remove(index + 1);
         if let Some(partition) = self.partitions.get_mut(index) {
@@ -137,7 +142,11 @@ impl KeyspaceState {
     }
 
     /// Merges a partition with `next`, its neighbour to the right; gives where it stands, and the first key of `next`.
-    pub(super) fn merge(&mut self, id: PartitionId, next: PartitionId) -> Result<(usize, Box<[u8]>), String> {
+    pub(in crate::lineage) fn merge(
+        &mut self,
+        id: PartitionId,
+        next: PartitionId,
+    ) -> Result<(usize, Box<[u8]>), String> {
         let index = self.index_of(id).ok_or_else(|| format!("no partition {id} to merge"))?;
         let (Some(lower), Some(upper)) = (self.partitions.get(index), self.partitions.get(index + 1)) else {
             return Err(format!("partition {id} has no neighbour to the right"));
@@ -166,7 +175,7 @@ impl KeyspaceState {
     }
 
     /// Undoes a merge: the two `before` stood at `index`, with the border `at`.
-    pub(super) fn unmerge(&mut self, index: usize, at: Box<[u8]>, before: [PartitionState; 2]) {
+    pub(in crate::lineage) fn unmerge(&mut self, index: usize, at: Box<[u8]>, before: [PartitionState; 2]) {
         let [lower, upper] = before;
         self.splits.insert(index, at);
         if let Some(partition) = self.partitions.get_mut(index) {
@@ -176,7 +185,7 @@ impl KeyspaceState {
     }
 
     /// Whether a partition names `meta`, which was taken out of another.
-    pub(super) fn still_names(&self, meta: &TableMeta) -> bool {
+    pub(in crate::lineage) fn still_names(&self, meta: &TableMeta) -> bool {
         let first = self.splits.partition_point(|split| **split <= *meta.key_min);
         let last = self.splits.partition_point(|split| **split <= *meta.key_max);
         // One that lies within a partition was in no other.

@@ -3,10 +3,10 @@
 //!
 //! It gives up nothing when the disk is full: it tries again a while later.
 
-use super::Lineage;
-use super::backend::Rule;
-use super::install::is_full;
 use crate::error::Error;
+use crate::lineage::Lineage;
+use crate::lineage::settle::backend::Rule;
+use crate::lineage::settle::install::is_full;
 use crate::runtime::yield_now;
 use crate::trace;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ const RETAINED_BYTES_FEW: u64 = 256 << 20;
 const LOW_SPACE_PART: u64 = 2;
 
 /// The outputs of unsettled edits may keep this part of the files open that the process may have.
-pub(super) const UNSYNCED_FILES_PART: u64 = 8;
+pub(in crate::lineage) const UNSYNCED_FILES_PART: u64 = 8;
 
 /// NOB-6: 5 s, with the usual interval of 1 s.
 const POLL_INTERVALS: u64 = 5;
 
 /// Why edits are settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(in crate::lineage) enum Reason {
     /// The interval is over.
     Time,
     /// A checkpoint or the close waits.
@@ -55,7 +55,7 @@ impl Reason {
 }
 
 /// Runs until [`Lineage::stop`].
-pub(super) async fn run(lineage: Arc<Lineage>) {
+pub(in crate::lineage) async fn run(lineage: Arc<Lineage>) {
     let mut due_ns = None;
     loop {
         let ticket = lineage.wake.ticket();
@@ -141,7 +141,7 @@ impl Lineage {
     }
 
     /// Whether what is kept is much, against what the disk has left: the next compaction may want it.
-    pub(super) fn is_low_on_space(&self, retained: u64) -> bool {
+    pub(in crate::lineage) fn is_low_on_space(&self, retained: u64) -> bool {
         // Most of the time this is asked there is nothing to gain.
         let free = || self.environment.storage.free_bytes(&self.root);
         retained > 0 && free().is_some_and(|free| retained > free / LOW_SPACE_PART)
@@ -149,7 +149,7 @@ impl Lineage {
 
     /// Whether replaced tables take half of the space that they may: what compactions add until some of it is given
     /// back takes the other.
-    pub(super) fn is_too_much(&self, retained: u64) -> bool {
+    pub(in crate::lineage) fn is_too_much(&self, retained: u64) -> bool {
         let live = || self.book().state.distinct_tables().map(|meta| meta.bytes).sum::<u64>();
         match self.settling.retained_bytes_max {
             Some(bytes) => retained > bytes / 2,

@@ -3,17 +3,17 @@
 //! [`scan`] walks them and tells where damage begins, and how far the file is known to have been durable by the synced
 //! offsets of all valid records, before and after the damage. Pure; never panics on any bytes.
 
-use super::record::{PREFIX_BYTES, synced_of};
 use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Encode};
+use crate::lineage::manifest::record::{PREFIX_BYTES, synced_of};
 use std::borrow::Cow;
 use std::path::Path;
 
 /// Fragments lie within one of these.
-pub(super) const BLOCK_BYTES: u64 = 32 << 10;
+pub(in crate::lineage) const BLOCK_BYTES: u64 = 32 << 10;
 
 /// Bytes of the header of a manifest.
-pub(super) const HEADER_BYTES: u64 = 32;
+pub(in crate::lineage) const HEADER_BYTES: u64 = 32;
 
 const FRAGMENT_BYTES: u64 = 7;
 
@@ -23,7 +23,7 @@ const ROOM_MIN: u64 = FRAGMENT_BYTES + PREFIX_BYTES as u64;
 
 const MAGIC: &[u8; 8] = b"THALWGMF";
 /// The newest version of the manifest that is read, and the one that is written.
-pub(super) const VERSION: u32 = 1;
+pub(in crate::lineage) const VERSION: u32 = 1;
 
 const FULL: u8 = 1;
 const FIRST: u8 = 2;
@@ -32,13 +32,13 @@ const LAST: u8 = 4;
 
 /// Which manifest a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) number: u64,
-    pub(super) generation: u64,
+pub(in crate::lineage) struct Header {
+    pub(in crate::lineage) number: u64,
+    pub(in crate::lineage) generation: u64,
 }
 
 impl Header {
-    pub(super) fn encode(self) -> Vec<u8> {
+    pub(in crate::lineage) fn encode(self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.put_u32(VERSION);
         out.put_u64(self.number);
@@ -49,7 +49,7 @@ impl Header {
     }
 
     /// The header at the start of `bytes`, which are those of the manifest at `path`.
-    pub(super) fn decode(path: &Path, bytes: &[u8]) -> Result<Self> {
+    pub(in crate::lineage) fn decode(path: &Path, bytes: &[u8]) -> Result<Self> {
         let damaged = |expected: String, found: String| Err(Error::corruption(path, 0, expected, found));
         let fields = || {
             let mut decoder = Decoder::new(bytes);
@@ -80,7 +80,7 @@ impl Header {
 
 /// Appends the fragments of a record, with the padding before them, to `out`, whose end is byte `at` of the file.
 /// Gives the offset in the file after them.
-pub(super) fn frame(out: &mut Vec<u8>, generation: u64, mut at: u64, payload: &[u8]) -> u64 {
+pub(in crate::lineage) fn frame(out: &mut Vec<u8>, generation: u64, mut at: u64, payload: &[u8]) -> u64 {
     assert!(payload.len() > PREFIX_BYTES && at >= HEADER_BYTES, "a record has a prefix and a body");
     let mut rest = payload;
     let mut begun = false;
@@ -119,23 +119,23 @@ fn checksum(generation: u64, at: u64, kind: u8, payload: &[u8]) -> u32 {
 
 /// What [`scan`] found.
 #[derive(Debug)]
-pub(super) struct Scanned<'a> {
+pub(in crate::lineage) struct Scanned<'a> {
     /// The whole records before the damage, with their offsets.
-    pub(super) records: Vec<(u64, Cow<'a, [u8]>)>,
+    pub(in crate::lineage) records: Vec<(u64, Cow<'a, [u8]>)>,
     /// Where the last of them ends.
-    pub(super) end: u64,
+    pub(in crate::lineage) end: u64,
     /// The first place that is not as it was written, if the file goes on there.
-    pub(super) damage: Option<Damage>,
+    pub(in crate::lineage) damage: Option<Damage>,
     /// The largest synced offset of any valid record.
-    pub(super) synced: u64,
+    pub(in crate::lineage) synced: u64,
 }
 
 /// A place that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Damage {
-    pub(super) offset: u64,
-    pub(super) expected: &'static str,
-    pub(super) found: String,
+pub(in crate::lineage) struct Damage {
+    pub(in crate::lineage) offset: u64,
+    pub(in crate::lineage) expected: &'static str,
+    pub(in crate::lineage) found: String,
 }
 
 struct Fragment<'a> {
@@ -145,7 +145,7 @@ struct Fragment<'a> {
 }
 
 /// Walks the fragments of a manifest after its header.
-pub(super) fn scan(bytes: &[u8], generation: u64) -> Scanned<'_> {
+pub(in crate::lineage) fn scan(bytes: &[u8], generation: u64) -> Scanned<'_> {
     let mut scanned = Scanned { records: Vec::new(), end: HEADER_BYTES, damage: None, synced: 0 };
     let damage = walk(bytes, generation, &mut scanned);
     if let Some(damage) = damage {
