@@ -1,14 +1,15 @@
-//! Lineage's part of `check`: CURRENT and the whole manifest. Changes nothing. That the live tables are there, and that
-//! manifest and log agree, is for recovery to tell, which `check` runs next.
+//! The part of `check` that is about CURRENT and the manifest. It changes nothing.
+//!
+//! Recovery, which `check` runs next, verifies that live tables exist and that manifest and log agree.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::lineage::State;
-use crate::lineage::recovery::{Medium, read_manifest};
+use crate::lineage::manifest::medium::{Medium, read_manifest};
+use crate::lineage::state::live::State;
 use crate::runtime::Environment;
 use std::path::Path;
 
-/// Verifies every byte of CURRENT and the manifest, and gives the state after its last edit; `None` when there is no
-/// database, or none can be read. Each fault is told; a torn tail, which any crash leaves, is none.
+/// Verifies every byte of CURRENT and the manifest, and passes each fault to `fault`. A torn tail is no fault: any crash
+/// may leave one. Returns the state after the last edit, or `None` if there is no database or it cannot be read.
 pub(crate) fn check(environment: &Environment, root: &Path, fault: &mut dyn FnMut(Error)) -> Result<Option<State>> {
     let storage = &*environment.storage;
     let read = read_manifest(&Medium { storage, read_only: true }, root);
@@ -26,7 +27,7 @@ pub(crate) fn check(environment: &Environment, root: &Path, fault: &mut dyn FnMu
         Err(error) => return Err(error),
     };
     if let Some(lost) = contents.lost {
-        // What the manifest says before the damage is out of date: its tables may well be gone.
+        // What stands before the damage is outdated: its tables may be gone.
         fault(lost);
         return Ok(None);
     }

@@ -1,25 +1,26 @@
-//! [`Current`]: the file that names the manifest in force (`docs/format/manifest.md`, CURRENT).
+//! [`Current`]: the content of CURRENT, the file that names the manifest in force (`docs/format/manifest.md`, CURRENT).
 //!
-//! Replaced in one step, by rename. The steps are separate, so that a coroutine can give way between them; each must
-//! have succeeded before the next: [`Current::write_new`], [`Current::put_in_force`], a sync of the root directory.
+//! CURRENT is replaced by a rename, in three steps: [`Current::write_new`], [`Current::put_in_force`], and a sync of the
+//! root directory. Each step must succeed before the next one begins. They are separate functions so that a coroutine
+//! can yield between them.
 
 use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Encode};
-use crate::storage::{OpenMode, Storage};
-use std::path::{Path, PathBuf};
+use crate::storage::Storage;
+use std::path::Path;
 
-/// Names the manifest in force.
+/// The content of CURRENT: which manifest is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lineage) struct Current {
     pub(in crate::lineage) number: u64,
     pub(in crate::lineage) generation: u64,
-    /// Its length when it was made current: all of that was durable.
+    /// The length of the manifest when it became current. All of these bytes were durable.
     pub(in crate::lineage) bytes: u64,
 }
 
-/// Name of the file.
+/// The name of the file.
 pub(in crate::lineage) const NAME: &str = "CURRENT";
-/// Name of a successor that is not in force yet.
+/// The name of a successor that is not in force yet.
 pub(in crate::lineage) const NEW_NAME: &str = "CURRENT.new";
 
 const MAGIC: &[u8; 8] = b"THALWGCU";
@@ -71,7 +72,7 @@ impl Current {
         Ok(current)
     }
 
-    /// Writes the successor and makes its bytes durable.
+    /// Writes the successor of CURRENT and makes its bytes durable.
     pub(in crate::lineage) fn write_new(&self, storage: &dyn Storage, root: &Path) -> Result<()> {
         let path = root.join(NEW_NAME);
         if storage.file_bytes(&path)?.is_some() {
@@ -82,60 +83,10 @@ impl Current {
         file.sync()
     }
 
-    /// Puts the successor in the place of CURRENT. Durable once the root directory is synced.
+    /// Renames the successor to CURRENT. A sync of the root directory makes that durable.
     pub(in crate::lineage) fn put_in_force(storage: &dyn Storage, root: &Path) -> Result<()> {
         storage.rename(&root.join(NEW_NAME), &root.join(NAME))
     }
-}
-
-/// `manifest-{number:08}` in `root`.
-pub(in crate::lineage) fn manifest_path(root: &Path, number: u64) -> PathBuf {
-    root.join(format!("manifest-{number:08}"))
-}
-
-/// The number in the name of a manifest.
-pub(in crate::lineage) fn manifest_number(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix("manifest-")?;
-    let number: u64 = digits.parse().ok()?;
-    (format!("{number:08}") == digits).then_some(number)
-}
-
-/// The id in the name of a table file, as [`crate::table::TableStore::path`] gives it.
-pub(in crate::lineage) fn table_id(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(".table")?;
-    let id: u64 = digits.parse().ok()?;
-    (format!("{id:010}") == digits).then_some(id)
-}
-
-/// The name of a table file.
-pub(in crate::lineage) fn table_name(id: crate::format::TableId) -> String {
-    format!("{:010}.table", id.0)
-}
-
-/// All bytes of a file: from the medium where `past_cache` and the file system allow it, else through the cache. Says
-/// which it was: `true` for the medium.
-pub(in crate::lineage) fn read_whole(storage: &dyn Storage, path: &Path, past_cache: bool) -> Result<(Vec<u8>, bool)> {
-    let medium = if past_cache { storage.open(path, OpenMode::ReadMedium)? } else { None };
-    let from_medium = medium.is_some();
-    let file = match medium {
-        Some(file) => file,
-        None => open(storage, path, OpenMode::Read)?,
-    };
-    let len = usize::try_from(file.bytes()?)
-        .map_err(|_| Error::corruption(path, 0, "a file that fits into memory", "a larger one"))?;
-    let mut bytes = vec![0; len];
-    file.read_exact_at(0, &mut bytes)?;
-    Ok((bytes, from_medium))
-}
-
-/// Opens a file with a mode that is never refused.
-pub(in crate::lineage) fn open(
-    storage: &dyn Storage,
-    path: &Path,
-    mode: OpenMode,
-) -> Result<std::sync::Arc<dyn crate::storage::File>> {
-    let file = storage.open(path, mode)?;
-    file.ok_or_else(|| Error::io("open", path, std::io::ErrorKind::Unsupported.into()))
 }
 
 #[cfg(test)]
@@ -154,18 +105,5 @@ mod tests {
             assert!(Current::decode(path, &bytes[..at]).is_err(), "{at}");
         }
         assert!(Current::decode(path, &[bytes, vec![0]].concat()).is_err());
-    }
-
-    #[test]
-    fn only_names_we_give_are_ours() {
-        assert_eq!(manifest_number("manifest-00000012"), Some(12));
-        assert_eq!(manifest_number("manifest-123456789"), Some(123_456_789));
-        for name in ["manifest-12", "manifest-000000012", "manifest-+0000012", "manifest-00000012~", "manifests"] {
-            assert_eq!(manifest_number(name), None, "{name}");
-        }
-        assert_eq!(table_id("0000000012.table"), Some(12));
-        for name in ["12.table", "0000000012.table.bak", "x.table"] {
-            assert_eq!(table_id(name), None, "{name}");
-        }
     }
 }

@@ -1,26 +1,31 @@
-//! CURRENT and manifests in readable form, a line at a time (`thalweg dump`).
+//! `thalweg dump` of CURRENT and of manifests: a line for each record, change and table.
 
 use crate::error::{Error, Result};
+use crate::format::EditId;
+use crate::lineage::files;
 use crate::lineage::manifest::current::{self, Current};
-use crate::lineage::manifest::fragments::{Header, scan};
-use crate::lineage::manifest::record::{Record, Undecodable, synced_of};
-use crate::lineage::{Change, Edit};
+use crate::lineage::manifest::fields::Undecodable;
+use crate::lineage::manifest::fragments::scan;
+use crate::lineage::manifest::header::ManifestHeader;
+use crate::lineage::manifest::record::{Record, synced_of};
+use crate::lineage::state::edit::{Change, Edit};
 use crate::storage::Storage;
 use crate::table::TableMeta;
 use std::fmt::Arguments;
 use std::path::Path;
 
+/// Takes one line of a dump.
 type Line<'a> = dyn FnMut(Arguments<'_>) -> std::io::Result<()> + 'a;
 
-/// Prints the manifest, or the CURRENT file, at `path`.
+/// Writes the manifest or the CURRENT file at `path` in readable form.
 pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> Result<()> {
-    let (bytes, _) = current::read_whole(storage, path, false)?;
+    let (bytes, _) = files::read_whole(storage, path, false)?;
     let mut print = |text: Arguments<'_>| line(text).map_err(|error| Error::io("print", path, error));
     if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(current::NAME)) {
         let Current { number, generation, bytes } = Current::decode(path, &bytes)?;
         return print(format_args!("current: manifest {number}, generation {generation:#018x}, {bytes} bytes durable"));
     }
-    let header = Header::decode(path, &bytes)?;
+    let header = ManifestHeader::decode(path, &bytes)?;
     print(format_args!("manifest {}, generation {:#018x}", header.number, header.generation))?;
     let scanned = scan(&bytes, header.generation);
     for (offset, payload) in &scanned.records {
@@ -44,6 +49,7 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> R
     Ok(())
 }
 
+/// Prints one line.
 type Print<'a> = dyn FnMut(Arguments<'_>) -> Result<()> + 'a;
 
 fn print_record(offset: u64, synced: u64, record: &Record, print: &mut Print<'_>) -> Result<()> {
@@ -80,7 +86,7 @@ fn print_record(offset: u64, synced: u64, record: &Record, print: &mut Print<'_>
     }
 }
 
-fn print_edit(offset: u64, synced: u64, id: crate::format::EditId, edit: &Edit, print: &mut Print<'_>) -> Result<()> {
+fn print_edit(offset: u64, synced: u64, id: EditId, edit: &Edit, print: &mut Print<'_>) -> Result<()> {
     let from = edit.log_start.map(|mark| format!(", log from {}", mark.position)).unwrap_or_default();
     print(format_args!("{offset:>8} (synced {synced}) edit {id}: seq {}{from}", edit.seq))?;
     for change in &edit.changes {

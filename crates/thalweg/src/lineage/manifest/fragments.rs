@@ -1,85 +1,29 @@
-//! How records lie in a manifest: header, 32 KiB blocks, fragments (`docs/format/manifest.md`, Fragments).
+//! How records lie in a manifest: in 32 KiB blocks, as fragments (`docs/format/manifest.md`, Fragments).
 //!
-//! [`scan`] walks them and tells where damage begins, and how far the file is known to have been durable by the synced
-//! offsets of all valid records, before and after the damage. Pure; never panics on any bytes.
+//! [`scan`] reads all records before the first damage. It also finds how far the file is known to have been durable: by
+//! the synced offsets of all valid records, before and after the damage. Pure; no bytes make it panic.
 
-use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Encode};
+use crate::lineage::manifest::header::HEADER_BYTES;
 use crate::lineage::manifest::record::{PREFIX_BYTES, synced_of};
 use std::borrow::Cow;
-use std::path::Path;
 
-/// Fragments lie within one of these.
+/// The bytes of a block. No fragment crosses the end of one.
 pub(in crate::lineage) const BLOCK_BYTES: u64 = 32 << 10;
-
-/// Bytes of the header of a manifest.
-pub(in crate::lineage) const HEADER_BYTES: u64 = 32;
 
 const FRAGMENT_BYTES: u64 = 7;
 
-/// With fewer bytes left in a block the next fragment begins with the next block: the first fragment of a record
-/// always holds its kind and synced offset.
+/// Where a block has fewer bytes left, the next fragment begins with the next block. So the first fragment of a record
+/// always holds the record's kind and synced offset.
 const ROOM_MIN: u64 = FRAGMENT_BYTES + PREFIX_BYTES as u64;
-
-const MAGIC: &[u8; 8] = b"THALWGMF";
-/// The newest version of the manifest that is read, and the one that is written.
-pub(in crate::lineage) const VERSION: u32 = 1;
 
 const FULL: u8 = 1;
 const FIRST: u8 = 2;
 const MIDDLE: u8 = 3;
 const LAST: u8 = 4;
 
-/// Which manifest a file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::lineage) struct Header {
-    pub(in crate::lineage) number: u64,
-    pub(in crate::lineage) generation: u64,
-}
-
-impl Header {
-    pub(in crate::lineage) fn encode(self) -> Vec<u8> {
-        let mut out = MAGIC.to_vec();
-        out.put_u32(VERSION);
-        out.put_u64(self.number);
-        out.put_u64(self.generation);
-        let crc = crc32c::crc32c(&out);
-        out.put_u32(crc);
-        out
-    }
-
-    /// The header at the start of `bytes`, which are those of the manifest at `path`.
-    pub(in crate::lineage) fn decode(path: &Path, bytes: &[u8]) -> Result<Self> {
-        let damaged = |expected: String, found: String| Err(Error::corruption(path, 0, expected, found));
-        let fields = || {
-            let mut decoder = Decoder::new(bytes);
-            let content = Decoder::new(bytes).take(HEADER_BYTES as usize - 4)?;
-            let magic = decoder.take(MAGIC.len())?;
-            let version = decoder.u32()?;
-            let header = Header { number: decoder.u64()?, generation: decoder.u64()? };
-            Some((magic, version, header, decoder.u32()? == crc32c::crc32c(content)))
-        };
-        let Some((magic, version, header, intact)) = fields() else {
-            return damaged("a manifest header of 32 bytes".into(), format!("{} bytes", bytes.len()));
-        };
-        if magic != MAGIC {
-            return damaged("magic THALWGMF".into(), format!("\"{}\"", magic.escape_ascii()));
-        }
-        if !intact {
-            return damaged("a manifest header that has its checksum".into(), "another checksum".into());
-        }
-        if version > VERSION {
-            return Err(Error::newer_version(path, version, VERSION));
-        }
-        if version != VERSION {
-            return damaged(format!("manifest format {VERSION}"), format!("format {version}"));
-        }
-        Ok(header)
-    }
-}
-
-/// Appends the fragments of a record, with the padding before them, to `out`, whose end is byte `at` of the file.
-/// Gives the offset in the file after them.
+/// Appends the fragments of a record to `out`, with the padding before them. The end of `out` is byte `at` of the file.
+/// Returns the offset in the file after the fragments.
 pub(in crate::lineage) fn frame(out: &mut Vec<u8>, generation: u64, mut at: u64, payload: &[u8]) -> u64 {
     assert!(payload.len() > PREFIX_BYTES && at >= HEADER_BYTES, "a record has a prefix and a body");
     let mut rest = payload;
@@ -108,6 +52,7 @@ pub(in crate::lineage) fn frame(out: &mut Vec<u8>, generation: u64, mut at: u64,
     at
 }
 
+/// Returns the checksum of a fragment, which covers its place, too.
 fn checksum(generation: u64, at: u64, kind: u8, payload: &[u8]) -> u32 {
     let mut head = Vec::with_capacity(19);
     head.put_u64(generation);
@@ -117,20 +62,20 @@ fn checksum(generation: u64, at: u64, kind: u8, payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&head), payload)
 }
 
-/// What [`scan`] found.
+/// What [`scan`] finds.
 #[derive(Debug)]
 pub(in crate::lineage) struct Scanned<'a> {
-    /// The whole records before the damage, with their offsets.
+    /// The complete records before the damage, with their offsets.
     pub(in crate::lineage) records: Vec<(u64, Cow<'a, [u8]>)>,
-    /// Where the last of them ends.
+    /// Where the last of these records ends.
     pub(in crate::lineage) end: u64,
-    /// The first place that is not as it was written, if the file goes on there.
+    /// The first damage, if any.
     pub(in crate::lineage) damage: Option<Damage>,
     /// The largest synced offset of any valid record.
     pub(in crate::lineage) synced: u64,
 }
 
-/// A place that is not as it was written.
+/// A place in a manifest that is not as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::lineage) struct Damage {
     pub(in crate::lineage) offset: u64,
@@ -138,13 +83,14 @@ pub(in crate::lineage) struct Damage {
     pub(in crate::lineage) found: String,
 }
 
+/// A fragment whose checksum is right.
 struct Fragment<'a> {
     kind: u8,
     payload: &'a [u8],
     end: u64,
 }
 
-/// Walks the fragments of a manifest after its header.
+/// Reads the fragments of a manifest after its header.
 pub(in crate::lineage) fn scan(bytes: &[u8], generation: u64) -> Scanned<'_> {
     let mut scanned = Scanned { records: Vec::new(), end: HEADER_BYTES, damage: None, synced: 0 };
     let damage = walk(bytes, generation, &mut scanned);
@@ -155,7 +101,7 @@ pub(in crate::lineage) fn scan(bytes: &[u8], generation: u64) -> Scanned<'_> {
     scanned
 }
 
-/// Takes records up to the first damage, which it gives.
+/// Collects records up to the first damage, and returns that damage.
 fn walk<'a>(bytes: &'a [u8], generation: u64, scanned: &mut Scanned<'a>) -> Option<Damage> {
     let len = bytes.len() as u64;
     let mut open: Option<(u64, Vec<u8>)> = None;
@@ -203,7 +149,7 @@ fn walk<'a>(bytes: &'a [u8], generation: u64, scanned: &mut Scanned<'a>) -> Opti
     }
 }
 
-/// The largest synced offset of the valid records that begin after `from`.
+/// Returns the largest synced offset of the valid records that begin after `from`.
 fn synced_after(bytes: &[u8], generation: u64, from: u64) -> u64 {
     let len = bytes.len() as u64;
     let (mut at, mut synced) = (from + 1, 0);
@@ -221,6 +167,7 @@ fn synced_after(bytes: &[u8], generation: u64, from: u64) -> u64 {
     synced
 }
 
+/// Returns the fragment at `at`, if it is valid.
 fn fragment(bytes: &[u8], generation: u64, at: u64) -> Option<Fragment<'_>> {
     let mut decoder = Decoder::new(slice(bytes, at, FRAGMENT_BYTES)?);
     let (crc, length, kind) = (decoder.u32()?, u64::from(decoder.u16()?), decoder.u8()?);
@@ -245,12 +192,13 @@ fn damage(offset: u64, expected: &'static str, found: impl Into<String>) -> Dama
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lineage::manifest::header::ManifestHeader;
 
     const GENERATION: u64 = 0x5eed;
 
     /// Records of these lengths, each with the file's length before it as its synced offset.
     fn file(lengths: &[usize]) -> (Vec<u8>, Vec<Vec<u8>>) {
-        let mut bytes = Header { number: 1, generation: GENERATION }.encode();
+        let mut bytes = ManifestHeader { number: 1, generation: GENERATION }.encode();
         let mut payloads = Vec::new();
         for (number, &length) in (0u8..).zip(lengths) {
             let mut payload = vec![number];
@@ -310,16 +258,5 @@ mod tests {
         let mut moved = bytes.clone();
         moved.insert(HEADER_BYTES as usize, 0);
         assert!(scan(&moved, GENERATION).records.is_empty());
-    }
-
-    #[test]
-    fn a_header_is_refused_when_any_byte_is_flipped() {
-        let header = Header { number: 7, generation: 9 };
-        assert_eq!(Header::decode(Path::new("m"), &header.encode()).unwrap(), header);
-        for at in 0..HEADER_BYTES as usize {
-            let mut bytes = header.encode();
-            bytes[at] ^= 1;
-            assert!(Header::decode(Path::new("m"), &bytes).is_err(), "{at}");
-        }
     }
 }

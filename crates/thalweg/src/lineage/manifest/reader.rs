@@ -1,39 +1,41 @@
 //! [`Contents`]: what a manifest says, read from its bytes (`docs/format/manifest.md`, Order; Damage and torn tails).
 //!
-//! Pure; never panics on any bytes.
+//! Pure; no bytes make it panic.
 
 use crate::error::{Error, Result};
 use crate::format::{EditId, LogMark, TableId};
-use crate::lineage::manifest::fragments::{Damage, HEADER_BYTES, Header, Scanned, VERSION, scan};
-use crate::lineage::manifest::record::{Record, Undecodable};
-use crate::lineage::state::apply::Place;
-use crate::lineage::{Edit, State};
+use crate::lineage::manifest::fields::Undecodable;
+use crate::lineage::manifest::fragments::{Damage, Scanned, scan};
+use crate::lineage::manifest::header::{HEADER_BYTES, ManifestHeader, VERSION};
+use crate::lineage::manifest::record::Record;
+use crate::lineage::state::edit::Edit;
+use crate::lineage::state::live::{LevelPlace, State};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
 /// What the valid part of a manifest says.
 #[derive(Debug)]
 pub(in crate::lineage) struct Contents {
-    pub(in crate::lineage) header: Header,
+    pub(in crate::lineage) header: ManifestHeader,
     /// The state at the last settled edit.
     pub(in crate::lineage) settled: State,
-    /// The edits after it.
+    /// The edits after that one.
     pub(in crate::lineage) unsettled: VecDeque<(EditId, Edit)>,
-    /// The log's end, when the manifest ends with a clean close.
+    /// The end of the log, if the manifest ends with a clean close.
     pub(in crate::lineage) closed: Option<LogMark>,
     /// Where the valid part ends.
     pub(in crate::lineage) end: u64,
-    /// What follows the valid part, if anything does.
+    /// What follows the valid part, if anything.
     #[cfg(test)]
     pub(in crate::lineage) tail: Option<Damage>,
-    /// What was durable once and is gone: the corruption to report.
+    /// The corruption to report: something was durable once and is gone.
     pub(in crate::lineage) lost: Option<Error>,
 }
 
 impl Contents {
-    /// Reads the manifest at `path` from its `bytes`. Its first `durable` bytes, at least, were durable once.
+    /// Reads the manifest at `path` from its `bytes`. At least the first `durable` bytes were durable once.
     pub(in crate::lineage) fn read(path: &Path, bytes: &[u8], durable: u64) -> Result<Contents> {
-        let header = Header::decode(path, bytes)?;
+        let header = ManifestHeader::decode(path, bytes)?;
         let Scanned { records, end, damage, synced } = scan(bytes, header.generation);
         let mut assembly = Assembly::default();
         for (offset, payload) in &records {
@@ -69,7 +71,7 @@ impl Contents {
         })
     }
 
-    /// The state after all edits.
+    /// Returns the state after all edits.
     pub(in crate::lineage) fn last(&self, path: &Path) -> Result<State> {
         let mut state = self.settled.clone();
         for (id, edit) in &self.unsettled {
@@ -79,13 +81,13 @@ impl Contents {
     }
 }
 
-/// [`State::apply`] of an edit that the manifest at `path` holds.
+/// Applies an edit that the manifest at `path` holds; an edit that does not fit is corruption.
 pub(in crate::lineage) fn apply(path: &Path, state: &mut State, edit: &Edit, id: EditId) -> Result<()> {
     let refused = |refusal| Error::corruption(path, HEADER_BYTES, format!("an edit {id} that fits"), refusal);
     state.apply(edit, id).map_err(refused)
 }
 
-/// Where in a manifest the next record stands.
+/// The part of a manifest that the next record belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     #[default]
@@ -94,19 +96,20 @@ enum Part {
     Edits,
 }
 
-/// Takes records in turn.
+/// Builds the contents from the records, one after the other.
 #[derive(Default)]
 struct Assembly {
     part: Part,
     state: State,
     tables: BTreeSet<TableId>,
-    /// Tables that the snapshot's records have named: those that partitions share as often.
+    /// How many tables the records of the snapshot named. A table that partitions share counts once for each.
     named: u64,
     unsettled: VecDeque<(EditId, Edit)>,
     closed: Option<LogMark>,
 }
 
 impl Assembly {
+    /// Takes the next record.
     fn take(&mut self, record: Record) -> std::result::Result<(), String> {
         if self.closed.is_some() {
             return Err("a record after the close".into());
@@ -126,7 +129,7 @@ impl Assembly {
                 self.unsettled.push_back((id, edit));
             }
             (Part::Edits, Record::Settled { edit }) => self.settle(edit)?,
-            // Says nothing but how far a round went that was begun; it made the manifest grow.
+            // It only made the manifest grow, before the sync of a round.
             (Part::Edits, Record::Round { edit }) => {
                 let last = self.unsettled.back().map_or(self.state.edit, |(last, _)| *last);
                 if edit > last {
@@ -144,6 +147,7 @@ impl Assembly {
         Ok(())
     }
 
+    /// Takes a record of the snapshot.
     fn take_snapshot(&mut self, record: Record) -> std::result::Result<(), String> {
         match record {
             Record::SnapshotKeyspace { keyspace, name, splits, flushed } => {
@@ -172,7 +176,7 @@ impl Assembly {
                         return Err(format!("table {} again", meta.id));
                     }
                     self.named += 1;
-                    self.state.add(Place { keyspace, partition, level }, meta)?;
+                    self.state.add(LevelPlace { keyspace, partition, level }, meta)?;
                 }
             }
             Record::SnapshotEnd { keyspaces, tables } => {
@@ -188,6 +192,7 @@ impl Assembly {
         Ok(())
     }
 
+    /// Applies the edits up to `settled` to the settled state.
     fn settle(&mut self, settled: EditId) -> std::result::Result<(), String> {
         while self.unsettled.front().is_some_and(|(id, _)| *id <= settled) {
             let Some((id, edit)) = self.unsettled.pop_front() else { break };
@@ -200,7 +205,7 @@ impl Assembly {
     }
 }
 
-/// For fuzzing: reads any bytes as a manifest.
+/// Reads any bytes as a manifest, for fuzzing.
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) fn fuzz_manifest(bytes: &[u8]) {
     let path = Path::new("manifest");

@@ -2,58 +2,33 @@
 
 use crate::format::codec::{Decoder, Encode};
 use crate::format::{EditId, KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
-use crate::lineage::state::edit::{keyspace, mark, put_keyspace, put_mark};
-use crate::lineage::{Edit, State};
+use crate::lineage::manifest::fields::{Undecodable, keyspace, mark, put_keyspace, put_mark};
+use crate::lineage::state::edit::Edit;
+use crate::lineage::state::live::State;
 use crate::table::TableMeta;
 
-/// One record.
+/// One record of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::lineage) enum Record {
-    SnapshotBegin {
-        edit: EditId,
-        seq: SeqNo,
-        next_keyspace: KeyspaceId,
-        next_table: TableId,
-        log_start: LogMark,
-    },
-    SnapshotKeyspace {
-        keyspace: KeyspaceId,
-        name: String,
-        splits: Vec<Box<[u8]>>,
-        flushed: Vec<SeqNo>,
-    },
-    /// The partitions' ids in key order, the first never used, and how many there were at first; without it they are
-    /// those that the keyspace was created with.
-    SnapshotPartitions {
-        keyspace: KeyspaceId,
-        created: u64,
-        next: PartitionId,
-        ids: Vec<PartitionId>,
-    },
-    SnapshotTables {
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-        level: u8,
-        tables: Vec<TableMeta>,
-    },
-    SnapshotEnd {
-        keyspaces: u64,
-        tables: u64,
-    },
-    Edit {
-        id: EditId,
-        edit: Edit,
-    },
-    Settled {
-        edit: EditId,
-    },
-    Round {
-        edit: EditId,
-    },
-    Closed {
-        log_end: LogMark,
-        edit: EditId,
-    },
+    /// Begins the snapshot: the state that a manifest starts with.
+    SnapshotBegin { edit: EditId, seq: SeqNo, next_keyspace: KeyspaceId, next_table: TableId, log_start: LogMark },
+    /// A keyspace of the snapshot, and how far each of its partitions is flushed.
+    SnapshotKeyspace { keyspace: KeyspaceId, name: String, splits: Vec<Box<[u8]>>, flushed: Vec<SeqNo> },
+    /// The ids of a keyspace's partitions in key order, the first id never used, and how many partitions the keyspace was
+    /// created with. Without this record the partitions are those it was created with.
+    SnapshotPartitions { keyspace: KeyspaceId, created: u64, next: PartitionId, ids: Vec<PartitionId> },
+    /// Tables of one level.
+    SnapshotTables { keyspace: KeyspaceId, partition: PartitionId, level: u8, tables: Vec<TableMeta> },
+    /// Ends the snapshot, with the counts of its records.
+    SnapshotEnd { keyspaces: u64, tables: u64 },
+    /// An edit, not settled yet.
+    Edit { id: EditId, edit: Edit },
+    /// This edit and every earlier one are durable.
+    Settled { edit: EditId },
+    /// A settle round up to this edit is under way. The record makes the manifest grow.
+    Round { edit: EditId },
+    /// The database was closed with the log ending at `log_end`.
+    Closed { log_end: LogMark, edit: EditId },
 }
 
 const SNAPSHOT_BEGIN: u8 = 1;
@@ -66,34 +41,27 @@ const CLOSED: u8 = 7;
 const ROUND: u8 = 8;
 const SNAPSHOT_PARTITIONS: u8 = 9;
 
-/// Why a payload is no record that this program can read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::lineage) enum Undecodable {
-    /// It is, or has, something of a kind that a newer version has.
-    Newer,
-    Malformed,
-}
-
-/// Bytes of kind and synced offset, with which every record begins.
+/// The bytes of kind and synced offset, with which every record begins.
 pub(in crate::lineage) const PREFIX_BYTES: usize = 9;
 
-/// Tables in one `snapshot tables` record.
+/// The most tables in one `snapshot tables` record.
 const TABLES_MAX: usize = 64;
 
-/// The payload of an `edit` record, without taking the edit.
+/// Returns the payload of an `edit` record; borrows the edit.
 pub(in crate::lineage) fn edit_payload(id: EditId, edit: &Edit, synced: u64) -> Vec<u8> {
     let mut out = prefix(EDIT, synced);
     edit.encode(id, &mut out);
     out
 }
 
-/// The synced offset at the start of a record, or of its first fragment.
+/// Returns the synced offset at the start of a record, or of its first fragment.
 pub(in crate::lineage) fn synced_of(payload: &[u8]) -> Option<u64> {
     let mut decoder = Decoder::new(payload);
     decoder.u8()?;
     decoder.u64()
 }
 
+/// Returns kind and synced offset.
 fn prefix(kind: u8, synced: u64) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_u8(kind);
@@ -102,7 +70,7 @@ fn prefix(kind: u8, synced: u64) -> Vec<u8> {
 }
 
 impl Record {
-    /// The records of a snapshot of `state`.
+    /// Returns the records of a snapshot of `state`.
     pub(in crate::lineage) fn snapshot(state: &State) -> Vec<Record> {
         let State { next_keyspace, next_table, log_start, edit, seq, .. } = *state;
         let mut records = vec![Record::SnapshotBegin { edit, seq, next_keyspace, next_table, log_start }];
@@ -134,7 +102,7 @@ impl Record {
         records
     }
 
-    /// The payload, with the manifest's synced offset.
+    /// Returns the payload. `synced`: so many bytes of the manifest are durable.
     pub(in crate::lineage) fn payload(&self, synced: u64) -> Vec<u8> {
         match self {
             Record::SnapshotBegin { edit, seq, next_keyspace, next_table, log_start } => {
@@ -196,7 +164,7 @@ impl Record {
         }
     }
 
-    /// The record of a payload whose checksums were right.
+    /// Decodes a payload whose checksums were right.
     pub(in crate::lineage) fn decode(payload: &[u8]) -> Result<Record, Undecodable> {
         let mut decoder = Decoder::new(payload);
         let prefix = decoder.u8().zip(decoder.u64());
@@ -211,6 +179,7 @@ impl Record {
         if decoder.is_empty() { Ok(record) } else { Err(Undecodable::Malformed) }
     }
 
+    /// Decodes what follows the prefix of a record that is no edit.
     fn decode_body(kind: u8, decoder: &mut Decoder<'_>) -> Option<Record> {
         Some(match kind {
             SNAPSHOT_BEGIN => Record::SnapshotBegin {

@@ -1,24 +1,28 @@
-//! Writing manifests: the bytes a new one begins with, and making one current in the foreground (an open, a
-//! checkpoint). Appending to the one in force is [`super::install`]'s; replacing it on the run is [`super::rotate`]'s.
+//! Writes whole manifests: for a database that is opened, and for a checkpoint.
+//!
+//! `settle/append.rs` appends to the manifest in force, `settle/rotate.rs` replaces it while the database runs.
 
 use crate::error::Result;
 use crate::format::EditId;
-use crate::lineage::manifest::current::{Current, manifest_path};
-use crate::lineage::manifest::fragments::{HEADER_BYTES, Header, frame};
+use crate::lineage::files::manifest_path;
+use crate::lineage::manifest::current::Current;
+use crate::lineage::manifest::fragments::frame;
+use crate::lineage::manifest::header::{HEADER_BYTES, ManifestHeader};
 use crate::lineage::manifest::record::{Record, edit_payload};
-use crate::lineage::{Edit, State};
+use crate::lineage::state::edit::Edit;
+use crate::lineage::state::live::State;
 use crate::metrics::Metrics;
 use crate::runtime::Environment;
 use crate::storage::{File, Storage};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes written at a time.
+/// How many bytes are written at a time.
 pub(in crate::lineage) const CHUNK_BYTES: usize = 256 << 10;
 
-/// A manifest that begins with the state at a settled edit, and the unsettled edits after it, verbatim.
+/// Returns the bytes of a manifest: the state at a settled edit, then the unsettled edits after it, verbatim.
 pub(in crate::lineage) fn image<'a>(
-    header: Header,
+    header: ManifestHeader,
     base: &State,
     edits: impl Iterator<Item = (EditId, &'a Edit)>,
 ) -> Vec<u8> {
@@ -34,14 +38,14 @@ pub(in crate::lineage) fn image<'a>(
     bytes
 }
 
-/// A manifest that was just made current.
+/// A manifest that has just become the current one.
 pub(in crate::lineage) struct Begun {
     pub(in crate::lineage) file: Arc<dyn File>,
-    pub(in crate::lineage) header: Header,
+    pub(in crate::lineage) header: ManifestHeader,
     pub(in crate::lineage) bytes: u64,
 }
 
-/// Writes manifest `number` for `state` in `root`, makes it durable, and then current, durably.
+/// Writes manifest `number` for `state` in `root` and makes it durable. Then makes it the current one, durably.
 pub(in crate::lineage) fn begin(
     environment: &Environment,
     metrics: Option<&Metrics>,
@@ -50,7 +54,7 @@ pub(in crate::lineage) fn begin(
     state: &State,
 ) -> Result<Begun> {
     let storage = &*environment.storage;
-    let header = Header { number, generation: environment.entropy.next_u64() };
+    let header = ManifestHeader { number, generation: environment.entropy.next_u64() };
     let content = image(header, state, std::iter::empty());
     let bytes = content.len() as u64;
     let path = manifest_path(root, number);
@@ -61,7 +65,7 @@ pub(in crate::lineage) fn begin(
     let file = match written {
         Ok(file) => file,
         Err(error) => {
-            // Nothing names it yet. What cannot be removed now is removed by the next open.
+            // Nothing names this file yet. If the removal fails, the next open removes it.
             let _ = storage.remove(&path);
             return Err(error);
         }
@@ -74,7 +78,13 @@ pub(in crate::lineage) fn begin(
     Ok(Begun { file, header, bytes })
 }
 
-/// A new file with `content`, durable with its name.
+/// Writes a manifest for `state` in `root`, the directory of a checkpoint, and makes it the current one, durably. Tables
+/// and log of the checkpoint must be durable with their names before: a directory without CURRENT is not finished.
+pub(crate) fn write_checkpoint_manifest(environment: &Environment, root: &Path, state: &State) -> Result<()> {
+    begin(environment, None, root, 1, state).map(drop)
+}
+
+/// Creates a file with `content`, durable with its name.
 fn write(storage: &dyn Storage, root: &Path, path: &Path, content: &[u8]) -> Result<Arc<dyn File>> {
     let file = storage.create(path)?;
     for (index, chunk) in content.chunks(CHUNK_BYTES).enumerate() {

@@ -1,22 +1,18 @@
-//! [`Retained`]: settled inputs: those that a reader still holds (NOB-A4), and those whose files may go.
+//! [`Retained`]: the inputs of settled edits. Some still have readers (NOB-A4); the files of the others may go.
 //!
-//! A settled input may go once its handle was let go: that happens when nobody shares it, so no version, snapshot,
-//! cursor or compaction names the table, and as handles are only cloned from handles nobody ever will again. Pure; kept
-//! under lineage's lock.
+//! An input may go once its handle was dropped. That happens when no one shares the handle: then no version, snapshot,
+//! cursor or compaction names the table. Handles are only cloned from handles, so none will ever name it again. Pure. The
+//! book of a lineage holds it.
 
 use crate::format::TableId;
 use crate::table::Table;
-use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A handle that is only counted, and dropped.
-pub(in crate::lineage) type Handle = Arc<dyn Any + Send + Sync>;
-
-/// A table that is only kept.
+/// A table that an edit replaced.
 pub(in crate::lineage) struct Input {
-    /// `None` once it was let go.
-    pub(in crate::lineage) table: Option<Handle>,
+    /// The handle; `None` once it was dropped.
+    pub(in crate::lineage) table: Option<Arc<Table>>,
     pub(in crate::lineage) id: TableId,
     pub(in crate::lineage) bytes: u64,
 }
@@ -28,16 +24,16 @@ pub(in crate::lineage) struct Free {
     pub(in crate::lineage) bytes: u64,
 }
 
-/// Inputs of settled edits.
+/// The inputs of settled edits.
 #[derive(Default)]
 pub(in crate::lineage) struct Retained {
-    /// Kept for their readers.
+    /// Tables that a reader may hold.
     inputs: Vec<Input>,
-    /// In the order they became free.
+    /// Tables whose files may go, in the order in which they became free.
     free: VecDeque<Free>,
-    /// Theirs.
+    /// The bytes of these files.
     free_bytes: u64,
-    /// What is left of a file without a name.
+    /// The bytes that are left of the file that has no name any more.
     cutting_bytes: u64,
 }
 
@@ -49,22 +45,24 @@ impl From<Arc<Table>> for Input {
 }
 
 impl Input {
-    /// Takes the handle away, if nobody shares it.
-    pub(in crate::lineage) fn let_go(&mut self) -> Option<Handle> {
+    /// Takes the handle if no one shares it.
+    pub(in crate::lineage) fn take_unshared(&mut self) -> Option<Arc<Table>> {
         self.table.take_if(|table| Arc::strong_count(table) == 1)
     }
 }
 
 impl Retained {
+    /// Adds the inputs of a settled edit.
     pub(in crate::lineage) fn keep(&mut self, inputs: impl IntoIterator<Item = Input>) {
         self.inputs.extend(inputs);
     }
 
+    /// Returns the tables that a reader may hold.
     pub(in crate::lineage) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut Input> {
         self.inputs.iter_mut()
     }
 
-    /// Those whose handles were let go may go. Whether there are any.
+    /// Frees the tables whose handles were dropped. Returns whether there are any.
     pub(in crate::lineage) fn free_unheld(&mut self) -> bool {
         let before = self.free.len();
         let (free, free_bytes) = (&mut self.free, &mut self.free_bytes);
@@ -78,17 +76,17 @@ impl Retained {
         self.free.len() > before
     }
 
-    /// Whether a reader keeps a table.
+    /// Returns whether a reader may hold a table.
     pub(in crate::lineage) fn is_held(&self) -> bool {
         !self.inputs.is_empty()
     }
 
-    /// The next one to go.
+    /// Returns the next table to remove.
     pub(in crate::lineage) fn first_free(&self) -> Option<Free> {
         self.free.front().copied()
     }
 
-    /// The name of the first one is gone; `is_cut`: its bytes go piece by piece.
+    /// Notes that the name of the first free table is gone; `is_cut`: its bytes go piece by piece.
     pub(in crate::lineage) fn removed(&mut self, is_cut: bool) {
         if let Some(Free { bytes, .. }) = self.free.pop_front() {
             self.free_bytes -= bytes;
@@ -96,22 +94,22 @@ impl Retained {
         }
     }
 
-    /// So many bytes of a file without a name are gone.
+    /// Notes that `bytes` of the file without a name are gone.
     pub(in crate::lineage) fn cut(&mut self, bytes: u64) {
         self.cutting_bytes = self.cutting_bytes.saturating_sub(bytes);
     }
 
-    /// Whether anything may go.
+    /// Returns whether any file may go.
     pub(in crate::lineage) fn is_waiting(&self) -> bool {
         self.cutting_bytes > 0 || !self.free.is_empty()
     }
 
-    /// Bytes that may go.
+    /// Returns the bytes of the files that may go.
     pub(in crate::lineage) fn waiting_bytes(&self) -> u64 {
         self.cutting_bytes + self.free_bytes
     }
 
-    /// Bytes of all of them.
+    /// Returns the bytes of all retained tables.
     pub(in crate::lineage) fn bytes(&self) -> u64 {
         self.waiting_bytes() + self.inputs.iter().map(|input| input.bytes).sum::<u64>()
     }
@@ -120,19 +118,18 @@ impl Retained {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lineage::tests::{table, tables};
 
     #[test]
     fn an_input_is_free_only_when_its_last_reader_is_gone() {
-        let (read, unread) = (Arc::new(()), Arc::new(()));
+        let tables = tables();
+        let [read, unread] = [3, 4].map(|id| tables.open(table(id, "a", "b")));
         let mut retained = Retained::default();
-        let input = |table: &Arc<()>, id| {
-            let table: Handle = Arc::<()>::clone(table);
-            Input { table: Some(table), id: TableId(id), bytes: id }
-        };
-        retained.keep([input(&read, 3), input(&unread, 4)]);
+        let input = |table: &Arc<Table>| Input { bytes: table.meta().id.0, ..Input::from(Arc::clone(table)) };
+        retained.keep([input(&read), input(&unread)]);
         drop(unread);
         let look = |retained: &mut Retained| {
-            let handles: Vec<_> = retained.inputs_mut().filter_map(Input::let_go).collect();
+            let handles: Vec<_> = retained.inputs_mut().filter_map(Input::take_unshared).collect();
             (handles.len(), retained.free_unheld())
         };
         assert_eq!((look(&mut retained), look(&mut retained)), ((1, true), (0, false)));

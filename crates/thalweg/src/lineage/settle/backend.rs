@@ -1,15 +1,15 @@
-//! How edits become durable: the back-ends, behind one trait (DESIGN 6, `docs/durability.md`).
+//! How edits become durable: the back-ends, behind one trait (`docs/durability.md`).
 //!
-//! A back-end says two things: what an edit waits for *before* it is appended to the manifest, and what a *round* does
-//! with the outputs of the edits it settles. Who syncs the manifest, and when, follows from its [`Rule`].
+//! A back-end decides two things: what an edit waits for *before* it is appended to the manifest, and what a *round*
+//! does with the outputs of its edits. Its [`Rule`] decides who syncs the manifest, and when.
 //!
 //! A failed sync or write-out poisons (NOB-A7): the kernel may have dropped what it covered, so nothing is retried on
-//! that file. Two exceptions: for [`SyncEachFile`] alone a full disk before any edit names the table; and a file that
-//! could not be opened for want of a descriptor, of which nothing was asked.
+//! that file. There are two exceptions. [`SyncEachFile`] accepts a full disk before any edit names the table. And a file
+//! that could not be opened for want of a descriptor was not synced at all, so nothing of it was dropped.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::TableId;
-use crate::lineage::manifest::current;
+use crate::lineage::files;
 use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment, Health, several};
@@ -23,56 +23,56 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// How table files and edits of the manifest become durable (`docs/durability.md`).
 ///
-/// None of them changes what a write promises: that is the log's ([`crate::Durability`]).
+/// No back-end changes what a write promises; the log keeps that promise ([`crate::Durability`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(not(feature = "experiments"), allow(dead_code, reason = "the others are chosen by experiments"))]
 pub enum DurabilityBackend {
-    /// Nothing waits: edits are used at once, and a round in the background makes many of them durable together. Their
+    /// Nothing waits: edits are used at once, and a round in the background makes many of them durable together. The
     /// predecessors stay on the medium until then (NobLSM, NOB-3, 4, 7 with the readings NOB-A1, A2, A3, A5, A7).
     #[default]
     SettleRounds,
-    /// What LevelDB does: every output, its directory and the manifest are synced for each edit, and the flush or
-    /// compaction waits for that.
+    /// Every output, its directory and the manifest are synced for each edit, as in LevelDB. The flush or compaction
+    /// waits for these syncs.
     SyncEachFile,
-    /// NobLSM's own rule, to measure and to show it: a flush syncs its table, a compaction nothing, and every 5 s
-    /// (NOB-6) the commit counter of the file system's journal is read: what was written before a commit is believed
-    /// durable. **A power cut may lose what was promised**: on ext4 a commit does not prove that the data arrived
-    /// (NOB-A1). Without a journal that tells its commits it believes at once. What a checkpoint, the close or
-    /// [`crate::Database::settle`] finds not believed yet is synced; what was believed is not.
+    /// NobLSM's own rule, for experiments. A flush syncs its table, a compaction syncs nothing. Every 5 s (NOB-6) the
+    /// commit counter of the file system's journal is read, and everything written before a commit is believed durable.
+    /// **A power cut may lose what was promised**: on ext4 a commit does not prove that the data arrived (NOB-A1).
+    /// Without a journal that reports its commits everything is believed durable at once. A checkpoint, the close and
+    /// [`crate::Database::settle`] sync what is not believed durable yet, and nothing else.
     Paper,
-    /// Tables are never synced, not for a checkpoint or the close either. **A power cut may lose all of the database**,
-    /// the death of the process nothing. For measurements, and for data that can be made again.
+    /// Tables are never synced, not even for a checkpoint or the close. **A power cut may lose the whole database**; the
+    /// death of the process loses nothing. For measurements, and for data that can be made again.
     None,
 }
 
-/// Who syncs the manifest, and what is believed durable when.
+/// Who syncs the manifest, and what counts as durable when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lineage) enum Rule {
-    /// Each edit, which waits for it; its outputs were durable before.
+    /// Each edit syncs the manifest and waits for it. Its outputs were durable before.
     EachEdit,
-    /// Rounds, and nobody waits.
+    /// Rounds sync the manifest, and no edit waits.
     Rounds,
-    /// Nobody: what a later commit of the journal must have covered is believed.
+    /// No one. What a later commit of the journal must have covered is believed durable.
     Commits,
-    /// Nobody: everything is believed at once.
+    /// No one. Everything is believed durable at once.
     Nothing,
 }
 
 /// A step that may wait.
 pub(in crate::lineage) type Step<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
-/// A way to make the outputs of edits durable.
+/// One way to make the outputs of edits durable.
 pub(in crate::lineage) trait Backend: Send + Sync {
-    /// Who syncs the manifest.
+    /// Returns who syncs the manifest.
     fn rule(&self) -> Rule;
-    /// Before an edit that names these tables, in level 0 (`is_flush`) or below, is appended. On `NoSpace` none of them
-    /// may be named, now or later; nor on a shortage of descriptors; other errors have poisoned.
+    /// Runs before an edit that names these tables is appended; `is_flush`: they go to level 0. After `NoSpace` or a
+    /// shortage of descriptors no edit may ever name these tables. Any other error has poisoned.
     fn prepare(&self, _outputs: Vec<Unsynced>, _is_flush: bool) -> Step<'_> {
         Box::pin(async { Ok(()) })
     }
-    /// In a round: these tables and their names are durable once the manifest, which has grown since, is synced. Errors
-    /// have poisoned, but for a shortage of descriptors.
+    /// Runs in a round. Afterwards one sync of the manifest, once that has grown, makes these tables and their names
+    /// durable. Any error but a shortage of descriptors has poisoned.
     fn settle(&self, _outputs: Vec<Unsynced>) -> Step<'_> {
         Box::pin(async { Ok(()) })
     }
@@ -81,12 +81,12 @@ pub(in crate::lineage) trait Backend: Send + Sync {
 /// A table to be made durable.
 pub(in crate::lineage) struct Unsynced {
     pub(in crate::lineage) id: TableId,
-    /// As its writer had it open: there the kernel tells of every write-back that failed. Else it is opened anew.
+    /// The file as its writer opened it: the kernel reports every failed write-back there. `None`: opened anew.
     pub(in crate::lineage) file: Option<Arc<dyn File>>,
 }
 
 impl DurabilityBackend {
-    /// For the tables in `directory`, of a manifest in `root`; both exist.
+    /// Returns the back-end for the tables and the manifest in `root`. The directories exist.
     pub(in crate::lineage) fn begin(
         self,
         environment: &Environment,
@@ -112,35 +112,37 @@ impl DurabilityBackend {
     }
 }
 
-/// The table files, and what their syncs are told to.
+/// Syncs table files.
 struct Tables {
     environment: Environment,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
-    /// Theirs.
+    /// The directory of the tables.
     directory: BackgroundDirectory,
-    /// The file system is ext4, or one like it: see `Storage::commits_together`.
+    /// One journal commits all files together, as on ext4; see `Storage::commits_together`.
     has_one_journal: bool,
 }
 
-/// So many tables of a round are synced at the same time: a device, or a file system, that can do more than one thing
-/// at a time is used, and its queue is not filled.
+/// How many tables of a round are synced at the same time: enough to use a device that works in parallel, too few to
+/// fill its queue.
 const SYNCS_AT_ONCE: usize = 8;
 
 impl Tables {
+    /// Opens a table, or takes the file that its writer has open.
     fn open(&self, Unsynced { id, file }: Unsynced) -> Result<BackgroundFile> {
         let storage = &*self.environment.storage;
-        let path = self.directory.path().join(current::table_name(id));
-        let opened = file.map_or_else(|| current::open(storage, &path, OpenMode::ReadWrite), Ok);
+        let path = self.directory.path().join(files::table_name(id));
+        let opened = file.map_or_else(|| files::open(storage, &path, OpenMode::ReadWrite), Ok);
         Ok(BackgroundFile::new(opened?))
     }
 
-    /// What keeps a file from being opened passes, if that is a shortage of descriptors: nothing was asked of the
-    /// kernel that it could have dropped. Everything else poisons.
+    /// Poisons, unless the error is a shortage of descriptors. That one passes: the kernel was given nothing to sync, so it
+    /// dropped nothing.
     fn failed(&self, error: Error) -> Error {
         if error.is_shortage() && !planted(Bug::DescriptorsPoison) { error } else { self.health.poison(error) }
     }
 
+    /// Makes one table durable; its name may not be.
     async fn sync(&self, table: Unsynced) -> Result<()> {
         let file = self.open(table)?;
         if planted(Bug::TableSyncDropped) {
@@ -150,6 +152,7 @@ impl Tables {
         self.check_blocks(&file)
     }
 
+    /// Writes one table out, so that the next commit of the journal covers it.
     async fn write_out(&self, table: Unsynced) -> Result<()> {
         let file = self.open(table)?;
         if planted(Bug::TableSyncDropped) {
@@ -159,8 +162,8 @@ impl Tables {
         self.check_blocks(&file)
     }
 
-    /// ext4 tells a write-back that lost its pages only to who began it, and that may have been the kernel itself: no
-    /// sync hears of it, but the file's blocks are not there (`docs/durability.md`).
+    /// Checks that the file has all its blocks. ext4 reports a lost write-back only to whoever began it, and that may be
+    /// the kernel itself. Then no sync reports it, but blocks are missing (`docs/durability.md`).
     fn check_blocks(&self, file: &BackgroundFile) -> Result<()> {
         let is_lost = self.has_one_journal && file.file().is_written_whole() == Some(false);
         if !is_lost || planted(Bug::LostWriteBackSettled) {
@@ -169,13 +172,14 @@ impl Tables {
         Err(Error::io("write out", file.path(), io::Error::other("the kernel lost pages of it")))
     }
 
+    /// Writes several tables out.
     async fn write_out_all(&self, tables: Vec<Unsynced>) -> Result<()> {
-        // Told one by one: a shortage that comes first must not hide what another sync has dropped.
+        // Each error is judged alone: a shortage that comes first must not hide what another write-out dropped.
         let write_out = |table| async { self.write_out(table).await.map_err(|error| self.failed(error)) };
         several(tables.into_iter().map(write_out), SYNCS_AT_ONCE).await
     }
 
-    /// The tables and their names.
+    /// Makes several tables and their names durable.
     async fn sync_all(&self, tables: Vec<Unsynced>) -> Result<()> {
         if tables.is_empty() {
             return Ok(());
@@ -185,6 +189,7 @@ impl Tables {
         self.sync_directory().await
     }
 
+    /// Makes the names of the tables durable.
     async fn sync_directory(&self) -> Result<()> {
         if planted(Bug::DirectorySyncDropped) {
             return Ok(());
@@ -192,6 +197,7 @@ impl Tables {
         self.directory.sync().await.map_err(|error| self.failed(error))
     }
 
+    /// Counts syncs that a flush or compaction waits for.
     fn waited(&self, syncs: u64) {
         self.metrics.syncs_waited_for.add(syncs);
     }
@@ -200,7 +206,7 @@ impl Tables {
 /// See [`DurabilityBackend::SettleRounds`].
 struct SettleRounds {
     tables: Tables,
-    /// One journal commits the manifest and everything before it; else each file is synced, and the directory.
+    /// A sync of the manifest commits everything before it, too. Otherwise each file is synced, and the directory.
     commits_together: bool,
 }
 
@@ -220,8 +226,8 @@ impl Backend for SettleRounds {
 /// See [`DurabilityBackend::SyncEachFile`].
 struct SyncEachFile {
     tables: Tables,
-    /// Tables whose sync met a full disk. Some of their bytes may be gone for good, though a second sync would succeed.
-    /// Its lock is held for one look.
+    /// Tables whose sync met a full disk. Some of their bytes may be lost, although a second sync would succeed. The lock
+    /// is held for one look-up or insertion.
     refused: Mutex<BTreeSet<TableId>>,
 }
 
@@ -245,10 +251,11 @@ impl Backend for SyncEachFile {
 }
 
 impl SyncEachFile {
+    /// Syncs a table, once: after a full disk it is refused.
     async fn sync_table(&self, table: Unsynced) -> Result<()> {
         let id = table.id;
         if self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(&id) {
-            let path = self.tables.directory.path().join(current::table_name(id));
+            let path = self.tables.directory.path().join(files::table_name(id));
             return Err(Error::NoSpace { path: Arc::from(path) });
         }
         match self.tables.sync(table).await {
@@ -272,7 +279,7 @@ impl Backend for Paper {
         Rule::Commits
     }
 
-    /// NOB-2: the one sync of a pair, when it leaves the memtable.
+    /// Syncs a table that leaves the memtable: the only sync of a pair (NOB-2).
     fn prepare(&self, outputs: Vec<Unsynced>, is_flush: bool) -> Step<'_> {
         Box::pin(async move {
             for table in outputs.into_iter().filter(|_| is_flush) {

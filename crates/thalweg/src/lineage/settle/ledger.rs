@@ -1,79 +1,83 @@
-//! [`Ledger`]: which edits are durable and which are settled, and what may therefore be let go (DESIGN 6; NOB-A2, A3,
-//! A5).
+//! [`Ledger`]: which edits are durable and which are settled, and what may go because of that (NOB-A2, A3, A5).
 //!
-//! The stations of an edit, each a prefix of all edits: *appended* to the manifest (readers use it), *sound* (its
-//! outputs, and those of every edit before it, are durable), *durable* (and a sync of the manifest covered its record),
-//! *recorded* (a `settled` record that reaches it was appended), *settled* (a sync covered that record too). Only then
-//! are its inputs given out. appended ≥ sound ≥ durable ≥ recorded ≥ settled. Pure: no I/O, no locks; it is kept under
-//! lineage's lock.
+//! An edit passes five stages. Each stage has been reached by a prefix of all edits:
+//! - *appended*: its record is in the manifest, and readers use its outputs.
+//! - *sound*: its outputs, and those of every earlier edit, are durable.
+//! - *durable*: a sync of the manifest covered its record, too.
+//! - *recorded*: a `settled` record that reaches it was appended.
+//! - *settled*: a sync covered that record. Only then does the ledger give out the edit's inputs.
+//!
+//! So appended ≥ sound ≥ durable ≥ recorded ≥ settled. Pure: no I/O and no locks. The book of a lineage holds the ledger.
 
 use crate::format::{EditId, LogMark, SeqNo, TableId};
-use crate::lineage::Change;
 use crate::lineage::manifest::fragments::frame;
 use crate::lineage::manifest::record::{Record, edit_payload};
-use crate::lineage::{Edit, State};
+use crate::lineage::state::edit::{Change, Edit};
+use crate::lineage::state::live::State;
 use std::collections::{BTreeSet, VecDeque};
 
 /// The unsettled edits of an open database, with their inputs.
 #[derive(Debug)]
 pub(in crate::lineage) struct Ledger<T> {
-    /// The state at the last recorded edit: what a new manifest begins with.
+    /// The state at the last recorded edit. A new manifest begins with it.
     base: State,
     /// Every edit after the last settled one.
     edits: VecDeque<Pending<T>>,
-    /// The `settled` records that are not durable yet: what they reach, and where they end.
+    /// The `settled` records that are not durable yet: the edit that each reaches, and where it ends.
     records: VecDeque<(EditId, u64)>,
+    /// The last settled edit.
     settled: EditId,
-    /// The outputs of every edit up to this one are durable.
+    /// The last sound edit.
     sound: EditId,
     /// Every byte of the manifest before this is durable.
     synced: u64,
 }
 
-/// What a round makes durable.
+/// What a settle round makes durable.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::lineage) struct Round {
-    /// The last edit that it settles.
+    /// The last edit of the round.
     pub(in crate::lineage) target: EditId,
-    /// The log must be durable to this; 0: it is not needed before what the edits have flushed.
+    /// The log must be durable up to this number. 0: the log is needed only after what the edits flushed.
     pub(in crate::lineage) seq: SeqNo,
-    /// The outputs that no later edit of the round has replaced: nothing but these is needed once it is settled, and
-    /// until then recovery stops before an edit whose outputs are not whole.
+    /// The outputs that no later edit of the round replaced. Only these are needed once the round is settled. Until then
+    /// recovery stops before an edit whose outputs are not whole.
     pub(in crate::lineage) outputs: BTreeSet<TableId>,
-    /// The others.
+    /// The other outputs.
     pub(in crate::lineage) replaced: BTreeSet<TableId>,
 }
 
+/// An edit that is not settled.
 #[derive(Debug)]
 struct Pending<T> {
     id: EditId,
     edit: Edit,
-    /// Where its record ends in the manifest.
+    /// Where the record of the edit ends in the manifest.
     end: u64,
     inputs: Vec<T>,
-    /// Tables that it took out of one partition and that another still names.
+    /// Tables that the edit removed from one partition while another still names them.
     still_named: BTreeSet<TableId>,
     appended_ns: u64,
 }
 
-/// What a new manifest was given when it was written.
+/// What a new manifest holds from the time when it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lineage) struct Copied {
-    /// It begins with the state at this edit.
+    /// The manifest begins with the state at this edit.
     pub(in crate::lineage) recorded: EditId,
-    /// The last edit that it has.
+    /// The last edit that the manifest holds.
     pub(in crate::lineage) appended: EditId,
     pub(in crate::lineage) bytes: u64,
 }
 
-/// Where what was appended after the copy ends in the new manifest.
+/// Where the records appended after the copy end in the new manifest.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::lineage) struct Moved {
     edits: Vec<u64>,
     record: Option<u64>,
 }
 
-/// What may go, now that the edits up to `edit` are settled.
+/// What may go because the edits up to `edit` are settled.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::lineage) struct Settled<T> {
     pub(in crate::lineage) edit: EditId,
@@ -83,38 +87,38 @@ pub(in crate::lineage) struct Settled<T> {
 }
 
 impl<T> Ledger<T> {
-    /// Begins with a state in which everything is settled, in a manifest whose first `synced` bytes are durable.
+    /// A ledger in which every edit of `base` is settled, for a manifest whose first `synced` bytes are durable.
     pub(in crate::lineage) fn new(base: State, synced: u64) -> Self {
         let settled = base.edit;
         Ledger { base, edits: VecDeque::new(), records: VecDeque::new(), settled, sound: settled, synced }
     }
 
-    /// The record of an edit was appended at `now_ns` and ends at `end`.
+    /// Notes that the record of an edit was appended at `now_ns` and ends at `end`.
     pub(in crate::lineage) fn append(&mut self, id: EditId, edit: Edit, end: u64, inputs: Vec<T>, now_ns: u64) {
         assert!(id.0 == self.appended().0 + 1 && end > self.synced, "edits are appended in order");
         let still_named = BTreeSet::new();
         self.edits.push_back(Pending { id, edit, end, inputs, still_named, appended_ns: now_ns });
     }
 
-    /// The edit appended last took these tables out of one partition, and another still names them.
+    /// Notes that the last edit removed these tables from one partition while another still names them.
     pub(in crate::lineage) fn still_named(&mut self, tables: BTreeSet<TableId>) {
         if let Some(pending) = self.edits.back_mut() {
             pending.still_named = tables;
         }
     }
 
-    /// The last edit.
+    /// Returns the last appended edit.
     pub(in crate::lineage) fn appended(&self) -> EditId {
         self.edits.back().map_or(self.settled, |pending| pending.id)
     }
 
-    /// The outputs of every edit up to `id` are durable.
+    /// Notes that the outputs of every edit up to `id` are durable.
     pub(in crate::lineage) fn make_sound(&mut self, id: EditId) {
         assert!(id <= self.appended(), "only appended edits have outputs");
         self.sound = self.sound.max(id);
     }
 
-    /// What is to be made durable so that all edits so far are sound; `None` if they are.
+    /// Returns what must become durable so that all edits are sound; `None` if they are.
     pub(in crate::lineage) fn to_settle(&self) -> Option<Round> {
         let target = Some(self.appended()).filter(|target| *target > self.sound)?;
         let mut round = Round { target, seq: SeqNo(0), outputs: BTreeSet::new(), replaced: BTreeSet::new() };
@@ -129,54 +133,54 @@ impl<T> Ledger<T> {
                     round.replaced.insert(*table);
                 }
             }
-            // Whatever the order of an edit's changes is, what it adds is there after it.
+            // Outputs come last: an edit adds them whatever the order of its changes is.
             round.outputs.extend(pending.edit.outputs().map(|meta| meta.id));
         }
-        // Replay begins behind them, and the numbers go on from there.
+        // Replay begins after these records, and the numbers go on from there.
         if log_start.seq >= round.seq {
             round.seq = SeqNo(0);
         }
         Some(round)
     }
 
-    /// The last durable edit.
+    /// Returns the last durable edit.
     pub(in crate::lineage) fn durable(&self) -> EditId {
         let durable = self.edits.partition_point(|pending| pending.end <= self.synced);
         let last = durable.checked_sub(1).and_then(|index| self.edits.get(index));
         last.map_or(self.settled, |pending| pending.id).min(self.sound)
     }
 
-    /// When the first edit that is not settled was appended.
+    /// Returns when the first unsettled edit was appended.
     pub(in crate::lineage) fn unsettled_since_ns(&self) -> Option<u64> {
         self.edits.front().map(|pending| pending.appended_ns)
     }
 
-    /// Where the log is needed from once all edits so far are settled, if one of them says so.
+    /// Returns from where the log is needed once all edits are settled, if one of them changes that.
     pub(in crate::lineage) fn log_start(&self) -> Option<LogMark> {
         self.edits.iter().rev().find_map(|pending| pending.edit.log_start)
     }
 
-    /// The last edit that a `settled` record reaches.
+    /// Returns the last recorded edit.
     pub(in crate::lineage) fn recorded(&self) -> EditId {
         self.base.edit
     }
 
-    /// The last settled edit.
+    /// Returns the last settled edit.
     pub(in crate::lineage) fn settled(&self) -> EditId {
         self.settled
     }
 
-    /// Every byte of the manifest before this is durable.
+    /// Returns how many bytes of the manifest are durable.
     pub(in crate::lineage) fn synced_bytes(&self) -> u64 {
         self.synced
     }
 
-    /// The edit for a new `settled` record, if one is due.
+    /// Returns the edit for a new `settled` record, if one is due.
     pub(in crate::lineage) fn to_record(&self) -> Option<EditId> {
         Some(self.durable()).filter(|durable| *durable > self.recorded())
     }
 
-    /// A `settled` record of `id` was appended and ends at `end`.
+    /// Notes that a `settled` record of `id` was appended and ends at `end`.
     pub(in crate::lineage) fn record(&mut self, id: EditId, end: u64) -> Result<(), String> {
         assert!(id > self.recorded() && id <= self.durable(), "only durable edits are settled, each once");
         for pending in &self.edits {
@@ -188,7 +192,7 @@ impl<T> Ledger<T> {
         Ok(())
     }
 
-    /// A sync of the manifest covered its first `to` bytes. Gives what is settled by that.
+    /// Notes that a sync covered the first `to` bytes of the manifest. Returns what became settled by that.
     pub(in crate::lineage) fn synced(&mut self, to: u64) -> Option<Settled<T>> {
         self.synced = self.synced.max(to);
         let mut reached = None;
@@ -207,14 +211,14 @@ impl<T> Ledger<T> {
         Some(settled)
     }
 
-    /// The state at the last recorded edit and the edits after it: what a new manifest holds.
+    /// Returns what a new manifest holds: the state at the last recorded edit, and the edits after it.
     pub(in crate::lineage) fn to_rotate(&self) -> (&State, impl Iterator<Item = (EditId, &Edit)>) {
         let edits = self.edits.iter().filter(|pending| pending.id > self.base.edit);
         (&self.base, edits.map(|pending| (pending.id, &pending.edit)))
     }
 
-    /// The records that follow in a new manifest of `generation`: the edits since the copy, and the last `settled`
-    /// record if there was one since.
+    /// Returns the records that follow the copy in a new manifest of `generation`: the later edits, and the last `settled`
+    /// record if there is a later one.
     pub(in crate::lineage) fn rest_after(&self, copied: Copied, generation: u64) -> (Vec<u8>, Moved) {
         let (mut bytes, mut at, mut moved) = (Vec::new(), copied.bytes, Moved::default());
         for pending in self.edits.iter().filter(|pending| pending.id > copied.appended) {
@@ -228,8 +232,8 @@ impl<T> Ledger<T> {
         (bytes, moved)
     }
 
-    /// Edits go to the new manifest from now on, which has the rest. What was durable still is; the rest becomes so
-    /// with [`Ledger::synced`] of the new manifest, first of all when it is in force durably, which makes the copy so.
+    /// Switches to the new manifest, which holds all edits. Durable edits stay durable. Others become durable with
+    /// [`Ledger::synced`] of the new manifest, first when that is in force durably: then the copy is durable.
     pub(in crate::lineage) fn move_to_successor(&mut self, copied: Copied, moved: &Moved) {
         let mut rest = moved.edits.iter();
         for pending in &mut self.edits {
@@ -243,16 +247,17 @@ impl<T> Ledger<T> {
         self.synced = 0;
     }
 
-    /// The inputs of all unsettled edits.
+    /// Returns the inputs of all unsettled edits.
     pub(in crate::lineage) fn inputs(&self) -> impl Iterator<Item = &T> {
         self.edits.iter().flat_map(|pending| &pending.inputs)
     }
 
+    /// Returns the inputs of all unsettled edits, to change them.
     pub(in crate::lineage) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.edits.iter_mut().flat_map(|pending| &mut pending.inputs)
     }
 
-    /// Takes the inputs of an edit away before it is settled: only a planted bug does that.
+    /// Takes the inputs of an unsettled edit; only planted bugs do that.
     pub(in crate::lineage) fn take_inputs(&mut self, id: EditId) -> Vec<T> {
         let pending = self.edits.iter_mut().find(|pending| pending.id == id);
         pending.map(|pending| std::mem::take(&mut pending.inputs)).unwrap_or_default()

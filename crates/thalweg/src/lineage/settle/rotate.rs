@@ -1,36 +1,42 @@
-//! Replacing a manifest that has grown long, on the run (DESIGN 6, Manifest), without anybody waiting for a sync.
+//! Replaces a manifest that has grown long while the database runs; no caller waits for a sync.
 //!
-//! The new one begins with the state at the last edit that a `settled` record reaches, followed by the edits after it
-//! verbatim. It is written and synced, with its name, while edits still go to the old one. Then, with the turn to
-//! append, it gets what was appended meanwhile, CURRENT is switched, and edits go to the new one. The turn to sync is
-//! held throughout, until CURRENT is durable: nothing that only the new manifest has counts as durable before, and no
-//! edit is settled meanwhile. Only then is the old one removed. A crash at any step leaves a CURRENT that names a whole
-//! manifest with all edits that were durable. The root directory is open all along: after the switch nothing may fail
-//! for want of a descriptor.
+//! 1. The new manifest gets the state at the last edit that a `settled` record reaches, and the edits after it,
+//!    verbatim. It is written and synced, with its name. Meanwhile edits still go to the old manifest.
+//! 2. Under `turn` the new manifest gets what was appended meanwhile, and CURRENT is switched. From then on edits go to
+//!    the new manifest.
+//! 3. The root directory is synced, so CURRENT is durable.
+//! 4. The old manifest is removed.
+//!
+//! `syncing` is held throughout. So nothing that only the new manifest holds counts as durable before CURRENT is, and no
+//! edit is settled meanwhile. A crash at any step leaves a CURRENT that names a whole manifest with all durable edits.
+//! The root directory is kept open: after the switch no step may fail for want of a descriptor.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::lineage::manifest::current::{Current, manifest_path};
-use crate::lineage::manifest::fragments::Header;
+use crate::lineage::book::OpenManifest;
+use crate::lineage::files::manifest_path;
+use crate::lineage::manifest::current::Current;
+use crate::lineage::manifest::header::ManifestHeader;
 use crate::lineage::manifest::write::{Begun, CHUNK_BYTES, image};
+use crate::lineage::open::Lineage;
 use crate::lineage::settle::ledger::Copied;
-use crate::lineage::{Lineage, OpenManifest};
 use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundFile, yield_now};
 use std::sync::Arc;
 
-/// Whether a rotation that failed can be undone and tried again.
+/// Returns whether a failed rotation can be undone and tried again.
 fn passes(error: &Error) -> bool {
     let is_shortage = error.is_shortage() && !planted(Bug::DescriptorsPoison);
     is_shortage || matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Closed)
 }
 
 impl Lineage {
+    /// Returns whether the manifest is long enough to be replaced.
     pub(in crate::lineage) fn wants_rotation(&self) -> bool {
         let book = self.book();
         book.open.end > book.open.rotate_at && !book.is_closed
     }
 
-    /// Begins a new manifest. On a full disk, and with no descriptor left, the old one stays, for a while longer.
+    /// Replaces the manifest if it is long. On a full disk, or without a free descriptor, the old one stays for longer.
     pub(in crate::lineage) async fn rotate(&self) -> Result<()> {
         let _syncing = self.syncing.take(&self.environment).await;
         self.check()?;
@@ -39,7 +45,7 @@ impl Lineage {
         }
         let (header, content, copied) = {
             let book = &mut *self.book();
-            let header = Header { number: book.next_number, generation: self.environment.entropy.next_u64() };
+            let header = ManifestHeader { number: book.next_number, generation: self.environment.entropy.next_u64() };
             book.next_number += 1;
             let (base, edits) = book.ledger.to_rotate();
             let content = image(header, base, edits);
@@ -62,9 +68,9 @@ impl Lineage {
         }
     }
 
-    /// Puts the written successor in force, with what was appended since it was copied. With the turn to sync.
-    /// `NoSpace`, `Closed`, a shortage of descriptors: nothing was changed.
-    async fn switch(&self, file: &BackgroundFile, header: Header, copied: Copied) -> Result<()> {
+    /// Puts the written successor in force, with what was appended since the copy. The caller holds `syncing`. After
+    /// `NoSpace`, `Closed` or a shortage of descriptors nothing is changed.
+    async fn switch(&self, file: &BackgroundFile, header: ManifestHeader, copied: Copied) -> Result<()> {
         let turn = self.turn.take(&self.environment).await;
         self.check()?;
         if self.book().is_closed {
@@ -86,16 +92,15 @@ impl Lineage {
         yield_now().await;
         let synced = self.root_directory.sync().await;
         synced.map_err(|error| self.health.poison(error))?;
-        let settled = self.book().ledger.synced(copied.bytes);
-        self.let_go(settled);
+        self.manifest_synced(copied.bytes);
         yield_now().await;
-        // A name that stays is removed by the next open.
+        // If this fails, the next open removes the file.
         let _ = self.environment.storage.remove(&manifest_path(&self.root, old));
         Ok(())
     }
 
-    /// All steps up to the switch, durably; the old manifest is in force all the while.
-    async fn write_successor(&self, header: Header, content: &[u8]) -> Result<BackgroundFile> {
+    /// Writes the successor and CURRENT.new, durably. The old manifest stays in force.
+    async fn write_successor(&self, header: ManifestHeader, content: &[u8]) -> Result<BackgroundFile> {
         let storage = &*self.environment.storage;
         let file = BackgroundFile::new(storage.create(&manifest_path(&self.root, header.number))?);
         for (index, chunk) in content.chunks(CHUNK_BYTES).enumerate() {
@@ -103,7 +108,7 @@ impl Lineage {
         }
         file.sync().await?;
         self.root_directory.sync().await?;
-        let Header { number, generation } = header;
+        let ManifestHeader { number, generation } = header;
         Current { number, generation, bytes: content.len() as u64 }.write_new(storage, &self.root)?;
         yield_now().await;
         Ok(file)

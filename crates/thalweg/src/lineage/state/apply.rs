@@ -1,118 +1,22 @@
-//! [`State`]: the set of live files after some edit, and what an edit means ([`State::apply`]).
+//! [`State::apply`]: what an edit means.
 //!
-//! Invariants, kept by `apply` and by nothing else: tables of levels 1 and below are disjoint and in key order; level 0
-//! is in flush order; a table id is live at most once, or once in each of the partitions that a split left it in
-//! ([`super::partitions`]); all other tables lie within the key range of their partition; no level that is empty stands
-//! at the end. Pure: no locks, no I/O.
+//! An edit takes effect as a whole or not at all. It first removes its inputs and then adds its outputs, so outputs may
+//! take the key ranges of inputs whatever the order of its changes is.
 
-use crate::format::{EditId, KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
-use crate::lineage::state::keyspace::{KeyspaceState, PartitionState};
-use crate::lineage::{Change, Edit};
+use crate::format::{EditId, KeyspaceId, PartitionId, SeqNo, TableId};
+use crate::lineage::state::edit::{Change, Edit};
+use crate::lineage::state::live::{LevelPlace, State};
+use crate::lineage::state::undo::{TakeBack, Undo};
 use crate::table::TableMeta;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Levels a partition may have.
-pub(crate) const LEVELS_MAX: u8 = 64;
-
-/// The set of live files after some edit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
-    pub(crate) keyspaces: BTreeMap<KeyspaceId, KeyspaceState>,
-    /// First ids never used.
-    pub(crate) next_keyspace: KeyspaceId,
-    pub(crate) next_table: TableId,
-    pub(crate) log_start: LogMark,
-    /// The last edit in this state.
-    pub(crate) edit: EditId,
-    /// The highest `Edit::seq` so far: the log reaches at least to here.
-    pub(crate) seq: SeqNo,
-}
-
-/// How to return from an edit to the state before it.
-#[derive(Clone, Debug)]
-pub(in crate::lineage) struct TakeBack {
-    steps: Vec<Undo>,
-    next_keyspace: KeyspaceId,
-    next_table: TableId,
-    log_start: LogMark,
-    edit: EditId,
-    seq: SeqNo,
-}
-
-/// How to take back one step of an edit.
-#[derive(Clone, Debug)]
-enum Undo {
-    Uncreate(KeyspaceId),
-    /// A drop or a clear.
-    Undrop(KeyspaceId, KeyspaceState),
-    Unadd {
-        at: Place,
-        index: usize,
-    },
-    Unremove {
-        at: Place,
-        index: usize,
-        meta: TableMeta,
-    },
-    Unsplit {
-        keyspace: KeyspaceId,
-        index: usize,
-        before: PartitionState,
-        next_partition: PartitionId,
-    },
-    Unmerge {
-        keyspace: KeyspaceId,
-        index: usize,
-        at: Box<[u8]>,
-        before: Box<[PartitionState; 2]>,
-    },
-    Flushed(KeyspaceId, PartitionId, SeqNo),
-}
-
-/// A level of a partition.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::lineage) struct Place {
-    pub(in crate::lineage) keyspace: KeyspaceId,
-    pub(in crate::lineage) partition: PartitionId,
-    pub(in crate::lineage) level: u8,
-}
+use std::collections::BTreeSet;
 
 impl State {
-    /// All live tables, by keyspace, partition, level, and order in the level; one that partitions share as often.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = &TableMeta> {
-        let partitions = self.keyspaces.values().flat_map(|keyspace| &keyspace.partitions);
-        partitions.flat_map(|partition| partition.levels.iter().flatten())
-    }
-
-    /// All live tables, each once.
-    pub(crate) fn distinct_tables(&self) -> impl Iterator<Item = &TableMeta> {
-        let mut shared = BTreeSet::new();
-        let tables = self.keyspaces.values().flat_map(|keyspace| {
-            (0..).zip(&keyspace.partitions).flat_map(move |(index, partition)| {
-                let bounds = keyspace.bounds(index);
-                partition.levels.iter().flatten().map(move |meta| (meta, sticks_out(bounds, meta)))
-            })
-        });
-        tables.filter(move |(meta, is_shared)| !is_shared || shared.insert(meta.id)).map(|(meta, _)| meta)
-    }
-
-    /// Whether the table has keys that are not the partition's.
-    pub(in crate::lineage) fn sticks_out(
-        &self,
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-        meta: &TableMeta,
-    ) -> bool {
-        let state = self.keyspaces.get(&keyspace);
-        state.and_then(|state| Some(sticks_out(state.bounds(state.index_of(partition)?), meta))).unwrap_or(false)
-    }
-
-    /// Goes on to the state after `edit`, which is number `id`; or says why that cannot be, and changes nothing.
+    /// Applies `edit`, which has number `id`. An error says why the edit does not fit; then nothing is changed.
     pub(crate) fn apply(&mut self, edit: &Edit, id: EditId) -> Result<(), String> {
         self.apply_tentatively(edit, id).map(drop)
     }
 
-    /// As [`State::apply`], with what [`State::take_back`] needs to return to the state before.
+    /// Does what [`State::apply`] does, and returns what [`State::take_back`] needs.
     pub(in crate::lineage) fn apply_tentatively(&mut self, edit: &Edit, id: EditId) -> Result<TakeBack, String> {
         let expected = self.edit.0.checked_add(1).ok_or("edit numbers are used up")?;
         if id.0 != expected {
@@ -130,15 +34,8 @@ impl State {
         }
         let (next_table, next_keyspace) = (next_table(edit)?, next_keyspace(edit)?);
         self.refuse_known_tables(edit)?;
-        let mut before = TakeBack {
-            steps: Vec::new(),
-            next_keyspace: self.next_keyspace,
-            next_table: self.next_table,
-            log_start: self.log_start,
-            edit: self.edit,
-            seq: self.seq,
-        };
-        if let Err(refusal) = self.change(&edit.changes, &mut before.steps) {
+        let mut before = TakeBack::new(self);
+        if let Err(refusal) = self.change(&edit.changes, before.steps()) {
             self.take_back(before);
             return Err(refusal);
         }
@@ -152,34 +49,15 @@ impl State {
         Ok(before)
     }
 
-    /// Returns to the state before the edit that gave `before`, which must be the last one.
-    pub(in crate::lineage) fn take_back(&mut self, before: TakeBack) {
-        for step in before.steps.into_iter().rev() {
-            self.undo(step);
-        }
-        self.trim();
-        self.next_keyspace = before.next_keyspace;
-        self.next_table = before.next_table;
-        self.log_start = before.log_start;
-        self.edit = before.edit;
-        self.seq = before.seq;
-    }
-
-    /// The changes in turn; those before a refused one are in `undo`.
+    /// Makes the changes. After an error `undo` has the changes made before the refused one.
     fn change(&mut self, changes: &[Change], undo: &mut Vec<Undo>) -> Result<(), String> {
         let moved = self.take_out(changes, undo)?;
         self.put_in(changes, moved, undo)
     }
 
-    fn trim(&mut self) {
-        for keyspace in self.keyspaces.values_mut() {
-            keyspace.partitions.iter_mut().for_each(PartitionState::trim);
-        }
-    }
-
-    /// First what goes, so that outputs may take the key ranges of inputs whatever the order of the changes. Gives the
-    /// tables that are to come back at another level.
-    fn take_out(&mut self, changes: &[Change], undo: &mut Vec<Undo>) -> Result<Vec<(Place, TableMeta)>, String> {
+    /// Makes the changes that remove something, and those of keyspaces and partitions. Returns the tables that come back
+    /// at another level.
+    fn take_out(&mut self, changes: &[Change], undo: &mut Vec<Undo>) -> Result<Vec<(LevelPlace, TableMeta)>, String> {
         let mut moved = Vec::new();
         for change in changes {
             match change {
@@ -200,15 +78,15 @@ impl State {
                     cleared?;
                 }
                 Change::Remove { keyspace, partition, level, table } => {
-                    let at = Place { keyspace: *keyspace, partition: *partition, level: *level };
+                    let at = LevelPlace { keyspace: *keyspace, partition: *partition, level: *level };
                     self.remove(at, *table, undo)?;
                 }
                 Change::Move { keyspace, partition, from, to, table } => {
                     if from == to || *to == 0 {
                         return Err(format!("table {table} cannot move from level {from} to level {to}"));
                     }
-                    let at = Place { keyspace: *keyspace, partition: *partition, level: *from };
-                    moved.push((Place { level: *to, ..at }, self.remove(at, *table, undo)?));
+                    let at = LevelPlace { keyspace: *keyspace, partition: *partition, level: *from };
+                    moved.push((LevelPlace { level: *to, ..at }, self.remove(at, *table, undo)?));
                 }
                 Change::Split { keyspace, partition, at, into } => {
                     self.split(*keyspace, *partition, at, *into, undo)?
@@ -220,10 +98,11 @@ impl State {
         Ok(moved)
     }
 
+    /// Adds the outputs and the moved tables, and notes how far partitions are flushed.
     fn put_in(
         &mut self,
         changes: &[Change],
-        moved: Vec<(Place, TableMeta)>,
+        moved: Vec<(LevelPlace, TableMeta)>,
         undo: &mut Vec<Undo>,
     ) -> Result<(), String> {
         for (at, meta) in moved {
@@ -233,7 +112,7 @@ impl State {
         for change in changes {
             match change {
                 Change::Add { keyspace, partition, level, meta } => {
-                    let at = Place { keyspace: *keyspace, partition: *partition, level: *level };
+                    let at = LevelPlace { keyspace: *keyspace, partition: *partition, level: *level };
                     if self.sticks_out(*keyspace, *partition, meta) {
                         return Err(format!("table {} has keys outside of partition {partition}", meta.id));
                     }
@@ -251,22 +130,6 @@ impl State {
                 _ => {}
             }
         }
-        Ok(())
-    }
-
-    pub(in crate::lineage) fn create_keyspace(
-        &mut self,
-        id: KeyspaceId,
-        name: &str,
-        splits: &[Box<[u8]>],
-    ) -> Result<(), String> {
-        if self.keyspaces.contains_key(&id) {
-            return Err(format!("keyspace {id} exists"));
-        }
-        if !splits.is_sorted_by(|a, b| a < b) {
-            return Err(format!("the splits of keyspace {id} do not ascend"));
-        }
-        self.keyspaces.insert(id, KeyspaceState::new(name, splits));
         Ok(())
     }
 
@@ -301,17 +164,7 @@ impl State {
         Ok(())
     }
 
-    pub(in crate::lineage) fn partition(
-        &mut self,
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-    ) -> Result<&mut PartitionState, String> {
-        let state = self.keyspaces.get_mut(&keyspace).ok_or_else(|| format!("no keyspace {keyspace}"))?;
-        let state = state.index_of(partition).and_then(|index| state.partitions.get_mut(index));
-        state.ok_or_else(|| format!("no partition {partition} in keyspace {keyspace}"))
-    }
-
-    fn remove(&mut self, at: Place, table: TableId, undo: &mut Vec<Undo>) -> Result<TableMeta, String> {
+    fn remove(&mut self, at: LevelPlace, table: TableId, undo: &mut Vec<Undo>) -> Result<TableMeta, String> {
         let partition = self.partition(at.keyspace, at.partition)?;
         let level = partition.levels.get_mut(usize::from(at.level));
         let found = level.and_then(|level| {
@@ -321,48 +174,6 @@ impl State {
         let (index, meta) = found.ok_or_else(|| format!("no table {table} at {at:?}"))?;
         undo.push(Undo::Unremove { at, index, meta: meta.clone() });
         Ok(meta)
-    }
-
-    /// Puts a table in its place in its level; gives its index there.
-    pub(in crate::lineage) fn add(&mut self, at: Place, meta: TableMeta) -> Result<usize, String> {
-        self.check_range(at, &meta)?;
-        if at.level >= LEVELS_MAX {
-            return Err(format!("level {} of table {}", at.level, meta.id));
-        }
-        let levels = &mut self.partition(at.keyspace, at.partition)?.levels;
-        let number = usize::from(at.level);
-        if levels.len() <= number {
-            levels.resize_with(number + 1, Vec::new);
-        }
-        let Some(level) = levels.get_mut(number) else { return Err(format!("no level {number}")) };
-        if at.level == 0 {
-            level.push(meta);
-            return Ok(level.len() - 1);
-        }
-        let index = level.partition_point(|other| other.key_min < meta.key_min);
-        let before = index.checked_sub(1).and_then(|before| level.get(before));
-        let overlapping = before.into_iter().chain(level.get(index));
-        if let Some(other) = overlapping.into_iter().find(|other| other.overlaps(&meta.key_min, &meta.key_max)) {
-            return Err(format!("table {} overlaps table {} in level {number}", meta.id, other.id));
-        }
-        level.insert(index, meta);
-        Ok(index)
-    }
-
-    /// The table's own numbers make sense, and it has keys that may be the partition's.
-    fn check_range(&self, at: Place, meta: &TableMeta) -> Result<(), String> {
-        if meta.key_min > meta.key_max || meta.seq_min > meta.seq_max || meta.seq_max > SeqNo::MAX {
-            return Err(format!("table {} with keys or sequence numbers that descend", meta.id));
-        }
-        let keyspace = self.keyspaces.get(&at.keyspace).ok_or_else(|| format!("no keyspace {}", at.keyspace))?;
-        let Some(index) = keyspace.index_of(at.partition) else {
-            return Err(format!("no partition {} in keyspace {}", at.partition, at.keyspace));
-        };
-        let (from, to) = keyspace.bounds(index);
-        if from.is_some_and(|from| *meta.key_max < *from) || to.is_some_and(|to| *meta.key_min >= *to) {
-            return Err(format!("table {} has keys outside of partition {}", meta.id, at.partition));
-        }
-        Ok(())
     }
 
     fn refuse_known_tables(&self, edit: &Edit) -> Result<(), String> {
@@ -380,75 +191,15 @@ impl State {
             None => Ok(()),
         }
     }
-
-    fn undo(&mut self, step: Undo) {
-        match step {
-            Undo::Uncreate(keyspace) => drop(self.keyspaces.remove(&keyspace)),
-            Undo::Undrop(keyspace, state) => drop(self.keyspaces.insert(keyspace, state)),
-            Undo::Unsplit { keyspace, index, before, next_partition } => {
-                if let Some(state) = self.keyspaces.get_mut(&keyspace) {
-                    state.unsplit(index, before, next_partition);
-                }
-            }
-            Undo::Unmerge { keyspace, index, at, before } => {
-                if let Some(state) = self.keyspaces.get_mut(&keyspace) {
-                    state.unmerge(index, at, *before);
-                }
-            }
-            Undo::Flushed(keyspace, partition, seq) => {
-                if let Ok(state) = self.partition(keyspace, partition) {
-                    state.flushed = seq;
-                }
-            }
-            Undo::Unadd { at, index } => {
-                if let Some(level) = self.level(at) {
-                    level.remove(index);
-                }
-            }
-            Undo::Unremove { at, index, meta } => {
-                if let Ok(partition) = self.partition(at.keyspace, at.partition) {
-                    // A trim since may have taken the emptied level away.
-                    let number = usize::from(at.level);
-                    if partition.levels.len() <= number {
-                        partition.levels.resize_with(number + 1, Vec::new);
-                    }
-                }
-                if let Some(level) = self.level(at) {
-                    level.insert(index, meta);
-                }
-            }
-        }
-    }
-
-    fn level(&mut self, at: Place) -> Option<&mut Vec<TableMeta>> {
-        self.partition(at.keyspace, at.partition).ok()?.levels.get_mut(usize::from(at.level))
-    }
 }
 
-impl TakeBack {
-    /// The tables that the edit took out of a partition and that another one still names.
-    pub(in crate::lineage) fn still_named(&self, state: &State) -> BTreeSet<TableId> {
-        let mut named = BTreeSet::new();
-        for step in &self.steps {
-            let Undo::Unremove { at, meta, .. } = step else { continue };
-            if state.keyspaces.get(&at.keyspace).is_some_and(|keyspace| keyspace.still_names(meta)) {
-                named.insert(meta.id);
-            }
-        }
-        named
-    }
-}
-
-/// Whether `meta` has keys outside of a partition with these bounds.
-fn sticks_out((from, to): (Option<&[u8]>, Option<&[u8]>), meta: &TableMeta) -> bool {
-    from.is_some_and(|from| *meta.key_min < *from) || to.is_some_and(|to| *meta.key_max >= *to)
-}
-
+/// Returns the first table id above those of the edit.
 fn next_table(edit: &Edit) -> Result<TableId, String> {
     let largest = edit.outputs().map(|meta| meta.id.0).max();
     largest.map_or(Ok(TableId(0)), |id| id.checked_add(1).map(TableId).ok_or_else(|| "table ids are used up".into()))
 }
 
+/// Returns the first keyspace id above those of the edit.
 fn next_keyspace(edit: &Edit) -> Result<KeyspaceId, String> {
     let created = edit.changes.iter().filter_map(|change| match change {
         Change::CreateKeyspace { keyspace, .. } => Some(keyspace.0),
@@ -461,6 +212,7 @@ fn next_keyspace(edit: &Edit) -> Result<KeyspaceId, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lineage::state::live::LEVELS_MAX;
     use crate::lineage::tests::{add, create, edit, flushed, mark, merge, remove, sample_state, shift, split, table};
 
     fn apply(state: &mut State, edit: &Edit) -> Result<(), String> {

@@ -1,96 +1,48 @@
-//! [`Edit`]: one atomic change of the set of live files, and its bytes (`docs/format/manifest.md`).
+//! [`Edit`]: one atomic change of the set of live files.
 //!
-//! What an edit *means* is not said here but in [`crate::lineage::State::apply`]; decoding only says that the bytes are whole.
+//! [`super::live::State::apply`] defines what an edit means.
 
-use crate::format::codec::{Decoder, Encode};
-use crate::format::{EditId, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
-use crate::lineage::manifest::record::Undecodable;
+use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
 use crate::table::TableMeta;
 
 /// One change of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    CreateKeyspace {
-        keyspace: KeyspaceId,
-        name: String,
-        splits: Vec<Box<[u8]>>,
-    },
-    DropKeyspace {
-        keyspace: KeyspaceId,
-    },
-    /// The keyspace loses its tables and the partitions that splits have made of those it was created with. Every
-    /// record of it at or below `seq` is dead.
-    ClearKeyspace {
-        keyspace: KeyspaceId,
-        seq: SeqNo,
-    },
-    /// An output (a successor).
-    Add {
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-        level: u8,
-        meta: TableMeta,
-    },
-    /// An input (a predecessor): out of sight, but on disk until the edit is settled.
-    Remove {
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-        level: u8,
-        table: TableId,
-    },
-    /// A table that goes to another level as it is.
-    Move {
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-        from: u8,
-        to: u8,
-        table: TableId,
-    },
-    /// Every record of the partition at or below `seq` is in its tables: replay skips them.
-    Flushed {
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-        seq: SeqNo,
-    },
-    /// The partition keeps its keys below `at`; those from there on are `into`'s, a new one. A table with keys of both
-    /// is then in both.
-    Split {
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-        at: Box<[u8]>,
-        into: PartitionId,
-    },
-    /// The partition has from now on also what `next`, its neighbour to the right, has; that one ends. All that either
-    /// has no table of is newer than what both have flushed.
-    Merge {
-        keyspace: KeyspaceId,
-        partition: PartitionId,
-        next: PartitionId,
-    },
+    /// Adds an empty keyspace with one partition more than `splits`.
+    CreateKeyspace { keyspace: KeyspaceId, name: String, splits: Vec<Box<[u8]>> },
+    /// Removes a keyspace with its tables.
+    DropKeyspace { keyspace: KeyspaceId },
+    /// Removes the tables of a keyspace, and the partitions that splits have made. Every record of the keyspace at or
+    /// below `seq` is dead.
+    ClearKeyspace { keyspace: KeyspaceId, seq: SeqNo },
+    /// Adds an output: a successor.
+    Add { keyspace: KeyspaceId, partition: PartitionId, level: u8, meta: TableMeta },
+    /// Removes an input: a predecessor. Readers no longer see it, but its file stays until the edit is settled.
+    Remove { keyspace: KeyspaceId, partition: PartitionId, level: u8, table: TableId },
+    /// Moves a table to another level, unchanged.
+    Move { keyspace: KeyspaceId, partition: PartitionId, from: u8, to: u8, table: TableId },
+    /// Says that every record of the partition at or below `seq` is in its tables, so replay skips these records.
+    Flushed { keyspace: KeyspaceId, partition: PartitionId, seq: SeqNo },
+    /// Splits a partition: it keeps the keys below `at`, and a new partition, `into`, gets the others. A table with keys
+    /// on both sides is then in both partitions.
+    Split { keyspace: KeyspaceId, partition: PartitionId, at: Box<[u8]>, into: PartitionId },
+    /// Merges `next`, the neighbour to the right, into the partition; `next` ends. Every record that is in no table of
+    /// the two is newer than what either has flushed.
+    Merge { keyspace: KeyspaceId, partition: PartitionId, next: PartitionId },
 }
 
-/// One atomic change of the set of live files.
+/// One atomic change of the set of live files: inputs are removed, outputs are added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Edit {
     pub(crate) changes: Vec<Change>,
-    /// The highest sequence number in what the edit adds from memtables: the log must be durable to it (0: none).
+    /// The highest sequence number that the edit takes over from memtables (0: none). The log must be durable up to it.
     pub(crate) seq: SeqNo,
-    /// The log is needed only from here once the edit is settled.
+    /// From where the log is needed once the edit is settled; `None`: the edit does not change that.
     pub(crate) log_start: Option<LogMark>,
 }
 
-const CREATE_KEYSPACE: u8 = 1;
-const DROP_KEYSPACE: u8 = 2;
-const ADD: u8 = 3;
-const REMOVE: u8 = 4;
-const MOVE: u8 = 5;
-const FLUSHED: u8 = 6;
-const SPLIT: u8 = 7;
-const MERGE: u8 = 8;
-const CLEAR_KEYSPACE: u8 = 9;
-
 impl Edit {
-    /// The tables it adds.
+    /// Returns the tables that the edit adds.
     pub(crate) fn outputs(&self) -> impl Iterator<Item = &TableMeta> {
         self.changes.iter().filter_map(|change| match change {
             Change::Add { meta, .. } => Some(meta),
@@ -98,7 +50,7 @@ impl Edit {
         })
     }
 
-    /// The highest sequence number that any of its changes tells replay to skip.
+    /// Returns the highest sequence number that the edit makes replay skip.
     pub(in crate::lineage) fn flushed(&self) -> SeqNo {
         let seqs = self.changes.iter().filter_map(|change| match change {
             Change::Flushed { seq, .. } | Change::ClearKeyspace { seq, .. } => Some(*seq),
@@ -106,201 +58,11 @@ impl Edit {
         });
         seqs.max().unwrap_or_default()
     }
-
-    pub(in crate::lineage) fn encode(&self, id: EditId, out: &mut Vec<u8>) {
-        out.put_varint(id.0);
-        out.put_varint(self.seq.0);
-        match self.log_start {
-            None => out.put_u8(0),
-            Some(mark) => {
-                out.put_u8(1);
-                put_mark(out, mark);
-            }
-        }
-        out.put_varint(self.changes.len() as u64);
-        for change in &self.changes {
-            change.encode(out);
-        }
-    }
-
-    pub(in crate::lineage) fn decode(decoder: &mut Decoder<'_>) -> Result<(EditId, Self), Undecodable> {
-        let (id, seq, log_start, count) = Self::decode_head(decoder).ok_or(Undecodable::Malformed)?;
-        let mut changes = Vec::new();
-        for _ in 0..count {
-            changes.push(match decoder.u8() {
-                None => return Err(Undecodable::Malformed),
-                Some(kind) if kind > CLEAR_KEYSPACE => return Err(Undecodable::Newer),
-                Some(kind) => Change::decode(kind, decoder).ok_or(Undecodable::Malformed)?,
-            });
-        }
-        Ok((id, Edit { changes, seq, log_start }))
-    }
-
-    /// What stands before the changes, and how many there are.
-    fn decode_head(decoder: &mut Decoder<'_>) -> Option<(EditId, SeqNo, Option<LogMark>, u64)> {
-        let id = EditId(decoder.varint()?);
-        let seq = SeqNo(decoder.varint()?);
-        let log_start = match decoder.u8()? {
-            0 => None,
-            1 => Some(mark(decoder)?),
-            _ => return None,
-        };
-        Some((id, seq, log_start, decoder.varint()?))
-    }
-}
-
-impl Change {
-    fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Change::CreateKeyspace { keyspace, name, splits } => {
-                out.put_u8(CREATE_KEYSPACE);
-                put_keyspace(out, *keyspace, name, splits);
-            }
-            Change::DropKeyspace { keyspace } => {
-                out.put_u8(DROP_KEYSPACE);
-                out.put_varint(keyspace.0);
-            }
-            Change::ClearKeyspace { keyspace, seq } => {
-                out.put_u8(CLEAR_KEYSPACE);
-                out.put_varint(keyspace.0);
-                out.put_varint(seq.0);
-            }
-            Change::Add { keyspace, partition, level, meta } => {
-                put_place(out, ADD, *keyspace, *partition);
-                out.put_u8(*level);
-                meta.encode(out);
-            }
-            Change::Remove { keyspace, partition, level, table } => {
-                put_place(out, REMOVE, *keyspace, *partition);
-                out.put_u8(*level);
-                out.put_varint(table.0);
-            }
-            Change::Move { keyspace, partition, from, to, table } => {
-                put_place(out, MOVE, *keyspace, *partition);
-                out.put_u8(*from);
-                out.put_u8(*to);
-                out.put_varint(table.0);
-            }
-            Change::Flushed { keyspace, partition, seq } => {
-                put_place(out, FLUSHED, *keyspace, *partition);
-                out.put_varint(seq.0);
-            }
-            Change::Split { keyspace, partition, at, into } => {
-                put_place(out, SPLIT, *keyspace, *partition);
-                out.put_bytes(at);
-                out.put_varint(into.0);
-            }
-            Change::Merge { keyspace, partition, next } => {
-                put_place(out, MERGE, *keyspace, *partition);
-                out.put_varint(next.0);
-            }
-        }
-    }
-
-    fn decode(kind: u8, decoder: &mut Decoder<'_>) -> Option<Self> {
-        match kind {
-            CREATE_KEYSPACE => {
-                let (keyspace, name, splits) = keyspace(decoder)?;
-                return Some(Change::CreateKeyspace { keyspace, name, splits });
-            }
-            DROP_KEYSPACE => return Some(Change::DropKeyspace { keyspace: KeyspaceId(decoder.varint()?) }),
-            CLEAR_KEYSPACE => {
-                let (keyspace, seq) = (KeyspaceId(decoder.varint()?), SeqNo(decoder.varint()?));
-                return Some(Change::ClearKeyspace { keyspace, seq });
-            }
-            _ => {}
-        }
-        let keyspace = KeyspaceId(decoder.varint()?);
-        let partition = PartitionId(decoder.varint()?);
-        Some(match kind {
-            ADD => Change::Add { keyspace, partition, level: decoder.u8()?, meta: TableMeta::decode(decoder)? },
-            REMOVE => Change::Remove { keyspace, partition, level: decoder.u8()?, table: TableId(decoder.varint()?) },
-            MOVE => Change::Move {
-                keyspace,
-                partition,
-                from: decoder.u8()?,
-                to: decoder.u8()?,
-                table: TableId(decoder.varint()?),
-            },
-            FLUSHED => Change::Flushed { keyspace, partition, seq: SeqNo(decoder.varint()?) },
-            SPLIT => Change::Split {
-                keyspace,
-                partition,
-                at: Box::from(decoder.bytes()?),
-                into: PartitionId(decoder.varint()?),
-            },
-            MERGE => Change::Merge { keyspace, partition, next: PartitionId(decoder.varint()?) },
-            _ => return None,
-        })
-    }
-}
-
-fn put_place(out: &mut Vec<u8>, kind: u8, keyspace: KeyspaceId, partition: PartitionId) {
-    out.put_u8(kind);
-    out.put_varint(keyspace.0);
-    out.put_varint(partition.0);
-}
-
-pub(in crate::lineage) fn put_keyspace(out: &mut Vec<u8>, keyspace: KeyspaceId, name: &str, splits: &[Box<[u8]>]) {
-    out.put_varint(keyspace.0);
-    out.put_bytes(name.as_bytes());
-    out.put_varint(splits.len() as u64);
-    for split in splits {
-        out.put_bytes(split);
-    }
-}
-
-/// Id, name and splits of a keyspace.
-type KeyspaceFields = (KeyspaceId, String, Vec<Box<[u8]>>);
-
-pub(in crate::lineage) fn keyspace(decoder: &mut Decoder<'_>) -> Option<KeyspaceFields> {
-    let id = KeyspaceId(decoder.varint()?);
-    let name = std::str::from_utf8(decoder.bytes()?).ok()?.to_owned();
-    let count = decoder.varint()?;
-    let mut splits = Vec::new();
-    for _ in 0..count {
-        splits.push(Box::from(decoder.bytes()?));
-    }
-    Some((id, name, splits))
-}
-
-pub(in crate::lineage) fn put_mark(out: &mut Vec<u8>, mark: LogMark) {
-    out.put_u64(mark.position.raw());
-    out.put_u64(mark.generation);
-    out.put_u64(mark.seq.0);
-}
-
-pub(in crate::lineage) fn mark(decoder: &mut Decoder<'_>) -> Option<LogMark> {
-    Some(LogMark {
-        position: LogPosition::from_raw(decoder.u64()?),
-        generation: decoder.u64()?,
-        seq: SeqNo(decoder.u64()?),
-    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::lineage::tests::{one_of_each, table};
-
-    #[test]
-    fn every_kind_of_change_survives_its_encoding() {
-        let edit = one_of_each();
-        let mut bytes = Vec::new();
-        edit.encode(EditId(77), &mut bytes);
-        let mut decoder = Decoder::new(&bytes);
-        assert_eq!(Edit::decode(&mut decoder), Ok((EditId(77), edit)));
-        assert!(decoder.is_empty());
-    }
-
-    #[test]
-    fn a_cut_edit_is_refused_at_every_length() {
-        let mut bytes = Vec::new();
-        one_of_each().encode(EditId(77), &mut bytes);
-        for len in 0..bytes.len() {
-            assert_eq!(Edit::decode(&mut Decoder::new(&bytes[..len])), Err(Undecodable::Malformed), "{len}");
-        }
-    }
 
     #[test]
     fn outputs_are_the_added_tables_only() {

@@ -1,8 +1,8 @@
-//! [`KeyspaceState`]: the partitions of a keyspace in the set of live files, and how one becomes two, and two one.
+//! [`KeyspaceState`]: the partitions of a keyspace in the set of live files; splits and merges of them.
 //!
-//! Invariants: partitions are in key order, each begins where the one before it ends; an id is never used twice. A
-//! table is in every partition that still has a use for it: after a split one with keys of both sides is in both, and
-//! means in each the keys of that partition alone. Whatever is written afterwards has the keys of one partition.
+//! Invariants: partitions are in key order, and each begins where its predecessor ends. An id is never used twice. After
+//! a split, a table with keys on both sides is in both partitions; in each it stands for the keys of that partition
+//! only. It leaves a partition when that partition replaces it. Every later output has keys of one partition only.
 
 use crate::format::{PartitionId, SeqNo, TableId};
 use crate::table::TableMeta;
@@ -11,6 +11,7 @@ use crate::table::TableMeta;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartitionState {
     pub(crate) id: PartitionId,
+    /// Every record at or below this number is in tables.
     pub(crate) flushed: SeqNo,
     /// Level 0 in flush order (oldest first), the others in key order.
     pub(crate) levels: Vec<Vec<TableMeta>>,
@@ -23,25 +24,28 @@ pub(crate) struct KeyspaceState {
     /// Partition i + 1 begins at `splits[i]`.
     pub(crate) splits: Vec<Box<[u8]>>,
     pub(crate) partitions: Vec<PartitionState>,
-    /// How many there were at first.
+    /// How many partitions the keyspace was created with.
     pub(crate) created: u64,
-    /// The first id never used.
+    /// The first partition id that was never used.
     pub(crate) next_partition: PartitionId,
 }
 
 impl PartitionState {
+    /// Removes the empty levels at the end.
     pub(in crate::lineage) fn trim(&mut self) {
         while self.levels.last().is_some_and(Vec::is_empty) {
             self.levels.pop();
         }
     }
 
+    /// Returns whether a level names the table.
     fn names(&self, table: TableId) -> bool {
         self.levels.iter().flatten().any(|meta| meta.id == table)
     }
 }
 
 impl KeyspaceState {
+    /// A keyspace without tables, with one partition more than `splits`.
     pub(in crate::lineage) fn new(name: &str, splits: &[Box<[u8]>]) -> Self {
         let partition = |id| PartitionState { id: PartitionId(id), ..PartitionState::default() };
         let count = splits.len() as u64 + 1;
@@ -54,18 +58,18 @@ impl KeyspaceState {
         }
     }
 
-    /// Where partition `id` stands.
+    /// Returns the index of partition `id`.
     pub(in crate::lineage) fn index_of(&self, id: PartitionId) -> Option<usize> {
         self.partitions.iter().position(|partition| partition.id == id)
     }
 
-    /// The first key of partition number `index`, and the first behind it.
+    /// Returns the first key of partition number `index`, and the first key after it.
     pub(in crate::lineage) fn bounds(&self, index: usize) -> (Option<&[u8]>, Option<&[u8]>) {
         let split = |index: usize| self.splits.get(index).map(|split| &**split);
         (index.checked_sub(1).and_then(split), split(index))
     }
 
-    /// Whether the ids are those that a new keyspace has.
+    /// Returns whether the ids are those of a new keyspace.
     pub(in crate::lineage) fn is_numbered_in_order(&self) -> bool {
         (0..).zip(&self.partitions).all(|(number, partition)| partition.id.0 == number)
             && [self.next_partition.0, self.created] == [self.partitions.len() as u64; 2]
@@ -93,7 +97,7 @@ impl KeyspaceState {
         Ok(())
     }
 
-    /// Takes all tables out, and the partitions that splits have made; what is left is flushed up to `seq`.
+    /// Removes all tables, and the partitions that splits have made. The others count as flushed up to `seq`.
     pub(in crate::lineage) fn clear(&mut self, seq: SeqNo) -> Result<(), String> {
         if let Some(later) = self.partitions.iter().find(|partition| partition.flushed > seq) {
             return Err(format!("partition {} is flushed to {}, but cleared at {seq}", later.id, later.flushed));
@@ -110,7 +114,7 @@ impl KeyspaceState {
         Ok(())
     }
 
-    /// Splits a partition at `at`, into itself and `into`; gives where it stands.
+    /// Splits a partition at `at` into itself and `into`. Returns its index.
     pub(in crate::lineage) fn split(&mut self, id: PartitionId, at: &[u8], into: PartitionId) -> Result<usize, String> {
         let index = self.index_of(id).ok_or_else(|| format!("no partition {id} to split"))?;
         let (from, to) = self.bounds(index);
@@ -131,7 +135,7 @@ impl KeyspaceState {
         Ok(index)
     }
 
-    /// Undoes a split: `before` is what stood at `index`.
+    /// Takes back a split: `before` is what stood at `index`.
     pub(in crate::lineage) fn unsplit(&mut self, index: usize, before: PartitionState, next_partition: PartitionId) {
         self.splits.remove(index);
         self.partitions.remove(index + 1);
@@ -141,7 +145,7 @@ impl KeyspaceState {
         self.next_partition = next_partition;
     }
 
-    /// Merges a partition with `next`, its neighbour to the right; gives where it stands, and the first key of `next`.
+    /// Merges `next`, the neighbour to the right, into a partition. Returns the index, and the first key of `next`.
     pub(in crate::lineage) fn merge(
         &mut self,
         id: PartitionId,
@@ -159,7 +163,7 @@ impl KeyspaceState {
         }
         let at = self.splits.get(index).cloned().unwrap_or_default();
         let below = lower.levels.iter().flatten().all(|meta| *meta.key_max < *at);
-        // One side may have replaced what the other has of a table: joined it would show that again.
+        // One side may have replaced its keys of a shared table. A merge would make these old keys visible again.
         if !below || upper.levels.iter().flatten().any(|meta| *meta.key_min < *at) {
             return Err(format!("partitions {id} and {next} share a table"));
         }
@@ -174,7 +178,7 @@ impl KeyspaceState {
         Ok((index, at))
     }
 
-    /// Undoes a merge: the two `before` stood at `index`, with the border `at`.
+    /// Takes back a merge: the two partitions of `before` stood at `index`, with the border `at`.
     pub(in crate::lineage) fn unmerge(&mut self, index: usize, at: Box<[u8]>, before: [PartitionState; 2]) {
         let [lower, upper] = before;
         self.splits.insert(index, at);
@@ -184,11 +188,11 @@ impl KeyspaceState {
         self.partitions.insert(index + 1, upper);
     }
 
-    /// Whether a partition names `meta`, which was taken out of another.
+    /// Returns whether a partition still names `meta`, which another partition has removed.
     pub(in crate::lineage) fn still_names(&self, meta: &TableMeta) -> bool {
         let first = self.splits.partition_point(|split| **split <= *meta.key_min);
         let last = self.splits.partition_point(|split| **split <= *meta.key_max);
-        // One that lies within a partition was in no other.
+        // A table that lies within one partition was in no other.
         last > first && self.partitions.iter().take(last + 1).skip(first).any(|partition| partition.names(meta.id))
     }
 }
