@@ -99,8 +99,8 @@ impl Lineage {
         }))
     }
 
-    /// Gives lineage the log and the tables, which begin after it. Removes the old manifest, orphans, and the tables that
-    /// only edits before the recovered state named. Must come before the first install.
+    /// Gives lineage the log and the tables, which begin after it. Removes the old manifest, orphans, and the tables
+    /// that only edits before the recovered state named. Must come before the first install.
     pub(crate) fn attach(&self, log: Arc<Log>, tables: Arc<TableStore>) -> Result<()> {
         let log_and_tables = LogAndTables { log, tables };
         self.remove_leftovers(&log_and_tables)?;

@@ -35,8 +35,8 @@ impl Lineage {
     }
 
     /// Closes the manifest: settles all edits, appends the `closed` record with the log's end, and syncs. Returns the
-    /// manifest's number and length, for the clean-close seal of the log. No edit can be installed afterwards. Must come
-    /// before [`Lineage::stop`].
+    /// manifest's number and length, for the clean-close seal of the log. No edit can be installed afterwards. Must
+    /// come before [`Lineage::stop`].
     pub(crate) fn close(&self, log_end: LogMark) -> Result<(u64, u64)> {
         loop {
             self.settle()?;

@@ -1,9 +1,9 @@
 //! Lineage: the set of live files, the edits that change it, the manifest, and recovery (`docs/durability.md`,
 //! `docs/format/manifest.md`).
 //!
-//! A predecessor stays on its medium until everything that succeeds it is durable. An [`Edit`] changes the [`State`], the
-//! set of live files. [`Lineage::install`] writes the edit to the manifest and makes readers use it; background rounds
-//! settle it. [`Recovered::run`] finds the state again.
+//! A predecessor stays on its medium until everything that succeeds it is durable. An [`Edit`] changes the [`State`],
+//! the set of live files. [`Lineage::install`] writes the edit to the manifest and makes readers use it; background
+//! rounds settle it. [`Recovered::run`] finds the state again.
 //!
 //! Files, in reading order:
 //! - [`state`]: the set of live files and what an edit means.

@@ -84,8 +84,8 @@ impl Lineage {
         self.wake.notify_all();
     }
 
-    /// Notes that a reader has dropped what it held. Wakes the remover if a table waits for readers; else this costs one
-    /// load.
+    /// Notes that a reader has dropped what it held. Wakes the remover if a table waits for readers; else this costs
+    /// one load.
     pub(crate) fn readers_left(&self) {
         // Orders the drop before the load. The counterpart is in `Lineage::release`.
         fence(Ordering::SeqCst);
@@ -146,8 +146,8 @@ impl Lineage {
         self.book().ledger.to_rotate().0.clone()
     }
 
-    /// Returns the last edit of [`Lineage::state`]. The log of a checkpoint may name edits up to the last one at the time
-    /// of its copy, as settled; so must its manifest.
+    /// Returns the last edit of [`Lineage::state`]. The log of a checkpoint may name edits up to the last one at the
+    /// time of its copy, as settled; so must its manifest.
     pub(crate) fn last_edit(&self) -> EditId {
         self.book().ledger.appended()
     }

@@ -8,8 +8,8 @@ use crate::lineage::state::live::State;
 use crate::runtime::Environment;
 use std::path::Path;
 
-/// Verifies every byte of CURRENT and the manifest, and passes each fault to `fault`. A torn tail is no fault: any crash
-/// may leave one. Returns the state after the last edit, or `None` if there is no database or it cannot be read.
+/// Verifies every byte of CURRENT and the manifest, and passes each fault to `fault`. A torn tail is no fault: any
+/// crash may leave one. Returns the state after the last edit, or `None` if there is no database or it cannot be read.
 pub(crate) fn check(environment: &Environment, root: &Path, fault: &mut dyn FnMut(Error)) -> Result<Option<State>> {
     let storage = &*environment.storage;
     let read = read_manifest(&Medium { storage, read_only: true }, root);

@@ -1,8 +1,8 @@
 //! [`Current`]: the content of CURRENT, the file that names the manifest in force (`docs/format/manifest.md`, CURRENT).
 //!
-//! CURRENT is replaced by a rename, in three steps: [`Current::write_new`], [`Current::put_in_force`], and a sync of the
-//! root directory. Each step must succeed before the next one begins. They are separate functions so that a coroutine
-//! can yield between them.
+//! CURRENT is replaced by a rename, in three steps: [`Current::write_new`], [`Current::put_in_force`], and a sync of
+//! the root directory. Each step must succeed before the next one begins. They are separate functions so that a
+//! coroutine can yield between them.
 
 use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Encode};

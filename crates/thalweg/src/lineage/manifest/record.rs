@@ -14,8 +14,8 @@ pub(in crate::lineage) enum Record {
     SnapshotBegin { edit: EditId, seq: SeqNo, next_keyspace: KeyspaceId, next_table: TableId, log_start: LogMark },
     /// A keyspace of the snapshot, and how far each of its partitions is flushed.
     SnapshotKeyspace { keyspace: KeyspaceId, name: String, splits: Vec<Box<[u8]>>, flushed: Vec<SeqNo> },
-    /// The ids of a keyspace's partitions in key order, the first id never used, and how many partitions the keyspace was
-    /// created with. Without this record the partitions are those it was created with.
+    /// The ids of a keyspace's partitions in key order, the first id never used, and how many partitions the keyspace
+    /// was created with. Without this record the partitions are those it was created with.
     SnapshotPartitions { keyspace: KeyspaceId, created: u64, next: PartitionId, ids: Vec<PartitionId> },
     /// Tables of one level.
     SnapshotTables { keyspace: KeyspaceId, partition: PartitionId, level: u8, tables: Vec<TableMeta> },

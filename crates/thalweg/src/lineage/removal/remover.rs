@@ -1,21 +1,21 @@
 //! The remover: the background coroutine that gives back what replaced tables take.
 //!
-//! **Handles.** An input's handle is dropped as soon as no one shares it (NOB-A4). Handles are only cloned from handles,
-//! so no reader can come back. The table store then drops the file's pages from the page cache
+//! **Handles.** An input's handle is dropped as soon as no one shares it (NOB-A4). Handles are only cloned from
+//! handles, so no reader can come back. The table store then drops the file's pages from the page cache
 //! ([`crate::table::TableStore::let_go`]). The file stays until the edit that replaced the table is settled.
 //!
 //! **Pace.** The files that may go now are gone about one settle interval later, evenly by bytes: after each step the
-//! remover waits for the step's share of the remaining time. Files that become free later move the end. So as many bytes
-//! go as come, and at most the bytes of one interval wait. There is no pause while space is short, while too many bytes
-//! are retained, with an interval of zero, and once lineage stops.
+//! remover waits for the step's share of the remaining time. Files that become free later move the end. So as many
+//! bytes go as come, and at most the bytes of one interval wait. There is no pause while space is short, while too many
+//! bytes are retained, with an interval of zero, and once lineage stops.
 //!
 //! **Pieces.** A file of more than one piece loses its name first, and then its end, piece by piece. So no step frees
 //! much in one transaction of the journal, or makes the device discard much at once. Invariant: a file is cut only when
 //! its edit is settled, no one holds its table, and no name of it is left (a checkpoint links tables). A file without a
 //! name never gets one again. A mapping of the file may still be on its way to being unmapped; no one reads it.
 //!
-//! A crash leaves a file with a name, whole or cut. It is an orphan, because `settled` is durable. After poisoning no file
-//! is removed or cut; a file without a name goes with its handle.
+//! A crash leaves a file with a name, whole or cut. It is an orphan, because `settled` is durable. After poisoning no
+//! file is removed or cut; a file without a name goes with its handle.
 
 use crate::lineage::open::Lineage;
 use crate::lineage::removal::pace::Pace;
@@ -29,8 +29,8 @@ use std::sync::atomic::Ordering;
 /// The size of a piece. To cut one costs a worker 0.5 ms if the page cache holds all of it (`docs/io.md`).
 pub(in crate::lineage) const PIECE_BYTES: u64 = 8 << 20;
 
-/// The first pause before another look at tables that are held. Each pause is twice the one before, up to the maximum. A
-/// compaction drops its inputs a moment after its edit; a point read that holds one does not report its end.
+/// The first pause before another look at tables that are held. Each pause is twice the one before, up to the maximum.
+/// A compaction drops its inputs a moment after its edit; a point read that holds one does not report its end.
 const LOOK_MIN_NS: u64 = 10_000_000;
 const LOOK_MAX_NS: u64 = 1_000_000_000;
 

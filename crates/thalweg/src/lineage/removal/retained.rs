@@ -1,8 +1,8 @@
 //! [`Retained`]: the inputs of settled edits. Some still have readers (NOB-A4); the files of the others may go.
 //!
 //! An input may go once its handle was dropped. That happens when no one shares the handle: then no version, snapshot,
-//! cursor or compaction names the table. Handles are only cloned from handles, so none will ever name it again. Pure. The
-//! book of a lineage holds it.
+//! cursor or compaction names the table. Handles are only cloned from handles, so none will ever name it again. Pure.
+//! The book of a lineage holds it.
 
 use crate::format::TableId;
 use crate::table::Table;

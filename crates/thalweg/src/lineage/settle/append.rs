@@ -79,8 +79,8 @@ impl Lineage {
         }
     }
 
-    /// Syncs the manifest and returns how many of its bytes that covers. Bytes appended during the sync are not covered.
-    /// The caller holds `syncing`.
+    /// Syncs the manifest and returns how many of its bytes that covers. Bytes appended during the sync are not
+    /// covered. The caller holds `syncing`.
     async fn sync_manifest(&self) -> Result<u64> {
         let (file, end) = {
             let book = self.book();

@@ -4,8 +4,8 @@
 //! does with the outputs of its edits. Its [`Rule`] decides who syncs the manifest, and when.
 //!
 //! A failed sync or write-out poisons (NOB-A7): the kernel may have dropped what it covered, so nothing is retried on
-//! that file. There are two exceptions. [`SyncEachFile`] accepts a full disk before any edit names the table. And a file
-//! that could not be opened for want of a descriptor was not synced at all, so nothing of it was dropped.
+//! that file. There are two exceptions. [`SyncEachFile`] accepts a full disk before any edit names the table. And a
+//! file that could not be opened for want of a descriptor was not synced at all, so nothing of it was dropped.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::TableId;
@@ -41,8 +41,8 @@ pub enum DurabilityBackend {
     /// Without a journal that reports its commits everything is believed durable at once. A checkpoint, the close and
     /// [`crate::Database::settle`] sync what is not believed durable yet, and nothing else.
     Paper,
-    /// Tables are never synced, not even for a checkpoint or the close. **A power cut may lose the whole database**; the
-    /// death of the process loses nothing. For measurements, and for data that can be made again.
+    /// Tables are never synced, not even for a checkpoint or the close. **A power cut may lose the whole database**;
+    /// the death of the process loses nothing. For measurements, and for data that can be made again.
     None,
 }
 
@@ -136,8 +136,8 @@ impl Tables {
         Ok(BackgroundFile::new(opened?))
     }
 
-    /// Poisons, unless the error is a shortage of descriptors. That one passes: the kernel was given nothing to sync, so it
-    /// dropped nothing.
+    /// Poisons, unless the error is a shortage of descriptors. That one passes: the kernel was given nothing to sync,
+    /// so it dropped nothing.
     fn failed(&self, error: Error) -> Error {
         if error.is_shortage() && !planted(Bug::DescriptorsPoison) { error } else { self.health.poison(error) }
     }
@@ -162,8 +162,8 @@ impl Tables {
         self.check_blocks(&file)
     }
 
-    /// Checks that the file has all its blocks. ext4 reports a lost write-back only to whoever began it, and that may be
-    /// the kernel itself. Then no sync reports it, but blocks are missing (`docs/durability.md`).
+    /// Checks that the file has all its blocks. ext4 reports a lost write-back only to whoever began it, and that may
+    /// be the kernel itself. Then no sync reports it, but blocks are missing (`docs/durability.md`).
     fn check_blocks(&self, file: &BackgroundFile) -> Result<()> {
         let is_lost = self.has_one_journal && file.file().is_written_whole() == Some(false);
         if !is_lost || planted(Bug::LostWriteBackSettled) {
@@ -226,8 +226,8 @@ impl Backend for SettleRounds {
 /// See [`DurabilityBackend::SyncEachFile`].
 struct SyncEachFile {
     tables: Tables,
-    /// Tables whose sync met a full disk. Some of their bytes may be lost, although a second sync would succeed. The lock
-    /// is held for one look-up or insertion.
+    /// Tables whose sync met a full disk. Some of their bytes may be lost, although a second sync would succeed. The
+    /// lock is held for one look-up or insertion.
     refused: Mutex<BTreeSet<TableId>>,
 }
 

@@ -1,8 +1,8 @@
 //! [`Lineage::install`]: puts an edit in force.
 //!
 //! With [`Rule::Rounds`] the edit is appended, readers switch to its outputs, and nothing waits. A round
-//! ([`super::round`]) makes outputs, log and manifest durable later. Until then the medium may hold an edit whose outputs
-//! are missing. So recovery verifies the outputs of every unsettled edit; the inputs still exist.
+//! ([`super::round`]) makes outputs, log and manifest durable later. Until then the medium may hold an edit whose
+//! outputs are missing. So recovery verifies the outputs of every unsettled edit; the inputs still exist.
 //!
 //! With [`Rule::EachEdit`] (NOB-A2, A5) the steps are:
 //! 1. The log becomes durable up to the edit's sequence number, unless it is not needed that far back.
@@ -28,16 +28,16 @@ use std::sync::Arc;
 
 impl Lineage {
     /// Installs an edit: takes `turn`, appends the edit, and runs `apply`, which makes readers use the new files.
-    /// `inputs` are kept until the edit is settled and no reader holds them. With [`Rule::EachEdit`] outputs and log are
-    /// made durable before that, and the edit after it.
+    /// `inputs` are kept until the edit is settled and no reader holds them. With [`Rule::EachEdit`] outputs and log
+    /// are made durable before that, and the edit after it.
     ///
     /// `log_start` returns from where the log is needed once this edit is in force. It is called twice: before the log
-    /// might be synced, and with `turn` held. Its answers must not go back: where the log is not needed up to `edit.seq`
-    /// it is not made durable.
+    /// might be synced, and with `turn` held. Its answers must not go back: where the log is not needed up to
+    /// `edit.seq` it is not made durable.
     ///
     /// After `NoSpace` nothing is changed. The caller must discard the outputs and write them anew: a sync that met a
-    /// full disk may have lost part of them, so they are refused from then on. Any other error has poisoned, and the edit
-    /// may or may not survive. Then the caller must leave its outputs and inputs alone.
+    /// full disk may have lost part of them, so they are refused from then on. Any other error has poisoned, and the
+    /// edit may or may not survive. Then the caller must leave its outputs and inputs alone.
     pub(crate) async fn install(
         &self,
         mut edit: Edit,

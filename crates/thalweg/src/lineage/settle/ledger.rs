@@ -7,7 +7,8 @@
 //! - *recorded*: a `settled` record that reaches it was appended.
 //! - *settled*: a sync covered that record. Only then does the ledger give out the edit's inputs.
 //!
-//! So appended ≥ sound ≥ durable ≥ recorded ≥ settled. Pure: no I/O and no locks. The book of a lineage holds the ledger.
+//! So appended ≥ sound ≥ durable ≥ recorded ≥ settled. Pure: no I/O and no locks. The book of a lineage holds the
+//! ledger.
 
 use crate::format::{EditId, LogMark, SeqNo, TableId};
 use crate::lineage::manifest::fragments::frame;
@@ -40,8 +41,8 @@ pub(in crate::lineage) struct Round {
     pub(in crate::lineage) target: EditId,
     /// The log must be durable up to this number. 0: the log is needed only after what the edits flushed.
     pub(in crate::lineage) seq: SeqNo,
-    /// The outputs that no later edit of the round replaced. Only these are needed once the round is settled. Until then
-    /// recovery stops before an edit whose outputs are not whole.
+    /// The outputs that no later edit of the round replaced. Only these are needed once the round is settled. Until
+    /// then recovery stops before an edit whose outputs are not whole.
     pub(in crate::lineage) outputs: BTreeSet<TableId>,
     /// The other outputs.
     pub(in crate::lineage) replaced: BTreeSet<TableId>,
@@ -217,8 +218,8 @@ impl<T> Ledger<T> {
         (&self.base, edits.map(|pending| (pending.id, &pending.edit)))
     }
 
-    /// Returns the records that follow the copy in a new manifest of `generation`: the later edits, and the last `settled`
-    /// record if there is a later one.
+    /// Returns the records that follow the copy in a new manifest of `generation`: the later edits, and the last
+    /// `settled` record if there is a later one.
     pub(in crate::lineage) fn rest_after(&self, copied: Copied, generation: u64) -> (Vec<u8>, Moved) {
         let (mut bytes, mut at, mut moved) = (Vec::new(), copied.bytes, Moved::default());
         for pending in self.edits.iter().filter(|pending| pending.id > copied.appended) {

@@ -7,9 +7,9 @@
 //! 3. The root directory is synced, so CURRENT is durable.
 //! 4. The old manifest is removed.
 //!
-//! `syncing` is held throughout. So nothing that only the new manifest holds counts as durable before CURRENT is, and no
-//! edit is settled meanwhile. A crash at any step leaves a CURRENT that names a whole manifest with all durable edits.
-//! The root directory is kept open: after the switch no step may fail for want of a descriptor.
+//! `syncing` is held throughout. So nothing that only the new manifest holds counts as durable before CURRENT is, and
+//! no edit is settled meanwhile. A crash at any step leaves a CURRENT that names a whole manifest with all durable
+//! edits. The root directory is kept open: after the switch no step may fail for want of a descriptor.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::lineage::book::OpenManifest;

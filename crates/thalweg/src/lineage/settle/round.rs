@@ -4,11 +4,11 @@
 //! 1. The log becomes durable up to the highest sequence number that these edits flushed. Otherwise the flushed half of
 //!    a batch could outlive the other half.
 //! 2. The back-end makes the outputs durable, or writes them out so that the journal's next commit does.
-//! 3. A `round` record is appended, so the manifest grows. Therefore its sync has metadata to commit, in the transaction
-//!    of the outputs or a later one.
+//! 3. A `round` record is appended, so the manifest grows. Therefore its sync has metadata to commit, in the
+//!    transaction of the outputs or a later one.
 //! 4. The manifest is synced. Now the edits are durable.
-//! 5. `settled(E)` is appended. It becomes durable with the next sync of the manifest: the next round's, or an extra one
-//!    when there is nothing new. Only then may the inputs go.
+//! 5. `settled(E)` is appended. It becomes durable with the next sync of the manifest: the next round's, or an extra
+//!    one when there is nothing new. Only then may the inputs go.
 //!
 //! A crash before the end of step 4 may leave any part of this. Recovery verifies the outputs of unsettled edits one by
 //! one. It stops at the first edit whose outputs are not whole or whose sequence number the log does not reach. All

@@ -1,5 +1,5 @@
-//! The settler: the background coroutine that runs settle rounds until every edit is settled, also without new edits. It
-//! replaces a manifest that has grown long, too.
+//! The settler: the background coroutine that runs settle rounds until every edit is settled, also without new edits.
+//! It replaces a manifest that has grown long, too.
 //!
 //! On a full disk it tries again later.
 
@@ -79,8 +79,8 @@ impl Lineage {
         }
     }
 
-    /// Passes the failure on to waiting callers. Returns after how many nanoseconds the settler tries again; a new request
-    /// makes it try sooner.
+    /// Passes the failure on to waiting callers. Returns after how many nanoseconds the settler tries again; a new
+    /// request makes it try sooner.
     fn settling_failed(&self, error: Error) -> u64 {
         let now_ns = self.environment.clock.now_ns();
         let trouble = self.health.rounds.failed(error.clone(), now_ns);

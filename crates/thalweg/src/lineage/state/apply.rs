@@ -55,8 +55,8 @@ impl State {
         self.put_in(changes, moved, undo)
     }
 
-    /// Makes the changes that remove something, and those of keyspaces and partitions. Returns the tables that come back
-    /// at another level.
+    /// Makes the changes that remove something, and those of keyspaces and partitions. Returns the tables that come
+    /// back at another level.
     fn take_out(&mut self, changes: &[Change], undo: &mut Vec<Undo>) -> Result<Vec<(LevelPlace, TableMeta)>, String> {
         let mut moved = Vec::new();
         for change in changes {

@@ -23,8 +23,8 @@ pub(crate) enum Change {
     Move { keyspace: KeyspaceId, partition: PartitionId, from: u8, to: u8, table: TableId },
     /// Says that every record of the partition at or below `seq` is in its tables, so replay skips these records.
     Flushed { keyspace: KeyspaceId, partition: PartitionId, seq: SeqNo },
-    /// Splits a partition: it keeps the keys below `at`, and a new partition, `into`, gets the others. A table with keys
-    /// on both sides is then in both partitions.
+    /// Splits a partition: it keeps the keys below `at`, and a new partition, `into`, gets the others. A table with
+    /// keys on both sides is then in both partitions.
     Split { keyspace: KeyspaceId, partition: PartitionId, at: Box<[u8]>, into: PartitionId },
     /// Merges `next`, the neighbour to the right, into the partition; `next` ends. Every record that is in no table of
     /// the two is newer than what either has flushed.

@@ -1,8 +1,9 @@
 //! [`KeyspaceState`]: the partitions of a keyspace in the set of live files; splits and merges of them.
 //!
-//! Invariants: partitions are in key order, and each begins where its predecessor ends. An id is never used twice. After
-//! a split, a table with keys on both sides is in both partitions; in each it stands for the keys of that partition
-//! only. It leaves a partition when that partition replaces it. Every later output has keys of one partition only.
+//! Invariants: partitions are in key order, and each begins where its predecessor ends. An id is never used twice.
+//! After a split, a table with keys on both sides is in both partitions; in each it stands for the keys of that
+//! partition only. It leaves a partition when that partition replaces it. Every later output has keys of one partition
+//! only.
 
 use crate::format::{PartitionId, SeqNo, TableId};
 use crate::table::TableMeta;

@@ -41,8 +41,8 @@ pub(in crate::lineage) struct LevelPlace {
 }
 
 impl State {
-    /// Returns all live tables by keyspace, partition, level, and order in the level. A table that partitions share comes
-    /// once for each of them.
+    /// Returns all live tables by keyspace, partition, level, and order in the level. A table that partitions share
+    /// comes once for each of them.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &TableMeta> {
         let partitions = self.keyspaces.values().flat_map(|keyspace| &keyspace.partitions);
         partitions.flat_map(|partition| partition.levels.iter().flatten())

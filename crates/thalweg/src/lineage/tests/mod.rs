@@ -232,7 +232,8 @@ impl World {
         })
     }
 
-    /// Writes what the edit needs and installs it: the log up to its number, and its outputs. Its inputs have no readers.
+    /// Writes what the edit needs and installs it: the log up to its number, and its outputs. Its inputs have no
+    /// readers.
     async fn install(&self, edit: Edit) -> Result<EditId> {
         self.log_to(edit.seq.max(edit.flushed()))?;
         for meta in edit.outputs() {
