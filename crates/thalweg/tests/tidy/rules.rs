@@ -53,7 +53,7 @@ const UNSAFE: [&str; 20] = [
 ];
 
 /// The files that read what a disk may have damaged, in `crates/thalweg/src/`; a name that ends in `/` is a folder.
-const DECODERS: [&str; 11] = [
+const DECODERS: [&str; 13] = [
     "database/status.rs",
     "format/codec.rs",
     "table/",
@@ -61,6 +61,8 @@ const DECODERS: [&str; 11] = [
     "log/walk.rs",
     "log/slots.rs",
     "log/framing.rs",
+    "log/header.rs",
+    "log/search.rs",
     "log/record.rs",
     "log/segment.rs",
     "lineage/manifest/",
