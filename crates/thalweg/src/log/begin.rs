@@ -11,7 +11,7 @@ use super::lost;
 use super::open::Log;
 use super::options::LogOptions;
 use super::preparation::Preparation;
-use super::publish::Published;
+use super::published::Published;
 use super::scan::Scan;
 use super::search::search;
 use super::segment::{Segment, slot_path};

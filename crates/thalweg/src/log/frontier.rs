@@ -26,16 +26,13 @@
 use super::header::HEADER_BYTES;
 use super::open::Log;
 use super::segment::Segment;
+use super::syncs::{Group, Issued, Syncs};
 use crate::error::{Error, Result};
 use crate::format::{LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
 use crate::runtime::{Event, Point, Ticket, several};
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
-
-/// How many syncs may be in flight, and how many handles a segment has.
-const IN_FLIGHT_MAX: usize = 2;
 
 /// How many segments a coroutine's sync writes at the same time, so that it takes no longer than one.
 const SEGMENTS_SYNCED_AT_ONCE: usize = 16;
@@ -43,48 +40,8 @@ const SEGMENTS_SYNCED_AT_ONCE: usize = 16;
 /// How many bytes at the end of a range a planted bug leaves out.
 const PAGE_BYTES: u32 = 4096;
 
-/// The syncs in the order of issue, from the first one that is not behind the frontier.
-#[derive(Default)]
-pub(super) struct Syncs {
-    issued: VecDeque<Issued>,
-    next_number: u64,
-    /// The callers that the next sync will cover.
-    next_group: Group,
-}
-
-/// The callers that one sync covers.
-#[derive(Clone, Default)]
-struct Group {
-    woken: Arc<Event>,
-    /// How many callers have joined. Once the sync is issued this includes the leader.
-    members: usize,
-}
-
 /// The group in which a waiting caller is counted: once, however often it looks.
 type Membership = Option<Arc<Event>>;
-
-/// A sync that was issued.
-struct Issued {
-    number: u64,
-    to: LogPosition,
-    handle: usize,
-    is_done: bool,
-    group: Group,
-}
-
-impl Syncs {
-    /// Returns the syncs that have not ended.
-    fn in_flight(&self) -> impl Iterator<Item = &Issued> {
-        self.issued.iter().filter(|issued| !issued.is_done)
-    }
-
-    /// Returns a handle for a next group of `members`, if it may be led.
-    fn free_handle(&self, members: usize) -> Option<usize> {
-        let largest = self.in_flight().map(|issued| issued.group.members).max().unwrap_or(0);
-        let is_free = |handle: &usize| !self.in_flight().any(|issued| issued.handle == *handle);
-        (0..IN_FLIGHT_MAX).find(is_free).filter(|_| members >= largest)
-    }
-}
 
 /// A sync to be run by its leader. It must be finished: dropping it unfinished poisons the database.
 pub(super) struct SyncJob<'a> {

@@ -13,6 +13,7 @@
 //! - [`preparation`]: how a slot gets the identity of a new segment.
 //! - [`sizing`]: how large the next segment is, and when it is made ready.
 //! - [`supply`], [`tail`]: spare segments and idle slots; where the next record goes.
+//! - [`published`], [`syncs`]: which records are published; which syncs are in flight.
 //! - [`open`]: the log of an open database, and its locks.
 //! - [`layout`], [`reserve`], [`write`]: places of records, and the copy into them.
 //! - [`publish`]: makes records visible in order.
@@ -38,6 +39,7 @@ mod options;
 mod preparation;
 mod preparer;
 mod publish;
+mod published;
 mod quiet;
 mod record;
 mod recycle;
@@ -48,6 +50,7 @@ mod segment;
 mod sizing;
 mod slots;
 mod supply;
+mod syncs;
 mod tail;
 #[cfg(test)]
 mod tests;

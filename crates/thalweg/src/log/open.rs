@@ -3,9 +3,9 @@
 //! Three locks, which nest in this order: `syncs`, `published`, `tail`. Each is held for a few instructions, never over
 //! I/O, a wait or a callback, except the callback of [`Log::at_seal_point`].
 
-use super::frontier::Syncs;
 use super::options::LogOptions;
-use super::publish::Published;
+use super::published::Published;
+use super::syncs::Syncs;
 use super::tail::Tail;
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, Health};

@@ -1,6 +1,6 @@
 //! Publishing: records become visible in the order in which they were reserved, each in one step.
 //!
-//! Invariant: everything before [`Published::mark`] was copied to the log and inserted by its writer. `visible` is the
+//! Invariant: everything before the mark of [`Published`] was copied to the log and inserted by its writer. `visible` is the
 //! mark's sequence number, readable without a lock. Locks: `published`, for a few instructions.
 //!
 //! A close waits until no writer is between a reservation and its end, whatever the health: such a writer stores into
@@ -9,41 +9,17 @@
 //! reservation itself.
 
 use super::open::Log;
+use super::published::Published;
 use super::reserve::Reservation;
 use crate::error::Result;
 use crate::format::{LogMark, LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
 use crate::runtime::Point;
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
 /// How often a writer checks whether its predecessor is done before it sleeps: some microseconds.
 const TURNS_SPUN: usize = 200;
-
-/// The contiguous prefix of published records.
-pub(super) struct Published {
-    /// The first ticket that is not published.
-    next_ticket: u64,
-    /// The boundary after the prefix.
-    mark: LogMark,
-    /// The ends of later records that are done, by ticket, from the one after `next_ticket` on.
-    done: VecDeque<Option<LogMark>>,
-    /// How many records were given up after they were reserved.
-    given_up: u64,
-    /// A close waits until every record is done or given up.
-    is_awaited: bool,
-}
-
-impl Published {
-    pub(super) fn new(mark: LogMark) -> Self {
-        Published { next_ticket: 0, mark, done: VecDeque::new(), given_up: 0, is_awaited: false }
-    }
-    /// Returns the position of the mark.
-    pub(super) fn position(&self) -> LogPosition {
-        self.mark.position
-    }
-}
 
 impl Log {
     pub(super) fn lock_published(&self) -> MutexGuard<'_, Published> {
@@ -161,44 +137,5 @@ impl Log {
     pub(super) fn published_before(&self, mark: LogMark) -> LogPosition {
         // The caller holds the tail's lock, and the order is published before tail. So this only tries.
         self.published.try_lock().map_or(self.durable(), |published| published.position().min(mark.position))
-    }
-}
-
-impl Published {
-    /// Notes that a record is done. Returns whether it was the next one: then it and those that waited for it are
-    /// published.
-    fn take(&mut self, ticket: u64, end: LogMark) -> bool {
-        let Some(behind) = ticket.checked_sub(self.next_ticket) else {
-            unreachable!("a record is published once");
-        };
-        if let Some(behind) = behind.checked_sub(1) {
-            let behind = behind as usize;
-            if self.done.len() <= behind {
-                self.done.resize(behind + 1, None);
-            }
-            if let Some(done) = self.done.get_mut(behind) {
-                *done = Some(end);
-            }
-            return false;
-        }
-        self.advance(end);
-        // The first of `done` is the record after the next one, so each step shifts it by one.
-        while let Some(done) = self.done.pop_front() {
-            let Some(end) = done else { break };
-            self.advance(end);
-        }
-        true
-    }
-
-    /// Returns how many writers are done with the log: published, done behind an unpublished record, or given up.
-    fn ended(&self) -> u64 {
-        let behind = self.done.iter().filter(|done| done.is_some()).count() as u64;
-        self.next_ticket + behind + self.given_up
-    }
-
-    /// Publishes the next record.
-    fn advance(&mut self, end: LogMark) {
-        self.next_ticket += 1;
-        self.mark = end;
     }
 }
