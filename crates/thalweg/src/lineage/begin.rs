@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// The outputs of unsettled edits may keep open one in so many of the files that the process may open.
+/// The outputs of unsettled edits may keep open this part of the files that the process may open: an eighth.
 const UNSYNCED_FILES_PART: u64 = 8;
 
 impl Lineage {

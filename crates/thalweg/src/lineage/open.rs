@@ -1,4 +1,4 @@
-//! [`Lineage`]: the lineage of an open database, its locks, and what it tells about itself.
+//! [`Lineage`]: the lineage of an open database, its locks, and its state.
 //!
 //! Two asynchronous mutexes, taken in this order where both are needed:
 //! - `syncing`: held by whoever syncs the manifest. Only its holder records syncs in the ledger.

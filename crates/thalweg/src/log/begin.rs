@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// So many segments may always be open: the tail, its spares, and one that is being synced.
+/// How many segments may always be open: the tail, its spares, and one that is being synced.
 const SEGMENTS_OPEN_MIN: usize = 4;
 
 impl Log {

@@ -12,7 +12,7 @@ pub(super) const FRAGMENT_BYTES: u32 = 8;
 pub(super) const RECORD_HEADER_BYTES: u32 = 28;
 const SEAL_BYTES: u32 = 28;
 const CLOSE_BYTES: u32 = 32;
-/// No fragment begins where fewer bytes than this remain. So many bytes are kept free for a seal, too.
+/// No fragment begins where fewer bytes than this remain. As many bytes are kept free for a seal.
 pub(super) const ROOM_BYTES: u32 = FRAGMENT_BYTES + CLOSE_BYTES;
 /// The bytes of a whole seal fragment.
 pub(super) const SEAL_FRAGMENT_BYTES: u32 = FRAGMENT_BYTES + SEAL_BYTES;

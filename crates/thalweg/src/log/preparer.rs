@@ -19,10 +19,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A log in use keeps idle slots for so many segments of its present size, and more if it was longer recently.
+/// For how many segments of the present size a log in use keeps idle slots. It keeps more if it was longer recently.
 const SLOTS_KEPT: u64 = 4;
 
-/// So many segments beyond the peak are kept: those that are made ready while the log is at its peak.
+/// How many segments beyond the peak are kept: those that are made ready while the log is at its peak.
 const SLOTS_READY: u64 = 2;
 
 /// The next work of the preparer.

@@ -1,7 +1,7 @@
 //! Publishing: records become visible in the order in which they were reserved, each in one step.
 //!
-//! Invariant: everything before the mark of [`Published`] was copied to the log and inserted by its writer. `visible` is the
-//! mark's sequence number, readable without a lock. Locks: `published`, for a few instructions.
+//! Invariant: everything before the mark of [`Published`] was copied to the log and inserted by its writer. `visible`
+//! is the mark's sequence number, readable without a lock. Locks: `published`, for a few instructions.
 //!
 //! A close waits until no writer is between a reservation and its end, whatever the health: such a writer stores into
 //! the segments. If the database's lock were free by then, another process could open them. Between a reservation and

@@ -25,8 +25,8 @@ const SPARES_BUSY: usize = 2;
 /// A record should not need more segments than this where the option allows larger ones.
 const SEGMENTS_A_RECORD: u32 = 4;
 
-/// The next segment is made ready once one part in so many of the segment in use is full. After a quiet time: of the
-/// room that was left then.
+/// The next segment is made ready when this part of the segment in use is full: a quarter. After a quiet time it is a
+/// quarter of the room that was left then.
 const USED_PART: u32 = 4;
 
 /// The size of the next segment, and when it is wanted.

@@ -7,7 +7,7 @@ use crate::format::SeqNo;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The remembered peak of the log's length shrinks by one segment with every so many segments taken.
+/// The remembered peak of the log's length shrinks by one segment each time this many segments are taken.
 const PEAK_FADES_EVERY: u32 = 8;
 
 /// The end of the log: where the next record goes.
@@ -30,15 +30,7 @@ impl Tail {
         let segments = BTreeMap::from([(segment.id.index, Arc::clone(&segment))]);
         Tail { segment, offset: HEADER_BYTES, last_seq, next_ticket: 0, is_closed: false, segments, supply }
     }
-}
 
-/// Replaces an open segment by a closed one. Returns the open one, to be dropped outside the lock.
-fn close(segment: &mut Arc<Segment>) -> Option<Arc<Segment>> {
-    let closed = || Arc::new(Segment::closed(segment.path.clone(), segment.id, segment.bytes));
-    (!segment.is_closed()).then(closed).map(|closed| std::mem::replace(segment, closed))
-}
-
-impl Tail {
     /// Closes the segments before index `durable`, which are not written or synced any more. Returns the open ones, to
     /// be dropped outside the lock.
     #[must_use]
@@ -88,4 +80,10 @@ impl Tail {
         }
         released
     }
+}
+
+/// Replaces an open segment by a closed one. Returns the open one, to be dropped outside the lock.
+fn close(segment: &mut Arc<Segment>) -> Option<Arc<Segment>> {
+    let closed = || Arc::new(Segment::closed(segment.path.clone(), segment.id, segment.bytes));
+    (!segment.is_closed()).then(closed).map(|closed| std::mem::replace(segment, closed))
 }

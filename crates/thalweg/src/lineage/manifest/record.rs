@@ -102,7 +102,7 @@ impl Record {
         records
     }
 
-    /// Returns the payload. `synced`: so many bytes of the manifest are durable.
+    /// Returns the payload. `synced` is how many bytes of the manifest are durable.
     pub(in crate::lineage) fn payload(&self, synced: u64) -> Vec<u8> {
         match self {
             Record::SnapshotBegin { edit, seq, next_keyspace, next_table, log_start } => {

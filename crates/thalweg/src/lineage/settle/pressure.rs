@@ -10,7 +10,7 @@ pub(crate) const RETAINED_BYTES_MAX: u64 = 1 << 30;
 /// Writers are not slowed down for fewer retained bytes than this.
 const RETAINED_BYTES_FEW: u64 = 256 << 20;
 
-/// A disk is low on space when the retained bytes are more than one part in so many of its free bytes.
+/// A disk is low on space when the retained bytes exceed this part of its free bytes: a half.
 const LOW_SPACE_PART: u64 = 2;
 
 /// Why edits are settled.

@@ -13,7 +13,7 @@ use crate::trace;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The journal is polled every so many intervals (NOB-6): 5 s with the default interval of 1 s.
+/// After how many intervals the journal is polled (NOB-6): 5 s with the default interval of 1 s.
 const POLL_INTERVALS: u64 = 5;
 
 /// Runs until [`Lineage::stop`].

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// What a caller was told before the power went.
+/// What a caller knew before the power went.
 #[derive(Default)]
 struct Told {
     /// A state that is durable.
