@@ -9,7 +9,7 @@
 //! Invariants: `bytes` of a queue are those of the full slots that its entries name. After an insertion they are no
 //! more than the room. Entries of dropped tables are skipped, and swept once they are the greater part.
 
-use super::slot::{Slots, TakenBlock, AsyncMutex};
+use super::slot::{AsyncMutex, Slots, TakenBlock};
 use super::warmth::Warmth;
 use crate::format::Slice;
 use std::collections::VecDeque;

@@ -16,7 +16,7 @@ use crate::lineage::Lineage;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::ordered::{OrderedBackground, OrderedKind};
-use crate::runtime::{Environment, Health, AsyncMutex};
+use crate::runtime::{AsyncMutex, Environment, Health};
 use crate::storage::StorageLock;
 use crate::table::TableStore;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -4,7 +4,7 @@ use super::engine::{Engine, Mode};
 use crate::error::{Error, ErrorKind};
 use crate::format::PartitionId;
 use crate::keyspaces::Registry;
-use crate::runtime::{self, BackgroundWork, Environment, BackgroundError};
+use crate::runtime::{self, BackgroundError, BackgroundWork, Environment};
 use std::fmt;
 use std::time::Duration;
 

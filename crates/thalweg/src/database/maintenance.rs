@@ -3,7 +3,7 @@
 use super::engine::Writable;
 use crate::error::{Error, Result};
 use crate::log::Record;
-use crate::runtime::{Environment, BackgroundError};
+use crate::runtime::{BackgroundError, Environment};
 
 /// A writer that waits for room looks again after this time, in nanoseconds.
 const LOOK_NS: u64 = 10_000_000;

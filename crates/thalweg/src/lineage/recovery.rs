@@ -1,41 +1,44 @@
-//! [`Recovered`]: what an open finds (DESIGN 6, Recovery; X13; NOB-A2).
+//! [`Recovered`]: what an open finds (`docs/durability.md`; X13, NOB-A2).
 //!
-//! First everything that is read is made durable, then it is read past the page cache: a verification from the cache
-//! proves nothing about the medium. Then the longest prefix of edits is chosen whose outputs all verify, ending
-//! before the first unsettled edit that reaches beyond the valid end of the log. Nothing is changed here but
-//! durability; what is found is refused ([`DamagePolicy::Strict`]) wherever something that was durable once is gone.
+//! 1. Everything that is read is made durable first, then read past the page cache.
+//! 2. Recovery chooses the longest prefix of edits whose outputs all verify. The prefix ends before the first unsettled
+//!    edit that reaches beyond the valid end of the log.
+//!
+//! Recovery changes nothing on the disk but durability. It refuses the open ([`DamagePolicy::Strict`]) where something
+//! that was durable once is gone.
 
-use super::current::{self, Current, manifest_path};
-use super::manifest_reader::{Contents, apply};
-use super::{Edit, State};
 use crate::error::{Error, Result};
 use crate::format::{EditId, LogMark, TableId};
+use crate::lineage::files::{self, manifest_path};
+use crate::lineage::manifest::medium::{Medium, read_manifest};
+use crate::lineage::manifest::reader::{Contents, apply};
+use crate::lineage::state::live::State;
 use crate::log::{DamagePolicy, Scan};
 use crate::planted::{Bug, planted};
 use crate::runtime::Environment;
-use crate::storage::{DirectoryEntry, OpenMode, Storage};
+use crate::storage::{DirectoryEntry, Storage};
 use crate::table::{TableMeta, verify_durably, verify_file};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// What recovery found.
+/// What recovery found in the directory of a database.
 pub(crate) struct Recovered {
-    /// After the longest valid prefix of edits.
+    /// The state after the longest valid prefix of edits.
     pub(crate) state: State,
     pub(crate) log: Scan,
-    /// What `PointInTime` dropped, in words; of the log too.
+    /// What `PointInTime` dropped from manifest and log, in words.
     pub(crate) dropped: Vec<String>,
-    /// Where the log ended, when the manifest ends with a clean close.
+    /// Where the log ended, if the manifest ends with a clean close.
     pub(crate) closed: Option<LogMark>,
     /// The number of the manifest that was read.
     manifest: u64,
-    /// Its tail was dropped by `PointInTime`: a copy goes to `lost/`.
+    /// `PointInTime` dropped the tail of the manifest: a copy goes to `lost/`.
     is_damaged: bool,
 }
 
 impl Recovered {
-    /// Steps 1 and 2 of DESIGN 6, Recovery. `None` when there is no database in `root`. Changes nothing on disk
-    /// but durability (and with `read_only` not that).
+    /// Runs recovery. Returns `None` if there is no database in `root`. With `read_only` it does not even change
+    /// durability.
     pub(crate) fn run(
         environment: &Environment,
         root: &Path,
@@ -53,7 +56,7 @@ impl Recovered {
         medium.sync_outputs(&tables, contents.unsettled.iter().map(|(_, edit)| edit))?;
 
         let log_directory = root.join("log");
-        // Before the log is read from where this manifest says: if the manifest lost its tail, that is out of date.
+        // A manifest that lost its tail names an outdated start of the log. So this check comes before the log is read.
         verdict.reaches(&path, &contents, Scan::settled_edit(environment, &log_directory)?)?;
         let log = Scan::run(environment, &log_directory, contents.settled.log_start, policy, read_only)?;
         let reach = Reach { end: log.end, settled: log.settled, closed: log.closed };
@@ -68,12 +71,12 @@ impl Recovered {
         Ok(Some(Recovered { state, log, dropped, closed, manifest, is_damaged }))
     }
 
-    /// The number of the manifest that was read.
+    /// Returns the number of the manifest that was read.
     pub(super) fn manifest(&self) -> u64 {
         self.manifest
     }
 
-    /// Copies a manifest whose tail was dropped to `lost/`, durably.
+    /// Copies the manifest to `lost/`, durably, if its tail was dropped.
     pub(super) fn put_damaged_manifest_aside(&self, storage: &dyn Storage, root: &Path) -> Result<()> {
         if !self.is_damaged {
             return Ok(());
@@ -91,7 +94,7 @@ pub(super) fn put_aside(storage: &dyn Storage, root: &Path, number: u64) -> Resu
         storage.create_directory(&lost)?;
         storage.sync_directory(root)?;
     }
-    let (bytes, _) = current::read_whole(storage, &from, false)?;
+    let (bytes, _) = files::read_whole(storage, &from, false)?;
     if storage.file_bytes(&to)?.is_some() {
         storage.remove(&to)?;
     }
@@ -101,8 +104,8 @@ pub(super) fn put_aside(storage: &dyn Storage, root: &Path, number: u64) -> Resu
     storage.sync_directory(&lost)
 }
 
-/// The longest prefix of edits whose outputs all `verify`, ending before the first unsettled edit that reaches beyond
-/// the log. Every table of the settled state must be there.
+/// Returns the state after the longest prefix of edits whose outputs all `verify`. The prefix ends before the first
+/// unsettled edit that reaches beyond the log. A missing table of the settled state is an error.
 pub(super) fn choose(
     storage: &dyn Storage,
     root: &Path,
@@ -112,7 +115,7 @@ pub(super) fn choose(
     verify: &mut dyn FnMut(&Path, &TableMeta) -> Result<bool>,
 ) -> Result<State> {
     let tables = root.join("tables");
-    let names = files(storage, &tables)?;
+    let names = files_of(storage, &tables)?;
     contents.settled.tables().try_for_each(|meta| check_table(&tables, &names, meta))?;
     let mut state = contents.settled.clone();
     'edits: for (id, edit) in &contents.unsettled {
@@ -120,120 +123,33 @@ pub(super) fn choose(
             break;
         }
         for meta in edit.outputs() {
-            if !verify(&tables.join(current::table_name(meta.id)), meta)? {
+            if !verify(&tables.join(files::table_name(meta.id)), meta)? {
                 break 'edits;
             }
         }
         apply(path, &mut state, edit, *id)?;
     }
-    // What an edit says the log is not needed for may be lost, and with it what led to the edit's mark. Then the log
-    // goes on from its end: the edits reach no further, and nothing that was promised does.
+    // Records before an edit's mark may be lost, and with them the way to the mark. Then the log continues at its end:
+    // no chosen edit and no promise reaches further.
     if state.log_start.position > log.end.position {
         state.log_start = log.end;
     }
-    // Numbers of what is left behind are not given again: a file or a segment header may still bear them.
+    // Numbers of dropped edits and files are not used again: a file or a segment header may still have them.
     let last = contents.unsettled.back().map_or(state.edit, |(id, _)| *id);
     state.edit = state.edit.max(last).max(log.settled);
-    let unused = names.keys().filter_map(|name| current::table_id(name)).max().map_or(0, |id| id.saturating_add(1));
+    let unused = names.keys().filter_map(|name| files::table_id(name)).max().map_or(0, |id| id.saturating_add(1));
     state.next_table = state.next_table.max(TableId(unused));
     Ok(state)
 }
 
-/// The number of a new manifest in `root`, after manifest `last`.
-pub(super) fn next_number(storage: &dyn Storage, root: &Path, last: u64) -> Result<u64> {
-    let entries = storage.list(root)?.unwrap_or_default();
-    let found = entries.iter().filter_map(|entry| current::manifest_number(&entry.name)).max().unwrap_or(0);
-    last.max(found).checked_add(1).ok_or_else(|| Error::invalid_input("the numbers of manifests are used up"))
-}
-
-/// Reads CURRENT and the manifest it names. `None`: no database.
-pub(super) fn read_manifest(medium: &Medium<'_>, root: &Path) -> Result<Option<(PathBuf, Contents)>> {
-    let Some(entries) = medium.storage.list(root)? else { return Ok(None) };
-    let current_path = root.join(current::NAME);
-    if !entries.iter().any(|entry| entry.name == current::NAME) {
-        return match used(medium.storage, root)? {
-            None => Ok(None),
-            Some(found) => Err(Error::corruption(&current_path, 0, "a file that names the manifest", found)),
-        };
-    }
-    medium.sync_directory(root)?;
-    // Its bytes were durable before they got this name; only the name may not have been.
-    let (bytes, _) = current::read_whole(medium.storage, &current_path, !medium.read_only)?;
-    let current = Current::decode(&current_path, &bytes)?;
-    let path = manifest_path(root, current.number);
-    if medium.storage.file_bytes(&path)?.is_none() {
-        return Err(Error::corruption(&path, 0, "the manifest that CURRENT names", "no such file"));
-    }
-    let contents = Contents::read(&path, &medium.read(&path)?, current.bytes)?;
-    let (number, generation) = (contents.header.number, contents.header.generation);
-    if (number, generation) != (current.number, current.generation) {
-        let expected = format!("manifest {}, generation {:#018x}", current.number, current.generation);
-        return Err(Error::corruption(&path, 0, expected, format!("manifest {number}, generation {generation:#018x}")));
-    }
-    Ok(Some((path, contents)))
-}
-
-/// A file that only a database has which once had a CURRENT: that is durable before the first segment or table is
-/// created. Manifests alone are those of an interrupted creation.
-fn used(storage: &dyn Storage, root: &Path) -> Result<Option<String>> {
-    for directory in ["log", "tables"] {
-        let entries = storage.list(&root.join(directory))?.unwrap_or_default();
-        if let Some(entry) = entries.iter().find(|entry| !entry.is_directory) {
-            return Ok(Some(format!("none, though there is {directory}/{}", entry.name)));
-        }
-    }
-    Ok(None)
-}
-
-/// How files are read: after making them durable, and from the medium.
-pub(super) struct Medium<'a> {
-    pub(super) storage: &'a dyn Storage,
-    /// Nothing is synced, and nothing written.
-    pub(super) read_only: bool,
-}
-
-impl Medium<'_> {
-    fn sync_directory(&self, path: &Path) -> Result<()> {
-        if self.read_only { Ok(()) } else { self.storage.sync_directory(path) }
-    }
-
-    fn read(&self, path: &Path) -> Result<Vec<u8>> {
-        if self.read_only {
-            return Ok(current::read_whole(self.storage, path, false)?.0);
-        }
-        let file = current::open(self.storage, path, OpenMode::ReadWrite)?;
-        file.sync()?;
-        let (bytes, from_medium) = current::read_whole(self.storage, path, true)?;
-        if !from_medium {
-            // The cache may hold what a failed sync lost and left clean; written again, it is synced again.
-            file.write_all_at(0, &bytes)?;
-            file.sync()?;
-        }
-        Ok(bytes)
-    }
-
-    pub(super) fn sync_outputs<'e>(&self, tables: &Path, edits: impl Iterator<Item = &'e Edit>) -> Result<()> {
-        if self.read_only {
-            return Ok(());
-        }
-        for meta in edits.flat_map(Edit::outputs) {
-            let path = tables.join(current::table_name(meta.id));
-            if self.storage.file_bytes(&path)?.is_some() {
-                current::open(self.storage, &path, OpenMode::ReadWrite)?.sync()?;
-            }
-        }
-        if self.storage.list(tables)?.is_some() { self.storage.sync_directory(tables) } else { Ok(()) }
-    }
-}
-
-/// What to do about what is gone.
+/// Decides about durable content that is gone: refuse it, or note it as dropped.
 pub(super) struct Verdict {
     pub(super) policy: DamagePolicy,
     pub(super) dropped: Vec<String>,
 }
 
 impl Verdict {
-    /// The manifest reaches the last settled edit that the log's headers tell of.
+    /// Checks that the manifest reaches `witnessed`, the last settled edit in the headers of log segments.
     pub(super) fn reaches(&mut self, path: &Path, contents: &Contents, witnessed: EditId) -> Result<()> {
         let settled = contents.settled.edit;
         if witnessed <= settled {
@@ -243,6 +159,7 @@ impl Verdict {
         self.lost(Error::corruption(path, contents.end, expected, format!("settled edit {settled}")))
     }
 
+    /// Returns `damage` as an error, or notes it for `PointInTime`.
     fn lost(&mut self, damage: Error) -> Result<()> {
         if self.policy != DamagePolicy::PointInTime {
             return Err(damage);
@@ -252,7 +169,7 @@ impl Verdict {
     }
 }
 
-/// How far the log goes, and what it says of the manifest.
+/// How far the log reaches, and what it says about the manifest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reach {
     pub(super) end: LogMark,
@@ -261,7 +178,7 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Manifest and log bear witness to each other: each knows how far the other reached.
+    /// Checks manifest and log against each other: each records how far the other reached.
     pub(super) fn check(
         &self,
         path: &Path,
@@ -270,7 +187,7 @@ impl Reach {
         verdict: &mut Verdict,
     ) -> Result<()> {
         if let Some((number, bytes)) = self.closed {
-            // A later manifest is that of a crashed open, which had not yet gone on with the log.
+            // A later manifest belongs to an open that crashed before it continued the log.
             let end = (contents.header.number, contents.end);
             if end < (number, bytes) {
                 let expected = format!("manifest {number} with {bytes} bytes, as the log's close says");
@@ -279,8 +196,8 @@ impl Reach {
             }
         }
         if contents.settled.seq > self.end.seq {
-            // Not for `PointInTime` either: tables hold part of what the log lost, and nothing takes them back to
-            // before.
+            // `PointInTime` cannot open either: tables hold part of what the log lost, and no older state of them
+            // exists.
             let expected = format!("sequence number {}, which settled edits reach", contents.settled.seq);
             return Err(self.lost(log_directory, expected));
         }
@@ -292,6 +209,7 @@ impl Reach {
         }
     }
 
+    /// Returns the corruption of a log that ends too early.
     fn lost(&self, directory: &Path, expected: String) -> Error {
         let offset = u64::from(self.end.position.offset());
         let found = format!("its end at {}, with sequence number {}", self.end.position, self.end.seq);
@@ -299,16 +217,16 @@ impl Reach {
     }
 }
 
-/// Files of a directory and their lengths, by name.
-pub(super) fn files(storage: &dyn Storage, directory: &Path) -> Result<BTreeMap<String, u64>> {
+/// Returns the files of a directory and their lengths, by name.
+pub(super) fn files_of(storage: &dyn Storage, directory: &Path) -> Result<BTreeMap<String, u64>> {
     let entries = storage.list(directory)?.unwrap_or_default();
     let files = entries.into_iter().filter(|entry| !entry.is_directory);
     Ok(files.map(|DirectoryEntry { name, bytes, .. }| (name, bytes)).collect())
 }
 
-/// A live table is there, as long as it was.
+/// Checks that the file of a live table exists and has its length.
 pub(super) fn check_table(directory: &Path, names: &BTreeMap<String, u64>, meta: &TableMeta) -> Result<()> {
-    let name = current::table_name(meta.id);
+    let name = files::table_name(meta.id);
     let found = match names.get(&name) {
         Some(bytes) if *bytes == meta.bytes => return Ok(()),
         Some(bytes) => format!("{bytes} bytes"),

@@ -1,38 +1,42 @@
-//! Beginning a log, new or recovered, and closing it.
+//! Begins a log, new or recovered; starts its coroutines; closes it.
 //!
-//! A recovered log never goes on after a torn tail: a new segment is prepared first, then a seal that names it is
-//! written over the end that was found, and synced; only then are slots outside of the log reused or removed. A crash
-//! between any two of these writes leaves the same records (`docs/format/log.md`, Going on after recovery).
-//! Locks: none over I/O.
+//! A recovered log never continues after a torn tail. First a new segment is prepared. Then a seal that names it is
+//! written over the end that was found, and synced. Only then are slots outside of the log reused or removed. A crash
+//! between any two of these writes leaves the same records (`docs/format/log.md`, Going on after recovery). Locks: none
+//! over I/O.
 
-use super::framing::{
-    BLOCK_BYTES, Close, Header, SEAL_FRAGMENT_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Seal, SegmentId,
-};
-use super::publish::Published;
-use super::recycle::{Idle, Supply};
-use super::reserve::Tail;
-use super::segment::{Preparation, Segment, slot_path};
+use super::framing::{Close, SEAL_FRAGMENT_BYTES, Seal};
+use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SegmentHeader, SegmentId};
+use super::lost;
+use super::open::Log;
+use super::options::LogOptions;
+use super::preparation::Preparation;
+use super::published::Published;
+use super::scan::Scan;
+use super::search::search;
+use super::segment::{Segment, slot_path};
 use super::sizing::Sizing;
-use super::slots::{Slot, Slots};
-use super::walk::{Library, search};
-use super::{Log, LogOptions, Scan, lost};
+use super::slots::{SlotFile, Slots};
+use super::supply::{Idle, Supply};
+use super::tail::Tail;
+use super::walk::Library;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{EditId, LogMark, LogPosition, SeqNo};
 use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
-use crate::runtime::{Environment, Health};
+use crate::runtime::{Environment, Health, Lane, Task};
 use crate::storage::OpenMode;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Segments that may be open whatever the process may have: the tail, its spares, and one that is being synced.
+/// How many segments may always be open: the tail, its spares, and one that is being synced.
 const SEGMENTS_OPEN_MIN: usize = 4;
 
 impl Log {
-    /// A new log in an empty `directory`, or a recovered one that goes on after `end` (see [`Scan`]): seals the valid
-    /// end of the old segments, syncs, and begins a new segment. Call it only when the recovered state is durable in
-    /// a new manifest.
+    /// Begins a new log in an empty `directory`, or continues a recovered one after its end (see [`Scan`]): prepares a
+    /// new segment and seals the valid end of the old ones. The recovered state must be durable in a new manifest
+    /// before.
     pub(crate) fn begin(
         environment: Environment,
         health: Arc<Health>,
@@ -81,15 +85,33 @@ impl Log {
         }))
     }
 
-    /// Lets nothing be reserved any more, waits for what was, and makes it durable. Gives the end of the log. Also when
-    /// it fails, nobody stores into the log any more.
+    /// Returns the background coroutines (preparer, sync at intervals), each with its lane. They end after
+    /// [`Log::close`] or [`Log::stop`], or when the database is poisoned.
+    ///
+    /// Without a ring a sync blocks its worker. Then the preparer runs on another worker than the syncs at intervals,
+    /// because a new segment takes three syncs, one of them of the whole segment.
+    pub(crate) fn tasks(self: &Arc<Self>) -> Vec<(Lane, Task)> {
+        let has_ring = self.environment.scheduler.ring_refused().is_none();
+        let preparer = match has_ring {
+            _ if planted(Bug::IntervalBehindPreparation) => Lane::Log,
+            true => Lane::LogSegments,
+            false => Lane::Flush,
+        };
+        vec![
+            (preparer, Box::pin(Arc::clone(self).prepare_segments())),
+            (Lane::Log, Box::pin(Arc::clone(self).sync_at_intervals())),
+        ]
+    }
+
+    /// Refuses new reservations, waits for writers that have one, and makes the log durable. Returns its end. Even
+    /// after an error no writer stores into the log any more.
     pub(crate) fn finish_writes(&self) -> Result<LogMark> {
         let next_ticket = {
             let mut tail = self.lock_tail();
             tail.is_closed = true;
             tail.next_ticket
         };
-        // Those who wait for a segment look again, and see that it is closed.
+        // Writers that wait for a segment look again and find the log closed.
         self.supplied.notify_all();
         self.wait_for_writers(next_ticket)?;
         let mark = self.published();
@@ -114,13 +136,13 @@ impl Log {
     }
 }
 
-/// Of all descriptors, segments that are written take a quarter.
+/// Returns how many segments may be open for writing: they take a quarter of all descriptors.
 fn segments_open_max(environment: &Environment) -> usize {
     let most = environment.storage.open_files_max().unwrap_or(u64::MAX) / 8;
     usize::try_from(most).unwrap_or(usize::MAX).max(SEGMENTS_OPEN_MIN)
 }
 
-/// A directory whose name is durable.
+/// Creates the directory if it is missing, with a durable name.
 fn ensure_directory(environment: &Environment, directory: &Path) -> Result<()> {
     if environment.storage.list(directory)?.is_some() {
         return Ok(());
@@ -132,7 +154,7 @@ fn ensure_directory(environment: &Environment, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What is at hand while a log begins.
+/// What a log needs to begin.
 struct Start<'a> {
     environment: &'a Environment,
     metrics: &'a Metrics,
@@ -141,13 +163,13 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// A log without a past. Files of an open that did not get as far as a manifest are removed first, durably: the
-    /// first segment of a log is found by its index alone.
+    /// Begins a new log. Files of an open that was cut off before it had a manifest are removed first, durably, because
+    /// the first segment of a log is found by its index alone.
     fn fresh(&self) -> Result<(Tail, EditId)> {
         let slots = Slots::load(self.environment, self.directory, OpenMode::Read)?;
         let library = Library { environment: Some(self.environment), slots: &slots, mode: OpenMode::Read };
         if search(&library, LogMark::default(), LogPosition::default())?.records > 0 {
-            // A manifest is durable before the first record is written: it was here, and is gone.
+            // A manifest was durable before the first record was written. So it is lost.
             return Err(Error::corruption(self.directory, 0, "a manifest for the records in this log", "none"));
         }
         for slot in &slots.slots {
@@ -161,7 +183,7 @@ impl Start<'_> {
         Ok((Tail::new(Arc::new(segment), SeqNo(0), Supply::new(sizing, 2, 1)), EditId(0)))
     }
 
-    /// A log that goes on.
+    /// Continues a recovered log.
     fn recovered(&self, mut scan: Scan) -> Result<(Tail, EditId)> {
         if !scan.dropped.is_empty() {
             lost::copy_lost(self.environment, self.directory, &scan)?;
@@ -177,14 +199,14 @@ impl Start<'_> {
         self.seal_end(&scan, segment.id)?;
 
         let mut supply = Supply::new(sizing, next_index, next_number);
-        let mut chain = Vec::new();
+        let mut sealed = Vec::new();
         let mut slots = scan.slots.slots;
         slots.sort_by_key(|slot| slot.id());
         for slot in slots {
             match slot.header {
-                Some(header) if scan.chain.contains(&header.id) => {
-                    // Recovery made it durable, and its seal just now.
-                    chain.push(Segment::closed(slot.path, header.id, header.bytes));
+                Some(header) if scan.segments.contains(&header.id) => {
+                    // Recovery made this segment durable, and its seal was synced above.
+                    sealed.push(Segment::closed(slot.path, header.id, header.bytes));
                 }
                 Some(header) if header.bytes <= self.options.segment_bytes => {
                     supply.free.push_back(Idle { path: slot.path, bytes: header.bytes });
@@ -193,33 +215,33 @@ impl Start<'_> {
             }
         }
         let mut tail = Tail::new(Arc::new(segment), scan.end.seq, supply);
-        tail.chain.extend(chain.into_iter().map(|segment| (segment.id.index, Arc::new(segment))));
+        tail.segments.extend(sealed.into_iter().map(|segment| (segment.id.index, Arc::new(segment))));
         Ok((tail, scan.settled))
     }
 
-    /// `PointInTime` with the start of the log gone: makes an empty segment of its identity again, so that the mark
-    /// in the manifest still leads somewhere.
+    /// Makes an empty segment with the identity of the log's start, because `PointInTime` found that start gone. So the
+    /// mark in the manifest still leads to a segment.
     fn restore_start(&self, scan: &mut Scan) -> Result<()> {
         let end = scan.end;
         let id = SegmentId { index: end.position.segment(), generation: end.generation };
         if scan.slots.find(id).is_some() {
-            if !scan.chain.contains(&id) {
-                scan.chain.push(id);
+            if !scan.segments.contains(&id) {
+                scan.segments.push(id);
             }
             return Ok(());
         }
         let bytes = (end.position.offset() / BLOCK_BYTES + 2).saturating_mul(BLOCK_BYTES);
         let bytes = bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        let header = Header { id, bytes, settled: EditId(0) };
+        let header = SegmentHeader { id, bytes, settled: EditId(0) };
         self.create(scan.slots.next_number(), header)?;
         scan.slots = Slots::load(self.environment, self.directory, OpenMode::Read)?;
-        scan.chain.push(id);
+        scan.segments.push(id);
         Ok(())
     }
 
-    /// The segment that the log goes on in, from a slot that no seal names, else from a new file; and the next number.
-    /// Where a new file finds no room, from any such slot.
-    fn first_segment(&self, scan: &mut Scan, header: Header) -> Result<(Segment, u32)> {
+    /// Makes the segment that the log continues in, and returns the next slot number. Uses a slot that no seal names,
+    /// or else a new file; where that finds no room, any such slot.
+    fn first_segment(&self, scan: &mut Scan, header: SegmentHeader) -> Result<(Segment, u32)> {
         let next_number = scan.slots.next_number();
         if let Some(segment) = self.reuse(scan, header, header.bytes.saturating_mul(2))? {
             return Ok((segment, next_number));
@@ -240,16 +262,16 @@ impl Start<'_> {
     }
 
     /// Makes the segment of `header` in the smallest slot of at most `bytes_max` bytes that no seal names.
-    fn reuse(&self, scan: &mut Scan, header: Header, bytes_max: u32) -> Result<Option<Segment>> {
-        let bytes_of = |slot: &Slot| {
-            let unused = |id| !scan.chain.contains(&id) && !scan.named.contains(&id);
+    fn reuse(&self, scan: &mut Scan, header: SegmentHeader, bytes_max: u32) -> Result<Option<Segment>> {
+        let bytes_of = |slot: &SlotFile| {
+            let unused = |id| !scan.segments.contains(&id) && !scan.named.contains(&id);
             slot.header.filter(|header| header.bytes <= bytes_max && unused(header.id)).map(|header| header.bytes)
         };
         let slots = scan.slots.slots.iter().enumerate();
         let smallest = slots.filter_map(|(index, slot)| Some((bytes_of(slot)?, index))).min();
         let Some((bytes, index)) = smallest else { return Ok(None) };
         let path = scan.slots.slots.remove(index).path;
-        let preparation = Preparation::recycle(path, Header { bytes, ..header });
+        let preparation = Preparation::recycle(path, SegmentHeader { bytes, ..header });
         preparation.run(self.environment, self.metrics).map(Some)
     }
 
@@ -271,16 +293,18 @@ impl Start<'_> {
         segment.handle(0)?.sync(offset, offset + SEAL_FRAGMENT_BYTES)
     }
 
-    fn header(&self, index: u32, bytes: u32, settled: EditId) -> Header {
+    /// Returns the header of a new segment.
+    fn header(&self, index: u32, bytes: u32, settled: EditId) -> SegmentHeader {
         let id = SegmentId { index, generation: self.environment.entropy.next_u64() };
-        Header { id, bytes, settled }
+        SegmentHeader { id, bytes, settled }
     }
 
     fn sizing(&self) -> Sizing {
         Sizing::new(self.options.segment_bytes, self.environment.clock.now_ns())
     }
 
-    fn create(&self, number: u32, header: Header) -> Result<Segment> {
+    /// Creates a segment in slot `number`.
+    fn create(&self, number: u32, header: SegmentHeader) -> Result<Segment> {
         let path = slot_path(self.directory, number);
         Preparation::create(path, header).run(self.environment, self.metrics)
     }

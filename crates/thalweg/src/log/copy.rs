@@ -1,6 +1,6 @@
-//! Copies of segments, for checkpoints. Locks: the tail's, to find the segments; none over I/O.
+//! Copies segments, for checkpoints. Locks: the tail's, to find the segments; none over I/O.
 
-use super::Log;
+use super::open::Log;
 use super::segment::{open_file, slot_path};
 use crate::error::{Error, Result};
 use crate::format::LogMark;
@@ -8,13 +8,13 @@ use crate::runtime::Environment;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes copied at once.
+/// How many bytes are copied at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
 
 impl Log {
-    /// Copies the segments that hold `[from, to)` to `directory` (a checkpoint), durable except for its name. `to` must
-    /// be published, and the segments from `from` on not let go, or pinned (see [`Log::pin`]). What follows `to` is
-    /// zeros.
+    /// Copies the segments that hold `[from, to)` to `directory`, durably except for the directory's own name. `to`
+    /// must be published. The segments from `from` on must not be released, or must be pinned (see [`Log::pin`]). Zeros
+    /// follow `to` in the copy.
     pub(crate) fn copy_to(self: &Arc<Self>, from: LogMark, to: LogMark, directory: &Path) -> Result<()> {
         assert!(to.position <= self.published().position, "only what is published can be copied");
         let _pin = self.pin(from);
@@ -22,7 +22,7 @@ impl Log {
         let (first, last) = (from.position.segment().max(1), to.position.segment());
         let segments: Vec<_> = {
             let tail = self.lock_tail();
-            tail.chain.range(first..=last).map(|(_, segment)| Arc::clone(segment)).collect()
+            tail.segments.range(first..=last).map(|(_, segment)| Arc::clone(segment)).collect()
         };
         if segments.first().is_none_or(|segment| segment.id.index != first) {
             return Err(Error::internal(format!("log segment {first} was let go before it could be copied")));
@@ -38,7 +38,7 @@ impl Log {
     }
 }
 
-/// Copies the first `used` bytes of a file to a new one, of `bytes` bytes in all, and syncs it.
+/// Copies the first `used` bytes of a file to a new file of `bytes` bytes, and syncs it.
 pub(super) fn copy_file(environment: &Environment, from: &Path, to: &Path, used: u64, bytes: u64) -> Result<()> {
     let source = open_file(environment, from)?;
     let copy = environment.storage.create(to)?;

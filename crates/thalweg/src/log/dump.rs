@@ -1,21 +1,20 @@
-//! `thalweg dump` of one segment file: header, fragments, records, operations, a line each.
+//! `thalweg dump` of a segment file: a line for its header and for each fragment, record and operation.
 //!
-//! A dump shows what is there: where a fragment is not valid it says so and goes on with the next block. Records are
-//! put together from their fragments in this file only. Locks: none.
+//! A dump shows what is there. Where a fragment is not valid, it says so and continues with the next block. Records are
+//! put together from fragments of this file only. Locks: none.
 
-use super::framing::Header;
 use super::framing::{
-    BLOCK_BYTES, Close, FRAGMENT_BYTES, Fragment, HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, Seal, VERSION,
-    block_end, decode_fragment, settle,
+    Close, FRAGMENT_BYTES, Fragment, Kind, RECORD_HEADER_BYTES, RecordHeader, Seal, align, block_end, decode_fragment,
 };
+use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentHeader, VERSION};
 use super::record::{Operation, Record, Undecodable};
-use super::slots::{SegmentReader, Source};
+use super::slots::{SegmentReader, SegmentSource};
 use crate::error::{Error, Result};
 use crate::storage::{OpenMode, Storage};
 use std::fmt;
 use std::path::Path;
 
-/// Bytes of a value that are shown.
+/// How many bytes of a value are shown.
 const VALUE_BYTES_SHOWN: usize = 32;
 
 /// Takes one line of a dump.
@@ -28,10 +27,10 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: Line<'_>) -> Result
     };
     let mut start = vec![0; HEADER_BYTES as usize];
     file.read_exact_at(0, &mut start)?;
-    if let Some(found) = Header::newer_version(&start) {
+    if let Some(found) = SegmentHeader::newer_version(&start) {
         return Err(Error::newer_version(path, found, VERSION));
     }
-    let Some(header) = Header::decode(&start) else {
+    let Some(header) = SegmentHeader::decode(&start) else {
         return Err(Error::corruption(path, 0, "the header of a log segment", "something else"));
     };
     if file.bytes()? < u64::from(header.bytes) {
@@ -43,14 +42,14 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: Line<'_>) -> Result
         "segment {} generation {:016x} bytes {} settled edit {}",
         id.index, id.generation, header.bytes, header.settled
     ))?;
-    let mut reader = SegmentReader::new(Source::File(file), path.to_path_buf(), header);
+    let mut reader = SegmentReader::new(SegmentSource::File(file), path.to_path_buf(), header);
     let mut record = None;
     let mut offset = HEADER_BYTES;
     while offset < header.bytes {
         match decode_fragment(reader.rest_of_block(offset)?, id, offset) {
             Ok(fragment) => {
                 out.fragment(offset, fragment, &mut record)?;
-                offset = settle(offset + FRAGMENT_BYTES + fragment.payload.len() as u32);
+                offset = align(offset + FRAGMENT_BYTES + fragment.payload.len() as u32);
             }
             Err(found) => {
                 let is_zero = reader.rest_of_block(offset)?.iter().all(|byte| *byte == 0);
@@ -66,17 +65,19 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: Line<'_>) -> Result
     Ok(())
 }
 
-/// The lines, with the file they are about.
+/// Takes the lines of a dump, with the file for errors.
 struct Output<'a> {
     line: Line<'a>,
     path: &'a Path,
 }
 
 impl Output<'_> {
+    /// Writes one line.
     fn line(&mut self, arguments: fmt::Arguments<'_>) -> Result<()> {
         (self.line)(arguments).map_err(|error| Error::io("dump", self.path, error))
     }
 
+    /// Writes the line of a fragment, and its record if that ends here.
     fn fragment(
         &mut self,
         offset: u32,
@@ -125,6 +126,7 @@ impl Output<'_> {
         }
     }
 
+    /// Writes the operations of a record.
     fn record(&mut self, record: Option<(RecordHeader, Vec<u8>)>) -> Result<()> {
         let Some((header, body)) = record else {
             return self.line(format_args!("{:>10} (the record begins in another segment)", ""));

@@ -1,88 +1,21 @@
-//! Framing: segment headers, fragments, record headers and seals as bytes, and where fragments go
-//! (`docs/format/log.md`). Pure: nothing here touches a disk.
+//! Fragments: record headers, seals and pieces of records as bytes, and where they go (`docs/format/log.md`). Pure.
 //!
-//! Invariant: offsets given to these functions are *settled* (see [`settle`]), so that a seal fits at each of them.
+//! Invariant: offsets given to these functions are *aligned* (see [`align`]), so a seal fits at each of them.
 
-use crate::format::codec::{Decoder, Encode};
-use crate::format::{EditId, LogPosition, SeqNo};
+use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentId};
+use crate::format::codec::Decoder;
+use crate::format::{LogPosition, SeqNo};
 
-pub(super) const BLOCK_BYTES: u32 = 32 << 10;
-/// Bytes of a segment header; the first fragment begins here.
-pub(super) const HEADER_BYTES: u32 = 64;
-/// The shortest and longest segment.
-pub(super) const SEGMENT_BYTES_MIN: u32 = 2 * BLOCK_BYTES;
-pub(super) const SEGMENT_BYTES_MAX: u32 = 1 << 30;
-/// Bytes of a fragment before its payload.
+/// The bytes of a fragment before its payload.
 pub(super) const FRAGMENT_BYTES: u32 = 8;
+/// The bytes of a record header.
 pub(super) const RECORD_HEADER_BYTES: u32 = 28;
 const SEAL_BYTES: u32 = 28;
 const CLOSE_BYTES: u32 = 32;
-/// No fragment begins where fewer bytes than this remain; also what is kept free for a seal.
+/// No fragment begins where fewer bytes than this remain. As many bytes are kept free for a seal.
 pub(super) const ROOM_BYTES: u32 = FRAGMENT_BYTES + CLOSE_BYTES;
-/// Bytes of a whole seal fragment.
+/// The bytes of a whole seal fragment.
 pub(super) const SEAL_FRAGMENT_BYTES: u32 = FRAGMENT_BYTES + SEAL_BYTES;
-
-const MAGIC: &[u8; 8] = b"THALWLOG";
-/// The newest version of the log that is read, and the one that is written.
-pub(super) const VERSION: u32 = 1;
-const HEADER_COVERED_BYTES: usize = 60;
-
-/// What a segment is called in seals, checksums and marks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct SegmentId {
-    pub(super) index: u32,
-    pub(super) generation: u64,
-}
-
-/// The first 64 bytes of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) id: SegmentId,
-    pub(super) bytes: u32,
-    pub(super) settled: EditId,
-}
-
-impl Header {
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER_BYTES as usize);
-        bytes.extend_from_slice(MAGIC);
-        bytes.put_u32(VERSION);
-        bytes.put_u32(self.id.index);
-        bytes.put_u64(self.id.generation);
-        bytes.put_u32(self.bytes);
-        bytes.put_u32(0);
-        bytes.put_u64(self.settled.0);
-        bytes.resize(HEADER_COVERED_BYTES, 0);
-        bytes.put_u32(crc32c::crc32c(&bytes));
-        bytes
-    }
-
-    /// The version of the header at the start of `bytes`, if a newer program wrote it. Magic, version and checksum
-    /// stand where they do in every version (`docs/format/README.md`), and the checksum is right.
-    pub(super) fn newer_version(bytes: &[u8]) -> Option<u32> {
-        let mut decoder = Decoder::new(bytes.get(..HEADER_BYTES as usize)?);
-        let is_log = decoder.take(MAGIC.len())? == MAGIC;
-        let version = decoder.u32()?;
-        decoder.take(HEADER_COVERED_BYTES - MAGIC.len() - 4)?;
-        let is_intact = decoder.u32()? == crc32c::crc32c(bytes.get(..HEADER_COVERED_BYTES)?);
-        (is_log && is_intact && version > VERSION).then_some(version)
-    }
-
-    /// The header at the start of `bytes`, if it is one.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Header> {
-        let mut decoder = Decoder::new(bytes.get(..HEADER_BYTES as usize)?);
-        let crc = crc32c::crc32c(bytes.get(..HEADER_COVERED_BYTES)?);
-        let known = decoder.take(MAGIC.len())? == MAGIC && decoder.u32()? == VERSION;
-        let id = SegmentId { index: decoder.u32()?, generation: decoder.u64()? };
-        let segment_bytes = decoder.u32()?;
-        decoder.u32()?;
-        let settled = EditId(decoder.u64()?);
-        decoder.take(20)?;
-        let size_is_right = (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
-            && segment_bytes.is_multiple_of(BLOCK_BYTES);
-        (known && size_is_right && decoder.u32()? == crc).then_some(Header { id, bytes: segment_bytes, settled })
-    }
-}
 
 /// The type of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +41,7 @@ impl Kind {
             _ => return None,
         })
     }
-    /// Bytes of the payload that the fragment's checksum covers.
+    /// Returns how many bytes of the payload the fragment's checksum covers.
     fn covered_bytes(self) -> usize {
         match self {
             Kind::Full | Kind::First => RECORD_HEADER_BYTES as usize,
@@ -119,11 +52,12 @@ impl Kind {
     }
 }
 
-/// What a record says about itself before its body.
+/// The header of a record, which stands before its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordHeader {
     pub(super) first_seq: SeqNo,
     pub(super) operations: u32,
+    /// The durable frontier when the record was reserved.
     pub(super) synced: LogPosition,
     pub(super) body_bytes: u32,
     pub(super) body_crc: u32,
@@ -147,14 +81,14 @@ impl RecordHeader {
             body_crc: decoder.u32()?,
         })
     }
-    /// The sequence number of the last operation, if all are in range.
+    /// Returns the sequence number of the last operation, if all are in range.
     pub(super) fn last_seq(&self) -> Option<SeqNo> {
         let last = self.first_seq.0.checked_add(u64::from(self.operations.checked_sub(1)?))?;
         (last <= SeqNo::MAX.0).then_some(SeqNo(last))
     }
 }
 
-/// Ends a segment; the log goes on in `successor`.
+/// The seal of a segment: it ends the segment, and the log continues in `successor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seal {
     pub(super) successor: SegmentId,
@@ -163,7 +97,7 @@ pub(super) struct Seal {
 }
 
 impl Seal {
-    /// The whole fragment.
+    /// Returns the whole fragment.
     pub(super) fn encode(&self, id: SegmentId, offset: u32) -> Head {
         let mut head = Head::begin(id, offset, Kind::Seal, SEAL_BYTES);
         head.put(&self.successor.index.to_le_bytes());
@@ -182,7 +116,7 @@ impl Seal {
     }
 }
 
-/// Ends the log of a database that was closed.
+/// The clean-close seal: it ends the log of a database that was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Close {
     pub(super) manifest_number: u64,
@@ -192,7 +126,7 @@ pub(super) struct Close {
 }
 
 impl Close {
-    /// The whole fragment.
+    /// Returns the whole fragment.
     pub(super) fn encode(&self, id: SegmentId, offset: u32) -> Head {
         let mut head = Head::begin(id, offset, Kind::Close, CLOSE_BYTES);
         head.put(&self.manifest_number.to_le_bytes());
@@ -212,15 +146,16 @@ impl Close {
     }
 }
 
-/// The start of a fragment up to where its checksum ends, on the stack; what follows is of the record's body.
+/// The start of a fragment, up to the end of what its checksum covers. It lies on the stack. Bytes of the record's body
+/// follow it.
 pub(super) struct Head {
-    /// The fragment's place, which the checksum covers too, then its bytes but for the checksum; once finished, that
-    /// stands in the last bytes of the place.
+    /// The place of the fragment, which the checksum covers, too, then the bytes after the checksum. When the head is
+    /// finished the checksum overwrites the last bytes of the place.
     bytes: [u8; PLACE_BYTES + ROOM_BYTES as usize - CRC_BYTES],
     end: usize,
 }
 
-/// Generation, index and offset.
+/// The bytes of a fragment's place: generation, index and offset.
 const PLACE_BYTES: usize = 16;
 const CRC_BYTES: usize = 4;
 
@@ -237,7 +172,7 @@ impl Head {
         head
     }
 
-    /// Of a fragment of a record: with the record's header, if it is the first.
+    /// The head of a fragment of a record. The first fragment also has the record's header.
     pub(super) fn of_piece(id: SegmentId, offset: u32, piece: Piece, header: &RecordHeader) -> Head {
         let mut head = Head::begin(id, offset, piece.kind, piece.bytes() - FRAGMENT_BYTES);
         if matches!(piece.kind, Kind::Full | Kind::First) {
@@ -270,6 +205,7 @@ impl Head {
     }
 }
 
+/// Returns the checksum of a fragment, which covers its place, too.
 fn checksum(id: SegmentId, offset: u32, covered: &[u8]) -> u32 {
     let place = crc32c::crc32c(&id.generation.to_le_bytes());
     let place = crc32c::crc32c_append(place, &id.index.to_le_bytes());
@@ -284,7 +220,7 @@ pub(super) struct Fragment<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// The fragment at the start of `bytes` (which end with the block), or what is wrong with it.
+/// Decodes the fragment at the start of `bytes`, which end with the block. An error says what is wrong.
 pub(super) fn decode_fragment(bytes: &[u8], id: SegmentId, offset: u32) -> Result<Fragment<'_>, String> {
     let mut decoder = Decoder::new(bytes);
     let (Some(crc), Some(length), Some(code), Some(flags)) = (decoder.u32(), decoder.u16(), decoder.u8(), decoder.u8())
@@ -312,35 +248,35 @@ pub(super) fn decode_fragment(bytes: &[u8], id: SegmentId, offset: u32) -> Resul
     Ok(Fragment { kind, payload })
 }
 
-/// The end of the block that `offset` is in.
+/// Returns the end of the block that `offset` is in.
 pub(super) fn block_end(offset: u32) -> u32 {
     (offset / BLOCK_BYTES + 1) * BLOCK_BYTES
 }
 
-/// Where the next fragment begins after one that ends at `offset`: there, or past the padding.
-pub(super) fn settle(offset: u32) -> u32 {
+/// Returns where the next fragment begins after one that ends at `offset`: there, or after the padding.
+pub(super) fn align(offset: u32) -> u32 {
     let end = if offset.is_multiple_of(BLOCK_BYTES) { offset } else { block_end(offset) };
     if end - offset < ROOM_BYTES { end } else { offset }
 }
 
-/// Whether a fragment may begin at `offset` of a segment.
-pub(super) fn is_settled(offset: u32, segment_bytes: u32) -> bool {
-    (HEADER_BYTES..=segment_bytes - ROOM_BYTES).contains(&offset) && settle(offset) == offset
+/// Returns whether a fragment may begin at `offset` of a segment.
+pub(super) fn is_aligned(offset: u32, segment_bytes: u32) -> bool {
+    (HEADER_BYTES..=segment_bytes - ROOM_BYTES).contains(&offset) && align(offset) == offset
 }
 
-/// One fragment of a record to be written.
+/// A fragment of a record that is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) kind: Kind,
-    /// Bytes of the body in it.
+    /// How many bytes of the body are in it.
     pub(super) body_bytes: u32,
 }
 
 impl Piece {
-    /// The fragment at the settled `offset`, for a record with `left` bytes of body to go that has `begun` already;
-    /// `None` when the segment is full and a seal goes here.
+    /// Returns the fragment at the aligned `offset`, for a record that has `left` bytes of body to write and may have
+    /// `begun` already. `None`: the segment is full, and a seal goes here.
     pub(super) fn at(offset: u32, left: u32, begun: bool, segment_bytes: u32) -> Option<Piece> {
-        debug_assert!(is_settled(offset, segment_bytes));
+        debug_assert!(is_aligned(offset, segment_bytes));
         let room = block_end(offset).min(segment_bytes - ROOM_BYTES) - offset;
         if room < ROOM_BYTES {
             return None;
@@ -354,12 +290,12 @@ impl Piece {
         };
         Some(Piece { kind, body_bytes: left.min(capacity) })
     }
-    /// Bytes of the whole fragment.
+    /// Returns the bytes of the whole fragment.
     pub(super) fn bytes(&self) -> u32 {
         let header = if matches!(self.kind, Kind::Full | Kind::First) { RECORD_HEADER_BYTES } else { 0 };
         FRAGMENT_BYTES + header + self.body_bytes
     }
-    /// Whether the record ends with it.
+    /// Returns whether the record ends with this fragment.
     pub(super) fn is_end(&self) -> bool {
         matches!(self.kind, Kind::Full | Kind::Last)
     }
@@ -368,20 +304,9 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::header::SEGMENT_BYTES_MIN;
 
     const ID: SegmentId = SegmentId { index: 3, generation: 0x1234_5678_9abc_def0 };
-
-    #[test]
-    fn a_header_round_trips_and_any_flipped_bit_is_refused() {
-        let header = Header { id: ID, bytes: SEGMENT_BYTES_MIN, settled: EditId(9) };
-        let bytes = header.encode();
-        assert_eq!(Header::decode(&bytes), Some(header));
-        for bit in 0..bytes.len() * 8 {
-            let mut damaged = bytes.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Header::decode(&damaged), None, "bit {bit}");
-        }
-    }
 
     #[test]
     fn a_fragment_is_bound_to_generation_index_and_offset() {
@@ -401,8 +326,8 @@ mod tests {
             while let Some(piece) = Piece::at(offset, left, begun, SEGMENT_BYTES_MIN) {
                 let end = offset + piece.bytes();
                 assert!(end <= block_end(offset) && end <= SEGMENT_BYTES_MIN - ROOM_BYTES);
-                (offset, left, begun) = (settle(end), left - piece.body_bytes, true);
-                assert!(is_settled(offset, SEGMENT_BYTES_MIN), "{offset}");
+                (offset, left, begun) = (align(end), left - piece.body_bytes, true);
+                assert!(is_aligned(offset, SEGMENT_BYTES_MIN), "{offset}");
                 if piece.is_end() {
                     break;
                 }

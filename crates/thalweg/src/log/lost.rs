@@ -1,15 +1,16 @@
-//! What `PointInTime` drops is copied to `lost/` beside the log before anything is overwritten.
+//! Copies what `PointInTime` drops to `lost/` beside the log, before anything is overwritten.
 //!
-//! Files are named `{index:08}-{generation:016x}.log`, or `slot-{number:08}.log` without a header that tells. A copy of
+//! Files are named `{index:08}-{generation:016x}.log`, or `slot-{number:08}.log` without a readable header. A copy of
 //! an earlier attempt is replaced. Locks: none.
 
 use super::copy::copy_file;
-use super::{Scan, slots::Slot};
+use super::scan::Scan;
+use super::slots::SlotFile;
 use crate::error::Result;
 use crate::runtime::Environment;
 use std::path::Path;
 
-/// Copies, durably, every file that holds something after the end of the log.
+/// Copies every file with content after the end of the log, durably.
 pub(super) fn copy_lost(environment: &Environment, directory: &Path, scan: &Scan) -> Result<()> {
     let Some(root) = directory.parent() else {
         return Ok(());
@@ -31,7 +32,8 @@ pub(super) fn copy_lost(environment: &Environment, directory: &Path, scan: &Scan
     storage.sync_directory(&lost)
 }
 
-fn lost_name(slot: &Slot, end: u32) -> Option<String> {
+/// Returns the name of the copy, if the slot has content after the end of the log.
+fn lost_name(slot: &SlotFile, end: u32) -> Option<String> {
     match slot.id() {
         Some(id) => (id.index >= end).then(|| format!("{:08}-{:016x}.log", id.index, id.generation)),
         None => slot.header_is_damaged.then(|| format!("slot-{:08}.log", slot.number)),

@@ -1,55 +1,32 @@
 //! Publishing: records become visible in the order in which they were reserved, each in one step.
 //!
-//! Invariant: everything before [`Published::mark`] was copied to the log and inserted by its writer. `visible` is the
-//! mark's sequence number, readable without a lock. Locks: `published`, for a few instructions.
+//! Invariant: everything before the mark of [`Published`] was copied to the log and inserted by its writer. `visible`
+//! is the mark's sequence number, readable without a lock. Locks: `published`, for a few instructions.
 //!
-//! A close waits until nobody is between a reservation and its end, whatever the health: such a writer stores into the
-//! log's segments, and the database's lock must not be free for another process to open them. Nothing between a
-//! reservation and its end waits or calls the user's code, so that wait is short, and the closing thread holds no
+//! A close waits until no writer is between a reservation and its end, whatever the health: such a writer stores into
+//! the segments. If the database's lock were free by then, another process could open them. Between a reservation and
+//! its end no writer waits or calls the user's code, so the close waits only briefly. The closing thread holds no
 //! reservation itself.
 
-use super::Log;
+use super::open::Log;
+use super::published::Published;
 use super::reserve::Reservation;
 use crate::error::Result;
 use crate::format::{LogMark, LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
 use crate::runtime::Point;
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
-/// How often a writer looks whether the one before it is done before it falls asleep: some microseconds.
+/// How often a writer checks whether its predecessor is done before it sleeps: some microseconds.
 const TURNS_SPUN: usize = 200;
-
-/// The contiguous prefix of published records.
-pub(super) struct Published {
-    /// The first ticket that is not published.
-    next_ticket: u64,
-    /// The boundary after the prefix.
-    mark: LogMark,
-    /// The ends of the records after that one, in the order of their tickets: of those that are done.
-    done: VecDeque<Option<LogMark>>,
-    /// Records that were given up after they were reserved.
-    given_up: u64,
-    /// A close waits for every record to be done or given up.
-    is_awaited: bool,
-}
-
-impl Published {
-    pub(super) fn new(mark: LogMark) -> Self {
-        Published { next_ticket: 0, mark, done: VecDeque::new(), given_up: 0, is_awaited: false }
-    }
-    pub(super) fn position(&self) -> LogPosition {
-        self.mark.position
-    }
-}
 
 impl Log {
     pub(super) fn lock_published(&self) -> MutexGuard<'_, Published> {
         self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the record visible, in sequence order: returns once it and all earlier records are.
+    /// Makes the record visible, in sequence order. Returns once it and all earlier records are visible.
     pub(crate) fn publish(&self, mut reservation: Reservation<'_>) -> Result<()> {
         self.environment.point(Point::Inserted);
         if planted(Bug::BatchSplit) {
@@ -75,9 +52,9 @@ impl Log {
         Ok(())
     }
 
-    /// Returns once the record that ends at `seq` is visible: an earlier writer makes it so.
+    /// Waits until the record that ends at `seq` is visible. The writer of an earlier record makes it visible.
     fn wait_for_turn(&self, seq: SeqNo) -> Result<()> {
-        // Mostly that writer runs right now on another core, and needs less time than it takes to fall asleep.
+        // That writer usually runs on another core and is done sooner than this one could fall asleep.
         for _ in 0..TURNS_SPUN {
             if self.visible() >= seq {
                 return Ok(());
@@ -88,7 +65,7 @@ impl Log {
             .wait_until(&self.advanced, || if self.visible() >= seq { Some(Ok(())) } else { self.failure().map(Err) })
     }
 
-    /// The planted bug: half of a batch is visible before the other half.
+    /// The planted bug: makes half of a batch visible before the other half.
     fn publish_half(&self, reservation: &Reservation<'_>) {
         if self.lock_published().next_ticket != reservation.ticket || reservation.operations < 2 {
             return;
@@ -99,30 +76,30 @@ impl Log {
         self.environment.point(Point::Published);
     }
 
-    /// The last sequence number up to which every record is published.
+    /// Returns the last sequence number up to which every record is published.
     pub(crate) fn visible(&self) -> SeqNo {
         SeqNo(self.visible.load(Ordering::Acquire))
     }
 
-    /// The boundary after the last record of the contiguous published prefix.
+    /// Returns the boundary after the contiguous prefix of published records.
     pub(crate) fn published(&self) -> LogMark {
         self.lock_published().mark
     }
 
-    /// Ends once everything up to `seq` is published.
+    /// Waits until everything up to `seq` is published.
     pub(crate) async fn until_visible(&self, seq: SeqNo) -> Result<()> {
         let condition = || if self.visible() >= seq { Some(Ok(())) } else { self.failure().map(Err) };
         self.environment.until(&self.advanced, condition).await
     }
 
-    /// Waits until something behind `seq` is published; `false` when the log's coroutines are to end.
+    /// Waits until a record after `seq` is published. Returns `false` when the log's coroutines are to end.
     pub(crate) async fn until_published_behind(&self, seq: SeqNo) -> bool {
         let condition = || (self.is_ended() || self.visible() > seq).then_some(());
         self.environment.until(&self.advanced, condition).await;
         !self.is_ended()
     }
 
-    /// Sleeps, or ends sooner when the log's coroutines are to end.
+    /// Sleeps; ends sooner when the log's coroutines are to end.
     pub(crate) async fn sleep_unless_ended(&self, duration_ns: u64) {
         let ticket = self.ended.ticket();
         if !self.is_ended() {
@@ -130,7 +107,7 @@ impl Log {
         }
     }
 
-    /// Blocks until all records before `next_ticket` are published or given up; an error when not all are published.
+    /// Blocks until all records before `next_ticket` are published or given up. An error: not all are published.
     pub(super) fn wait_for_writers(&self, next_ticket: u64) -> Result<()> {
         self.lock_published().is_awaited = true;
         self.environment.wait_until(&self.advanced, || {
@@ -151,51 +128,14 @@ impl Log {
         })
     }
 
-    /// A record will never be published. To be told before the database is poisoned for it, which wakes a close.
+    /// Notes that a record will never be published. Must come before the poisoning for it, which wakes a close.
     pub(super) fn count_given_up(&self) {
         self.lock_published().given_up += 1;
     }
 
-    /// The published position, which for the planted bug stands in for the frontier.
+    /// Returns the published position. A planted bug takes it for the frontier.
     pub(super) fn published_before(&self, mark: LogMark) -> LogPosition {
-        // The order of locks is published before tail, so only try: this runs under the tail's.
+        // The caller holds the tail's lock, and the order is published before tail. So this only tries.
         self.published.try_lock().map_or(self.durable(), |published| published.position().min(mark.position))
-    }
-}
-
-impl Published {
-    /// Takes note that a record is done; whether it was the next, and so it and what waited for it are published.
-    fn take(&mut self, ticket: u64, end: LogMark) -> bool {
-        let Some(behind) = ticket.checked_sub(self.next_ticket) else {
-            unreachable!("a record is published once");
-        };
-        if let Some(behind) = behind.checked_sub(1) {
-            let behind = behind as usize;
-            if self.done.len() <= behind {
-                self.done.resize(behind + 1, None);
-            }
-            if let Some(done) = self.done.get_mut(behind) {
-                *done = Some(end);
-            }
-            return false;
-        }
-        self.advance(end);
-        // The first of `done` is the record after the next one, so each step shifts it by one.
-        while let Some(done) = self.done.pop_front() {
-            let Some(end) = done else { break };
-            self.advance(end);
-        }
-        true
-    }
-
-    /// Records whose writers are done with the log: published, behind one that is not published, or given up.
-    fn ended(&self) -> u64 {
-        let behind = self.done.iter().filter(|done| done.is_some()).count() as u64;
-        self.next_ticket + behind + self.given_up
-    }
-
-    fn advance(&mut self, end: LogMark) {
-        self.next_ticket += 1;
-        self.mark = end;
     }
 }

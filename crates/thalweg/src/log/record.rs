@@ -1,7 +1,7 @@
 //! [`Operation`], [`RecordBuilder`], [`Record`]: the body of a record (`docs/format/log.md`, Body).
 //!
-//! A body is encoded, and its checksum computed, before any log space is reserved (DESIGN 5): what follows a
-//! reservation is framing and a copy. A [`Record`] always decodes: it was built here, or verified when it was read.
+//! A body is encoded, and its checksum computed, before log space is reserved. After a reservation only framing and a
+//! copy remain. A [`Record`] always decodes: it was built here, or verified when it was read.
 
 use crate::format::KeyspaceId;
 use crate::format::codec::{Decoder, Encode};
@@ -10,8 +10,8 @@ const PUT: u8 = 1;
 const REMOVE: u8 = 2;
 const CREATE_KEYSPACE: u8 = 3;
 const DROP_KEYSPACE: u8 = 4;
-// 5: range removal, 6: merge. Reserved by format 1. A record of right checksum with one of these, or with a kind above
-// the last one here, was written by a newer version.
+// Format 1 reserves 5 (range removal) and 6 (merge). A record with a right checksum that has one of these kinds, or a
+// kind above the last one here, was written by a newer version.
 const CLEAR_KEYSPACE: u8 = 7;
 
 /// One operation of a record.
@@ -34,13 +34,13 @@ pub(crate) enum Operation<'a> {
     DropKeyspace {
         keyspace: KeyspaceId,
     },
-    /// Removes everything that the keyspace has at this point of the log.
+    /// Removes everything that the keyspace holds at this point of the log.
     ClearKeyspace {
         keyspace: KeyspaceId,
     },
 }
 
-/// The encoded body of one record: one or more operations that are visible and durable together.
+/// The body of a record while it is built: operations that become visible and durable together.
 #[derive(Debug, Default)]
 pub(crate) struct RecordBuilder {
     body: Vec<u8>,
@@ -48,18 +48,20 @@ pub(crate) struct RecordBuilder {
 }
 
 impl RecordBuilder {
+    /// An empty body.
     pub(crate) fn new() -> Self {
         Self::default()
     }
-    /// Encodes into a buffer that was used before.
+    /// A builder that encodes into a used buffer.
     pub(crate) fn with_buffer(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
         RecordBuilder { body: buffer, operations: 0 }
     }
-    /// Goes on where a record that was not written ends.
+    /// A builder that appends to a record that was not written.
     pub(crate) fn resume(record: Record) -> Self {
         RecordBuilder { body: record.body, operations: record.operations }
     }
+    /// Appends an operation.
     pub(crate) fn push(&mut self, operation: &Operation<'_>) {
         match operation {
             Operation::Put { keyspace, key, value } => {
@@ -96,20 +98,20 @@ impl RecordBuilder {
         assert!(self.operations < u32::MAX, "a record holds at most u32::MAX operations");
         self.operations += 1;
     }
-    /// Its buffer, for another builder.
+    /// Returns the buffer, for another builder.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.body
     }
-    /// Operations so far; each takes one sequence number.
+    /// Returns the number of operations; each takes one sequence number.
     #[cfg(test)]
     pub(crate) fn operations(&self) -> u32 {
         self.operations
     }
-    /// Bytes of the body so far.
+    /// Returns the bytes of the body so far.
     pub(crate) fn bytes(&self) -> usize {
         self.body.len()
     }
-    /// Computes the checksum of the body: all that can be done before space is reserved.
+    /// Ends the record and computes the checksum of its body.
     pub(crate) fn finish(self) -> Record {
         assert!(self.operations > 0, "a record has at least one operation");
         let body_crc = crc32c::crc32c(&self.body);
@@ -117,7 +119,7 @@ impl RecordBuilder {
     }
 }
 
-/// A record ready to be appended, or as replay gives it.
+/// A record that is ready to be appended, or that was read.
 #[derive(Debug)]
 pub(crate) struct Record {
     body: Vec<u8>,
@@ -126,20 +128,20 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The operations in order. From replay they are already verified to decode.
+    /// Returns the operations in order.
     pub(crate) fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
         let mut decoder = Decoder::new(&self.body);
         (0..self.operations).map_while(move |_| decode(&mut decoder))
     }
-    /// How many operations, and so sequence numbers.
+    /// Returns the number of operations, and so of sequence numbers.
     pub(crate) fn count(&self) -> u32 {
         self.operations
     }
-    /// Its buffer, for the next record.
+    /// Returns the buffer, for the next record.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.body
     }
-    /// Bytes of its body.
+    /// Returns the bytes of the body.
     pub(crate) fn bytes(&self) -> usize {
         self.body.len()
     }
@@ -149,7 +151,7 @@ impl Record {
     pub(super) fn body_crc(&self) -> u32 {
         self.body_crc
     }
-    /// A record from a body whose checksum was right.
+    /// Makes a record from a body whose checksum was right.
     pub(super) fn from_body(body: Vec<u8>, operations: u32, body_crc: u32) -> Result<Self, Undecodable> {
         let mut decoder = Decoder::new(&body);
         for _ in 0..operations {
@@ -167,20 +169,21 @@ impl Record {
     }
 }
 
-/// A body whose checksum was right and that this program cannot read.
+/// Where and why this program cannot read a body whose checksum was right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Undecodable {
-    /// Where in the body.
+    /// The offset in the body.
     pub(super) at: usize,
-    /// An operation stands there of a kind that a newer version has.
+    /// The kind of the operation there belongs to a newer version.
     pub(super) is_newer: bool,
 }
 
-/// Whether a newer version has an operation of this kind, and this one has not.
+/// Returns whether only a newer version has operations of this kind.
 fn is_newer(kind: &u8) -> bool {
     *kind > DROP_KEYSPACE && *kind != CLEAR_KEYSPACE
 }
 
+/// Decodes the next operation.
 fn decode<'a>(decoder: &mut Decoder<'a>) -> Option<Operation<'a>> {
     let kind = decoder.u8()?;
     let keyspace = KeyspaceId(decoder.varint()?);
@@ -190,7 +193,7 @@ fn decode<'a>(decoder: &mut Decoder<'a>) -> Option<Operation<'a>> {
         CREATE_KEYSPACE => {
             let name = std::str::from_utf8(decoder.bytes()?).ok()?;
             let count = decoder.varint_usize()?;
-            // Each split takes at least a byte, so a count that was never written cannot make us allocate.
+            // Each split takes at least a byte, so a wrong count cannot cause a large allocation.
             if count > decoder.remaining() {
                 return None;
             }

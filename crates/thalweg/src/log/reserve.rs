@@ -1,66 +1,22 @@
-//! [`Reservation`]: a record's place in the log and in the order of writes, and the copy into it.
+//! [`Reservation`]: a record's place in the log and in the order of writes.
 //!
-//! The reserve mutex ([`Tail`]) is held for arithmetic only: encoding and checksums are done before it, the copy after
-//! (DESIGN 5). The copy goes through the segment's mapping, straight from the record: no system call, no buffer. Where
-//! there is none, or a sync follows at once, it is one positional write for each segment. A reservation may end
-//! segments: then its copy writes their seals too. Sequence numbers, places and tickets are given out together, so all
-//! three have one order.
-//!
-//! Locks of the log, in the order in which they nest: syncs, published, tail. None is held over I/O or a wait.
+//! Under the lock of the [`Tail`] there is only arithmetic: encoding and checksums come before it, the copy
+//! ([`super::write`]) comes after it. A reservation may end segments; then the copy writes their seals, too. Sequence
+//! numbers, places and tickets are given out together, so all three have one order.
 
-use super::Log;
-use super::framing::{
-    HEADER_BYTES, Head, Piece, ROOM_BYTES, RecordHeader, SEAL_FRAGMENT_BYTES, Seal, SegmentId, settle,
-};
+use super::layout::{Part, place, plan};
+use super::open::Log;
 use super::record::Record;
-use super::recycle::Supply;
-use super::segment::Segment;
+use super::tail::Tail;
 use crate::error::{Error, Result};
 use crate::format::{LogMark, LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
-use crate::runtime::Point;
-use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// A record may reach over this many segments; more is refused.
+/// A record that needs more segments than this is refused.
 const SEGMENTS_A_RECORD_MAX: u32 = 256;
 
-/// What stands between a record and the end of its block, where no fragment fits.
-const PADDING: [u8; ROOM_BYTES as usize] = [0; _];
-
-/// Where the next record goes.
-pub(super) struct Tail {
-    pub(super) segment: Arc<Segment>,
-    /// Settled: a fragment or a seal goes here.
-    pub(super) offset: u32,
-    pub(super) last_seq: SeqNo,
-    pub(super) next_ticket: u64,
-    /// Nothing may be reserved any more.
-    pub(super) is_closed: bool,
-    /// The segments of the log by index, those before the tail's included; from here `let_go` takes.
-    pub(super) chain: BTreeMap<u32, Arc<Segment>>,
-    pub(super) supply: Supply,
-}
-
-impl Tail {
-    /// Takes note that the segment of `mark` is the one to write.
-    pub(super) fn new(segment: Arc<Segment>, last_seq: SeqNo, supply: Supply) -> Self {
-        let chain = BTreeMap::from([(segment.id.index, Arc::clone(&segment))]);
-        Tail { segment, offset: HEADER_BYTES, last_seq, next_ticket: 0, is_closed: false, chain, supply }
-    }
-}
-
-/// The part of a record in one segment: fragments, then padding or a seal.
-struct Part {
-    segment: Arc<Segment>,
-    from: u32,
-    to: u32,
-    body_from: u32,
-    body_to: u32,
-    successor: Option<SegmentId>,
-}
-
-/// A place in the log and in the order of writes. Must be published; dropping it unpublished poisons the database.
+/// A place in the log and in the order of writes. It must be published: dropping it unpublished poisons the database.
 pub(crate) struct Reservation<'a> {
     log: &'a Log,
     pub(super) ticket: u64,
@@ -69,23 +25,23 @@ pub(crate) struct Reservation<'a> {
     mark: LogMark,
     /// The boundary after the record.
     pub(super) end: LogMark,
-    synced: LogPosition,
-    /// Nearly every record has one part: no allocation for it.
-    first: Part,
-    others: Vec<Part>,
+    pub(super) synced: LogPosition,
+    /// Nearly every record has one part, so that one needs no allocation.
+    pub(super) first: Part,
+    pub(super) others: Vec<Part>,
     pub(super) is_published: bool,
 }
 
 impl Reservation<'_> {
-    /// The sequence number of the record's first operation; the others follow.
+    /// Returns the sequence number of the first operation; the others follow.
     pub(crate) fn first_seq(&self) -> SeqNo {
         self.first_seq
     }
-    /// Where the record begins: the log is needed from here while an operation of it is only in a memtable.
+    /// Returns where the record begins. The log is needed from here while an operation of it is only in a memtable.
     pub(crate) fn mark(&self) -> LogMark {
         self.mark
     }
-    /// Where the record ends: `sync` to here makes it durable.
+    /// Returns where the record ends. A `sync` up to here makes it durable.
     pub(crate) fn end(&self) -> LogPosition {
         self.end.position
     }
@@ -94,7 +50,7 @@ impl Reservation<'_> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if !self.is_published {
-            // Later records wait for this one for ever, and a replay would end here.
+            // Later records would wait for this one without end, and a replay would stop here.
             self.log.count_given_up();
             self.log.health.poison(Error::internal("a write was given up after its log space was reserved"));
         }
@@ -102,15 +58,15 @@ impl Drop for Reservation<'_> {
 }
 
 impl Log {
-    /// As [`Log::reserve_and`].
+    /// Does what [`Log::reserve_and`] does, without `granted`.
     #[cfg(test)]
     pub(crate) fn reserve(&self, record: &Record) -> Result<Reservation<'_>> {
         self.reserve_and(record, |_, _| ())
     }
 
-    /// Reserves space and sequence numbers. Waits for a free segment; `NoSpace` when none can be prepared. Runs
-    /// `granted`, given where the record begins and its first number, before anything else can be reserved. `granted`
-    /// must not call the log and must not wait.
+    /// Reserves space and sequence numbers. Waits for a free segment; returns `NoSpace` when none can be prepared.
+    /// Calls `granted` with the record's beginning and its first number, before anything else can be reserved.
+    /// `granted` must not call the log and must not wait.
     pub(crate) fn reserve_and(
         &self,
         record: &Record,
@@ -122,7 +78,7 @@ impl Log {
             Error::invalid_input(format!("a batch takes at most {} bytes", most.min(u64::from(u32::MAX))))
         };
         let body_bytes = u32::try_from(record.body().len()).map_err(|_| too_large())?;
-        // At least one segment more than the body needs is allowed for headers and for what is left of the tail.
+        // One segment more than the body needs is allowed, for headers and for the rest of the tail.
         if body_bytes / segment_bytes >= SEGMENTS_A_RECORD_MAX {
             return Err(too_large());
         }
@@ -144,7 +100,7 @@ impl Log {
         reservation
     }
 
-    /// The common case: the record fits what is left of the tail's segment. `None`: it does not.
+    /// Reserves in the segment in use, the common case. `None`: the record does not fit there.
     #[inline]
     fn reserve_in_tail(
         &self,
@@ -165,7 +121,7 @@ impl Log {
         self.grant(tail, operations, begin, first, Vec::new(), granted).map(Some)
     }
 
-    /// The record goes on in other segments, or begins in the next.
+    /// Reserves a record that reaches into other segments, or begins in the next one.
     fn reserve_over_segments(
         &self,
         operations: u32,
@@ -175,7 +131,7 @@ impl Log {
         let mut parts = Vec::with_capacity(3 + (body_bytes / self.options.segment_bytes) as usize);
         let at_once = {
             let mut tail = self.lock_tail();
-            // Nobody takes a spare past those who wait for one.
+            // Writers that wait for spares come first.
             if tail.supply.waiting.is_empty() {
                 self.try_reserve(&mut tail, operations, body_bytes, &mut parts, granted)?
             } else {
@@ -191,9 +147,9 @@ impl Log {
         reservation
     }
 
-    /// Waits for the preparer, in turn: a record of many segments needs them all at one instant, so what is prepared
-    /// for it must not go to smaller ones that came later. The failure of an attempt that ended after this call began
-    /// is this call's, too, once it is its turn.
+    /// Waits for the preparer, in turn. A record of many segments needs them all at one instant, so smaller records
+    /// that came later must not take them. If a preparation fails after this call began, the call returns that failure
+    /// once it is its turn.
     fn reserve_when_supplied(
         &self,
         operations: u32,
@@ -233,7 +189,7 @@ impl Log {
         result
     }
 
-    /// `None`: more segments are needed, and asked for.
+    /// Reserves with the spares that there are. `None`: more are needed, and requested.
     fn try_reserve(
         &self,
         tail: &mut Tail,
@@ -258,7 +214,7 @@ impl Log {
         self.grant(tail, operations, begin, first, parts.collect(), granted).map(Some)
     }
 
-    /// Gives out what was planned: place, sequence numbers and ticket at once.
+    /// Gives out place, sequence numbers and ticket together.
     #[inline]
     fn grant(
         &self,
@@ -298,145 +254,14 @@ impl Log {
         Ok(Reservation { log: self, ticket, first_seq, operations, mark, end, synced, first, others, is_published })
     }
 
-    /// Copies the record into its place; `is_synced`: a sync of it follows at once. An error, where the copy is no
-    /// store to a mapping, poisons the database.
-    pub(crate) fn copy_in(&self, reservation: &Reservation<'_>, record: &Record, is_synced: bool) -> Result<()> {
-        self.environment.point(Point::Reserved);
-        assert_eq!(record.count(), reservation.operations, "a reservation is for one record");
-        let header = RecordHeader {
-            first_seq: reservation.first_seq,
-            operations: record.count(),
-            synced: reservation.synced,
-            body_bytes: record.body().len() as u32,
-            body_crc: record.body_crc(),
-        };
-        self.copy_part(&reservation.first, &header, record.body(), is_synced)?;
-        for part in &reservation.others {
-            self.copy_part(part, &header, record.body(), is_synced)?;
-        }
-        self.environment.point(Point::Copied);
-        Ok(())
-    }
-
-    fn copy_part(&self, part: &Part, header: &RecordHeader, body: &[u8], is_synced: bool) -> Result<()> {
-        // The sync before this one has write-protected the page, so a store would fault: more work than a system call
-        // (`docs/log.md` has what was measured).
-        if let Some(mapping) = part.segment.mapping().filter(|_| !is_synced) {
-            let mut offset = part.from;
-            part.lay_out(header, body, |bytes| {
-                mapping.write(u64::from(offset), bytes);
-                if offset == part.from {
-                    self.environment.point(Point::Copying);
-                }
-                offset += bytes.len() as u32;
-            });
-        } else {
-            let mut bytes = Vec::with_capacity((part.to - part.from) as usize);
-            part.lay_out(header, body, |piece| bytes.extend_from_slice(piece));
-            part.segment.write(part.from, &bytes).map_err(|error| self.health.poison(error))?;
-        }
-        self.metrics.log_written_bytes.add(u64::from(part.to - part.from));
-        Ok(())
-    }
-
     pub(super) fn lock_tail(&self) -> MutexGuard<'_, Tail> {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `seal` with the last sequence number reserved so far, while nothing can be reserved. `seal` must not call
-    /// the log and must not wait.
+    /// Calls `seal` with the last reserved sequence number while no record can be reserved: a memtable is sealed there.
+    /// `seal` must not call the log and must not wait.
     pub(crate) fn at_seal_point<T>(&self, seal: impl FnOnce(SeqNo) -> T) -> T {
         let tail = self.lock_tail();
         seal(tail.last_seq)
-    }
-}
-
-/// Lays a record out from `offset` of `segment` on, over as many spares as it needs; the mark of its first fragment
-/// (without the sequence number), or how many spares it needs when there are too few.
-fn plan(
-    segment: &Arc<Segment>,
-    offset: u32,
-    body_bytes: u32,
-    supply: &mut Supply,
-    parts: &mut Vec<Part>,
-) -> std::result::Result<LogMark, usize> {
-    parts.clear();
-    let (mut segment, mut from, mut done, mut begun) = (segment, offset, 0, false);
-    let mut mark = LogMark::default();
-    for next in supply.spares.iter().map(Some).chain([None]) {
-        let first_done = done;
-        let (to, is_whole) = place(&mut done, &mut begun, from, body_bytes, segment.bytes);
-        if begun && mark.position == LogPosition::default() {
-            let position = LogPosition::new(segment.id.index, from);
-            mark = LogMark { position, generation: segment.id.generation, seq: SeqNo(0) };
-        }
-        let successor = if is_whole { None } else { next };
-        parts.push(Part {
-            segment: Arc::clone(segment),
-            from,
-            to: if is_whole { to } else { to + SEAL_FRAGMENT_BYTES },
-            body_from: first_done,
-            body_to: done,
-            successor: successor.map(|next| next.id),
-        });
-        match successor {
-            _ if is_whole => return Ok(mark),
-            Some(next) => (segment, from) = (next, HEADER_BYTES),
-            None => break,
-        }
-    }
-    supply.sizing.asked_for(body_bytes - done);
-    let mut needed = supply.spares.len();
-    loop {
-        needed += 1;
-        if place(&mut done, &mut begun, HEADER_BYTES, body_bytes, supply.sizing.next()).1 {
-            return Err(needed);
-        }
-    }
-}
-
-/// Goes through the fragments that fit a segment from `offset` on; where they end, and whether the record does.
-fn place(done: &mut u32, begun: &mut bool, mut offset: u32, body_bytes: u32, segment_bytes: u32) -> (u32, bool) {
-    while let Some(piece) = Piece::at(offset, body_bytes - *done, *begun, segment_bytes) {
-        offset = settle(offset + piece.bytes());
-        *done += piece.body_bytes;
-        *begun = true;
-        if piece.is_end() {
-            return (offset, true);
-        }
-    }
-    (offset, false)
-}
-
-impl Part {
-    /// Gives the bytes of this part to `put`, piece after piece, without gaps.
-    #[inline]
-    fn lay_out(&self, header: &RecordHeader, body: &[u8], mut put: impl FnMut(&[u8])) {
-        let id = self.segment.id;
-        let (mut offset, mut done) = (self.from, self.body_from);
-        // A part in which the record does not begin or go on is only a seal.
-        let mut begun = done > 0;
-        while done < self.body_to {
-            let Some(piece) = Piece::at(offset, header.body_bytes - done, begun, self.segment.bytes) else {
-                break;
-            };
-            let end = done + piece.body_bytes;
-            put(Head::of_piece(id, offset, piece, header).as_slice());
-            put(body.get(done as usize..end as usize).unwrap_or(&[]));
-            let written = offset + piece.bytes();
-            let settled = settle(written);
-            if settled > written {
-                // A recycled segment holds other bytes here.
-                put(PADDING.get(..(settled - written) as usize).unwrap_or(&PADDING));
-            }
-            (offset, done, begun) = (settled, end, true);
-        }
-        if let Some(successor) = self.successor {
-            let seal = Seal { successor, next_seq: header.first_seq, synced: header.synced };
-            put(seal.encode(id, offset).as_slice());
-            offset += SEAL_FRAGMENT_BYTES;
-        }
-        assert_eq!(offset, self.to, "a part fills what was reserved for it");
-        assert_eq!(done, self.body_to, "a part holds its share of the body");
     }
 }

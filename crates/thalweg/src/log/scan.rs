@@ -1,18 +1,20 @@
-//! [`Scan`]: what recovery finds in the log, and replay of it (`docs/format/log.md`, Reading a log).
+//! [`Scan`]: what recovery finds in the log, and the replay of it (`docs/format/log.md`, Reading a log).
 //!
-//! A scan changes nothing but durability: it syncs every file first, so that what it reads cannot be lost later, and
-//! reads past the page cache, because what a cache holds proves nothing about the medium (DESIGN 6, Recovery). Where
-//! the file system refuses such reads, what was read is written again in place and synced.
+//! A scan changes nothing but durability. It syncs every file first, so that what it reads cannot be lost later. It
+//! reads past the page cache: what only the cache holds proves nothing about the medium. Where the file system refuses
+//! such reads, the scan writes what it read again in place, and syncs.
 //!
-//! The rule for the end: S, the largest synced offset that anything valid tells of, was a durable frontier. A gap
-//! before S is damage; a gap at or after S is what a crash leaves. Locks: none.
+//! Let S be the largest synced offset in anything valid. S was a durable frontier. So a gap before S is damage, and a
+//! gap at or after S is what a crash leaves. Locks: none.
 
-use super::DamagePolicy;
-use super::framing::{BLOCK_BYTES, HEADER_BYTES, SegmentId, is_settled};
+use super::framing::is_aligned;
+use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentId};
+use super::options::DamagePolicy;
 use super::record::Record;
-use super::segment::open_file;
-use super::slots::{Slot, Slots, open_for_reading};
-use super::walk::{Evidence, Library, Step, Stop, Walk, search};
+use super::search::{Evidence, search};
+use super::segment::{open_file, slot_number};
+use super::slots::{SlotFile, Slots, open_for_reading};
+use super::walk::{Library, Stop, Walk, WalkStep};
 use crate::error::{Error, Result};
 use crate::format::{EditId, LogMark, LogPosition, SeqNo};
 use crate::runtime::Environment;
@@ -23,44 +25,44 @@ use std::path::{Path, PathBuf};
 
 /// How the log ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tail {
+pub(crate) enum LogEnd {
     /// There is no log yet.
     Missing,
     /// A clean-close seal follows the last record.
     Closed,
-    /// Nothing that belongs to the log follows the last record.
+    /// No part of the log follows the last record.
     Clean,
-    /// A part of what was being written at a crash follows the last record.
+    /// Part of what was being written at a crash follows the last record.
     Torn,
     /// With `PointInTime`: the log is damaged here, and what follows is dropped.
     Damaged,
 }
 
-/// What recovery found in the log, from a mark that the manifest gave.
+/// What recovery found in the log, from the manifest's start mark on.
 pub(crate) struct Scan {
     /// Where the last complete record ends.
     pub(crate) end: LogMark,
-    /// The last settled edit that a segment header tells of (0: none).
+    /// The last settled edit in any segment header (0: none).
     pub(crate) settled: EditId,
-    /// `Some((manifest number, manifest bytes))` when a clean-close seal ends the log.
+    /// `Some((manifest number, manifest bytes))` if a clean-close seal ends the log.
     pub(crate) closed: Option<(u64, u64)>,
-    /// For `PointInTime`: what is dropped, in words.
+    /// What `PointInTime` dropped, in words.
     pub(crate) dropped: Vec<String>,
     /// How the log ends.
-    pub(crate) tail: Tail,
-    /// Records from the start to the end.
+    pub(crate) ending: LogEnd,
+    /// The number of records from the start to the end.
     pub(crate) records: u64,
-    /// Padding below the synced offset that is not zeros: for `check`. It carries no data.
+    /// Padding below the synced offset that is not zeros, for `check`. Padding carries no data.
     pub(crate) padding: Vec<Error>,
-    /// Where the scan began; `None` when there was nothing to begin with.
+    /// Where the scan began; `None` if there is no log.
     pub(super) start: Option<LogMark>,
     pub(super) slots: Slots,
-    /// Segments of the log from start to end, in order.
-    pub(super) chain: Vec<SegmentId>,
-    /// What was read in each segment of the log and belongs to it.
+    /// The segments of the log from start to end, in order.
+    pub(super) segments: Vec<SegmentId>,
+    /// The bytes of each segment that belong to the log.
     #[cfg(feature = "simulation")]
     used: Vec<(SegmentId, Range<u32>)>,
-    /// Segments that any seal names: none of these may be reused before the end is sealed.
+    /// The segments that any seal names. None of them may be reused before the end is sealed.
     pub(super) named: Vec<SegmentId>,
     environment: Environment,
     directory: PathBuf,
@@ -68,9 +70,9 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Makes every segment file durable (an error refuses the open), then reads the log from `start` past the page
-    /// cache, up to the last complete record. Read-only: syncs nothing, reads through the cache. Damage below the last
-    /// recorded synced offset is corruption, or with `PointInTime` the end.
+    /// Makes every segment file durable; an error refuses the open. Then reads the log from `start`, past the page
+    /// cache, up to the last complete record. With `read_only` it syncs nothing and reads through the cache. Damage
+    /// below the last recorded synced offset is corruption, or with `PointInTime` the end of the log.
     pub(crate) fn run(
         environment: &Environment,
         directory: &Path,
@@ -88,12 +90,12 @@ impl Scan {
             settled: EditId(0),
             closed: None,
             dropped: Vec::new(),
-            tail: Tail::Missing,
+            ending: LogEnd::Missing,
             records: 0,
             padding: Vec::new(),
             start: None,
             slots,
-            chain: Vec::new(),
+            segments: Vec::new(),
             #[cfg(feature = "simulation")]
             used: Vec::new(),
             named: Vec::new(),
@@ -110,14 +112,14 @@ impl Scan {
         Ok(scan)
     }
 
-    /// The last settled edit that any segment header tells of (0: none). Every one of them was durable in a manifest
-    /// before the header was written.
+    /// Returns the last settled edit in any segment header (0: none). Each such edit was durable in a manifest before
+    /// the header was written.
     pub(crate) fn settled_edit(environment: &Environment, directory: &Path) -> Result<EditId> {
         let slots = Slots::load(environment, directory, OpenMode::Read)?;
         Ok(slots.settled_max())
     }
 
-    /// The mark to begin at, if there is a log.
+    /// Returns the mark to begin at, if there is a log.
     fn root(&self, start: LogMark) -> Result<Option<LogMark>> {
         if start.position == LogPosition::default() {
             let first = self.slots.slots.iter().filter_map(|slot| slot.id()).find(|id| id.index == 1);
@@ -125,8 +127,8 @@ impl Scan {
                 let position = LogPosition::new(1, HEADER_BYTES);
                 return Ok(Some(LogMark { position, generation: id.generation, seq: SeqNo(0) }));
             }
-            // The first segment is durable before any other is prepared or a record is written. A damaged header of a
-            // segment that holds nothing is what a death in the middle of its creation leaves.
+            // The first segment is durable before any other is prepared or a record is written. A crash during its
+            // creation may leave a damaged header in a segment that holds nothing.
             for slot in &self.slots.slots {
                 if slot.header.is_some() || (slot.header_is_damaged && self.holds_something(slot)?) {
                     return Err(Error::corruption(&slot.path, 0, "the header of log segment 1", "another"));
@@ -141,14 +143,14 @@ impl Scan {
             return Err(Error::corruption(path, 0, expected, "none"));
         };
         let offset = start.position.offset();
-        if is_settled(offset, header.bytes) {
+        if is_aligned(offset, header.bytes) {
             return Ok(Some(start));
         }
         Err(Error::corruption(&slot.path, u64::from(offset), "a boundary between records", "a place where none can be"))
     }
 
-    /// Whether any byte behind the header's place is not zero.
-    fn holds_something(&self, slot: &Slot) -> Result<bool> {
+    /// Returns whether any byte after the header is not zero.
+    fn holds_something(&self, slot: &SlotFile) -> Result<bool> {
         let (file, _) = open_for_reading(&self.environment, &slot.path, self.mode)?;
         let mut block = vec![0; BLOCK_BYTES as usize];
         let mut at = 0;
@@ -165,34 +167,35 @@ impl Scan {
         }
     }
 
-    /// `PointInTime`, and not even the start is there: the log is empty from its start on.
+    /// Begins an empty log at `start`, because `PointInTime` found not even the start.
     fn begin_lost(&mut self, start: LogMark, error: &Error) {
         self.dropped.push(format!("the whole log after sequence number {}: {error}", start.seq));
-        self.tail = Tail::Damaged;
+        self.ending = LogEnd::Damaged;
         if start.position == LogPosition::default() {
             let generation = self.environment.entropy.next_u64();
             self.end = LogMark { position: LogPosition::new(1, HEADER_BYTES), generation, seq: SeqNo(0) };
         }
     }
 
+    /// Reads the log from `root` and decides how it ends.
     fn read(&mut self, root: LogMark, policy: DamagePolicy, read_only: bool) -> Result<()> {
         let mut walk = self.walk(root)?;
         let mut records = 0;
         let (closed, stop) = loop {
             match walk.step()? {
-                Step::Record { .. } => records += 1,
-                Step::Closed(close) => break (Some(close), None),
-                Step::Stop(stop) => break (None, Some(stop)),
+                WalkStep::Record { .. } => records += 1,
+                WalkStep::Closed(close) => break (Some(close), None),
+                WalkStep::Stop(stop) => break (None, Some(stop)),
             }
         };
         let (end, entered, padding) = (walk.mark, walk.entered, walk.padding);
         let (mut named, mut synced) = (walk.named, walk.synced);
-        let (mut tail, mut dropped) = (Tail::Closed, Vec::new());
+        let (mut ending, mut dropped) = (LogEnd::Closed, Vec::new());
         if let Some(stop) = stop {
             let evidence = search(&self.library(), end, stop.position)?;
             synced = synced.max(evidence.synced);
-            tail = judge(&stop, end, synced, &evidence, policy)?;
-            if tail == Tail::Damaged {
+            ending = judge(&stop, end, synced, &evidence, policy)?;
+            if ending == LogEnd::Damaged {
                 dropped.push(describe(&stop, end, &evidence));
             }
             named.extend(evidence.named);
@@ -202,7 +205,7 @@ impl Scan {
         if !read_only {
             self.rewrite_what_was_cached(&used, end)?;
         }
-        self.chain = used.iter().map(|(id, _)| *id).collect();
+        self.segments = used.iter().map(|(id, _)| *id).collect();
         #[cfg(feature = "simulation")]
         {
             self.used = used_ranges(&used, root, end, closed.is_some());
@@ -213,13 +216,13 @@ impl Scan {
             .map(|(at, path)| Error::corruption(&path, u64::from(at.offset()), "padding of zeros", "other bytes"))
             .collect();
         self.closed = closed.map(|close| (close.manifest_number, close.manifest_end));
-        (self.start, self.end, self.tail, self.named) = (Some(root), end, tail, named);
+        (self.start, self.end, self.ending, self.named) = (Some(root), end, ending, named);
         (self.records, self.dropped) = (records, dropped);
         Ok(())
     }
 
-    /// The bytes of each file that this scan relies on: the header of each segment of the log, and what it read there,
-    /// seals included. What is behind the end, and every other segment, may rot.
+    /// Returns the bytes of each file that this scan relies on: the header of each segment of the log, and what it read
+    /// there, with the seals. All other bytes may rot.
     #[cfg(feature = "simulation")]
     pub(crate) fn used_ranges(&self) -> Vec<(PathBuf, Range<u64>)> {
         let place = |(id, range): &(SegmentId, Range<u32>)| {
@@ -243,8 +246,8 @@ impl Scan {
         }
     }
 
-    /// Pages that a failed sync left clean are in the cache and not on the medium, and no sync writes them: so make
-    /// all pages that were trusted dirty again, and sync.
+    /// Writes and syncs again what was read through the cache. A failed sync may have left pages clean that are not on
+    /// the medium, and no later sync writes these.
     fn rewrite_what_was_cached(&self, used: &[(SegmentId, u32)], end: LogMark) -> Result<()> {
         for (id, read) in used {
             let Some((slot, _)) = self.slots.find(*id) else {
@@ -270,7 +273,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Gives every record from `start` to the end, with the mark at which it begins and its first sequence number.
+    /// Passes every record from the start to the end to `each`, with its mark and its first sequence number.
     pub(crate) fn replay(&self, each: &mut dyn FnMut(LogMark, SeqNo, &Record) -> Result<()>) -> Result<()> {
         let Some(root) = self.start else {
             return Ok(());
@@ -278,29 +281,29 @@ impl Scan {
         let mut walk = self.walk(root)?;
         loop {
             match walk.step()? {
-                Step::Record { mark, first_seq, record } if mark.position < self.end.position => {
+                WalkStep::Record { mark, first_seq, record } if mark.position < self.end.position => {
                     each(mark, first_seq, &record)?;
                 }
-                Step::Stop(stop) if walk.mark != self.end => return Err(stop.error()),
-                Step::Record { .. } | Step::Closed(_) | Step::Stop(_) => return Ok(()),
+                WalkStep::Stop(stop) if walk.mark != self.end => return Err(stop.error()),
+                WalkStep::Record { .. } | WalkStep::Closed(_) | WalkStep::Stop(_) => return Ok(()),
             }
         }
     }
 
-    /// Bytes of the segments from the start to the end.
+    /// Returns the bytes of the segments from the start to the end.
     pub(crate) fn bytes(&self) -> u64 {
-        self.chain.iter().filter_map(|id| self.slots.find(*id)).map(|(_, header)| u64::from(header.bytes)).sum()
+        self.segments.iter().filter_map(|id| self.slots.find(*id)).map(|(_, header)| u64::from(header.bytes)).sum()
     }
 
-    /// The file in which the log ends; without its header, the one that most likely had it.
+    /// Returns the file in which the log ends. If no file has that header, returns the one that most likely had it.
     pub(crate) fn end_path(&self) -> PathBuf {
         let id = SegmentId { index: self.end.position.segment(), generation: self.end.generation };
         let slot = self.slots.find(id).map(|(slot, _)| slot).or_else(|| self.slots.suspect());
         slot.map_or_else(|| self.directory.clone(), |slot| slot.path.clone())
     }
 
-    /// The faults of a log that recovery can live with but nobody wrote: padding that is not zeros; and, when the
-    /// manifest says that the database was closed with the log ending at `closed`, an end without its seal.
+    /// Returns the faults that recovery tolerates: padding that is not zeros; and a missing clean-close seal, if the
+    /// manifest says that the database was closed with the log ending at `closed`.
     pub(crate) fn check(&self, closed: Option<LogMark>) -> Vec<Error> {
         let mut faults = self.padding.clone();
         let Some(closed) = closed else { return faults };
@@ -316,7 +319,7 @@ impl Scan {
         faults
     }
 
-    /// Corruption when the log ends before a boundary that is known to have been durable.
+    /// Returns corruption if the log ends before `mark`, a boundary that was durable.
     pub(crate) fn expect_at_least(&self, mark: LogMark) -> Result<()> {
         if self.end.seq >= mark.seq {
             return Ok(());
@@ -330,8 +333,8 @@ impl Scan {
     }
 }
 
-/// What of each segment that was entered belongs to the log: from the start mark, or the header's end, to what was read
-/// there, and not beyond the end of the log, unless that is its clean-close seal.
+/// Returns the bytes of each entered segment that belong to the log. They begin at the start mark, or after the header.
+/// They end where reading ended, and not after the end of the log, except for its clean-close seal.
 #[cfg(feature = "simulation")]
 fn used_ranges(
     entered: &[(SegmentId, u32)],
@@ -348,8 +351,8 @@ fn used_ranges(
     entered.iter().map(range).collect()
 }
 
-/// What the end is, when the log stops without a clean-close seal.
-fn judge(stop: &Stop, end: LogMark, synced: LogPosition, evidence: &Evidence, policy: DamagePolicy) -> Result<Tail> {
+/// Decides what the end is where the log stops without a clean-close seal.
+fn judge(stop: &Stop, end: LogMark, synced: LogPosition, evidence: &Evidence, policy: DamagePolicy) -> Result<LogEnd> {
     let is_damage = stop.is_damage || synced > end.position;
     match (is_damage, policy) {
         (true, DamagePolicy::Strict) => {
@@ -357,12 +360,13 @@ fn judge(stop: &Stop, end: LogMark, synced: LogPosition, evidence: &Evidence, po
             let expected = if stop.is_damage { stop.expected.clone() } else { expected };
             Err(Error::corruption(&stop.path, u64::from(stop.position.offset()), expected, &*stop.found))
         }
-        (true, DamagePolicy::PointInTime) => Ok(Tail::Damaged),
-        (false, _) if stop.is_torn || evidence.records > 0 => Ok(Tail::Torn),
-        (false, _) => Ok(Tail::Clean),
+        (true, DamagePolicy::PointInTime) => Ok(LogEnd::Damaged),
+        (false, _) if stop.is_torn || evidence.records > 0 => Ok(LogEnd::Torn),
+        (false, _) => Ok(LogEnd::Clean),
     }
 }
 
+/// Returns what `PointInTime` drops, in words.
 fn describe(stop: &Stop, end: LogMark, evidence: &Evidence) -> String {
     let last = if evidence.last_seq > end.seq { format!(" to at least {}", evidence.last_seq) } else { String::new() };
     let from = end.seq.0 + 1;
@@ -374,7 +378,7 @@ fn sync_all(environment: &Environment, directory: &Path) -> Result<()> {
     let Some(entries) = environment.storage.list(directory)? else {
         return Ok(());
     };
-    for entry in entries.iter().filter(|entry| super::segment::slot_number(&entry.name).is_some()) {
+    for entry in entries.iter().filter(|entry| slot_number(&entry.name).is_some()) {
         open_file(environment, &directory.join(&entry.name))?.sync()?;
     }
     environment.storage.sync_directory(directory)

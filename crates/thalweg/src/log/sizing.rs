@@ -1,65 +1,68 @@
 //! [`Sizing`]: how large the next segment is, and when it is made ready.
 //!
-//! A log begins with the smallest segment. One that is full soon after it was begun makes the next four times as large,
-//! up to the option; a quiet log goes back to the smallest. So a small database has a small log, and a busy one makes
-//! few segments. A record that needs several segments asks for larger ones at once.
+//! A log begins with the smallest segment. A segment that is full soon after it was begun makes the next one four times
+//! as large, up to the option. A quiet log goes back to the smallest. So a small database has a small log, and a busy
+//! database makes few segments. A record that needs several segments gets larger ones at once.
 //!
-//! Spares follow the same rule: a busy log keeps two ready; a slow one gets the next when a quarter of the segment in
-//! use is full; a quiet one has none. Pure: nothing here touches a disk or a lock.
+//! A busy log keeps two spares ready. A slow log gets the next spare when a quarter of the segment in use is full. A
+//! quiet log has no spare. Pure.
 
-use super::framing::{BLOCK_BYTES, SEGMENT_BYTES_MIN};
+use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MIN};
 
 /// A segment that is full within this time makes the next one larger.
 const QUICK_NS: u64 = 1_000_000_000;
 
-/// A log to which nothing was added for this long gives back what it does not use. A workload that pauses for less
-/// finds its segments again: making 26 of them anew cost a 9-second YCSB-A 7 % of its throughput.
+/// A log without a new record for this long gives back what it does not use. A workload that pauses for less finds its
+/// segments again: making 26 of them anew cost a 9-second YCSB-A 7 % of its throughput.
 pub(super) const QUIET_NS: u64 = 10_000_000_000;
 
+/// By how much the next segment is larger.
 const GROWTH: u32 = 4;
 
-/// Spares of a busy log.
+/// How many spares a busy log keeps.
 const SPARES_BUSY: usize = 2;
 
 /// A record should not need more segments than this where the option allows larger ones.
 const SEGMENTS_A_RECORD: u32 = 4;
 
-/// What of a segment is used before the next one is made ready: this part of it, or of what was left of it when the
-/// log was quiet.
+/// The next segment is made ready when this part of the segment in use is full: a quarter. After a quiet time it is a
+/// quarter of the room that was left then.
 const USED_PART: u32 = 4;
 
-/// See the module.
+/// The size of the next segment, and when it is wanted.
 #[derive(Debug)]
 pub(super) struct Sizing {
-    /// Bytes of the next new segment.
+    /// The bytes of the next new segment.
     next: u32,
+    /// The bytes of the largest segment.
     most: u32,
+    /// When the segment in use was begun.
     begun_ns: u64,
     is_busy: bool,
-    /// Once the segment in use is written up to here, a spare is wanted.
+    /// A spare is wanted once the segment in use is written up to here.
     wake_at: u32,
     /// A spare is wanted.
     is_due: bool,
 }
 
 impl Sizing {
-    /// Of a log that begins with a segment of the smallest size.
+    /// The sizing of a log that begins with a segment of the smallest size.
     pub(super) fn new(most: u32, now_ns: u64) -> Sizing {
         let next = SEGMENT_BYTES_MIN.min(most);
         Sizing { next, most, begun_ns: now_ns, is_busy: false, wake_at: next / USED_PART, is_due: false }
     }
 
-    /// Bytes of the next new segment.
+    /// Returns the bytes of the next new segment.
     pub(super) fn next(&self) -> u32 {
         self.next
     }
 
-    /// Spares that there should be.
+    /// Returns how many spares there should be.
     pub(super) fn spares(&self) -> usize {
         if self.is_busy { SPARES_BUSY } else { usize::from(self.is_due) }
     }
 
-    /// The segment in use is written up to `offset`. Whether that makes a spare due.
+    /// Notes that the segment in use is written up to `offset`. Returns whether that makes a spare due.
     #[inline]
     pub(super) fn is_due_at(&mut self, offset: u32) -> bool {
         let is_due = offset >= self.wake_at;
@@ -69,7 +72,7 @@ impl Sizing {
         is_due
     }
 
-    /// A segment of `bytes` takes the place of a full one.
+    /// Notes that a segment of `bytes` replaces a full one.
     pub(super) fn took(&mut self, bytes: u32, now_ns: u64) {
         self.is_busy = now_ns.saturating_sub(self.begun_ns) < QUICK_NS;
         if self.is_busy {
@@ -78,13 +81,13 @@ impl Sizing {
         (self.begun_ns, self.wake_at, self.is_due) = (now_ns, bytes / USED_PART, false);
     }
 
-    /// A record of so many bytes waits for segments.
-    pub(super) fn asked_for(&mut self, body_bytes: u32) {
+    /// Notes that a record of `body_bytes` waits for segments.
+    pub(super) fn record_waits(&mut self, body_bytes: u32) {
         let share = (body_bytes / SEGMENTS_A_RECORD).div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES);
         self.next = self.next.max(share.min(self.most));
     }
 
-    /// There is no room for a segment of that size; whether a smaller one is worth a try.
+    /// Notes that there is no room for the next segment. Returns whether a smaller one may be tried.
     pub(super) fn shrink(&mut self) -> bool {
         let can = self.next > SEGMENT_BYTES_MIN;
         self.is_busy = false;
@@ -92,27 +95,28 @@ impl Sizing {
         can
     }
 
-    /// Nothing was added for [`QUIET_NS`]; the segment in use is written up to `offset`, of `bytes`.
+    /// Notes that the log is quiet: no record came for [`QUIET_NS`]. The segment in use is written up to `offset` of
+    /// `bytes`.
     pub(super) fn quiet(&mut self, offset: u32, bytes: u32) {
         self.next = SEGMENT_BYTES_MIN.min(self.most);
         (self.is_busy, self.is_due) = (false, false);
         let left = bytes.saturating_sub(offset);
-        // A quarter of what is left, or a log that gets a record now and then would make and remove a spare each time.
+        // With a quarter of the rest a log that gets a record now and then does not make and remove a spare each time.
         self.wake_at = (bytes / USED_PART).max(offset.saturating_add(left / USED_PART));
     }
 
-    /// Whether an idle slot of this size serves the log as it is now: neither full at once, nor larger than what the
-    /// log would make.
+    /// Returns whether an idle slot of this size serves the log now: not full at once, and not much larger than a new
+    /// segment.
     pub(super) fn fits(&self, bytes: u32) -> bool {
         !self.is_too_small(bytes) && bytes <= self.next.saturating_mul(GROWTH)
     }
 
-    /// Whether a slot of this size would be full at once.
+    /// Returns whether a slot of this size would be full at once.
     pub(super) fn is_too_small(&self, bytes: u32) -> bool {
         bytes < self.next / GROWTH
     }
 
-    /// Whether a quiet log would go on otherwise.
+    /// Returns whether the sizing differs from that of a quiet log.
     pub(super) fn is_grown(&self) -> bool {
         self.is_busy || self.next > SEGMENT_BYTES_MIN
     }
@@ -164,9 +168,9 @@ mod tests {
     #[test]
     fn a_large_record_and_a_full_disk_change_the_size() {
         let mut sizing = Sizing::new(MOST, 0);
-        sizing.asked_for(10 << 20);
+        sizing.record_waits(10 << 20);
         assert_eq!(sizing.next(), (10 << 20) / 4);
-        sizing.asked_for(u32::MAX);
+        sizing.record_waits(u32::MAX);
         assert_eq!(sizing.next(), MOST);
         let tries = (0..10).take_while(|_| sizing.shrink()).count();
         assert_eq!((tries, sizing.next()), (4, SEGMENT_BYTES_MIN));

@@ -1,9 +1,9 @@
-//! [`Slots`]: the files of a log directory and what their headers say, and [`SegmentReader`], which reads one.
+//! [`Slots`]: the files of a log directory and their headers. [`SegmentReader`]: reads one of them.
 //!
-//! Nothing here trusts a name or a length: a header counts only if its checksum is right and the file has all the
-//! bytes it tells of. Locks: none.
+//! No name and no length is trusted: a header counts only if its checksum is right and the file has all bytes that the
+//! header states. Locks: none.
 
-use super::framing::{BLOCK_BYTES, HEADER_BYTES, Header, SegmentId, VERSION};
+use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentHeader, SegmentId, VERSION};
 use super::segment::slot_number;
 use crate::error::{Error, Result};
 use crate::format::EditId;
@@ -12,33 +12,34 @@ use crate::storage::{File, OpenMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One file of the log directory.
+/// A file of the log directory.
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
+pub(super) struct SlotFile {
     pub(super) number: u32,
     pub(super) path: PathBuf,
     pub(super) bytes: u64,
-    /// `None`: never finished, or damaged.
-    pub(super) header: Option<Header>,
-    /// The place of the header holds something else than zeros, and not a header: not a crash but damage.
+    /// `None`: the header was never finished, or is damaged.
+    pub(super) header: Option<SegmentHeader>,
+    /// The place of the header holds neither a header nor zeros. That is damage; a crash leaves zeros.
     pub(super) header_is_damaged: bool,
 }
 
-impl Slot {
+impl SlotFile {
+    /// Returns the identity of the segment in it.
     pub(super) fn id(&self) -> Option<SegmentId> {
         self.header.map(|header| header.id)
     }
 }
 
-/// All slots of a directory, in order of their numbers.
+/// The slots of a directory, in the order of their numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<SlotFile>,
 }
 
 impl Slots {
-    /// Lists the directory and reads every header, in the mode given (with [`OpenMode::ReadMedium`] where possible).
-    /// A header of a newer version is an error, wherever it stands: no policy may take such a segment for damage.
+    /// Lists the directory and reads every header in the given mode ([`OpenMode::ReadMedium`] only where possible). A
+    /// header of a newer version is an error wherever it stands: no policy may take such a segment for damage.
     pub(super) fn load(environment: &Environment, directory: &Path, mode: OpenMode) -> Result<Slots> {
         let mut slots = Vec::new();
         for entry in environment.storage.list(directory)?.unwrap_or_default() {
@@ -49,44 +50,44 @@ impl Slots {
             let (file, _) = open_for_reading(environment, &path, mode)?;
             let start = read_start(&*file)?;
             let start = start.get(..HEADER_BYTES as usize).unwrap_or(&start);
-            if let Some(found) = Header::newer_version(start) {
+            if let Some(found) = SegmentHeader::newer_version(start) {
                 return Err(Error::newer_version(&path, found, VERSION));
             }
-            let header = Header::decode(start);
+            let header = SegmentHeader::decode(start);
             let header_is_damaged = header.is_none() && start.iter().any(|byte| *byte != 0);
             let whole = header.filter(|header| entry.bytes >= u64::from(header.bytes));
             let header_is_damaged = header_is_damaged || (header.is_some() && whole.is_none());
-            slots.push(Slot { number, path, bytes: entry.bytes, header: whole, header_is_damaged });
+            slots.push(SlotFile { number, path, bytes: entry.bytes, header: whole, header_is_damaged });
         }
         slots.sort_by_key(|slot| slot.number);
         Ok(Slots { slots })
     }
 
-    /// The slot that holds a segment.
-    pub(super) fn find(&self, id: SegmentId) -> Option<(&Slot, Header)> {
+    /// Returns the slot that holds a segment.
+    pub(super) fn find(&self, id: SegmentId) -> Option<(&SlotFile, SegmentHeader)> {
         self.slots.iter().find_map(|slot| Some((slot, slot.header.filter(|header| header.id == id)?)))
     }
-    /// The slot that most likely held a segment of which no header is found: one with a damaged header, else without
-    /// any.
-    pub(super) fn suspect(&self) -> Option<&Slot> {
+    /// Returns the slot that most likely held a segment whose header is not found: one with a damaged header, or else
+    /// one without a header.
+    pub(super) fn suspect(&self) -> Option<&SlotFile> {
         let damaged = self.slots.iter().find(|slot| slot.header_is_damaged);
         damaged.or_else(|| self.slots.iter().find(|slot| slot.header.is_none()))
     }
-    /// The last settled edit that any header tells of.
+    /// Returns the last settled edit in any header.
     pub(super) fn settled_max(&self) -> EditId {
         self.slots.iter().filter_map(|slot| slot.header).map(|header| header.settled).max().unwrap_or_default()
     }
-    /// The largest index in any header; 0 without one.
+    /// Returns the largest index in any header; 0 if there is none.
     pub(super) fn index_max(&self) -> u32 {
-        self.slots.iter().filter_map(Slot::id).map(|id| id.index).max().unwrap_or(0)
+        self.slots.iter().filter_map(SlotFile::id).map(|id| id.index).max().unwrap_or(0)
     }
-    /// The first number that no slot has.
+    /// Returns the first number that no slot has.
     pub(super) fn next_number(&self) -> u32 {
         self.slots.iter().map(|slot| slot.number).max().map_or(0, |number| number.saturating_add(1))
     }
 }
 
-/// Opens a file for reading, past the page cache if asked and possible; whether it is.
+/// Opens a file for reading. The flag is true if reads go past the page cache, as [`OpenMode::ReadMedium`] requests.
 pub(super) fn open_for_reading(
     environment: &Environment,
     path: &Path,
@@ -100,7 +101,7 @@ pub(super) fn open_for_reading(
     Ok((file, false))
 }
 
-/// The first block, or what there is of it.
+/// Reads the first block, or as much of it as exists.
 fn read_start(file: &dyn File) -> Result<Vec<u8>> {
     let mut bytes = vec![0; BLOCK_BYTES as usize];
     let mut done = 0;
@@ -114,37 +115,44 @@ fn read_start(file: &dyn File) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What a segment is read from.
+/// Where the bytes of a segment come from.
 #[derive(Clone)]
-pub(super) enum Source {
+pub(super) enum SegmentSource {
     File(Arc<dyn File>),
-    /// Bytes that claim to be a segment.
+    /// Bytes in memory that claim to be a segment.
     #[cfg_attr(not(any(test, feature = "simulation")), expect(dead_code, reason = "only fuzzing makes one"))]
     Memory(Arc<[u8]>),
 }
 
-/// Reads a segment block by block, a few ahead.
+/// Reads a segment block by block, a few blocks ahead.
 pub(super) struct SegmentReader {
-    source: Source,
+    source: SegmentSource,
     pub(super) path: PathBuf,
-    pub(super) header: Header,
+    pub(super) header: SegmentHeader,
     chunk: Vec<u8>,
     chunk_at: u32,
 }
 
-/// Bytes read at once.
+/// How many bytes one read takes.
 const CHUNK_BYTES: u32 = 8 * BLOCK_BYTES;
 
 impl SegmentReader {
-    pub(super) fn new(source: Source, path: PathBuf, header: Header) -> Self {
+    /// A reader of a segment in `source`.
+    pub(super) fn new(source: SegmentSource, path: PathBuf, header: SegmentHeader) -> Self {
         SegmentReader { source, path, header, chunk: Vec::new(), chunk_at: 0 }
     }
-    pub(super) fn open(environment: &Environment, slot: &Slot, header: Header, mode: OpenMode) -> Result<Self> {
+    /// A reader of the segment in a slot.
+    pub(super) fn open(
+        environment: &Environment,
+        slot: &SlotFile,
+        header: SegmentHeader,
+        mode: OpenMode,
+    ) -> Result<Self> {
         let (file, _) = open_for_reading(environment, &slot.path, mode)?;
-        Ok(SegmentReader::new(Source::File(file), slot.path.clone(), header))
+        Ok(SegmentReader::new(SegmentSource::File(file), slot.path.clone(), header))
     }
 
-    /// The bytes from `offset` to the end of its block; none past the end of the segment.
+    /// Returns the bytes from `offset` to the end of its block; none past the end of the segment.
     pub(super) fn rest_of_block(&mut self, offset: u32) -> Result<&[u8]> {
         if offset >= self.header.bytes {
             return Ok(&[]);
@@ -158,14 +166,15 @@ impl SegmentReader {
         Ok(self.chunk.get(at(offset)..at(end)).unwrap_or_default())
     }
 
+    /// Reads the blocks from `block` on.
     fn load(&mut self, block: u32) -> Result<()> {
         let count = CHUNK_BYTES.min(self.header.bytes - block) as usize;
         self.chunk.clear();
         self.chunk.resize(count, 0);
         self.chunk_at = block;
         let done = match &self.source {
-            Source::File(file) => file.read_exact_at(u64::from(block), &mut self.chunk),
-            Source::Memory(bytes) => {
+            SegmentSource::File(file) => file.read_exact_at(u64::from(block), &mut self.chunk),
+            SegmentSource::Memory(bytes) => {
                 let from = bytes.get(block as usize..).unwrap_or_default();
                 let count = count.min(from.len());
                 if let (Some(to), Some(from)) = (self.chunk.get_mut(..count), from.get(..count)) {

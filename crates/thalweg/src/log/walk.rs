@@ -1,13 +1,11 @@
-//! [`Walk`]: reads a log record by record, as far as it is whole; and [`search`], which looks for what is left behind
-//! the place where it is not (`docs/format/log.md`, Reading a log).
+//! [`Walk`]: reads a log record by record, as far as it is whole (`docs/format/log.md`, Reading a log).
 //!
-//! A walk trusts nothing: checksums, types, lengths, the order of sequence numbers, synced offsets, and that bodies
-//! decode. It enters a segment only through a seal that names index and generation. Memory: one record. Locks: none.
+//! A walk trusts nothing: it verifies checksums, types, lengths, the order of sequence numbers, synced offsets, and
+//! that bodies decode. It enters a segment only through a seal that names index and generation. Memory: one record.
+//! Locks: none.
 
-use super::framing::{
-    BLOCK_BYTES, Close, FRAGMENT_BYTES, Fragment, HEADER_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, Seal,
-    SegmentId, VERSION, block_end, decode_fragment, settle,
-};
+use super::framing::{Close, FRAGMENT_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, Seal, align, decode_fragment};
+use super::header::{HEADER_BYTES, SegmentId, VERSION};
 use super::record::{Record, Undecodable};
 use super::slots::{SegmentReader, Slots};
 use crate::error::{Error, Result};
@@ -18,8 +16,8 @@ use crate::storage::OpenMode;
 use std::path::PathBuf;
 
 /// What comes next in a log.
-pub(super) enum Step {
-    /// A whole record, which begins at `mark`.
+pub(super) enum WalkStep {
+    /// A whole record that begins at `mark`.
     Record { mark: LogMark, first_seq: SeqNo, record: Record },
     /// A clean-close seal.
     Closed(Close),
@@ -34,19 +32,20 @@ pub(super) struct Stop {
     pub(super) position: LogPosition,
     pub(super) expected: String,
     pub(super) found: String,
-    /// Damage whatever was synced: a crash cannot have left this.
+    /// This is damage, whatever was synced: a crash cannot have left it.
     pub(super) is_damage: bool,
-    /// A part of a record, with right checksums, is there.
+    /// Part of a record is there, with right checksums.
     pub(super) is_torn: bool,
 }
 
 impl Stop {
+    /// Returns the stop as corruption.
     pub(super) fn error(&self) -> Error {
         Error::corruption(&self.path, u64::from(self.position.offset()), &*self.expected, &*self.found)
     }
 }
 
-/// Where segments are found.
+/// Finds and opens segments.
 pub(super) struct Library<'a> {
     pub(super) environment: Option<&'a Environment>,
     pub(super) slots: &'a Slots,
@@ -54,6 +53,7 @@ pub(super) struct Library<'a> {
 }
 
 impl Library<'_> {
+    /// Opens the segment with this identity, if there is one.
     pub(super) fn open(&self, id: SegmentId) -> Result<Option<SegmentReader>> {
         match (self.slots.find(id), self.environment) {
             (Some((slot, header)), Some(environment)) => {
@@ -64,7 +64,7 @@ impl Library<'_> {
     }
 }
 
-/// A record of which not all fragments were read.
+/// A record whose fragments are not all read yet.
 struct Begun {
     header: RecordHeader,
     body: Vec<u8>,
@@ -76,19 +76,19 @@ pub(super) struct Walk<'a> {
     library: Library<'a>,
     reader: SegmentReader,
     offset: u32,
-    /// The boundary before what comes next.
+    /// The boundary before the next record.
     pub(super) mark: LogMark,
-    /// The largest synced offset in what was read.
+    /// The largest synced offset read so far.
     pub(super) synced: LogPosition,
-    /// Segments that seals named, entered or not.
+    /// The segments that seals named, entered or not.
     pub(super) named: Vec<SegmentId>,
-    /// Segments entered, and how far each was read.
+    /// The segments entered, and how far each was read.
     pub(super) entered: Vec<(SegmentId, u32)>,
-    /// Where padding is not zeros.
+    /// The places where padding is not zeros.
     pub(super) padding: Vec<(LogPosition, PathBuf)>,
 }
 
-/// Why no step can be taken: an error of the disk, or the end.
+/// Why no step can be taken: an error of the disk, or a stop.
 enum Ending {
     Failed(Error),
     Stopped(Stop),
@@ -101,7 +101,7 @@ impl From<Error> for Ending {
 }
 
 impl<'a> Walk<'a> {
-    /// Begins at `mark`, in the segment that `reader` reads.
+    /// A walk that begins at `mark`, in the segment of `reader`.
     pub(super) fn new(library: Library<'a>, reader: SegmentReader, mark: LogMark) -> Self {
         let entered = vec![(reader.header.id, mark.position.offset())];
         Walk {
@@ -116,15 +116,17 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(super) fn step(&mut self) -> Result<Step> {
+    /// Reads the next record.
+    pub(super) fn step(&mut self) -> Result<WalkStep> {
         match self.read_record() {
             Ok(step) => Ok(step),
-            Err(Ending::Stopped(stop)) => Ok(Step::Stop(stop)),
+            Err(Ending::Stopped(stop)) => Ok(WalkStep::Stop(stop)),
             Err(Ending::Failed(error)) => Err(error),
         }
     }
 
-    fn read_record(&mut self) -> std::result::Result<Step, Ending> {
+    /// Reads fragments until a record, a close or an end.
+    fn read_record(&mut self) -> std::result::Result<WalkStep, Ending> {
         let mut begun: Option<Begun> = None;
         loop {
             let at = self.offset;
@@ -162,7 +164,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The next fragment, if its checksum is right, and moves past it and the padding after it.
+    /// Reads the next fragment and moves past it and the padding after it. A wrong checksum is a stop.
     fn read_fragment(&mut self, begun: bool) -> std::result::Result<(Kind, Vec<u8>), Ending> {
         let (id, offset) = (self.reader.header.id, self.offset);
         let (kind, payload) = match decode_fragment(self.reader.rest_of_block(offset)?, id, offset) {
@@ -170,7 +172,7 @@ impl<'a> Walk<'a> {
             Err(found) => return Err(self.stop(offset, "a log fragment".into(), found, begun)),
         };
         let end = offset + FRAGMENT_BYTES + payload.len() as u32;
-        let next = settle(end);
+        let next = align(end);
         if next > end && !matches!(kind, Kind::Seal | Kind::Close) {
             let padding = self.reader.rest_of_block(end)?;
             if padding.iter().any(|byte| *byte != 0) && self.padding.len() < 100 {
@@ -179,12 +181,13 @@ impl<'a> Walk<'a> {
         }
         self.offset = next;
         if let Some((_, read)) = self.entered.last_mut() {
-            // Nobody writes or reads what is behind a seal.
+            // Bytes behind a seal are not part of the log.
             *read = if matches!(kind, Kind::Seal | Kind::Close) { end } else { next };
         }
         Ok((kind, payload))
     }
 
+    /// Decodes the header of a record and checks that it fits here.
     fn check_record_header(
         &mut self,
         at: u32,
@@ -213,6 +216,7 @@ impl<'a> Walk<'a> {
         Ok(header)
     }
 
+    /// Goes to the segment that a seal names.
     fn enter_successor(&mut self, at: u32, payload: &[u8], begun: Option<&Begun>) -> std::result::Result<(), Ending> {
         let Some(seal) = Seal::decode(payload) else {
             return Err(self.stop(at, "a seal".into(), "too few bytes".into(), true));
@@ -250,11 +254,12 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn check_close(&mut self, at: u32, payload: &[u8]) -> std::result::Result<Step, Ending> {
+    /// Checks that a clean-close seal fits here.
+    fn check_close(&mut self, at: u32, payload: &[u8]) -> std::result::Result<WalkStep, Ending> {
         match Close::decode(payload) {
             Some(close) if close.last_seq == self.mark.seq => {
                 self.synced = self.synced.max(close.synced.min(self.position(at)));
-                Ok(Step::Closed(close))
+                Ok(WalkStep::Closed(close))
             }
             _ => {
                 let expected = format!("a clean-close seal after sequence number {}", self.mark.seq);
@@ -263,7 +268,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn finish_record(&mut self, begun: Begun) -> std::result::Result<Step, Ending> {
+    /// Verifies and decodes a record whose fragments are all read.
+    fn finish_record(&mut self, begun: Begun) -> std::result::Result<WalkStep, Ending> {
         let mark = self.mark;
         let header = begun.header;
         let stop = |expected: String, found: String, is_damage: bool| {
@@ -282,7 +288,7 @@ impl<'a> Walk<'a> {
                 let id = self.reader.header.id;
                 let position = LogPosition::new(id.index, self.offset);
                 self.mark = LogMark { position, generation: id.generation, seq: last };
-                Ok(Step::Record { mark, first_seq: header.first_seq, record })
+                Ok(WalkStep::Record { mark, first_seq: header.first_seq, record })
             }
             Err(Undecodable { is_newer: true, .. }) => {
                 Err(Ending::Failed(Error::newer_version(&begun.path, VERSION + 1, VERSION)))
@@ -303,84 +309,5 @@ impl<'a> Walk<'a> {
     }
     fn stop(&self, offset: u32, expected: String, found: String, is_torn: bool) -> Ending {
         Ending::Stopped(self.stopped(offset, expected, found, is_torn))
-    }
-}
-
-/// What [`search`] found.
-#[derive(Debug, Default)]
-pub(super) struct Evidence {
-    /// The largest synced offset.
-    pub(super) synced: LogPosition,
-    /// Records whose headers are whole and that come after the end, and the last sequence number of them.
-    pub(super) records: u64,
-    pub(super) last_seq: SeqNo,
-    pub(super) named: Vec<SegmentId>,
-}
-
-/// Looks for fragments from the block of `end` on, in its segment and in all with a higher index. In the blocks of the
-/// end and of the place where the walk stopped every offset is tried, because there the last records of a log may stand
-/// behind a damaged one; elsewhere each block is read from its start. A checksum binds a fragment to its place, so
-/// nothing that was written elsewhere, or in a value, is taken for one.
-pub(super) fn search(library: &Library<'_>, end: LogMark, stopped: LogPosition) -> Result<Evidence> {
-    let mut evidence = Evidence::default();
-    for id in library.slots.slots.iter().filter_map(|slot| slot.id()) {
-        if id.index < end.position.segment() {
-            continue;
-        }
-        let Some(mut reader) = library.open(id)? else {
-            continue;
-        };
-        let block_of = |at: LogPosition| (at.segment() == id.index).then_some(at.offset() / BLOCK_BYTES * BLOCK_BYTES);
-        let from = block_of(end.position);
-        let closely = [from, block_of(stopped)];
-        let mut block = from.unwrap_or(0);
-        while block < reader.header.bytes {
-            search_block(&mut reader, block, closely.contains(&Some(block)), end, &mut evidence)?;
-            block += BLOCK_BYTES;
-        }
-    }
-    Ok(evidence)
-}
-
-fn search_block(
-    reader: &mut SegmentReader,
-    block: u32,
-    closely: bool,
-    end: LogMark,
-    evidence: &mut Evidence,
-) -> Result<()> {
-    let id = reader.header.id;
-    let mut offset = block.max(HEADER_BYTES);
-    while offset < block_end(block) {
-        match decode_fragment(reader.rest_of_block(offset)?, id, offset) {
-            Ok(fragment) => {
-                evidence.take(fragment, LogPosition::new(id.index, offset), end);
-                offset = settle(offset + FRAGMENT_BYTES + fragment.payload.len() as u32);
-            }
-            Err(_) if closely => offset += 1,
-            Err(_) => break,
-        }
-    }
-    Ok(())
-}
-
-impl Evidence {
-    fn take(&mut self, fragment: Fragment<'_>, at: LogPosition, end: LogMark) {
-        let synced = match fragment.kind {
-            Kind::Full | Kind::First => RecordHeader::decode(fragment.payload).map(|header| {
-                if at >= end.position {
-                    self.records += 1;
-                    self.last_seq = self.last_seq.max(header.last_seq().unwrap_or_default());
-                }
-                header.synced
-            }),
-            Kind::Seal => Seal::decode(fragment.payload).map(|seal| {
-                self.named.push(seal.successor);
-                seal.synced
-            }),
-            Kind::Close => Close::decode(fragment.payload).map(|close| close.synced),
-            Kind::Middle | Kind::Last => None,
-        };
-        self.synced = self.synced.max(synced.unwrap_or_default());
     }
 }

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
 use crate::keyspaces::{CompactionDebt, Pacer, WriteBuffer};
 use crate::memtable::MemtableHandle;
-use crate::runtime::{BackgroundWork, BackgroundError, LastError};
+use crate::runtime::{BackgroundError, BackgroundWork, LastError};
 use crate::table::{KeyRange, Table, TableMeta};
 use arc_swap::{ArcSwap, Guard};
 use std::collections::BTreeSet;

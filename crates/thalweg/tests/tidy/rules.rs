@@ -43,7 +43,7 @@ const UNSAFE: [&str; 20] = [
 ];
 
 /// The files that read what a disk may have damaged, in `crates/thalweg/src/`; a name that ends in `/` is a folder.
-const DECODERS: [&str; 14] = [
+const DECODERS: [&str; 13] = [
     "database/status.rs",
     "format/codec.rs",
     "table/",
@@ -51,12 +51,11 @@ const DECODERS: [&str; 14] = [
     "log/walk.rs",
     "log/slots.rs",
     "log/framing.rs",
+    "log/header.rs",
+    "log/search.rs",
     "log/record.rs",
     "log/segment.rs",
-    "lineage/record.rs",
-    "lineage/framing.rs",
-    "lineage/manifest_reader.rs",
-    "lineage/current.rs",
+    "lineage/manifest/",
     "lineage/recovery.rs",
 ];
 

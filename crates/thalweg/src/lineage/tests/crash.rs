@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// What a caller was told before the power went.
+/// What a caller knew before the power went.
 #[derive(Default)]
 struct Told {
     /// A state that is durable.
@@ -64,7 +64,7 @@ fn found_is_right(disk: &Fake, told: &Told, what: &str) -> Option<State> {
         return None;
     };
     for meta in state.tables() {
-        let bytes = crate::storage::Storage::file_bytes(disk, &table_path(meta.id.0)).unwrap();
+        let bytes = disk.file_bytes(&table_path(meta.id.0)).unwrap();
         assert_eq!(bytes, Some(meta.bytes), "{what}: table {} is gone", meta.id);
     }
     let durable = told.durable.as_ref().map_or(EditId(0), |state| state.edit);
@@ -85,7 +85,7 @@ fn found_is_right(disk: &Fake, told: &Told, what: &str) -> Option<State> {
 
 fn disk() -> Fake {
     let disk = Fake::default();
-    crate::storage::Storage::create_directory(&disk, Path::new(ROOT)).unwrap();
+    disk.create_directory(Path::new(ROOT)).unwrap();
     disk
 }
 

@@ -1,5 +1,5 @@
-//! An in-memory disk that knows durable from cached, can lose its power at any step, and can be full; and a scheduler
-//! of one thread.
+//! A disk in memory and a scheduler of one thread. The disk keeps durable and cached bytes apart, can lose its power at
+//! any step, and can be full.
 
 use crate::clock::{Clock, Entropy};
 use crate::error::{Error, Result};
@@ -31,8 +31,12 @@ pub(super) struct Disk {
     pub(super) power_until: Option<usize>,
     /// Bytes that files may have in all.
     pub(super) room: Option<usize>,
-    /// Bytes that are still free, if anybody should ask.
+    /// Bytes that are still free, if the disk reports that.
     pub(super) free: Option<u64>,
+    /// Syncs of table files fail where they go through the handle that created the file.
+    pub(super) fails_writers: bool,
+    /// Files that the process may open.
+    pub(super) open_files_max: Option<u64>,
     /// Syncs of files with this in their path fail.
     pub(super) failing_sync: Option<(&'static str, io::ErrorKind)>,
     /// Paths synced, in order.
@@ -49,6 +53,7 @@ struct Handle {
     disk: Fake,
     path: PathBuf,
     inode: usize,
+    is_creator: bool,
 }
 
 fn name(path: &Path) -> String {
@@ -118,6 +123,9 @@ impl Storage for Fake {
     fn free_bytes(&self, _: &Path) -> Option<u64> {
         self.disk().free
     }
+    fn open_files_max(&self) -> Option<u64> {
+        self.disk().open_files_max
+    }
 
     fn create(&self, path: &Path) -> Result<Arc<dyn File>> {
         let mut disk = self.disk();
@@ -128,7 +136,7 @@ impl Storage for Fake {
         disk.inodes.push(Inode::default());
         let inode = disk.inodes.len() - 1;
         disk.names.insert(path.into(), inode);
-        Ok(Arc::new(Handle { disk: self.clone(), path: path.into(), inode }))
+        Ok(Arc::new(Handle { disk: self.clone(), path: path.into(), inode, is_creator: true }))
     }
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
         if mode == OpenMode::ReadMedium {
@@ -136,7 +144,7 @@ impl Storage for Fake {
         }
         let inode = self.disk().names.get(path).copied();
         let inode = inode.ok_or_else(|| Error::io("open", path, io::ErrorKind::NotFound.into()))?;
-        Ok(Some(Arc::new(Handle { disk: self.clone(), path: path.into(), inode })))
+        Ok(Some(Arc::new(Handle { disk: self.clone(), path: path.into(), inode, is_creator: false })))
     }
     fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {
         let disk = self.disk();
@@ -227,6 +235,10 @@ impl File for Handle {
         if let Some((_, kind)) = disk.failing_sync.filter(|(part, _)| self.path.to_string_lossy().contains(part)) {
             return Err(Error::io("sync", &self.path, kind.into()));
         }
+        if disk.fails_writers && self.is_creator && self.path.extension().is_some_and(|extension| extension == "table")
+        {
+            return Err(Error::io("sync", &self.path, io::ErrorKind::Other.into()));
+        }
         let inode = &mut disk.inodes[self.inode];
         inode.durable = inode.cached.clone();
         Ok(())
@@ -246,7 +258,7 @@ impl File for Handle {
     }
 }
 
-/// One thread: whoever waits polls everyone, and time passes with every round.
+/// A scheduler of one thread: a wait polls all coroutines, and time passes with every round of polls.
 #[derive(Default)]
 pub(super) struct OneThread {
     tasks: Mutex<Vec<Task>>,
@@ -276,7 +288,7 @@ impl OneThread {
         self.tasks.lock().unwrap().extend(tasks);
     }
 
-    /// Polls these and every task until all of these are ready.
+    /// Polls the futures and all coroutines until the futures are ready.
     pub(super) fn run_all<T>(&self, futures: Vec<impl Future<Output = T>>) -> Vec<T> {
         let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
         let mut results: Vec<Option<T>> = futures.iter().map(|_| None).collect();
@@ -294,7 +306,7 @@ impl OneThread {
             }
             self.round();
         }
-        panic!("somebody waits for ever");
+        panic!("a future waits for ever");
     }
 
     pub(super) fn run<T>(&self, future: impl Future<Output = T>) -> T {

@@ -1,22 +1,29 @@
-//! Samples for the tests of lineage's rooms, and the tests of the rooms together: on an in-memory disk, with
-//! stand-ins for the log and the tables.
+//! Tests of lineage as a whole, with a real log and real table files on a disk in memory; and samples for the tests
+//! of its files.
 
 mod crash;
 mod disk;
 mod installing;
 mod reading;
 mod removing;
+mod rounds;
 
-use super::backend::Step;
-use super::current::{manifest_path, table_name};
-use super::manifest_reader::Contents;
-use super::recovery::{Medium, Reach, choose, read_manifest};
-use super::retained::Handle;
-use super::*;
-use crate::format::{KeyspaceId, LogPosition, PartitionId, SeqNo, TableId};
-use crate::table::TableMeta;
+use super::files::{manifest_path, table_name};
+use super::manifest::medium::{Medium, read_manifest};
+use super::manifest::reader::Contents;
+use super::recovery::{Reach, choose};
+use super::{Change, DurabilityBackend, Edit, Lineage, Settling, State, check, dump, fuzz_manifest};
+use crate::cache::BlockCache;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{EditId, EntryKind, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
+use crate::log::{DamagePolicy, Log, LogOptions, Operation, RecordBuilder, Scan};
+use crate::metrics::Metrics;
+use crate::runtime::{Environment, Health, Lane, Scheduler, Space};
+use crate::storage::Storage;
+use crate::table::{Compression, Table, TableMeta, TableOptions, TableReads, TableStore, TableWriters, TableWrites};
 use disk::{Fake, OneThread, environment};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 pub(super) const ROOT: &str = "/db";
 
@@ -104,65 +111,28 @@ pub(super) fn sample_state() -> State {
     state
 }
 
-/// What was asked of the log and the tables.
-#[derive(Clone, Default)]
-struct Asked(Arc<Mutex<Vec<String>>>);
-
-impl Asked {
-    fn note(&self, text: String) {
-        self.0.lock().unwrap().push(text);
-    }
-    fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-/// The file that the tables hand over next.
-type Handed = Arc<Mutex<Option<Arc<dyn crate::storage::File>>>>;
-
-struct Others {
-    asked: Asked,
-    unsynced: Handed,
-    files: Arc<Mutex<usize>>,
-    log_bytes: Arc<Mutex<u64>>,
-    disk: Fake,
-}
-
-impl Neighbours for Others {
-    fn sync_log(&self, seq: SeqNo) -> Step<'_> {
-        self.asked.note(format!("sync log to {seq}"));
-        Box::pin(async { Ok(()) })
-    }
-    fn settled(&self, edit: EditId, log_start: Option<LogMark>) {
-        let from = log_start.map(|mark| format!(", log from {}", mark.position)).unwrap_or_default();
-        self.asked.note(format!("settled {edit}{from}"));
-    }
-    fn log_bytes_before(&self, _: LogMark) -> u64 {
-        *self.log_bytes.lock().unwrap()
-    }
-    fn unsynced(&self, _: TableId) -> Option<Arc<dyn crate::storage::File>> {
-        self.unsynced.lock().unwrap().clone()
-    }
-    fn unsynced_files(&self) -> usize {
-        *self.files.lock().unwrap()
-    }
-    fn forget_unsynced(&self, _: TableId) {
-        *self.unsynced.lock().unwrap() = None;
-    }
-    fn let_go(&self, table: Handle) {
-        drop(table);
-    }
-    fn open_table(&self, id: TableId) -> Option<Arc<dyn crate::storage::File>> {
-        crate::storage::Storage::open(&self.disk, &table_path(id.0), crate::storage::OpenMode::ReadWrite).ok().flatten()
-    }
-    fn remove_table(&self, id: TableId) -> Result<()> {
-        self.asked.note(format!("remove {id}"));
-        crate::storage::Storage::remove(&self.disk, &table_path(id.0))
-    }
-}
-
 fn table_path(id: u64) -> PathBuf {
     Path::new(ROOT).join("tables").join(table_name(TableId(id)))
+}
+
+/// The tables of a database in `environment`. A table that is written for real gets an id of 1000 or more.
+fn tables_in(environment: &Environment) -> Arc<TableStore> {
+    let options = TableOptions {
+        block_bytes: 4096,
+        compression: Compression::None,
+        compression_per_level: Vec::new(),
+        filter_bits_per_key: 0,
+        writes: TableWrites::default(),
+        reads: TableReads::default(),
+        io_depth: 8,
+    };
+    let directory = Path::new(ROOT).join("tables");
+    TableStore::new(environment.clone(), directory, options, BlockCache::new(0), Arc::default(), TableId(1000))
+}
+
+/// The tables of a database on an empty disk.
+pub(super) fn tables() -> Arc<TableStore> {
+    tables_in(&environment(&Fake::default()).0)
 }
 
 /// A lineage with its surroundings.
@@ -171,19 +141,19 @@ struct World {
     thread: Arc<OneThread>,
     health: Arc<Health>,
     lineage: Arc<Lineage>,
-    asked: Asked,
-    unsynced: Handed,
-    /// How many files wait for their sync.
-    files: Arc<Mutex<usize>>,
-    /// What unsettled edits pin of the log.
-    log_bytes: Arc<Mutex<u64>>,
+    log: Arc<Log>,
+    tables: Arc<TableStore>,
 }
 
 impl World {
     fn new() -> World {
-        let disk = Fake::default();
-        crate::storage::Storage::create_directory(&disk, Path::new(ROOT)).unwrap();
-        World::begin(disk, None).unwrap()
+        World::on(DurabilityBackend::SyncEachFile, Fake::default())
+    }
+
+    /// A lineage on an empty disk.
+    fn on(backend: DurabilityBackend, disk: Fake) -> World {
+        disk.create_directory(Path::new(ROOT)).unwrap();
+        World::begin_as(backend, disk, None).unwrap()
     }
 
     /// Begins a manifest with `state`, and attaches.
@@ -193,56 +163,111 @@ impl World {
 
     fn begin_as(backend: DurabilityBackend, disk: Fake, state: Option<State>) -> Result<World> {
         let (environment, thread) = environment(&disk);
-        let (health, asked) = (Arc::new(Health::default()), Asked::default());
-        let metrics = Arc::new(Metrics::default());
+        let (health, metrics) = (Arc::<Health>::default(), Arc::<Metrics>::default());
         let settling =
             Settling { backend, interval_ns: 100_000_000, retained_bytes_max: Some(10_000), log_bytes_max: 1 << 20 };
-        let space = Space::new(Arc::clone(&environment.storage), Path::new(ROOT), 1 << 20, 1 << 20);
-        let lineage = Lineage::begin_with(environment, Arc::clone(&health), metrics, space, settling, 0, state)?;
-        let log_bytes = Arc::<Mutex<u64>>::default();
-        let (unsynced, files) = (Handed::default(), Arc::<Mutex<usize>>::default());
-        let others = Others {
-            asked: asked.clone(),
-            unsynced: Arc::clone(&unsynced),
-            files: Arc::clone(&files),
-            log_bytes: Arc::clone(&log_bytes),
-            disk: disk.clone(),
-        };
-        lineage.attach_to(Box::new(others))?;
-        Ok(World { disk, thread, health, lineage, asked, unsynced, files, log_bytes })
+        let root = Path::new(ROOT);
+        let space = || Space::new(Arc::clone(&environment.storage), root, 1 << 20, 1 << 20);
+        let tables = tables_in(&environment);
+        let scan = Scan::run(&environment, &root.join("log"), LogMark::default(), DamagePolicy::Strict, false)?;
+        let lineage = Lineage::begin_with(
+            environment.clone(),
+            Arc::clone(&health),
+            Arc::clone(&metrics),
+            space(),
+            settling,
+            0,
+            state,
+        )?;
+        let options = LogOptions { segment_bytes: 64 << 10, sync_interval: None, space: space() };
+        let log = Log::begin(environment.clone(), Arc::clone(&health), metrics, root.join("log"), options, Some(scan))?;
+        log.tasks().into_iter().for_each(|(lane, task)| thread.spawn(lane, task));
+        lineage.attach(Arc::clone(&log), Arc::clone(&tables))?;
+        Ok(World { disk, thread, health, lineage, log, tables })
     }
 
     fn start(self) -> Self {
         for task in self.lineage.tasks() {
-            crate::runtime::Scheduler::spawn(&*self.thread, crate::runtime::Lane::Compaction, task);
+            self.thread.spawn(Lane::Compaction, task);
         }
         self
     }
 
-    /// Writes the outputs and installs the edit; its inputs are held by nobody else.
+    /// Writes one record to the log, so that `seq` is its last sequence number, if it is not reached yet.
+    fn log_to(&self, seq: SeqNo) -> Result<()> {
+        let mut record = RecordBuilder::new();
+        let missing = seq.0.saturating_sub(self.log.visible().0);
+        (0..missing).for_each(|_| record.push(&Operation::DropKeyspace { keyspace: KeyspaceId(7) }));
+        if missing == 0 { Ok(()) } else { self.log_record(record) }
+    }
+
+    /// Writes one record of `bytes` bytes to the log.
+    fn log_bytes(&self, bytes: usize) {
+        let mut record = RecordBuilder::new();
+        record.push(&Operation::Put { keyspace: KeyspaceId(7), key: b"key", value: &vec![7; bytes] });
+        self.log_record(record).unwrap();
+    }
+
+    fn log_record(&self, record: RecordBuilder) -> Result<()> {
+        let record = record.finish();
+        let reservation = self.log.reserve(&record)?;
+        self.log.copy_in(&reservation, &record, false)?;
+        self.log.publish(reservation)
+    }
+
+    /// How many syncs the segments of the log have had.
+    fn log_syncs(&self) -> usize {
+        self.disk.disk().syncs.iter().filter(|name| name.ends_with(".log")).count()
+    }
+
+    /// Writes a real table. Its file stays open, as its writer had it, until it is synced.
+    fn write_table(&self) -> TableMeta {
+        let (queue, flush) = self.tables.write_queue();
+        self.thread.spawn(Lane::Flush, Box::pin(flush));
+        let writers = TableWriters::new(Arc::clone(&self.tables), queue);
+        self.thread.run(async {
+            let mut writer = writers.create(0).await.unwrap();
+            writer.add(b"a", 0, SeqNo(1), EntryKind::Put, b"value");
+            writer.finish().await.unwrap()
+        })
+    }
+
+    /// Writes what the edit needs and installs it: the log up to its number, and its outputs. Its inputs have no
+    /// readers.
     async fn install(&self, edit: Edit) -> Result<EditId> {
+        self.log_to(edit.seq.max(edit.flushed()))?;
         for meta in edit.outputs() {
-            let file = crate::storage::Storage::create(&self.disk, &table_path(meta.id.0))?;
+            let file = self.disk.create(&table_path(meta.id.0))?;
             file.write_all_at(0, &vec![7; meta.bytes as usize])?;
         }
         let inputs = edit.changes.iter().filter_map(|change| match change {
-            Change::Remove { table, .. } => Some(Input { table: Some(Arc::new(())), id: *table, bytes: 100 + table.0 }),
+            Change::Remove { table: id, .. } => Some(self.tables.open(table(id.0, "a", "z"))),
             _ => None,
         });
-        self.lineage.install_inputs(edit.clone(), inputs.collect(), || None, || ()).await
+        let inputs = inputs.collect();
+        self.install_with(edit, inputs).await
+    }
+
+    /// Installs the edit alone.
+    async fn install_with(&self, edit: Edit, inputs: Vec<Arc<Table>>) -> Result<EditId> {
+        self.lineage.install(edit, inputs, || None, || ()).await
     }
 
     fn manifest(&self) -> PathBuf {
         manifest_path(Path::new(ROOT), self.lineage.book().open.number)
     }
+
+    fn unsettled_edits(&self) -> u64 {
+        self.lineage.unsettled().0
+    }
 }
 
-/// What an open would find: the log is as long as need be.
+/// What an open would find, with a log that reaches every edit.
 fn recover(disk: &Fake) -> Result<Option<(State, Contents)>> {
     recover_with_log(disk, LogMark { seq: SeqNo::MAX, ..mark(u32::MAX) })
 }
 
-/// The same, where the log ends at `end`.
+/// What an open would find, with a log that ends at `end`.
 fn recover_with_log(disk: &Fake, end: LogMark) -> Result<Option<(State, Contents)>> {
     let medium = Medium { storage: disk, read_only: false };
     let Some((path, contents)) = read_manifest(&medium, Path::new(ROOT))? else { return Ok(None) };
@@ -252,7 +277,7 @@ fn recover_with_log(disk: &Fake, end: LogMark) -> Result<Option<(State, Contents
     medium.sync_outputs(&Path::new(ROOT).join("tables"), contents.unsettled.iter().map(|(_, edit)| edit))?;
     let log = Reach { end, settled: EditId(0), closed: None };
     let state = choose(disk, Path::new(ROOT), &path, &contents, &log, &mut |path, meta| {
-        Ok(crate::storage::Storage::file_bytes(disk, path)? == Some(meta.bytes))
+        Ok(disk.file_bytes(path)? == Some(meta.bytes))
     })?;
     Ok(Some((state, contents)))
 }

@@ -1,13 +1,14 @@
 //! Reading manifests: whole, torn, rotten, and against what the log says.
 
 use super::*;
-use crate::lineage::framing::{HEADER_BYTES, Header, frame};
-use crate::lineage::manifest::image;
-use crate::lineage::record::Record;
+use crate::lineage::manifest::fragments::frame;
+use crate::lineage::manifest::header::{HEADER_BYTES, ManifestHeader};
+use crate::lineage::manifest::record::Record;
+use crate::lineage::manifest::write::image;
 use crate::lineage::recovery::{self, Verdict};
 use crate::log::DamagePolicy;
 
-const HEADER: Header = Header { number: 3, generation: 0xfeed };
+const HEADER: ManifestHeader = ManifestHeader { number: 3, generation: 0xfeed };
 
 struct Written {
     bytes: Vec<u8>,
@@ -227,7 +228,8 @@ fn a_root_without_current_is_no_database_unless_it_holds_log_or_tables() {
     let current = Path::new(ROOT).join("CURRENT");
     let fresh = Fake::default();
     assert!(recover(&fresh).unwrap().is_none());
-    crate::storage::Storage::remove(&world.disk, &current).unwrap();
+    world.disk.remove(&current).unwrap();
+    world.disk.remove(&Path::new(ROOT).join("log/00000000.log")).unwrap();
     assert!(recover(&world.disk).unwrap().is_none(), "an interrupted creation");
     world.disk.put(&table_path(1), vec![1]);
     assert_eq!(recover(&world.disk).unwrap_err().kind(), ErrorKind::Corruption);
@@ -247,7 +249,7 @@ fn an_unsettled_edit_counts_only_with_its_outputs_and_its_log_and_nothing_after_
     let mut names: Vec<_> = base.tables().cloned().collect();
     names.extend(edits.iter().flat_map(|(_, edit)| edit.outputs().cloned()));
     for directory in ["/db", "/db/tables"] {
-        crate::storage::Storage::create_directory(&disk, Path::new(directory)).unwrap();
+        disk.create_directory(Path::new(directory)).unwrap();
     }
     names.iter().for_each(|meta| disk.put(&table_path(meta.id.0), vec![0; meta.bytes as usize]));
     let choose = |seq: u64, missing: u64| {
@@ -259,9 +261,9 @@ fn an_unsettled_edit_counts_only_with_its_outputs_and_its_log_and_nothing_after_
     };
     assert_eq!([choose(102, 0), choose(101, 0), choose(100, 0), choose(99, 0)], [3, 2, 1, 0]);
     assert_eq!([choose(102, 300), choose(102, 301), choose(102, 302)], [0, 1, 2]);
-    crate::storage::Storage::remove(&disk, &table_path(3)).unwrap();
+    disk.remove(&table_path(3)).unwrap();
     let log = Reach { end: mark(999), settled: EditId(0), closed: None };
-    let gone = super::choose(&disk, Path::new(ROOT), Path::new("manifest"), &contents, &log, &mut |_, _| Ok(true));
+    let gone = recovery::choose(&disk, Path::new(ROOT), Path::new("manifest"), &contents, &log, &mut |_, _| Ok(true));
     assert_eq!(gone.unwrap_err().kind(), ErrorKind::Corruption, "a settled table must be there");
 }
 

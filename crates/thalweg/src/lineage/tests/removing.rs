@@ -1,4 +1,4 @@
-//! What becomes of the files of replaced tables: when, how fast, and in which pieces.
+//! When the files of replaced tables go, how fast, and in which pieces.
 
 use super::*;
 
@@ -15,19 +15,22 @@ fn replaced(count: u64, bytes: usize, piece_bytes: u64) -> World {
     world
 }
 
-/// Replaces tables; a handle is one that somebody shares.
-fn replace(world: &World, tables: Vec<(u64, Option<Handle>)>, bytes: usize) {
+fn handle(world: &World, id: u64, bytes: usize) -> Arc<Table> {
+    world.tables.open(TableMeta { bytes: bytes as u64, ..table(id, "a", "z") })
+}
+
+/// Replaces tables; a handle that is given may have a reader.
+fn replace(world: &World, tables: Vec<(u64, Option<Arc<Table>>)>, bytes: usize) {
     let mut inputs = Vec::new();
     for (id, shared) in tables {
         world.disk.put(&table_path(id), vec![7; bytes]);
-        inputs.push(Input { table: shared.or(Some(Arc::new(()))), id: TableId(id), bytes: bytes as u64 });
+        inputs.push(shared.unwrap_or_else(|| handle(world, id, bytes)));
     }
-    let edit = Edit { log_start: None, ..Edit::default() };
-    world.thread.run(world.lineage.install_inputs(edit, inputs, || None, || ())).unwrap();
+    world.thread.run(world.install_with(Edit::default(), inputs)).unwrap();
 }
 
 fn tables_left(world: &World) -> usize {
-    crate::storage::Storage::list(&world.disk, &Path::new(ROOT).join("tables")).unwrap().unwrap().len()
+    world.disk.list(&Path::new(ROOT).join("tables")).unwrap().unwrap().len()
 }
 
 #[test]
@@ -82,8 +85,8 @@ fn a_large_file_is_cut_from_its_end_once_its_name_is_gone() {
 fn a_file_with_another_name_is_not_cut() {
     let world = World::new().start();
     world.lineage.set_piece_bytes(300);
-    let held: Arc<()> = Arc::new(());
-    replace(&world, vec![(1, Some(Arc::<()>::clone(&held)))], 1000);
+    let held = handle(&world, 1, 1000);
+    replace(&world, vec![(1, Some(Arc::clone(&held)))], 1000);
     world.disk.disk().link(&table_path(1), Path::new("/copy/1.table"));
     drop(held);
     world.lineage.settle().unwrap();
@@ -121,7 +124,7 @@ fn a_poisoned_database_cuts_nothing_more() {
 #[test]
 fn a_handle_is_let_go_before_its_edit_is_settled_and_its_file_is_not() {
     let world = World::new().start();
-    let handle: Arc<()> = Arc::new(());
+    let handle = handle(&world, 1, 100);
     let table = Arc::downgrade(&handle);
     replace(&world, vec![(1, Some(handle))], 100);
     world.thread.pass_ms(2);

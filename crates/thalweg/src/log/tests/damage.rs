@@ -156,7 +156,7 @@ fn point_in_time_ends_at_the_damage_and_keeps_a_copy() {
     let (environment, _) = fake::environment(&disk, 99, false);
     let policy = DamagePolicy::PointInTime;
     let found = Scan::run(&environment, &directory(), LogMark::default(), policy, false).unwrap();
-    assert_eq!((found.tail, found.dropped.len()), (ScanTail::Damaged, 1));
+    assert_eq!((found.ending, found.dropped.len()), (LogEnd::Damaged, 1));
     let kept = replay(&found).unwrap();
     assert_eq!(kept, expected(&records[..kept.len()]));
     let again = Bench::try_begin(&disk, 5, Some(found)).unwrap();

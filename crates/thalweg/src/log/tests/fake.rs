@@ -278,7 +278,7 @@ impl Entropy for Sequence {
     }
 }
 
-/// Polls all coroutines when somebody waits, or when told to.
+/// A scheduler that polls all coroutines when a thread waits, or on request.
 pub(super) struct Polling {
     pub(super) tasks: Mutex<Vec<Task>>,
     clock: Arc<Counting>,

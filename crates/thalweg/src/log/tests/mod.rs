@@ -2,12 +2,14 @@
 
 mod damage;
 mod fake;
-mod running;
+mod recycling;
 mod sizes;
+mod syncing;
 mod waiting;
+mod writing;
 
-use super::framing::HEADER_BYTES;
-use super::scan::Tail as ScanTail;
+use super::header::HEADER_BYTES;
+use super::scan::LogEnd;
 use super::{DamagePolicy, Log, LogOptions, Operation, Record, RecordBuilder, Scan};
 use crate::error::Result;
 use crate::format::{KeyspaceId, LogMark, LogPosition, SeqNo};
@@ -131,7 +133,7 @@ fn records_of_every_size_come_back_over_blocks_and_segments() {
     bench.log.sync(bench.log.published().position).unwrap();
     let disk = bench.disk.after_crash(false);
     let scan = scan(&disk, LogMark::default()).unwrap();
-    assert_eq!((scan.end, scan.tail), (bench.log.published(), ScanTail::Clean));
+    assert_eq!((scan.end, scan.ending), (bench.log.published(), LogEnd::Clean));
     assert_eq!(scan.records, records.len() as u64);
     assert!(scan.padding.is_empty());
     assert_eq!(replay(&scan).unwrap(), expected(&records));
@@ -188,7 +190,7 @@ fn a_clean_close_names_the_manifest_and_the_next_begin_overwrites_it() {
     assert!(bench.scheduler.tasks.lock().unwrap().is_empty(), "the coroutines end");
     let disk = bench.disk.after_crash(false);
     let found = scan(&disk, LogMark::default()).unwrap();
-    assert_eq!((found.closed, found.tail, found.end.seq), (Some((7, 1234)), ScanTail::Closed, SeqNo(1)));
+    assert_eq!((found.closed, found.ending, found.end.seq), (Some((7, 1234)), LogEnd::Closed, SeqNo(1)));
     let again = Bench::try_begin(&disk, 2, Some(found)).unwrap();
     again.write_synced(&record(2, 50));
     let found = scan(&disk.after_crash(false), LogMark::default()).unwrap();
@@ -199,7 +201,7 @@ fn a_clean_close_names_the_manifest_and_the_next_begin_overwrites_it() {
 fn an_empty_log_that_never_got_a_segment_begins_again() {
     let disk = Arc::new(Disk::default());
     let found = scan(&disk, LogMark::default()).unwrap();
-    assert_eq!((found.tail, found.end), (ScanTail::Missing, LogMark::default()));
+    assert_eq!((found.ending, found.end), (LogEnd::Missing, LogMark::default()));
     let bench = Bench::try_begin(&disk, 2, Some(found)).unwrap();
     bench.write_synced(&record(1, 1));
     assert_eq!(replayed(&disk.after_crash(false)), expected(&[record(1, 1)]));

@@ -116,7 +116,7 @@ fn a_close_leaves_one_small_idle_slot_at_most() {
     bench.log.close(1, 1).unwrap();
     bench.scheduler.settle();
     bench.log.remove_idle();
-    let in_use = bench.log.lock_tail().chain.values().map(|segment| u64::from(segment.bytes)).sum::<u64>();
+    let in_use = bench.log.lock_tail().segments.values().map(|segment| u64::from(segment.bytes)).sum::<u64>();
     assert!(bench.disk.bytes() <= in_use + (128 << 10), "{} bytes, {in_use} in use", bench.disk.bytes());
     assert_eq!(scan(&bench.disk.after_crash(false), bench.log.published()).unwrap().closed, Some((1, 1)));
 }

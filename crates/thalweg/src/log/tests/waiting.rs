@@ -1,4 +1,4 @@
-//! Who waits for segments, and for how long.
+//! Writers that wait for segments, and closes that wait for writers.
 
 use super::*;
 use std::path::Path;

@@ -1,0 +1,99 @@
+//! [`Book`]: what the lock of an open lineage guards.
+
+use super::manifest::write::Begun;
+use super::removal::retained::{Input, Retained};
+use super::settle::ledger::Ledger;
+use super::state::live::State;
+use super::state::undo::TakeBack;
+use crate::error::Error;
+use crate::format::EditId;
+use crate::runtime::BackgroundFile;
+
+/// A manifest is replaced once it has grown by this much, and to four times what it began with. That is a few hundred
+/// edits for the four syncs of a new manifest.
+const ROTATION_BYTES: u64 = 64 << 10;
+
+/// The edits, the manifest in force, and the tables that were replaced.
+pub(super) struct Book {
+    /// The state after all edits, settled or not.
+    pub(super) state: State,
+    /// Takes the last edit of `state` back. Set while that edit is being appended.
+    pub(super) tentative: Option<TakeBack>,
+    pub(super) ledger: Ledger<Input>,
+    /// The inputs of settled edits.
+    pub(super) retained: Retained,
+    pub(super) open: OpenManifest,
+    /// The number of the next manifest.
+    pub(super) next_number: u64,
+    pub(super) rotation_bytes: u64,
+    /// A caller waits until this edit is settled.
+    pub(super) wanted: EditId,
+    /// The last look at the journal, for [`super::settle::backend::Rule::Commits`].
+    pub(super) poll: Option<Poll>,
+    /// How often settling failed without poisoning.
+    pub(super) failures: u64,
+    /// The last of these failures.
+    pub(super) failure: Option<Error>,
+    /// The `closed` record was written: no record may follow it.
+    pub(super) is_closed: bool,
+}
+
+/// The manifest in force.
+pub(super) struct OpenManifest {
+    pub(super) file: BackgroundFile,
+    pub(super) number: u64,
+    pub(super) generation: u64,
+    /// Where the next record begins.
+    pub(super) end: u64,
+    /// The manifest is replaced when it is longer than this.
+    pub(super) rotate_at: u64,
+}
+
+/// A look at the commit counter of the journal, and what was appended by then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Poll {
+    pub(super) commits: u64,
+    pub(super) appended: EditId,
+    /// The number and length of the manifest.
+    pub(super) manifest: u64,
+    pub(super) end: u64,
+}
+
+impl Book {
+    /// Everything in `state` is settled, in the manifest `begun`.
+    pub(super) fn new(state: State, begun: Begun) -> Self {
+        let next_number = begun.header.number + 1;
+        Book {
+            ledger: Ledger::new(state.clone(), begun.bytes),
+            state,
+            tentative: None,
+            retained: Retained::default(),
+            open: OpenManifest::new(begun, ROTATION_BYTES),
+            next_number,
+            rotation_bytes: ROTATION_BYTES,
+            wanted: EditId(0),
+            poll: None,
+            failures: 0,
+            failure: None,
+            is_closed: false,
+        }
+    }
+
+    /// Returns the bytes of all live tables, each counted once.
+    pub(super) fn live_bytes(&self) -> u64 {
+        self.state.distinct_tables().map(|meta| meta.bytes).sum()
+    }
+}
+
+impl OpenManifest {
+    /// The manifest `begun`, which is replaced once it has grown by `rotation_bytes` and fourfold.
+    pub(super) fn new(begun: Begun, rotation_bytes: u64) -> Self {
+        OpenManifest {
+            file: BackgroundFile::new(begun.file),
+            number: begun.header.number,
+            generation: begun.header.generation,
+            end: begun.bytes,
+            rotate_at: begun.bytes.saturating_add(rotation_bytes).max(begun.bytes.saturating_mul(4)),
+        }
+    }
+}

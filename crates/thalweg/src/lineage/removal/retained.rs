@@ -1,0 +1,157 @@
+//! [`Retained`]: the inputs of settled edits. Some still have readers (NOB-A4); the files of the others may go.
+//!
+//! An input may go once its handle was dropped. That happens when no one shares the handle: then no version, snapshot,
+//! cursor or compaction names the table. Handles are only cloned from handles, so none will ever name it again. Pure.
+//! The book of a lineage holds it.
+
+use crate::format::TableId;
+use crate::table::Table;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A table that an edit replaced.
+pub(in crate::lineage) struct Input {
+    /// The handle; `None` once it was dropped.
+    pub(in crate::lineage) table: Option<Arc<Table>>,
+    pub(in crate::lineage) id: TableId,
+    pub(in crate::lineage) bytes: u64,
+}
+
+/// A table whose file may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lineage) struct Free {
+    pub(in crate::lineage) id: TableId,
+    pub(in crate::lineage) bytes: u64,
+}
+
+/// The inputs of settled edits.
+#[derive(Default)]
+pub(in crate::lineage) struct Retained {
+    /// Tables that a reader may hold.
+    inputs: Vec<Input>,
+    /// Tables whose files may go, in the order in which they became free.
+    free: VecDeque<Free>,
+    /// The bytes of these files.
+    free_bytes: u64,
+    /// The bytes that are left of the file that has no name any more.
+    cutting_bytes: u64,
+}
+
+impl From<Arc<Table>> for Input {
+    fn from(table: Arc<Table>) -> Self {
+        let (id, bytes) = (table.meta().id, table.meta().bytes);
+        Input { table: Some(table), id, bytes }
+    }
+}
+
+impl Input {
+    /// Takes the handle if no one shares it.
+    pub(in crate::lineage) fn take_unshared(&mut self) -> Option<Arc<Table>> {
+        self.table.take_if(|table| Arc::strong_count(table) == 1)
+    }
+}
+
+impl Retained {
+    /// Adds the inputs of a settled edit.
+    pub(in crate::lineage) fn keep(&mut self, inputs: impl IntoIterator<Item = Input>) {
+        self.inputs.extend(inputs);
+    }
+
+    /// Returns the tables that a reader may hold.
+    pub(in crate::lineage) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut Input> {
+        self.inputs.iter_mut()
+    }
+
+    /// Frees the tables whose handles were dropped. Returns whether there are any.
+    pub(in crate::lineage) fn free_unheld(&mut self) -> bool {
+        let before = self.free.len();
+        let (free, free_bytes) = (&mut self.free, &mut self.free_bytes);
+        self.inputs.retain(|input| {
+            if input.table.is_none() {
+                free.push_back(Free { id: input.id, bytes: input.bytes });
+                *free_bytes += input.bytes;
+            }
+            input.table.is_some()
+        });
+        self.free.len() > before
+    }
+
+    /// Returns whether a reader may hold a table.
+    pub(in crate::lineage) fn is_held(&self) -> bool {
+        !self.inputs.is_empty()
+    }
+
+    /// Returns the next table to remove.
+    pub(in crate::lineage) fn first_free(&self) -> Option<Free> {
+        self.free.front().copied()
+    }
+
+    /// Notes that the name of the first free table is gone; `is_cut`: its bytes go piece by piece.
+    pub(in crate::lineage) fn removed(&mut self, is_cut: bool) {
+        if let Some(Free { bytes, .. }) = self.free.pop_front() {
+            self.free_bytes -= bytes;
+            self.cutting_bytes += if is_cut { bytes } else { 0 };
+        }
+    }
+
+    /// Notes that `bytes` of the file without a name are gone.
+    pub(in crate::lineage) fn cut(&mut self, bytes: u64) {
+        self.cutting_bytes = self.cutting_bytes.saturating_sub(bytes);
+    }
+
+    /// Returns whether any file may go.
+    pub(in crate::lineage) fn is_waiting(&self) -> bool {
+        self.cutting_bytes > 0 || !self.free.is_empty()
+    }
+
+    /// Returns the bytes of the files that may go.
+    pub(in crate::lineage) fn waiting_bytes(&self) -> u64 {
+        self.cutting_bytes + self.free_bytes
+    }
+
+    /// Returns the bytes of all retained tables.
+    pub(in crate::lineage) fn bytes(&self) -> u64 {
+        self.waiting_bytes() + self.inputs.iter().map(|input| input.bytes).sum::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lineage::tests::{table, tables};
+
+    #[test]
+    fn an_input_is_free_only_when_its_last_reader_is_gone() {
+        let tables = tables();
+        let [read, unread] = [3, 4].map(|id| tables.open(table(id, "a", "b")));
+        let mut retained = Retained::default();
+        let input = |table: &Arc<Table>| Input { bytes: table.meta().id.0, ..Input::from(Arc::clone(table)) };
+        retained.keep([input(&read), input(&unread)]);
+        drop(unread);
+        let look = |retained: &mut Retained| {
+            let handles: Vec<_> = retained.inputs_mut().filter_map(Input::take_unshared).collect();
+            (handles.len(), retained.free_unheld())
+        };
+        assert_eq!((look(&mut retained), look(&mut retained)), ((1, true), (0, false)));
+        assert_eq!(retained.first_free(), Some(Free { id: TableId(4), bytes: 4 }));
+        assert_eq!((retained.waiting_bytes(), retained.bytes(), retained.is_held()), (4, 7, true));
+        drop(read);
+        assert_eq!(look(&mut retained), (1, true));
+        assert_eq!((retained.waiting_bytes(), retained.is_held()), (7, false));
+    }
+
+    #[test]
+    fn bytes_count_until_they_are_gone_also_those_without_a_name() {
+        let mut retained = Retained::default();
+        retained.keep([5, 6].map(|id| Input { table: None, id: TableId(id), bytes: id }));
+        assert!(retained.free_unheld());
+        retained.removed(false);
+        assert_eq!(retained.waiting_bytes(), 6);
+        retained.removed(true);
+        assert_eq!((retained.first_free(), retained.waiting_bytes()), (None, 6));
+        retained.cut(4);
+        assert!(retained.is_waiting());
+        retained.cut(u64::MAX);
+        assert!(!retained.is_waiting());
+    }
+}

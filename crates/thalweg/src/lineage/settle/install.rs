@@ -1,0 +1,166 @@
+//! [`Lineage::install`]: puts an edit in force.
+//!
+//! With [`Rule::Rounds`] the edit is appended, readers switch to its outputs, and nothing waits. A round
+//! ([`super::round`]) makes outputs, log and manifest durable later. Until then the medium may hold an edit whose
+//! outputs are missing. So recovery verifies the outputs of every unsettled edit; the inputs still exist.
+//!
+//! With [`Rule::EachEdit`] (NOB-A2, A5) the steps are:
+//! 1. The log becomes durable up to the edit's sequence number, unless it is not needed that far back.
+//! 2. The outputs and their names become durable.
+//! 3. The edit is appended, and readers switch.
+//! 4. The manifest is synced. One sync serves every edit appended before it (X3).
+//! 5. A `settled` record is appended.
+//!
+//! Invariant: once an edit is settled, a reading of the log from the state's start of the log ends at or after the
+//! state's sequence number (`docs/log.md`, What a flush need not make durable).
+
+use crate::error::{Error, Result};
+use crate::format::{EditId, LogMark, SeqNo, TableId};
+use crate::lineage::manifest::record::edit_payload;
+use crate::lineage::open::Lineage;
+use crate::lineage::removal::retained::Input;
+use crate::lineage::settle::backend::{Rule, Unsynced};
+use crate::lineage::state::edit::Edit;
+use crate::planted::{Bug, planted};
+use crate::table::Table;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Lineage {
+    /// Installs an edit: takes `turn`, appends the edit, and runs `apply`, which makes readers use the new files.
+    /// `inputs` are kept until the edit is settled and no reader holds them. With [`Rule::EachEdit`] outputs and log
+    /// are made durable before that, and the edit after it.
+    ///
+    /// `log_start` returns from where the log is needed once this edit is in force. It is called twice: before the log
+    /// might be synced, and with `turn` held. Its answers must not go back: where the log is not needed up to
+    /// `edit.seq` it is not made durable.
+    ///
+    /// After `NoSpace` nothing is changed. The caller must discard the outputs and write them anew: a sync that met a
+    /// full disk may have lost part of them, so they are refused from then on. Any other error has poisoned, and the
+    /// edit may or may not survive. Then the caller must leave its outputs and inputs alone.
+    pub(crate) async fn install(
+        &self,
+        mut edit: Edit,
+        inputs: Vec<Arc<Table>>,
+        log_start: impl Fn() -> Option<LogMark> + Send,
+        apply: impl FnOnce() + Send,
+    ) -> Result<EditId> {
+        self.check()?;
+        edit.seq = edit.seq.max(edit.flushed());
+        let rule = self.backend.rule();
+        if rule == Rule::Rounds {
+            return self.put_in_force(edit, inputs, false, log_start, apply).await;
+        }
+        let is_behind = log_start().is_some_and(|mark| mark.seq >= edit.seq);
+        if rule == Rule::EachEdit && !is_behind {
+            self.sync_log(edit.seq).await?;
+        }
+        let is_flush = edit.flushed() > SeqNo(0);
+        let tables: Vec<TableId> = edit.outputs().map(|meta| meta.id).collect();
+        if !planted(Bug::ManifestBeforeTables) {
+            self.backend.prepare(self.unsynced(tables.iter().copied()), is_flush).await?;
+        }
+        let id = self.put_in_force(edit, inputs, is_behind, log_start, apply).await?;
+        self.forget_unsynced(tables.iter().copied());
+        if rule != Rule::EachEdit {
+            return Ok(id);
+        }
+        self.metrics.syncs_waited_for.increment();
+        self.sync_until(|ledger| ledger.durable() >= id).await?;
+        if planted(Bug::ManifestBeforeTables) {
+            self.prepare_late(id, &tables, is_flush).await?;
+        }
+        // The edit is durable whether or not this succeeds. The settler tries again, and the health has what poisons.
+        let _ = self.record_settled().await;
+        Ok(id)
+    }
+
+    /// Makes the log durable up to `seq`. Replay will skip these records, so their numbers must not be given out again.
+    /// Not needed where replay begins after them: there the numbers go on.
+    pub(in crate::lineage) async fn sync_log(&self, seq: SeqNo) -> Result<()> {
+        if seq == SeqNo(0) || planted(Bug::EditBeyondLogAccepted) || planted(Bug::PinnedLogNotSynced) {
+            return Ok(());
+        }
+        self.log_and_tables().log.sync_to_seq(seq).await
+    }
+
+    /// Returns the tables, each with the file that its writer has open.
+    pub(in crate::lineage) fn unsynced(&self, tables: impl Iterator<Item = TableId>) -> Vec<Unsynced> {
+        tables.map(|id| Unsynced { id, file: self.log_and_tables().tables.unsynced(id) }).collect()
+    }
+
+    /// Closes the files that the writers of these tables left open for a sync.
+    pub(in crate::lineage) fn forget_unsynced(&self, tables: impl IntoIterator<Item = TableId>) {
+        tables.into_iter().for_each(|id| self.log_and_tables().tables.forget_unsynced(id));
+    }
+
+    /// Appends the edit and switches readers. `is_behind`: the log was not needed up to the edit's number.
+    async fn put_in_force(
+        &self,
+        mut edit: Edit,
+        inputs: Vec<Arc<Table>>,
+        is_behind: bool,
+        log_start: impl Fn() -> Option<LogMark> + Send,
+        apply: impl FnOnce() + Send,
+    ) -> Result<EditId> {
+        let turn = self.turn.lock(&self.environment).await;
+        self.check()?;
+        if self.book().is_closed {
+            return Err(Error::Closed);
+        }
+        edit.log_start = log_start().or(edit.log_start);
+        let applied = self.apply_tentatively(&mut edit, is_behind);
+        let refused = |refusal| self.health.poison(Error::internal(format!("an edit was refused: {refusal}")));
+        let (id, still_named) = applied.map_err(refused)?;
+        let appended = self.append(|synced| edit_payload(id, &edit, synced)).await;
+        {
+            let book = &mut *self.book();
+            let before = book.tentative.take();
+            match appended {
+                Ok(end) => {
+                    let gone = inputs.into_iter().map(Input::from).filter(|input| !still_named.contains(&input.id));
+                    book.ledger.append(id, edit, end, gone.collect(), self.environment.clock.now_ns());
+                    book.ledger.still_named(still_named);
+                    // With rounds the outputs are not durable yet; with commits they are not believed to be.
+                    if matches!(self.backend.rule(), Rule::EachEdit | Rule::Nothing) {
+                        book.ledger.make_sound(id);
+                    }
+                }
+                Err(error) => {
+                    before.into_iter().for_each(|before| book.state.take_back(before));
+                    return Err(error);
+                }
+            }
+        }
+        apply();
+        if planted(Bug::LogLetGoUnsettled) {
+            self.let_log_go_unsettled();
+        }
+        if planted(Bug::InputsUnlinkedEarly) {
+            self.unlink_inputs(id);
+        }
+        drop(turn);
+        self.wake.notify_all();
+        Ok(id)
+    }
+
+    /// Applies the edit to the state until its record is appended. Returns its number, and the tables that it takes out
+    /// of one partition while another still names them: these are inputs of the edit that removes them from the last.
+    fn apply_tentatively(
+        &self,
+        edit: &mut Edit,
+        is_behind: bool,
+    ) -> std::result::Result<(EditId, BTreeSet<TableId>), String> {
+        let book = &mut *self.book();
+        let id = EditId(book.state.edit.0 + 1);
+        // A cautious bound may lie before that of an earlier edit. Then the earlier one stays in force.
+        edit.log_start = edit.log_start.filter(|mark| mark.position > book.state.log_start.position);
+        let before = book.state.apply_tentatively(edit, id)?;
+        let still_named =
+            if planted(Bug::SharedTableFreed) { BTreeSet::new() } else { before.still_named(&book.state) };
+        book.tentative = Some(before);
+        let start = book.state.log_start;
+        assert!(!is_behind || start.seq >= edit.seq, "where the log is needed from does not go back");
+        Ok((id, still_named))
+    }
+}

@@ -1,0 +1,109 @@
+//! [`Reason`]: why edits should be settled, and what makes rounds begin before the interval is over.
+
+use crate::lineage::open::Lineage;
+use crate::lineage::settle::backend::Rule;
+use std::sync::atomic::Ordering;
+
+/// How many bytes may be retained, if the builder does not say, in a database of up to ten times as many bytes.
+pub(crate) const RETAINED_BYTES_MAX: u64 = 1 << 30;
+
+/// Writers are not slowed down for fewer retained bytes than this.
+const RETAINED_BYTES_FEW: u64 = 256 << 20;
+
+/// A disk is low on space when the retained bytes exceed this part of its free bytes: a half.
+const LOW_SPACE_PART: u64 = 2;
+
+/// Why edits are settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lineage) enum Reason {
+    /// The interval is over.
+    Time,
+    /// A checkpoint, the close or a call of `settle` waits.
+    Requested,
+    /// The inputs take too much space.
+    Space,
+    /// The edits pin too much of the log.
+    Log,
+    /// The outputs keep too many files open.
+    Files,
+}
+
+impl Reason {
+    /// Returns the name for traces.
+    pub(in crate::lineage) fn name(self) -> &'static str {
+        match self {
+            Reason::Time => "time",
+            Reason::Requested => "asked",
+            Reason::Space => "space",
+            Reason::Log => "log",
+            Reason::Files => "files",
+        }
+    }
+}
+
+impl Lineage {
+    /// Returns why unsettled edits should be settled; `None` when all are settled.
+    pub(in crate::lineage) fn reason_to_settle(&self) -> Option<Reason> {
+        let (retained, log_start) = {
+            let book = self.book();
+            let ledger = &book.ledger;
+            if ledger.settled() >= ledger.appended() {
+                return None;
+            }
+            if ledger.settled() < book.wanted {
+                return Some(Reason::Requested);
+            }
+            let retained: u64 = ledger.inputs().map(|input| input.bytes).sum();
+            (retained, ledger.log_start())
+        };
+        // An earlier look at the journal does not make it commit.
+        if self.backend.rule() == Rule::Commits {
+            return Some(Reason::Time);
+        }
+        let is_too_much = self.is_too_much(retained);
+        let log_waits = log_start.map_or(0, |mark| self.log_and_tables().log_bytes_before(mark));
+        if is_too_much || self.rounds_for_space.load(Ordering::Relaxed) > 0 || self.is_low_on_space(retained) {
+            Some(Reason::Space)
+        } else if self.log_and_tables().tables.unsynced_files() > self.unsynced_files_max {
+            Some(Reason::Files)
+        } else if log_waits > self.settling.log_bytes_max / 2 {
+            Some(Reason::Log)
+        } else {
+            Some(Reason::Time)
+        }
+    }
+
+    /// Returns whether the retained bytes are many, compared with the free space that the next compaction may need.
+    pub(in crate::lineage) fn is_low_on_space(&self, retained: u64) -> bool {
+        // The common case: nothing is retained, and no system call is needed.
+        let free = || self.environment.storage.free_bytes(&self.root);
+        retained > 0 && free().is_some_and(|free| retained > free / LOW_SPACE_PART)
+    }
+
+    /// Returns whether replaced tables take half of the space that they may take. Compactions fill the other half until
+    /// the first half is given back.
+    pub(in crate::lineage) fn is_too_much(&self, retained: u64) -> bool {
+        let live = || self.book().live_bytes();
+        match self.settling.retained_bytes_max {
+            Some(bytes) => retained > bytes / 2,
+            None => retained > RETAINED_BYTES_MAX / 2 && retained > live() / 20,
+        }
+    }
+
+    /// Returns the share of the space for replaced tables that is in use, 1 at `retained_bytes_max`. Only tables that
+    /// rounds and the remover will give back count, not those that a reader holds. A cap counts as at least
+    /// [`RETAINED_BYTES_FEW`].
+    pub(crate) fn retained_share(&self) -> f64 {
+        let retained = {
+            let book = self.book();
+            book.ledger.inputs().map(|input| input.bytes).sum::<u64>() + book.retained.waiting_bytes()
+        };
+        let live = || self.book().live_bytes();
+        let most = match self.settling.retained_bytes_max {
+            Some(bytes) => bytes.max(RETAINED_BYTES_FEW),
+            None if retained <= RETAINED_BYTES_MAX => RETAINED_BYTES_MAX,
+            None => RETAINED_BYTES_MAX.max(live() / 10),
+        };
+        retained as f64 / most as f64
+    }
+}

@@ -1,0 +1,178 @@
+//! [`Preparation`]: how a slot gets the identity of a new segment.
+//!
+//! A preparation is a sequence of steps. A coroutine can yield between them; an open takes them at once, up to the
+//! populating, which it leaves to the preparer.
+//!
+//! Invariant: a slot with a valid header has all its blocks written and durable, because a new file is filled and
+//! synced before its header is written. A segment is given out only when its header is durable under a durable name.
+//!
+//! The pages of a recycled slot may be dirty with an older segment that is not needed on the medium any more. Through a
+//! mapping only the header is synced. The mapping is populated last, because the syncs of the preparation would undo
+//! it. Locks: none.
+
+use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentHeader};
+use super::segment::Segment;
+use crate::error::Result;
+use crate::metrics::Metrics;
+use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment};
+use crate::storage::{BufferPool, File, IoBuffer};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How many zeros one step writes while a new file is filled.
+const FILL_BYTES: u32 = 16 * BLOCK_BYTES;
+
+/// The next step of a preparation, with what it needs.
+enum Stage {
+    Create,
+    Fill(Arc<dyn File>, u32),
+    SyncFill(Arc<dyn File>),
+    Map,
+    WriteHeader(Segment),
+    SyncHeader(Segment),
+    SyncDirectory(Segment),
+    Populate(Segment, u32),
+    Done,
+}
+
+/// A slot that is being prepared for a new segment.
+pub(super) struct Preparation {
+    header: SegmentHeader,
+    path: PathBuf,
+    is_new: bool,
+    /// The directory of a new file that a coroutine prepares.
+    directory: Option<BackgroundDirectory>,
+    /// The zeros that fill such a file.
+    zeros: Option<IoBuffer>,
+    stage: Stage,
+}
+
+impl Preparation {
+    /// A preparation that creates a new file.
+    pub(super) fn create(path: PathBuf, header: SegmentHeader) -> Self {
+        Preparation { header, path, is_new: true, directory: None, zeros: None, stage: Stage::Create }
+    }
+    /// A preparation in a file of the right size whose segment is not needed any more.
+    pub(super) fn recycle(path: PathBuf, header: SegmentHeader) -> Self {
+        Preparation { header, path, is_new: false, directory: None, zeros: None, stage: Stage::Map }
+    }
+
+    /// Returns whether the next step only creates or opens a file. Its failure (no descriptor left, no permission)
+    /// endangers nothing that was written.
+    pub(super) fn is_harmless(&self) -> bool {
+        matches!(self.stage, Stage::Create | Stage::Map)
+    }
+
+    /// Takes one step. The last one returns the segment, mapped and populated. After an error the file holds nothing of
+    /// use; see [`Preparation::discard`].
+    pub(super) fn step(&mut self, environment: &Environment, metrics: &Metrics) -> Result<Option<Segment>> {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Create => Stage::Fill(environment.storage.create(&self.path)?, 0),
+            Stage::Fill(file, from) => {
+                let count = (self.header.bytes - from).min(FILL_BYTES);
+                file.write_all_at(u64::from(from), &vec![0; count as usize])?;
+                metrics.log_prepared_bytes.add(u64::from(count));
+                if from + count < self.header.bytes { Stage::Fill(file, from + count) } else { Stage::SyncFill(file) }
+            }
+            Stage::SyncFill(file) => {
+                file.sync()?;
+                Stage::Map
+            }
+            Stage::Map => Stage::WriteHeader(self.map(environment)?),
+            Stage::WriteHeader(segment) => {
+                let header = self.header.encode();
+                segment.write(0, &header)?;
+                metrics.log_prepared_bytes.add(header.len() as u64);
+                Stage::SyncHeader(segment)
+            }
+            Stage::SyncHeader(segment) => {
+                segment.handle(0)?.sync(0, HEADER_BYTES)?;
+                if self.is_new { Stage::SyncDirectory(segment) } else { Stage::Populate(segment, 0) }
+            }
+            Stage::SyncDirectory(segment) => {
+                if let Some(directory) = self.path.parent() {
+                    environment.storage.sync_directory(directory)?;
+                }
+                Stage::Populate(segment, 0)
+            }
+            Stage::Populate(segment, from) => match segment.populate(from)? {
+                Some(next) => Stage::Populate(segment, next),
+                None => return Ok(Some(segment)),
+            },
+            Stage::Done => unreachable!("a preparation that gave its segment or failed takes no more steps"),
+        };
+        Ok(None)
+    }
+
+    /// Does what [`Preparation::step`] does, for a coroutine. Where possible the kernel runs long steps, so that the
+    /// worker can issue the interval's syncs.
+    pub(super) async fn step_in_background(
+        &mut self,
+        environment: &Environment,
+        metrics: &Metrics,
+    ) -> Result<Option<Segment>> {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Create => {
+                // Opened before there is a file, so a shortage of descriptors endangers nothing.
+                if let Some(directory) = self.path.parent() {
+                    self.directory = Some(BackgroundDirectory::open(&environment.storage, directory)?);
+                }
+                self.stage = Stage::Create;
+                return self.step(environment, metrics);
+            }
+            Stage::Fill(file, from) => {
+                let count = (self.header.bytes - from).min(FILL_BYTES);
+                let mut zeros = self.zeros.take().unwrap_or_else(|| BufferPool::new(FILL_BYTES as usize).take());
+                zeros.set_len(count as usize);
+                let background = BackgroundFile::new(Arc::clone(&file));
+                self.zeros = Some(background.write_cached(u64::from(from), zeros).await?);
+                metrics.log_prepared_bytes.add(u64::from(count));
+                if from + count < self.header.bytes { Stage::Fill(file, from + count) } else { Stage::SyncFill(file) }
+            }
+            Stage::SyncFill(file) => {
+                self.zeros = None;
+                BackgroundFile::new(file).sync().await?;
+                Stage::Map
+            }
+            Stage::SyncHeader(segment) => {
+                segment.handle(0)?.sync_in_background(0, HEADER_BYTES).await?;
+                if self.is_new { Stage::SyncDirectory(segment) } else { Stage::Populate(segment, 0) }
+            }
+            Stage::SyncDirectory(segment) => {
+                if let Some(directory) = self.directory.take() {
+                    directory.sync().await?;
+                }
+                Stage::Populate(segment, 0)
+            }
+            stage => {
+                self.stage = stage;
+                return self.step(environment, metrics);
+            }
+        };
+        Ok(None)
+    }
+
+    /// Opens and maps the segment.
+    fn map(&self, environment: &Environment) -> Result<Segment> {
+        Segment::open_mapped(environment, self.path.clone(), self.header.id, self.header.bytes)
+    }
+
+    /// Takes all steps but the populating, for an open.
+    pub(super) fn run(mut self, environment: &Environment, metrics: &Metrics) -> Result<Segment> {
+        loop {
+            if let Stage::Populate(segment, _) = self.stage {
+                return Ok(segment);
+            }
+            if let Err(error) = self.step(environment, metrics) {
+                self.discard(environment);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Removes the file of a failed preparation. If that fails, the file does no harm: no seal names it, and the next
+    /// open removes it or uses it again.
+    pub(super) fn discard(&self, environment: &Environment) {
+        drop(environment.storage.remove(&self.path));
+    }
+}

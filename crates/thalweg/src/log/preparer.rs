@@ -1,0 +1,231 @@
+//! The preparer: the background coroutine that keeps spare segments ready.
+//!
+//! It is the only one that prepares segments, so spares have ascending indexes. [`super::sizing`] decides how many and
+//! how large they are. Where there is no room for a new segment the preparer makes a smaller one, or uses any idle
+//! slot. If there is none either, waiting writers get the error, and nothing is poisoned. Any other failure poisons.
+//! Locks: the tail's, never over I/O.
+
+use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MIN, SegmentHeader, SegmentId};
+use super::open::Log;
+use super::preparation::Preparation;
+use super::segment::{Segment, slot_path};
+use super::sizing::QUIET_NS;
+use super::supply::{Idle, Supply};
+use crate::error::Error;
+use crate::format::EditId;
+use crate::planted::{Bug, planted};
+use crate::runtime::{Ticket, yield_now};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// For how many segments of the present size a log in use keeps idle slots. It keeps more if it was longer recently.
+const SLOTS_KEPT: u64 = 4;
+
+/// How many segments beyond the peak are kept: those that are made ready while the log is at its peak.
+const SLOTS_READY: u64 = 2;
+
+/// The next work of the preparer.
+enum Work {
+    Prepare(Box<Preparation>),
+    /// Populate the segment that the log began in, from this offset on.
+    Populate(Arc<Segment>, u32),
+    /// Remove a slot, and drop the spare that it held outside the lock.
+    Remove(PathBuf, Option<Arc<Segment>>),
+    End,
+}
+
+impl Log {
+    /// Runs until the log ends.
+    pub(super) async fn prepare_segments(self: Arc<Self>) {
+        loop {
+            let ticket = self.wanted.ticket();
+            let Some(work) = self.next_work() else {
+                self.wait_for_work(ticket).await;
+                continue;
+            };
+            match work {
+                Work::End => return,
+                Work::Remove(path, spare) => {
+                    yield_now().await;
+                    drop(spare);
+                    // A slot that stays does no harm, and the next open tries again.
+                    drop(self.environment.storage.remove(&path));
+                    self.health.room_came();
+                }
+                Work::Populate(segment, from) => {
+                    yield_now().await;
+                    match segment.populate(from) {
+                        Ok(next) => self.lock_tail().supply.unpopulated = next.map(|next| (segment, next)),
+                        Err(error) => drop(self.health.poison(error)),
+                    }
+                }
+                Work::Prepare(preparation) => {
+                    self.leave_descriptors().await;
+                    if !self.prepare(preparation).await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until there may be work. A log that becomes quiet meanwhile gives back what it does not use. Without
+    /// anything to give back the preparer sleeps until it is notified.
+    async fn wait_for_work(&self, ticket: Ticket) {
+        let before = {
+            let tail = self.lock_tail();
+            let supply = &tail.supply;
+            let has_idle = supply.idle_bytes() > 0 || supply.sizing.is_grown();
+            has_idle.then(|| (tail.segment.id.index, tail.offset))
+        };
+        let Some(before) = before else {
+            return self.wanted.listen(ticket).await;
+        };
+        let until_ns = self.environment.clock.now_ns().saturating_add(QUIET_NS);
+        self.environment.sleep_or(QUIET_NS, &self.wanted, ticket).await;
+        if self.environment.clock.now_ns() < until_ns {
+            return;
+        }
+        self.give_back_idle(before);
+    }
+
+    /// Frees descriptors before one more segment is opened. Closes the segments that are durable; syncs the log if too
+    /// many others are open. Writers that wait for the segment then wait for that sync, too.
+    async fn leave_descriptors(&self) {
+        let close = || {
+            // Segments are unmapped outside the lock.
+            let closed = self.lock_tail().close_before(self.durable().segment());
+            drop(closed);
+        };
+        close();
+        let is_too_much = || {
+            let tail = self.lock_tail();
+            let open = tail.segments.values().filter(|segment| !segment.is_closed()).count();
+            open + tail.supply.spares.len() >= self.segments_open_max
+        };
+        if is_too_much() {
+            // A failure has poisoned, and waiting writers get that error.
+            let _ = self.sync_in_background(self.published().position).await;
+            close();
+        }
+    }
+
+    /// Runs a preparation and notifies waiting writers. Returns whether the preparer goes on.
+    async fn prepare(&self, mut preparation: Box<Preparation>) -> bool {
+        loop {
+            yield_now().await;
+            if self.is_ended() {
+                // Half a segment is of no use.
+                preparation.discard(&self.environment);
+                return false;
+            }
+            let is_harmless = preparation.is_harmless();
+            let step = match planted(Bug::IntervalBehindPreparation) {
+                true => preparation.step(&self.environment, &self.metrics),
+                false => preparation.step_in_background(&self.environment, &self.metrics).await,
+            };
+            match step {
+                Ok(None) => {}
+                Ok(Some(segment)) => {
+                    {
+                        let supply = &mut self.lock_tail().supply;
+                        supply.spares.push_back(Arc::new(segment));
+                        supply.takes_any = false;
+                    }
+                    self.health.segments.clear();
+                    self.supplied.notify_all();
+                    return true;
+                }
+                Err(error) => {
+                    preparation.discard(&self.environment);
+                    // The directory could not be opened to sync it: only this preparation is lost.
+                    let is_shortage = error.is_shortage() && !planted(Bug::DescriptorsPoison);
+                    if !is_harmless && !is_shortage && !matches!(error, Error::NoSpace { .. }) {
+                        self.health.poison(error);
+                        return false;
+                    }
+                    self.fall_back(error);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Handles a failed preparation. Where there is no room, the next attempt makes a smaller segment or uses any idle
+    /// slot. Otherwise waiting writers get the error.
+    fn fall_back(&self, error: Error) {
+        {
+            let supply = &mut self.lock_tail().supply;
+            let is_full = matches!(error, Error::NoSpace { .. });
+            if is_full && (supply.sizing.shrink() || !supply.free.is_empty()) {
+                supply.takes_any = !supply.sizing.is_grown();
+                return;
+            }
+            let now_ns = self.environment.clock.now_ns();
+            self.health.report(self.health.segments.record_until_requested(error.clone(), now_ns));
+            supply.fail(error);
+        }
+        self.supplied.notify_all();
+    }
+
+    /// Returns the next work, if there is any.
+    fn next_work(&self) -> Option<Work> {
+        if self.is_ended() {
+            return Some(Work::End);
+        }
+        let mut tail = self.lock_tail();
+        let tail = &mut *tail;
+        let supply = &mut tail.supply;
+        if let Some((segment, from)) = supply.unpopulated.take() {
+            return Some(Work::Populate(segment, from));
+        }
+        if let Some((path, spare)) = supply.useless.pop() {
+            return Some(Work::Remove(path, spare));
+        }
+        let wanted = supply.wanted.max(supply.sizing.spares());
+        if supply.spares.len() < wanted && !supply.failed {
+            let fitting = supply.free.iter().position(|idle| supply.takes_any || supply.sizing.fits(idle.bytes));
+            let idle = fitting.and_then(|index| supply.free.remove(index));
+            return Some(Work::Prepare(Box::new(self.preparation(supply, idle))));
+        }
+        let next = u64::from(supply.sizing.next());
+        let in_use: u64 = tail.segments.values().map(|segment| u64::from(segment.bytes)).sum();
+        let peak = (supply.peak_bytes + SLOTS_READY * next).saturating_sub(in_use);
+        // On a disk that is short of space tables need it more.
+        let kept = if self.options.space.is_short() { 0 } else { (SLOTS_KEPT * next).max(peak) };
+        let kept = kept.max(supply.spares.iter().take(wanted).map(|spare| u64::from(spare.bytes)).sum());
+        if supply.idle_bytes() > kept {
+            return match supply.free.pop_front() {
+                Some(idle) => Some(Work::Remove(idle.path, None)),
+                None => supply.spares.pop_back().map(|spare| Work::Remove(spare.path.clone(), Some(spare))),
+            };
+        }
+        None
+    }
+
+    /// Returns the preparation of the next segment, in an idle slot or in a new one.
+    fn preparation(&self, supply: &mut Supply, idle: Option<Idle>) -> Preparation {
+        let new = || self.options.space.segment_bytes(supply.sizing.next()) / BLOCK_BYTES * BLOCK_BYTES;
+        let bytes = idle.as_ref().map_or_else(|| new().max(SEGMENT_BYTES_MIN), |idle| idle.bytes);
+        let header = self.next_header(supply, bytes);
+        match idle {
+            Some(idle) => Preparation::recycle(idle.path, header),
+            None => Preparation::create(self.next_path(supply), header),
+        }
+    }
+
+    /// Returns the header of the next segment, with a new identity.
+    fn next_header(&self, supply: &mut Supply, bytes: u32) -> SegmentHeader {
+        let id = SegmentId { index: supply.next_index, generation: self.environment.entropy.next_u64() };
+        supply.next_index += 1;
+        let settled = EditId(self.settled.load(Ordering::Relaxed));
+        SegmentHeader { id, bytes, settled }
+    }
+
+    /// Returns the path of a new slot.
+    fn next_path(&self, supply: &mut Supply) -> PathBuf {
+        supply.next_number += 1;
+        slot_path(&self.directory, supply.next_number - 1)
+    }
+}

@@ -1,0 +1,127 @@
+//! Releasing segments and using their slots again.
+
+use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[test]
+fn segments_are_recycled_and_their_old_bytes_never_come_back() {
+    let bench = Bench::new();
+    let mut seed = 0;
+    for _ in 0..60 {
+        for _ in 0..10 {
+            bench.write_synced(&record(seed, 5000));
+            seed += 1;
+        }
+        bench.log.let_go(bench.log.published());
+        bench.scheduler.settle();
+    }
+    assert!(bench.disk.paths().len() <= 8, "{} files", bench.disk.paths().len());
+    let start = bench.log.published();
+    let tail = [record(1000, 70_000), record(1001, 20)];
+    tail.iter().for_each(|record| bench.write_synced(record));
+    let found = scan(&bench.disk.after_crash(false), start).unwrap();
+    assert_eq!(found.end, bench.log.published());
+    let bodies: Vec<_> = replay(&found).unwrap().into_iter().map(|(_, body)| body).collect();
+    assert_eq!(bodies, tail.map(|record| record.body().to_vec()));
+}
+
+#[test]
+fn what_was_let_go_counts_as_durable_and_is_never_written_to_the_medium() {
+    let disk = Arc::<Disk>::default();
+    disk.maps.store(true, Ordering::SeqCst);
+    let bench = Bench::try_begin(&disk, 1, None).unwrap();
+    let mut before = bench.log.durable();
+    for seed in 0..200 {
+        before = bench.write(&record(seed, 5000)).unwrap();
+        if seed % 20 == 0 {
+            bench.log.let_go(bench.log.published());
+            bench.scheduler.settle();
+        }
+    }
+    let start = bench.log.published();
+    bench.log.let_go(start);
+    bench.scheduler.settle();
+    assert_eq!(bench.log.durable(), start.position);
+    assert!(disk.paths().len() <= 8, "{} files", disk.paths().len());
+    let left = disk.after_crash(false);
+    for path in left.paths() {
+        assert!(left.read(&path)[HEADER_BYTES as usize..].iter().all(|byte| *byte == 0), "{}", path.display());
+    }
+    assert_eq!(scan(&left, start).unwrap().end, start);
+    let tail = [record(1000, 70_000), record(1001, 20)];
+    for record in &tail {
+        bench.write(record).unwrap();
+    }
+    bench.write_synced(&tail[1]);
+    let found = scan(&disk.after_crash(false), start).unwrap();
+    assert_eq!((found.records, found.end), (3, bench.log.published()));
+    disk.fails_syncs.store(true, Ordering::SeqCst);
+    bench.log.sync(before).unwrap();
+}
+
+#[test]
+fn a_segment_is_not_recycled_before_it_is_let_go_or_while_it_is_pinned() {
+    let bench = Bench::new();
+    let start = bench.log.published();
+    let records: Vec<_> = (0..40).map(|seed| record(seed, 5000)).collect();
+    for record in &records {
+        bench.write(record).unwrap();
+    }
+    let end = bench.log.published();
+    bench.log.sync(end.position).unwrap();
+    let pin = bench.log.pin(start);
+    bench.log.let_go(end);
+    bench.scheduler.settle();
+    assert_eq!(replay(&scan(&bench.disk.after_crash(false), start).unwrap()).unwrap(), expected(&records));
+    assert!(bench.log.backlog_bytes() <= 2 * u64::from(SEGMENT_BYTES));
+    let copy = PathBuf::from("copy/log");
+    bench.log.copy_to(start, end, &copy).unwrap();
+    drop(pin);
+    // Kept until a spare is taken.
+    bench.scheduler.settle();
+    records.iter().for_each(|record| bench.write_synced(record));
+    bench.scheduler.settle();
+    assert!(scan(&bench.disk.after_crash(false), start).is_err(), "the first segment is used again");
+    let found = Scan::run(&bench.environment, &copy, start, DamagePolicy::Strict, true).unwrap();
+    assert_eq!((found.end, replay(&found).unwrap()), (end, expected(&records)));
+    assert!(bench.log.copy_to(start, end, Path::new("other")).is_err());
+}
+
+#[test]
+fn slots_that_were_in_use_at_once_are_kept_and_used_again() {
+    let bench = Bench::new();
+    let fill = |from: u64| (from..from + 150).for_each(|seed| bench.write_synced(&record(seed, 5000)));
+    fill(0);
+    bench.log.let_go(bench.log.published());
+    bench.scheduler.settle();
+    let (slots, prepared) = (bench.disk.paths(), bench.metrics.log_prepared_bytes.get());
+    assert!(slots.len() >= 12, "{} slots", slots.len());
+    fill(1000);
+    assert_eq!(bench.disk.paths(), slots);
+    let headers = bench.metrics.log_prepared_bytes.get() - prepared;
+    assert!(headers < u64::from(SEGMENT_BYTES), "{headers} bytes to make segments ready again");
+}
+
+#[test]
+fn a_spare_that_is_not_wanted_any_more_is_unmapped_outside_the_lock() {
+    let disk = Arc::<Disk>::default();
+    disk.maps.store(true, Ordering::SeqCst);
+    let bench = Bench::try_begin(&disk, 1, None).unwrap();
+    bench.log.lock_tail().supply.wanted = 9;
+    bench.log.wanted.notify_all();
+    bench.scheduler.settle();
+    assert_eq!(bench.log.lock_tail().supply.spares.len(), 9);
+    let (closed, log) = (Arc::new(AtomicUsize::new(0)), Arc::downgrade(&bench.log));
+    let count = Arc::clone(&closed);
+    *disk.on_close.lock().unwrap() = Some(Arc::new(move || {
+        let log = log.upgrade().unwrap();
+        assert!(log.tail.try_lock().is_ok(), "writers would wait for the kernel to unmap a segment");
+        count.fetch_add(1, Ordering::SeqCst);
+    }));
+    bench.log.lock_tail().supply.wanted = 0;
+    bench.log.wanted.notify_all();
+    bench.scheduler.settle();
+    *disk.on_close.lock().unwrap() = None;
+    assert_eq!(bench.log.lock_tail().supply.spares.len(), 4);
+    assert_eq!(closed.load(Ordering::SeqCst), 5 * 4, "two files and two mappings each");
+}
