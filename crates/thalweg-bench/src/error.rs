@@ -11,23 +11,23 @@ pub enum Error {
     Engine {
         /// Which engine.
         engine: String,
-        /// What it was asked to do: `open`, `put`, `get` …
+        /// The operation: `open`, `put`, `get` …
         operation: &'static str,
-        /// What it said.
+        /// The engine's message.
         message: String,
     },
     /// A file, a process or a control group.
     Io {
         /// What was tried, with the path: `write results.json`.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The command was given something that does not make sense: exit code 2.
     Usage(String),
     /// Anything else, in a sentence.
     Said(String),
-    /// Everything is said already: the exit code. 130 and 143: stopped by a signal.
+    /// The reason is printed already: the exit code. 130 and 143: stopped by a signal.
     Exit(u8),
 }
 

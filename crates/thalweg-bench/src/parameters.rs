@@ -1,7 +1,7 @@
 //! [`Parameters`]: everything that says what is run, from a preset, a TOML file and the command line.
 //!
-//! `scale` multiplies how much is done, and, if asked to, how large the engines' parts are; neither becomes so small by
-//! it that nothing is left to measure.
+//! `scale` multiplies how much is done, and, with `scale_settings`, how large the engines' parts are; neither becomes
+//! so small by it that nothing is left to measure.
 
 use crate::settings::Settings;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub enum Distribution {
     Latest,
 }
 
-/// Everything that says what is run. `None`: the workload's own default, see `bench list` and `docs/bench.md`.
+/// The parameters of a run. `None`: the workload's own default, see `bench list` and `docs/bench.md`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Parameters {
@@ -125,7 +125,7 @@ impl Default for Parameters {
     }
 }
 
-/// Scaling makes no fewer records or operations than this, unless fewer were asked for.
+/// Scaling makes no fewer records or operations than this, unless fewer were requested.
 const SCALED_COUNT_MIN: u64 = 1000;
 /// Scaling makes memtables, tables and caches no smaller than this, unless they were.
 const SCALED_SIZE_MIN: u64 = 1 << 20;
@@ -133,12 +133,12 @@ const SCALED_SIZE_MIN: u64 = 1 << 20;
 const SCALED_LEVEL_MIN: u64 = 4 << 20;
 
 impl Parameters {
-    /// A number of records or operations at this scale: at least 1000, unless fewer were asked for.
+    /// A number of records or operations at this scale: at least 1000, unless fewer were requested.
     pub fn scaled(&self, count: u64) -> u64 {
         scaled(count, self.scale, SCALED_COUNT_MIN)
     }
 
-    /// The settings that engines are opened with: those of the tuning filled in, and, if `scale_settings` says so, the
+    /// The settings that engines are opened with: those of the tuning filled in, and, with `scale_settings`, the
     /// sizes of memtable, table and cache (at least 1 MiB) and of level 1 (at least 4 MiB) multiplied by the scale.
     /// What is left to the engine's own default otherwise stays so.
     pub fn engine_settings(&self) -> Settings {

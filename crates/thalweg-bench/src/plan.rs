@@ -1,4 +1,4 @@
-//! [`Plan`]: the steps that parameters ask for, loads that are missing put in.
+//! [`Plan`]: the steps of the parameters, with the loads that they need.
 //!
 //! The steps of a round share one database, in order. A load begins with an empty one. Before a workload that needs
 //! data of another kind than there is, or more of it, its load is put in as a *preparation*. With rates, or a search
@@ -21,7 +21,7 @@ pub struct Plan {
 pub struct Step {
     /// The workload.
     pub workload: &'static Definition,
-    /// It was not asked for, but loads what one that was asked for needs.
+    /// It is not requested, but loads what a requested step needs.
     pub preparation: bool,
     /// It begins with an empty database.
     pub fresh: bool,
@@ -76,8 +76,9 @@ pub struct Limit {
 impl Plan {
     /// The steps for these parameters.
     ///
-    /// What of operations and seconds is given ends a step that is no load; if neither is, the workload's time does,
-    /// and operations only where it has no time or is bounded. A load ends with its last record and has no other limit.
+    /// The given operations or seconds end a step that is no load. If neither is given, the workload's time ends it,
+    /// and its operations only where it has no time or is bounded. A load ends with its last record and has no other
+    /// limit.
     ///
     /// # Errors
     /// `Usage` for a workload that there is not, or parameters that make no sense together.
@@ -118,7 +119,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Adds the steps of a workload that was asked for, and gives them.
+    /// Adds the steps of a requested workload, and returns them.
     fn add(&mut self, parameters: &Parameters, definition: &'static Definition, records: u64) -> &[Step] {
         let first = self.steps.len();
         let limit = limit(parameters, definition, records);
@@ -165,7 +166,7 @@ fn limit(parameters: &Parameters, definition: &Definition, records: u64) -> Limi
     }
 }
 
-/// How often, and how, a workload that was asked for is run.
+/// How often, and how, a requested workload is run.
 fn paces(parameters: &Parameters) -> Vec<Pace> {
     let arrival = parameters.arrival;
     let mut paces: Vec<Pace> =

@@ -76,7 +76,7 @@ pub enum Policy {
     Vlsm,
 }
 
-/// How vLSM measures what a table of level 1 lies over (VLSM-A1).
+/// How vLSM measures the overlap of a table of level 1 with level 2 (VLSM-A1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overlap {
@@ -87,7 +87,7 @@ pub enum Overlap {
 }
 
 /// How an engine is tuned. `None` leaves a setting to the engine's own default; an engine that lacks a setting ignores
-/// it, and says so in [`crate::engine::Description::ignored`].
+/// it, and lists it in [`crate::engine::Description::ignored`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {

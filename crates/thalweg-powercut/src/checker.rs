@@ -1,4 +1,4 @@
-//! The checker: may a power cut have left this?
+//! The checker: decides whether a power cut may have left a database.
 //!
 //! In this order, so that nothing is repaired before it is looked at: every byte is verified by a `check`, which
 //! changes none; a read-only open is judged; an open is judged, and must give the same; the workload goes on, the
@@ -11,7 +11,7 @@ use crate::writer;
 use std::path::Path;
 use thalweg::{Database, Error};
 
-/// What the checker is told.
+/// The input of the checker.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     /// Of the workload.
@@ -24,10 +24,10 @@ pub struct Question {
     pub go_on: u64,
 }
 
-/// What was found where nothing is wrong.
+/// What the checker found in a correct database.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answer {
-    /// The state is that after so many writes.
+    /// The number of writes after which this is the state.
     pub prefix: u64,
     /// Keys with a value.
     pub keys: usize,

@@ -1,14 +1,14 @@
-//! A disk with a volatile cache, which loses it: what a flush has not reached is forgotten in part when the power goes.
+//! A disk with a volatile cache: a power cut loses a part of what was not flushed.
 //!
 //! [`Medium`] is the disk: a file for what is durable, and the writes since the last flush in memory. A flush moves all
-//! of them to the file. [`Medium::cut`] keeps of the others what chance wants, piece by piece, so that any order of
-//! completion and any tear between two pieces may happen, and of several writes to one piece any version may stay.
-//! That is what the contract of a block device with a write cache allows, and no more: what was flushed is there, no
-//! piece is torn, and nothing but what was written appears.
+//! of them to the file. [`Medium::cut`] keeps a random part of the others, piece by piece: in any order of completion,
+//! with a tear between any two pieces, and with any version of a piece that was written several times. The contract of
+//! a block device with a write cache allows that and no more: flushed bytes are there, no piece is torn, and nothing
+//! appears that was not written.
 //!
 //! [`serve`] speaks NBD (the fixed newstyle handshake and simple replies) with one client, which is qemu. A client that
-//! goes without saying so was killed: that is the cut. The lock of the medium is held for one request or one image, so
-//! an image is the disk between two requests.
+//! ends without a disconnect was killed: that is the cut. The lock of the medium is held for one request or one image,
+//! so an image is the disk between two requests.
 
 use crate::random::Random;
 use std::collections::VecDeque;
@@ -18,9 +18,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Beyond this the disk makes the oldest writes durable on its own.
+/// Bytes of cache beyond which the disk makes the oldest writes durable on its own.
 const CACHE_BYTES_MAX: usize = 64 << 20;
-/// So much is stored, or left alone, at once.
+/// Bytes that are stored, or skipped, at once.
 const STORE_BYTES: usize = 64 << 10;
 /// The longest request; qemu's limit is the same.
 const REQUEST_BYTES_MAX: u32 = 32 << 20;
@@ -36,7 +36,7 @@ pub struct Medium {
     served: (u64, u64),
 }
 
-/// What a cut left of the cache.
+/// What a cut kept of the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// How the disk chose, in words.
@@ -90,7 +90,7 @@ impl Manner {
 }
 
 impl Cut {
-    /// For people.
+    /// The cut as a sentence.
     pub fn words(&self) -> String {
         let (writes, flushes) = self.served;
         let (kept, pieces, unflushed) = (self.kept, self.pieces, self.writes);
@@ -103,7 +103,7 @@ impl Medium {
     /// The disk on this file, with an empty cache.
     ///
     /// # Errors
-    /// The file's length cannot be told.
+    /// The file's length cannot be read.
     pub fn new(file: File) -> io::Result<Self> {
         let bytes = file.metadata()?.len();
         Ok(Medium { file, bytes, cache: VecDeque::new(), cached_bytes: 0, served: (0, 0) })
@@ -163,7 +163,7 @@ impl Medium {
         Ok(())
     }
 
-    /// The power goes: of the cache stays what the manner and chance want, in pieces of so many bytes.
+    /// Cuts the power: keeps a random part of the cache, by `manner`, in pieces of `piece_bytes`.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -174,7 +174,8 @@ impl Medium {
         Ok(cut)
     }
 
-    /// What a cut now would leave, as another file; the disk goes on. Where the file system can, blocks are shared.
+    /// Makes an image of what a cut now would leave, as another file; the disk goes on. Blocks are shared where the
+    /// file system can.
     ///
     /// # Errors
     /// The files cannot be read or written.
@@ -209,7 +210,7 @@ impl Medium {
     }
 }
 
-/// Writes to the file, but for zeros where zeros are: a trim may be as long as the disk, and the file stays sparse.
+/// Writes to the file, except zeros over zeros: a trim may be as long as the disk, and the file stays sparse.
 fn store(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
     let mut there = vec![0; STORE_BYTES.min(data.len())];
     for (number, data) in data.chunks(STORE_BYTES).enumerate() {
@@ -233,7 +234,7 @@ const REQUEST_MAGIC: u32 = 0x2560_9513;
 const REPLY_MAGIC: u32 = 0x6744_6698;
 /// Fixed newstyle, and no padding after the handshake.
 const HANDSHAKE_FLAGS: u16 = 0b11;
-/// That there are flags, and that flushes and trims are understood. Without FUA a client uses write and flush. A trim
+/// There are flags; flushes and trims are supported. Without FUA a client uses write and flush. A trim
 /// is a write of zeros: a loop device takes it for one, and so do file systems that zero blocks by it.
 const EXPORT_FLAGS: u16 = 0b10_0101;
 const REPLY_ACK: u32 = 1;
@@ -246,7 +247,7 @@ const EINVAL: u32 = 22;
 /// How a client left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It said so. Nothing is cut.
+    /// It disconnected. Nothing is cut.
     Disconnected,
     /// It was killed.
     Killed,

@@ -8,13 +8,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use thalweg::{Compression, Database, Error, ErrorKind, Keyspace, Readable};
 
-/// What a removal has freed must be there to write in within this time.
+/// Time within which freed space must be writable.
 const ROOM_WITHIN: Duration = Duration::from_secs(120);
 
 const VALUE_BYTES: usize = 200;
 
 fn key(number: u64) -> [u8; 16] {
-    // In no order: each removal is in another table.
+    // Scattered: each removal is in another table.
     let mut key = [0; 16];
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     key[..8].copy_from_slice(&mixed.to_be_bytes());
@@ -34,7 +34,7 @@ fn value(number: u64) -> Vec<u8> {
     (0..VALUE_BYTES / 8).flat_map(|_| next()).collect()
 }
 
-/// Opens the database in `path`, with the options of a user who has set none but the codec.
+/// Opens the database in `path`, with default options except the codec.
 fn open(path: &Path) -> Result<(Database, Keyspace), Error> {
     let database = Database::builder(path).compression(Compression::None).open()?;
     let keyspace = database.keyspace("default")?;

@@ -1,6 +1,6 @@
-//! The judge: of which prefix of the writes is this the state?
+//! The judge: finds the prefix of the writes after which a state is as found.
 //!
-//! Three things must hold of what a power cut left. Everything promised is there; everything that is there was written,
+//! Three things must hold after a power cut. Everything promised is there; everything that is there was written,
 //! byte for byte; and the two together are the state after some prefix of the writes that is not shorter than the
 //! promise, so no batch is torn, no removed key and no old version has come back.
 
@@ -10,7 +10,7 @@ use thalweg::{Error, ReadOnlyDatabase, Readable};
 
 /// How far beyond the newest value found a prefix may end: removals leave no value.
 const BEYOND: u64 = 512;
-/// Differences that a message lists.
+/// The greatest number of differences in a message.
 const LISTED: usize = 5;
 
 /// Which write a value is of, and its place in it.

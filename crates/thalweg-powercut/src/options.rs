@@ -1,4 +1,5 @@
-//! How the database is opened: small everything, so that flushes, compactions and recycled log segments never cease.
+//! The options of the database: everything is small, so that flushes, compactions and recycled log segments never
+//! cease.
 
 use crate::random::Random;
 use std::path::Path;
@@ -12,7 +13,7 @@ pub const BACKENDS: [(&str, DurabilityBackend); 3] = [
     ("paper", DurabilityBackend::Paper),
 ];
 
-/// What cannot be told from a seed.
+/// The options that do not follow from the seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
     /// How edits become durable.

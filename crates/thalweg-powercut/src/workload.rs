@@ -1,8 +1,8 @@
 //! The workload: write number n of a seed, from these two numbers alone.
 //!
 //! Writes are numbered from 1 and made in this order by one thread, so the states that a crash may leave are exactly
-//! those after a prefix of the writes. A value names its seed, its write and its place in it, and no two are equal:
-//! whoever finds one knows which write put it there, and whether each of its bytes is right.
+//! those after a prefix of the writes. A value names its seed, its write and its place in it, so no two are equal: a
+//! value found shows which write put it there, and whether each of its bytes is right.
 
 use crate::random::Random;
 use thalweg::Durability;
@@ -16,12 +16,13 @@ pub const SPLITS: [&[u8]; 2] = [b"02000", b"04000"];
 /// Keys of each of the first two keyspaces.
 const KEYS: u64 = 6000;
 const COLD_KEYS: u64 = 50;
-/// So many writes have the same durabilities, and so many the same keys in fashion.
+/// Writes of a phase: they have the same durabilities and the same hot keys.
 const PHASE_WRITES: u64 = 1024;
-/// With every other seed the second half of so many writes removes most of what there is: split partitions merge. An
-/// image sees a thousand writes of a slow file system, and ten thousand of a fast one.
+/// Writes of a cycle, of which a seed has one. With odd seeds the second half of a cycle is a *shrink phase*, which
+/// removes most keys, so that split partitions merge. An image sees a thousand writes of a slow file system, and ten
+/// thousand of a fast one.
 const CYCLE_WRITES: [u64; 4] = [1280, 2560, 5120, 10_240];
-/// Seed, number, place, length.
+/// Bytes of seed, number, place and length at the head of a value.
 const VALUE_HEAD: usize = 24;
 
 /// One key that gets a value, or loses it.
@@ -60,15 +61,15 @@ impl Workload {
     pub fn write(self, number: u64) -> Write {
         let mut random = Random::of(self.seed, number);
         let mut phase = Random::of(self.seed, u64::MAX - number / PHASE_WRITES);
-        // Phases with hardly a promise matter too: there the background has the disk for itself.
+        // Phases with hardly a promise matter too: the background then has the disk for itself.
         let sync_one_in = phase.pick(&[8, 60, 600, 6000]);
         let persist_one_in = phase.pick(&[100, 400, 1000, 10_000]);
-        let fashion = phase.below(KEYS - 300);
+        let hot = phase.below(KEYS - 300);
         let changes = match random.below(100) {
             0..99 if self.in_shrink_phase(number) => (0..16).map(|_| shrinking_change(&mut random)).collect(),
-            0..58 => vec![change(&mut random, fashion, 0)],
-            58..68 => vec![change(&mut random, fashion, 100)],
-            68..99 => (0..2 + random.below(8)).map(|_| change(&mut random, fashion, 20)).collect(),
+            0..58 => vec![change(&mut random, hot, 0)],
+            58..68 => vec![change(&mut random, hot, 100)],
+            68..99 => (0..2 + random.below(8)).map(|_| change(&mut random, hot, 20)).collect(),
             _ => vec![cold_change(&mut random)],
         };
         let sync = random.below(sync_one_in) == 0;
@@ -80,7 +81,7 @@ impl Workload {
         }
     }
 
-    /// Whether write `number` takes away.
+    /// Whether write `number` is in a shrink phase.
     fn in_shrink_phase(self, number: u64) -> bool {
         let cycle_writes = Random::of(self.seed, u64::MAX / 2).pick(&CYCLE_WRITES);
         !self.seed.is_multiple_of(2) && number % cycle_writes >= cycle_writes / 2
@@ -120,14 +121,14 @@ impl Workload {
     }
 }
 
-fn change(random: &mut Random, fashion: u64, removals_percent: u64) -> Change {
+fn change(random: &mut Random, hot: u64, removals_percent: u64) -> Change {
     let keyspace = random.below(2) as usize;
-    let number = if random.percent(50) { fashion + random.below(300) } else { random.below(KEYS) };
+    let number = if random.percent(50) { hot + random.below(300) } else { random.below(KEYS) };
     let length = if random.percent(removals_percent) { None } else { Some(length(random)) };
     Change { keyspace, key: format!("{number:05}").into_bytes(), length }
 }
 
-/// Hardly ever a value, and no key is in fashion.
+/// A change of a shrink phase: a removal of any key in 98 of 100 cases.
 fn shrinking_change(random: &mut Random) -> Change {
     let (keyspace, key) = (random.below(2) as usize, random.below(KEYS));
     let length = if random.percent(2) { Some(length(random)) } else { None };

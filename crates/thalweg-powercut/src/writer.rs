@@ -1,8 +1,8 @@
 //! The writer: the workload, into a database, with a report of every promise.
 //!
 //! One thread writes, in the order of the numbers; another calls `persist` at random moments, so that two syncs are in
-//! flight. Each promise is one line, `promised N`, written at once and only after the engine's call has returned: who
-//! has read the line may hold the engine to it. What is found at the start is promised too: an open made it durable.
+//! flight. Each promise is one line, `promised N`, written at once and only after the engine's call has returned: a
+//! reader of the line may hold the engine to it. What is found at the start is promised too: an open made it durable.
 
 use crate::judge::Found;
 use crate::options::{Choice, builder};
@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg::{Database, Durability, Keyspace};
 
-/// What the writer is told.
+/// The input of the writer.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Decides the writes and the options.

@@ -1,4 +1,4 @@
-//! What can be said on the command line. A flag that is not given changes nothing: see `resolved` for what then counts.
+//! The command line. A flag that is not given changes nothing: `resolved` has the order of defaults, files and flags.
 
 use super::amount;
 use crate::parameters::{Arrival, Distribution};
@@ -46,7 +46,7 @@ pub(super) enum Other {
     Compare(Compare),
     Show(Show),
     Report(Results),
-    /// Carry out one round of one engine, as told on standard input
+    /// Carry out one round of one engine, as standard input says
     #[command(hide = true)]
     Worker,
 }
@@ -86,10 +86,10 @@ pub(super) struct Limits {
 #[command(after_help = "Example:
   thalweg bench compare before.json after.json")]
 pub(super) struct Compare {
-    /// The report that is the measure
+    /// The report that is compared with
     #[arg(value_name = "A.json")]
     pub before: PathBuf,
-    /// The report that is compared with it
+    /// The report that is compared
     #[arg(value_name = "B.json")]
     pub after: PathBuf,
     #[command(flatten)]

@@ -12,7 +12,7 @@ pub fn rfc3339(moment: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Year, month and day of the Gregorian calendar, so many days after 1970-01-01.
+/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01.
 fn civil(mut days: u64) -> (u64, u64, u64) {
     let mut year = 1970;
     loop {

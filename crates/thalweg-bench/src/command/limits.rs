@@ -15,7 +15,7 @@ use std::time::Duration;
 pub fn run(args: &args::Limits, output: &mut dyn Write) -> Result<()> {
     // First: a path that cannot be written costs no measurement.
     let draft = args.json.as_deref().map(Draft::open).transpose()?;
-    // A signal is heard at the end, some seconds later, when the directory is removed.
+    // A signal takes effect at the end, some seconds later, when the directory is removed.
     let stop = Stop::on_signals()?;
     let place = Place::create(args.directory.as_deref(), false)?;
     let limits = Limits::measure(&Measure {

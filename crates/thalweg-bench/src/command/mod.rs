@@ -1,7 +1,13 @@
 //! The command line that the `thalweg` command and the peers share.
 //!
-//! `args` is what can be said, `resolved` what it means, `variant` an engine with settings of its own, `run` does it;
-//! `limits`, `list` and `stored` are the other subcommands.
+//! - `args`: the flags and subcommands; `amount`: their sizes, counts and times
+//! - `overrides`: flags over parameters
+//! - `variant`: an engine with settings of its own
+//! - `resolved`: the parameters of a run
+//! - `run`: runs them; `place`: its directory; `progress`: its progress; `stop`: signals
+//! - `draft`: the files that it writes at its end; `date`: a moment as text
+//! - `list`, `limits`, `stored`: the other subcommands
+//! - `output`: prints tables
 
 mod amount;
 mod args;
@@ -28,10 +34,10 @@ use args::Other;
 use output::print;
 use std::io::Write;
 
-/// Carries a command out; tables go to `output`, progress to standard error.
+/// Executes a command; tables go to `output`, progress to standard error.
 ///
 /// # Errors
-/// `Usage` for what makes no sense; `Exit` when all is said; else what kept it from being done.
+/// `Usage` for arguments that make no sense; `Exit` when the reason is printed already; else the failure.
 pub fn run(host: &Host, bench: &Bench, output: &mut dyn Write) -> Result<()> {
     match &bench.other {
         None => run::run(host, &bench.run, output),
@@ -40,7 +46,7 @@ pub fn run(host: &Host, bench: &Bench, output: &mut dyn Write) -> Result<()> {
         Some(Other::Compare(args)) => stored::compare_reports(args, output),
         Some(Other::Show(args)) => stored::show(args, output),
         Some(Other::Report(args)) => stored::results(args, output),
-        // Whoever started it was told what went wrong.
+        // The parent has the reason as an event.
         Some(Other::Worker) => process::work(host).map_err(|_| Error::Exit(FAILED)),
     }
 }

@@ -1,4 +1,4 @@
-//! Where tables go: the output, and how it looks.
+//! Prints tables, and decides their width and colours.
 
 use super::args::{Colour, When};
 use crate::error::{Error, Result};
@@ -10,11 +10,11 @@ pub fn print(output: &mut dyn Write, text: &str) -> Result<()> {
     output.write_all(text.as_bytes()).map_err(|error| Error::io("write the output", error))
 }
 
-/// Columns of what is no terminal: as wide as files are read.
+/// Columns of an output that is no terminal.
 const WIDTH: usize = 120;
 
 impl Colour {
-    /// As the flag, standard output and `NO_COLOR` want it.
+    /// The look that follows from the flag, standard output and `NO_COLOR`.
     pub fn look(&self) -> Look {
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let output = io::stdout();

@@ -1,4 +1,4 @@
-//! [`Place`]: a directory of a run's own below one that the user named; nothing else there is touched.
+//! [`Place`]: a run's own directory, below one that the user named; nothing else there is touched.
 //!
 //! A run removes its directory at the end, also when a signal ends it. A run that was killed cannot: the next one in
 //! the same place does. It knows such a directory by its name, its owner and the file `running` in it, on which a live
@@ -113,7 +113,7 @@ fn is_abandoned(path: &Path) -> bool {
 impl Drop for Place {
     fn drop(&mut self) {
         if !self.keep {
-            // What cannot be removed is left to the user, who cannot be told any better than by finding it.
+            // What cannot be removed is left to the user.
             let _ = fs::remove_dir_all(&self.path);
         }
     }

@@ -33,7 +33,7 @@ enum Shown {
 }
 
 impl Progress {
-    /// Of so many rounds; `command` is what begins each line.
+    /// Progress of `rounds` rounds; each line begins with `command`.
     pub fn new(command: &'static str, rounds: u32, quiet: bool) -> Progress {
         let shown = if quiet {
             Shown::Nothing

@@ -17,7 +17,7 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// What preset, file and flags ask for; each value by itself is in its bounds, each name is known.
+    /// The parameters of preset, file and flags. Each value by itself is in its bounds, each name is known.
     pub fn new(host: &Host, args: &RunArgs) -> Result<Resolved> {
         let preset = args.source.preset.as_deref().map(find_preset(host)).transpose()?;
         let mut parameters = preset.as_ref().map_or_else(Parameters::default, |preset| preset.parameters.clone());
@@ -108,8 +108,7 @@ fn canonical(host: &Host, engines: &[String]) -> Result<Vec<String>> {
     Ok(variants.iter().map(|variant| variant.name().to_owned()).collect())
 }
 
-/// What no plan can know: the rest of what makes no sense, the plan refuses. Flags have their bounds themselves; a file
-/// has the same ones here.
+/// Checks the bounds that flags have themselves, for the values of a file. The plan refuses the rest.
 fn check_bounds(parameters: &Parameters) -> Result<()> {
     let p = parameters;
     let s = &p.settings;

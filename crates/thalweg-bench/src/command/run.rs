@@ -57,12 +57,12 @@ pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
         super::progress::say(host.command, &format!("the databases are in {}", place.path().display()));
     }
     drop(place);
-    // Nothing measured: what a file held before is worth more.
+    // Without a measurement the files keep what they had.
     if !runs.is_empty() {
         report.parameters.settings = report.parameters.settings.resolved();
         (report.engines, report.runs, report.sustained, report.notes) = (engines, runs, sustained, notes);
-        // Files first: a reader of the table who goes away does not take them along. The table all the same: it may be
-        // all that is left of a long run.
+        // Files first: a closed output must not lose them. The table even if they fail: it may be all that is left of
+        // a long run.
         let summary = summary(&report, baseline.as_deref())?;
         let written = drafts.finish(&summary);
         print(output, &table::text(&summary, &args.output.colour.look()))?;
@@ -184,7 +184,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// What came back so far.
+/// What the workers have reported.
 #[derive(Default)]
 struct Measured {
     engines: Vec<Description>,
@@ -222,7 +222,7 @@ impl Session<'_> {
                 }
             }
         }
-        // The notes have said why.
+        // The notes have the reasons.
         if failed.is_empty() { Ok(()) } else { Err(Error::Exit(FAILED)) }
     }
 
@@ -246,7 +246,7 @@ impl Session<'_> {
         })
     }
 
-    /// Says it, and puts it in the report.
+    /// Prints a note, and puts it in the report.
     fn note(&mut self, text: &str) {
         self.progress.note(text);
         self.measured.note(text.to_owned());
@@ -269,7 +269,7 @@ impl Measured {
         }
     }
 
-    /// Once: each round may say the same.
+    /// Keeps a note once: each round may have the same.
     fn note(&mut self, text: String) {
         if !self.notes.contains(&text) {
             self.notes.push(text);

@@ -1,4 +1,4 @@
-//! [`Stop`]: that the user wants to end it, with Ctrl-C or a `kill`, or by closing the terminal.
+//! [`Stop`]: whether the user ended the run, with Ctrl-C, a `kill`, or by closing the terminal.
 
 use crate::error::{Error, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -6,8 +6,7 @@ use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Whether a signal came. More of them change nothing: what is measured is about to be written, and removing what was
-/// made takes a moment.
+/// Whether a signal came. Further signals change nothing: the run is about to write its report and to remove its files.
 pub struct Stop {
     signal: Arc<AtomicUsize>,
 }

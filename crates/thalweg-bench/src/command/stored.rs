@@ -1,4 +1,4 @@
-//! Reports that were stored: shown again, or compared.
+//! Stored reports: shown again, compared, or made into a page.
 
 use super::args::{Compare, Results, Show};
 use super::draft::Draft;

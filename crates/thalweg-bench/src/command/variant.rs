@@ -61,7 +61,7 @@ impl Variant {
         settings
     }
 
-    /// It says the same, however it is written.
+    /// Whether it means the same engine and settings, however it is written.
     pub fn is(&self, other: &Variant) -> bool {
         self.engine == other.engine && self.settings == other.settings
     }

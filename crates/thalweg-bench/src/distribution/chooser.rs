@@ -1,4 +1,4 @@
-//! [`Chooser`]: which of the records that exist an operation takes.
+//! [`Chooser`]: chooses the record of an operation.
 
 use super::{Latest, Random, ScrambledZipfian, Uniform};
 use crate::parameters::Distribution;

@@ -1,8 +1,17 @@
-//! Which key next: uniform, zipfian, latest, and the published distributions of sizes and lengths.
+//! Chooses the next key: uniform, zipfian, latest, and the published distributions of sizes and lengths.
 //!
 //! A generator costs tens of nanoseconds a number and allocates nothing, so that a client may draw while it is timed.
-//! What costs more (the sum zeta of a zipfian over millions) is done when the generator is made: make one, and give
-//! each thread a clone.
+//! Expensive work (the sum zeta of a zipfian over millions) is done when the generator is made: make one, and give each
+//! thread a clone.
+//!
+//! - `uniform`: each number as likely as any other
+//! - `zipfian`: few numbers often, many seldom
+//! - `fnv`: the hash that scatters them
+//! - `latest`: the newer, the likelier
+//! - `chooser`: one of these, over records that grow in number
+//! - `pareto`: sizes of values and lengths of scans at Meta
+//! - `key_ranges`: ranges of keys of different heat
+//! - `permutation`: all numbers once, in scrambled order
 
 mod chooser;
 mod fnv;

@@ -24,7 +24,7 @@ impl Uniform {
         Uniform::below(self.n, random)
     }
 
-    /// A number of `0..n`, where `n` is another each time; 0 for `n` = 0.
+    /// A number of `0..n`, for an `n` that may change with each call; 0 for `n` = 0.
     ///
     /// The high half of a random number times `n`; of the 2^64 products those whose low half is below 2^64 mod n are
     /// too many and are drawn again (Lemire, "Fast random integer generation in an interval", 2019).

@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// No instrument that takes a hundred nanoseconds an operation can offer more (VLSM-11's offers up to 1.5 million).
 pub(super) const RATE_MAX: f64 = 1e7;
 
-/// When operations are to start.
+/// The schedule of the operations of an open loop.
 pub(super) struct Arrivals {
     arrival: Arrival,
     gap_ns: f64,
     seed: u64,
-    /// No arrivals from here on.
+    /// The end of the arrivals.
     end_ns: u64,
-    /// No arrivals beyond so many.
+    /// The greatest number of arrivals.
     count_max: u64,
     taken: AtomicU64,
     /// Poisson: the time of the last arrival taken.
@@ -31,7 +31,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// At `rate` a second, until `end_ns` after the start, at most `count_max`.
+    /// Arrivals at `rate` a second, until `end_ns` after the start, at most `count_max`.
     ///
     /// # Errors
     /// `Usage` for a rate that cannot be offered.
@@ -75,7 +75,7 @@ impl Arrivals {
         last_ns.saturating_add(((-uniform.ln() * self.gap_ns).round() as u64).max(1))
     }
 
-    /// Takes all that are left, and says how many.
+    /// Takes all remaining arrivals, and returns their number.
     pub(super) fn abandon(&self) -> u64 {
         let mut left = 0;
         while self.take().is_some() {

@@ -1,8 +1,8 @@
-//! [`Claims`]: how many operations of a closed loop are still to be done, and by whom.
+//! [`Claims`]: distributes the operations of a closed loop to its threads.
 //!
 //! Threads claim operations many at a time, so that a counter that all of them write is not part of each operation;
 //! towards the end fewer at a time, so that none has much left when the others are done. Operations that count for one
-//! are done exactly as often as asked for; the last batch of each thread may go beyond.
+//! are done exactly as often as requested; the last batch of each thread may go beyond.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +22,7 @@ pub(super) struct Share<'a> {
 }
 
 impl Claims {
-    /// So many operations for so many threads; `None`: no limit.
+    /// Claims on `operations` operations by `threads` threads; `None`: no limit.
     pub(super) fn new(operations: Option<u64>, threads: usize) -> Claims {
         Claims { left: operations.map(AtomicU64::new), threads: threads as u64 }
     }
@@ -50,7 +50,7 @@ impl Share<'_> {
         self.granted > 0
     }
 
-    /// So many operations were done at once: what they go beyond the share is taken from what is left for all.
+    /// Records that `operations` were done at once. What exceeds the share is taken from the unclaimed operations.
     #[inline]
     pub(super) fn done(&mut self, operations: u64) {
         if operations <= self.granted {
@@ -65,7 +65,7 @@ impl Share<'_> {
         }
     }
 
-    /// This thread does no more: what it claimed is for the others.
+    /// Returns the unused part of the share to the other threads.
     pub(super) fn give_back(self) {
         if let Some(left) = &self.claims.left {
             left.fetch_add(self.granted, Ordering::Relaxed);

@@ -13,17 +13,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Nanoseconds of a second.
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 
-/// A sleeper looks up so often whether it is still wanted.
+/// How often a sleeping thread checks `stop`.
 const SLICE_NS: u64 = SECOND_NS / 10;
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The time had come before: no sleep. It is now so late.
+    /// The time had passed already: no sleep. The time now.
     Past(u64),
-    /// After a sleep, it is now so late.
+    /// The thread slept. The time now.
     Slept(u64),
-    /// Everybody is to stop.
+    /// All threads must stop.
     Stopped,
 }
 
@@ -34,12 +34,12 @@ pub(super) fn now_ns() -> u64 {
     now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64
 }
 
-/// So many seconds in nanoseconds; at most `u64::MAX`, at least 0.
+/// `seconds` in nanoseconds; at most `u64::MAX`, at least 0.
 pub(super) fn nanoseconds(seconds: f64) -> u64 {
     (seconds * SECOND_NS as f64) as u64
 }
 
-/// Asks the kernel to wake this thread when it wants to be woken, and not up to 50 µs later.
+/// Makes the kernel wake this thread on time, and not up to 50 µs later.
 ///
 /// # Errors
 /// The kernel's.

@@ -1,8 +1,8 @@
 //! The closed loop: each thread begins the next operation when the last is done.
 //!
 //! Two clock reads an operation, around what the engine does: the client's own preparation is not latency, but is part
-//! of the throughput. What was claimed is either prepared and executed, or not prepared at all, so that a client that
-//! takes the number of a new record never leaves a hole.
+//! of the throughput. A claimed operation is prepared and executed, or not prepared at all: a client that takes the
+//! number of a new record never leaves a hole.
 
 use super::claims::Claims;
 use super::clock::{Wait, nanoseconds, now_ns, sleep_until};

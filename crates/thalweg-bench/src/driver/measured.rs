@@ -1,4 +1,4 @@
-//! [`Measured`] from the logs of all threads.
+//! [`Measured`]: what a phase measured, from the logs of all threads.
 
 use super::clock::SECOND_NS;
 use super::recorder::Log;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct Measured {
     /// Seconds from the first start to the last end.
     pub seconds: f64,
-    /// Operations of the asked-for clients.
+    /// Operations of the foreground clients.
     pub operations: u64,
     /// Reads that found nothing.
     pub missing: u64,
@@ -23,12 +23,12 @@ pub struct Measured {
     pub background_operations: u64,
     /// Bytes given to the engine by all clients.
     pub written_bytes: u64,
-    /// Bytes it gave.
+    /// Bytes that the engine returned.
     pub read_bytes: u64,
     /// Page faults of the threads of all clients.
     pub client_faults: u64,
-    /// Latencies in nanoseconds, of all clients; in an open loop those of the asked-for clients count from the intended
-    /// start. Operations done at once in a closed loop have each their part of the time.
+    /// Latencies in nanoseconds, of all clients; in an open loop those of the foreground clients count from the
+    /// intended start. Operations done at once in a closed loop have each their part of the time.
     pub latency: BTreeMap<Class, Histogram<u64>>,
     /// Open loop: how late a waiting worker began an operation, in nanoseconds: what the instrument adds.
     pub lateness: Option<Histogram<u64>>,
@@ -98,7 +98,7 @@ pub(super) fn behind_ns(logs: &Logs) -> u64 {
     logs.foreground.iter().filter_map(|log: &Log| log.behind).max().map_or(0, |(_, behind_ns)| behind_ns)
 }
 
-/// Operations completed later than so long after the start (to 10 ms).
+/// Operations completed later than `nanoseconds` after the start (to 10 ms).
 pub(super) fn completed_after(logs: &Logs, nanoseconds: u64) -> u64 {
     let slots = merge(logs.foreground.iter().map(|log| log.slots.as_slice()));
     slots.iter().skip(nanoseconds.div_ceil(SLOT_NS) as usize).sum()

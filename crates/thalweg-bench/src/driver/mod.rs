@@ -1,10 +1,16 @@
 //! Runs a workload on an engine and times it.
 //!
-//! `thread_team` starts and ends the threads; `closed` and `open` are what they do; each writes down what it sees in a
-//! `recorder`; `measured` puts these together. `search` finds the rate that an engine sustains, `overhead` what all
-//! this costs.
+//! Latencies are in nanoseconds, with 3 significant digits, from 1 ns to ten minutes; longer ones count as that.
 //!
-//! Latencies are in nanoseconds, with 3 significant digits, from 1 ns to ten minutes; what took longer counts as that.
+//! - `phase`: one workload to run once, and its progress
+//! - `clock`: the clock, and precise sleep
+//! - `thread_team`: the threads of a phase
+//! - `closed`, with `claims`: the closed loop, and how its operations are distributed
+//! - `open`, with `arrivals`: the open loop, and its schedule
+//! - `recorder`: what a thread records, with `series` (each second) and `slots` (stalls)
+//! - `measured`: the result, from all recorders
+//! - `search`: the rate that an engine sustains
+//! - `overhead`: what the instrument costs
 
 mod arrivals;
 mod claims;

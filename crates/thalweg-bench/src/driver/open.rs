@@ -23,7 +23,7 @@ use crate::parameters::Arrival;
 /// All are ready and asleep when the first operation arrives.
 const LEAD_NS: u64 = 2_000_000;
 
-/// When a backlog is given up: so many times the seconds of the arrivals and so many more after the start.
+/// When a backlog is given up: `times` × the seconds of the arrivals + `seconds` after the start.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
     /// Times the seconds in which operations arrive.
@@ -32,7 +32,7 @@ pub(super) struct Patience {
     pub(super) seconds: f64,
 }
 
-/// Twice the time that was asked for, and some more for short runs.
+/// Twice the requested time, and some more for short runs.
 pub(super) const PATIENCE: Patience = Patience { times: 2.0, seconds: 5.0 };
 
 /// Runs an open loop.

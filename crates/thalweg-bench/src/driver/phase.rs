@@ -19,7 +19,7 @@ pub struct Phase<'a> {
     pub limit: Limit,
     /// Seed of all that is random.
     pub seed: u64,
-    /// Told about ten times a second how far it is.
+    /// Called about ten times a second with the progress.
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 

@@ -13,7 +13,7 @@ use crate::plan::{Limit, Pace};
 
 /// The first probe, as a share of the closed loop's rate.
 const FIRST: f64 = 0.9;
-/// While nothing was too much, the next probe asks for so much more.
+/// The factor to the next probe while the engine keeps up.
 const RAISE: f64 = 1.2;
 /// Good enough when what was too much is so little more than what was not.
 const RESOLUTION: f64 = 0.03;
@@ -22,7 +22,7 @@ const PROBES_MAX: usize = 10;
 const OVERDUE_MAX: f64 = 0.01;
 /// The last start may be behind by this share of the probe …
 const BEHIND_SHARE: f64 = 0.01;
-/// … or by so many nanoseconds, if that is more.
+/// … or by this many nanoseconds, if that is more.
 const BEHIND_NS: f64 = 1e8;
 
 /// What a search found.

@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The longest latency that is told apart, in nanoseconds: ten minutes. Longer ones count as this.
+/// The longest latency of a histogram, in nanoseconds: ten minutes. Longer ones count as this.
 const LONGEST_NS: u64 = 600_000_000_000;
 const DIGITS: u8 = 3;
 
@@ -51,7 +51,7 @@ struct Shared {
 }
 
 impl Series {
-    /// For so many threads, all in interval 0.
+    /// The series of `threads` threads, all in interval 0.
     pub(super) fn new(threads: usize) -> Series {
         let shared = Shared { handed: Vec::new(), spare: Vec::new(), current: vec![0; threads] };
         Series { shared: Mutex::new(shared) }

@@ -56,7 +56,7 @@ pub(super) fn stalls(slots: &[u64]) -> Stalls {
     stalls
 }
 
-/// Stalls that are told one by one; the longest, where there are more.
+/// The greatest number of stalls listed one by one; of more the longest.
 const PERIODS_MAX: usize = 200;
 
 /// When each stall was, in order of time.

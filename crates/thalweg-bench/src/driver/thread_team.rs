@@ -2,11 +2,11 @@
 //!
 //! Each thread opens its session and makes its client, and then waits for the start, so that no thread works while
 //! others still get ready. Foreground threads are numbered `0..threads`, background ones from there on. The thread
-//! that called [`run`] sleeps, tells the progress ten times a second, and tells the background clients to stop when the
+//! that called [`run`] sleeps, reports progress ten times a second, and stops the background clients when the
 //! foreground has ended.
 //!
-//! An error or a panic of one thread stops all; a panic goes on in the caller. Nobody waits for a thread that is gone:
-//! readiness and end are told by dropping a sender, which a panic does too.
+//! An error or a panic of one thread stops all; a panic goes on in the caller. Readiness and end are signalled by
+//! dropping a sender, which a panic does too: so no thread waits for one that has ended.
 //!
 //! Lock: `failure` is a leaf.
 
@@ -27,10 +27,10 @@ use std::thread::{Builder, ScopedJoinHandle, scope};
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(100);
-/// Ticks over which the current rate is told.
+/// Ticks over which the current rate is computed.
 const RATE_TICKS: usize = 10;
 
-/// What all threads of a phase share.
+/// The state that all threads of a phase share.
 struct ThreadTeam<'a> {
     phase: &'a Phase<'a>,
     stop: AtomicBool,
@@ -42,20 +42,20 @@ struct ThreadTeam<'a> {
 
 /// One thread of a team, ready to work.
 pub(super) struct Post<'c> {
-    /// What it does.
+    /// Its client.
     pub(super) client: Box<dyn Client + 'c>,
     /// Its use of the engine.
     pub(super) session: Box<dyn Session + 'c>,
-    /// What it writes down.
+    /// Its recorder.
     pub(super) recorder: Recorder<'c>,
-    /// When everybody starts.
+    /// When all threads start.
     pub(super) start_ns: u64,
-    /// Set when everybody is to stop.
+    /// Set when all threads must stop.
     pub(super) stop: &'c AtomicBool,
 }
 
 impl Post<'_> {
-    /// Whether everybody is to stop.
+    /// Whether all threads must stop.
     #[inline]
     pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -65,9 +65,9 @@ impl Post<'_> {
 /// What a thread does.
 pub(super) type Work<'w> = dyn Fn(&mut Post<'_>) -> Result<()> + Sync + 'w;
 
-/// What a team brought home.
+/// The logs of a team.
 pub(super) struct Logs {
-    /// When everybody started.
+    /// When all threads started.
     pub(super) start_ns: u64,
     /// Of each foreground thread.
     pub(super) foreground: Vec<Log>,
@@ -79,7 +79,7 @@ pub(super) struct Logs {
     pub(super) intervals: Vec<Second>,
 }
 
-/// When dropped: everybody stops, also those who still wait for the start.
+/// When dropped: stops all threads, also those that wait for the start.
 struct Halt<'c, 'a>(&'c ThreadTeam<'a>);
 
 impl Drop for Halt<'_, '_> {
@@ -90,7 +90,7 @@ impl Drop for Halt<'_, '_> {
     }
 }
 
-/// Stops everybody if its thread panics.
+/// Stops all threads if its thread panics.
 struct Alarm<'c>(&'c AtomicBool);
 
 impl Drop for Alarm<'_> {
@@ -124,7 +124,7 @@ pub(super) fn run(phase: &Phase<'_>, lead_ns: u64, foreground: &Work<'_>, backgr
             threads.push(spawned.map_err(|error| Error::io("start a thread", error))?);
         }
         drop((ready, alive));
-        // Nobody sends: this ends when the last sender is dropped.
+        // No thread sends: this ends when the last sender is dropped.
         while all_ready.recv().is_ok() {}
         let start_ns = now_ns() + lead_ns;
         assert!(team.start_ns.set(start_ns).is_ok(), "one start");
@@ -187,7 +187,7 @@ impl<'a> ThreadTeam<'a> {
         }
     }
 
-    /// Stops everybody because of this error.
+    /// Stops all threads because of this error.
     fn fail(&self, error: Error) -> Log {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.stop.store(true, Ordering::Relaxed);
@@ -195,7 +195,7 @@ impl<'a> ThreadTeam<'a> {
     }
 }
 
-/// How far the team is, as the caller's thread sees it.
+/// The progress of the team, as the caller's thread sees it.
 struct Watch<'a> {
     phase: &'a Phase<'a>,
     start_ns: u64,
@@ -205,7 +205,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Tells the progress until every foreground thread has dropped its sender.
+    /// Reports progress until every foreground thread has dropped its sender.
     fn until(&mut self, none_alive: &Receiver<()>, team: &ThreadTeam<'_>) {
         while none_alive.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
             self.collected.collect(&team.series);

@@ -1,7 +1,10 @@
 //! What is measured: any key-value engine, behind [`Engine`] and [`Session`].
 //!
-//! An adapter adds nothing an engine does not do: what it lacks it refuses ([`Error`](crate::Error)) or leaves out of
-//! [`Counters`], and [`Description::ignored`] names the settings that mean nothing to it.
+//! An adapter adds nothing to an engine. What the engine lacks, the adapter refuses ([`Error`](crate::Error)) or leaves
+//! out of [`Counters`]; [`Description::ignored`] names the settings that mean nothing to the engine.
+//!
+//! - `thalweg`: the engine of this project
+//! - `null`: an engine that does nothing
 
 mod null;
 #[cfg(test)]

@@ -167,7 +167,7 @@ fn configure_durability(mut builder: thalweg::Builder, settings: &Settings) -> t
     builder
 }
 
-/// What a reader must know before any figure; `told` is what the builder tells of itself.
+/// What a reader must know before any figure, from the settings that the builder reports.
 fn terms(settings: &Settings, told: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let text = |name: &str| told.get(name).map_or("", String::as_str);
     let bytes = |name: &str| number::bytes(text(name).parse().unwrap_or(0.0));

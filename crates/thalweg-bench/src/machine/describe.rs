@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Above so many KiB of read-ahead, most of what a random read of one block fetches is not asked for.
+/// Read-ahead in KiB above which most of what a random read of one block fetches is not wanted.
 const READ_AHEAD_KB_MAX: u64 = 256;
 
 /// What the machine is, seen from `directory`. What cannot be found out is left empty.
@@ -26,7 +26,7 @@ pub fn describe(directory: &Path) -> Machine {
     }
 }
 
-/// What to tell the user of a read-ahead that ruins random reads. It is the device's and nothing here changes it.
+/// A note on a read-ahead that ruins random reads. It is the device's and nothing here changes it.
 pub fn read_ahead_note(machine: &Machine) -> Option<String> {
     let (device, kib) = (machine.device.as_ref()?, machine.read_ahead_kb?);
     (kib > READ_AHEAD_KB_MAX).then(|| {
@@ -53,7 +53,7 @@ fn mount_of(directory: &Path) -> Option<MountInfo> {
 
 /// `ext4, data=ordered,noatime,rw`.
 fn file_system(mount: &MountInfo) -> String {
-    // In both maps `rw` may stand; sorted, so that two runs tell the same.
+    // `rw` may be in both maps; sorted, so that two runs give the same text.
     let options: BTreeMap<_, _> = mount.super_options.iter().chain(&mount.mount_options).collect();
     let options: Vec<String> = options
         .into_iter()
@@ -62,7 +62,7 @@ fn file_system(mount: &MountInfo) -> String {
     format!("{}, {}", mount.fs_type, options.join(","))
 }
 
-/// The processor's name as it tells it, or else its architecture.
+/// The processor's name, or else its architecture.
 fn processor() -> String {
     let info = CpuInfo::current().ok();
     let name = info.as_ref().and_then(|info| info.model_name(0));

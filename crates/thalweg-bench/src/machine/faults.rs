@@ -1,7 +1,7 @@
 //! Page faults of the calling thread: memory that it was the first to touch, or that the kernel had protected.
 //!
 //! An engine that takes fresh memory, or stores through a mapping that a sync has protected, pays for it in its
-//! callers' threads, and no counter of the process tells these from the faults of the background.
+//! callers' threads. The process's counters do not separate these faults from those of the background.
 
 use std::fs;
 

@@ -23,7 +23,8 @@ const PREFIX: &str = "thalweg-bench-";
 /// Numbers the groups of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Removing is tried so often, 10 ms apart: the kernel lets a group go a moment after its last process was waited for.
+/// Attempts at removing a group, 10 ms apart: the kernel lets a group go a moment after its last process was waited
+/// for.
 const ATTEMPTS_MAX: u32 = 100;
 
 impl Group {

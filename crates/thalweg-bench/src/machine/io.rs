@@ -1,4 +1,4 @@
-//! `/proc/self/io`: what the kernel counts for this process; and whether the device tells the same.
+//! `/proc/self/io`: what the kernel counts for this process; and whether the device agrees.
 
 use super::refused;
 use crate::error::Result;
@@ -31,7 +31,7 @@ pub fn since(now: &ProcessIo, earlier: &ProcessIo) -> ProcessIo {
     }
 }
 
-/// More than this share beyond what the process wrote, and the device has taken what others wrote.
+/// Share beyond what the process wrote, above which other processes wrote to the device too.
 const STRANGERS_SHARE: f64 = 1.1;
 /// What a file system's journal and metadata may add to short runs.
 const METADATA_BYTES: f64 = 16e6;

@@ -1,7 +1,7 @@
 //! [`Limits`]: what the device and the processor take for the least that any engine must do here.
 //!
-//! Reads and writes go past the page cache (`O_DIRECT`), one at a time. A file system that refuses that has no such
-//! limits that could be told, and the measurement ends.
+//! Reads and writes go past the page cache (`O_DIRECT`), one at a time. On a file system that refuses that
+//! the measurement ends.
 
 use crate::distribution::{Uniform, random};
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ const PIECE_BYTES: usize = 1 << 20;
 const COUNT_MAX: usize = 100_000;
 /// Memory that records are copied to, over and over: more than any cache has, as a log and a memtable are.
 const COPIED_BYTES: usize = 64 << 20;
-/// The copies are timed so often, and the median counts.
+/// How often the copies are timed; the median counts.
 const COPY_ROUNDS: usize = 5;
 
 /// What is to be measured.
@@ -202,7 +202,7 @@ mod tests {
         let measured = Limits::measure(&what);
         let left = std::fs::read_dir(&directory).unwrap().count();
         std::fs::remove_dir_all(&directory).unwrap();
-        // A file system without direct I/O says so.
+        // A file system without direct I/O.
         let Ok(limits) = measured else { panic!("{}", measured.unwrap_err()) };
         assert_eq!(left, 0);
         assert!(limits.read_4k.median_ns > 100.0 && limits.read_4k.p99_ns >= limits.read_4k.median_ns);

@@ -1,10 +1,14 @@
 //! What a run costs the machine: CPU, memory, I/O; and what the machine is.
 //!
-//! `cpu`, `memory`, `io` and `device` each read one kind of counter; [`Probe`] takes the difference of two readings of
-//! all of them. `faults` are a thread's own. `space` measures a directory, `describe` names the machine, `group` limits
-//! a worker's memory, `sampler` looks at memory and I/O over time, and `warm` brings memory into the state that a
-//! long-running machine is in.
-//! [`Limits`] are what no engine can beat on this machine.
+//! - `cpu`, `memory`, `io`, `device`: one kind of counter each
+//! - `probe`: readings of all of them, and their differences
+//! - `faults`: page faults of a thread
+//! - `space`: bytes of a directory
+//! - `sampler`: memory and I/O over time
+//! - `group`: a memory control group for a worker
+//! - `warm`: brings memory into the state of a machine that has run for a while
+//! - `describe`: the machine's name, memory and file system
+//! - `limits`: what no engine can beat on this machine
 
 mod cpu;
 mod describe;

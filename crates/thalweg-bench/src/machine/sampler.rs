@@ -1,4 +1,4 @@
-//! [`Sampler`]: memory and I/O of this process while a run goes on, looked at ten times a second.
+//! [`Sampler`]: samples memory and I/O of this process during a run, ten times a second.
 //!
 //! Of a long run every second sample is dropped whenever there are too many, so that they stay evenly spread. What
 //! cannot be read is left out: a run does not end for it.
@@ -30,7 +30,7 @@ pub struct Sampler {
 #[derive(Default)]
 struct Taken {
     samples: Vec<Sample>,
-    /// One look of so many, less one, is a sample.
+    /// Looks skipped between two samples.
     skipped: u32,
     /// Looks since the last sample.
     looks: u32,
@@ -45,7 +45,7 @@ impl Sampler {
         Sampler { device, group, before, taken: Mutex::default() }
     }
 
-    /// Takes a sample, so many seconds after the start.
+    /// Takes a sample, `seconds` after the start.
     pub fn look(&self, seconds: f64) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.looks < taken.skipped {

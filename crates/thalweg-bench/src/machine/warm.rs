@@ -1,4 +1,4 @@
-//! Warming: memory as a machine has it that has run for a while.
+//! Warming: brings memory into the state of a machine that has run for a while.
 //!
 //! In a guest whose free pages go back to the host, the first touch of a page costs several times what the second does
 //! (measured: 8 to 10 µs against 2), and a control group that is not full gives pages away without reclaiming any. Both
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const PAGE_BYTES: usize = 4096;
 const MEMORY_BYTES_MAX: u64 = 2 << 30;
 const CHUNK_BYTES: usize = 1 << 20;
-/// Dirty pages are synced after so many bytes, lest the group be full of pages that cannot be dropped.
+/// Bytes after which dirty pages are synced: dirty pages cannot be dropped, and would fill the group.
 const SYNC_BYTES: u64 = 32 << 20;
 
 /// What keeps a control group full. Dropped, it deletes its file.
@@ -49,10 +49,10 @@ pub fn warm(file: &Path, limit: Option<u64>) -> Result<Warmth> {
     Ok(Warmth::default())
 }
 
-/// Writes to each page of so many bytes, then frees them.
+/// Writes to each page of `bytes` bytes of memory, then frees them.
 fn touch(bytes: u64) {
     let mut memory: Vec<u8> = Vec::new();
-    // Not to have so much is no failure: it is then not there to be warmed.
+    // Less memory than that is no failure: there is nothing to warm then.
     if memory.try_reserve_exact(usize::try_from(bytes).unwrap_or(0)).is_err() {
         return;
     }

@@ -18,7 +18,7 @@
 //! | experiment | why |
 //! |---|---|
 //! | PMB-E1, PMB-E2, PMB-E4 to PMB-E7 | inside the fast tier, which is not there: its tables, internal compaction |
-//! | PMB-E3, PMB-E9 | one compaction on so many threads or coroutines of one core |
+//! | PMB-E3, PMB-E9 | one compaction on several threads or coroutines of one core |
 //! | PHAT-E1 | traces of file systems, no measurement of an engine |
 //! | PHAT-E5 | `KVell`, and `PhatKV`'s asynchronous interface |
 //! | PHAT-E7 | a file system on the engine |

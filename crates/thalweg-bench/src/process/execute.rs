@@ -1,4 +1,4 @@
-//! Carries out a task: the steps of its plan, one after the other, each told as it goes.
+//! Executes a task: the steps of its plan, one after the other, each reported as events.
 //!
 //! A step that writes is drained afterwards, so that its full cost is known and the next begins with a settled tree.
 //! Every run has a seed of its own, made of the task's: the same task has the same seeds.
@@ -16,27 +16,27 @@ use crate::report::{Sample, Sustained, Usage};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Progress is told no more often than this.
+/// The least time between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(80);
 
-/// Opens the task's engine with `factory` and goes through the steps of its plan; `event` is told what happens, in
-/// order, from any thread.
+/// Opens the task's engine with `factory` and runs the steps of its plan; calls `event` with what happens, in order,
+/// from any thread.
 ///
 /// # Errors
-/// `Usage` for parameters that make no sense; else what kept a step from being run. [`Event::Done`] and
-/// [`Event::Failed`] are the caller's to tell.
+/// `Usage` for parameters that make no sense; else why a step could not be run. [`Event::Done`] and
+/// [`Event::Failed`] are the caller's to report.
 pub fn execute(task: &Task, factory: &dyn Factory, event: &mut (dyn FnMut(Event) + Send)) -> Result<()> {
     let plan = Plan::new(&task.parameters)?;
     Execution::new(task, factory, event).run(&plan)
 }
 
-/// Who listens, and when he was last told how far it is.
+/// The receiver of events, and when it last got progress.
 struct Listener<'a> {
     event: &'a mut (dyn FnMut(Event) + Send),
     last: Option<Instant>,
 }
 
-/// Tells events, one at a time.
+/// Reports events, one at a time.
 struct Teller<'a>(Mutex<Listener<'a>>);
 
 impl<'a> Teller<'a> {
@@ -59,13 +59,13 @@ pub(super) struct Execution<'a> {
     task: &'a Task,
     database: Database<'a>,
     teller: Teller<'a>,
-    /// How much others took of the processors' time, in percent: what the usage says, but in a test.
+    /// The foreign CPU of a usage, in percent; tests replace it.
     pub(super) foreign_percent: &'a dyn Fn(&Usage) -> f64,
-    /// That the engine is open was told.
+    /// Whether [`Event::Opened`] has been reported.
     told_opened: bool,
     /// The rate that the last search found.
     sustained: Option<f64>,
-    /// Notes that were told already.
+    /// The notes that have been reported.
     noted: Vec<String>,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Execution<'a> {
         self.database.close()
     }
 
-    /// Runs a step, and again while others disturb it, and tells each run.
+    /// Runs a step, repeats it while others disturb it, and reports each run.
     fn measure(&mut self, place: Place<'_>, pace: Pace) -> Result<()> {
         let step = place.step;
         let mut doing = if plan::is_load(step.workload) { "loading".to_owned() } else { "running".to_owned() };
@@ -179,8 +179,8 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
-    /// Searches for the rate that the engine sustains, and tells it. Each probe begins with a settled tree, and that of
-    /// a load with an empty one.
+    /// Searches for the rate that the engine sustains, and reports it. Each probe begins with a settled tree, and that
+    /// of a load with an empty one.
     fn search(&mut self, place: Place<'_>) -> Result<()> {
         self.announce(place, "searching");
         let step = place.step;
@@ -241,7 +241,7 @@ impl<'a> Execution<'a> {
         let engine = opened.engine.as_ref();
         let parameters = &self.task.parameters;
         let workload = (step.workload.make)(parameters, &opened.dataset)?;
-        // What was written before is not this run's.
+        // Earlier writes do not count to this run.
         self.database.quiet()?;
         let sampler = Sampler::new(self.database.directory(), parameters.memory_limit.is_some());
         let (probe, peaks) = (Probe::start(self.database.directory(), engine)?, Peaks::default());
@@ -282,7 +282,7 @@ impl<'a> Execution<'a> {
         });
     }
 
-    /// Tells the user something, once.
+    /// Reports a note, once.
     fn note(&mut self, note: String) {
         if !self.noted.contains(&note) {
             self.teller.tell(Event::Note(note.clone()));

@@ -2,8 +2,14 @@
 //!
 //! The parent starts its own executable with the words of [`Host::worker`], writes a [`Task`] as one line of JSON to
 //! its standard input, and reads [`Event`]s, one line of JSON each, from its standard output. Standard error passes
-//! through. `parent` is that side, `worker` the other; `execute` carries a task out, on the `database`, and `outcome`
-//! says what came of a step. A worker dies with its parent, and a parent that gives up kills its worker.
+//! through. A worker dies with its parent, and a parent that gives up kills its worker.
+//!
+//! - `parent`: starts and follows a worker
+//! - `worker`: the other side
+//! - `execute`: the steps of a task
+//! - `database`: the worker's database: emptied, opened, drained, closed
+//! - `peaks`: the greatest values of an engine's gauges
+//! - `outcome`: what a step measured, as a run of the report
 
 use crate::driver::Progress;
 use crate::engine::{Description, Factory};
@@ -51,7 +57,7 @@ pub struct Task {
     pub parameters: Parameters,
 }
 
-/// What a worker tells.
+/// A message of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -78,7 +84,7 @@ pub enum Event {
     Sustained(Sustained),
     /// Something the user should know: one sentence.
     Note(String),
-    /// It failed: why.
+    /// The task failed, for this reason.
     Failed(String),
     /// All steps were run.
     Done,

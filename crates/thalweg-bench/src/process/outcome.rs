@@ -1,4 +1,4 @@
-//! What came of a step: a [`Run`] of what was measured and used.
+//! [`Outcome`]: what a step measured and used, and the [`Run`] that is made of it.
 
 use super::Task;
 use crate::driver::Measured;

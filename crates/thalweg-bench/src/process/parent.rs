@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// How often it is asked whether to stop.
+/// How often `stop` is called.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
-/// In the parent: starts a worker, and gives its events to `event` until it ends. Once `stop` says so, which is asked
-/// several times a second from another thread, it is killed.
+/// In the parent: starts a worker, and gives its events to `event` until it ends. It is killed once `stop` is
+/// true, which another thread checks several times a second.
 ///
 /// # Errors
 /// That it could not be started, failed, was killed, or died.
@@ -59,7 +59,7 @@ fn follow(
     }
 }
 
-/// Gives on what the worker tells, to its end; whether it was done, if it said so.
+/// Passes on the events of the worker, to its end; returns whether it was done, if it reported that.
 fn read(output: ChildStdout, engine: &str, event: &mut dyn FnMut(Event)) -> Result<Option<Result<()>>> {
     let mut told = None;
     for line in BufReader::new(output).split(b'\n') {
@@ -104,7 +104,7 @@ fn kill_when(stop: &dyn Fn() -> bool, watch: &AtomicBool, worker: &OwnedFd) {
     }
 }
 
-/// What to tell of a worker that ended without having said how it went.
+/// The error of a worker that ended without a last event.
 fn died(engine: &str, status: ExitStatus, limited: bool) -> String {
     match (status.signal(), status.code()) {
         (Some(9), _) if limited => {
@@ -131,13 +131,13 @@ impl<'a> Worker<'a> {
         Ok(Worker { child, engine })
     }
 
-    /// What means it and no later process with its number.
+    /// A handle of it, which no later process with its number can take over.
     fn handle(&self) -> Result<OwnedFd> {
         pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())
             .map_err(|error| Error::io(format!("watch the worker for {}", self.engine), error.into()))
     }
 
-    /// Gives it the task; what it tells is then to be read from its output.
+    /// Writes the task to it, and returns its output.
     fn hand(&mut self, task: &Task) -> Result<ChildStdout> {
         let refused = |error| Error::io(format!("hand the worker for {} its task", self.engine), error);
         let (Some(mut input), Some(output)) = (self.child.stdin.take(), self.child.stdout.take()) else {
@@ -146,7 +146,7 @@ impl<'a> Worker<'a> {
         let mut line = serde_json::to_vec(task).map_err(|error| refused(error.into()))?;
         line.push(b'\n');
         match input.write_all(&line) {
-            // It has ended already: how, its exit status tells better.
+            // It has ended already; its exit status says more.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(output),
             Err(error) => Err(refused(error)),
             Ok(()) => Ok(output),
@@ -172,7 +172,7 @@ mod tests {
         Task { engine: "shell".into(), round: 1, directory: PathBuf::from("there"), parameters: Parameters::default() }
     }
 
-    /// What a shell script as worker leads to: the events, and the error's text.
+    /// The events and the error of a shell script as worker.
     fn with(script: &str) -> (Vec<String>, std::result::Result<(), String>) {
         let mut events = Vec::new();
         let mut command = Command::new("sh");

@@ -1,6 +1,6 @@
 //! [`Peaks`]: the greatest values of an engine's gauges over a step, looked at ten times a second.
 //!
-//! What rose and fell between two looks was not seen. Lock: the values, held for a merge.
+//! A rise and fall between two looks is missed. Lock: the values, held for a merge.
 
 use crate::engine::Engine;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// As often as the driver tells its progress.
+/// As often as the driver reports progress.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The greatest values so far.

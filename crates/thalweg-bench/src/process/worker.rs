@@ -1,6 +1,6 @@
 //! The worker's side: a task from standard input, events to standard output.
 //!
-//! Who cannot tell any more stops: a closed standard output ends the process, and so does the end of the parent.
+//! A closed standard output ends the process, and so does the end of the parent.
 
 use super::{Event, Host, Task, execute};
 use crate::engine::engine_of;
@@ -10,17 +10,17 @@ use std::fs::File;
 use std::io::{BufRead, Write};
 use std::os::fd::AsFd;
 
-/// The exit code of a worker that nobody listens to.
+/// The exit code of a worker whose output is closed.
 const UNHEARD: i32 = 4;
 
-/// In the worker: reads the task from standard input, carries it out, and tells events on standard output.
+/// In the worker: reads the task from standard input, executes it, and writes events to standard output.
 ///
 /// # Errors
-/// What kept it from being done; it was told as [`Event::Failed`] too.
+/// Why it failed; [`Event::Failed`] has been written too.
 pub fn work(host: &Host) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| Error::io("ask to end with the parent", error.into()))?;
-    // One that ended before that sends no signal any more: then the first event finds nobody to read it.
+    // A parent that ended before that sends no signal: then the first event finds no reader.
     let mut events = take_output()?;
     let mut tell = |event: Event| {
         if write(&mut events, &event).is_err() {

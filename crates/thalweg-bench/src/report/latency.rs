@@ -102,7 +102,7 @@ mod tests {
         let between = |low: f64, high: f64| latency.cdf.iter().filter(|(_, q)| (low..high).contains(q)).count();
         assert!(between(0.0, 0.9) >= 25, "{}", between(0.0, 0.9));
         assert!(between(0.9, 0.99) >= 25, "{}", between(0.9, 0.99));
-        // Three digits: what lies within 0.1 % of the longest cannot be told apart any more.
+        // Three digits: what lies within 0.1 % of the longest is the same number.
         assert!(between(0.99, 0.999) >= 8, "{}", between(0.99, 0.999));
     }
 

@@ -61,7 +61,7 @@ pub enum Metric {
     Latency(Class, Quantile),
     /// Processor time of an operation, user and kernel, in microseconds.
     Cpu,
-    /// Bytes written to storage for an operation; [`WrittenBy`] says who counted them.
+    /// Bytes written to storage for an operation; [`WrittenBy`] is the counter.
     Written,
     /// Bytes written to storage for a byte of keys and values given.
     WriteAmplification,
@@ -71,7 +71,7 @@ pub enum Metric {
     Faults,
     /// Syncs.
     Syncs,
-    /// Those of them that are not the log's: what tables, manifests and directories cost, where the engine tells.
+    /// Those of them that are not the log's: what tables, manifests and directories cost, where the engine counts them.
     OtherSyncs,
     /// Syncs of a million operations: what runs of different lengths are compared by.
     SyncsPerMillion,
@@ -87,7 +87,7 @@ pub enum Metric {
     Foreign,
 }
 
-/// Who counted the bytes written to storage.
+/// The counter of the bytes written to storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WrittenBy {
     /// The block device, which can be seen: all that was written to it.
@@ -116,7 +116,7 @@ fn all_operations(run: &Run) -> Option<f64> {
     Some((run.operations + run.background_operations) as f64).filter(|operations| *operations > 0.0)
 }
 
-/// Bytes that a run wrote to storage, and who counted them. The same for every engine: engines count differently, or
+/// Bytes that a run wrote to storage, and their counter. The same for every engine: engines count differently, or
 /// not at all, so their own counters are shown apart.
 pub fn written(run: &Run) -> (u64, WrittenBy) {
     let usage = cost(run);
@@ -215,12 +215,12 @@ impl Metric {
         }
     }
 
-    /// The clock tells it: it does not count if others used the processors. Costs repeat all the same.
+    /// Whether it is measured by the clock: such a figure does not count if others used the processors; costs do.
     pub fn timed(self) -> bool {
         matches!(self, Metric::Throughput | Metric::Latency(..) | Metric::Stalls | Metric::LongestStall)
     }
 
-    /// More is better.
+    /// Whether more is better.
     pub fn rises(self) -> bool {
         self == Metric::Throughput
     }

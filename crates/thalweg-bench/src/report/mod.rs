@@ -1,7 +1,14 @@
-//! What is shown and written: the model of a report, tables, JSON, pages and comparisons.
+//! What is shown and written: tables, JSON, pages and comparisons.
 //!
-//! [`Metric`] turns a run into figures, [`Summary`] runs into medians and ratios; all that is shown is made of these
-//! two.
+//! - `model`: a report; `latency`: its percentiles
+//! - `json`: a report as a file
+//! - `metric`: figures of a run
+//! - `summary`: medians and ratios of runs; all output is made of these two
+//! - `number`, `grid`, `terms`: numbers, tables of text, sentences on settings and memory
+//! - `table`: what a run prints; `limits`: the limits of the machine
+//! - `compare`: two reports
+//! - `results`: a Markdown page of stored reports
+//! - `html/`: a page with plots
 
 pub mod compare;
 mod grid;
@@ -17,7 +24,7 @@ mod summary;
 pub mod table;
 mod terms;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 pub use grid::{Grid, Look, Mood};
 pub use limits::limits_table;

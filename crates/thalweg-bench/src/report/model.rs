@@ -26,7 +26,7 @@ pub struct Report {
     pub preset: Option<String>,
     /// Where it ran.
     pub machine: Machine,
-    /// What was asked for, everything filled in.
+    /// The parameters, everything filled in.
     pub parameters: Parameters,
     /// The engines.
     pub engines: Vec<Description>,
@@ -46,7 +46,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// The same report without preparations and what only plots need: series, samples, stalls one by one, distributions.
+    /// The same report without preparations and what only plots need: series, samples, stalls one by one,
+    /// distributions.
     pub fn brief(mut self) -> Report {
         self.runs.retain(|run| !run.preparation);
         for run in &mut self.runs {
@@ -114,7 +115,7 @@ pub struct Run {
     pub background_operations: u64,
     /// Bytes of keys and values given to the engine.
     pub user_written_bytes: u64,
-    /// Bytes of keys and values it gave.
+    /// Bytes of keys and values that it returned.
     pub user_read_bytes: u64,
     /// Page faults of the clients' threads, minor and major: fresh or protected memory that callers paid for.
     #[serde(default)]
@@ -330,7 +331,7 @@ pub struct Sustained {
     pub workload: String,
     /// Operations a second that it kept up with.
     pub rate: f64,
-    /// Each probe: operations a second asked for, and whether it kept up.
+    /// Each probe: the offered operations a second, and whether the engine kept up.
     pub probes: Vec<(f64, bool)>,
 }
 

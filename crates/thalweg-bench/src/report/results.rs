@@ -343,7 +343,7 @@ impl Column {
 /// A quantile of each class of operations: `12.3 µs`, or `get 12.3 µs, update 4.56 µs`.
 fn latency(step: &Step<'_>, entry: &Entry<'_>, quantile: Quantile) -> String {
     let classes = step.classes();
-    let shown = |class| entry.median(Metric::Latency(class, quantile)).map(|ns| number::time(ns));
+    let shown = |class| entry.median(Metric::Latency(class, quantile)).map(number::time);
     let cells: Vec<String> = match classes.as_slice() {
         [class] => shown(*class).into_iter().collect(),
         several => {

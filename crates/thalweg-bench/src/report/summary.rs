@@ -11,7 +11,7 @@ use crate::plan::Pace;
 use crate::workload::Class;
 use std::collections::BTreeMap;
 
-/// The share of the offered rate that is done by who keeps up. The rest is for the last operations of a short run, and
+/// The share of the offered rate from which an engine keeps up. The rest is for the last operations of a short run, and
 /// for the chance of Poisson arrivals.
 const KEPT_UP: f64 = 0.95;
 
@@ -103,7 +103,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// The steps that were asked for.
+    /// The requested steps: all that are no preparations.
     pub fn asked(&self) -> impl Iterator<Item = &Step<'a>> {
         self.steps.iter().filter(|step| !step.preparation)
     }
@@ -137,7 +137,7 @@ impl<'a> Summary<'a> {
 }
 
 /// The figures of `entry` over those of `base`, round by round. Rounds where the base has none, or 0, are left out; and
-/// for what the clock tells, those in which one of them was disturbed, unless there are no others.
+/// for timed figures, those in which one of them was disturbed, unless there are no others.
 pub fn paired(entry: &Entry<'_>, base: &Entry<'_>, metric: Metric) -> Option<Spread> {
     let ratio = |run: &Run, other: &Run| Some(metric.of(run)? / metric.of(other).filter(|figure| *figure != 0.0)?);
     let pairs = |quiet: bool| {
@@ -192,17 +192,17 @@ impl<'a> Step<'a> {
         self.entries.iter().find(|entry| entry.engine == engine)
     }
 
-    /// It is the same step as one of another report.
+    /// Whether it is the same step as one of another report.
     pub fn is(&self, other: &Step<'_>) -> bool {
         (self.workload, &self.pace, self.occurrence) == (other.workload, &other.pace, other.occurrence)
     }
 
-    /// Its first run, which tells of threads, records and such.
+    /// Its first run, for threads, records and such.
     pub fn first(&self) -> Option<&'a Run> {
         self.entries.first().and_then(|entry| entry.runs.first().copied())
     }
 
-    /// It ran in a closed loop.
+    /// Whether it ran in a closed loop.
     pub fn closed(&self) -> bool {
         self.first().is_some_and(|run| run.pace == Pace::Closed)
     }
@@ -239,7 +239,7 @@ impl Entry<'_> {
         Spread::of(self.counting(metric).filter_map(|run| metric.of(run)).collect())
     }
 
-    /// The runs that count for a figure: what the clock tells of disturbed rounds only if all are.
+    /// The runs that count for a figure: for timed figures disturbed rounds only if all are.
     fn counting(&self, metric: Metric) -> impl Iterator<Item = &Run> {
         let all = !metric.timed() || self.runs.iter().all(|run| run.noisy);
         self.runs.iter().copied().filter(move |run| all || !run.noisy)
@@ -250,7 +250,7 @@ impl Entry<'_> {
         self.spread(metric).map(|spread| spread.median)
     }
 
-    /// In one of the rounds it did less than 95 % of what an open loop offered.
+    /// Whether it did less than 95 % of what an open loop offered in one of the rounds.
     pub fn behind(&self) -> bool {
         self.runs.iter().any(|run| match run.pace {
             Pace::Open { rate, .. } => run.operations_per_second < KEPT_UP * rate,
@@ -258,7 +258,7 @@ impl Entry<'_> {
         })
     }
 
-    /// Others took too much of the processors in every round, so that what the clock tells does not count.
+    /// Whether others took too much of the processors in every round, so that timed figures do not count.
     pub fn noisy(&self) -> bool {
         self.runs.iter().all(|run| run.noisy)
     }

@@ -152,7 +152,7 @@ pub(super) fn cost(step: &Step<'_>, whole: bool) -> Grid {
     grid
 }
 
-/// A row for a figure, a column for a step; as many tables as the width asks for.
+/// A row for a figure, a column for a step; as many tables as the width needs.
 fn single(summary: &Summary<'_>, look: &Look, text: &mut String) {
     let Some(engine) = summary.engines.first() else { return };
     let entries: Vec<(&Step<'_>, &Entry<'_>)> =

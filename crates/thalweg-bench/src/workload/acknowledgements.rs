@@ -4,7 +4,7 @@
 //! that is not done yet: a hole holds it back, so that every record below it exists and may be read. Lock-free unless
 //! a hole is [`WINDOW`] numbers old.
 //!
-//! A thread first tells that its number is done and then looks whether the limit stands at it; one that moves the limit
+//! A thread first marks its number as done and then checks whether the limit stands at it; one that moves the limit
 //! looks afterwards whether the next number is done: of two that do so at once, at least one sees the other (all of it
 //! is sequentially consistent).
 
@@ -37,7 +37,7 @@ impl Acknowledgements {
         }
     }
 
-    /// Record `number` of the dataset is written. Each number is told once.
+    /// Record `number` of the dataset is written. Each number is acknowledged once.
     pub fn tell(&self, dataset: &Dataset, number: u64) {
         // Seen too low, the limit only sets a number aside that has a slot.
         if number < dataset.acknowledged.load(Ordering::SeqCst) + WINDOW as u64 {
@@ -69,7 +69,8 @@ impl Acknowledgements {
         let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
         let found = aside.remove(&number);
         if found {
-            // Into its slot, for another thread that asks before the limit has moved on. It is free: the limit is here.
+            // Into its slot, for another thread that looks before the limit has moved on. It is free: the limit is
+            // here.
             self.slot(number).store(number + 1, Ordering::SeqCst);
             self.aside_len.fetch_sub(1, Ordering::SeqCst);
         }

@@ -233,7 +233,7 @@ mod tests {
         Arc::new(Dataset { kind: DatasetKind::Metadata, records, next: 0.into(), acknowledged: 0.into() })
     }
 
-    /// The entries of so many records, put by three clients in turn.
+    /// The entries of `records` records, put by three clients in turn.
     fn loaded(parameters: &Parameters, dataset: &Arc<Dataset>) -> Model {
         let (model, load) = (Model::default(), make("metadata-put", parameters, dataset));
         let mut clients: Vec<_> = (0..3).map(|thread| load.client(thread, 3, 1)).collect();

@@ -1,7 +1,15 @@
-//! Which operation next: workloads, and the clients that carry them out.
+//! Workloads, and the clients that execute them.
 //!
 //! A [`Definition`] is a workload by name. Made for a [`Dataset`], it is a [`Workload`], which gives each thread a
 //! [`Client`]. A client *prepares* an operation (draws a key, fills a value: not timed) and then *executes* it (timed).
+//!
+//! - `catalogue`: all workloads, by name
+//! - `values`: values of any size that cost nothing to make
+//! - `touch`: reads every byte of a value
+//! - `mix`: the next kind of operation, by shares
+//! - `acknowledgements`: which inserts are done, with many threads
+//! - `load`: puts every record once, in random order
+//! - `numbered/`, `ycsb/`, `metadata`, `retail/`, `prefix_dist`: the families of workloads
 
 use crate::engine::Session;
 use crate::error::Result;
@@ -46,7 +54,7 @@ pub enum DatasetKind {
 pub struct Dataset {
     /// Its kind.
     pub kind: DatasetKind,
-    /// Records that a load is to write; keys are drawn from so many.
+    /// Records that a load writes, and that keys are drawn from.
     pub records: u64,
     /// The number of the next record to be inserted.
     pub next: AtomicU64,
@@ -83,12 +91,12 @@ pub struct Definition {
     pub load: &'static str,
     /// What it does when the parameters are silent.
     pub defaults: Defaults,
-    /// A load writes one of so many of the dataset's records: 1 means all of them.
+    /// A load writes the dataset's records divided by this: 1 means all of them.
     pub share: u64,
     /// Makes it.
     pub make: Make,
-    /// The first keys of all partitions but the first, for a dataset of so many records cut into so many partitions
-    /// of about equal size.
+    /// The first keys of all partitions but the first, for a dataset of `records` records cut into `partitions`
+    /// partitions of about equal size.
     pub splits: fn(&Parameters, u64, u32) -> Vec<Vec<u8>>,
 }
 
@@ -114,7 +122,7 @@ pub trait Workload: Sync {
     /// The client of thread `thread`. Those from `threads` on are background clients: see [`Workload::background`].
     fn client(&self, thread: usize, threads: usize, seed: u64) -> Box<dyn Client + '_>;
 
-    /// Clients beside those asked for, which go on until the others are done (`readwhilewriting`'s writer).
+    /// Background clients, which go on until the others are done (`readwhilewriting`'s writer).
     fn background(&self) -> usize {
         0
     }

@@ -4,7 +4,7 @@
 //! "Prefix_dist": ranges have their heat, and keys inside them. Its parameters are those of the paper's
 //! appendix for `db_bench --benchmarks=mixgraph`: 83 % gets, 14 % puts, 3 % seeks; keys of 48 bytes; heat of ranges and
 //! of keys in [`KeyRanges`]; sizes of values and lengths of scans in [`Pareto`], at most 1024 bytes and 10,000 entries
-//! (`mix_max_value_size`, `mix_max_scan_len`). Loaded values have 43 bytes, what `fillrandom` is told before this mix
+//! (`mix_max_value_size`, `mix_max_scan_len`). Loaded values have 43 bytes, as `fillrandom` has them before this mix
 //! (`-value_size=43`).
 //!
 //! What differs from `db_bench`: the load writes every key once (`fillrandom` leaves out more than a third of them);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A prime next to 1 MiB: values of one size begin at every offset before one comes again.
 const POOL_BYTES: usize = 1_048_573;
-/// Compressible bytes repeat within units of so many, as in `db_bench`.
+/// Bytes of the units within which compressible bytes repeat, as in `db_bench`.
 const UNIT_BYTES: usize = 100;
 
 /// A source of values; a clone for each thread shares the pool.
@@ -49,7 +49,7 @@ impl Values {
         Values { pool: Arc::clone(&self.pool), offset: thread * 648_055 % POOL_BYTES, bytes: 0 }
     }
 
-    /// Moves on to a new value of `bytes`, at most those told to `new`.
+    /// Moves on to a new value of `bytes`, at most those given to `new`.
     pub fn draw(&mut self, bytes: usize) {
         self.offset = (self.offset + self.bytes) % POOL_BYTES;
         self.bytes = bytes;

@@ -1,6 +1,6 @@
 //! `powercut-disk`: a file as a disk with a volatile cache, over NBD, for one client. When the client is killed, the
 //! disk forgets a part of what was not flushed, says on a line what, and ends. For each path that it reads from its
-//! standard input it makes an image of what such a cut would leave now, says so on a line, and goes on.
+//! standard input it makes an image of what such a cut would leave now, prints a line, and goes on.
 
 use clap::Parser;
 use std::fs::OpenOptions;

@@ -1,6 +1,6 @@
-//! [`Model`]: a map in memory, to check by what workloads and drivers ask of an engine.
+//! [`Model`]: an engine that is a map in memory, and records the calls of workloads and drivers.
 //!
-//! One lock around it all; a scan holds it until its last entry was given.
+//! One lock around it all; a scan holds it to its end.
 
 use crate::engine::{Counters, Description, Engine, Factory, Session};
 use crate::error::Result;
@@ -10,11 +10,11 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// An engine that keeps entries in memory and counts what it is asked.
+/// An engine that keeps entries in memory and counts calls.
 #[derive(Default)]
 pub(crate) struct Model(Mutex<State>);
 
-/// What it holds and what it was asked.
+/// Its entries and its calls.
 #[derive(Clone, Default)]
 pub(crate) struct State {
     /// The entries.

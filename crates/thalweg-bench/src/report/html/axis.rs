@@ -47,7 +47,7 @@ impl Axis {
         Axis { scale: Scale::Log, low, high, from: 0.0, until: 1.0 }
     }
 
-    /// Shares, up to so many nines.
+    /// Shares, up to `nines` nines.
     pub fn tail(nines: u32) -> Axis {
         Axis { scale: Scale::Tail, low: 0.0, high: f64::from(nines), from: 0.0, until: 1.0 }
     }

@@ -50,7 +50,7 @@ fn bars(
     Bars { title, hint, groups }
 }
 
-/// The drawings of all steps in which an engine told of chains; nothing when none did.
+/// The drawings of all steps in which an engine counted chains; nothing when none did.
 pub fn draw(summary: &Summary<'_>) -> String {
     let mut html = String::new();
     for step in &summary.steps {

@@ -1,5 +1,14 @@
 //! [`page`]: a report as one HTML file: plots, tables and configuration. It needs no script and nothing from elsewhere,
 //! works from a disk, and follows the reader's choice of light or dark.
+//!
+//! - `svg`: a drawing as text
+//! - `axis`: from figures to places on a drawing, and round ticks
+//! - `plot`: lines over two axes
+//! - `bars`: bars side by side
+//! - `overview`: the top of the page
+//! - `timeline`, `resources`: throughput, P99, memory and bytes over time
+//! - `rates`, `distribution`, `chains`: P99 by rate, latencies, chains of compactions
+//! - `tables`: every figure, the paper's table, the configuration
 
 mod axis;
 mod bars;

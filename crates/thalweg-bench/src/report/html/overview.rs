@@ -1,4 +1,4 @@
-//! What is seen first: who is faster, and at what tail.
+//! The top of the page: which engine is faster, and at what tail.
 
 use super::bars::{Bar, Bars, Group};
 use super::svg::escape;
@@ -55,7 +55,7 @@ pub fn crown(bars: &mut [Bar], rises: bool) {
     }
 }
 
-/// Throughput, and what was sustained. In an open loop all engines do what is asked for, which tells nothing: such
+/// Throughput, and what was sustained. In an open loop all engines do what is offered, which shows nothing: such
 /// steps appear only if there is nothing else.
 fn throughput(summary: &Summary<'_>) -> Bars {
     let all: Vec<&Step<'_>> = summary.asked().collect();
@@ -93,7 +93,7 @@ fn tail(summary: &Summary<'_>, writes: bool) -> Bars {
     bars(summary, if writes { "P99 of writes" } else { "P99 of reads" }, &figures)
 }
 
-/// The overview: who won, and bars of throughput and tails.
+/// The overview: ratios, and bars of throughput and tails.
 pub fn draw(summary: &Summary<'_>) -> String {
     let panels = [throughput(summary), tail(summary, false), tail(summary, true)];
     let mut html = String::new();

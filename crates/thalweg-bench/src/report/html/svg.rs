@@ -42,7 +42,7 @@ pub struct Svg {
 }
 
 impl Svg {
-    /// An empty one, in units of about a pixel; `label` is what it shows, for who cannot see it.
+    /// An empty one, in units of about a pixel; `label` is what it shows, for readers who cannot see it.
     pub fn new(width: f64, height: f64, label: &str) -> Svg {
         Svg { width, height, label: escape(label), body: String::new() }
     }
@@ -65,7 +65,7 @@ impl Svg {
         let _ = write!(self.body, "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" class=\"{class}\"/>");
     }
 
-    /// A line through points, with a tooltip. Points that could not be told apart are left out.
+    /// A line through points, with a tooltip. Points that would coincide are left out.
     pub fn path(&mut self, points: &[(f64, f64)], class: &str, title: &str) {
         let mut data = String::new();
         let mut last: Option<(f64, f64)> = None;

@@ -9,7 +9,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Keys of so many bytes.
+    /// Keys of `bytes` bytes.
     ///
     /// # Errors
     /// `Usage` if so few bytes cannot tell the records apart.

@@ -2,8 +2,11 @@
 //!
 //! A key is a number of 8 bytes, the highest first, filled up with `0`. `fill*` begin with an empty database; the
 //! others draw from all numbers below `records`, of which a `fillrandom` has written about 63 % (so `readrandom`
-//! reports the rest as missing), uniformly unless told otherwise. Where the originals differ among themselves, it is
-//! said at the client.
+//! reports the rest as missing), uniformly by default. Where the originals differ among themselves, the client says so.
+//!
+//! - `key`: numbers as keys
+//! - `shared`: the state that all clients of a workload share
+//! - `fill`, `read`, `remove`: the clients
 
 mod fill;
 mod key;

@@ -19,10 +19,10 @@ pub(super) const DEFAULTS: Defaults = Defaults {
     value_bytes: 100,
 };
 
-/// `fillsync` writes one of so many records.
+/// `fillsync` writes one record of this many.
 pub(super) const FILL_SYNC_SHARE: u64 = 1000;
 
-/// `multireadrandom` reads so many at once when no batch is asked for.
+/// Keys that `multireadrandom` reads at once by default.
 pub(super) const KEYS_AT_ONCE: u64 = 32;
 
 /// One of the workloads.
@@ -41,7 +41,7 @@ pub(super) enum Kind {
     ReadWhileWriting,
 }
 
-/// A workload made for a dataset: what all of its clients share.
+/// A workload made for a dataset: the state that all of its clients share.
 pub(super) struct Numbered {
     pub(super) kind: Kind,
     pub(super) dataset: Arc<Dataset>,

@@ -33,7 +33,7 @@ pub(super) struct Shopper<'a> {
     progress: [(Vec<u8>, Vec<u8>); 2],
     /// The key of a get, and the first of a query or a scan.
     key: Vec<u8>,
-    /// Of `key`, so many bytes are the same in all that a query may take.
+    /// Bytes of `key` that all entries of a query have in common.
     prefix: usize,
     /// The table of a query.
     table: usize,

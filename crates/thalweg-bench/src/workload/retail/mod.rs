@@ -18,7 +18,12 @@
 //! - `get` 15: a row by its number.
 //! - `scan` 5: the 1 to 50 (`scan_entries_max`) last rows of a table up to a recent order.
 //!
-//! Recent means: the distance from the newest order is zipfian, unless `distribution` says otherwise.
+//! Recent means: the distance from the newest order is zipfian, unless `distribution` is given.
+//!
+//! - `schema`: tables and indexes in one key space
+//! - `orders`: the numbers of written orders
+//! - `shop`: the state that all clients share
+//! - `client`: the operations
 
 mod client;
 mod orders;

@@ -54,7 +54,7 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// For so many loaded orders; eight a customer, 64 a merchant.
+    /// The schema for `orders` loaded orders; eight a customer, 64 a merchant.
     ///
     /// # Errors
     /// `Usage` for keys or values that are too short.
@@ -102,7 +102,7 @@ impl Schema {
         };
         let end = self.key_bytes - ROW;
         while key.len() < end {
-            // The first word of a customer or a merchant tells it from all others: scrambling is one to one.
+            // The first word of a customer or a merchant is unique to it: scrambling is one to one.
             filler = scrambled(filler);
             let word = filler.to_be_bytes();
             key.extend(&word[..word.len().min(end - key.len())]);

@@ -14,11 +14,11 @@ pub(super) const LOAD: Defaults =
     Defaults { records: 4_000, operations: None, seconds: None, bounded: false, key_bytes: 132, value_bytes: 1_600 };
 const SCAN_ENTRIES_MAX: u32 = 50;
 
-/// The shop, open for clients.
+/// The shop: its orders, its schema and the shares of its operations.
 pub(super) struct Shop {
     pub(super) schema: Schema,
     pub(super) orders: Orders,
-    /// There will be so many orders at most.
+    /// The greatest number of orders.
     pub(super) orders_max: u64,
     pub(super) mix: Mix,
     pub(super) distribution: Distribution,

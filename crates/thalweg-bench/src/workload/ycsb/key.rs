@@ -17,12 +17,12 @@ const HASH_BYTES: usize = 8;
 pub(super) enum Keys {
     /// `user6284781860667377211`.
     Published,
-    /// Of so many bytes.
+    /// Bytes of a key.
     Compact(usize),
 }
 
 impl Keys {
-    /// Keys of so many bytes.
+    /// Keys of `bytes` bytes.
     ///
     /// # Errors
     /// `Usage` for fewer than the 8 bytes of a hash.

@@ -5,6 +5,12 @@
 //! of it anew, as YCSB-C and the papers on key-value stores do (YCSB itself updates one field, which only a store with
 //! fields can). Records are inserted in the order of their numbers, whose hashes are the keys. Only records whose
 //! insert is acknowledged are drawn. `uniform` draws from all of them (YCSB: only from those of the load).
+//!
+//! - `key`: hashed numbers as keys
+//! - `table`: the records and how they are written
+//! - `load`: the client of `ycsb-load`
+//! - `mixed`: the state that all clients of `ycsb-a` to `ycsb-f` share
+//! - `operation`: their client
 
 mod key;
 mod load;

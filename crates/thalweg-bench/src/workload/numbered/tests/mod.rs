@@ -1,4 +1,4 @@
-//! What each workload of `db_bench` asks of an engine.
+//! The calls that each workload of `db_bench` makes.
 
 use super::shared::KEYS_AT_ONCE;
 use super::*;
@@ -29,7 +29,7 @@ fn keys() -> BTreeSet<Vec<u8>> {
     (0..RECORDS).map(key).collect()
 }
 
-/// Runs one workload on `model` and gives what it did, and what the model was asked by it alone.
+/// Runs one workload on `model`, and returns what it did and the calls that it alone made.
 fn run_on(model: &Model, name: &str, parameters: &Parameters, threads: usize, operations: u64) -> (Done, State) {
     let before = model.state();
     let workload = (find(name).unwrap().make)(parameters, &dataset()).unwrap();

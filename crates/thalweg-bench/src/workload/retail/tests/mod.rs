@@ -23,7 +23,7 @@ fn make(name: &str, parameters: &Parameters, dataset: &Arc<Dataset>) -> Box<dyn 
     (find(name).unwrap().make)(parameters, dataset).unwrap()
 }
 
-/// So many operations of so many clients in turn; the next client prepares before the last one executes.
+/// `operations` operations of `clients` clients in turn; the next client prepares before the last one executes.
 fn run(workload: &dyn Workload, model: &Model, threads: usize, operations: usize) -> BTreeMap<Class, Vec<Outcome>> {
     let mut outcomes: BTreeMap<Class, Vec<Outcome>> = BTreeMap::new();
     let mut clients: Vec<_> = (0..threads).map(|thread| workload.client(thread, threads, 1)).collect();

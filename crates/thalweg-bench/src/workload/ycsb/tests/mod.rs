@@ -1,4 +1,4 @@
-//! What each core workload asks of an engine, against its specification.
+//! The calls that each core workload makes, against its specification.
 
 use super::*;
 use crate::engine::Engine;
