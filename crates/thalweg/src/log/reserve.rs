@@ -109,7 +109,8 @@ impl Log {
     }
 
     /// Reserves space and sequence numbers. Waits for a free segment; `NoSpace` when none can be prepared. Runs
-    /// `granted`, given where the record begins and its first number, before anything else can be reserved. `granted` must not call the log and must not wait.
+    /// `granted`, given where the record begins and its first number, before anything else can be reserved. `granted`
+    /// must not call the log and must not wait.
     pub(crate) fn reserve_and(
         &self,
         record: &Record,
