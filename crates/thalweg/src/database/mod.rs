@@ -22,6 +22,7 @@ mod statistics;
 mod status;
 mod write;
 
+#[cfg(feature = "experiments")]
 pub use crate::compaction::Overlap;
 #[cfg(feature = "experiments")]
 pub use crate::lineage::DurabilityBackend;
