@@ -6,7 +6,6 @@
 mod amount;
 mod args;
 mod chosen;
-mod date;
 mod draft;
 mod limits;
 mod list;
