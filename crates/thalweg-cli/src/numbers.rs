@@ -31,7 +31,7 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// Returns the rate a second of `amount` in `time`.
+/// Returns `amount` per second of `time`.
 pub fn rate(amount: u64, time: Duration) -> u64 {
     let seconds = time.as_secs_f64().max(1e-6);
     (amount as f64 / seconds) as u64

@@ -10,11 +10,11 @@ use std::process::Command;
 /// A dependency is accepted under any of these.
 const LICENCES: [&str; 4] = ["MIT", "Apache-2.0", "BSL-1.0", "Unicode-3.0"];
 
-/// What users of the engine compile with it, optional parts included.
+/// The direct dependencies of the engine, optional ones included.
 const DEPENDENCIES_OF_THE_ENGINE: [&str; 9] =
     ["arc-swap", "bytes", "crc32c", "io-uring", "libc", "lz4_flex", "rustix", "tracing", "xxhash-rust"];
 
-/// Crates that nothing here uses: runtimes, and what stands for a craft of the engine.
+/// Crates that the workspace does not use: runtimes, and replacements for the engine's own craft.
 const BANNED: [&str; 10] = [
     "anyhow",
     "async-std",
@@ -28,7 +28,7 @@ const BANNED: [&str; 10] = [
     "tokio",
 ];
 
-/// Features for tests, which nothing that is shipped enables.
+/// Features for tests. Nothing that is shipped enables them.
 const TEST_FEATURES: [&str; 2] = ["simulation", "planted-bugs"];
 
 #[test]
@@ -149,7 +149,7 @@ fn metadata() -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The packages that are used: `cargo metadata` lists those of other platforms, too, without saying for what.
+/// Returns the packages that are used on this platform.
 fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
     let nodes = metadata["resolve"]["nodes"].as_array().unwrap();
     let used: BTreeMap<&str, ()> = nodes.iter().map(|node| (node["id"].as_str().unwrap(), ())).collect();
