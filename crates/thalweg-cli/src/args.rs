@@ -1,6 +1,6 @@
-//! What can be said on the command line, with an example for each subcommand.
+//! [`Arguments`]: the command line, with an example for each subcommand.
 //!
-//! Keys, values and names of keyspaces are taken as they stand; with `--escaped` they are escaped text (see
+//! Keys, values and names of keyspaces are used as they stand; with `--escaped` they are escaped text (see
 //! `spelling`).
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -62,8 +62,8 @@ stand. A byte order mark before the first line, and carriage returns that end li
 dropped, and a note says so; --verbatim keeps them.
 
 Progress goes to standard error, the summary to standard output. Ctrl-C, SIGTERM and
-SIGHUP stop it; so do a bad line, an error and a full disk. What is in is then made
-durable, and a line says how much that is and with which --from-line to go on.")]
+SIGHUP stop it; so do a bad line, an error and a full disk. The imported lines are then
+made durable, and a message tells their number and the --from-line to go on with.")]
 pub struct Import {
     #[command(flatten)]
     pub target: Target,
@@ -78,10 +78,10 @@ pub struct Import {
     /// The field of a JSON line that holds the value; what is not a string is stored as its JSON text
     #[arg(long, value_name = "FIELD", requires = "jsonl", default_value = "value")]
     pub value_field: String,
-    /// Go on past lines that cannot be taken, instead of stopping at the first; names the first five
+    /// Skip bad lines instead of stopping at the first; the first five are named
     #[arg(long)]
     pub skip_bad: bool,
-    /// Begin at this line of the input: where an import that was stopped goes on
+    /// Begin at this line of the input, to go on with a stopped import
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub from_line: u64,
     /// Keep a byte order mark, and carriage returns that end lines
@@ -93,7 +93,7 @@ pub struct Import {
     /// Lines a batch; a batch is also closed at 1 MiB
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub batch: u64,
-    /// Each batch survives a power cut before the next one begins
+    /// Make each batch durable before the next one begins
     #[arg(long)]
     pub sync: bool,
     /// Size of a memtable in MiB
@@ -118,7 +118,7 @@ pub struct Import {
   thalweg get index.db '\\x00\\x01' --escaped --keyspace numbers
 
 The value is printed with a newline behind it; text as it is, other bytes with escapes.
-A key that is not there: exit code 1 and nothing on standard output.")]
+If the key is missing, the exit code is 1 and standard output is empty.")]
 pub struct Get {
     #[command(flatten)]
     pub target: Target,
@@ -152,7 +152,7 @@ pub struct Put {
     pub create: bool,
 }
 
-/// Remove keys; one that is not there is no error
+/// Remove keys; a missing key is no error
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   thalweg remove notes.db monday tuesday
@@ -160,9 +160,9 @@ pub struct Put {
   thalweg scan events.db --keys-only --escaped | grep ^2023 |
       thalweg remove events.db --escaped --keys-from -
 
-Keys that are named go all together. Many keys go in batches of a thousand; Ctrl-C stops
-in between. At their end the command waits until compactions have given back their space.
-Without --yes, a prefix or a range is only counted.")]
+Named keys are removed all together, others in batches of a thousand; Ctrl-C stops
+between batches. At the end the command waits until compactions have freed the space.
+Without --yes, the keys of a prefix or a range are only counted.")]
 pub struct Remove {
     #[command(flatten)]
     pub target: Target,
@@ -177,10 +177,10 @@ pub struct Remove {
     /// Remove all keys of the keyspace
     #[arg(long, conflicts_with_all = ["prefix", "from", "to"])]
     pub all: bool,
-    /// Remove them, instead of counting what --prefix, --from, --to or --all is about
+    /// Remove the keys of --prefix, --from, --to or --all instead of counting them
     #[arg(long)]
     pub yes: bool,
-    /// Each batch survives a power cut before the next one begins
+    /// Make each batch durable before the next one begins
     #[arg(long)]
     pub sync: bool,
 }
@@ -201,10 +201,10 @@ pub struct Scan {
     pub target: Target,
     #[command(flatten)]
     pub range: KeyRange,
-    /// Stop after so many
+    /// Stop after N entries
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Last key first
+    /// Print the last key first
     #[arg(long)]
     pub reverse: bool,
     /// One JSON object a line; bytes that are no text are escaped and marked "escaped":true
@@ -222,8 +222,8 @@ pub struct Scan {
   thalweg stat /tmp/usr.db --levels
   thalweg stat /tmp/usr.db --json | jq .keyspaces
 
-While another process has the database open, this shows what that process said last, and
-how old that is (\"running\" in JSON).")]
+While another process has the database open, this shows the statistics that the process
+last wrote, and their age (\"running\" in JSON).")]
 pub struct Stat {
     #[command(flatten)]
     pub source: Source,
@@ -241,12 +241,12 @@ pub struct Stat {
     pub levels: bool,
 }
 
-/// Read and verify every byte that a database uses; a line for the first fault of each file
+/// Verify every byte that a database uses; print the first fault of each file
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   thalweg check /tmp/usr.db
 
-Exit code 3 when there is a fault. Nothing is changed.")]
+The exit code is 3 if there is a fault. Nothing is changed.")]
 pub struct Check {
     /// The directory of the database
     #[arg(value_name = "DB")]
@@ -280,7 +280,7 @@ pub struct Keyspaces {
 #[command(after_help = "Example:
   thalweg drop-keyspace orders.db drafts --yes
 
-Without --yes it only says what the keyspace holds.")]
+Without --yes the command only shows what the keyspace holds.")]
 pub struct DropKeyspace {
     #[command(flatten)]
     pub source: Source,
@@ -290,7 +290,7 @@ pub struct DropKeyspace {
     /// The name is escaped text
     #[arg(long)]
     pub escaped: bool,
-    /// Remove it, instead of saying what it holds
+    /// Remove the keyspace instead of showing what it holds
     #[arg(long)]
     pub yes: bool,
 }
@@ -319,7 +319,7 @@ pub struct Target {
     pub escaped: bool,
 }
 
-/// Some of the keys of a keyspace, those next to each other.
+/// A contiguous range of the keys of a keyspace.
 #[derive(Debug, Args)]
 pub struct KeyRange {
     /// Only keys that begin with this
@@ -334,7 +334,7 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// Whether anything is said that leaves keys out.
+    /// Returns whether a prefix or a bound is given.
     pub fn is_given(&self) -> bool {
         self.prefix.is_some() || self.from.is_some() || self.to.is_some()
     }
@@ -345,7 +345,7 @@ impl KeyRange {
 pub enum Damage {
     /// Refuse to open, change nothing
     Strict,
-    /// Open with what was written before the damage, and say what was dropped
+    /// Open with what was written before the damage, and report what was dropped
     PointInTime,
 }
 

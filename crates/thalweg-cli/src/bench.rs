@@ -1,4 +1,4 @@
-//! `thalweg bench`: the instrument of `thalweg-bench` with the engine of this project, and one that does nothing.
+//! `thalweg bench`: the instrument of `thalweg-bench` with Thalweg, and with an engine that does nothing.
 
 use crate::report::{Failure, io_advice};
 use std::io::{self, Write};

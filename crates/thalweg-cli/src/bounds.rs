@@ -1,4 +1,4 @@
-//! Which keys a command is about: a prefix, or a range.
+//! [`Bounds`]: the keys that a command selects, by a prefix or a range.
 
 use crate::args::KeyRange;
 use crate::report::Failure;
@@ -6,7 +6,7 @@ use crate::spelling::{Spelling, shown};
 use std::ops::Bound;
 use thalweg::{Range, Readable};
 
-/// From the first bound to the second.
+/// A lower and an upper bound of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
     from: Bound<Vec<u8>>,
@@ -36,7 +36,7 @@ impl Bounds {
         })
     }
 
-    /// What is left of these bounds behind `key`.
+    /// Moves the lower bound behind `key`.
     pub fn go_on_behind(&mut self, key: Vec<u8>) {
         self.from = Bound::Excluded(key);
     }
@@ -46,7 +46,7 @@ impl Bounds {
     }
 }
 
-/// The first key behind all that begin with `prefix`; `None` where there is no such key.
+/// Returns the first key behind all keys that begin with `prefix`. `None`: there is no such key.
 fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut key = prefix.to_vec();
     while let Some(last) = key.pop() {

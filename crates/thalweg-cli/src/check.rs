@@ -1,4 +1,4 @@
-//! `thalweg check`: every byte that a database uses, verified; one line a fault.
+//! `thalweg check`: verifies every byte that a database uses, and prints a line for each fault.
 
 use crate::args::Check;
 use crate::escape::escape;
@@ -29,7 +29,7 @@ pub fn run(args: &Check, output: &mut dyn Write) -> Result<(), Failure> {
     if faults > 0 { Err(Failure::Exit(FAILED)) } else { Ok(()) }
 }
 
-/// Shown at once: a check of a large database takes a while.
+/// Prints a fault at once: a check of a large database takes long.
 fn write_fault(fault: &Error, paint: &Paint, output: &mut dyn Write) -> io::Result<()> {
     let text = fault.to_string();
     let line = if text.contains(char::is_control) { escape(text.as_bytes()) } else { text };

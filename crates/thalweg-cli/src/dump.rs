@@ -1,4 +1,4 @@
-//! `thalweg dump`: one file of a database in readable form.
+//! `thalweg dump`: prints one file of a database in readable form.
 
 use crate::args::Dump;
 use crate::report::Failure;
@@ -15,7 +15,7 @@ pub fn run(args: &Dump, output: &mut dyn Write) -> Result<(), Failure> {
         Ok(_) => {}
         Err(error) => return Err(Failure::io("read", &name, &error)),
     }
-    // The output's own error must not be taken for one of the file.
+    // An error of the output is kept apart from an error of the file.
     let mut output_error: Option<io::Error> = None;
     let dumped = thalweg::dump(&args.file, &mut |line| {
         writeln!(output, "{line}").map_err(|error| {

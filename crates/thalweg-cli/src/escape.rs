@@ -1,8 +1,8 @@
-//! Bytes as text of one line, and back.
+//! Converts bytes to text of one line, and back.
 //!
-//! Printable UTF-8 stands for itself; a backslash is `\\`; tab, newline and return are `\t`, `\n`, `\r`; every other
-//! control character and every byte that is not UTF-8 is `\xNN`. So the text has no tab, no newline and nothing a
-//! terminal obeys. `unescape` takes all of these and `\0`.
+//! Printable UTF-8 stands for itself; a backslash is `\\`; tab, newline and return are `\t`, `\n`, `\r`. Every other
+//! control character and every byte that is not UTF-8 is `\xNN`. So the text has no tab, no newline and nothing that a
+//! terminal obeys. `unescape` accepts all of these and `\0`, and refuses any other escape.
 
 use std::borrow::Cow;
 
@@ -30,14 +30,14 @@ pub fn escape_into(bytes: &[u8], text: &mut String) {
     }
 }
 
-/// `bytes`, escaped.
+/// Returns `bytes`, escaped.
 pub fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     escape_into(bytes, &mut text);
     text
 }
 
-/// The bytes that `text` stands for, or a sentence about the escape that cannot be read.
+/// Returns the bytes that `text` stands for, or a sentence about an invalid escape.
 pub fn unescape(text: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     if !text.contains(&b'\\') {
         return Ok(Cow::Borrowed(text));
@@ -71,7 +71,7 @@ pub fn unescape(text: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     Ok(Cow::Owned(bytes))
 }
 
-/// Control characters, and the ones that turn the direction of the text after them.
+/// Returns whether a terminal obeys the character: a control character, or one that changes the direction of text.
 pub fn is_obeyed(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

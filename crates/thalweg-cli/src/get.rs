@@ -1,4 +1,4 @@
-//! `thalweg get`: the value of one key.
+//! `thalweg get`: prints the value of one key.
 
 use crate::args::Get;
 use crate::open;

@@ -1,10 +1,10 @@
-//! `thalweg import`: lines into a keyspace, in batches, in bounded memory.
+//! `thalweg import`: writes lines of input to a keyspace, in batches and in bounded memory.
 //!
-//! A batch is applied whole or not at all. Whatever ends the import early (a bad line, a signal, an error), the batches
-//! before it are in; a bad line and a signal also commit the lines read so far. What is in is then made durable, and
-//! the line to go on with is named. At its end an import is durable and in tables.
+//! A batch is applied whole or not at all. If a bad line, a signal or an error ends the import early, the batches
+//! before it stay. A bad line and a signal also commit the lines read so far. The import then makes durable what it
+//! committed, and names the line to go on with. An import that reaches its end is durable and in tables.
 //!
-//! A database that is not there yet is created only once there is a line to put in it.
+//! A missing database is created with the first line.
 
 use crate::args::{Codec, Import};
 use crate::line::LineFormat;
@@ -23,15 +23,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg::{Builder, Compression, Database, Durability, Error, Keyspace, Statistics, WriteBatch, WriteOptions};
 
-/// A database that is no larger is left without what the import has overwritten: that takes a second or two.
+/// The largest database from which the end of an import removes what was overwritten: this takes a second or two.
 const TIDIED_BYTES_MAX: u64 = 512 << 20;
 
-/// A batch is closed once it has this many bytes.
+/// The bytes at which a batch is committed.
 const BATCH_BYTES: usize = 1 << 20;
-/// How often what is in is made durable, so that an error that keeps it from being made durable leaves a line to go on
-/// with.
+/// How often committed batches are made durable. After an error that prevents a sync, the import can go on from there.
 const PERSIST_INTERVAL: Duration = Duration::from_secs(1);
-/// So many bad lines are named.
+/// How many bad lines are named; further ones are counted.
 const BAD_LINES_NAMED: u64 = 5;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -47,7 +46,7 @@ pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
     let mut importer = Importer::new(args, destination, Progress::new("line", total_bytes));
     let ended = importer.all_lines(&mut source, &format);
     let ended = match ended {
-        // What was read before a bad line, a signal or a failed read is worth keeping.
+        // Keep what was read before a bad line, a signal or a failed read.
         Err(Ended::BadLine(_) | Ended::Stopped | Ended::Input(_)) => importer.commit().and(ended),
         ended => ended,
     };
@@ -84,7 +83,7 @@ pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
     };
     let (database, _) = importer.destination.open()?;
     write!(output, "{}", summary.render(&importer.destination.name, &args.target.source.database))?;
-    // What is in tables need not be replayed by whoever opens the database next.
+    // The next open does not replay what is in tables.
     database.flush().map_err(|error| {
         Failure::Said(format!("all of it is in and durable, in the log; it cannot be put in tables now: {error}"))
     })?;
@@ -102,7 +101,7 @@ pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
     importer.destination.close()
 }
 
-/// Why lines are no longer taken.
+/// Why an import stops reading lines.
 enum Ended {
     BadLine(String),
     Stopped,
@@ -116,8 +115,8 @@ impl From<Error> for Ended {
     }
 }
 
-/// The keyspace that lines go to. One that is there is opened at once, so that nobody feeds a pipe in vain; a database
-/// that is not there is created with the first line.
+/// The keyspace that receives the lines. An existing one is opened at once, so that a refusal comes before any input is
+/// read. A missing database is created with the first line.
 struct Destination<'a> {
     args: &'a Import,
     name: String,
@@ -161,22 +160,22 @@ impl<'a> Destination<'a> {
 struct Importer<'a> {
     args: &'a Import,
     destination: Destination<'a>,
-    /// None before the first line.
+    /// The open batch; `None` before the first line of a batch.
     batch: Option<WriteBatch>,
     progress: Progress,
     lines_skipped: u64,
-    /// Records of batches that are committed.
+    /// Lines in committed batches.
     lines_in: u64,
-    /// Of the lines that were taken.
+    /// Bytes of the accepted lines.
     bytes_in: u64,
-    /// Lines of the input up to the last one that is in the batch, or needs not be.
+    /// Lines of the input up to the last one that was batched or skipped.
     batched: u64,
-    /// Lines up to the last one of a batch that is committed.
+    /// Lines of the input up to the last one that was committed.
     committed: u64,
-    /// Lines up to the last one that is durable.
+    /// Lines of the input up to the last one that is durable.
     durable: u64,
     persisted_at: Instant,
-    told_of_returns: bool,
+    reported_returns: bool,
 }
 
 impl<'a> Importer<'a> {
@@ -194,7 +193,7 @@ impl<'a> Importer<'a> {
             committed: before,
             durable: before,
             persisted_at: Instant::now(),
-            told_of_returns: false,
+            reported_returns: false,
         }
     }
 
@@ -235,7 +234,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// The line without a byte order mark and without a carriage return at its end; said once where there is one.
+    /// Removes a byte order mark and a carriage return at the end of the line. The first of each is reported.
     fn trimmed<'l>(&mut self, number: u64, line: &'l [u8], format: &LineFormat) -> &'l [u8] {
         if self.args.verbatim {
             return line;
@@ -247,11 +246,11 @@ impl<'a> Importer<'a> {
             self.progress.say("the byte order mark before the first line is dropped; --verbatim keeps it");
             rest = behind;
         }
-        // To JSON a carriage return is white space.
+        // In JSON a carriage return is white space.
         if matches!(format, LineFormat::Tabs { .. })
             && let Some(before) = rest.strip_suffix(b"\r")
         {
-            if !std::mem::replace(&mut self.told_of_returns, true) {
+            if !std::mem::replace(&mut self.reported_returns, true) {
                 self.progress.say(&format!(
                     "line {number} ends in a carriage return: such ends of lines are dropped; --verbatim keeps them"
                 ));
@@ -272,7 +271,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Puts the record of a line in the batch; a batch that it would make too large is committed before.
+    /// Adds the record of a line to the batch. Commits the batch first if it would become too large.
     fn take(&mut self, line: &[u8], format: &LineFormat) -> Result<Result<(), String>, Ended> {
         let (key, value) = match format.record(line) {
             Ok(record) => record,
@@ -316,17 +315,17 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    /// Makes what is in durable, however the import ended; after an error the log is emptied as far as it can be, too.
+    /// Makes all committed batches durable, however the import ended. After an error it also flushes what it can.
     fn persist_at_end(&mut self, ended: Result<(), Ended>) -> Result<(), Ended> {
         let persisted = self.persist().map_err(Ended::from);
         if let (Err(Ended::Failed(_)), Some((database, _))) = (&ended, &self.destination.opened) {
-            // The error that ended the import is the one to tell.
+            // The error that ended the import is the one to report.
             let _ = database.flush();
         }
         ended.and(persisted)
     }
 
-    /// What is in, what of it is durable, and where to go on.
+    /// Describes what was imported, what of it is durable, and where to go on.
     fn account(&self) -> String {
         if self.destination.opened.is_none() {
             return format!("nothing was imported, and {} not created", self.args.target.source.database.display());

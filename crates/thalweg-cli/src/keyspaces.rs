@@ -1,4 +1,4 @@
-//! `thalweg keyspaces`: the names, a line each, sorted. `thalweg drop-keyspace`: one of them goes, with all it has.
+//! `thalweg keyspaces` lists names, sorted, a line each. `thalweg drop-keyspace` removes a keyspace and its data.
 
 use crate::args::{DropKeyspace, Keyspaces};
 use crate::numbers::{counted, size};
@@ -34,14 +34,14 @@ pub fn drop_keyspace(args: &DropKeyspace, output: &mut dyn Write) -> Result<(), 
     let held = held_by(&database.statistics(), &name)?;
     database.drop_keyspace(&name)?;
     writeln!(output, "dropped keyspace {} with {held}, durable", shown(name.as_bytes()))?;
-    // From here on the keyspace is gone. What it took is given back now where that is possible, else later.
+    // The keyspace is gone from here on. Its space is given back now if possible, else later.
     if let Err(error) = database.flush().and_then(|()| database.settle()) {
         say(&format!("its space is given back later, because: {error}"));
     }
     Ok(database.close()?)
 }
 
-/// What a keyspace holds, in words.
+/// Describes what a keyspace holds.
 fn held_by(statistics: &Statistics, name: &str) -> Result<String, Failure> {
     let found = statistics.keyspaces.iter().find(|keyspace| keyspace.name == name);
     let keyspace = found.ok_or_else(|| Error::NoKeyspace(name.into()))?;

@@ -1,30 +1,30 @@
-//! One line of input as a key and a value.
+//! [`LineFormat`]: reads a line of input as a key and a value.
 //!
-//! Plain: `key<TAB>value`, the bytes as they are; the first tab divides. With `--escaped` both are escaped text. JSON:
-//! an object with a field for each; the value is the text of a string, or else the JSON text as it stands in the line.
+//! A plain line is `key<TAB>value`, the bytes as they are; the first tab divides. With `--escaped` both are escaped
+//! text. A JSON line is an object with a field for each; a value that is no string is stored as its JSON text.
 
 use crate::escape::unescape;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The longest key that the engine takes, in bytes.
+/// The longest key that the engine accepts, in bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
-/// The longest value that the engine takes, in bytes.
+/// The longest value that the engine accepts, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
 
-/// How a line is read.
+/// How a line holds its key and value.
 #[derive(Clone, Debug)]
 pub enum LineFormat {
     Tabs { escaped: bool },
     Json { key_field: String, value_field: String },
 }
 
-/// A key and its value, borrowed from the line where they stand in it as they are.
+/// A key and its value, borrowed from the line if they need no unescaping.
 pub type Record<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
 impl LineFormat {
-    /// The record in `line` (without its newline), or a sentence about what is wrong with it.
+    /// Returns the record in `line`, which has no newline, or a sentence about what is wrong with it.
     pub fn record<'a>(&self, line: &'a [u8]) -> Result<Record<'a>, String> {
         let (key, value) = match self {
             LineFormat::Tabs { escaped } => tabs(line, *escaped)?,
@@ -42,14 +42,14 @@ impl LineFormat {
         Ok((key, value))
     }
 
-    /// No line longer than this can hold a record: what bounds the memory of an import.
+    /// Returns the length of the longest line that can hold a record. It bounds the memory of an import.
     pub fn line_bytes_max(&self) -> usize {
         let record = KEY_BYTES_MAX + VALUE_BYTES_MAX + 1;
         match self {
             LineFormat::Tabs { escaped: false } => record,
-            // Each byte as \xNN.
+            // A byte takes up to four characters: \xNN.
             LineFormat::Tabs { escaped: true } => 4 * record,
-            // Each byte as \u00NN, and as much again for other fields.
+            // A byte takes up to six characters, \u00NN; other fields may take as much again.
             LineFormat::Json { .. } => 8 * record,
         }
     }
@@ -77,7 +77,7 @@ fn json<'a>(line: &'a [u8], key_field: &str, value_field: &str) -> Result<Record
     };
     let value = text(value).map_or(Cow::Borrowed(value.get().as_bytes()), |text| Cow::Owned(text.into_bytes()));
     let key = Cow::Owned(key.into_bytes());
-    // The mark that `scan --jsonl` sets on what is no text.
+    // `scan --jsonl` marks what is not text.
     if object.get("escaped").is_some_and(|flag| flag.get() == "true") {
         return Ok((Cow::Owned(unescape(&key)?.into_owned()), Cow::Owned(unescape(&value)?.into_owned())));
     }
@@ -88,7 +88,7 @@ fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// The error without " at line 1 column 5": the line is told by who read it.
+/// Returns the error without " at line 1 column 5": the caller names the line.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {}", error.line());

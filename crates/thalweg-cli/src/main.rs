@@ -1,7 +1,7 @@
 //! The `thalweg` command: imports, reads, inspects, checks and measures a database.
 //!
-//! One room a subcommand. Exit codes: 0 done; 1 no such key, keyspace or database; 2 wrong usage; 3 failed, or faults
-//! found; 129, 130 and 143 stopped by a signal; 141 the reader of the output went away.
+//! Each subcommand has a file. Exit codes: 0 done; 1 no such key, keyspace or database; 2 wrong usage; 3 failed, or
+//! faults found; 129, 130 and 143 stopped by a signal; 141 the reader of the output is gone.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let mut output = BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
     let done = run(&arguments.command, &mut output);
-    // What a failed command found before it failed is still shown; the failure itself weighs more than the flush.
+    // Show what a failed command printed before it failed. Its failure outranks an error of this flush.
     let flushed = output.flush().map_err(Failure::from);
     match done.and(flushed) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,36 +1,17 @@
-//! Numbers for people: grouped counts, binary sizes, durations, rates.
+//! Numbers as people read them: grouped counts, binary sizes, durations and rates.
 
+use bytesize::ByteSize;
+use indicatif::HumanCount;
 use std::time::Duration;
 
 /// `1,234,567`.
 pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number).to_string()
 }
 
 /// `17 B`, `1.5 KiB`, `2.0 GiB`.
 pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let mut amount = bytes as f64;
-    let mut name = "B";
-    for unit in UNITS {
-        if amount < 1024.0 {
-            break;
-        }
-        amount /= 1024.0;
-        name = unit;
-    }
-    format!("{amount:.1} {name}")
+    ByteSize::b(bytes).display().iec().to_string()
 }
 
 /// `1 line`, `2 lines`.
@@ -50,7 +31,7 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// `amount` in `time`, a second.
+/// Returns `amount` per second of `time`.
 pub fn rate(amount: u64, time: Duration) -> u64 {
     let seconds = time.as_secs_f64().max(1e-6);
     (amount as f64 / seconds) as u64
@@ -71,7 +52,7 @@ mod tests {
     fn sizes_take_the_unit_that_fits() {
         assert_eq!([0, 1023, 1024, 1536].map(size), ["0 B", "1023 B", "1.0 KiB", "1.5 KiB"]);
         assert_eq!(size(3 << 30), "3.0 GiB");
-        assert_eq!(size(u64::MAX), "16384.0 PiB");
+        assert_eq!(size(u64::MAX), "16.0 EiB");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Opening a database as the command line asks.
+//! Opens a database as the command line says.
 //!
 //! Reading commands open read-only: they never create, change or remove a file. Writing commands create a database only
-//! where they were told to, and never in a directory that already holds something else.
+//! on request, and never in a directory that holds something else.
 
 use crate::args::{Damage, Source};
 use crate::report::{Failure, dangling, say};
@@ -12,33 +12,33 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use thalweg::{Builder, DamagePolicy, Database, Error, Keyspace, ReadOnlyDatabase, ReadOnlyKeyspace};
 
-/// Opens to read.
+/// Opens a database to read it.
 pub fn for_reading(source: &Source) -> Result<ReadOnlyDatabase, Failure> {
     let database = builder(source)?.open_read_only()?;
     tell_dropped(database.dropped_by_recovery());
     Ok(database)
 }
 
-/// Opens to read, and takes the keyspace, which must exist.
+/// Opens a database to read it, and its keyspace, which must exist.
 pub fn keyspace_for_reading(source: &Source, name: &str) -> Result<(ReadOnlyDatabase, ReadOnlyKeyspace), Failure> {
     let database = for_reading(source)?;
     let keyspace = database.keyspace(name)?;
     Ok((database, keyspace))
 }
 
-/// Opens to write a database that must exist.
+/// Opens a database that must exist, to write to it.
 pub fn for_writing(source: &Source) -> Result<Database, Failure> {
     for_writing_tuned(source, |builder| builder)
 }
 
-/// As [`for_writing`], with what `tune` adds to the options.
+/// As [`for_writing`], with the options that `tune` sets.
 pub fn for_writing_tuned(source: &Source, tune: impl FnOnce(Builder) -> Builder) -> Result<Database, Failure> {
     let database = tune(builder(source)?).create_if_missing(false).open()?;
     tell_dropped(database.dropped_by_recovery());
     Ok(database)
 }
 
-/// Whether there is something at the path that may be a database; a directory of something else is refused.
+/// Returns whether the path may hold a database. Refuses a directory that holds something else.
 pub fn is_there(source: &Source) -> Result<bool, Failure> {
     expect_directory(&source.database)?;
     let path = &source.database;
@@ -59,7 +59,7 @@ pub fn is_there(source: &Source) -> Result<bool, Failure> {
     }
 }
 
-/// Creates a database. After an error it says what was left of it.
+/// Creates a database. An error says what is left of it.
 pub fn create(source: &Source, tune: impl FnOnce(Builder) -> Builder) -> Result<Database, Failure> {
     let was_there = source.database.exists();
     tune(builder(source)?).create_if_missing(true).open().map_err(|error| {
@@ -73,8 +73,8 @@ pub fn create(source: &Source, tune: impl FnOnce(Builder) -> Builder) -> Result<
     })
 }
 
-/// The keyspace of that name. Where there is none it is created when `create` says so, or when the database has no
-/// keyspace yet; else a word that was mistyped would be a new keyspace.
+/// Returns the keyspace of that name. A missing one is created if `create` is set, or if the database has no keyspace
+/// at all. Otherwise a mistyped name would make a new keyspace.
 pub fn keyspace_for_writing(database: &Database, name: &str, create: bool) -> Result<Keyspace, Failure> {
     if let Some(keyspace) = database.existing_keyspace(name)? {
         return Ok(keyspace);
@@ -88,12 +88,12 @@ pub fn keyspace_for_writing(database: &Database, name: &str, create: bool) -> Re
     Ok(database.keyspace(name)?)
 }
 
-/// The keyspace of that name, or the error that there is none.
+/// Returns the keyspace of that name, or the error that there is none.
 pub fn existing(database: &Database, name: &str) -> Result<Keyspace, Failure> {
     database.existing_keyspace(name)?.ok_or_else(|| Error::NoKeyspace(name.into()).into())
 }
 
-/// Refuses what is there but is no directory, in words that say what is wrong with it.
+/// Refuses a path that is no directory, and says what is wrong with it.
 pub fn expect_directory(path: &Path) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Ok(()),
@@ -109,7 +109,7 @@ pub fn expect_directory(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The builder of a database at that path.
+/// Returns the builder for a database at that path.
 pub fn builder(source: &Source) -> Result<Builder, Failure> {
     expect_directory(&source.database)?;
     let policy = match source.damage {
@@ -119,8 +119,8 @@ pub fn builder(source: &Source) -> Result<Builder, Failure> {
     Ok(Database::builder(&source.database).damage_policy(policy))
 }
 
-/// Whether a database has this in its directory: whether that is of a creation that was cut off, or of a database that
-/// has lost its `CURRENT`, the open tells.
+/// Returns whether a database has an entry of this name. The open decides whether a creation was cut off, or a database
+/// has lost its `CURRENT`.
 fn is_begun(entry: &fs::DirEntry) -> bool {
     let name = entry.file_name();
     let is_number = |name: &str| name.len() >= 8 && name.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! How far an import is: a bar on a terminal, a line every few seconds in a pipe. Both on standard error.
+//! [`Progress`]: a bar on a terminal, or a line every few seconds in a pipe. Both go to standard error.
 
 use crate::numbers;
 use crate::report::say;
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Shows progress while it lives.
+/// The progress of a long command, on standard error.
 pub struct Progress {
-    /// What is counted.
+    /// The noun for what is counted.
     noun: &'static str,
     shown: Shown,
     total_bytes: Option<u64>,
@@ -23,7 +23,7 @@ enum Shown {
 }
 
 impl Progress {
-    /// `noun`: what is counted. `total_bytes`: the length of the input, when it is known.
+    /// Starts to count things that are called `noun`. `total_bytes` is the length of the input, if it is known.
     pub fn new(noun: &'static str, total_bytes: Option<u64>) -> Progress {
         let start = Instant::now();
         let shown =
@@ -31,12 +31,12 @@ impl Progress {
         Progress { noun, shown, total_bytes, start }
     }
 
-    /// How long it has been going on.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// So many of the noun, and bytes of them, are done.
+    /// Shows that `number` things and `bytes` of the input are done.
     pub fn update(&mut self, number: u64, bytes: u64) {
         let elapsed = self.elapsed();
         match &mut self.shown {
@@ -57,7 +57,7 @@ impl Progress {
         }
     }
 
-    /// Says a line above the bar, if there is one.
+    /// Prints a line, above the bar if there is one.
     pub fn say(&self, text: &str) {
         match &self.shown {
             Shown::Bar(bar) => bar.suspend(|| say(text)),
@@ -65,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away; gives the time it all took.
+    /// Removes the bar and returns the time since the start.
     pub fn finish(&self) -> Duration {
         if let Shown::Bar(bar) = &self.shown {
             bar.finish_and_clear();

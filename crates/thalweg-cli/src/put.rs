@@ -1,6 +1,6 @@
-//! `thalweg put`: one write.
+//! `thalweg put`: writes one key.
 //!
-//! Without `--sync` the write is made durable by the clean close at the end; with it, before the close.
+//! The clean close at the end makes the write durable; with `--sync` it is durable before.
 
 use crate::args::Put;
 use crate::line::VALUE_BYTES_MAX;
@@ -15,7 +15,7 @@ pub fn run(args: &Put) -> Result<(), Failure> {
     let key = spelling.argument("key", &args.key)?;
     let name = spelling.name(&args.target.keyspace)?;
     let source = &args.target.source;
-    // Before a value is read that could not be stored.
+    // Refuse a missing database before reading a value from a pipe.
     let is_there = open::is_there(source)?;
     if !is_there && !args.create {
         let path = source.database.display();
@@ -36,7 +36,7 @@ pub fn run(args: &Put) -> Result<(), Failure> {
     Ok(database.close()?)
 }
 
-/// All of standard input, refused when it is longer than a value can be.
+/// Reads all of standard input. Refuses more than a value can have.
 fn standard_input() -> Result<Vec<u8>, Failure> {
     if io::stdin().is_terminal() {
         say("the value is read from the terminal, up to Ctrl-D at the beginning of a line");

@@ -1,8 +1,8 @@
-//! `thalweg remove`: keys that are named, keys that a file names, or all of a prefix or a range.
+//! `thalweg remove`: removes named keys, the keys that a file names, or all keys of a prefix or a range.
 //!
-//! Many keys go in batches, each whole or not at all. Where a range is removed nothing is read as of one moment: what
-//! another process could write meanwhile, it cannot. In between the command holds no snapshot, so that space can come
-//! back while it goes on. At the end of many removals it waits until compactions have given back what they can.
+//! Many keys are removed in batches, each whole or not at all. No other process can write meanwhile, so a range is read
+//! without a snapshot, and compactions can free space while the command runs. After many removals the command waits
+//! until compactions have freed what they can.
 
 use crate::args::Remove;
 use crate::bounds::Bounds;
@@ -23,11 +23,11 @@ use std::thread;
 use std::time::Duration;
 use thalweg::{Database, Durability, Keyspace, WriteBatch, WriteOptions};
 
-/// A batch is closed once it has as many keys, or as many bytes.
+/// The keys, or the bytes, at which a batch is committed.
 const BATCH_KEYS: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Keys from a pipe are all read before the database is opened: whoever writes them may have it open to read.
+/// The most bytes of keys from a pipe. All are read before the database is opened, since their writer may read it.
 const PIPED_BYTES_MAX: u64 = 1 << 30;
 
 pub fn run(args: &Remove, output: &mut dyn Write) -> Result<(), Failure> {
@@ -58,14 +58,14 @@ pub fn run(args: &Remove, output: &mut dyn Write) -> Result<(), Failure> {
     Ok(database.close()?)
 }
 
-/// What is to be removed.
+/// The keys to remove.
 enum What {
-    /// A key a line.
+    /// The keys in a file, one a line.
     Lines(Box<dyn Read + Send>),
     Range(Bounds),
 }
 
-/// All in one batch.
+/// Removes the named keys in one batch.
 fn remove_named(args: &Remove, spelling: &Spelling, name: &str) -> Result<(), Failure> {
     let keys: Vec<_> = args.keys.iter().map(|key| spelling.argument("key", key)).collect::<Result<_, _>>()?;
     let database = open::for_writing(&args.target.source)?;
@@ -82,7 +82,7 @@ fn options(sync: bool) -> WriteOptions {
     if sync { Durability::Sync.into() } else { WriteOptions::new() }
 }
 
-/// A regular file as it is read; anything else whole.
+/// Opens the keys of a file. Reads anything but a regular file whole, at once.
 fn keys_of(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     let (input, bytes) = open_input(path)?;
     if bytes.is_some() {
@@ -97,7 +97,7 @@ fn keys_of(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     Ok(Box::new(Cursor::new(keys)))
 }
 
-/// Says how much would go.
+/// Counts the keys that would be removed, and says so.
 fn unconfirmed(args: &Remove, name: &str, bounds: &Bounds) -> Result<Failure, Failure> {
     let (_database, keyspace) = open::keyspace_for_reading(&args.target.source, name)?;
     let mut keys = 0u64;
@@ -109,7 +109,7 @@ fn unconfirmed(args: &Remove, name: &str, bounds: &Bounds) -> Result<Failure, Fa
     Ok(Failure::Usage(format!("this is about {keys} of keyspace {name}; to remove them, say --yes")))
 }
 
-/// Why no more keys are removed.
+/// Why a removal ends early.
 enum Ended {
     Stopped,
     Failed(Failure),
@@ -200,7 +200,7 @@ impl<'a> Remover<'a> {
         Ok(())
     }
 
-    /// Makes the removals durable, says how many there are, and has their space given back.
+    /// Makes the removals durable, reports their number, and lets compactions free their space.
     fn finish(
         mut self,
         ended: Result<(), Ended>,
@@ -208,7 +208,7 @@ impl<'a> Remover<'a> {
         stop: &Stop,
         output: &mut dyn Write,
     ) -> Result<(), Failure> {
-        // What was read before a signal, or a line that is no key, is worth keeping.
+        // Keep what was read before a signal, or before a line that is no key.
         let ended = if ended.is_err() { self.commit().and(ended) } else { ended };
         let (database, keys) = (self.database, self.keys);
         let persisted = database.persist();
@@ -233,13 +233,13 @@ impl<'a> Remover<'a> {
     }
 }
 
-/// Has compactions give back what they can, until that is done or a signal asks to stop.
+/// Waits until compactions have freed the space that they can free, or a signal asks to stop.
 pub fn give_back(database: &Database, stop: &Stop) -> Result<(), Failure> {
     let (sender, done) = channel();
     let background = database.clone();
     thread::spawn(move || {
         let done = background.tidy();
-        // Nobody listens any more after a signal.
+        // After a signal the result is not needed.
         let _ = sender.send(done.and_then(|()| background.settle()));
     });
     loop {

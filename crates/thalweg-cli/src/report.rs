@@ -1,7 +1,7 @@
-//! What went wrong, as one line on standard error that also says what to do, and an exit code.
+//! [`Failure`]: one line on standard error that says what went wrong and what to do, and an exit code.
 //!
-//! Codes: 1 when a key, keyspace or database is not there; 2 when the command cannot be meant as it was given; 3 for
-//! every other failure, and for faults that `check` finds.
+//! Exit codes: 1 for a missing key, keyspace or database; 2 for wrong usage; 3 for every other failure, and for faults
+//! that `check` finds.
 
 use crate::escape::escape;
 use std::borrow::Cow;
@@ -12,38 +12,38 @@ use std::path::Path;
 use std::process::ExitCode;
 use thalweg::Error;
 
-/// Why a command did not end well.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The engine's answer.
+    /// An error of the engine.
     Engine(Error),
     /// A sentence about something that failed; exit code 3.
     Said(String),
-    /// A sentence about a key, a keyspace or a database that is not there; exit code 1.
+    /// A sentence about a missing key, keyspace or database; exit code 1.
     NotThere(String),
-    /// A sentence about how the command was called; exit code 2.
+    /// A sentence about wrong usage; exit code 2.
     Usage(String),
-    /// Whoever read the output went away: nothing is said.
+    /// The reader of the output is gone: nothing is printed.
     OutputClosed,
-    /// Everything is said already; the exit code.
+    /// The exit code of a failure that is already reported.
     Exit(u8),
 }
 
-/// Exit code when a key, a keyspace or a database is not there.
+/// The exit code for a missing key, keyspace or database.
 pub const NOT_THERE: u8 = 1;
-/// Exit code when the command cannot be meant as it was given.
+/// The exit code for wrong usage.
 pub const MISUSE: u8 = 2;
-/// Exit code of every other failure.
+/// The exit code of every other failure.
 pub const FAILED: u8 = 3;
 
 impl Failure {
-    /// A failure of the file system met by the command itself.
+    /// Returns the failure of an operation of the command on a file.
     pub fn io(operation: &str, name: &str, error: &io::Error) -> Failure {
         let text = format!("cannot {operation} {name}: {error}");
         Failure::Said(advised(&text, io_advice(Path::new(name), error).as_deref()))
     }
 
-    /// Says it, on standard error, and gives the exit code.
+    /// Prints the failure on standard error and returns the exit code.
     pub fn report(&self) -> ExitCode {
         let text = self.to_string();
         if !text.is_empty() {
@@ -76,7 +76,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// An error of writing the output: the only plain `io::Error` that commands pass on with `?`.
+/// Converts an error of the output, the only plain `io::Error` that commands pass on with `?`.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -86,7 +86,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// One line on standard error. That it cannot be written is no reason to fail.
+/// Prints a line on standard error. An error there is ignored.
 pub fn say(text: &str) {
     let line = escape(text.as_bytes());
     let _ = writeln!(io::stderr(), "thalweg: {}", line.replace("\\\\", "\\"));
@@ -101,7 +101,7 @@ pub struct Paint {
 }
 
 impl Paint {
-    /// As standard output and `NO_COLOR` want it.
+    /// Returns colours if standard output is a terminal and `NO_COLOR` is not set.
     pub fn for_output() -> Paint {
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         if io::stdout().is_terminal() && !unwanted {
@@ -151,13 +151,13 @@ fn is_log_or_manifest(path: &Path) -> bool {
     name.ends_with(".log") || name.starts_with("manifest-") || name == "log"
 }
 
-// Numbers of the system's errors that `io::ErrorKind` has no stable name for.
+// Error numbers of the system without a stable `io::ErrorKind`.
 const EIO: i32 = 5;
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 const ELOOP: i32 = 40;
 
-/// What may help against an error of the system at `path`; `None` where the error says all there is.
+/// Returns advice on an error of the system at `path`. `None`: the error says it all.
 pub fn io_advice(path: &Path, error: &io::Error) -> Option<Cow<'static, str>> {
     let by_number = match error.raw_os_error() {
         Some(EIO) => Some("the system's log (`dmesg`) says what the disk answered"),
@@ -180,7 +180,7 @@ pub fn io_advice(path: &Path, error: &io::Error) -> Option<Cow<'static, str>> {
     }))
 }
 
-/// What to say of a symbolic link to something that is not there; `None` when `path` is no such link.
+/// Describes a symbolic link whose target is missing. `None`: `path` is no such link.
 pub fn dangling(path: &Path) -> Option<String> {
     let target = fs::read_link(path).ok()?;
     let is_missing = fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -233,7 +233,7 @@ mod tests {
         assert!(told(EIO).unwrap().contains("dmesg"));
         assert!(told(EMFILE).unwrap().contains("ulimit -n"));
         assert!(told(ELOOP).unwrap().contains("circle"));
-        // EINVAL: nothing is known that would help.
+        // EINVAL has no advice.
         assert_eq!(told(22), None);
     }
 

@@ -1,4 +1,4 @@
-//! What a process that has a database open says of it: `stat` beside it.
+//! [`Running`]: the statistics that the process with the open database last wrote, for `stat` in another process.
 
 use crate::args::Source;
 use crate::numbers::{counted, duration};
@@ -9,22 +9,22 @@ use std::path::Path;
 use std::time::Duration;
 use thalweg::Statistics;
 
-/// The file that the owner keeps; the age of its words is that of the file.
+/// The file that the owner writes. Its modification time gives the age of the statistics.
 const STATUS: &str = "STATUS";
 
-/// What was said, by whom, and when.
+/// The process that wrote the statistics, and when.
 pub struct Running {
     pub process: u32,
-    /// `None` where the clocks of file system and machine disagree.
+    /// The age of the statistics. `None`: the clocks of file system and machine disagree.
     pub age: Option<Duration>,
-    /// Whether there is a process of that number.
+    /// Whether a process of that number exists.
     pub is_alive: bool,
     pub keyspaces_left_out: u64,
     pub failures: Vec<String>,
 }
 
 impl Running {
-    /// The statistics that the owner of the database wrote last; `None` when there are none.
+    /// Reads the statistics that the owner of the database last wrote. `None`: there are none.
     pub fn read(source: &Source) -> Result<Option<(Running, Statistics)>, Failure> {
         let Some(status) = open::builder(source)?.running_status()? else { return Ok(None) };
         let modified = fs::metadata(source.database.join(STATUS)).and_then(|found| found.modified());
@@ -38,7 +38,7 @@ impl Running {
         Ok(Some((running, status.statistics)))
     }
 
-    /// Whose words these are, and how old.
+    /// Describes the process and the age of its statistics.
     pub fn render(&self) -> String {
         let age = self.age.map_or("at a time that is not known".into(), |age| format!("{} ago", duration(age)));
         let mut text = if self.is_alive {

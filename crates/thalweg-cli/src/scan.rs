@@ -1,8 +1,8 @@
-//! `thalweg scan`: keys and values in key order, a line each.
+//! `thalweg scan`: prints keys and values in key order, a line each.
 //!
-//! Plain: `key<TAB>value`, text as it is; with `--escaped` both escaped, which `import --escaped` reads back to the
-//! same bytes. JSON: `{"key":…,"value":…}`; where one of the two is not UTF-8 both are escaped and the object says
-//! `"escaped":true`.
+//! A plain line is `key<TAB>value`, text as it is. With `--escaped` both are escaped, and `import --escaped` reads them
+//! back to the same bytes. A JSON line is `{"key":…,"value":…}`. If one of the two is not UTF-8, both are escaped and
+//! the object has `"escaped":true`.
 
 use crate::args::Scan;
 use crate::bounds::Bounds;

@@ -1,4 +1,4 @@
-//! Signals that ask a long command to stop: it ends in order, and says how far it came.
+//! Signals that stop a long command. The command ends in order and reports its progress.
 
 use crate::report::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -7,11 +7,11 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Not 0 once a signal asked to stop: its number.
+/// The number of the signal that asked to stop; 0 before.
 pub type Stop = Arc<AtomicUsize>;
 
-/// The first signal asks to stop; the second ends the process at once. A hang-up that `nohup` has the command ignore
-/// stays ignored.
+/// Installs the handlers. The first signal asks to stop; the second ends the process at once. A hang-up that `nohup`
+/// ignores stays ignored.
 pub fn stop_on_signals() -> Result<Stop, Failure> {
     let stop = Arc::new(AtomicUsize::new(0));
     let asked = Arc::new(AtomicBool::new(false));
@@ -19,7 +19,7 @@ pub fn stop_on_signals() -> Result<Stop, Failure> {
         if signal == SIGHUP && is_ignored(signal) {
             continue;
         }
-        // In this order: the second signal finds the flag that the first one set.
+        // The order matters: the second signal must find the flag that the first one set.
         flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&asked))
             .and_then(|_| flag::register(signal, Arc::clone(&asked)))
             .and_then(|_| flag::register_usize(signal, Arc::clone(&stop), signal.unsigned_abs() as usize))
@@ -28,12 +28,12 @@ pub fn stop_on_signals() -> Result<Stop, Failure> {
     Ok(stop)
 }
 
-/// What a command that was stopped ends with; everything is said by then.
+/// Returns the exit code of a command that a signal stopped. Its report is already printed.
 pub fn stopped_by(stop: &Stop) -> Failure {
     Failure::Exit(u8::try_from(128 + stop.load(Ordering::Relaxed)).unwrap_or(130))
 }
 
-/// Whether this process was started with the signal ignored. Where nobody can tell it was not.
+/// Returns whether this process was started with the signal ignored. If that is unknown, it was not.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored_in(&status).is_some_and(|mask| mask & (1 << (signal - 1)) != 0)

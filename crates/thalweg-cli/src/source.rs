@@ -1,7 +1,7 @@
-//! Lines of a file or of standard input, in bounded memory, that can be interrupted.
+//! [`LineSource`]: lines of a file or of standard input, in bounded memory, until a signal asks to stop.
 //!
-//! A thread of its own reads chunks ahead, at most [`CHUNKS_AHEAD`] of [`CHUNK_BYTES`]. So a signal is seen at once
-//! even while a read waits for a producer that has nothing to say; that thread then ends with the process.
+//! A separate thread reads at most [`CHUNKS_AHEAD`] chunks of [`CHUNK_BYTES`] ahead. So the command sees a signal at
+//! once, even while a read waits for a silent producer. The thread then ends with the process.
 
 use crate::report::Failure;
 use std::fs;
@@ -17,7 +17,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 const CHUNKS_AHEAD: usize = 4;
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The input, and its length when it is a regular file; `-` is standard input.
+/// Opens the input and returns its length if it is a regular file. `-` is standard input.
 pub fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
     if path.as_os_str() == "-" {
         return Ok((Box::new(io::stdin()), None));
@@ -32,24 +32,24 @@ pub fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), Fa
     Ok((Box::new(file), found.is_file().then_some(found.len())))
 }
 
-/// See the head of this file.
+/// The lines of an input.
 pub struct LineSource {
     chunks: Receiver<io::Result<Vec<u8>>>,
     chunk: Vec<u8>,
     position: usize,
     ended: bool,
-    /// Not 0 once a signal asked to stop.
+    /// The number of the signal that asked to stop; 0 before.
     stop: Arc<AtomicUsize>,
     line_bytes_max: usize,
     bytes_read: u64,
 }
 
-/// What [`LineSource::next_line`] found.
+/// The result of [`LineSource::next_line`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// A line, without its newline.
     Line,
-    /// A line longer than any record can be; what was left of it is skipped.
+    /// A line that is longer than any record. The rest of the line is skipped.
     TooLong,
     /// The end of the input.
     End,
@@ -80,12 +80,12 @@ impl LineSource {
         LineSource { chunks, chunk: Vec::new(), position: 0, ended: false, stop, line_bytes_max, bytes_read: 0 }
     }
 
-    /// Bytes of all lines given so far, newlines included.
+    /// Returns the bytes of all lines so far, newlines included.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
 
-    /// Reads the next line into `line`. A last line without a newline counts, unless it is empty.
+    /// Reads the next line into `line`. A last line without a newline counts unless it is empty.
     pub fn next_line(&mut self, line: &mut Vec<u8>) -> io::Result<Next> {
         line.clear();
         let mut too_long = false;
@@ -127,7 +127,7 @@ impl LineSource {
         }
     }
 
-    /// Waits for a chunk; `false` when a signal came first.
+    /// Waits for a chunk. Returns `false` if a signal comes first.
     fn next_chunk(&mut self) -> io::Result<bool> {
         loop {
             match self.chunks.recv_timeout(SIGNAL_CHECK_INTERVAL) {
@@ -152,7 +152,7 @@ impl LineSource {
 mod tests {
     use super::*;
 
-    /// Gives its bytes a few at a time.
+    /// A reader that returns a few bytes at a time.
     struct Drops(Vec<u8>, usize);
 
     impl Read for Drops {

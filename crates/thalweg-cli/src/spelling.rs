@@ -1,8 +1,8 @@
-//! How keys, values and names of keyspaces are spelled, in arguments and in what is printed.
+//! [`Spelling`]: how keys, values and names of keyspaces are written in arguments and in the output.
 //!
-//! Without `--escaped` an argument is taken as it stands, backslashes included, and text is printed as it is. Bytes
-//! that are no text are then printed with escapes, and a note on standard error says so once: such a line is for the
-//! eye. With `--escaped` both directions are escaped text (see `escape`), which reads back to the same bytes.
+//! Without `--escaped` an argument is used as it stands, backslashes included, and text is printed as it is. Bytes that
+//! are no text are printed with escapes, and a note on standard error says so once: such a line is for the eye. With
+//! `--escaped` both directions are escaped text (see `escape`), which reads back to the same bytes.
 
 use crate::escape::{escape, escape_into, is_obeyed, unescape};
 use crate::report::{Failure, say};
@@ -14,40 +14,40 @@ use std::os::unix::ffi::OsStrExt;
 /// The spelling of one run of the command.
 pub struct Spelling {
     escaped: bool,
-    /// What to say when bytes that are no text are printed; taken when it is said.
+    /// The note for the first bytes that are no text; `None` once it is printed.
     note: Cell<Option<&'static str>>,
 }
 
 impl Spelling {
-    /// `escaped`: with `--escaped`. `note`: what to do to have all bytes exactly, where they are printed.
+    /// Returns the spelling with or without `--escaped`. `note` says how to get all bytes exactly.
     pub fn new(escaped: bool, note: &'static str) -> Spelling {
         Spelling { escaped, note: Cell::new(Some(note)) }
     }
 
-    /// For a command that prints no keys and no values.
+    /// Returns the spelling of a command that prints no keys and no values.
     pub fn of_arguments(escaped: bool) -> Spelling {
         Spelling::new(escaped, "")
     }
 
-    /// The bytes that an argument stands for.
+    /// Returns the bytes that an argument stands for.
     pub fn argument(&self, what: &str, text: &OsStr) -> Result<Vec<u8>, Failure> {
         self.typed(text.as_bytes())
             .map(Cow::into_owned)
             .map_err(|why| Failure::Usage(format!("the {what} cannot be read: {why}")))
     }
 
-    /// The name of a keyspace that an argument stands for.
+    /// Returns the name of a keyspace that an argument stands for.
     pub fn name(&self, text: &str) -> Result<String, Failure> {
         let bytes = self.argument("name of the keyspace", OsStr::new(text))?;
         String::from_utf8(bytes).map_err(|_| Failure::Usage("the name of a keyspace is UTF-8".into()))
     }
 
-    /// The bytes that typed text stands for, or a sentence about an escape that cannot be read.
+    /// Returns the bytes that typed text stands for, or a sentence about an invalid escape.
     pub fn typed<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, [u8]>, String> {
         if self.escaped { unescape(text) } else { Ok(Cow::Borrowed(text)) }
     }
 
-    /// Appends `bytes` to a line of output: no newline, no tab.
+    /// Appends `bytes` to a line of output, without a raw newline or tab.
     pub fn push(&self, bytes: &[u8], line: &mut String) {
         match std::str::from_utf8(bytes) {
             Ok(text) if !self.escaped && !text.chars().any(is_obeyed) => line.push_str(text),
@@ -55,7 +55,7 @@ impl Spelling {
         }
     }
 
-    /// `bytes` as the whole output: newlines and tabs are text, too.
+    /// Returns `bytes` as the whole output. Newlines and tabs count as text.
     pub fn whole(&self, bytes: &[u8]) -> String {
         let mut output = String::new();
         match std::str::from_utf8(bytes) {
@@ -77,7 +77,7 @@ impl Spelling {
     }
 }
 
-/// `bytes` within a message: text as it is, else escaped.
+/// Returns `bytes` for a message: text as it is, anything else escaped.
 pub fn shown(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(is_obeyed) => text.to_owned(),

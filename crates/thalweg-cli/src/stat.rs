@@ -1,8 +1,8 @@
-//! `thalweg stat`: levels, space and counters, for people or as JSON.
+//! `thalweg stat`: prints levels, space and counters, for people or as JSON.
 //!
-//! Counters count from the opening of a database. Where `stat` only just opened it, what it shows of them is the work
-//! of that opening; `import --stat` shows the counters of the import. Where another process has the database open,
-//! `stat` shows what that process said last, and how old that is.
+//! Counters count from the open of a database. If `stat` opens it, they show the work of that open; `import --stat`
+//! shows those of the import. If another process has the database open, `stat` shows the statistics that this process
+//! last wrote, and their age.
 
 use crate::args::Stat;
 use crate::numbers::{count, counted, duration, size};
@@ -18,14 +18,14 @@ use thalweg::{
     BackgroundFailure, ChainStatistics, Error, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics,
 };
 
-/// Fewer bytes from the user say nothing about write amplification.
+/// The fewest bytes from the user for which write amplification is shown.
 const WEIGHED_BYTES_MIN: u64 = 1 << 20;
 
 pub fn run(args: &Stat, output: &mut dyn Write) -> Result<(), Failure> {
     let name = args.keyspace.as_ref().map(|name| Spelling::of_arguments(args.escaped).name(name)).transpose()?;
     let (mut statistics, levels, running) = match open::for_reading(&args.source) {
         Ok(database) => (database.statistics(), args.levels.then(|| database.draw_levels()), None),
-        // Another process has it open, and may have said how it stands.
+        // Another process has the database open, and may have written its statistics.
         Err(Failure::Engine(locked @ Error::Locked { .. })) => match Running::read(&args.source)? {
             Some((running, statistics)) => (statistics, None, Some(running)),
             None => return Err(locked.into()),
@@ -64,7 +64,7 @@ fn running_json(running: &Running) -> Value {
     })
 }
 
-/// Two lines: where the data lies, and what writing it cost.
+/// Renders two lines: where the data lies, and the cost of its writes.
 pub fn render_brief(statistics: &Statistics) -> String {
     let all = total(statistics.keyspaces.iter().flat_map(|keyspace| &keyspace.levels));
     let deepest = statistics.keyspaces.iter().map(used_levels).max().unwrap_or(0);
@@ -89,7 +89,7 @@ pub fn render_brief(statistics: &Statistics) -> String {
     text
 }
 
-/// Everything, as tables of text. `levels`: their drawing, to be shown too.
+/// Renders all statistics as tables of text, with the drawing of the levels if it is given.
 pub fn render(statistics: &Statistics, levels: Option<&str>, paint: &Paint) -> String {
     let mut text = String::new();
     for keyspace in &statistics.keyspaces {
@@ -216,7 +216,7 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
     }
 }
 
-/// What of the background fails, and what failed last, if anything did.
+/// Renders the background work that fails, and the last failure, if there is any.
 fn render_health(statistics: &Statistics, paint: &Paint, text: &mut String) {
     let health = &statistics.health;
     let refused = health.writes_refused.iter().map(|error| format!("writes are refused: {error}"));
@@ -232,7 +232,7 @@ fn render_health(statistics: &Statistics, paint: &Paint, text: &mut String) {
     }
 }
 
-/// What the machine refused, if anything.
+/// Renders what the machine refused, if anything.
 fn render_notes(statistics: &Statistics, paint: &Paint, text: &mut String) {
     if statistics.io_notes.is_empty() {
         return;
@@ -266,8 +266,8 @@ fn used_levels(keyspace: &KeyspaceStatistics) -> u64 {
     keyspace.levels.iter().filter(|level| level.tables > 0).count() as u64
 }
 
-/// Bytes written to the disk for each byte of keys and values handed in; none before there is enough to weigh against
-/// what is written once, such as the zeros of new log segments.
+/// Returns the bytes written to the disk for each byte of keys and values. `None`: the user has written too little to
+/// weigh against what is written once, such as the zeros of new log segments.
 fn write_amplification(s: &Statistics) -> Option<f64> {
     (s.user_written_bytes >= WEIGHED_BYTES_MIN).then(|| s.write_amplification())
 }

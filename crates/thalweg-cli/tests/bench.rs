@@ -36,7 +36,7 @@ const SMALL: [&str; 5] = ["ycsb-a", "--records", "2000", "--operations", "3000"]
 
 #[test]
 fn a_run_leaves_a_table_a_report_a_page_and_no_database() {
-    let scratch = Scratch::new("bench");
+    let scratch = Scratch::new();
     let directory = empty(&scratch);
     let (report, page) = (scratch.path("run.json"), scratch.path("run.html"));
     let files = ["--rounds", "2", "--json", report.to_str().unwrap(), "--html", page.to_str().unwrap()];
@@ -58,7 +58,7 @@ fn a_run_leaves_a_table_a_report_a_page_and_no_database() {
 
 #[test]
 fn a_stored_report_is_shown_and_compared() {
-    let scratch = Scratch::new("bench");
+    let scratch = Scratch::new();
     let directory = empty(&scratch);
     let (before, after) = (scratch.path("before.json"), scratch.path("after.json"));
     for path in [&before, &after] {
@@ -75,7 +75,7 @@ fn a_stored_report_is_shown_and_compared() {
 
 #[test]
 fn variants_run_beside_each_other_under_their_names() {
-    let scratch = Scratch::new("bench");
+    let scratch = Scratch::new();
     let directory = empty(&scratch);
     let (report, page) = (scratch.path("run.json"), scratch.path("run.html"));
     let engines = ["--engines", "thalweg,thalweg:backend=sync-each-file:table=64K:flush-delay=2ms,null:cache=1M"];
@@ -111,7 +111,7 @@ fn variants_run_beside_each_other_under_their_names() {
 
 #[test]
 fn a_variant_that_makes_no_sense_is_wrong_usage() {
-    let scratch = Scratch::new("bench");
+    let scratch = Scratch::new();
     let directory = empty(&scratch);
     let refused = |engines: &str, words: &[&str]| {
         bench(&directory, &[&SMALL[..], &["--engines", engines]].concat()).fails(2, words);
@@ -135,7 +135,7 @@ fn the_list_has_workloads_presets_and_engines() {
 
 #[test]
 fn printed_parameters_run_the_same() {
-    let scratch = Scratch::new("bench");
+    let scratch = Scratch::new();
     let words = ["--mix", "get=1,update=3", "--rate", "10k", "--memtable", "1M"];
     let directory = empty(&scratch);
     let printed = bench(&directory, &[&SMALL[..], &words, &["--print-config"]].concat()).ok().to_owned();
@@ -150,7 +150,7 @@ fn printed_parameters_run_the_same() {
 
 #[test]
 fn what_is_wrong_is_said_before_anything_is_made() {
-    let scratch = Scratch::new("bench");
+    let scratch = Scratch::new();
     let directory = empty(&scratch);
     bench(&directory, &["ycbs-a"]).fails(2, &["no workload", "ycbs-a", "ycsb-a"]);
     bench(&directory, &["ycsb-a", "--engines", "rocksdb"]).fails(2, &["no engine rocksdb", "thalweg, null", "peers"]);
@@ -182,7 +182,7 @@ fn what_is_wrong_is_said_before_anything_is_made() {
 #[test]
 fn ctrl_c_leaves_what_was_measured_and_nothing_else() {
     for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
-        let scratch = Scratch::new("bench");
+        let scratch = Scratch::new();
         let directory = empty(&scratch);
         let report = scratch.path("run.json");
         let child = command(&[&"bench", &"ycsb-a", &"--records", &"2000", &"--seconds", &"60", &"--no-warm"])
@@ -215,7 +215,7 @@ fn ctrl_c_leaves_what_was_measured_and_nothing_else() {
 
 #[test]
 fn what_a_killed_run_leaves_the_next_one_removes() {
-    let scratch = Scratch::new("bench");
+    let scratch = Scratch::new();
     let directory = empty(&scratch);
     let mut child = command(&[&"bench", &"ycsb-a", &"--records", &"2000", &"--seconds", &"60", &"--no-warm"])
         .args([OsStr::new("--directory"), directory.as_os_str()])

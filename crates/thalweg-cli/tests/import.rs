@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn a_file_and_standard_input_give_the_same() {
-    let scratch = Scratch::new("import");
+    let scratch = Scratch::new();
     let lines: String = (0..5000).map(|n| format!("key{n:05}\tvalue {n}\n")).collect();
     std::fs::write(scratch.path("lines"), &lines).unwrap();
     let (from_file, from_input) = (scratch.path("a"), scratch.path("b"));
@@ -24,7 +24,7 @@ fn a_file_and_standard_input_give_the_same() {
 
 #[test]
 fn an_import_is_repeatable_and_the_last_value_stays() {
-    let scratch = Scratch::new("import");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     command::import(&database, "a\t1\nb\t1\na\t2\n");
     command::import(&database, "b\t3");
@@ -33,7 +33,7 @@ fn an_import_is_repeatable_and_the_last_value_stays() {
 
 #[test]
 fn tuned_imports_make_tables_and_stat_shows_them() {
-    let scratch = Scratch::new("import");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let lines: String = (0..30_000).map(|n| format!("{n:08}\t{:0100}\n", n * 7)).collect();
     let options = ["--memtable-mib", "1", "--cache-mib", "8", "--compression", "lz4", "--stat"];
@@ -50,7 +50,7 @@ fn tuned_imports_make_tables_and_stat_shows_them() {
 
 #[test]
 fn json_lines_are_read_and_written() {
-    let scratch = Scratch::new("import");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let lines = "{\"id\":\"b\",\"status\":{\"n\":1.50}}\n{\"status\":\"new\",\"id\":\"a\"}\n";
     let fields: [&dyn AsRef<std::ffi::OsStr>; 8] =
@@ -62,7 +62,7 @@ fn json_lines_are_read_and_written() {
 
 #[test]
 fn binary_goes_through_scan_and_import_unchanged() {
-    let scratch = Scratch::new("import");
+    let scratch = Scratch::new();
     let (first, plain, json) = (scratch.path("a"), scratch.path("b"), scratch.path("c"));
     let lines: String = (0..=255).map(|byte| format!("k\\x{byte:02x}\\\\\t\\xff\\t\\n\\x{byte:02x}\n")).collect();
     thalweg_reading(&[&"import", &first, &"-", &"--escaped"], lines.as_bytes()).ok();
@@ -79,7 +79,7 @@ fn binary_goes_through_scan_and_import_unchanged() {
 
 #[test]
 fn a_bad_line_is_named_and_the_lines_before_it_are_in() {
-    let scratch = Scratch::new("import");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let run = thalweg_reading(&[&"import", &database, &"-"], b"a\t1\nb\t2\nno tab\nc\t3\n");
     run.fails(3, &["line 3", "no tab", "2 lines are in and durable", "--skip-bad", "--from-line 3"]);
@@ -97,7 +97,7 @@ fn a_bad_line_is_named_and_the_lines_before_it_are_in() {
 
 #[test]
 fn a_first_import_without_a_good_line_leaves_nothing() {
-    let scratch = Scratch::new("import");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let run = thalweg_reading(&[&"import", &database, &"-"], b"no tab\n");
     run.fails(3, &["line 1", "nothing was imported", "not created"]);
@@ -108,7 +108,7 @@ fn a_first_import_without_a_good_line_leaves_nothing() {
 
 #[test]
 fn bad_lines_are_skipped_named_and_counted_when_asked() {
-    let scratch = Scratch::new("import");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let run = thalweg_reading(&[&"import", &database, &"-", &"--skip-bad"], b"a\t1\nno tab\n\tx\nc\t3\n");
     assert_eq!(run.code, Some(0), "{run:?}");
@@ -126,7 +126,7 @@ fn bad_lines_are_skipped_named_and_counted_when_asked() {
 
 #[test]
 fn a_byte_order_mark_and_carriage_returns_are_dropped_with_a_note_or_kept() {
-    let scratch = Scratch::new("import");
+    let scratch = Scratch::new();
     let (dropped, kept) = (scratch.path("a"), scratch.path("b"));
     let lines = b"\xef\xbb\xbfa\t1\r\nb\t2\r\n";
     let run = thalweg_reading(&[&"import", &dropped, &"-"], lines);
@@ -141,7 +141,7 @@ fn a_byte_order_mark_and_carriage_returns_are_dropped_with_a_note_or_kept() {
 #[test]
 fn a_signal_stops_the_import_and_what_was_read_stays() {
     for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
-        let scratch = Scratch::new("import");
+        let scratch = Scratch::new();
         let database = scratch.path("db");
         let mut child = command(&[&"import", &database, &"-"])
             .stdin(Stdio::piped())
@@ -168,7 +168,7 @@ fn a_signal_stops_the_import_and_what_was_read_stays() {
 
 #[test]
 fn a_hang_up_that_is_ignored_does_not_stop_the_import() {
-    let scratch = Scratch::new("import");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let line = format!("trap '' HUP; exec {} import {} -", env!("CARGO_BIN_EXE_thalweg"), database.display());
     let mut child = std::process::Command::new("sh")
@@ -191,7 +191,7 @@ fn a_hang_up_that_is_ignored_does_not_stop_the_import() {
 
 #[test]
 fn an_error_of_the_engine_names_the_line_to_go_on_with() {
-    let scratch = Scratch::new("import");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     command::import(&database, "a\t1\n");
     let lines: String = (0..200_000).map(|n| format!("{n:08}\t{:0100}\n", n * 7)).collect();

@@ -12,7 +12,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 use thalweg::{Builder, Compression, Database, Durability, ReadOnlyDatabase, Readable};
@@ -27,25 +27,26 @@ fn a_killed_writer_loses_nothing_that_it_acknowledged() {
     if let Some(path) = std::env::var_os(WRITER) {
         write_until_killed(Path::new(&path));
     }
-    let path = std::env::temp_dir().join(format!("thalweg-kill-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    let directory = RemovedAtEnd(path);
+    let mut directory = tempfile::tempdir().unwrap();
+    // What a failure found stays.
+    directory.disable_cleanup(true);
     let seed = match std::env::var("THALWEG_KILL_SEED") {
         Ok(seed) => seed.parse().expect("THALWEG_KILL_SEED is no number"),
         Err(_) => SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64,
     };
-    let mut random = Random(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let mut present = 0;
     for kill in 0..KILLS {
         // Now and then before the writer is even open, mostly in the middle of its work.
-        let delay = Duration::from_micros(random.below(120_000));
-        let acknowledged = killed_after(start_writer(&directory.0), delay).max(present);
-        let found = records_found(&directory.0, kill % 2 == 0);
+        let delay = Duration::from_micros(random.u64(..120_000));
+        let acknowledged = killed_after(start_writer(directory.path()), delay).max(present);
+        let found = records_found(directory.path(), kill % 2 == 0);
         let at = format!("kill {kill} of seed {seed}: acknowledged {acknowledged}");
         present = found.unwrap_or_else(|fault| panic!("{at}: {fault}"));
         assert!(present >= acknowledged, "{at}, found only {present}");
     }
     assert!(present > 1000, "only {present} records in {KILLS} lives: the writer had no time");
+    directory.disable_cleanup(false);
 }
 
 /// Commits batches that go on after what is there, for ever. Batch: records `first..first + count`, each with `first`
@@ -194,27 +195,4 @@ fn records_found(path: &Path, read_only: bool) -> Result<u64, String> {
         return Err(format!("a point read does not find record {last}"));
     }
     Ok(last)
-}
-
-struct RemovedAtEnd(PathBuf);
-
-impl Drop for RemovedAtEnd {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
 }

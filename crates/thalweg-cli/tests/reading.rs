@@ -12,7 +12,7 @@ const LINES: &str = "a/1\tone\na/2\ttwo\nb/1\tthree\nc\tfour\n";
 
 #[test]
 fn get_prints_the_value_and_a_missing_key_is_not_found() {
-    let scratch = Scratch::new("reading");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     import(&database, LINES);
     assert_eq!(thalweg(&[&"get", &database, &"a/2"]).ok(), "two\n");
@@ -24,7 +24,7 @@ fn get_prints_the_value_and_a_missing_key_is_not_found() {
 
 #[test]
 fn text_with_backslashes_goes_in_and_out_as_it_stands() {
-    let scratch = Scratch::new("reading");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let name = "back\\slash";
     thalweg(&[&"put", &database, &"C:\\temp", &"D:\\new\\x00", &"--create", &"--keyspace", &name]).ok();
@@ -42,7 +42,7 @@ fn text_with_backslashes_goes_in_and_out_as_it_stands() {
 
 #[test]
 fn bytes_that_are_no_text_are_escaped_and_a_note_says_so() {
-    let scratch = Scratch::new("reading");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     thalweg(&[&"put", &database, &"a\\xff", &"\\x1b[31m", &"--create", &"--escaped"]).ok();
     thalweg(&[&"put", &database, &"b", &"two\nlines"]).ok();
@@ -56,7 +56,7 @@ fn bytes_that_are_no_text_are_escaped_and_a_note_says_so() {
 
 #[test]
 fn scan_takes_a_prefix_bounds_a_limit_and_a_direction() {
-    let scratch = Scratch::new("reading");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     import(&database, LINES);
     let scan = |options: &[&str]| {
@@ -75,7 +75,7 @@ fn scan_takes_a_prefix_bounds_a_limit_and_a_direction() {
 
 #[test]
 fn a_reader_that_goes_away_ends_the_scan_in_silence() {
-    let scratch = Scratch::new("reading");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let lines: String = (0..100_000).map(|n| format!("key{n:06}\tvalue\n")).collect();
     import(&database, &lines);
@@ -90,7 +90,7 @@ fn a_reader_that_goes_away_ends_the_scan_in_silence() {
 
 #[test]
 fn stat_check_and_keyspaces_tell_of_the_database() {
-    let scratch = Scratch::new("reading");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     import(&database, LINES);
     command::thalweg_reading(&[&"import", &database, &"-", &"--keyspace", &"other", &"--create"], b"x\ty\n").ok();
@@ -107,7 +107,7 @@ fn stat_check_and_keyspaces_tell_of_the_database() {
 
 #[test]
 fn every_file_with_data_can_be_dumped() {
-    let scratch = Scratch::new("reading");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let lines: String = (0..30_000).map(|n| format!("{n:08}\t{:0100}\n", n * 7)).collect();
     let small = [&"import" as &dyn AsRef<std::ffi::OsStr>, &database, &"-", &"--memtable-mib", &"1"];
@@ -126,7 +126,7 @@ fn every_file_with_data_can_be_dumped() {
 
 #[test]
 fn reading_changes_no_file() {
-    let scratch = Scratch::new("reading");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     import(&database, LINES);
     let contents =
@@ -142,7 +142,7 @@ fn reading_changes_no_file() {
 
 #[test]
 fn damage_is_found_by_check_with_its_place() {
-    let scratch = Scratch::new("reading");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let lines: String = (0..30_000).map(|n| format!("{n:08}\t{:0100}\n", n * 7)).collect();
     let small = [&"import" as &dyn AsRef<std::ffi::OsStr>, &database, &"-", &"--memtable-mib", &"1"];

@@ -8,7 +8,7 @@ use command::{Scratch, import, thalweg, thalweg_reading};
 
 #[test]
 fn a_missing_database_is_not_created_by_reading_put_or_remove() {
-    let scratch = Scratch::new("refusals");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     for arguments in [
         vec!["get", "k"],
@@ -28,7 +28,7 @@ fn a_missing_database_is_not_created_by_reading_put_or_remove() {
 
 #[test]
 fn a_file_is_no_database() {
-    let scratch = Scratch::new("refusals");
+    let scratch = Scratch::new();
     let file = scratch.path("file");
     std::fs::write(&file, "text").unwrap();
     for verb in ["scan", "stat", "check", "keyspaces"] {
@@ -40,7 +40,7 @@ fn a_file_is_no_database() {
 
 #[test]
 fn a_directory_with_something_else_is_left_alone() {
-    let scratch = Scratch::new("refusals");
+    let scratch = Scratch::new();
     let directory = scratch.path("documents");
     std::fs::create_dir(&directory).unwrap();
     std::fs::write(directory.join("letter"), "dear").unwrap();
@@ -51,7 +51,7 @@ fn a_directory_with_something_else_is_left_alone() {
 
 #[test]
 fn an_input_that_cannot_be_read_is_named() {
-    let scratch = Scratch::new("refusals");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     thalweg(&[&"import", &database, &scratch.path("missing")]).fails(3, &["cannot read", "missing", "check the path"]);
     thalweg(&[&"import", &database, &scratch.path(".")]).fails(2, &["is a directory", "- for standard input"]);
@@ -60,7 +60,7 @@ fn an_input_that_cannot_be_read_is_named() {
 
 #[test]
 fn dump_refuses_directories_and_foreign_files() {
-    let scratch = Scratch::new("refusals");
+    let scratch = Scratch::new();
     let file = scratch.path("notes.txt");
     std::fs::write(&file, "text").unwrap();
     thalweg(&[&"dump", &scratch.path(".")]).fails(2, &["is a directory"]);
@@ -74,7 +74,7 @@ fn dump_refuses_directories_and_foreign_files() {
 #[test]
 fn a_file_without_permission_is_named() {
     use std::os::unix::fs::PermissionsExt;
-    let scratch = Scratch::new("refusals");
+    let scratch = Scratch::new();
     let file = scratch.path("secret");
     std::fs::write(&file, "a\t1\n").unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o0)).unwrap();
@@ -86,7 +86,7 @@ fn a_file_without_permission_is_named() {
 
 #[test]
 fn wrong_usage_is_exit_code_2() {
-    let scratch = Scratch::new("refusals");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     import(&database, "a\t1\n");
     thalweg(&[&"get", &database, &"a\\", &"--escaped"]).fails(2, &["the key cannot be read", "backslash"]);
@@ -99,7 +99,7 @@ fn wrong_usage_is_exit_code_2() {
 #[test]
 fn links_that_lead_nowhere_or_in_a_circle_say_so() {
     use std::os::unix::fs::symlink;
-    let scratch = Scratch::new("refusals");
+    let scratch = Scratch::new();
     let (nowhere, circle) = (scratch.path("nowhere"), scratch.path("circle"));
     symlink("missing", &nowhere).unwrap();
     symlink("circle", &circle).unwrap();
@@ -112,7 +112,7 @@ fn links_that_lead_nowhere_or_in_a_circle_say_so() {
 
 #[test]
 fn too_many_open_files_names_the_limit() {
-    let scratch = Scratch::new("refusals");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     import(&database, "a\t1\n");
     let shell = format!("ulimit -n 4; exec {} get {} a", env!("CARGO_BIN_EXE_thalweg"), database.display());
@@ -124,7 +124,7 @@ fn too_many_open_files_names_the_limit() {
 
 #[test]
 fn keys_out_of_limits_are_refused_by_put() {
-    let scratch = Scratch::new("refusals");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     import(&database, "a\t1\n");
     let run = thalweg(&[&"put", &database, &"", &"v"]);

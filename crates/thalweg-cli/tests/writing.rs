@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn put_and_remove_change_one_key() {
-    let scratch = Scratch::new("writing");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     thalweg(&[&"put", &database, &"a\\x00", &"one\\n", &"--create", &"--escaped"]).ok();
     thalweg(&[&"put", &database, &"b", &"-2", &"--sync"]).ok();
@@ -23,7 +23,7 @@ fn put_and_remove_change_one_key() {
 
 #[test]
 fn a_creation_that_was_cut_off_goes_on_when_the_command_is_run_again() {
-    let scratch = Scratch::new("writing");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     // What a kill leaves before the database is there: the more of these, the later.
     for name in ["log", "tables", "lost"] {
@@ -48,7 +48,7 @@ fn a_creation_that_was_cut_off_goes_on_when_the_command_is_run_again() {
 
 #[test]
 fn a_value_from_standard_input_is_taken_as_it_is() {
-    let scratch = Scratch::new("writing");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let value: Vec<u8> = (0..=255).collect();
     thalweg_reading(&[&"put", &database, &"bytes", &"-", &"--create"], &value).ok();
@@ -59,7 +59,7 @@ fn a_value_from_standard_input_is_taken_as_it_is() {
 
 #[test]
 fn a_keyspace_is_created_only_where_that_was_said() {
-    let scratch = Scratch::new("writing");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     thalweg(&[&"put", &database, &"k", &"1", &"--create", &"--keyspace", &"a"]).ok();
     let typo = thalweg(&[&"put", &database, &"k", &"2", &"--keyspace", &"b"]);
@@ -78,7 +78,7 @@ fn a_keyspace_is_created_only_where_that_was_said() {
 
 #[test]
 fn a_keyspace_is_dropped_when_told_twice() {
-    let scratch = Scratch::new("writing");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     import(&database, "k\t1\n");
     thalweg(&[&"put", &database, &"k", &"2", &"--keyspace", &"typo", &"--create"]).ok();
@@ -92,7 +92,7 @@ fn a_keyspace_is_dropped_when_told_twice() {
 
 #[test]
 fn many_keys_are_removed_by_prefix_range_and_list() {
-    let scratch = Scratch::new("writing");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let lines: String = (0..5000).map(|n| format!("{n:05}\t{n}\n")).collect();
     import(&database, &lines);
@@ -122,7 +122,7 @@ fn many_keys_are_removed_by_prefix_range_and_list() {
 
 #[test]
 fn a_database_in_use_is_refused() {
-    let scratch = Scratch::new("writing");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let mut importer = command(&[&"import", &database, &"-"])
         .stdin(Stdio::piped())
@@ -142,7 +142,7 @@ fn a_database_in_use_is_refused() {
 
 #[test]
 fn stat_answers_beside_a_process_that_writes() {
-    let scratch = Scratch::new("writing");
+    let scratch = Scratch::new();
     let database = scratch.path("db");
     let mut importer = command(&[&"import", &database, &"-", &"--batch", &"1"])
         .stdin(Stdio::piped())

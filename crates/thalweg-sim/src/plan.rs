@@ -74,7 +74,7 @@ pub struct Plan {
     block_cache_bytes: u64,
     block_bytes: usize,
     filter_bits_per_key: u32,
-    policy: CompactionPolicy,
+    policy: (CompactionPolicy, Overlap),
     table_bytes: u64,
     level0_trigger: usize,
     level1_bytes: u64,
@@ -89,15 +89,14 @@ pub struct Plan {
 }
 
 /// A random policy, leveled or vLSM with equal chance.
-fn random_policy(mut rng: Rng) -> CompactionPolicy {
+fn random_policy(mut rng: Rng) -> (CompactionPolicy, Overlap) {
     if rng.one_in(2) {
-        return CompactionPolicy::Leveled;
+        return (CompactionPolicy::Leveled, Overlap::Count);
     }
-    CompactionPolicy::Vlsm {
-        phi: *rng.choose(&[1, 2, 4, 16]),
-        overlap: *rng.choose(&[Overlap::Count, Overlap::Ratio]),
-        debt_bytes: *rng.choose(&[0, 0, 3 << 10, 20 << 10]),
-    }
+    let phi = *rng.choose(&[1, 2, 4, 16]);
+    let overlap = *rng.choose(&[Overlap::Count, Overlap::Ratio]);
+    let debt_bytes = *rng.choose(&[0, 0, 3 << 10, 20 << 10]);
+    (CompactionPolicy::Vlsm { phi, debt_bytes }, overlap)
 }
 
 impl Plan {
@@ -192,7 +191,7 @@ impl Plan {
             block_cache_bytes: 4 << 10,
             block_bytes: 256,
             filter_bits_per_key: 10,
-            policy: CompactionPolicy::Leveled,
+            policy: (CompactionPolicy::Leveled, Overlap::Count),
             table_bytes: 2 << 10,
             level0_trigger: 2,
             level1_bytes: 4 << 10,
@@ -268,7 +267,8 @@ impl Plan {
             .block_cache_bytes(self.block_cache_bytes)
             .block_bytes(self.block_bytes)
             .filter_bits_per_key(self.filter_bits_per_key)
-            .compaction_policy(self.policy)
+            .compaction_policy(self.policy.0)
+            .vlsm_overlap(self.policy.1)
             .table_bytes(self.table_bytes)
             .level0_trigger(self.level0_trigger)
             .level1_bytes(self.level1_bytes)

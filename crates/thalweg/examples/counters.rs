@@ -24,10 +24,8 @@ const WRITE_INTERVAL: Duration = Duration::from_millis(20);
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<()> {
-    let path = std::env::temp_dir().join(format!("thalweg-example-counters-{}", std::process::id()));
-    let outcome = run(&path);
-    let _ = std::fs::remove_dir_all(&path);
-    outcome
+    let directory = tempfile::tempdir()?;
+    run(directory.path())
 }
 
 fn run(path: &Path) -> Outcome<()> {

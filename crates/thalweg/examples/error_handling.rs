@@ -15,10 +15,8 @@ use thalweg::{Database, Durability, ErrorKind, Keyspace, WriteBatch};
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<()> {
-    let path = std::env::temp_dir().join(format!("thalweg-example-error_handling-{}", std::process::id()));
-    let outcome = run(&path);
-    let _ = std::fs::remove_dir_all(&path);
-    outcome
+    let directory = tempfile::tempdir()?;
+    run(directory.path())
 }
 
 /// What a program may do about an error.

@@ -17,10 +17,8 @@ const TENANTS: usize = 50;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<()> {
-    let path = std::env::temp_dir().join(format!("thalweg-example-many_keyspaces-{}", std::process::id()));
-    let outcome = run(&path);
-    let _ = std::fs::remove_dir_all(&path);
-    outcome
+    let directory = tempfile::tempdir()?;
+    run(directory.path())
 }
 
 fn run(path: &Path) -> Outcome<()> {

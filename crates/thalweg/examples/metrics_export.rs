@@ -17,10 +17,8 @@ use thalweg::{Database, Statistics};
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<()> {
-    let path = std::env::temp_dir().join(format!("thalweg-example-metrics_export-{}", std::process::id()));
-    let outcome = run(&path);
-    let _ = std::fs::remove_dir_all(&path);
-    outcome
+    let directory = tempfile::tempdir()?;
+    run(directory.path())
 }
 
 fn run(path: &Path) -> Outcome<()> {

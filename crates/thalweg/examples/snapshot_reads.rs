@@ -20,10 +20,8 @@ const GAUGES: u32 = 2_000;
 const GLANCES: u32 = 20;
 
 fn main() -> Outcome<()> {
-    let path = std::env::temp_dir().join(format!("thalweg-example-snapshot-{}", std::process::id()));
-    let outcome = run(&path);
-    let _ = std::fs::remove_dir_all(&path);
-    outcome
+    let directory = tempfile::tempdir()?;
+    run(directory.path())
 }
 
 fn run(path: &Path) -> Outcome<()> {

@@ -20,10 +20,8 @@ const INTERVAL_S: u64 = 900;
 const MEASUREMENTS: u64 = 10 * 96;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::temp_dir().join(format!("thalweg-example-series-{}", std::process::id()));
-    let outcome = run(&path);
-    let _ = std::fs::remove_dir_all(&path);
-    outcome
+    let directory = tempfile::tempdir()?;
+    run(directory.path())
 }
 
 fn run(path: &Path) -> Result<(), Box<dyn Error>> {

@@ -84,14 +84,14 @@ mod sync;
 mod table;
 mod trace;
 
-#[cfg(feature = "experiments")]
-pub use database::DurabilityBackend;
 pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression,
     DamagePolicy, Database, Durability, Entry, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics,
-    Overlap, Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, RunningStatus, Snapshot, SnapshotKeyspace,
-    StallStatistics, Statistics, TableReads, TableWrites, Values, WriteBatch, WriteOptions, dump,
+    Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics,
+    Statistics, TableReads, TableWrites, Values, WriteBatch, WriteOptions, dump,
 };
+#[cfg(feature = "experiments")]
+pub use database::{DurabilityBackend, Overlap};
 pub use error::{Corruption, Error, ErrorKind, LockHolder, Result};
 pub use format::Slice;
 pub use runtime::Runtime;

@@ -2,12 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use thalweg::{Compression, Database, Error, ErrorKind, Readable};
 
 fn spin_until(what: &str, mut done: impl FnMut() -> bool) {
@@ -18,14 +16,14 @@ fn spin_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn tables(directory: &Directory) -> usize {
-    std::fs::read_dir(directory.0.join("tables")).unwrap().count()
+fn tables(directory: &TempDir) -> usize {
+    std::fs::read_dir(directory.path().join("tables")).unwrap().count()
 }
 
 #[test]
 fn a_keyspace_with_a_damaged_table_does_not_fail_writes_to_another() {
-    let directory = Directory::new("sick");
-    let builder = || Database::builder(&directory.0).memtable_bytes(64 << 10).compression(Compression::None);
+    let directory = tempfile::tempdir().unwrap();
+    let builder = || Database::builder(directory.path()).memtable_bytes(64 << 10).compression(Compression::None);
     let database = builder().level0_trigger(1000).open().unwrap();
     let sick = database.keyspace("sick").unwrap();
     for number in 0..400_u32 {
@@ -35,7 +33,7 @@ fn a_keyspace_with_a_damaged_table_does_not_fail_writes_to_another() {
     database.flush().unwrap();
     drop(sick);
     database.close().unwrap();
-    for entry in std::fs::read_dir(directory.0.join("tables")).unwrap() {
+    for entry in std::fs::read_dir(directory.path().join("tables")).unwrap() {
         let path = entry.unwrap().path();
         let mut bytes = std::fs::read(&path).unwrap();
         let middle = bytes.len() / 2;
@@ -55,8 +53,8 @@ fn a_keyspace_with_a_damaged_table_does_not_fail_writes_to_another() {
 
 #[test]
 fn creating_and_dropping_keyspaces_does_not_starve_flushes() {
-    let directory = Directory::new("starve");
-    let database = Database::builder(&directory.0).memtable_bytes(64 << 10).open().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::builder(directory.path()).memtable_bytes(64 << 10).open().unwrap();
     let data = database.keyspace("data").unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let (other, stopped) = (database.clone(), Arc::clone(&stop));
@@ -80,8 +78,8 @@ fn creating_and_dropping_keyspaces_does_not_starve_flushes() {
 
 #[test]
 fn opening_without_writing_does_not_make_the_log_grow() {
-    let directory = Directory::new("opens");
-    let builder = || Database::builder(&directory.0).log_segment_bytes(64 << 10).log_bytes_max(128 << 10);
+    let directory = tempfile::tempdir().unwrap();
+    let builder = || Database::builder(directory.path()).log_segment_bytes(64 << 10).log_bytes_max(128 << 10);
     builder().open().unwrap().keyspace("k").unwrap().insert("key", "value").unwrap();
     for _ in 0..40 {
         let database = builder().open().unwrap();
@@ -90,14 +88,15 @@ fn opening_without_writing_does_not_make_the_log_grow() {
     }
     let database = builder().open().unwrap();
     spin_until("a short log", || database.statistics().log_backlog_bytes <= 6 * (64 << 10));
-    let segments = std::fs::read_dir(directory.0.join("log")).unwrap().count();
+    let segments = std::fs::read_dir(directory.path().join("log")).unwrap().count();
     assert!(segments <= 12, "{segments} files in log/");
 }
 
 #[test]
 fn definitions_alone_do_not_make_the_log_grow() {
-    let directory = Directory::new("definitions");
-    let database = Database::builder(&directory.0).log_segment_bytes(64 << 10).log_bytes_max(128 << 10).open().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let database =
+        Database::builder(directory.path()).log_segment_bytes(64 << 10).log_bytes_max(128 << 10).open().unwrap();
     let name = "n".repeat(250);
     for _ in 0..2_000 {
         database.create_keyspace(&name, &[]).unwrap();
@@ -108,8 +107,8 @@ fn definitions_alone_do_not_make_the_log_grow() {
 
 #[test]
 fn a_dropped_keyspace_gives_its_space_back_though_a_handle_lives() {
-    let directory = Directory::new("dropped");
-    let database = Database::open(&directory.0).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path()).unwrap();
     let keyspace = database.keyspace("large").unwrap();
     keyspace.insert("key", vec![7; 100_000]).unwrap();
     database.flush().unwrap();
@@ -121,8 +120,8 @@ fn a_dropped_keyspace_gives_its_space_back_though_a_handle_lives() {
 
 #[test]
 fn a_range_keeps_its_tables_and_gives_them_back() {
-    let directory = Directory::new("range");
-    let database = Database::open(&directory.0).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path()).unwrap();
     let keyspace = database.keyspace("k").unwrap();
     for number in 0..100_u32 {
         keyspace.insert(number.to_be_bytes(), vec![7; 1000]).unwrap();
@@ -139,8 +138,8 @@ fn a_range_keeps_its_tables_and_gives_them_back() {
 
 #[test]
 fn a_range_ends_with_an_error_when_the_database_is_closed() {
-    let directory = Directory::new("closed");
-    let database = Database::open(&directory.0).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path()).unwrap();
     let keyspace = database.keyspace("k").unwrap();
     keyspace.insert("a", "1").unwrap();
     keyspace.insert("b", "2").unwrap();
@@ -156,18 +155,18 @@ fn a_range_ends_with_an_error_when_the_database_is_closed() {
 
 #[test]
 fn a_checkpoint_excludes_a_writer_while_it_is_read() {
-    let (directory, copy) = (Directory::new("original"), Directory::new("copy"));
-    let database = Database::open(&directory.0).unwrap();
+    let (directory, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let database = Database::open(directory.path()).unwrap();
     database.keyspace("k").unwrap().insert("key", "value").unwrap();
-    database.checkpoint(&copy.0).unwrap();
-    let reader = Database::builder(&copy.0).open_read_only().unwrap();
-    let second = Database::builder(&copy.0).open_read_only().unwrap();
-    assert!(matches!(Database::open(&copy.0), Err(Error::Locked { .. })));
+    database.checkpoint(copy.path()).unwrap();
+    let reader = Database::builder(copy.path()).open_read_only().unwrap();
+    let second = Database::builder(copy.path()).open_read_only().unwrap();
+    assert!(matches!(Database::open(copy.path()), Err(Error::Locked { .. })));
     let keyspace = second.keyspace("k").unwrap();
     assert_eq!(keyspace.get("key").unwrap().as_deref(), Some(b"value".as_slice()));
     assert_eq!(second.keyspace("other").unwrap_err().kind(), ErrorKind::NoKeyspace);
     drop((reader, second, keyspace));
-    Database::open(&copy.0).unwrap();
+    Database::open(copy.path()).unwrap();
 }
 
 #[test]
@@ -184,36 +183,36 @@ fn a_relative_path_means_the_directory_it_meant_at_the_open() {
         database.flush().unwrap();
         return database.close().unwrap();
     }
-    let directory = Directory::new("relative");
-    std::fs::create_dir_all(&directory.0).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(directory.path()).unwrap();
     let name = "a_relative_path_means_the_directory_it_meant_at_the_open";
     let status = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name])
-        .env("THALWEG_TEST_FIRST", &directory.0)
+        .env("THALWEG_TEST_FIRST", directory.path())
         .status()
         .unwrap();
     assert!(status.success());
-    let database = Database::open(directory.0.join("data")).unwrap();
+    let database = Database::open(directory.path().join("data")).unwrap();
     assert_eq!(database.existing_keyspace("k").unwrap().unwrap().iter().count(), 2_000);
     assert!(matches!(Database::open(""), Err(Error::InvalidInput(_))));
 }
 
 #[test]
 fn many_short_lives_leave_a_short_log() {
-    let directory = Directory::new("lives");
+    let directory = tempfile::tempdir().unwrap();
     for number in 0..30_u32 {
-        let database = Database::builder(&directory.0).log_segment_bytes(64 << 10).open().unwrap();
+        let database = Database::builder(directory.path()).log_segment_bytes(64 << 10).open().unwrap();
         database.keyspace("k").unwrap().insert(number.to_be_bytes(), "value").unwrap();
     }
-    let segments = std::fs::read_dir(directory.0.join("log")).unwrap().count();
+    let segments = std::fs::read_dir(directory.path().join("log")).unwrap().count();
     assert!(segments <= 12, "{segments} files in log/");
-    assert_eq!(Database::open(&directory.0).unwrap().keyspace("k").unwrap().iter().count(), 30);
+    assert_eq!(Database::open(directory.path()).unwrap().keyspace("k").unwrap().iter().count(), 30);
 }
 
 #[test]
 fn check_looks_at_every_table_though_two_are_gone() {
-    let directory = Directory::new("gone");
-    let database = Database::builder(&directory.0).level0_trigger(100).open().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::builder(directory.path()).level0_trigger(100).open().unwrap();
     let keyspace = database.keyspace("k").unwrap();
     for round in 0..4_u32 {
         keyspace.insert(round.to_be_bytes(), "value").unwrap();
@@ -222,19 +221,19 @@ fn check_looks_at_every_table_though_two_are_gone() {
     drop(keyspace);
     database.close().unwrap();
     let mut files: Vec<_> =
-        std::fs::read_dir(directory.0.join("tables")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        std::fs::read_dir(directory.path().join("tables")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     std::fs::remove_file(&files[0]).unwrap();
     std::fs::remove_file(&files[2]).unwrap();
     let mut faults = Vec::new();
-    let report = Database::check(&directory.0, &mut |fault| faults.push(fault.to_string())).unwrap();
+    let report = Database::check(directory.path(), &mut |fault| faults.push(fault.to_string())).unwrap();
     assert_eq!((report.tables, report.faults), (4, 2), "{faults:?}");
 }
 
 #[test]
 fn each_level_is_compressed_as_its_own_option_says() {
-    let directory = Directory::new("per-level");
-    let database = Database::builder(&directory.0)
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::builder(directory.path())
         .level0_trigger(2)
         .compression(Compression::Lz4)
         .compression_per_level(vec![Compression::None, Compression::Lz4])
@@ -259,8 +258,8 @@ fn each_level_is_compressed_as_its_own_option_says() {
 }
 
 /// A keyspace of 400 values of 1000 bytes in several tables of level 0, each with keys from the whole range.
-fn in_level0(directory: &Directory) {
-    let builder = Database::builder(&directory.0).memtable_bytes(64 << 10).compression(Compression::None);
+fn in_level0(directory: &TempDir) {
+    let builder = Database::builder(directory.path()).memtable_bytes(64 << 10).compression(Compression::None);
     let database = builder.level0_trigger(1000).open().unwrap();
     let keyspace = database.keyspace("wide").unwrap();
     for number in 0..400_u32 {
@@ -274,9 +273,9 @@ fn in_level0(directory: &Directory) {
 
 #[test]
 fn a_large_compaction_is_cut_into_subtasks_and_loses_nothing() {
-    let directory = Directory::new("subtasks");
+    let directory = tempfile::tempdir().unwrap();
     in_level0(&directory);
-    let builder = Database::builder(&directory.0).table_bytes(16 << 10).compression(Compression::None);
+    let builder = Database::builder(directory.path()).table_bytes(16 << 10).compression(Compression::None);
     let database = builder.level0_trigger(1).compaction_workers(2).open().unwrap();
     database.wait_for_compactions().unwrap();
     let statistics = database.statistics();
@@ -293,10 +292,10 @@ fn a_large_compaction_is_cut_into_subtasks_and_loses_nothing() {
 
 #[test]
 fn a_subtask_that_fails_leaves_no_outputs_of_the_others() {
-    let directory = Directory::new("subtask-fails");
+    let directory = tempfile::tempdir().unwrap();
     in_level0(&directory);
     let before = tables(&directory);
-    for entry in std::fs::read_dir(directory.0.join("tables")).unwrap() {
+    for entry in std::fs::read_dir(directory.path().join("tables")).unwrap() {
         // Late in the data: only the last subtask reads it.
         let path = entry.unwrap().path();
         let mut bytes = std::fs::read(&path).unwrap();
@@ -304,7 +303,7 @@ fn a_subtask_that_fails_leaves_no_outputs_of_the_others() {
         bytes[late] ^= 0xff;
         std::fs::write(path, bytes).unwrap();
     }
-    let builder = Database::builder(&directory.0).table_bytes(16 << 10).compression(Compression::None);
+    let builder = Database::builder(directory.path()).table_bytes(16 << 10).compression(Compression::None);
     let database = builder.level0_trigger(1).compaction_workers(2).open().unwrap();
     let refused = database.wait_for_compactions().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");

@@ -2,11 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use thalweg::{Compression, Database, ErrorKind, Keyspace, Readable};
 
 fn count(keyspace: &Keyspace) -> u64 {
@@ -19,8 +17,8 @@ fn fill(keyspace: &Keyspace, from: u32, to: u32) {
     }
 }
 
-fn tables(directory: &Directory) -> usize {
-    std::fs::read_dir(directory.0.join("tables")).unwrap().count()
+fn tables(directory: &TempDir) -> usize {
+    std::fs::read_dir(directory.path().join("tables")).unwrap().count()
 }
 
 fn spin_until(what: &str, mut done: impl FnMut() -> bool) {
@@ -33,8 +31,8 @@ fn spin_until(what: &str, mut done: impl FnMut() -> bool) {
 
 #[test]
 fn tables_and_memtables_are_empty_for_every_handle_and_writes_go_on() {
-    let directory = Directory::new("clear");
-    let database = Database::open(&directory.0).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path()).unwrap();
     let keyspace = database.create_keyspace("k", &[&[0, 0, 1]]).unwrap();
     let (other, again) = (keyspace.clone(), database.keyspace("k").unwrap());
     fill(&keyspace, 0, 300);
@@ -54,35 +52,35 @@ fn tables_and_memtables_are_empty_for_every_handle_and_writes_go_on() {
     database.flush().unwrap();
     drop((keyspace, other, again));
     database.close().unwrap();
-    let database = Database::open(&directory.0).unwrap();
+    let database = Database::open(directory.path()).unwrap();
     assert_eq!(count(&database.keyspace("k").unwrap()), 3);
     spin_until("one table a partition at most", || tables(&directory) <= 2);
-    let faults = Database::check(&directory.0, &mut |fault| panic!("{fault}"));
+    let faults = Database::check(directory.path(), &mut |fault| panic!("{fault}"));
     assert_eq!(faults.unwrap_err().kind(), ErrorKind::Locked);
     database.close().unwrap();
-    Database::check(&directory.0, &mut |fault| panic!("{fault}")).unwrap();
+    Database::check(directory.path(), &mut |fault| panic!("{fault}")).unwrap();
 }
 
 #[test]
 fn a_checkpoint_right_after_has_nothing_of_before() {
-    let directory = Directory::new("clear-checkpoint");
-    let database = Database::open(&directory.0).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path()).unwrap();
     let keyspace = database.keyspace("k").unwrap();
     fill(&keyspace, 0, 200);
     database.flush().unwrap();
     fill(&keyspace, 200, 300);
     keyspace.clear().unwrap();
     keyspace.insert("after", "the clear").unwrap();
-    let copy = Directory::new("clear-checkpoint-copy");
-    database.checkpoint(copy.0.join("checkpoint")).unwrap();
-    let copied = Database::builder(copy.0.join("checkpoint")).open_read_only().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    database.checkpoint(copy.path().join("checkpoint")).unwrap();
+    let copied = Database::builder(copy.path().join("checkpoint")).open_read_only().unwrap();
     assert_eq!(copied.keyspace("k").unwrap().iter().try_count().unwrap(), 1);
 }
 
 #[test]
 fn snapshots_and_ranges_of_before_still_see_what_was_there() {
-    let directory = Directory::new("clear-snapshot");
-    let database = Database::builder(&directory.0).compression(Compression::None).open().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::builder(directory.path()).compression(Compression::None).open().unwrap();
     let keyspace = database.keyspace("k").unwrap();
     fill(&keyspace, 0, 100);
     database.flush().unwrap();
@@ -111,8 +109,8 @@ fn snapshots_and_ranges_of_before_still_see_what_was_there() {
 
 #[test]
 fn a_batch_filled_before_is_written_after() {
-    let directory = Directory::new("clear-batch");
-    let database = Database::open(&directory.0).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path()).unwrap();
     let (keyspace, gone) = (database.keyspace("k").unwrap(), database.keyspace("gone").unwrap());
     let mut batch = database.batch();
     batch.insert(&keyspace, "a", "1").unwrap();
@@ -131,8 +129,8 @@ fn a_batch_filled_before_is_written_after() {
 /// Every write that returned after a clear began is there, or was cleared: none is lost that began after it ended.
 #[test]
 fn writers_beside_clears_lose_nothing_that_they_wrote_since() {
-    let directory = Directory::new("clear-writers");
-    let database = Database::builder(&directory.0).memtable_bytes(64 << 10).open().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::builder(directory.path()).memtable_bytes(64 << 10).open().unwrap();
     let keyspace = database.keyspace("k").unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -161,6 +159,6 @@ fn writers_beside_clears_lose_nothing_that_they_wrote_since() {
     assert_eq!(count(&keyspace), there);
     drop(keyspace);
     database.close().unwrap();
-    let database = Database::open(&directory.0).unwrap();
+    let database = Database::open(directory.path()).unwrap();
     assert_eq!(count(&database.keyspace("k").unwrap()), there);
 }

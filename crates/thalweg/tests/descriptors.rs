@@ -4,18 +4,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::Path;
+use tempfile::TempDir;
 use thalweg::{Builder, Compression, Database, ErrorKind, Readable};
 
 const OPEN_MAX: u64 = 64;
 const RECORDS: u32 = 8_000;
 
-fn builder(directory: &Directory) -> Builder {
-    Database::builder(&directory.0)
+fn builder(directory: &TempDir) -> Builder {
+    Database::builder(directory.path())
         .compression(Compression::None)
         .memtable_bytes(2 << 20)
         .table_bytes(32 << 10)
@@ -57,7 +55,7 @@ fn check_keyspace(keyspace: &impl Readable) {
 fn a_hundred_tables_and_twenty_log_segments_work_with_64_descriptors_and_a_shortage_passes() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(OPEN_MAX), maximum: limit.maximum }).unwrap();
-    let (directory, copy) = (Directory::new("few-files"), Directory::new("few-files-copy"));
+    let (directory, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut segments = 0;
     {
         let database = builder(&directory).open().unwrap();
@@ -65,14 +63,14 @@ fn a_hundred_tables_and_twenty_log_segments_work_with_64_descriptors_and_a_short
         for number in 0..RECORDS {
             keyspace.insert(key(number), value(number)).unwrap();
             if number % 100 == 0 {
-                segments = segments.max(files(&directory.0.join("log")));
+                segments = segments.max(files(&directory.path().join("log")));
             }
         }
         database.wait_for_compactions().unwrap();
         check(&database);
-        assert!(files(&directory.0.join("tables")) > 100, "{}", database.draw_levels());
+        assert!(files(&directory.path().join("tables")) > 100, "{}", database.draw_levels());
         assert!(segments >= 20, "{segments}");
-        database.checkpoint(&copy.0).unwrap();
+        database.checkpoint(copy.path()).unwrap();
         database.close().unwrap();
     }
     let database = builder(&directory).open().unwrap();
@@ -83,10 +81,10 @@ fn a_hundred_tables_and_twenty_log_segments_work_with_64_descriptors_and_a_short
 }
 
 /// With every descriptor taken, what needs one fails or does without; afterwards all goes on.
-fn check_shortage(database: &Database, directory: &Directory) {
+fn check_shortage(database: &Database, directory: &TempDir) {
     let keyspace = database.keyspace("k").unwrap();
     let mut taken = Vec::new();
-    while let Ok(file) = std::fs::File::open(&directory.0) {
+    while let Ok(file) = std::fs::File::open(directory.path()) {
         taken.push(file);
     }
     for number in 0..RECORDS {

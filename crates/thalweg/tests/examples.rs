@@ -16,5 +16,5 @@ fn every_example_is_run_by_the_tests() {
         assert!(manifest.contains(&entry), "Cargo.toml lacks:\n{entry}");
         examples += 1;
     }
-    assert!(examples >= 11, "{examples} examples");
+    assert!(examples >= 19, "{examples} examples");
 }

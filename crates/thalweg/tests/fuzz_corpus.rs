@@ -110,11 +110,11 @@ fn seeds(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
 /// Writes small databases and takes their files; the zeros after the last byte of a log segment are left out.
 fn write_seeds() {
     for (name, compression, filter_bits) in [("plain", Compression::None, 0), ("packed", Compression::Lz4, 10)] {
-        let root = std::env::temp_dir().join(format!("thalweg-seeds-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&root);
-        write_database(&root, compression, filter_bits);
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        write_database(root, compression, filter_bits);
         let (mut logs, mut manifests, mut tables) = (Vec::new(), Vec::new(), Vec::new());
-        files(&root, &mut |file, bytes| match file {
+        files(root, &mut |file, bytes| match file {
             _ if file.ends_with(".log") => logs.push(without_zeros(bytes)),
             _ if file.starts_with("manifest-") => manifests.push(bytes),
             _ if file.ends_with(".table") => tables.push(bytes),
@@ -130,24 +130,22 @@ fn write_seeds() {
         save("log_segment", name, logs);
         save("manifest", name, manifests);
         save("table", name, tables);
-        fs::remove_dir_all(&root).unwrap();
     }
     save("log_segment", "long", long_segments());
 }
 
 /// Segments with a record that goes on in the next block, and one that goes on in the next segment.
 fn long_segments() -> Vec<Vec<u8>> {
-    let root = std::env::temp_dir().join(format!("thalweg-seeds-long-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&root);
-    let database = Database::builder(&root).log_segment_bytes(64 << 10).open().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let database = Database::builder(root).log_segment_bytes(64 << 10).open().unwrap();
     let keyspace = database.keyspace("river").unwrap();
     for number in 0..3 {
         keyspace.insert(format!("reach{number}"), vec![b'r'; 25_000]).unwrap();
     }
     let mut logs = Vec::new();
-    files(&root, &mut |file, bytes| logs.extend(file.ends_with(".log").then(|| without_zeros(bytes))));
+    files(root, &mut |file, bytes| logs.extend(file.ends_with(".log").then(|| without_zeros(bytes))));
     drop((keyspace, database));
-    fs::remove_dir_all(&root).unwrap();
     logs
 }
 

@@ -73,13 +73,13 @@ fn write(path: &Path, compression: Compression) -> (Database, BTreeMap<String, M
 fn bless() {
     let (database, _) = write(&golden("format-1-closed"), Compression::Lz4);
     database.close().unwrap();
-    let scratch = std::env::temp_dir().join(format!("thalweg-bless-{}", std::process::id()));
+    let directory = tempfile::tempdir().unwrap();
+    let scratch = directory.path().join("database");
     let (database, _) = write(&scratch, Compression::None);
     // The files as a power cut would leave them: nothing was closed.
     let _ = std::fs::remove_dir_all(golden("format-1-cut"));
     copy(&scratch, &golden("format-1-cut"));
     drop(database);
-    let _ = std::fs::remove_dir_all(scratch);
 }
 
 fn compare(database: &ReadOnlyDatabase, world: &BTreeMap<String, Map>) {
@@ -92,7 +92,8 @@ fn compare(database: &ReadOnlyDatabase, world: &BTreeMap<String, Map>) {
 }
 
 fn opens(name: &str) {
-    let scratch = std::env::temp_dir().join(format!("thalweg-golden-{name}-{}", std::process::id()));
+    let directory = tempfile::tempdir().unwrap();
+    let scratch = directory.path().join("database");
     let (database, world) = write(&scratch, Compression::Lz4);
     drop(database);
     std::fs::remove_dir_all(&scratch).unwrap();
@@ -112,7 +113,6 @@ fn opens(name: &str) {
     let database = Database::open(&scratch).unwrap();
     assert_eq!(database.keyspace("plain").unwrap().get("new").unwrap().as_deref(), Some(b"entry".as_slice()));
     drop(database);
-    std::fs::remove_dir_all(&scratch).unwrap();
 }
 
 #[test]

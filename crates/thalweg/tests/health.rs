@@ -2,16 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use thalweg::{BackgroundFailure, BackgroundWork, Builder, Compression, Database, ErrorKind};
 
-fn builder(directory: &Directory) -> Builder {
-    Database::builder(&directory.0).memtable_bytes(64 << 10).compression(Compression::None)
+fn builder(directory: &TempDir) -> Builder {
+    Database::builder(directory.path()).memtable_bytes(64 << 10).compression(Compression::None)
 }
 
 /// Turns over the bits of the byte in the middle of a file, whoever has it open.
@@ -24,7 +22,7 @@ fn flip(path: &Path) {
 }
 
 /// A database with more tables in level 0 than the next open lets be, the first of them damaged; its path.
-fn damaged(directory: &Directory) -> std::path::PathBuf {
+fn damaged(directory: &TempDir) -> std::path::PathBuf {
     let database = builder(directory).level0_trigger(1000).open().unwrap();
     let keyspace = database.keyspace("sick").unwrap();
     for number in 0..400_u32 {
@@ -34,7 +32,7 @@ fn damaged(directory: &Directory) -> std::path::PathBuf {
     assert!(database.health().is_sound() && database.health().last_failure.is_none());
     database.close().unwrap();
     let mut tables: Vec<_> =
-        std::fs::read_dir(directory.0.join("tables")).unwrap().map(|e| e.unwrap().path()).collect();
+        std::fs::read_dir(directory.path().join("tables")).unwrap().map(|e| e.unwrap().path()).collect();
     tables.sort();
     flip(&tables[0]);
     tables.swap_remove(0)
@@ -46,7 +44,7 @@ fn compaction(database: &Database) -> Option<BackgroundFailure> {
 
 #[test]
 fn a_compaction_that_hits_damage_is_heard_backs_off_and_recovers() {
-    let directory = Directory::new("health-damage");
+    let directory = tempfile::tempdir().unwrap();
     let table = damaged(&directory);
     let (start, database) = (Instant::now(), builder(&directory).level0_trigger(4).open().unwrap());
     while compaction(&database).is_none_or(|failure| failure.times < 4) {
@@ -81,7 +79,7 @@ fn a_compaction_that_hits_damage_is_heard_backs_off_and_recovers() {
 
 #[test]
 fn a_job_that_waits_for_its_next_try_holds_up_neither_its_partition_nor_a_drop_of_its_keyspace() {
-    let directory = Directory::new("health-parked");
+    let directory = tempfile::tempdir().unwrap();
     damaged(&directory);
     // One coroutine compacts.
     let database = builder(&directory).level0_trigger(4).compaction_workers(1).open().unwrap();
@@ -111,7 +109,7 @@ fn a_job_that_waits_for_its_next_try_holds_up_neither_its_partition_nor_a_drop_o
 
 #[test]
 fn a_closed_database_says_that_it_is() {
-    let directory = Directory::new("health-closed");
+    let directory = tempfile::tempdir().unwrap();
     let database = builder(&directory).open().unwrap();
     let other = database.clone();
     database.close().unwrap();

@@ -3,9 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
 use std::fs;
 use std::time::Duration;
 use thalweg::{Database, Runtime};
@@ -43,10 +40,10 @@ impl Usage {
 /// Opens [`COUNT`] databases and gives what they have together, and what they do while they are idle; of threads all
 /// that there are, for a new one has its name only once it runs.
 fn usage_of_many(runtime: Option<&Runtime>) -> Usage {
-    let directory = Directory::new("idle");
+    let directory = tempfile::tempdir().unwrap();
     let before = Usage::now();
     let open = |number: u64| {
-        let builder = Database::builder(directory.0.join(number.to_string()));
+        let builder = Database::builder(directory.path().join(number.to_string()));
         let builder = runtime.map_or(builder.clone(), |runtime| builder.runtime(runtime));
         let database = builder.open().unwrap();
         let keyspace = database.keyspace("default").unwrap();
@@ -88,9 +85,9 @@ fn an_idle_database_is_small() {
 
 /// Memory of memtables and buffers, after a load of several memtables and a while of quiet.
 fn what_flushes_kept_goes_back() {
-    let directory = Directory::new("idle-after-load");
+    let directory = tempfile::tempdir().unwrap();
     let before = Usage::now();
-    let database = Database::open(&directory.0).unwrap();
+    let database = Database::open(directory.path()).unwrap();
     let keyspace = database.keyspace("default").unwrap();
     for number in 0..100_000_u64 {
         keyspace.insert(number.to_be_bytes(), [7; 1000]).unwrap();

@@ -2,9 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
 use std::process::Command;
 use thalweg::Database;
 
@@ -30,12 +27,12 @@ fn an_address_space_of_600_mb_is_enough() {
     if let Ok(directory) = std::env::var("THALWEG_TEST_LIMITED") {
         return load_and_read(&directory);
     }
-    let directory = Directory::new("limits-address-space");
+    let directory = tempfile::tempdir().unwrap();
     let status = Command::new("sh")
         .args(["-c", &format!("ulimit -v {ADDRESS_SPACE_KIB} && exec \"$@\"",), "sh"])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "an_address_space_of_600_mb_is_enough", "--nocapture"])
-        .env("THALWEG_TEST_LIMITED", &directory.0)
+        .env("THALWEG_TEST_LIMITED", directory.path())
         .status()
         .unwrap();
     assert!(status.success(), "{status}");

@@ -3,17 +3,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
 use std::fs;
 use std::path::PathBuf;
+use tempfile::TempDir;
 use thalweg::{Builder, Compression, Database, ErrorKind, Keyspace, Slice, TableReads, TableWrites};
 
 const RECORDS: u32 = 4000;
 
-fn builder(directory: &Directory) -> Builder {
-    Database::builder(&directory.0)
+fn builder(directory: &TempDir) -> Builder {
+    Database::builder(directory.path())
         .memtable_bytes(64 << 20)
         .block_cache_bytes(64 << 10)
         .compression(Compression::None)
@@ -35,8 +33,8 @@ fn filled(builder: Builder) -> (Database, Keyspace) {
     (database, keyspace)
 }
 
-fn table(directory: &Directory) -> PathBuf {
-    let mut tables = fs::read_dir(directory.0.join("tables")).unwrap().map(|entry| entry.unwrap().path());
+fn table(directory: &TempDir) -> PathBuf {
+    let mut tables = fs::read_dir(directory.path().join("tables")).unwrap().map(|entry| entry.unwrap().path());
     let table = tables.next().unwrap();
     assert!(tables.next().is_none());
     table
@@ -44,7 +42,7 @@ fn table(directory: &Directory) -> PathBuf {
 
 #[test]
 fn gets_and_ranges_read_the_mapping_and_what_they_gave_stays_as_it_was() {
-    let directory = Directory::new("mapped");
+    let directory = tempfile::tempdir().unwrap();
     let (database, keyspace) = filled(builder(&directory));
     let mut kept: Vec<(u32, Slice)> = Vec::new();
     for number in (0..RECORDS).rev() {
@@ -71,7 +69,7 @@ fn gets_and_ranges_read_the_mapping_and_what_they_gave_stays_as_it_was() {
 
 #[test]
 fn who_wants_copies_has_no_mapping() {
-    let directory = Directory::new("copied");
+    let directory = tempfile::tempdir().unwrap();
     let (database, keyspace) = filled(builder(&directory).table_reads(TableReads::Copied));
     for number in 0..RECORDS {
         assert_eq!(keyspace.get(number.to_be_bytes()).unwrap().unwrap(), value(number));
@@ -82,8 +80,8 @@ fn who_wants_copies_has_no_mapping() {
 }
 
 /// Cuts the table while it is mapped; gives what a read of `number` says then.
-fn cut(name: &str, read: impl Fn(&Keyspace, u32) -> Option<thalweg::Error>) {
-    let directory = Directory::new(name);
+fn cut(read: impl Fn(&Keyspace, u32) -> Option<thalweg::Error>) {
+    let directory = tempfile::tempdir().unwrap();
     let (database, keyspace) = filled(builder(&directory));
     assert_eq!(keyspace.get(0_u32.to_be_bytes()).unwrap().unwrap(), value(0));
     assert!(database.statistics().mapped_reads > 0);
@@ -100,17 +98,17 @@ fn cut(name: &str, read: impl Fn(&Keyspace, u32) -> Option<thalweg::Error>) {
 
 #[test]
 fn a_table_that_is_cut_short_while_it_is_mapped_is_an_error_that_names_it() {
-    cut("cut-get", |keyspace, number| keyspace.get(number.to_be_bytes()).err());
-    cut("cut-range", |keyspace, number| {
+    cut(|keyspace, number| keyspace.get(number.to_be_bytes()).err());
+    cut(|keyspace, number| {
         let mut range = keyspace.range(number.to_be_bytes()..);
         range.find_map(Result::err)
     });
-    cut("cut-multi", |keyspace, number| keyspace.multi_get(&[number.to_be_bytes()]).err());
+    cut(|keyspace, number| keyspace.multi_get(&[number.to_be_bytes()]).err());
 }
 
 #[test]
 fn a_byte_that_changes_in_a_mapped_table_is_caught_at_each_read() {
-    let directory = Directory::new("rot-mapped");
+    let directory = tempfile::tempdir().unwrap();
     let (database, keyspace) = filled(builder(&directory));
     // The block is good when it is first read.
     assert_eq!(keyspace.get(0_u32.to_be_bytes()).unwrap().unwrap(), value(0));

@@ -3,19 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-mod random;
-
-use directory::Directory;
-use random::Random;
+use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use tempfile::TempDir;
 use thalweg::{Builder, Compression, Database, Keyspace};
 
 const KEYS: u32 = 12_000;
 
-fn builder(directory: &Directory) -> Builder {
-    Database::builder(&directory.0)
+fn builder(directory: &TempDir) -> Builder {
+    Database::builder(directory.path())
         .memtable_bytes(64 << 10)
         .table_bytes(32 << 10)
         .level1_bytes(128 << 10)
@@ -67,7 +64,7 @@ fn entries(keyspace: &Keyspace) -> Entries {
 
 #[test]
 fn what_was_emptied_merges_and_stays_so() {
-    let directory = Directory::new("merges");
+    let directory = tempfile::tempdir().unwrap();
     let open = || builder(&directory).open().unwrap();
     let database = open();
     let keyspace = database.keyspace("data").unwrap();
@@ -90,8 +87,8 @@ fn what_was_emptied_merges_and_stays_so() {
     let before = entries(&keyspace);
     assert_eq!(before.len() as u32, KEYS / 1000);
 
-    let checkpoint = Directory::new("merges-checkpoint");
-    database.checkpoint(&checkpoint.0).unwrap();
+    let checkpoint = tempfile::tempdir().unwrap();
+    database.checkpoint(checkpoint.path()).unwrap();
     drop((keyspace, database));
     for place in [&directory, &checkpoint] {
         let mut faults = Vec::new();
@@ -113,7 +110,7 @@ fn what_was_emptied_merges_and_stays_so() {
 
 #[test]
 fn a_keyspace_keeps_as_many_as_it_was_created_with() {
-    let directory = Directory::new("merges-created");
+    let directory = tempfile::tempdir().unwrap();
     let database = builder(&directory).open().unwrap();
     let keyspace = database.create_keyspace("three", &[&[0, 0, 20, 0], &[0, 0, 50, 0]]).unwrap();
     for generation in 1..3 {
@@ -130,7 +127,7 @@ fn a_keyspace_keeps_as_many_as_it_was_created_with() {
 
 #[test]
 fn readers_and_writers_notice_nothing() {
-    let directory = Directory::new("merges-meanwhile");
+    let directory = tempfile::tempdir().unwrap();
     let database = builder(&directory).open().unwrap();
     let keyspace = database.keyspace("data").unwrap();
     let (ended, scans) = (AtomicBool::new(false), AtomicU32::new(0));
@@ -165,11 +162,11 @@ fn readers_and_writers_notice_nothing() {
         let writer = |seed: u32| {
             let (database, keyspace) = (&database, keyspace.clone());
             move || {
-                let (mut random, mut model, mut kept) = (Random::new(seed.into()), BTreeMap::new(), Vec::new());
+                let (mut random, mut model, mut kept) = (Rng::with_seed(seed.into()), BTreeMap::new(), Vec::new());
                 for wave in 0..3_u32 {
                     for step in 0..4 {
                         for number in 0..4_000_u32 {
-                            let pair = (random.below(1 << 12) as u32) << 2 | seed << 1;
+                            let pair = (random.usize(..1 << 12) as u32) << 2 | seed << 1;
                             let is_put = step == 0 || number % 512 == 0;
                             let mut batch = database.batch();
                             for key in [pair, pair + 1].map(u32::to_be_bytes) {

@@ -3,69 +3,62 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-mod random;
-
-use directory::Directory;
-use random::Random;
+use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 use std::time::Duration;
-use thalweg::{Builder, CompactionPolicy, Compression, Database, Durability, Keyspace, Overlap};
+use tempfile::TempDir;
+use thalweg::{Builder, CompactionPolicy, Compression, Database, Durability, Keyspace};
 use thalweg::{ReadOnlyDatabase, Readable, Slice, Snapshot};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 type World = BTreeMap<String, Map>;
 
-fn options(path: &Path, random: &mut Random) -> Builder {
-    let segment = 64 << 10 << random.below(2);
+fn options(path: &Path, random: &mut Rng) -> Builder {
+    let segment = 64 << 10 << random.usize(..2);
     Database::builder(path)
-        .memtable_bytes(4 << 10 << random.below(3))
-        .sealed_memtables_max(1 + random.below(3))
+        .memtable_bytes(4 << 10 << random.usize(..3))
+        .sealed_memtables_max(1 + random.usize(..3))
         .log_segment_bytes(segment)
-        .log_bytes_max(u64::from(segment) * (2 + random.below(4) as u64))
-        .log_sync_interval((random.below(3) > 0).then(|| Duration::from_millis(1 + random.below(20) as u64)))
-        .block_cache_bytes([0, 4 << 10, 1 << 20][random.below(3)])
-        .block_bytes([64, 256, 1024, 4096][random.below(4)])
-        .compression([Compression::None, Compression::Lz4][random.below(2)])
-        .filter_bits_per_key([0, 4, 10][random.below(3)])
-        .table_bytes(2 << 10 << random.below(3))
-        .level0_trigger(1 + random.below(4))
+        .log_bytes_max(u64::from(segment) * (2 + random.usize(..4) as u64))
+        .log_sync_interval((random.usize(..3) > 0).then(|| Duration::from_millis(1 + random.usize(..20) as u64)))
+        .block_cache_bytes([0, 4 << 10, 1 << 20][random.usize(..3)])
+        .block_bytes([64, 256, 1024, 4096][random.usize(..4)])
+        .compression([Compression::None, Compression::Lz4][random.usize(..2)])
+        .filter_bits_per_key([0, 4, 10][random.usize(..3)])
+        .table_bytes(2 << 10 << random.usize(..3))
+        .level0_trigger(1 + random.usize(..4))
         .level1_bytes(8 << 10)
-        .growth_factor(2 + random.below(3) as u64)
-        .partitions_max(1 << (2 * random.below(3)))
-        .compaction_workers(1 + random.below(3))
-        .compaction_policy(match random.below(2) {
+        .growth_factor(2 + random.usize(..3) as u64)
+        .partitions_max(1 << (2 * random.usize(..3)))
+        .compaction_workers(1 + random.usize(..3))
+        .compaction_policy(match random.usize(..2) {
             0 => CompactionPolicy::Leveled,
-            _ => CompactionPolicy::Vlsm {
-                phi: 1 << random.below(6),
-                overlap: [Overlap::Count, Overlap::Ratio][random.below(2)],
-                debt_bytes: [0, 16 << 10][random.below(2)],
-            },
+            _ => CompactionPolicy::Vlsm { phi: 1 << random.usize(..6), debt_bytes: [0, 16 << 10][random.usize(..2)] },
         })
-        .durability([Durability::Buffered, Durability::Sync][usize::from(random.below(8) == 0)])
+        .durability([Durability::Buffered, Durability::Sync][usize::from(random.usize(..8) == 0)])
 }
 
 struct Run {
-    random: Random,
-    directory: Directory,
+    random: Rng,
+    directory: TempDir,
     database: Database,
     world: World,
     snapshots: Vec<(Snapshot, World)>,
 }
 
-fn splits(random: &mut Random) -> Vec<Vec<u8>> {
-    let mut splits: Vec<Vec<u8>> = (0..random.below(4)).map(|_| key(random)).collect();
+fn splits(random: &mut Rng) -> Vec<Vec<u8>> {
+    let mut splits: Vec<Vec<u8>> = (0..random.usize(..4)).map(|_| key(random)).collect();
     splits.sort();
     splits.dedup();
     splits
 }
 
 /// Keys from a small space, some sharing long prefixes, some binary.
-fn key(random: &mut Random) -> Vec<u8> {
-    let number = random.below(300);
-    match random.below(10) {
+fn key(random: &mut Rng) -> Vec<u8> {
+    let number = random.usize(..300);
+    match random.usize(..10) {
         0 => vec![0xff; 1 + number % 5],
         1 => [vec![b'p'; 40], number.to_string().into_bytes()].concat(),
         2 => vec![0, number as u8],
@@ -73,26 +66,26 @@ fn key(random: &mut Random) -> Vec<u8> {
     }
 }
 
-fn value(random: &mut Random) -> Vec<u8> {
-    let len = match random.below(50) {
+fn value(random: &mut Rng) -> Vec<u8> {
+    let len = match random.usize(..50) {
         0 => 0,
-        1 => 5_000 + random.below(90_000),
-        _ => random.below(120),
+        1 => 5_000 + random.usize(..90_000),
+        _ => random.usize(..120),
     };
-    let byte = random.below(256) as u8;
+    let byte = random.usize(..256) as u8;
     (0..len).map(|index| byte.wrapping_add((index / 7) as u8)).collect()
 }
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed);
-        let directory = Directory::new(&format!("model-{seed}"));
-        let database = options(&directory.0, &mut random).open().unwrap();
+        let mut random = Rng::with_seed(seed);
+        let directory = tempfile::tempdir().unwrap();
+        let database = options(directory.path(), &mut random).open().unwrap();
         Run { random, directory, database, world: World::new(), snapshots: Vec::new() }
     }
 
     fn step(&mut self) {
-        match self.random.below(100) {
+        match self.random.usize(..100) {
             0..50 => self.write_batch(),
             50..65 => self.read_point(),
             65..85 => self.read_range(),
@@ -111,7 +104,7 @@ impl Run {
         if self.world.is_empty() {
             self.change_keyspaces();
         }
-        let index = self.random.below(self.world.len().max(1));
+        let index = self.random.usize(..self.world.len().max(1));
         let name = self.world.keys().nth(index)?.clone();
         let keyspace = self.database.existing_keyspace(&name).unwrap().unwrap();
         Some((name, keyspace))
@@ -120,11 +113,11 @@ impl Run {
     fn write_batch(&mut self) {
         let mut batch = self.database.batch();
         let mut changed = self.world.clone();
-        for _ in 0..1 + self.random.below(12) {
+        for _ in 0..1 + self.random.usize(..12) {
             let Some((name, keyspace)) = self.some_keyspace() else { return };
             let key = key(&mut self.random);
             let map = changed.entry(name).or_default();
-            if self.random.below(4) == 0 {
+            if self.random.usize(..4) == 0 {
                 batch.remove(&keyspace, &key).unwrap();
                 map.remove(&key);
             } else {
@@ -133,10 +126,10 @@ impl Run {
                 map.insert(key, value);
             }
         }
-        if self.random.below(10) == 0 {
+        if self.random.usize(..10) == 0 {
             return; // Dropped uncommitted: nothing happens.
         }
-        if self.random.below(10) == 0 {
+        if self.random.usize(..10) == 0 {
             batch.commit_with(Durability::Sync).unwrap();
         } else {
             batch.commit().unwrap();
@@ -146,9 +139,9 @@ impl Run {
     }
 
     fn change_keyspaces(&mut self) {
-        let name = format!("keyspace-{}", self.random.below(4));
+        let name = format!("keyspace-{}", self.random.usize(..4));
         if self.world.contains_key(&name) {
-            if self.world.len() > 1 && self.random.below(3) == 0 {
+            if self.world.len() > 1 && self.random.usize(..3) == 0 {
                 let old = self.database.existing_keyspace(&name).unwrap().unwrap();
                 self.database.drop_keyspace(&name).unwrap();
                 assert!(old.get("key001").is_err(), "a handle of a dropped keyspace is refused");
@@ -184,14 +177,14 @@ impl Run {
 
     fn multi_get(&mut self) {
         let Some((name, keyspace)) = self.some_keyspace() else { return };
-        let keys: Vec<Vec<u8>> = (0..self.random.below(20)).map(|_| key(&mut self.random)).collect();
+        let keys: Vec<Vec<u8>> = (0..self.random.usize(..20)).map(|_| key(&mut self.random)).collect();
         let found = keyspace.multi_get(&keys).unwrap();
         let expected: Vec<_> = keys.iter().map(|key| self.world[&name].get(key).map(Vec::as_slice)).collect();
         assert_eq!(found.iter().map(|value| value.as_deref()).collect::<Vec<_>>(), expected);
     }
 
     fn bounds(&mut self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-        let bound = |random: &mut Random| match random.below(3) {
+        let bound = |random: &mut Rng| match random.usize(..3) {
             0 => Bound::Unbounded,
             1 => Bound::Included(key(random)),
             _ => Bound::Excluded(key(random)),
@@ -202,11 +195,11 @@ impl Run {
     fn read_range(&mut self) {
         let Some((name, keyspace)) = self.some_keyspace() else { return };
         let bounds = self.bounds();
-        let prefix: Option<Vec<u8>> = (self.random.below(3) == 0).then(|| {
+        let prefix: Option<Vec<u8>> = (self.random.usize(..3) == 0).then(|| {
             let key = key(&mut self.random);
-            key[..self.random.below(key.len() + 1)].to_vec()
+            key[..self.random.usize(..key.len() + 1)].to_vec()
         });
-        let which = self.random.below(self.snapshots.len() + 1);
+        let which = self.random.usize(..self.snapshots.len() + 1);
         let (entries, map) = match self.snapshots.get(which) {
             Some((snapshot, world)) => match &prefix {
                 Some(prefix) => (snapshot.prefix(&keyspace, prefix), &world[&name]),
@@ -226,32 +219,32 @@ impl Run {
     }
 
     fn take_or_drop_snapshot(&mut self) {
-        if self.snapshots.len() < 3 && self.random.below(2) == 0 {
+        if self.snapshots.len() < 3 && self.random.usize(..2) == 0 {
             self.snapshots.push((self.database.snapshot(), self.world.clone()));
         } else if !self.snapshots.is_empty() {
-            let index = self.random.below(self.snapshots.len());
+            let index = self.random.usize(..self.snapshots.len());
             self.snapshots.swap_remove(index);
         }
     }
 
     fn check_checkpoint(&mut self) {
-        let copy = Directory::new(&format!("model-checkpoint-{}", self.random.below(usize::MAX)));
-        self.database.checkpoint(&copy.0).unwrap();
-        let read_only = Database::builder(&copy.0).open_read_only().unwrap();
+        let copy = tempfile::tempdir().unwrap();
+        self.database.checkpoint(copy.path()).unwrap();
+        let read_only = Database::builder(copy.path()).open_read_only().unwrap();
         compare(&read_only, &self.world);
         drop(read_only);
-        compare(&options(&copy.0, &mut self.random).open().unwrap().into(), &self.world);
+        compare(&options(copy.path(), &mut self.random).open().unwrap().into(), &self.world);
     }
 
     fn reopen(&mut self) {
         self.snapshots.clear();
-        let builder = options(&self.directory.0, &mut self.random);
+        let builder = options(self.directory.path(), &mut self.random);
         // The old handle first, or the lock refuses the new one.
-        let placeholder = Directory::new(&format!("model-between-{}", self.random.below(usize::MAX)));
-        let old = std::mem::replace(&mut self.database, Database::open(&placeholder.0).unwrap());
+        let placeholder = tempfile::tempdir().unwrap();
+        let old = std::mem::replace(&mut self.database, Database::open(placeholder.path()).unwrap());
         old.close().unwrap();
         let mut faults = Vec::new();
-        Database::check(&self.directory.0, &mut |fault| faults.push(fault.to_string())).unwrap();
+        Database::check(self.directory.path(), &mut |fault| faults.push(fault.to_string())).unwrap();
         assert_eq!(faults, Vec::<String>::new());
         self.database = builder.open().unwrap();
         compare(&self.database.clone().into(), &self.world);
@@ -259,11 +252,11 @@ impl Run {
 }
 
 /// Takes the entries from both ends in random turns.
-fn drain(mut entries: thalweg::Range, expected: &[(&Vec<u8>, &Vec<u8>)], random: &mut Random) {
+fn drain(mut entries: thalweg::Range, expected: &[(&Vec<u8>, &Vec<u8>)], random: &mut Rng) {
     let (mut front, mut back) = (0, expected.len());
-    let style = random.below(3);
+    let style = random.usize(..3);
     loop {
-        let forward = style == 0 || style == 2 && random.below(2) == 0;
+        let forward = style == 0 || style == 2 && random.usize(..2) == 0;
         let found = if forward { entries.next() } else { entries.next_back() };
         let Some(found) = found else { break };
         let (key, value): (Slice, Slice) = found.unwrap();

@@ -3,15 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
-use thalweg::{Builder, CompactionPolicy, Compression, Database, Keyspace, Overlap, Statistics};
+use tempfile::TempDir;
+use thalweg::{Builder, CompactionPolicy, Compression, Database, Keyspace, Statistics};
 
 const KEYS: u32 = 20_000;
 
-fn builder(directory: &Directory, policy: CompactionPolicy) -> Builder {
-    Database::builder(&directory.0)
+fn builder(directory: &TempDir, policy: CompactionPolicy) -> Builder {
+    Database::builder(directory.path())
         .compaction_policy(policy)
         .memtable_bytes(32 << 10)
         .table_bytes(32 << 10)
@@ -51,11 +49,11 @@ fn verify(database: &Database, generation: u32) -> Statistics {
     database.statistics()
 }
 
-const VLSM: CompactionPolicy = CompactionPolicy::Vlsm { phi: 4, overlap: Overlap::Count, debt_bytes: 0 };
+const VLSM: CompactionPolicy = CompactionPolicy::Vlsm { phi: 4, debt_bytes: 0 };
 
 #[test]
 fn vlsm_keeps_its_levels_small_and_most_of_level_1_good() {
-    let directory = Directory::new("vlsm-shape");
+    let directory = tempfile::tempdir().unwrap();
     let database = builder(&directory, VLSM).open().unwrap();
     fill(&database.keyspace("data").unwrap(), 1);
     let statistics = verify(&database, 1);
@@ -69,7 +67,7 @@ fn vlsm_keeps_its_levels_small_and_most_of_level_1_good() {
 
 #[test]
 fn a_policy_takes_over_what_another_has_left() {
-    let directory = Directory::new("policies-switch");
+    let directory = tempfile::tempdir().unwrap();
     let policies = [CompactionPolicy::Leveled, VLSM, CompactionPolicy::VLSM, CompactionPolicy::Leveled];
     for (policy, generation) in policies.into_iter().zip(1..) {
         let database = builder(&directory, policy).open().unwrap();
@@ -88,7 +86,7 @@ fn a_policy_takes_over_what_another_has_left() {
 #[test]
 fn every_byte_that_compactions_read_belongs_to_a_chain() {
     let chain = |policy| {
-        let directory = Directory::new(if policy == VLSM { "chain-vlsm" } else { "chain-leveled" });
+        let directory = tempfile::tempdir().unwrap();
         let database = builder(&directory, policy).level0_trigger(if policy == VLSM { 1 } else { 4 }).open().unwrap();
         fill(&database.keyspace("data").unwrap(), 1);
         verify(&database, 1)
@@ -110,7 +108,7 @@ fn every_byte_that_compactions_read_belongs_to_a_chain() {
 
 #[test]
 fn writers_that_are_faster_than_compactions_are_slowed_down() {
-    let directory = Directory::new("paced");
+    let directory = tempfile::tempdir().unwrap();
     let database = builder(&directory, CompactionPolicy::Leveled).level0_trigger(1).open().unwrap();
     let keyspace = database.keyspace("data").unwrap();
     let slowed = |statistics: Statistics| {
@@ -129,10 +127,10 @@ fn writers_that_are_faster_than_compactions_are_slowed_down() {
 
 #[test]
 fn options_of_vlsm_out_of_range_are_refused() {
-    let directory = Directory::new("policy-range");
+    let directory = tempfile::tempdir().unwrap();
     for phi in [0, 1025] {
-        let policy = CompactionPolicy::Vlsm { phi, overlap: Overlap::Count, debt_bytes: 0 };
-        let refused = Database::builder(&directory.0).compaction_policy(policy).open().map(drop).unwrap_err();
+        let policy = CompactionPolicy::Vlsm { phi, debt_bytes: 0 };
+        let refused = Database::builder(directory.path()).compaction_policy(policy).open().map(drop).unwrap_err();
         assert!(refused.to_string().contains("phi"), "{refused}");
     }
 }

@@ -2,19 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod directory;
-mod random;
-
-use directory::Directory;
-use random::Random;
+use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound;
+use tempfile::TempDir;
 use thalweg::{
     Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression, Corruption, DamagePolicy, Database,
-    Durability, Error, ErrorKind, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Overlap, Range,
-    ReadOnlyDatabase, ReadOnlyKeyspace, Readable, Slice, Snapshot, SnapshotKeyspace, StallStatistics, Statistics,
-    TableReads, TableWrites, Values, WriteBatch, WriteOptions,
+    Durability, Error, ErrorKind, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Range, ReadOnlyDatabase,
+    ReadOnlyKeyspace, Readable, Slice, Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads,
+    TableWrites, Values, WriteBatch, WriteOptions,
 };
 
 /// Compiles only if each type can be printed, moved to another thread and shared between threads.
@@ -40,7 +37,6 @@ fn every_public_type_is_debug_and_send_and_sync() {
         Keyspace,
         KeyspaceStatistics,
         LevelStatistics,
-        Overlap,
         Range,
         ReadOnlyDatabase,
         ReadOnlyKeyspace,
@@ -57,9 +53,9 @@ fn every_public_type_is_debug_and_send_and_sync() {
     );
 }
 
-fn letters(name: &str) -> (Directory, Database, Keyspace) {
-    let directory = Directory::new(name);
-    let database = Database::open(&directory.0).unwrap();
+fn letters() -> (TempDir, Database, Keyspace) {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path()).unwrap();
     let keyspace = database.create_keyspace("letters", &[b"c", b"e"]).unwrap();
     for letter in ["aa", "bb", "cc", "dd", "ee"] {
         keyspace.insert(letter, letter.to_uppercase()).unwrap();
@@ -73,7 +69,7 @@ fn text(keys: Keys) -> String {
 
 #[test]
 fn a_range_can_be_written_in_every_way_without_naming_a_type() {
-    let (_directory, _database, keyspace) = letters("ranges");
+    let (_directory, _database, keyspace) = letters();
     let (vec, string, array) = (b"bb".to_vec(), "bb".to_string(), *b"bb");
     let slice: &[u8] = &vec;
     assert_eq!(text(keyspace.range(..).keys()), "aa bb cc dd ee");
@@ -97,7 +93,7 @@ fn a_range_can_be_written_in_every_way_without_naming_a_type() {
 
 #[test]
 fn keys_values_and_ends_are_those_of_the_entries() {
-    let (_directory, database, keyspace) = letters("entries");
+    let (_directory, database, keyspace) = letters();
     let values: Vec<Slice> = keyspace.iter().values().rev().collect::<Result<_, _>>().unwrap();
     assert_eq!(values, ["EE", "DD", "CC", "BB", "AA"]);
     assert_eq!(keyspace.first().unwrap().unwrap().0, "aa");
@@ -115,7 +111,7 @@ fn keys_values_and_ends_are_those_of_the_entries() {
 
 #[test]
 fn a_count_does_not_hide_an_error() {
-    let (_directory, database, keyspace) = letters("count");
+    let (_directory, database, keyspace) = letters();
     let entries = keyspace.iter();
     database.close().unwrap();
     assert_eq!(entries.try_count().unwrap_err().kind(), ErrorKind::Closed);
@@ -123,17 +119,17 @@ fn a_count_does_not_hide_an_error() {
 
 #[test]
 fn seeks_from_both_ends_agree_with_a_map() {
-    let directory = Directory::new("seeks");
-    let database = Database::open(&directory.0).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path()).unwrap();
     let splits: Vec<[u8; 1]> = [20, 50, 51, 200].map(|split| [split]).to_vec();
     let splits: Vec<&[u8]> = splits.iter().map(|split| &split[..]).collect();
     let keyspace = database.create_keyspace("k", &splits).unwrap();
     let mut map = BTreeMap::new();
     for seed in 0..300 {
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         for _ in 0..20 {
-            let key = random.below(256) as u8;
-            if random.below(3) == 0 {
+            let key = random.usize(..256) as u8;
+            if random.usize(..3) == 0 {
                 keyspace.remove([key]).unwrap();
                 map.remove(&key);
             } else {
@@ -147,8 +143,8 @@ fn seeks_from_both_ends_agree_with_a_map() {
         let mut entries = keyspace.iter();
         let mut left: Vec<(u8, u8)> = map.iter().map(|(key, value)| (*key, *value)).collect();
         for _ in 0..40 {
-            let at = random.below(256) as u8;
-            let (found, expected) = match random.below(10) {
+            let at = random.usize(..256) as u8;
+            let (found, expected) = match random.usize(..10) {
                 0 => {
                     entries.seek([at]);
                     left.retain(|(key, _)| *key >= at);
@@ -171,7 +167,7 @@ fn seeks_from_both_ends_agree_with_a_map() {
 
 #[test]
 fn a_batch_survives_a_commit_that_fails_and_is_empty_after_one_that_does_not() {
-    let (_directory, database, keyspace) = letters("batch");
+    let (_directory, database, keyspace) = letters();
     let gone = database.keyspace("gone").unwrap();
     let mut batch = database.batch();
     batch.insert(&keyspace, "ff", "FF").unwrap();
@@ -206,7 +202,7 @@ fn code_that_reads_takes_a_live_keyspace_a_snapshot_and_one_opened_for_reading()
         assert_eq!(keyspace.last().unwrap(), keyspace.iter().last().transpose().unwrap());
         text(keyspace.iter().keys())
     }
-    let (directory, database, keyspace) = letters("readable");
+    let (directory, database, keyspace) = letters();
     let snapshot = database.snapshot();
     keyspace.insert("zz", "ZZ").unwrap();
     assert_eq!(all(&snapshot.keyspace(&keyspace)), "aa bb cc dd ee");
@@ -214,23 +210,29 @@ fn code_that_reads_takes_a_live_keyspace_a_snapshot_and_one_opened_for_reading()
     assert_eq!(all(&ReadOnlyKeyspace::from(keyspace.clone())), "aa bb cc dd ee zz");
     drop((snapshot, keyspace));
     database.close().unwrap();
-    let database = Database::builder(&directory.0).open_read_only().unwrap();
+    let database = Database::builder(directory.path()).open_read_only().unwrap();
     assert_eq!(all(&database.keyspace("letters").unwrap()), "aa bb cc dd ee zz");
     assert_eq!(database.keyspaces(), ["letters"]);
 }
 
 #[test]
 fn a_checkpoint_into_the_directory_of_the_database_is_refused_by_name() {
-    let (directory, database, _keyspace) = letters("checkpoint-inside");
-    let outside = Directory::new("checkpoint-link");
-    std::os::unix::fs::symlink(&directory.0, &outside.0).unwrap();
-    for inside in [directory.0.clone(), directory.0.join("copy"), directory.0.join("a/b"), outside.0.join("copy")] {
+    let (directory, database, _keyspace) = letters();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let outside = elsewhere.path().join("link");
+    std::os::unix::fs::symlink(directory.path(), &outside).unwrap();
+    for inside in [
+        directory.path().to_path_buf(),
+        directory.path().join("copy"),
+        directory.path().join("a/b"),
+        outside.join("copy"),
+    ] {
         let error = database.checkpoint(&inside).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         let told = format!("{} lies in the directory of the database itself", inside.display());
         assert!(error.to_string().starts_with(&told), "{error}");
-        assert!(!directory.0.join("copy").exists());
+        assert!(!directory.path().join("copy").exists());
     }
-    std::fs::remove_file(&outside.0).unwrap();
-    database.checkpoint(&outside.0).unwrap();
+    std::fs::remove_file(&outside).unwrap();
+    database.checkpoint(&outside).unwrap();
 }

@@ -2,16 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
+use tempfile::TempDir;
 use thalweg::{Builder, CompactionPolicy, Compression, Database};
 
 /// Has no factor in common with 7919.
 const KEYS: u32 = 20_000;
 
-fn builder(directory: &Directory, policy: CompactionPolicy) -> Builder {
-    Database::builder(&directory.0)
+fn builder(directory: &TempDir, policy: CompactionPolicy) -> Builder {
+    Database::builder(directory.path())
         .memtable_bytes(1 << 20)
         .table_bytes(512 << 10)
         .level1_bytes(2 << 20)
@@ -29,7 +27,7 @@ fn table_bytes(database: &Database) -> u64 {
 fn when_all_is_removed_no_table_is_left_that_is_worth_the_name() {
     for (name, policy) in [("leveled", CompactionPolicy::Leveled), ("vlsm", CompactionPolicy::VLSM)] {
         for removed_percent in [100, 80] {
-            let directory = Directory::new(&format!("removed-{name}-{removed_percent}"));
+            let directory = tempfile::tempdir().unwrap();
             let database = builder(&directory, policy).open().unwrap();
             let keyspace = database.keyspace("a").unwrap();
             for number in 0..KEYS {

@@ -2,13 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
+use tempfile::TempDir;
 use thalweg::{Builder, Database, ErrorKind, Readable, Runtime};
 
-fn builder(directory: &Directory, name: &str) -> Builder {
-    Database::builder(directory.0.join(name)).log_segment_bytes(64 << 10).memtable_bytes(64 << 10)
+fn builder(directory: &TempDir, name: &str) -> Builder {
+    Database::builder(directory.path().join(name)).log_segment_bytes(64 << 10).memtable_bytes(64 << 10)
 }
 
 /// Writes enough for flushes and compactions, and reads it back.
@@ -26,7 +24,7 @@ fn work(database: &Database, round: u8) {
 
 #[test]
 fn closing_one_of_many_leaves_the_others_working() {
-    let directory = Directory::new("shared-close");
+    let directory = tempfile::tempdir().unwrap();
     let runtime = Runtime::new(2).unwrap();
     let open = |number: usize| builder(&directory, &number.to_string()).runtime(&runtime).open().unwrap();
     let mut databases: Vec<Database> = (0..6).map(open).collect();
@@ -51,7 +49,7 @@ fn closing_one_of_many_leaves_the_others_working() {
 
 #[test]
 fn runtime_and_database_may_be_dropped_in_either_order() {
-    let directory = Directory::new("shared-order");
+    let directory = tempfile::tempdir().unwrap();
     let runtime = Runtime::new(1).unwrap();
     let database = builder(&directory, "a").runtime(&runtime).open().unwrap();
     drop(runtime);
@@ -68,7 +66,7 @@ fn runtime_and_database_may_be_dropped_in_either_order() {
 
 #[test]
 fn an_open_that_fails_leaves_the_others_working() {
-    let directory = Directory::new("shared-failed");
+    let directory = tempfile::tempdir().unwrap();
     let runtime = Runtime::new(1).unwrap();
     let database = builder(&directory, "a").runtime(&runtime).open().unwrap();
     let locked = builder(&directory, "a").runtime(&runtime).open().err().unwrap();

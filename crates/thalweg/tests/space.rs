@@ -2,9 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use thalweg::Database;
@@ -54,29 +51,29 @@ fn expect_at_most(path: &Path, most: u64) {
 
 #[test]
 fn a_new_database_with_a_thousand_records_takes_less_than_a_mib() {
-    let directory = Directory::new("space-new");
-    let database = Database::open(&directory.0).unwrap();
-    assert!(bytes(&directory.0) < 400 << 10, "{} bytes at once", bytes(&directory.0));
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path()).unwrap();
+    assert!(bytes(directory.path()) < 400 << 10, "{} bytes at once", bytes(directory.path()));
     load(&database, 1000, 1);
-    expect_at_most(&directory.0, 1 << 20);
+    expect_at_most(directory.path(), 1 << 20);
     database.close().unwrap();
-    assert!(bytes(&directory.0) < 1 << 20, "{} bytes after the close", bytes(&directory.0));
+    assert!(bytes(directory.path()) < 1 << 20, "{} bytes after the close", bytes(directory.path()));
 }
 
 #[test]
 fn what_was_overwritten_goes_when_nobody_writes() {
-    let (directory, records) = (Directory::new("space-quiet"), 300_000);
-    let database = Database::open(&directory.0).unwrap();
+    let (directory, records) = (tempfile::tempdir().unwrap(), 300_000);
+    let database = Database::open(directory.path()).unwrap();
     (1..=2).for_each(|turn| load(&database, records, turn));
     // Of the log the segment in use, which may be of the largest size; and the reserve.
     let live = records * RECORD_BYTES;
-    expect_at_most(&directory.0, live / 10 * 11 + (16 << 20) + live / 16);
+    expect_at_most(directory.path(), live / 10 * 11 + (16 << 20) + live / 16);
 }
 
 #[test]
 fn a_tidy_database_is_small_at_once() {
-    let (directory, records) = (Directory::new("space-tidy"), 100_000);
-    let database = Database::open(&directory.0).unwrap();
+    let (directory, records) = (tempfile::tempdir().unwrap(), 100_000);
+    let database = Database::open(directory.path()).unwrap();
     (1..=3).for_each(|turn| load(&database, records, turn));
     database.tidy().unwrap();
     database.settle().unwrap();

@@ -3,13 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-mod random;
-
-use directory::Directory;
-use random::Random;
+use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tempfile::TempDir;
 use thalweg::{Builder, CompactionPolicy, Compression, Database, Keyspace};
 
 const KEYS: u32 = 30_000;
@@ -17,8 +14,8 @@ const MEMTABLE_BYTES: usize = 64 << 10;
 /// Pairs that a writer writes while readers look on.
 const WRITES: u64 = 15_000;
 
-fn builder(directory: &Directory) -> Builder {
-    Database::builder(&directory.0)
+fn builder(directory: &TempDir) -> Builder {
+    Database::builder(directory.path())
         .memtable_bytes(MEMTABLE_BYTES)
         .table_bytes(32 << 10)
         .level1_bytes(128 << 10)
@@ -73,8 +70,8 @@ fn partitions(database: &Database) -> u64 {
 
 #[test]
 fn a_partition_that_has_grown_is_split_and_stays_so() {
-    for (name, policy) in [("splits", CompactionPolicy::Leveled), ("splits-vlsm", CompactionPolicy::VLSM)] {
-        let directory = Directory::new(name);
+    for policy in [CompactionPolicy::Leveled, CompactionPolicy::VLSM] {
+        let directory = tempfile::tempdir().unwrap();
         let open = || builder(&directory).compaction_policy(policy).open().unwrap();
         let database = open();
         for generation in 1..3 {
@@ -89,8 +86,8 @@ fn a_partition_that_has_grown_is_split_and_stays_so() {
         let bytes: u64 = levels.iter().map(|level| level.bytes).sum();
         assert!(bytes < 3 * u64::from(KEYS) * 110, "{bytes} in {levels:?}");
 
-        let checkpoint = Directory::new(&format!("{name}-checkpoint"));
-        database.checkpoint(&checkpoint.0).unwrap();
+        let checkpoint = tempfile::tempdir().unwrap();
+        database.checkpoint(checkpoint.path()).unwrap();
         database.close().unwrap();
         for place in [&directory, &checkpoint] {
             let mut faults = Vec::new();
@@ -110,7 +107,7 @@ fn a_partition_that_has_grown_is_split_and_stays_so() {
 #[test]
 fn partitions_max_bounds_splits_and_1_forbids_them() {
     for partitions_max in [1, 3] {
-        let directory = Directory::new(&format!("splits-max-{partitions_max}"));
+        let directory = tempfile::tempdir().unwrap();
         let database = builder(&directory).partitions_max(partitions_max).open().unwrap();
         database.create_keyspace("data", &[&[0, 0, 58, 0]]).unwrap();
         fill(&database.keyspace("data").unwrap(), 1);
@@ -118,7 +115,7 @@ fn partitions_max_bounds_splits_and_1_forbids_them() {
         assert_eq!(partitions(&database), 2 * partitions_max as u64);
         verify(&database.keyspace("data").unwrap(), 1);
     }
-    let directory = Directory::new("splits-max-0");
+    let directory = tempfile::tempdir().unwrap();
     for partitions_max in [0, 1025] {
         let refused = builder(&directory).partitions_max(partitions_max).open().map(drop).unwrap_err();
         assert!(refused.to_string().contains("partitions_max"), "{refused}");
@@ -127,7 +124,7 @@ fn partitions_max_bounds_splits_and_1_forbids_them() {
 
 #[test]
 fn readers_and_writers_notice_nothing() {
-    let directory = Directory::new("splits-meanwhile");
+    let directory = tempfile::tempdir().unwrap();
     let database = builder(&directory).open().unwrap();
     let keyspace = database.keyspace("data").unwrap();
     // An even and an odd key of a pair are always written together, so any state has both alike.
@@ -156,7 +153,7 @@ fn readers_and_writers_notice_nothing() {
         let writer = |seed: u64| {
             let (database, keyspace) = (&database, keyspace.clone());
             move || {
-                let (mut random, mut model) = (Random::new(seed), BTreeMap::new());
+                let (mut random, mut model) = (Rng::with_seed(seed), BTreeMap::new());
                 // Batches made long before they are committed have routes from before splits.
                 let mut kept = Vec::new();
                 for number in 0..WRITES {
@@ -165,7 +162,7 @@ fn readers_and_writers_notice_nothing() {
                         settle(database);
                     }
                     // Each writer has keys of its own, so that its last write of one stands.
-                    let pair = (random.below(1 << 19) as u32) << 2 | (seed as u32) << 1;
+                    let pair = (random.usize(..1 << 19) as u32) << 2 | (seed as u32) << 1;
                     let mut batch = database.batch();
                     for key in [pair, pair + 1] {
                         let value = [number.to_le_bytes(), seed.to_le_bytes()].concat();
@@ -210,7 +207,7 @@ fn readers_and_writers_notice_nothing() {
 
 #[test]
 fn a_snapshot_and_a_range_from_before_a_split_see_what_they_saw() {
-    let directory = Directory::new("splits-snapshot");
+    let directory = tempfile::tempdir().unwrap();
     let database = builder(&directory).open().unwrap();
     let keyspace = database.keyspace("data").unwrap();
     fill(&keyspace, 1);
@@ -229,7 +226,7 @@ fn a_snapshot_and_a_range_from_before_a_split_see_what_they_saw() {
 
 #[test]
 fn memtables_of_all_partitions_share_the_memory_of_one() {
-    let directory = Directory::new("splits-memory");
+    let directory = tempfile::tempdir().unwrap();
     let database = builder(&directory).sealed_memtables_max(1).open().unwrap();
     let keyspace = database.keyspace("data").unwrap();
     let mut most = 0;
@@ -250,7 +247,7 @@ fn memtables_of_all_partitions_share_the_memory_of_one() {
 
 #[test]
 fn a_dropped_keyspace_leaves_no_shared_table_behind() {
-    let directory = Directory::new("splits-drop");
+    let directory = tempfile::tempdir().unwrap();
     let database = builder(&directory).open().unwrap();
     fill(&database.keyspace("data").unwrap(), 1);
     settle(&database);
@@ -266,7 +263,7 @@ fn a_dropped_keyspace_leaves_no_shared_table_behind() {
 
 #[test]
 fn a_shared_table_goes_when_both_sides_have_replaced_it() {
-    let directory = Directory::new("splits-files");
+    let directory = tempfile::tempdir().unwrap();
     let database = builder(&directory).settle_interval(std::time::Duration::from_millis(20)).open().unwrap();
     for generation in 1..4 {
         fill(&database.keyspace("data").unwrap(), generation);
@@ -282,6 +279,6 @@ fn a_shared_table_goes_when_both_sides_have_replaced_it() {
     }
 }
 
-fn tables_in(directory: &Directory) -> usize {
-    std::fs::read_dir(directory.0.join("tables")).unwrap().count()
+fn tables_in(directory: &TempDir) -> usize {
+    std::fs::read_dir(directory.path().join("tables")).unwrap().count()
 }

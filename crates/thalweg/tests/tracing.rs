@@ -2,9 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,8 +89,8 @@ fn rows() -> Vec<[String; 3]> {
 fn what_the_page_lists_is_emitted() {
     let ear = Ear::default();
     tracing::subscriber::set_global_default(ear.clone()).unwrap();
-    let directory = Directory::new("tracing");
-    let builder = || Database::builder(&directory.0).memtable_bytes(64 << 10).level0_trigger(2);
+    let directory = tempfile::tempdir().unwrap();
+    let builder = || Database::builder(directory.path()).memtable_bytes(64 << 10).level0_trigger(2);
     let database = builder().open().unwrap();
     let keyspace = database.keyspace("k").unwrap();
     for number in 0..1_000_u32 {

@@ -3,11 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod directory;
-
-use directory::Directory;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 use thalweg::{DamagePolicy, Database, Error, ErrorKind, Readable};
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -15,9 +13,9 @@ type Files = BTreeMap<PathBuf, Vec<u8>>;
 const POLICIES: [DamagePolicy; 2] = [DamagePolicy::Strict, DamagePolicy::PointInTime];
 
 /// A closed database with a table and records in the log.
-fn database(name: &str) -> Directory {
-    let directory = Directory::new(&format!("versions-{name}"));
-    let database = Database::builder(&directory.0).log_segment_bytes(64 << 10).open().unwrap();
+fn database() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::builder(directory.path()).log_segment_bytes(64 << 10).open().unwrap();
     let keyspace = database.keyspace("k").unwrap();
     keyspace.insert("flushed", "1").unwrap();
     database.flush().unwrap();
@@ -39,8 +37,8 @@ fn files(directory: &Path) -> Files {
     found
 }
 
-fn file(directory: &Directory, below: &str, is_it: impl Fn(&str) -> bool) -> PathBuf {
-    let names = std::fs::read_dir(directory.0.join(below)).unwrap().map(|entry| entry.unwrap().path());
+fn file(directory: &TempDir, below: &str, is_it: impl Fn(&str) -> bool) -> PathBuf {
+    let names = std::fs::read_dir(directory.path().join(below)).unwrap().map(|entry| entry.unwrap().path());
     let mut names: Vec<_> = names.filter(|path| is_it(path.file_name().unwrap().to_str().unwrap())).collect();
     names.sort();
     names.into_iter().next().unwrap()
@@ -81,8 +79,8 @@ impl Envelope {
     }
 }
 
-fn check(directory: &Directory) -> Result<u64, Error> {
-    Database::check(&directory.0, &mut |_| ()).map(|report| report.faults)
+fn check(directory: &TempDir) -> Result<u64, Error> {
+    Database::check(directory.path(), &mut |_| ()).map(|report| report.faults)
 }
 
 fn expect_newer<T>(what: &str, path: &Path, result: Result<T, Error>) {
@@ -92,15 +90,15 @@ fn expect_newer<T>(what: &str, path: &Path, result: Result<T, Error>) {
 }
 
 /// No way to open it, no check and no policy takes the file, and not a byte is changed.
-fn refused_by_all(directory: &Directory, path: &Path) {
-    let before = files(&directory.0);
+fn refused_by_all(directory: &TempDir, path: &Path) {
+    let before = files(directory.path());
     for policy in POLICIES {
-        let builder = Database::builder(&directory.0).damage_policy(policy);
+        let builder = Database::builder(directory.path()).damage_policy(policy);
         expect_newer("an open", path, builder.clone().open());
         expect_newer("a read-only open", path, builder.open_read_only());
     }
     expect_newer("a check", path, check(directory));
-    assert!(files(&directory.0) == before, "something was changed");
+    assert!(files(directory.path()) == before, "something was changed");
 }
 
 fn dump(path: &Path) -> Result<String, Error> {
@@ -114,8 +112,8 @@ fn dump(path: &Path) -> Result<String, Error> {
 
 #[test]
 fn a_newer_current_is_refused_by_all_also_if_it_is_longer() {
-    let directory = database("current");
-    let path = directory.0.join("CURRENT");
+    let directory = database();
+    let path = directory.path().join("CURRENT");
     CURRENT.age(&path, true);
     refused_by_all(&directory, &path);
     expect_newer("a dump", &path, dump(&path));
@@ -126,7 +124,7 @@ fn a_newer_current_is_refused_by_all_also_if_it_is_longer() {
 
 #[test]
 fn a_newer_manifest_is_refused_by_all() {
-    let directory = database("manifest");
+    let directory = database();
     let path = file(&directory, "", |name| name.starts_with("manifest-"));
     MANIFEST.age(&path, true);
     refused_by_all(&directory, &path);
@@ -162,11 +160,11 @@ fn a_manifest_record_of_an_unknown_kind_is_refused_by_all() {
 
 #[test]
 fn a_newer_log_segment_is_refused_by_all_whether_or_not_it_is_of_the_log() {
-    let directory = database("log");
-    let count = std::fs::read_dir(directory.0.join("log")).unwrap().count();
+    let directory = database();
+    let count = std::fs::read_dir(directory.path().join("log")).unwrap().count();
     for number in 0..count {
-        let directory = database(&format!("log-{number}"));
-        let mut paths: Vec<_> = files(&directory.0.join("log")).into_keys().collect();
+        let directory = database();
+        let mut paths: Vec<_> = files(&directory.path().join("log")).into_keys().collect();
         paths.sort();
         let path = &paths[number];
         if std::fs::read(path).unwrap().iter().take(64).all(|byte| *byte == 0) {
@@ -180,7 +178,7 @@ fn a_newer_log_segment_is_refused_by_all_whether_or_not_it_is_of_the_log() {
 
 #[test]
 fn a_log_record_with_an_operation_of_an_unknown_kind_is_refused_by_all() {
-    let directory = database("operation");
+    let directory = database();
     // The first segment begins with the record that created the keyspace, unless an edit lets it go.
     let path = file(&directory, "log", |_| true);
     let mut bytes = std::fs::read(&path).unwrap();
@@ -208,14 +206,14 @@ fn expect_newer_reads(path: &Path, keyspace: &impl Readable) {
 
 #[test]
 fn a_newer_table_is_refused_where_it_is_read_and_stays() {
-    let directory = database("table");
+    let directory = database();
     let path = file(&directory, "tables", |_| true);
     FOOTER.age(&path, true);
     let aged = std::fs::read(&path).unwrap();
     expect_newer("a check", &path, check(&directory));
     expect_newer("a dump", &path, dump(&path));
     for policy in POLICIES {
-        let builder = || Database::builder(&directory.0).damage_policy(policy);
+        let builder = || Database::builder(directory.path()).damage_policy(policy);
         expect_newer_reads(&path, &builder().open_read_only().unwrap().keyspace("k").unwrap());
         expect_newer_reads(&path, &builder().open().unwrap().existing_keyspace("k").unwrap().unwrap());
         assert!(std::fs::read(&path).unwrap() == aged, "the table was changed");
@@ -224,17 +222,17 @@ fn a_newer_table_is_refused_where_it_is_read_and_stays() {
 
 #[test]
 fn a_newer_version_under_a_wrong_checksum_is_damage() {
-    let directory = database("damaged");
+    let directory = database();
     let manifest = file(&directory, "", |name| name.starts_with("manifest-"));
     let table = file(&directory, "tables", |_| true);
-    let current = directory.0.join("CURRENT");
+    let current = directory.path().join("CURRENT");
     for (envelope, path) in [(CURRENT, current), (MANIFEST, manifest), (FOOTER, table)] {
         let sound = std::fs::read(&path).unwrap();
         envelope.age(&path, false);
         assert_eq!(check(&directory).ok(), Some(1), "{}", path.display());
         std::fs::write(&path, sound).unwrap();
     }
-    for path in files(&directory.0.join("log")).into_keys() {
+    for path in files(&directory.path().join("log")).into_keys() {
         let sound = std::fs::read(&path).unwrap();
         LOG.age(&path, false);
         // One that is not of the log may rot.
@@ -245,12 +243,12 @@ fn a_newer_version_under_a_wrong_checksum_is_damage() {
 
 #[test]
 fn files_without_a_version_may_hold_anything() {
-    let directory = database("unversioned");
+    let directory = database();
     for name in ["LOCK", "RESERVE"] {
-        std::fs::write(directory.0.join(name), b"of a version that is still to come").unwrap();
+        std::fs::write(directory.path().join(name), b"of a version that is still to come").unwrap();
     }
     assert_eq!(check(&directory).ok(), Some(0));
-    let database = Database::open(&directory.0).unwrap();
+    let database = Database::open(directory.path()).unwrap();
     assert!(database.keyspace("k").unwrap().get("flushed").unwrap().is_some());
 }
 
@@ -269,16 +267,16 @@ fn versions(directory: &Path) -> [u32; 3] {
 
 #[test]
 fn an_open_for_writing_brings_an_older_database_to_the_newest_version() {
-    let new = database("newest");
-    let old = Directory::new("versions-old");
+    let new = database();
+    let old = tempfile::tempdir().unwrap();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-1-closed");
     for (path, bytes) in files(&golden) {
-        let to = old.0.join(path.strip_prefix(&golden).unwrap());
+        let to = old.path().join(path.strip_prefix(&golden).unwrap());
         std::fs::create_dir_all(to.parent().unwrap()).unwrap();
         std::fs::write(to, bytes).unwrap();
     }
-    assert!(Database::builder(&old.0).open_read_only().is_ok());
-    assert_eq!(versions(&old.0), versions(&golden), "a reader changes nothing");
-    Database::open(&old.0).unwrap().close().unwrap();
-    assert_eq!(versions(&old.0), versions(&new.0));
+    assert!(Database::builder(old.path()).open_read_only().is_ok());
+    assert_eq!(versions(old.path()), versions(&golden), "a reader changes nothing");
+    Database::open(old.path()).unwrap().close().unwrap();
+    assert_eq!(versions(old.path()), versions(new.path()));
 }

@@ -11,7 +11,6 @@
 
 mod amount;
 mod args;
-mod date;
 mod draft;
 mod limits;
 mod list;

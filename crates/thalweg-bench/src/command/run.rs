@@ -4,7 +4,6 @@
 //! until then is printed and written, with what is missing.
 
 use super::args::{OutputArgs, RunArgs};
-use super::date::rfc3339;
 use super::draft::{self, Draft};
 use super::output::print;
 use super::place::Place;
@@ -24,7 +23,7 @@ use crate::workload::Dataset;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Runs what the arguments ask for; the table goes to `output`.
 pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
@@ -153,7 +152,8 @@ fn empty_report(host: &Host, resolved: Resolved, place: &Place) -> Report {
         schema: json::SCHEMA,
         version: env!("CARGO_PKG_VERSION").into(),
         commit: option_env!("THALWEG_COMMIT").map(str::to_owned),
-        started: rfc3339(SystemTime::now()),
+        // A clock before 1970 is not set.
+        started: humantime::format_rfc3339_seconds(SystemTime::now().max(UNIX_EPOCH)).to_string(),
         command: command_line(host),
         preset: resolved.preset.as_ref().map(|preset| preset.name.to_owned()),
         machine: machine::describe(place.path()),

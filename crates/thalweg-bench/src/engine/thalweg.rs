@@ -70,16 +70,11 @@ fn durability_backend(backend: Backend) -> DurabilityBackend {
 
 /// `None`: the engine's own default.
 fn compaction_policy(settings: &Settings) -> Option<CompactionPolicy> {
-    let CompactionPolicy::Vlsm { phi, overlap, debt_bytes } = CompactionPolicy::VLSM else { return None };
+    let CompactionPolicy::Vlsm { phi, debt_bytes } = CompactionPolicy::VLSM else { return None };
     Some(match settings.policy? {
         Policy::Leveled => CompactionPolicy::Leveled,
         Policy::Vlsm => CompactionPolicy::Vlsm {
             phi: settings.phi.map_or(phi, u64::from),
-            overlap: match settings.overlap {
-                Some(Overlap::Count) => thalweg::Overlap::Count,
-                Some(Overlap::Ratio) => thalweg::Overlap::Ratio,
-                None => overlap,
-            },
             debt_bytes: settings.debt_bytes.unwrap_or(debt_bytes),
         },
     })
@@ -140,6 +135,12 @@ fn configure(path: &Path, settings: &Settings) -> Result<thalweg::Builder> {
     }
     if let Some(policy) = compaction_policy(settings) {
         builder = builder.compaction_policy(policy);
+    }
+    if let Some(overlap) = settings.overlap {
+        builder = builder.vlsm_overlap(match overlap {
+            Overlap::Count => thalweg::Overlap::Count,
+            Overlap::Ratio => thalweg::Overlap::Ratio,
+        });
     }
     Ok(configure_durability(builder, settings))
 }

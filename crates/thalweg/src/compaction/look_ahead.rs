@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// How the overlap of a table of level 1 with level 2 is measured (VLSM-A1: the paper can be read in two ways).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(not(feature = "experiments"), allow(dead_code, reason = "`Ratio` is chosen by experiments"))]
 pub enum Overlap {
     /// In tables: a table may lie over as many bytes of level 2 as `growth_factor` full tables have. With this reading
     /// nine of ten tables are good with Φ = 32, as in the paper.

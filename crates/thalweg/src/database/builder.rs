@@ -1,7 +1,5 @@
 //! [`Builder`]: how a database is opened.
 
-#[cfg(feature = "experiments")]
-use super::DurabilityBackend;
 use super::check::CheckReport;
 use super::handle::Database;
 use super::open;
@@ -9,6 +7,8 @@ use super::options::{CompactionPolicy, Durability, Options};
 use super::read_only::ReadOnlyDatabase;
 use super::status::RunningStatus;
 use super::{Compression, DamagePolicy, TableReads, TableWrites};
+#[cfg(feature = "experiments")]
+use super::{DurabilityBackend, Overlap};
 use crate::clock::{Clock, SystemClock, SystemEntropy};
 use crate::error::{Error, Result};
 use crate::runtime::threads::ThreadScheduler;
@@ -154,6 +154,11 @@ impl Builder {
         /// Which shape the levels are kept in (default: [`CompactionPolicy::Leveled`]).
         compaction_policy: CompactionPolicy
     );
+    #[cfg(feature = "experiments")]
+    option!(
+        /// How vLSM measures what a table of level 1 overlaps (default: [`Overlap::Count`]).
+        vlsm_overlap: Overlap
+    );
 
     /// Bytes at which compactions close a table (default: 64 MiB; 8 MiB with vLSM, whose tables of level 1 may end at
     /// a part of it).
@@ -183,8 +188,7 @@ impl Builder {
     /// How many partitions a keyspace may have, by splits of those that have grown, for each that it was created with
     /// (default: 16; 1, that is no splits, with vLSM). They have the memory for active memtables of one together, and
     /// the bytes of its level 1 and of a table in parts: so what a memtable waits for becomes smaller as the database
-    /// grows (VLSM-1), and no byte is written more often. 1 to 1024; a number below
-    /// what there is ends no partition.
+    /// grows, and no byte is written more often. 1 to 1024; a number below what there is ends no partition.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("thalweg-splits-{}", std::process::id()));

@@ -29,6 +29,7 @@ mod tasks;
 mod tests;
 mod write;
 
+#[cfg(feature = "experiments")]
 pub use crate::compaction::Overlap;
 #[cfg(feature = "experiments")]
 pub use crate::lineage::DurabilityBackend;

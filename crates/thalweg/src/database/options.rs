@@ -73,10 +73,10 @@ impl From<Durability> for WriteOptions {
 /// A database may be opened with another policy each time: each takes over the levels that another has left.
 ///
 /// ```
-/// use thalweg::{CompactionPolicy, Database, Overlap};
+/// use thalweg::{CompactionPolicy, Database};
 /// # let directory = std::env::temp_dir().join(format!("thalweg-policy-{}", std::process::id()));
 /// // Level 2 is 16 times as large as level 1, and levels may be 64 MiB too large for a while.
-/// let policy = CompactionPolicy::Vlsm { phi: 16, overlap: Overlap::Count, debt_bytes: 64 << 20 };
+/// let policy = CompactionPolicy::Vlsm { phi: 16, debt_bytes: 64 << 20 };
 /// let database = Database::builder(&directory).compaction_policy(policy).open()?;
 /// # drop(database);
 /// # std::fs::remove_dir_all(&directory).ok();
@@ -89,24 +89,22 @@ pub enum CompactionPolicy {
     /// once.
     #[default]
     Leveled,
-    /// vLSM's shape (VLSM-1 to VLSM-10): the tables of level 0 go down one by one, or as many as fill one, level 1 is
-    /// as small as `growth_factor` tables, and cut so that little of level 2 must be rewritten with each. Chains of
-    /// compactions are short, for more bytes written in all.
+    /// vLSM's shape. Tables of level 0 go down one by one, or as many as fill one table. Level 1 is as small as
+    /// `growth_factor` tables, and cut so that each table overlaps little of level 2. Chains of compactions are short,
+    /// and more bytes are written in all.
     Vlsm {
-        /// How many times larger level 2 is than level 1: 1 to 1024; 32 in the paper, and beyond 64 few tables of level
-        /// 1 lie over little of level 2.
+        /// How many times larger level 2 is than level 1: 1 to 1024. The paper has 32. Beyond 64 few tables of level 1
+        /// overlap little of level 2.
         phi: u64,
-        /// How it is measured what a table of level 1 lies over.
-        overlap: Overlap,
-        /// Bytes that a level may be too large before the one above waits, and that level 0 may give down beyond one
-        /// table at once: fewer bytes are written in all, and chains are longer. 0: none.
+        /// Bytes by which a level may exceed its size before the level above waits, and that level 0 may move down
+        /// beyond one table at once. 0: none. A larger debt writes fewer bytes in all and makes chains longer.
         debt_bytes: u64,
     },
 }
 
 impl CompactionPolicy {
     /// vLSM with Φ = 32, and without debt.
-    pub const VLSM: CompactionPolicy = CompactionPolicy::Vlsm { phi: 32, overlap: Overlap::Count, debt_bytes: 0 };
+    pub const VLSM: CompactionPolicy = CompactionPolicy::Vlsm { phi: 32, debt_bytes: 0 };
 }
 
 #[derive(Clone, Debug)]
@@ -128,6 +126,7 @@ pub(super) struct Options {
     pub(super) compression_per_level: Vec<Compression>,
     pub(super) filter_bits_per_key: u32,
     pub(super) compaction_policy: CompactionPolicy,
+    pub(super) vlsm_overlap: Overlap,
     pub(super) table_bytes: Option<u64>,
     pub(super) level0_trigger: Option<usize>,
     pub(super) level1_bytes: u64,
@@ -177,6 +176,7 @@ impl Default for Options {
             compression_per_level: Vec::new(),
             filter_bits_per_key: 10,
             compaction_policy: CompactionPolicy::default(),
+            vlsm_overlap: Overlap::default(),
             table_bytes: None,
             level0_trigger: None,
             level1_bytes: 256 * MIB,
@@ -248,6 +248,7 @@ impl Options {
             ("compression", format!("{:?}", self.compression).to_lowercase()),
             ("filter_bits_per_key", self.filter_bits_per_key.to_string()),
             ("compaction_policy", format!("{:?}", self.compaction_policy)),
+            ("vlsm_overlap", format!("{:?}", self.vlsm_overlap)),
             ("table_bytes", self.table_bytes().to_string()),
             ("level0_trigger", self.level0_trigger().to_string()),
             ("level1_bytes", self.level1_bytes.to_string()),
@@ -328,11 +329,11 @@ impl Options {
                     .max(self.level1_bytes.saturating_mul(2)),
                 levels_max: LEVELS_MAX,
             }),
-            CompactionPolicy::Vlsm { phi, overlap, debt_bytes } => Policy::Vlsm(VlsmOptions {
+            CompactionPolicy::Vlsm { phi, debt_bytes } => Policy::Vlsm(VlsmOptions {
                 table_bytes,
                 growth_factor: self.growth_factor,
                 phi,
-                overlap,
+                overlap: self.vlsm_overlap,
                 debt_bytes,
                 level0_trigger: self.level0_trigger(),
                 levels_max: LEVELS_MAX,

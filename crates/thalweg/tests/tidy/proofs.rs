@@ -1,7 +1,7 @@
 //! Every rule fails on a small text that breaks it, and passes on one that only looks as if it did.
 
 use crate::source::{Source, is_test_file};
-use crate::{floors, rules};
+use crate::{floors, layout, rules};
 use std::collections::BTreeSet;
 
 const ROOM: &str = "crates/thalweg/src/log/room.rs";
@@ -11,6 +11,9 @@ fn check(path: &str, body: &str) -> Vec<(usize, String)> {
     let source = Source::new(path, &format!("//! A head.\n{body}"));
     let mut violations = rules::check(&source);
     violations.extend(floors::check(&source));
+    violations.extend(rules::lines_in_file(&source));
+    violations.extend(rules::arguments(&source));
+    violations.extend(layout::heads(&source));
     violations.sort();
     violations
 }
@@ -79,8 +82,8 @@ fn unsafe_code_is_named_and_reasoned() {
 fn a_file_has_a_head_and_an_end() {
     assert_eq!(rules::check(&Source::new(ROOM, "use std::io;\n")), [(1, "no `//!` head".to_owned())]);
     assert_eq!(rules::check(&Source::new(ROOM, "//!\nuse std::io;\n")), [(1, "no `//!` head".to_owned())]);
-    refused(ROOM, &"\n".repeat(600), 601, "601 lines in a file");
-    passes(ROOM, &"\n".repeat(599));
+    refused(ROOM, &"\n".repeat(500), 501, "501 lines in a file");
+    passes(ROOM, &"\n".repeat(499));
     refused(ROOM, &format!("// {}\n", "é".repeat(118)), 2, "121 characters");
     passes(ROOM, &format!("// {}\n", "é".repeat(117)));
 }
@@ -92,6 +95,57 @@ fn a_function_is_seen_at_once() {
     passes(ROOM, &long(70));
     passes(ROOM, &format!("#[cfg(test)]\nmod tests {{\n{}}}\n", long(80)));
     passes(ROOM, &format!("trait A {{\n    fn a();\n{}}}\ntype F = fn(u8);\n", "    const A: u8;\n".repeat(80)));
+}
+
+#[test]
+fn a_function_takes_few_arguments() {
+    let of = |count: usize| format!("fn many<F: Fn(u8, u8) -> u8>({}) {{}}\n", "a: (u8, [u8; 2]),\n".repeat(count));
+    refused(ROOM, &of(8), 2, "function `many` takes 8 arguments");
+    passes(ROOM, &of(7));
+    refused(ROOM, "fn f(&self, a: A, b: A, c: A, d: A, e: A, f: A, g: A) {}\n", 2, "takes 8 arguments");
+    passes(ROOM, "fn f(&self, a: B<u8, u8>, b: fn(u8, u8), c: A, d: A, e: A, f: A) {}\n");
+    passes(ROOM, "fn f() {\n    g(1, 2, 3, 4, 5, 6, 7, 8);\n}\n");
+    refused(ROOM, "#[expect(clippy::too_many_arguments, reason = \"so\")]\nfn f() {}\n", 2, "is lifted");
+}
+
+#[test]
+fn tests_lie_apart_from_production_code() {
+    let found = |path: &str, test_only| layout::tests(&Source::new(path, ""), test_only).pop().map(|(_, what)| what);
+    let among_tests = "crates/thalweg/src/log/tests/replay.rs";
+    assert!(found(among_tests, false).unwrap().contains("production code"));
+    assert_eq!(found(among_tests, true), None);
+    for outside in ["crates/thalweg/src/log/room_tests.rs", "crates/thalweg/src/log/tests.rs"] {
+        assert!(found(outside, true).unwrap().contains("outside"));
+    }
+    assert_eq!(found(ROOM, false), None);
+    assert_eq!(found("crates/thalweg/tests/model.rs", true), None);
+}
+
+#[test]
+fn the_head_of_a_module_names_its_files() {
+    let parent = "crates/thalweg/src/log/mod.rs";
+    refused(parent, "//! `room.rs`: a room.\nmod room;\nmod walk;\n", 4, "does not name `walk`");
+    passes(parent, "//! `room` and `walk/`.\nmod room;\npub(crate) mod walk;\n#[cfg(test)]\nmod tests;\n");
+    passes(ROOM, "mod walk;\n");
+}
+
+#[test]
+fn half_of_the_files_of_a_crate_are_short() {
+    let of = |lines: usize| Source::new(ROOM, &"\n".repeat(lines));
+    let (short, long, longer) = (of(170), of(171), of(400));
+    assert!(layout::median(&[&long, &short, &longer]).unwrap().contains("the median of 3 files is 171 lines"));
+    assert_eq!(layout::median(&[&long, &short]), None);
+    assert_eq!(layout::median(&[&long, &short, &short]), None);
+}
+
+#[test]
+fn the_lines_of_a_page_are_short() {
+    let long = "word ".repeat(25);
+    assert_eq!(rules::page_lines(&format!("# Title\n\n{long}\n")).len(), 1);
+    for exempt in [format!("| {long} |\n"), format!("    {long}\n"), format!("```text\n{long}\n```\n")] {
+        assert_eq!(rules::page_lines(&exempt), [], "{exempt}");
+    }
+    assert_eq!(rules::page_lines(&format!("```\na\n```\n{long}\n")).len(), 1);
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use crate::Violation;
 use crate::source::{Source, line_of};
 
-const FILE_LINES_MAX: usize = 600;
+const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
+const ARGUMENTS_MAX: usize = 7;
 const LINE_CHARS_MAX: usize = 120;
 /// How far above an `unsafe` its reason may stand.
 const SAFETY_LINES_MAX: usize = 8;
@@ -60,7 +61,7 @@ const DECODERS: [&str; 13] = [
 ];
 
 pub fn check(source: &Source) -> Vec<Violation> {
-    let rules = [head, sizes, functions, seams, unsafety, decoders, leftovers];
+    let rules = [head, line_lengths, functions, seams, unsafety, decoders, leftovers];
     let mut violations: Vec<Violation> = rules.iter().flat_map(|rule| rule(source)).collect();
     violations.extend(machine_paths(&source.text.join("\n")));
     violations
@@ -73,19 +74,79 @@ fn head(source: &Source) -> Vec<Violation> {
     if said { Vec::new() } else { vec![(1, "no `//!` head".to_owned())] }
 }
 
-fn sizes(source: &Source) -> Vec<Violation> {
-    let mut violations = Vec::new();
+fn line_lengths(source: &Source) -> Vec<Violation> {
+    let lines = source.text.iter().enumerate();
+    lines.filter_map(|(number, line)| too_long(line).map(|what| (number + 1, what))).collect()
+}
+
+fn too_long(line: &str) -> Option<String> {
+    let chars = line.chars().count();
+    (chars > LINE_CHARS_MAX).then(|| format!("{chars} characters in a line, {LINE_CHARS_MAX} are allowed"))
+}
+
+pub fn lines_in_file(source: &Source) -> Vec<Violation> {
     let lines = source.text.len();
-    if lines > FILE_LINES_MAX {
-        violations.push((lines, format!("{lines} lines in a file, {FILE_LINES_MAX} are allowed")));
+    if lines <= FILE_LINES_MAX {
+        return Vec::new();
     }
-    for (number, line) in source.text.iter().enumerate() {
-        let chars = line.chars().count();
-        if chars > LINE_CHARS_MAX {
-            violations.push((number + 1, format!("{chars} characters in a line, {LINE_CHARS_MAX} are allowed")));
+    vec![(lines, format!("{lines} lines in a file, {FILE_LINES_MAX} are allowed"))]
+}
+
+/// The lines of a page are short, outside of tables and blocks of code.
+pub fn page_lines(text: &str) -> Vec<Violation> {
+    let mut fenced = false;
+    let mut violations = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let start = line.trim_start();
+        let fence = start.starts_with("```");
+        fenced ^= fence;
+        if !fenced && !start.starts_with('|') && !line.starts_with("    ") {
+            violations.extend(too_long(line).map(|what| (number + 1, what)));
         }
     }
     violations
+}
+
+/// No function outside tests takes many arguments, `self` among them, and no lint against them is lifted.
+pub fn arguments(source: &Source) -> Vec<Violation> {
+    let code = source.code_outside_tests();
+    let mut violations = Vec::new();
+    for (offset, _) in words(&code, "fn") {
+        let Some((name, count)) = arguments_of(&code[offset + 2..]) else { continue };
+        if count > ARGUMENTS_MAX {
+            let what = format!("function `{name}` takes {count} arguments, {ARGUMENTS_MAX} are allowed");
+            violations.push((line_of(&code, offset), what));
+        }
+    }
+    for (offset, _) in words(&code, "too_many_arguments") {
+        violations.push((line_of(&code, offset), "`too_many_arguments` is lifted".to_owned()));
+    }
+    violations
+}
+
+/// The name of the function whose signature begins here, and how many arguments it takes.
+fn arguments_of(text: &str) -> Option<(&str, usize)> {
+    let text = text.trim_start();
+    let name = &text[..text.find(|c: char| !c.is_alphanumeric() && c != '_')?];
+    let (mut open, mut angles, mut count, mut pending) = (0_usize, 0_usize, 0_usize, false);
+    let mut before = ' ';
+    for character in text[name.len()..].chars() {
+        match character {
+            '<' => angles += 1,
+            '>' if before != '-' => angles = angles.saturating_sub(1),
+            // A `(` among the generics of the function, as in `<F: Fn(u8)>`, opens no list.
+            '(' | '[' | '{' if open > 0 || angles == 0 => open += 1,
+            ')' | ']' | '}' if open == 1 => return Some((name, count + usize::from(pending))),
+            ')' | ']' | '}' => open = open.saturating_sub(1),
+            ',' if open == 1 && angles == 0 => {
+                count += 1;
+                pending = false;
+            }
+            _ => pending |= open > 0 && !character.is_whitespace(),
+        }
+        before = character;
+    }
+    None
 }
 
 /// No function outside tests is too long to be seen at once.

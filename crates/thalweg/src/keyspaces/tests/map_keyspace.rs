@@ -9,7 +9,7 @@ use crate::keyspaces::{
 use crate::lineage::{Change, Edit, KeyspaceState, Lineage};
 use crate::log::Log;
 use crate::memtable::SealedEntries;
-use crate::runtime::Trouble;
+use crate::runtime::BackgroundError;
 use crate::table::{PointKey, Table, TableStore, TableWriters};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ impl Keyspace for MapKeyspace {
         (of(&contents.active) + contents.sealed.iter().map(|(map, _)| of(map)).sum::<usize>()) as u64
     }
 
-    fn failures(&self) -> Vec<(PartitionId, Trouble)> {
+    fn failures(&self) -> Vec<(PartitionId, BackgroundError)> {
         Vec::new()
     }
 
