@@ -94,7 +94,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 
 /// A number at the beginning of a text, with its length: `A2`, `10`.
 fn number(text: &str) -> Option<(String, usize)> {
-    let letter = text.starts_with(['A', 'E']).then_some(1).unwrap_or(0);
+    let letter = usize::from(text.starts_with(['A', 'E']));
     let digits = text[letter..].bytes().take_while(u8::is_ascii_digit).count();
     let end = letter + digits;
     let goes_on = text[end..].starts_with(|next: char| next.is_alphanumeric() || next == '_');
