@@ -4,8 +4,8 @@
 //! that gives way now and then, and it changes nothing but its own output file.
 
 use super::look_ahead::Cut;
-use super::neighbour::Predecessor;
 use super::outputs::{Outputs, Store};
+use super::predecessor::Predecessor;
 use super::retention::Retention;
 use crate::cache::Warmth;
 use crate::error::Result;
@@ -77,7 +77,7 @@ async fn write<S: Store>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::fakes::{FakeEntry as E, FakeMemtable, FakeStore, block_on};
+    use super::super::tests::fakes::{FakeEntry as E, FakeMemtable, FakeStore, block_on};
     use super::*;
     use crate::error::ErrorKind;
 

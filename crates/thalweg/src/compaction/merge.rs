@@ -4,7 +4,7 @@
 //! little it writes. From one [`Pause`] to the next, the others being where what was read ends or a chunk to write is
 //! full, it is a plain loop. It changes nothing but its own output files: the caller's edit makes them live.
 
-use super::Job;
+use super::job::Job;
 use super::outputs::{Outputs, Store};
 use super::retention::Retention;
 use super::runs::{Damaged, Input, MergedRuns, Run, Scan};
@@ -171,8 +171,8 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fakes::{FakeEntry, FakeStore, FakeTable, block_on};
     use super::super::look_ahead::Cut;
+    use super::super::tests::fakes::{FakeEntry, FakeStore, FakeTable, block_on};
     use super::*;
     use crate::error::ErrorKind;
     use crate::format::EntryKind;

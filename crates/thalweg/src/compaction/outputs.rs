@@ -4,7 +4,7 @@
 //! written. A removal that fails, or a coroutine that is dropped half-way, leaves an orphan, which recovery removes.
 
 use super::look_ahead::Cut;
-use super::neighbour::Neighbour;
+use super::predecessor::Neighbour;
 use crate::cache::Warmth;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo, TableId};

@@ -10,7 +10,7 @@
 //! one run, for an entry is looked at only after those before it in its run came out. And it makes the order of what
 //! comes out independent of what the tables say of the keys they hold, from which the shared bytes are taken.
 
-use super::neighbour::{Neighbour, Predecessor};
+use super::predecessor::{Neighbour, Predecessor};
 use super::shape::hull;
 use super::tournament::Tournament;
 use crate::cache::Warmth;
