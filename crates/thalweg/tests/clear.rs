@@ -141,7 +141,7 @@ fn writers_beside_clears_lose_nothing_that_they_wrote_since() {
             scope.spawn(move || {
                 let mut number = 0_u32;
                 while !stop.load(Ordering::Relaxed) {
-                    keyspace.insert((thread << 24 | number % 5000).to_be_bytes(), vec![1; 200]).unwrap();
+                    keyspace.insert(((thread << 24) | (number % 5000)).to_be_bytes(), vec![1; 200]).unwrap();
                     keyspace.get(number.to_be_bytes()).unwrap();
                     number += 1;
                 }

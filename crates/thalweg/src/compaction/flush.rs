@@ -55,10 +55,10 @@ async fn write<S: Store>(
     let (mut predecessor, mut step_bytes) = (Predecessor::default(), 0);
     while entries.advance() {
         let (seq, kind) = (entries.seq(), entries.kind());
-        let Some(neighbour) = predecessor.advance(entries.key(), seq) else { unreachable!("a memtable is in order") };
-        outputs.pass(neighbour);
+        let Some(relation) = predecessor.advance(entries.key(), seq) else { unreachable!("a memtable is in order") };
+        outputs.pass(relation);
         step_bytes += entries.key().len();
-        if retention.keep(neighbour.key_changed, seq, kind) {
+        if retention.keep(relation.key_changed, seq, kind) {
             if !outputs.has_room(entries.key()) {
                 outputs.next_table().await?;
             }

@@ -151,10 +151,10 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
     /// Takes the entry at hand.
     #[inline]
     fn take(&mut self) -> Option<Pause> {
-        let (entry, neighbour) = (self.entries.entry(), self.entries.neighbour());
+        let (entry, relation) = (self.entries.entry(), self.entries.relation());
         self.step_bytes += entry.key().len() + entry.value().len();
-        self.outputs.pass(neighbour);
-        if neighbour.is_repeated || !self.retention.keep(neighbour.key_changed, entry.seq(), entry.kind()) {
+        self.outputs.pass(relation);
+        if relation.is_repeated || !self.retention.keep(relation.key_changed, entry.seq(), entry.kind()) {
             return None;
         }
         if self.outputs.has_room(entry.key()) { self.add() } else { Some(Pause::NoRoom) }
