@@ -12,8 +12,7 @@
 //! With many tables the boxes would not fit a screen; then each row is a strip of cells over the same axis, with the
 //! number of tables that touch each, and the first and last key stand below.
 
-use super::Levels;
-use super::shape::Shape;
+use super::shape::{Levels, Shape};
 use crate::table::TableMeta;
 use std::collections::BTreeMap;
 use std::fmt::Write;

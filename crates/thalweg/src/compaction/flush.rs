@@ -4,8 +4,8 @@
 //! that gives way now and then, and it changes nothing but its own output file.
 
 use super::look_ahead::Cut;
-use super::neighbour::Predecessor;
 use super::outputs::{Outputs, Store};
+use super::predecessor::Predecessor;
 use super::retention::Retention;
 use crate::cache::Warmth;
 use crate::error::Result;
@@ -55,10 +55,10 @@ async fn write<S: Store>(
     let (mut predecessor, mut step_bytes) = (Predecessor::default(), 0);
     while entries.advance() {
         let (seq, kind) = (entries.seq(), entries.kind());
-        let Some(neighbour) = predecessor.advance(entries.key(), seq) else { unreachable!("a memtable is in order") };
-        outputs.pass(neighbour);
+        let Some(relation) = predecessor.advance(entries.key(), seq) else { unreachable!("a memtable is in order") };
+        outputs.pass(relation);
         step_bytes += entries.key().len();
-        if retention.keep(neighbour.key_changed, seq, kind) {
+        if retention.keep(relation.key_changed, seq, kind) {
             if !outputs.has_room(entries.key()) {
                 outputs.next_table().await?;
             }
@@ -77,7 +77,7 @@ async fn write<S: Store>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::fakes::{FakeEntry as E, FakeMemtable, FakeStore, block_on};
+    use super::super::tests::fakes::{FakeEntry as E, FakeMemtable, FakeStore, block_on};
     use super::*;
     use crate::error::ErrorKind;
 

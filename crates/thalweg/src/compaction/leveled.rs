@@ -20,11 +20,29 @@
 //! the table that has the least to rewrite below it for its size, with those neighbours that have nothing else below
 //! them; ties by key order.
 
-use super::LeveledOptions;
 use super::job::RunningJob;
 use super::plan::{Plan, last_level, plan_least_overlap_wide, plan_level0, ratio_cmp, staying};
 use super::shape::Shape;
 use std::cmp::Reverse;
+
+/// The shape that the classic leveled policy keeps (LevelDB's and RocksDB's).
+#[derive(Clone, Debug)]
+pub(crate) struct LeveledOptions {
+    /// Level 0 is compacted into level 1 when it has this many tables.
+    pub(crate) level0_trigger: usize,
+    /// Bytes of level 1.
+    pub(crate) level1_bytes: u64,
+    /// Each level below is this many times larger.
+    pub(crate) growth_factor: u64,
+    /// A table of level 1 is closed at this many bytes, those of each level below at twice as many as above,
+    pub(crate) table_bytes: u64,
+    /// but at no more than this.
+    pub(crate) table_bytes_max: u64,
+    /// A job of level 0 reads no more bytes, if it can help it: what it reads stays until its edit is settled.
+    pub(crate) job_bytes_max: u64,
+    /// Levels, level 0 included; at least 2.
+    pub(crate) levels_max: usize,
+}
 
 /// With so many times the tables that make it due, level 0 no longer waits for deeper levels that are less full.
 pub(super) const LEVEL0_URGENT: u64 = 4;

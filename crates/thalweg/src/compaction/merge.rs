@@ -4,7 +4,7 @@
 //! little it writes. From one [`Pause`] to the next, the others being where what was read ends or a chunk to write is
 //! full, it is a plain loop. It changes nothing but its own output files: the caller's edit makes them live.
 
-use super::Job;
+use super::job::Job;
 use super::outputs::{Outputs, Store};
 use super::retention::Retention;
 use super::runs::{Damaged, Input, MergedRuns, Run, Scan};
@@ -151,10 +151,10 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
     /// Takes the entry at hand.
     #[inline]
     fn take(&mut self) -> Option<Pause> {
-        let (entry, neighbour) = (self.entries.entry(), self.entries.neighbour());
+        let (entry, relation) = (self.entries.entry(), self.entries.relation());
         self.step_bytes += entry.key().len() + entry.value().len();
-        self.outputs.pass(neighbour);
-        if neighbour.is_repeated || !self.retention.keep(neighbour.key_changed, entry.seq(), entry.kind()) {
+        self.outputs.pass(relation);
+        if relation.is_repeated || !self.retention.keep(relation.key_changed, entry.seq(), entry.kind()) {
             return None;
         }
         if self.outputs.has_room(entry.key()) { self.add() } else { Some(Pause::NoRoom) }
@@ -171,8 +171,8 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fakes::{FakeEntry, FakeStore, FakeTable, block_on};
     use super::super::look_ahead::Cut;
+    use super::super::tests::fakes::{FakeEntry, FakeStore, FakeTable, block_on};
     use super::*;
     use crate::error::ErrorKind;
     use crate::format::EntryKind;

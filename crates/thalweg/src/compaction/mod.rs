@@ -20,59 +20,27 @@ mod job;
 mod leveled;
 mod look_ahead;
 mod merge;
-mod neighbour;
 mod outputs;
 mod plan;
 mod policy;
+mod predecessor;
 mod retention;
 mod runs;
 mod shape;
 mod split;
+#[cfg(test)]
+mod tests;
 mod tidy;
 mod tournament;
 mod vlsm;
 
-#[cfg(test)]
-mod fakes;
-#[cfg(test)]
-mod golden;
-#[cfg(test)]
-mod golden_cuts;
-#[cfg(test)]
-mod load;
-#[cfg(test)]
-mod simulate;
-
 pub(crate) use draw::draw;
 pub(crate) use flush::flush;
 pub(crate) use job::{Job, RunningJob};
+pub(crate) use leveled::LeveledOptions;
 pub use look_ahead::Overlap;
 pub(crate) use merge::merge;
 pub(crate) use policy::{Fraction, Policy};
+pub(crate) use shape::Levels;
 pub(crate) use split::clip;
 pub(crate) use vlsm::VlsmOptions;
-
-use crate::table::Table;
-use std::sync::Arc;
-
-/// The tables of one partition: level 0 in flush order (oldest first, may overlap), the others sorted and disjoint.
-pub(crate) type Levels = Vec<Vec<Arc<Table>>>;
-
-/// The shape that the classic leveled policy keeps (LevelDB's and RocksDB's).
-#[derive(Clone, Debug)]
-pub(crate) struct LeveledOptions {
-    /// Level 0 is compacted into level 1 when it has this many tables.
-    pub(crate) level0_trigger: usize,
-    /// Bytes of level 1.
-    pub(crate) level1_bytes: u64,
-    /// Each level below is this many times larger.
-    pub(crate) growth_factor: u64,
-    /// A table of level 1 is closed at this many bytes, those of each level below at twice as many as above,
-    pub(crate) table_bytes: u64,
-    /// but at no more than this.
-    pub(crate) table_bytes_max: u64,
-    /// A job of level 0 reads no more bytes, if it can help it: what it reads stays until its edit is settled.
-    pub(crate) job_bytes_max: u64,
-    /// Levels, level 0 included; at least 2.
-    pub(crate) levels_max: usize,
-}

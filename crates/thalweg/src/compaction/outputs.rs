@@ -4,7 +4,7 @@
 //! written. A removal that fails, or a coroutine that is dropped half-way, leaves an orphan, which recovery removes.
 
 use super::look_ahead::Cut;
-use super::neighbour::Neighbour;
+use super::predecessor::Relation;
 use crate::cache::Warmth;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo, TableId};
@@ -106,9 +106,9 @@ impl<'a, S: Store> Outputs<'a, S> {
 
     /// The next entry, whether it stays or not.
     #[inline]
-    pub(super) fn pass(&mut self, neighbour: Neighbour) {
-        self.may_cut |= neighbour.key_changed;
-        self.shared = self.shared.min(neighbour.shared);
+    pub(super) fn pass(&mut self, relation: Relation) {
+        self.may_cut |= relation.key_changed;
+        self.shared = self.shared.min(relation.shared);
     }
 
     /// Whether the entry passed last, which has this key, can be added. Only where the user key changes may a table

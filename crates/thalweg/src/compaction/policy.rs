@@ -1,11 +1,13 @@
 //! [`Policy`]: which shape a partition's levels are kept in, and so which job is wanted next.
 
 use super::job::{Job, RunningJob};
+use super::leveled::{self, LeveledOptions};
 use super::look_ahead::Cut;
 use super::plan::Plan;
+use super::shape::Levels;
 use super::shape::Shape;
+use super::tidy;
 use super::vlsm::{self, VlsmOptions};
-use super::{LeveledOptions, Levels, leveled, tidy};
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@
 //! one run, for an entry is looked at only after those before it in its run came out. And it makes the order of what
 //! comes out independent of what the tables say of the keys they hold, from which the shared bytes are taken.
 
-use super::neighbour::{Neighbour, Predecessor};
+use super::predecessor::{Predecessor, Relation};
 use super::shape::hull;
 use super::tournament::Tournament;
 use crate::cache::Warmth;
@@ -141,15 +141,15 @@ pub(super) struct MergedRuns<I: Input> {
     predecessor: Predecessor,
     /// The run that the entry before came from.
     last_run: usize,
-    neighbour: Neighbour,
+    relation: Relation,
 }
 
 impl<I: Input> MergedRuns<I> {
     pub(super) fn new(runs: Vec<Run<I>>) -> Self {
         let metas = runs.iter().flat_map(|run| run.inputs.as_slice()).map(Input::meta);
         let shared = hull(metas).map_or(0, |(from, to)| key::shared_bytes(from, to));
-        let (predecessor, neighbour) = (Predecessor::default(), Neighbour::default());
-        MergedRuns { runs, shared, tournament: None, predecessor, last_run: usize::MAX, neighbour }
+        let (predecessor, relation) = (Predecessor::default(), Relation::default());
+        MergedRuns { runs, shared, tournament: None, predecessor, last_run: usize::MAX, relation }
     }
 
     /// To the next entry; `false` where the chunk ends that this entry is in, and before the first one. `damaged` makes
@@ -202,8 +202,8 @@ impl<I: Input> MergedRuns<I> {
 
     /// How the entry relates to the one before.
     #[inline]
-    pub(super) fn neighbour(&self) -> Neighbour {
-        self.neighbour
+    pub(super) fn relation(&self) -> Relation {
+        self.relation
     }
 
     fn winner(&self) -> Option<&Run<I>> {
@@ -217,14 +217,14 @@ impl<I: Input> MergedRuns<I> {
         let winner = tournament.winner();
         let Some((id, scan)) = &self.runs[winner].current else { return Ok(false) };
         let is_other_run = std::mem::replace(&mut self.last_run, winner) != winner;
-        let neighbour = match self.predecessor.advance(scan.key(), scan.seq()) {
+        let relation = match self.predecessor.advance(scan.key(), scan.seq()) {
             // A compaction in steps that was cut off leaves entries in two levels. In one run that is damage.
             None if is_other_run => self.predecessor.repeat(scan.key(), scan.seq()),
-            neighbour => neighbour,
+            relation => relation,
         };
-        match neighbour {
-            Some(neighbour) => {
-                self.neighbour = neighbour;
+        match relation {
+            Some(relation) => {
+                self.relation = relation;
                 Ok(true)
             }
             None => {

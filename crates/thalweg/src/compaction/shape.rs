@@ -1,8 +1,11 @@
 //! [`Shape`]: the levels of a partition as the policy and the drawing see them, without the tables' files.
 
-use super::Levels;
-use crate::table::TableMeta;
+use crate::table::{Table, TableMeta};
 use std::ops::Range;
+use std::sync::Arc;
+
+/// The tables of one partition: level 0 in flush order (oldest first, may overlap), the others sorted and disjoint.
+pub(crate) type Levels = Vec<Vec<Arc<Table>>>;
 
 /// What is in each level; same order as [`Levels`].
 pub(super) struct Shape<'a>(Vec<Vec<&'a TableMeta>>);

@@ -61,7 +61,7 @@ pub(crate) fn clip(ranges: Vec<Arc<KeyRange>>, within: &KeyRange) -> Vec<Arc<Key
 
 #[cfg(test)]
 mod tests {
-    use super::super::fakes::{FakeEntry, FakeTable};
+    use super::super::tests::fakes::{FakeEntry, FakeTable};
     use super::*;
 
     fn table(id: u64, keys: impl Iterator<Item = u64>) -> FakeTable {

@@ -4,9 +4,9 @@
 //! much may be replaced by it. Only partitions of up to [`TIDY_BYTES_MAX`] are tidied, for each byte may be written
 //! once more for every tenth that was replaced: of a large one the policy's own bounds are cheaper.
 
+use super::job::RunningJob;
 use super::plan::{Plan, plan_all, plan_level0};
 use super::shape::Shape;
-use crate::compaction::RunningJob;
 
 /// Larger partitions are left as they are.
 const TIDY_BYTES_MAX: u64 = 256 << 20;

@@ -9,10 +9,10 @@ use crate::keyspaces::{
 use crate::lineage::{Change, Edit, KeyspaceState, Lineage};
 use crate::log::Log;
 use crate::memtable::SealedEntries;
+use crate::memtable::test_model::Entries;
 use crate::runtime::BackgroundError;
 use crate::table::{PointKey, Table, TableStore, TableWriters};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The one partition.
@@ -21,10 +21,10 @@ const WHOLE: PartitionId = PartitionId(0);
 /// A map that replay fills beyond this many entries is sealed.
 const REPLAYED_MAX: usize = 50;
 
-/// Entries in internal-key order.
+/// The records of a range of sequence numbers.
 #[derive(Default)]
 struct Map {
-    entries: BTreeMap<(Vec<u8>, Reverse<SeqNo>), (EntryKind, Vec<u8>)>,
+    entries: Entries,
     first: Option<LogMark>,
     last: SeqNo,
 }

@@ -2,10 +2,10 @@
 //! level 0 has meanwhile, and how long the chains are that memtables wait for. Tables are ranges of evenly spread keys
 //! that are all different.
 
-use super::job::RunningJob;
-use super::look_ahead::{Cut, Overlap};
-use super::shape::Shape;
-use super::{LeveledOptions, Policy, VlsmOptions};
+use crate::compaction::job::RunningJob;
+use crate::compaction::look_ahead::{Cut, Overlap};
+use crate::compaction::shape::Shape;
+use crate::compaction::{LeveledOptions, Policy, VlsmOptions};
 use crate::format::{SeqNo, TableId};
 use crate::table::TableMeta;
 

@@ -15,7 +15,7 @@ pub(super) struct Predecessor {
 
 /// How an entry relates to the one before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Neighbour {
+pub(super) struct Relation {
     /// It is the first of its user key.
     pub(super) key_changed: bool,
     /// First bytes that its user key has in common with the one before; 0 of the first entry.
@@ -27,7 +27,7 @@ pub(super) struct Neighbour {
 impl Predecessor {
     /// Compares the next entry and remembers it; `None` when it is not after the one before.
     #[inline]
-    pub(super) fn advance(&mut self, key: &[u8], seq: SeqNo) -> Option<Neighbour> {
+    pub(super) fn advance(&mut self, key: &[u8], seq: SeqNo) -> Option<Relation> {
         let shared = key::shared_bytes(&self.key, key);
         // The byte after the shared ones decides.
         let key_changed = match (self.key.get(shared), key.get(shared)) {
@@ -46,13 +46,13 @@ impl Predecessor {
             self.key.extend_from_slice(key);
         }
         self.seq = Some(seq);
-        Some(Neighbour { key_changed, shared, is_repeated: false })
+        Some(Relation { key_changed, shared, is_repeated: false })
     }
 
-    /// After an `advance` that gave `None`: the neighbour of an entry that is the one before once more.
-    pub(super) fn repeat(&self, key: &[u8], seq: SeqNo) -> Option<Neighbour> {
+    /// After an `advance` that gave `None`: the relation of an entry that is the one before once more.
+    pub(super) fn repeat(&self, key: &[u8], seq: SeqNo) -> Option<Relation> {
         let is_repeated = self.seq == Some(seq) && self.key == key;
-        is_repeated.then_some(Neighbour { key_changed: false, shared: key.len(), is_repeated })
+        is_repeated.then_some(Relation { key_changed: false, shared: key.len(), is_repeated })
     }
 
     /// The entry, for messages: after an `advance` that gave `None`, the one before.

@@ -1,8 +1,8 @@
 //! Tables in memory, and a store for them that can fail, for the tests of this module.
 
-use super::outputs::{Store, Writer};
-use super::runs::{Input, Scan};
 use crate::cache::Warmth;
+use crate::compaction::outputs::{Store, Writer};
+use crate::compaction::runs::{Input, Scan};
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, TableId, key};
 use crate::memtable::SealedEntries;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 /// Runs a future to its end on this thread; counts how often it gave way.
-pub(super) fn block_on<T>(future: impl Future<Output = T>) -> (T, usize) {
+pub(in crate::compaction) fn block_on<T>(future: impl Future<Output = T>) -> (T, usize) {
     let mut future = pin!(future);
     let mut yields = 0;
     loop {
@@ -29,31 +29,31 @@ pub(super) fn block_on<T>(future: impl Future<Output = T>) -> (T, usize) {
 
 /// One version of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FakeEntry {
-    pub(super) key: Vec<u8>,
-    pub(super) seq: SeqNo,
-    pub(super) kind: EntryKind,
-    pub(super) value: Vec<u8>,
+pub(in crate::compaction) struct FakeEntry {
+    pub(in crate::compaction) key: Vec<u8>,
+    pub(in crate::compaction) seq: SeqNo,
+    pub(in crate::compaction) kind: EntryKind,
+    pub(in crate::compaction) value: Vec<u8>,
 }
 
 impl FakeEntry {
-    pub(super) fn put(key: &str, seq: u64, value: &str) -> Self {
+    pub(in crate::compaction) fn put(key: &str, seq: u64, value: &str) -> Self {
         FakeEntry { key: key.into(), seq: SeqNo(seq), kind: EntryKind::Put, value: value.into() }
     }
-    pub(super) fn remove(key: &str, seq: u64) -> Self {
+    pub(in crate::compaction) fn remove(key: &str, seq: u64) -> Self {
         FakeEntry { key: key.into(), seq: SeqNo(seq), kind: EntryKind::Remove, value: Vec::new() }
     }
 }
 
 /// An immutable table.
 #[derive(Clone, Debug)]
-pub(super) struct FakeTable {
-    pub(super) meta: Arc<TableMeta>,
-    pub(super) entries: Arc<Vec<FakeEntry>>,
+pub(in crate::compaction) struct FakeTable {
+    pub(in crate::compaction) meta: Arc<TableMeta>,
+    pub(in crate::compaction) entries: Arc<Vec<FakeEntry>>,
 }
 
 impl FakeTable {
-    pub(super) fn new(id: u64, entries: Vec<FakeEntry>) -> Self {
+    pub(in crate::compaction) fn new(id: u64, entries: Vec<FakeEntry>) -> Self {
         let (first, last) = (entries.first().unwrap(), entries.last().unwrap());
         let seqs = entries.iter().map(|entry| entry.seq);
         let meta = TableMeta {
@@ -95,7 +95,7 @@ impl Input for FakeTable {
     }
 }
 
-pub(super) struct FakeScan {
+pub(in crate::compaction) struct FakeScan {
     entries: Arc<Vec<FakeEntry>>,
     next: usize,
 }
@@ -138,7 +138,7 @@ impl Scan for FakeScan {
 
 /// A directory of tables. An unfinished one is there with `None`.
 #[derive(Default)]
-pub(super) struct FakeStore {
+pub(in crate::compaction) struct FakeStore {
     files: Mutex<BTreeMap<TableId, Option<FakeTable>>>,
     next_id: AtomicU64,
     /// Calls until one fails; 0: none does.
@@ -146,25 +146,25 @@ pub(super) struct FakeStore {
 }
 
 impl FakeStore {
-    pub(super) fn failing_at(call: u64) -> Self {
+    pub(in crate::compaction) fn failing_at(call: u64) -> Self {
         FakeStore { fail_in: AtomicU64::new(call), ..FakeStore::default() }
     }
 
     /// Whether the call that was to fail has not come yet.
-    pub(super) fn fuse_left(&self) -> bool {
+    pub(in crate::compaction) fn fuse_left(&self) -> bool {
         self.fail_in.load(Ordering::Relaxed) > 0
     }
 
-    pub(super) fn files(&self) -> MutexGuard<'_, BTreeMap<TableId, Option<FakeTable>>> {
+    pub(in crate::compaction) fn files(&self) -> MutexGuard<'_, BTreeMap<TableId, Option<FakeTable>>> {
         self.files.lock().unwrap()
     }
 
-    pub(super) fn table(&self, meta: &TableMeta) -> FakeTable {
+    pub(in crate::compaction) fn table(&self, meta: &TableMeta) -> FakeTable {
         self.files().get(&meta.id).cloned().flatten().expect("a finished table")
     }
 
     /// The entries of tables, one list a table.
-    pub(super) fn entries(&self, tables: &[TableMeta]) -> Vec<Vec<FakeEntry>> {
+    pub(in crate::compaction) fn entries(&self, tables: &[TableMeta]) -> Vec<Vec<FakeEntry>> {
         tables.iter().map(|meta| self.table(meta).entries.to_vec()).collect()
     }
 
@@ -198,7 +198,7 @@ impl FakeStore {
     }
 }
 
-pub(super) struct FakeWriter<'a> {
+pub(in crate::compaction) struct FakeWriter<'a> {
     store: &'a FakeStore,
     id: TableId,
     entries: Vec<FakeEntry>,
@@ -241,9 +241,9 @@ impl Writer for FakeWriter<'_> {
 }
 
 /// A memtable: sorted entries.
-pub(super) struct FakeMemtable {
-    pub(super) entries: Vec<FakeEntry>,
-    pub(super) next: usize,
+pub(in crate::compaction) struct FakeMemtable {
+    pub(in crate::compaction) entries: Vec<FakeEntry>,
+    pub(in crate::compaction) next: usize,
 }
 
 impl FakeMemtable {

@@ -6,18 +6,18 @@
 //! version at or below it answers.
 
 use super::fakes::{FakeEntry, FakeMemtable, FakeStore, FakeTable, block_on};
-use super::flush::flush_to;
-use super::job::RunningJob;
-use super::leveled::Targets;
-use super::look_ahead::{Cut, LookAhead, Overlap};
-use super::merge::{merge_runs, retention, runs};
-use super::outputs::Outputs;
-use super::plan::Plan;
-use super::retention::Retention;
-use super::runs::Run;
-use super::shape::Shape;
-use super::split::split;
-use super::{LeveledOptions, Policy, VlsmOptions};
+use crate::compaction::flush::flush_to;
+use crate::compaction::job::RunningJob;
+use crate::compaction::leveled::Targets;
+use crate::compaction::look_ahead::{Cut, LookAhead, Overlap};
+use crate::compaction::merge::{merge_runs, retention, runs};
+use crate::compaction::outputs::Outputs;
+use crate::compaction::plan::Plan;
+use crate::compaction::retention::Retention;
+use crate::compaction::runs::Run;
+use crate::compaction::shape::Shape;
+use crate::compaction::split::split;
+use crate::compaction::{LeveledOptions, Policy, VlsmOptions};
 use crate::format::{EntryKind, SeqNo};
 use crate::table::TableMeta;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,9 +3,9 @@
 //! `S_M` is 8 KiB, `f` is 4, so `S_m` is 2 KiB, and a good table lies over 32 KiB of level 2 at most (by count). To
 //! bless: `UPDATE_EXPECT=1`.
 
-use super::draw::{draw_shape, human, label};
-use super::look_ahead::{Cut, LookAhead, Overlap, OverlapLimit};
-use super::shape::Shape;
+use crate::compaction::draw::{draw_shape, human, label};
+use crate::compaction::look_ahead::{Cut, LookAhead, Overlap, OverlapLimit};
+use crate::compaction::shape::Shape;
 use crate::format::{SeqNo, TableId};
 use crate::table::TableMeta;
 use expect_test::{Expect, expect};

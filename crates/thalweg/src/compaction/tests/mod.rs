@@ -1,0 +1,8 @@
+//! Tests of policies and merges over stand-ins for tables, and those stand-ins.
+
+pub(super) mod fakes;
+mod golden;
+mod golden_cuts;
+mod load;
+mod session;
+mod simulate;
