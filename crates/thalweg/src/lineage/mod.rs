@@ -6,17 +6,17 @@
 //! rounds settle it. [`Recovered::run`] finds the state again.
 //!
 //! Files, in reading order:
-//! - [`state`]: the set of live files and what an edit means.
-//! - [`files`]: names of manifests and tables.
-//! - [`manifest`]: the bytes and files of the manifest.
-//! - [`recovery`]: what an open finds.
-//! - [`log_and_tables`]: the log and the tables, as lineage uses them.
-//! - [`book`]: what the lock of an open lineage guards.
-//! - [`open`]: the lineage of an open database, and its locks.
-//! - [`settle`]: installs edits, makes them durable, settles them, replaces the manifest.
-//! - [`removal`]: gives back what replaced tables take.
-//! - [`close`]: waits until edits are settled; the clean close.
-//! - [`begin`]: begins a lineage, and starts its coroutines.
+//! - `state`: the set of live files and what an edit means.
+//! - `files`: names of manifests and tables.
+//! - `manifest`: the bytes and files of the manifest.
+//! - `recovery`: what an open finds.
+//! - `log_and_tables`: the log and the tables, as lineage uses them.
+//! - `book`: what the lock of an open lineage guards.
+//! - `open`: the lineage of an open database, and its locks.
+//! - `settle`: installs edits, makes them durable, settles them, replaces the manifest.
+//! - `removal`: gives back what replaced tables take.
+//! - `close`: waits until edits are settled; the clean close.
+//! - `begin`: begins a lineage, and starts its coroutines.
 
 mod begin;
 mod book;

@@ -6,22 +6,22 @@
 //! [`Log::let_go`] gives its segment back.
 //!
 //! Files, in reading order:
-//! - [`record`]: the body of a record.
-//! - [`header`], [`framing`]: segment headers, fragments and seals as bytes.
-//! - [`options`]: what the caller chooses.
-//! - [`segment`]: a segment file that is open for writing.
-//! - [`preparation`]: how a slot gets the identity of a new segment.
-//! - [`sizing`]: how large the next segment is, and when it is made ready.
-//! - [`supply`], [`tail`]: spare segments and idle slots; where the next record goes.
-//! - [`published`], [`syncs`]: which records are published; which syncs are in flight.
-//! - [`open`]: the log of an open database, and its locks.
-//! - [`layout`], [`reserve`], [`write`]: places of records, and the copy into them.
-//! - [`publish`]: makes records visible in order.
-//! - [`frontier`], [`interval`]: the durable frontier, group commit, and the sync at intervals.
-//! - [`recycle`], [`preparer`], [`quiet`]: releases segments, makes new ones, gives back what a quiet log does not use.
-//! - [`slots`], [`walk`], [`search`], [`scan`]: reads a log after a crash.
-//! - [`lost`], [`begin`]: keeps what `PointInTime` drops; begins and closes a log.
-//! - [`copy`], [`dump`], `fuzz`: checkpoints, `thalweg dump`, fuzzing.
+//! - `record`: the body of a record.
+//! - `header`, `framing`: segment headers, fragments and seals as bytes.
+//! - `options`: what the caller chooses.
+//! - `segment`: a segment file that is open for writing.
+//! - `preparation`: how a slot gets the identity of a new segment.
+//! - `sizing`: how large the next segment is, and when it is made ready.
+//! - `supply`, `tail`: spare segments and idle slots; where the next record goes.
+//! - `published`, `syncs`: which records are published; which syncs are in flight.
+//! - `open`: the log of an open database, and its locks.
+//! - `layout`, `reserve`, `write`: places of records, and the copy into them.
+//! - `publish`: makes records visible in order.
+//! - `frontier`, `interval`: the durable frontier, group commit, and the sync at intervals.
+//! - `recycle`, `preparer`, `quiet`: releases segments, makes new ones, gives back what a quiet log does not use.
+//! - `slots`, `walk`, `search`, `scan`: reads a log after a crash.
+//! - `lost`, `begin`: keeps what `PointInTime` drops; begins and closes a log.
+//! - `copy`, `dump`, `fuzz`: checkpoints, `thalweg dump`, fuzzing.
 
 mod begin;
 mod copy;
