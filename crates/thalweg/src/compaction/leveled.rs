@@ -1,4 +1,4 @@
-//! The classic leveled policy (DESIGN 7): which job the shape of a partition asks for most.
+//! The classic leveled policy: which job the shape of a partition needs most.
 //!
 //! A level's *score* is what is in it over what should be: tables over `level0_trigger` in level 0, bytes over
 //! target below, tombstones with what they hide; what a running job already takes out of it does not count. A level is

@@ -1,6 +1,6 @@
-//! Compaction: which tables to merge, the merge, and writing memtables and merges to tables (DESIGN 7).
+//! Compaction: which tables to merge, the merge, and writing memtables and merges to tables.
 //!
-//! What everything here rests on, for each partition:
+//! The invariants of each partition:
 //!
 //! - **Order**: of two versions of a user key, the newer is never below the older. From new to old: memtables, level 0
 //!   from its end to its start, level 1, level 2, and so on. A flush installs in memtable order at the end of level 0;
@@ -13,6 +13,14 @@
 //! Locks: none. The caller calls [`Policy::pick`] and registers [`Job::running`] under the lock that guards its levels,
 //! and takes the job off that list in the critical section that installs its outputs, or later, never earlier: the
 //! policy must see either a job's inputs in `levels` and the job in `running`, or its outputs in `levels`.
+//!
+//! In reading order:
+//!
+//! - `shape`: the levels of a partition as policies see them; `look_ahead`: where tables are cut;
+//! - `job`: what is merged; `plan`: how a job is chosen; `leveled`, `vlsm`, `tidy`: the policies; `policy`: one of
+//!   them;
+//! - `retention`: which versions stay; `predecessor`, `tournament`, `runs`: sorted inputs; `outputs`: tables written;
+//! - `split`: cuts a job by key range; `merge`, `flush`: the coroutines; `draw`: levels drawn for people.
 
 mod draw;
 mod flush;

@@ -112,7 +112,7 @@ impl<'a, S: Store> Outputs<'a, S> {
     }
 
     /// Whether the entry passed last, which has this key, can be added. Only where the user key changes may a table
-    /// end: a user key never straddles two tables of a level (DESIGN 7).
+    /// end: a user key never straddles two tables of a level.
     #[inline]
     pub(super) fn has_room(&mut self, key: &[u8]) -> bool {
         self.writer.as_ref().is_some_and(|writer| !self.may_cut || self.cut.has_room(key, writer.bytes()))

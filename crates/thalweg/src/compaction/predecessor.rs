@@ -1,7 +1,7 @@
-//! [`Predecessor`]: the entry before, to which each entry that a flush or a merge reads is compared, once.
+//! [`Predecessor`]: the entry before. A flush or a merge compares each entry with it, once.
 //!
-//! One comparison gives all that depends on both: whether they are in order, whether the user key is another one, and
-//! how many bytes the keys share, which the table that is written does not store twice.
+//! One comparison finds whether the two are in order, whether the user key changes, and how many bytes the keys share,
+//! which the written table does not store twice.
 
 use crate::format::{SeqNo, key};
 
@@ -41,7 +41,7 @@ impl Predecessor {
             _ => return None,
         };
         if key_changed {
-            // The whole of it: its length is nearly always that of the last one, so a copy of it is guessed right.
+            // The whole key: its length is nearly always that of the last one, so the processor predicts the copy.
             self.key.clear();
             self.key.extend_from_slice(key);
         }
@@ -55,7 +55,7 @@ impl Predecessor {
         is_repeated.then_some(Relation { key_changed: false, shared: key.len(), is_repeated })
     }
 
-    /// The entry, for messages: after an `advance` that gave `None`, the one before.
+    /// The remembered entry, for messages.
     pub(super) fn describe(&self) -> String {
         format!("\"{}\" @{}", self.key.escape_ascii(), self.seq.unwrap_or_default())
     }

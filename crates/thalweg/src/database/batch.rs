@@ -143,7 +143,7 @@ impl WriteBatch {
             engine.writable()?.health.check()?;
             return Ok(SeqNo(0));
         }
-        // One that was cleared is there all the same, unless it was dropped afterwards.
+        // A cleared keyspace still exists, unless it was dropped afterwards.
         let is_gone = |keyspace: &&Arc<OrderedKeyspace>| {
             keyspace.is_dropped() && !(keyspace.is_cleared() && engine.keyspaces().get(keyspace.id).is_some())
         };

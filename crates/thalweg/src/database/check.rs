@@ -25,7 +25,7 @@ pub struct CheckReport {
     pub faults: u64,
 }
 
-/// Tells each fault once, and counts them.
+/// Reports each fault once, and counts the faults.
 struct Teller<'a> {
     tell: &'a mut dyn FnMut(Error),
     told: Vec<Error>,

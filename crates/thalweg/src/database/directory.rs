@@ -1,4 +1,4 @@
-//! The directory of a database: who may have it, what may be in it, and whose names are made durable.
+//! The directory of a database: its lock, what may be in it, and whose names are made durable.
 
 use crate::error::{Error, Result};
 use crate::runtime::Environment;
@@ -7,7 +7,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a database directory may hold; anything else in a directory without a database is somebody else's.
+/// Whether a file or folder of this name belongs to a database. A directory with others and without a database is
+/// refused.
 fn is_ours(name: &str) -> bool {
     matches!(name, "LOCK" | "STATUS" | "CURRENT" | "CURRENT.new" | "RESERVE" | "log" | "tables" | "lost")
         || name.starts_with("manifest-")
@@ -24,7 +25,7 @@ pub(super) fn lock_for_writing(storage: &dyn Storage, root: &Path, create: bool)
     if storage.file_bytes(&path)?.is_none() {
         refuse_foreign(storage, root, create)?;
         match storage.create(&path) {
-            // Another first open was faster: who has the database, the lock tells.
+            // Another first open was faster: the lock decides which one has the database.
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {}
             created => drop(created?),
         }
@@ -49,7 +50,7 @@ pub(super) fn sync_ancestors(storage: &dyn Storage, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether `fsync` says that there is no such thing here.
+/// Whether the error of `fsync` says that the file system has no sync of directories.
 fn has_no_sync(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::ReadOnlyFilesystem)
 }
@@ -84,7 +85,7 @@ pub(super) fn lock_for_reading(environment: &Environment, root: &Path) -> Result
 /// Creates what a new database needs, durably.
 pub(super) fn create_layout(environment: &Environment, root: &Path, create: bool) -> Result<()> {
     refuse_foreign(&*environment.storage, root, create)?;
-    // Here and not where the directory is created: whoever created it may not have got as far.
+    // Here and not where the directory is created: an earlier open may have created it and crashed before this.
     sync_ancestors(&*environment.storage, root)?;
     environment.storage.create_directory(&root.join("log"))?;
     environment.storage.create_directory(&root.join("tables"))?;

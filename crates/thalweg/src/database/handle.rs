@@ -44,7 +44,7 @@ impl Database {
         Database { engine: Arc::new(engine) }
     }
 
-    /// What tells how far the log is published and how far it is durable, for a simulator; it keeps nothing open.
+    /// Returns a function that says how far the log is published and durable, for a simulator. It keeps nothing open.
     #[cfg(feature = "simulation")]
     #[doc(hidden)]
     pub fn log_progress(&self) -> Box<dyn Fn() -> Option<(u64, u64)> + Send> {
@@ -65,7 +65,7 @@ impl Database {
         match self.existing_keyspace(name)? {
             Some(keyspace) => Ok(keyspace),
             None => match self.create_keyspace(name, &[]) {
-                // Somebody else created it meanwhile.
+                // Another caller created it meanwhile.
                 Err(Error::AlreadyExists(what)) => self.existing_keyspace(name)?.ok_or(Error::AlreadyExists(what)),
                 created => created,
             },

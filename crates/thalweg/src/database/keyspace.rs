@@ -214,7 +214,7 @@ impl Keyspace {
         }
     }
 
-    /// The values of several keys, all as of one moment, in the order asked.
+    /// The values of several keys, all as of one moment, in the order of `keys`.
     ///
     /// # Errors
     /// As for [`Keyspace::get`].

@@ -71,7 +71,7 @@ impl Writable {
         self.space.watch();
     }
 
-    /// Whether something is under way that gives room back, and does not fail.
+    /// Whether background work that does not fail is going to make room.
     fn may_give_room(&self) -> bool {
         let fails = self.flush_error().is_some() || self.compaction_failures().next().is_some();
         !fails
@@ -81,7 +81,7 @@ impl Writable {
                 || self.lineage.removing_bytes() > 0)
     }
 
-    /// Has what failed tried again at once: somebody waits for it. Failures so far are not given to that caller.
+    /// Tries failed work again at once, as a caller waits for it. That caller does not get earlier failures.
     fn retry_now(&self) {
         self.health.flushes.request_retry();
         self.signals.flush_retry.notify_all();

@@ -1,6 +1,12 @@
-//! The public face: [`Database`], [`Builder`], [`Keyspace`], [`WriteBatch`], [`Snapshot`], iterators, statistics.
+//! The public interface, and the engine behind it.
 //!
-//! Every handle is a cheap clone and keeps the database open; the last one to be dropped closes it.
+//! Every handle is a cheap clone and keeps the database open; the last one to be dropped closes it. In reading order:
+//!
+//! - `options`, `limits`: what callers may set and write; `tasks`: background coroutines, counted;
+//! - `engine`: one open database; `directory`, `open`: how it is opened;
+//! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
+//! - `health`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an engine;
+//! - `key_bounds`, `range`, `keyspace`, `batch`, `readable`, `snapshot`, `handle`, `read_only`, `builder`: the handles.
 
 mod batch;
 mod builder;

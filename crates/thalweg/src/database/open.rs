@@ -276,7 +276,8 @@ fn table_store(
     TableStore::new(environment.clone(), directory, options.tables(), cache, Arc::clone(metrics), state.next_table)
 }
 
-/// It keeps what a partition writes to and what it flushes meanwhile: with more, idle memory would grow.
+/// The pool keeps memory for the active memtable and for one that is flushed meanwhile. With more, idle memory would
+/// grow.
 fn memtable_pool(options: &Options) -> MemtablePool {
     MemtablePool::new(options.memtable_bytes().saturating_mul(2))
 }

@@ -68,7 +68,7 @@ impl From<Durability> for WriteOptions {
     }
 }
 
-/// Which shape the levels of a keyspace are kept in; `docs/vlsm.md` tells what each gains and costs.
+/// Which shape the levels of a keyspace are kept in; `docs/vlsm.md` says what each gains and costs.
 ///
 /// A database may be opened with another policy each time: each takes over the levels that another has left.
 ///
@@ -232,7 +232,7 @@ impl Options {
         }
     }
 
-    /// What [`super::Builder::described`] tells.
+    /// See [`super::Builder::described`].
     pub(super) fn described(&self) -> Vec<(&'static str, String)> {
         let every = |interval: Option<Duration>| interval.map_or("none".to_owned(), |time| format!("{time:?}"));
         vec![

@@ -44,7 +44,7 @@ pub trait Readable {
     /// See [`Keyspace::get`].
     fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool>;
 
-    /// The values of several keys, all as of one moment, in the order asked.
+    /// The values of several keys, all as of one moment, in the order of `keys`.
     ///
     /// # Errors
     /// See [`Keyspace::get`].

@@ -58,7 +58,7 @@ impl Snapshot {
         keyspace.ordered_at(self.seq.seq())?.super_version_for(key)?.get(key, self.seq.seq())
     }
 
-    /// The values several keys had, in the order asked.
+    /// The values that several keys had, in the order of `keys`.
     ///
     /// # Errors
     /// As for [`Snapshot::get`].

@@ -60,13 +60,13 @@ pub struct Statistics {
     pub cache_misses: u64,
     /// Those of them that were copied from a mapping of their file, without a system call.
     pub mapped_reads: u64,
-    /// Those of them that were read past the page cache, because it did not keep what it had.
+    /// Those of them that were read past the page cache, because it had dropped their blocks.
     pub direct_reads: u64,
     /// Those that `multi_get` handed to the kernel together with others (io_uring).
     pub overlapped_reads: u64,
-    /// Point reads of a table that asked its filter.
+    /// Point reads of a table that checked its filter.
     pub filter_checks: u64,
-    /// Those that the filter answered with no.
+    /// Those that the filter excluded.
     pub filter_negatives: u64,
     /// Bytes of replaced tables still on disk, because their edit is not settled, a reader has them, or their
     /// removal is spread over time.

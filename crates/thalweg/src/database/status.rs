@@ -1,4 +1,4 @@
-//! [`RunningStatus`]: what the process that has a database open for writing says of it, for others to read beside it.
+//! [`RunningStatus`]: the statistics that the owner of an open database publishes for other processes.
 //!
 //! The owner keeps its statistics in the file `STATUS` (`docs/format/status.md`): it writes them when it has opened the
 //! database, then at most once a second while they change because something is written, and at the close. An idle
@@ -39,7 +39,7 @@ const QUIET_INTERVALS: u32 = 3;
 /// How often a reader looks again at a file that is being written.
 const LOOKS_MAX: u32 = 100;
 
-/// What the owner of a database said last. How old it is the modification time of the file `STATUS` tells.
+/// The last status that the owner of a database wrote. The modification time of the file `STATUS` says how old it is.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunningStatus {
@@ -85,7 +85,7 @@ pub(super) async fn keep(storage: Arc<dyn Storage>, root: PathBuf, log: Arc<Log>
     }
 }
 
-/// Reads what the owner of the database in `root` said; `None` when there is no such file, or nothing to be made of it.
+/// Reads the status of the database in `root`; `None` when there is no such file, or when it cannot be decoded.
 pub(super) fn read(storage: &dyn Storage, root: &Path) -> Result<Option<RunningStatus>> {
     let path = root.join(NAME);
     for _ in 0..LOOKS_MAX {

@@ -1,7 +1,7 @@
 //! The write path: wait for room, reserve, copy, insert, publish, and for `Sync` wait for the log.
 //!
-//! Everything that can fail or wait comes before the reservation; between it and the publication only the copy into
-//! the log can fail, and that poisons the database (DESIGN 5, Publish).
+//! Everything that can fail or wait comes before the reservation; between it and the publication only the copy into the
+//! log can fail, and that poisons the database.
 
 use super::engine::Engine;
 use super::options::Durability;
@@ -17,7 +17,7 @@ thread_local! {
     static BODY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A larger buffer is given back, not kept by its thread.
+/// A thread frees a larger buffer instead of keeping it.
 const BODY_BYTES_KEPT: usize = 64 << 10;
 
 impl Engine {
@@ -44,7 +44,7 @@ impl Engine {
     pub(super) fn write(&self, record: &Record, routes: &[Arc<Partition>], durability: Durability) -> Result<SeqNo> {
         let writable = self.writable()?;
         writable.health.check()?;
-        // Operations of one batch mostly come in runs: a partition seen twice costs one more look.
+        // Operations of one batch mostly come in runs of one partition. A partition may come twice, which does no harm.
         let distinct = || {
             routes
                 .iter()

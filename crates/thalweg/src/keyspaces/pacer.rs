@@ -1,22 +1,23 @@
-//! [`Pacer`]: writers of a partition go slower the less room it has, so that they never have to stop .
+//! [`Pacer`]: slows the writers of a buffer down as its room runs out, so that they never have to stop .
 //!
-//! The room is looked at whenever it changes. Each thing that can run out has a *pressure*: 0 up to where it is as it
-//! should be, 1 where writers would have to wait. And each has the rate, in bytes of memtables a second, at which the
-//! background gives room back while it is busy with that. Writers may go at
+//! The pacer computes a rate whenever the room changes. Each kind of room has a *pressure*: 0 while there is enough, 1
+//! where writers would have to wait. Each also has the rate, in bytes of memtables a second, at which the background
+//! makes such room. Writers may go at
 //!
 //! ```text
 //! rate × 2 × (1 − pressure)
 //! ```
 //!
-//! of the thing that allows least: faster than room is given back up to half of the way, slower beyond, and at the rate
-//! itself in between, where it comes to rest. The nearer to the end the slower, so that the end is hardly reached
-//! while the background gets anything done.
+//! of the kind that allows least. That is faster than room is made below a pressure of one half, slower above it, and
+//! equal to it at one half, where writers settle. Writers hardly ever reach the end while the background makes any
+//! room.
 //!
-//! A level that is too large needs no pressure of its own: what it holds up is level 0, whose length and rate show it.
+//! A level that is too large has no pressure of its own: it delays the compactions of level 0, whose length and rate
+//! show it.
 //!
-//! Every byte has its time: the writers share one schedule, in which each takes the place after the one before, and
-//! sleeps until it is up if that is far enough ahead. The schedule is never more than a second ahead, and forgotten as
-//! soon as nothing presses: nobody pays for long for what was tight once.
+//! The writers share one schedule. Each takes the time after the writer before it, and sleeps until then if that is far
+//! enough ahead. The schedule is at most a second ahead, and is reset once there is no pressure, so that no writer pays
+//! for long for room that was short once.
 //!
 //! Locks: `rates` is held for arithmetic.
 
@@ -26,20 +27,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A shorter sleep costs more than it delays.
 const SLEEP_MIN_NS: u64 = 200_000;
 
-/// A longer sleep would be a stall, but for a writer of so many bytes that they take longer; what is left is slept by
-/// those who come after.
+/// A longer sleep would be a stall. Later writers sleep the rest; a writer of many bytes sleeps as long as these take.
 const SLEEP_MAX_NS: u64 = 20_000_000;
 
-/// The schedule is at most so far ahead.
+/// The schedule is at most this far ahead.
 const LEAD_MAX_NS: u64 = 1_000_000_000;
 
-/// Writers that are slowed down look again at what slows them down: rounds and other partitions give room back, too.
+/// Writers that are slowed down compute the rate anew after this time: settle rounds and other buffers make room, too.
 const STALE_NS: u64 = 10_000_000;
 
-/// Writers are not slowed down below this: what stops them then is the thing itself, and that is counted.
+/// Writers are never slowed down below this rate, in bytes a second. A stall stops them then, and is counted.
 const RATE_MIN: f64 = 1e6;
 
-/// What of the measurements so far still counts at the next.
+/// The weight of the measurements so far at the next one.
 const DECAY: f64 = 0.7;
 
 const NS_A_SECOND: f64 = 1e9;
@@ -49,9 +49,9 @@ const NS_A_SECOND: f64 = 1e9;
 pub(crate) struct Pacer {
     /// Nanoseconds for a mebibyte of memtable; 0: as fast as they can.
     ns_per_mib: AtomicU64,
-    /// When that was found out.
+    /// When that was computed.
     pressed_ns: AtomicU64,
-    /// Until when the writers so far have used the schedule up.
+    /// The end of the schedule.
     until_ns: AtomicU64,
     rates: Mutex<Rates>,
 }
@@ -62,15 +62,15 @@ struct Rates {
     flush: Supply,
     /// Bytes of memtables that leave level 0.
     compaction: Supply,
-    /// Bytes of memtables that a byte of a table in level 0 was.
+    /// Bytes of memtables for each byte of their tables.
     expansion: f64,
 }
 
-/// How fast something gives room back while it has some to give: lately given bytes over the time that took, so that a
-/// small gift tells little.
+/// How fast the background makes one kind of room while it works on that: bytes over time, the latest with the most
+/// weight, so that few bytes change little.
 #[derive(Clone, Default)]
 struct Supply {
-    /// Since when it has had something to give.
+    /// Since when it has had work to do.
     busy_since_ns: Option<u64>,
     bytes: f64,
     ns: f64,
@@ -89,7 +89,7 @@ impl Supply {
         self.busy_since_ns = has_more.then_some(now_ns);
     }
 
-    /// What was given is no measure; it has more to give or not.
+    /// Ends a piece of work that is not measured.
     fn pass_over(&mut self, now_ns: u64, has_more: bool) {
         self.busy_since_ns = has_more.then_some(now_ns);
     }
@@ -100,7 +100,7 @@ impl Supply {
     }
 }
 
-/// How far what can run out has run out: 0 to 1.
+/// How far each kind of room has run out: 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pressure {
     /// Sealed memtables, the log, and replaced tables: what flushes and rounds give back.
@@ -109,31 +109,31 @@ pub(crate) struct Pressure {
     pub(crate) compaction: f64,
 }
 
-/// How far `amount` is on its way from `from` to `to`.
+/// How far `amount` is on its way from `from` to `to`, 0 to 1.
 pub(crate) fn pressure(amount: u64, from: u64, to: u64) -> f64 {
     let way = to.saturating_sub(from).max(1);
     (amount.saturating_sub(from) as f64 / way as f64).min(1.0)
 }
 
 impl Pacer {
-    /// A memtable waits for its flush, since now if none did before.
+    /// Notes that a memtable waits for its flush.
     pub(crate) fn flush_due(&self, now_ns: u64) {
         self.rates().flush.due(now_ns);
     }
 
-    /// A memtable of `bytes` is now a table of `table_bytes`, and more wait or not.
+    /// Notes that a memtable of `bytes` became a table of `table_bytes`, and whether more wait.
     pub(crate) fn flushed(&self, now_ns: u64, bytes: u64, table_bytes: u64, has_more: bool) {
         let mut rates = self.rates();
         rates.flush.gave(now_ns, bytes as f64, has_more);
         rates.expansion = bytes as f64 / table_bytes.max(1) as f64;
     }
 
-    /// A memtable that other partitions have a part in is a table, or was nothing of this one's: that tells little.
+    /// Notes that a memtable that other partitions share was flushed. Its time is no measure for this buffer.
     pub(crate) fn flushed_in_part(&self, now_ns: u64, has_more: bool) {
         self.rates().flush.pass_over(now_ns, has_more);
     }
 
-    /// Half of what went to the one went to the other: begins with what `other` has measured, and both with half of it.
+    /// Gives this pacer half of what `other` has measured, after a split: half of the writes went to each side.
     pub(crate) fn share_with(&self, other: &Pacer) {
         let mut theirs = other.rates();
         theirs.flush.bytes /= 2.0;
@@ -165,7 +165,7 @@ impl Pacer {
         now_ns.saturating_sub(self.pressed_ns.load(Ordering::Relaxed)) >= STALE_NS
     }
 
-    /// The room has changed.
+    /// Computes the rate, now that the room has changed.
     pub(crate) fn press(&self, now_ns: u64, pressure: Pressure) {
         self.pressed_ns.store(now_ns, Ordering::Relaxed);
         let least = {

@@ -1,8 +1,8 @@
-//! [`SnapshotRegistry`]: the sequence numbers readers are pinned at, which compactions must keep readable.
+//! [`SnapshotRegistry`]: the sequence numbers that readers have pinned, which flushes and compactions keep readable.
 //!
-//! Registering reads the visible number under the registry's lock, and a compaction reads visible number and list
-//! under the same lock: so every later snapshot is at or above the visible number the compaction kept. That is also why
-//! numbers are pinned in ascending order, and a queue is all that is needed.
+//! A reader registers the visible number under the registry's lock. A compaction reads the visible number and the list
+//! under the same lock. So every later snapshot is at or above the visible number that the compaction kept, numbers are
+//! pinned in ascending order, and a queue is enough.
 //!
 //! Invariants of the queue: numbers ascend; the first and the last are pinned; at most half of the others are not.
 
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotRegistry {
     pinned: Mutex<Pinned>,
-    /// Whether somebody waits for snapshots to be given back, and how to tell.
+    /// Whether the return of a snapshot notifies `returned`.
     is_awaited: AtomicBool,
     returned: OnceLock<Arc<Event>>,
 }
@@ -79,13 +79,12 @@ impl SnapshotRegistry {
         SnapshotSeq { registry: Arc::clone(self), seq }
     }
 
-    /// Notifies `returned` of snapshots that are given back, while that is wanted.
+    /// Sets the event that the return of a snapshot notifies.
     pub(crate) fn notify_on_return(&self, returned: Arc<Event>) {
         let _ = self.returned.set(returned);
     }
 
-    /// Whether to tell of snapshots that are given back. Asked for before [`SnapshotRegistry::boundaries`], no return
-    /// is missed.
+    /// Turns these notifications on or off. Turned on before [`SnapshotRegistry::boundaries`], it misses no return.
     pub(crate) fn notify_returns(&self, notify: bool) {
         self.is_awaited.store(notify, Ordering::SeqCst);
     }

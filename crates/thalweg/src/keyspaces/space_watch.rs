@@ -74,13 +74,13 @@ impl SpaceWatch {
         if !only_removes(record) {
             return Err(Error::NoSpace { path: Arc::from(self.space.root()) });
         }
-        // What is left is for removals, and the reserve, if that was given up before.
+        // The free space that is left is for removals.
         self.space.give_up_reserve();
         Ok(())
     }
 
-    /// After background work failed with `error`: on a full disk lets go what unsettled edits have replaced as soon as
-    /// may be, and the reserve.
+    /// After background work failed with `error`: on a full disk gives up the reserve, and settles edits soon so that
+    /// the tables they replaced go.
     pub(crate) fn make_room_after(&self, error: &Error) {
         if error.kind() == ErrorKind::NoSpace {
             self.space.give_up_reserve();

@@ -2,9 +2,9 @@
 //!
 //! Pieces come from *chunks*. The first is small (many partitions have almost empty memtables), each later one as large
 //! as everything before it, until there is 1 MiB; from then on chunks are blocks of the pool, on huge pages. An arena
-//! that is said to become large takes such blocks from its second chunk on. A piece larger than a quarter of the next
-//! chunk gets an exact chunk of its own, so that it wastes neither the rest of the current chunk nor the most of a new
-//! one.
+//! that is expected to become large takes such blocks from its second chunk on. A piece larger than a quarter of the
+//! next chunk gets an exact chunk of its own, so that it wastes neither the rest of the current chunk nor the most of a
+//! new one.
 //!
 //! Invariants: a piece belongs to one caller alone and stays where it is until the arena drops; `Chunk::used` never
 //! exceeds the chunk's capacity; chunks are freed, or given back to the pool, by `drop` only.
@@ -28,7 +28,7 @@ pub(super) const ALIGNMENT: usize = 8;
 pub(super) const ADDRESS_BITS: u32 = 48;
 
 const CHUNK_BYTES_MIN: usize = 4 << 10;
-/// An arena of so many bytes is large: its chunks are blocks of the pool from then on.
+/// An arena of this many bytes is large: its chunks are blocks of the pool from then on.
 const LARGE_BYTES: usize = 1 << 20;
 
 /// A bump allocator for many threads.
@@ -40,7 +40,7 @@ pub(super) struct Arena {
     /// All chunks, the current one included.
     chunks: Mutex<Vec<NonNull<Chunk>>>,
     pool: MemtablePool,
-    /// Whether it is said to become large.
+    /// Whether it is expected to become large.
     expect_large: bool,
 }
 

@@ -1,8 +1,7 @@
 //! [`MemtableCursor`]: a position in a memtable, which it keeps alive.
 //!
-//! It sees what was inserted before it was last sent somewhere with a seek (before its approach, if that came first),
-//! and may see entries inserted afterwards; a reader tells them by their sequence numbers. Entries never go away.
-//! Locks: none.
+//! It sees every entry that was inserted before its last seek (before its approach, if that came first), and may see
+//! later ones; a reader knows these by their sequence numbers. Entries are never removed. Locks: none.
 
 use super::entry::Place;
 use super::list::LeafList;

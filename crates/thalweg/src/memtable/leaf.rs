@@ -173,7 +173,7 @@ impl<'a> LeafRef<'a> {
 }
 
 /// The height of the `number`th tower: one in four is taller than 1, one in sixteen taller than 2, and so on. A hash of
-/// the number, so that the same inserts give the same list (DESIGN 4).
+/// the number, so that the same inserts make the same list.
 pub(super) fn tower_height(number: u64) -> usize {
     let mut hash = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,11 +1,15 @@
-//! [`Memtable`]: the newest entries of a partition, in memory, sorted (DESIGN 7).
+//! [`Memtable`]: the newest entries of a keyspace's buffer, in memory, sorted.
 //!
-//! A list of leaves in an arena (`docs/memtable.md`): readers take no lock and never wait; any number of writers insert
-//! at once. Entries are never removed, so what a reader once saw stays. The memory goes when the last handle
-//! and cursor do.
+//! A list of leaves in an arena (`docs/memtable.md`). Readers take no lock and never wait; any number of writers insert
+//! at once. Entries are never removed, so what a reader saw stays. The memory is freed with the last handle and cursor.
 //!
-//! Invariants: each `(key, seq)` is inserted once. When a memtable is sealed, its owner has waited for the inserts
-//! under way (DESIGN 5, "Letting go"); the memtable itself knows no such state. Locks: none of its own.
+//! Invariants: each `(key, seq)` is inserted once. The owner of a sealed memtable waits for the inserts under way
+//! before it flushes; the memtable itself knows no such state. In reading order:
+//!
+//! - `sync`: what the lock-free parts synchronise with; `pages`, `pool`, `arena`: memory;
+//! - `entry`, `slots`, `leaf`, `list`: the structure; `order`: ranks the slots of a leaf; `position`: a place in a
+//!   list;
+//! - `sealed_entries`: what a flush reads; `cursor`: walks; `buffer`: the memtable; `handle`: its place in the log.
 
 mod arena;
 mod buffer;

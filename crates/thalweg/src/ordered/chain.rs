@@ -1,10 +1,10 @@
 //! [`Chain`]: the chain of compactions that a memtable waits for (VLSM-1; figures 2 and 9 of the paper).
 //!
-//! A job of level 0 makes room for the memtables whose tables it takes. What had to be moved for that is the job
-//! itself, and all that the levels below have moved since the last job of level 0, to make room for it and for each
-//! other. So a chain is what a partition compacts between two jobs of level 0, by source level: its *stages*. Their
-//! number is the chain's length, the bytes that a stage read its width there. Every byte that compactions read belongs
-//! to one chain, but for what failed and what the levels below do after the last job of level 0.
+//! A job of level 0 makes room for the memtables whose tables it takes. The levels below have moved bytes since the
+//! last job of level 0, to make room for this one and for each other. So a chain is what a partition compacts between
+//! two jobs of level 0, by source level: its *stages*. The number of stages is the chain's length; the bytes that a
+//! stage reads are its width there. Every byte that compactions read belongs to one chain, except the bytes of jobs
+//! that failed and of jobs after the last one of level 0.
 //!
 //! Locks: `stages` is held for bookkeeping.
 

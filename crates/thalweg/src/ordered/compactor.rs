@@ -1,5 +1,5 @@
-//! [`Compactor`]: the compaction coroutines: take a subtask that waits, or else the job a partition's shape asks for.
-//! [`super::job_runner`] runs the job.
+//! [`Compactor`]: the compaction coroutines. Each takes a waiting subtask, or else the job that the policy wants;
+//! [`super::job_runner`] runs it.
 
 use super::dependencies::Dependencies;
 use super::job_runner::JobRunner;
@@ -65,7 +65,7 @@ impl Compactor {
         })
     }
 
-    /// Runs until [`Signals::stop`], or until the database is poisoned. Several run at once; `writers` are of its
+    /// Runs until [`Signals::stop`], or until the database is poisoned. Several run at once. `writers` are those of its
     /// worker.
     pub(crate) async fn run(self: Arc<Self>, writers: TableWriters) {
         let mut has_worked = false;
@@ -228,14 +228,14 @@ impl Compactor {
         None
     }
 
-    /// All partitions: those with the longest level 0 first, whose writers would be the first to wait, if it is due.
-    /// The others in turn, and now and then all, so that none starves.
+    /// All partitions, those with the longest level 0 first if it is due: their writers would be the first to wait. The
+    /// others follow in turn; one look of [`PLAIN_TURNS`] takes all in turn, so that none starves.
     fn partitions_by_need(&self) -> Vec<Arc<Partition>> {
         let mut partitions: Vec<_> = self.partitions.iter().collect();
         let first = self.next_partition.fetch_add(1, Ordering::Relaxed);
         let count = partitions.len().max(1);
         if first.is_multiple_of(PLAIN_TURNS) {
-            // Plain turns count for themselves: each partition is the first of one.
+            // These looks are counted by themselves: each partition is the first of one.
             partitions.rotate_left(first / PLAIN_TURNS % count);
             return partitions;
         }
@@ -249,7 +249,7 @@ impl Compactor {
         {
             let mut running = partition.running();
             running.retain(|running| running.tables != ended.tables);
-            // Now and not only when a job is looked for: after a job of level 0 there is little in it.
+            // Checked here and not only before a job: after a job of level 0 that level is short.
             self.splitter.stop_to_split(partition, &partition.super_version(), &running);
         }
         self.space.watch_short();

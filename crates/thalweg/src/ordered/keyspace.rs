@@ -1,7 +1,7 @@
 //! [`OrderedKeyspace`]: a named map cut into partitions by key range.
 //!
-//! The [`Layout`] says which partition has a key; a split or a merge replaces it. Whoever took a partition from an
-//! older layout finds the keys that it has given up through its super version ([`Partition::super_version_of`]).
+//! The [`Layout`] says which partition has a key; a split or a merge replaces it. A caller with a partition of an older
+//! layout finds the keys that it has given up through its super version ([`Partition::super_version_of`]).
 //!
 //! A clear gives a keyspace a new *generation*: an `OrderedKeyspace` of the same id, whose records have numbers above
 //! that of the clear. Snapshots that are older read the generation before.
@@ -23,7 +23,7 @@ pub(crate) struct OrderedKeyspace {
     pub(crate) name: String,
     layout: ArcSwap<Layout>,
     generation: Arc<Generation>,
-    /// The record that cleared the generation before this one; 0: this is the first.
+    /// The number of the record that cleared the generation before this one; 0: this is the first.
     pub(crate) cleared_at: SeqNo,
     /// The generation before this one, while snapshots may read it.
     earlier: Weak<OrderedKeyspace>,
@@ -98,8 +98,8 @@ impl OrderedKeyspace {
     }
 
     /// Ends this generation and returns the next one, which begins empty after the record `at` that clears it. It has
-    /// the partitions that the keyspace was created with. Called where nothing can be reserved meanwhile: a record goes
-    /// to the new generation exactly when its number is above `at`.
+    /// the partitions that the keyspace was created with. Called while no log space can be reserved: a record goes to
+    /// the new generation exactly when its number is above `at`.
     pub(super) fn clear(self: &Arc<Self>, at: SeqNo) -> Arc<Self> {
         let before = self.layout();
         let kept = |partition: &Partition| !self.generation.budget.is_made_by_split(partition.id);
@@ -128,13 +128,13 @@ impl OrderedKeyspace {
         Some(generation)
     }
 
-    /// Its partitions now, for a look.
+    /// Loads its partitions, for a moment.
     pub(crate) fn layout(&self) -> Guard<Arc<Layout>> {
         self.layout.load()
     }
 
-    /// The super version that has `key` now, for a reader; `NoKeyspace` once the keyspace was dropped, or this
-    /// generation of it is read by nobody.
+    /// Loads the super version that has `key`. `NoKeyspace` once the keyspace was dropped, or once no snapshot can read
+    /// this generation.
     ///
     /// The super version is loaded first, and the lifecycle after it: [`Partition::clear`] empties super versions only
     /// after the lifecycle says so, so a super version that is returned was not emptied.
@@ -146,7 +146,7 @@ impl OrderedKeyspace {
         Ok(super_version)
     }
 
-    /// What a caller of a dropped keyspace gets.
+    /// The error of a caller whose keyspace was dropped.
     pub(crate) fn no_keyspace(&self) -> Error {
         Error::NoKeyspace(Arc::from(self.name.as_str()))
     }

@@ -1,15 +1,13 @@
-//! Merges: two neighbours that together hold little become one again (DESIGN 7).
+//! [`Merger`]: makes one partition of two neighbours that together hold little.
 //!
-//! As with splits nothing is copied; the edit says that the one on the right ends, and the tables of both are those of
-//! the one on the left. What makes it harder is the log: up to which record a partition is flushed is one number, and
-//! the two have different ones. So they are *joined* first: both are sealed at one point of the log, and from there on
-//! have one active memtable for the records of both. When what was sealed before is flushed, on either side, all that
-//! is in no table is newer than that point, and either number is right for both.
+//! As with splits nothing is copied: the edit ends the right partition, and the left one gets its tables. The log makes
+//! it harder: a partition is flushed up to one number, and the two have different ones. So they are *joined* first:
+//! both are sealed at one point of the log, and share one active memtable from there on. When both have flushed what
+//! was sealed, every record that is in no table is newer than that point, and either number is right for both.
 //!
-//! Invariants: two partitions that are joined have the same active memtable; it is sealed for both at once, and
-//! followed by one for both. All of it happens in the flush coroutine, so nothing else flushes, splits or merges
-//! meanwhile; a job begins in neither. No table is in both: one of them may have replaced its part of it, and would
-//! show it again.
+//! Invariants: joined partitions have the same active memtable. It is sealed for both at once, and one new memtable
+//! follows it in both. The flush coroutine does all of this, so nothing else flushes, splits or merges meanwhile; no
+//! job begins in either. No table is in both: one side may have replaced its part, and would show it again.
 
 use super::dependencies::Dependencies;
 use super::flush::MemtableFlusher;
@@ -28,11 +26,11 @@ use crate::runtime::{Environment, Health};
 use crate::table::{Table, TableWriters};
 use std::sync::Arc;
 
-/// Two partitions are merged whose tables have no more than one part of so many of the bytes in a level 1 without
-/// splits: a quarter of what makes the one that they become split again.
+/// Two partitions are merged when their tables have at most one of this many parts of a level 1 without splits: a
+/// quarter of the size at which the merged partition would be split again.
 const LEVEL1_PARTS: u64 = 2;
 
-/// How often memtables that writers fill meanwhile are flushed before a merge is given up.
+/// A merge is given up when writers have filled new memtables in this many rounds of flushes.
 const ROUNDS: usize = 4;
 
 /// Two neighbours, the left one first.
@@ -70,8 +68,8 @@ impl Merger {
         })
     }
 
-    /// Neighbours that are to be merged, if no job runs in either: both small, and the right one made by a split, so
-    /// that borders that a user gave stay.
+    /// Returns neighbours that are to be merged, in which no job runs. Both are small, and a split has made the right
+    /// one: borders that a user gave stay.
     pub(super) fn pair_to_merge(&self) -> Option<Pair> {
         let (now_ns, level0_max) = (self.environment.clock.now_ns(), self.options.policy.level0_trigger());
         let may_merge = |left: &Partition, right: &Partition| {
@@ -94,8 +92,8 @@ impl Merger {
         left.table_bytes().saturating_add(right.table_bytes()) <= most
     }
 
-    /// As [`Merger::pair_to_merge`], for who waits until nothing is left to do: nobody else may look again when a bar
-    /// ends.
+    /// Whether a pair is to be merged. Wakes the flush coroutine: nothing else wakes it when a failed merge may be
+    /// tried again.
     pub(super) fn is_to_merge(&self) -> bool {
         let is_wanted = self.pair_to_merge().is_some();
         if is_wanted {
@@ -104,8 +102,8 @@ impl Merger {
         is_wanted
     }
 
-    /// Merges two neighbours, if no job has begun in either. What fails, or is too busy, is not tried again for a
-    /// while, and nobody else hears of it.
+    /// Merges two neighbours if no job has begun in either. A merge that fails, or that writers keep busy, is not tried
+    /// again for a while; no caller gets the error.
     pub(super) async fn merge(&self, writers: &TableWriters, (left, right): &Pair) {
         let is_idle = {
             let (of_left, of_right) = (left.running(), right.running());
@@ -144,7 +142,7 @@ impl Merger {
         self.signals.progress.notify_all();
     }
 
-    /// `false`: they are not small any more, or writers have filled memtables faster than these could be flushed.
+    /// Returns `false` when they are not small any more, or when writers fill memtables faster than these are flushed.
     async fn merge_joined(
         &self,
         writers: &TableWriters,
@@ -167,7 +165,7 @@ impl Merger {
         if !are_flushed || !self.is_small(left, right) || !can_merge(left, right) {
             return Ok(false);
         }
-        // What is sealed from here on is sealed for both.
+        // A memtable that is sealed from here on is sealed for both.
         let change = Change::Merge { keyspace: keyspace.id, partition: left.id, next: right.id };
         let edit = Edit { changes: vec![change], ..Edit::default() };
         let apply = || {

@@ -29,9 +29,9 @@ pub(crate) type SuperVersionGuard = Guard<Arc<SuperVersion>>;
 /// Everything a partition holds at one moment.
 #[derive(Clone)]
 pub(crate) struct SuperVersion {
-    /// The keys that are the partition's. Memtables and tables may have others too, from before a split.
+    /// The key range of the partition. After a split, memtables and tables may have keys outside of it.
     pub(crate) range: Arc<KeyRange>,
-    /// Where the keys behind `range` have gone by splits; `None` before the first.
+    /// The partition that has the keys behind `range`; `None` before the first split.
     pub(crate) right: Option<Arc<Partition>>,
     pub(crate) active: Arc<MemtableHandle>,
     /// Waiting for their flush, oldest first.
@@ -40,13 +40,13 @@ pub(crate) struct SuperVersion {
 }
 
 impl SuperVersion {
-    /// Whether `key`, which was the partition's once, still is.
+    /// Whether `key` is in the partition's range. A split may have taken it.
     #[inline]
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         !self.range.is_after(key) && !self.range.is_before(key)
     }
 
-    /// Whether the table has keys that are not the partition's.
+    /// Whether the table has keys outside of the partition's range.
     pub(crate) fn sticks_out(&self, meta: &TableMeta) -> bool {
         self.range.is_after(&meta.key_min) || self.range.is_before(&meta.key_max)
     }
@@ -66,7 +66,7 @@ impl SuperVersion {
         self.levels.first().map_or(0, Vec::len)
     }
 
-    /// Slots, newest first.
+    /// All memtables, newest first.
     pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<MemtableHandle>> {
         std::iter::once(&self.active).chain(self.sealed.iter().rev())
     }
@@ -86,29 +86,28 @@ pub(crate) struct Partition {
     pub(crate) id: PartitionId,
     /// Records at or below it were in tables when the database was opened.
     pub(crate) recovered: SeqNo,
-    /// What it has in common with the other partitions of its keyspace.
+    /// What the partitions of its keyspace share.
     pub(super) generation: Arc<Generation>,
     super_version: ArcSwap<SuperVersion>,
     changing: Mutex<()>,
-    /// Sealed memtables, and tables in level 0, of the super version: what every write asks before it begins.
+    /// The numbers of sealed memtables and of tables in level 0. Every write reads them before it begins.
     sealed: AtomicUsize,
     level0: AtomicUsize,
-    /// Bytes of the super version's tables, as far as the share knows of them.
+    /// Bytes of its tables, as the budget counts them.
     table_bytes: AtomicU64,
     running: Mutex<Vec<RunningJob>>,
-    /// What its compactions have moved since level 0 gave tables last.
+    /// Bytes that compactions have moved since the last job of level 0.
     pub(super) chain: Chain,
     /// How fast writers may go.
     pub(super) pacer: Pacer,
-    /// Why its last compaction failed; cleared by the next that succeeds.
-    /// Why its compactions fail, and the inputs of the last one that did.
+    /// Why its compactions fail at present.
     trouble: LastError,
     trouble_inputs: Mutex<BTreeSet<TableId>>,
-    /// It is to be split or is being merged: no new jobs. Set and read with `running`.
+    /// A split is due or a merge is under way: no job begins. Set and read under the lock of `running`.
     reshaping: AtomicBool,
     /// No split or merge begins before this: one has failed.
     reshape_retry_at_ns: AtomicU64,
-    /// The neighbour with which it has its active memtable in common, until they are merged. Changed at seal points.
+    /// The neighbour that shares its active memtable until they are merged. Changes at seal points.
     joined: Mutex<Weak<Partition>>,
 }
 
@@ -155,17 +154,17 @@ impl Partition {
         })
     }
 
-    /// What it holds now, for a look.
+    /// Loads its super version, for a moment.
     pub(crate) fn super_version(&self) -> SuperVersionGuard {
         self.super_version.load()
     }
 
-    /// What it holds now, to be kept.
+    /// Loads its super version, to be kept.
     pub(crate) fn pinned_super_version(&self) -> Arc<SuperVersion> {
         self.super_version.load_full()
     }
 
-    /// The partition that has `key` now, which this one had when it was looked for.
+    /// Returns the partition that has `key` now. This one had it when the caller looked its route up.
     pub(crate) fn owner_of(self: &Arc<Self>, key: &[u8]) -> Arc<Partition> {
         let mut owner = Arc::clone(self);
         loop {
@@ -179,8 +178,8 @@ impl Partition {
         }
     }
 
-    /// The super version that has `key`, which this partition had when it was looked for: its own, or after splits one
-    /// to the right of it.
+    /// Loads the super version that has `key`. This partition had it when the caller looked its route up; splits may
+    /// have moved it to the right.
     pub(crate) fn super_version_of(&self, key: &[u8]) -> SuperVersionGuard {
         let mut super_version = self.super_version();
         while let Some(right) = super_version.right.as_ref().filter(|_| !super_version.covers(key)) {
@@ -215,7 +214,7 @@ impl Partition {
         kept.filter_map(|handle| handle.first()).min_by_key(|mark| mark.position)
     }
 
-    /// Puts a changed super version in the place of the present one.
+    /// Replaces the super version by a changed one.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut SuperVersion) -> T) -> T {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut super_version = SuperVersion::clone(&self.super_version.load());
@@ -224,7 +223,7 @@ impl Partition {
         let (sealed, level0) = (super_version.sealed.len(), super_version.level0_tables());
         let bytes = (!Arc::ptr_eq(&before, &super_version.levels)).then(|| bytes_of(&super_version.levels));
         self.super_version.store(Arc::new(super_version));
-        // After the super version: whoever hears that no memtable waits must find the table it became.
+        // After the super version: a reader that sees no sealed memtable must find the table it became.
         self.sealed.store(sealed, Ordering::Release);
         self.level0.store(level0, Ordering::Release);
         if let Some(bytes) = bytes {
@@ -233,11 +232,11 @@ impl Partition {
         result
     }
 
-    /// Seals `memtable` at `last`, the last sequence number reserved, if it is still the active one. Called where
-    /// nothing can be reserved meanwhile ([`crate::log::Log::at_seal_point`]), so that a record goes to the sealed
-    /// memtable exactly when its number is at or below `last`. Two partitions that are joined stay so.
+    /// Seals `memtable` at `last`, the last sequence number reserved, if it is still the active one. Called while no
+    /// log space can be reserved ([`crate::log::Log::at_seal_point`]): a record goes to the sealed memtable exactly
+    /// when its number is at or below `last`. Two joined partitions stay joined.
     pub(crate) fn seal(&self, handle: &Arc<MemtableHandle>, last: SeqNo) -> bool {
-        // Of many writers that have seen it full all but the first are late, and should allocate nothing here.
+        // Many writers may find a memtable full at once. All but the first are late; they must not allocate.
         if !Arc::ptr_eq(&self.super_version().active, handle) {
             return false;
         }
@@ -271,7 +270,7 @@ impl Partition {
         })
     }
 
-    /// The neighbour with which it has its active memtable in common.
+    /// Returns the neighbour that shares its active memtable.
     pub(super) fn joined(&self) -> Option<Arc<Partition>> {
         self.joined.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
     }
@@ -280,7 +279,7 @@ impl Partition {
         *self.joined.lock().unwrap_or_else(PoisonError::into_inner) = other;
     }
 
-    /// The oldest sealed memtable is now `table` in level 0 (`None`: it held nothing).
+    /// Replaces the oldest sealed memtable by `table` in level 0; by nothing when the memtable was empty.
     pub(crate) fn install_flush(&self, handle: &Arc<MemtableHandle>, table: Option<Arc<Table>>) {
         self.change(|super_version| {
             let oldest = super_version.sealed.remove(0);
@@ -293,13 +292,13 @@ impl Partition {
         });
     }
 
-    /// The job's inputs are replaced by `outputs` in the level below.
+    /// Replaces the job's inputs by `outputs` in the level below.
     pub(crate) fn install_job(&self, job: &Job, outputs: Vec<Arc<Table>>) {
         let inputs: Vec<TableId> = job.tables().map(|table| table.meta().id).collect();
         self.replace(&inputs, job.level + 1, outputs);
     }
 
-    /// Takes tables out of their levels, and puts others into `level`.
+    /// Removes tables from their levels, and adds others to `level`.
     pub(super) fn replace(&self, inputs: &[TableId], level: usize, outputs: Vec<Arc<Table>>) {
         self.change(|super_version| {
             let mut levels = Levels::clone(&super_version.levels);
@@ -334,13 +333,13 @@ impl Partition {
         self.trouble.get()
     }
 
-    /// A compaction of `inputs` failed.
+    /// Records that a compaction of `inputs` failed.
     pub(super) fn compaction_failed(&self, inputs: &BTreeSet<TableId>, error: Error, now_ns: u64) -> BackgroundError {
         *self.trouble_inputs.lock().unwrap_or_else(PoisonError::into_inner) = inputs.clone();
         self.trouble.record(error, now_ns)
     }
 
-    /// A compaction of `inputs` was done: that ends the trouble with any of them. Others go on beside what fails.
+    /// Records that a compaction of `inputs` succeeded. That ends a failure of a job with any of these inputs.
     pub(super) fn compaction_done(&self, inputs: &BTreeSet<TableId>) {
         if self.trouble.get().is_none() {
             return;
@@ -351,18 +350,18 @@ impl Partition {
         }
     }
 
-    /// Somebody asks for its compactions.
+    /// Marks its failure as one that a caller wants tried again.
     pub(super) fn ask_for_compactions(&self) {
         self.trouble.request_retry();
     }
 
-    /// No compaction runs or is wanted, so none fails.
+    /// Ends its failure: no compaction runs or is wanted.
     pub(super) fn no_compaction_wanted(&self) {
         self.trouble.clear();
     }
 
-    /// Lets go of everything it holds: its keyspace was dropped or cleared, and the manifest knows. A writer that was
-    /// overtaken by that still finds a memtable.
+    /// Lets go of everything it holds. Its keyspace was dropped or cleared, and the manifest knows. A late writer still
+    /// finds a memtable.
     pub(crate) fn clear(&self) {
         assert!(self.is_dropped(), "only a dropped partition is cleared");
         let active = MemtableHandle::new(SeqNo(0), &self.generation.pool, 0);
@@ -374,7 +373,7 @@ impl Partition {
         });
     }
 
-    /// Whether no job may begin, because it is to be split or is being merged.
+    /// Whether no job may begin, because a split is due or a merge is under way.
     pub(super) fn is_reshaping(&self) -> bool {
         self.reshaping.load(Ordering::SeqCst)
     }
@@ -384,18 +383,18 @@ impl Partition {
         self.reshape_retry_at_ns.store(retry_at_ns, Ordering::Relaxed);
     }
 
-    /// Whether a split or merge may begin, as the last one that failed is long enough ago.
+    /// Whether a split or merge may begin: the last failure is long enough ago.
     pub(super) fn may_reshape(&self, now_ns: u64) -> bool {
         now_ns >= self.reshape_retry_at_ns.load(Ordering::Relaxed)
     }
 
-    /// Says so, or takes it back. With `running`: who has seen it there must not say it again for the partition as it
-    /// was.
+    /// Sets or resets [`Partition::is_reshaping`]. The caller holds the lock of `running` from its look at the
+    /// partition on.
     pub(super) fn set_reshaping(&self, _running: &[RunningJob], reshaping: bool) {
         self.reshaping.store(reshaping, Ordering::SeqCst);
     }
 
-    /// Bytes of its tables, of those that it shares all.
+    /// Bytes of its tables. A table that it shares counts in full.
     pub(super) fn table_bytes(&self) -> u64 {
         self.table_bytes.load(Ordering::Relaxed)
     }

@@ -9,7 +9,7 @@ use crate::table::{BlockNumber, PointKey, Table, batch_read};
 use std::sync::Arc;
 
 impl SuperVersion {
-    /// The value of `key` as of `seq`; `None` when it was removed or never written.
+    /// Returns the value of `key` as of `seq`; `None` when it was removed or never written.
     ///
     /// The first version found is the newest: whatever is newer lies above (the module's invariant).
     pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Result<Option<Slice>> {
@@ -42,11 +42,11 @@ impl SuperVersion {
         Ok(false)
     }
 
-    /// The values of `keys` as of `seq`, in their order, equal to those that `get` finds.
+    /// Returns the values of `keys` as of `seq`, in their order, equal to those that `get` finds.
     ///
-    /// All keys go down through the tables together, in rounds: each goes on until it needs a block that is not in the
-    /// block cache; all of those are read at once. `keys` should be sorted, so that keys of one block come next to each
-    /// other. An error is that of the first read that has one.
+    /// All keys go down through the tables together, in rounds. In each round every key goes on until it needs a block
+    /// that is not in memory; then all these blocks are read at once. Sort `keys`, so that keys of one block are
+    /// neighbours. Returns the error of the first read that fails.
     pub(crate) fn multi_get(&self, keys: &[&[u8]], seq: SeqNo) -> Result<Vec<Option<Slice>>> {
         let mut values = vec![None; keys.len()];
         let mut seekers = Vec::new();
@@ -103,13 +103,13 @@ impl SuperVersion {
         self.filled_memtables().find_map(|memtable| memtable.get(key, seq))
     }
 
-    /// The memtables that have anything, newest first. What was visible before this is asked is in one of them: an
-    /// insert is counted before it is done.
+    /// The memtables that are not empty, newest first. Entries that were visible before the call are in one of them: a
+    /// memtable counts an insert before it makes it.
     fn filled_memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         self.memtables().map(|handle| &handle.memtable).filter(|memtable| !memtable.is_empty())
     }
 
-    /// The next table to ask, from `place` on, which moves on behind it.
+    /// Returns the next table to look into, from `place` on, and moves `place` behind it.
     fn table_for(&self, point: &PointKey<'_>, place: &mut Place) -> Option<&Arc<Table>> {
         if place.level == 0 {
             let newer = self.levels.first().map(Vec::as_slice).unwrap_or_default();

@@ -26,10 +26,10 @@ pub(super) fn report_failure(health: &Health, error: Error, now_ns: u64) {
 }
 
 impl Partition {
-    /// Splits it at `at`: the keys from there on are those of a new partition, which `publish` makes known. Everything
-    /// written so far stays where it is, shared by both. Called as [`Partition::seal`] is, without jobs and flushes.
+    /// Splits it at `at`: a new partition has the keys from there on, and `publish` makes it known. Both share
+    /// everything written so far. Called as [`Partition::seal`] is, while no job and no flush runs.
     ///
-    /// The new one is known before this one gives its keys up; between the two both show the same.
+    /// The new one is known before this one gives its keys up. In between, both show the same entries.
     pub(crate) fn split(&self, at: &[u8], id: PartitionId, last: SeqNo, publish: impl FnOnce(&Arc<Partition>)) {
         self.change(|super_version| {
             self.seal_handle(&super_version.active, last);
@@ -42,7 +42,7 @@ impl Partition {
             if planted(Bug::SplitLosesSealed) {
                 right.sealed.clear();
             }
-            // The new one's memtables will be half as large, or less.
+            // The memtables of the new partition will be at most half as large.
             right.active = MemtableHandle::new(last, &self.generation.pool, 0);
             right.levels = levels_where(&super_version.levels, |meta| *meta.key_max >= *at);
             let right = Self::with_super_version(&self.generation, id, SeqNo(0), right);
@@ -66,8 +66,8 @@ impl Partition {
         right.set_joined(Arc::downgrade(left));
     }
 
-    /// Undoes [`Partition::join`]: each has an active memtable again, and its part of the common one to flush. Called
-    /// as [`Partition::seal`] is.
+    /// Undoes [`Partition::join`]: each gets an active memtable of its own, and flushes its part of the common one.
+    /// Called as [`Partition::seal`] is.
     pub(super) fn part(left: &Arc<Self>, right: &Arc<Self>, last: SeqNo) {
         for partition in [left, right] {
             partition.set_joined(Weak::new());
@@ -76,10 +76,10 @@ impl Partition {
         }
     }
 
-    /// Takes over what `right` has, to which it is joined; `publish` makes known that there is no `right` any more.
-    /// Called as [`Partition::seal`] is, without jobs and flushes.
+    /// Takes over what `right` has, to which it is joined; `publish` removes `right` from the layout. Called as
+    /// [`Partition::seal`] is, while no job and no flush runs.
     ///
-    /// `right` gives its keys up last; before that both show the same.
+    /// `right` gives its keys up last. Before that, both show the same entries.
     pub(super) fn absorb(self: &Arc<Self>, right: &Arc<Self>, publish: impl FnOnce()) {
         let taken = right.pinned_super_version();
         self.change(|super_version| {
@@ -102,7 +102,7 @@ impl Partition {
         self.chain.take_over(&right.chain);
         publish();
         right.change(|super_version| {
-            // Whoever still comes here goes on to the one that has the keys.
+            // A late caller goes on to the partition that has the keys.
             super_version.range =
                 Arc::new(KeyRange { from: super_version.range.from.clone(), to: super_version.range.from.clone() });
             super_version.right = Some(Arc::clone(self));

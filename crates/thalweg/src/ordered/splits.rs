@@ -1,14 +1,14 @@
-//! Splits: a partition that holds much more than its level 1 becomes two (DESIGN 7; vLSM's regions).
+//! [`Splitter`]: makes two partitions of one that holds much more than its level 1 (vLSM's regions).
 //!
-//! Nothing is copied: an edit says where, and from then on each side has the tables that have keys of it. Those with
-//! keys of both sides, and the memtables of that moment, they have in common, and each takes what is its own. A shared
-//! table goes when the last side has replaced it (`lineage/partitions.rs`).
+//! Nothing is copied. An edit names the key; from then on each side has the tables with keys of its range. Both sides
+//! share the tables with keys of both, and the memtables of that moment. A shared table goes when the last side has
+//! replaced it.
 //!
-//! What it is for: with as much memory and as many bytes in level 1 for all partitions together ([`super::share`]) each
-//! of n has an n-th, so that a memtable waits for an n-th of the bytes (VLSM-1), and no byte is written more often.
+//! Why: all partitions of a keyspace share one budget of memory and of level 1 ([`super::budget`]). With n partitions a
+//! memtable waits for an n-th of the bytes (VLSM-1), and no byte is written more often.
 //!
-//! The compactors find that a partition has outgrown itself, and begin no more jobs in it; when the last one has ended
-//! the flush coroutine splits it, so that no flush runs either.
+//! The compactors find that a partition is too large, and begin no more jobs in it. When the last job has ended, the
+//! flush coroutine splits it, so that no flush runs either.
 
 use super::dependencies::Dependencies;
 use super::flush::MemtableFlusher;
@@ -64,8 +64,8 @@ impl Splitter {
         })
     }
 
-    /// Whether the partition is to be split, as its super version is, when its running jobs have ended. Not while level
-    /// 0 is long: writers would wait for it, and what is in it would be in both halves.
+    /// Whether the partition is to be split once its running jobs have ended. Not while level 0 is long: writers would
+    /// wait for it, and both halves would have its tables.
     pub(super) fn outgrew(&self, partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> bool {
         let least = self.options.policy.level1_bytes().saturating_mul(LEVEL1_TIMES);
         partition.generation.budget.may_grow(self.options.partitions_max)
@@ -73,12 +73,13 @@ impl Splitter {
             && !running.iter().any(|job| job.level == 0)
             && bytes_of(super_version) >= least
             && split_point(super_version).is_some()
-            // It would wait for a job that waits for its next try, and no other would begin.
+            // The split would wait for a parked job, and no other job would begin.
             && partition.trouble().is_none()
             && partition.may_reshape(self.environment.clock.now_ns())
     }
 
-    /// As [`Splitter::outgrew`], for who waits until nothing is left to do: nobody else may look again when a bar ends.
+    /// As [`Splitter::outgrew`], and wakes the compactors: nothing else wakes them when a failed split may be tried
+    /// again.
     pub(super) fn is_to_split(
         &self,
         partition: &Partition,
@@ -96,9 +97,9 @@ impl Splitter {
         super_version.level0_tables() <= self.options.policy.level0_trigger()
     }
 
-    /// Lets no job of the partition begin if it is to be split, or if that is so already; once the running ones have
-    /// ended the flush coroutine is told. Taken back when level 0 becomes long before they have: a job of it could run
-    /// beside them. With `running`.
+    /// Stops new jobs of a partition that is to be split, and wakes the flush coroutine once the running ones have
+    /// ended. Lets jobs begin again when level 0 becomes long before that: a job of level 0 can run beside the others.
+    /// Returns whether new jobs are stopped. The caller holds the lock of `running`.
     pub(super) fn stop_to_split(
         &self,
         partition: &Partition,
@@ -106,7 +107,7 @@ impl Splitter {
         running: &[RunningJob],
     ) -> bool {
         let stops = if partition.is_reshaping() {
-            // A job that waits for its next try does not end soon.
+            // A parked job does not end soon.
             running.is_empty() || self.has_short_level0(super_version) && partition.trouble().is_none()
         } else {
             !partition.is_dropped() && self.outgrew(partition, super_version, running)
@@ -118,7 +119,7 @@ impl Splitter {
         stops
     }
 
-    /// A partition that waits for its split and has no job any more.
+    /// Returns a partition that waits for its split and in which no job runs.
     pub(super) fn partition_to_split(&self) -> Option<Arc<Partition>> {
         self.partitions.iter().find(|partition| {
             let running = partition.running();
@@ -126,10 +127,10 @@ impl Splitter {
         })
     }
 
-    /// Splits a partition, in which no job runs, or begins before this is done, if it still is to be. One that fails is
-    /// not tried again for a while, and nobody else hears of it: nothing was changed, and nothing waits for it.
+    /// Splits a partition if that is still due. No job runs in it, or begins before the end. A split that fails has
+    /// changed nothing and is not tried again for a while; no caller gets the error.
     pub(super) async fn split(&self, writers: &TableWriters, partition: &Arc<Partition>) {
-        // Others may have been split since it was marked, and tables flushed.
+        // Since it was marked, others may have been split, and tables flushed.
         let is_due = self.outgrew(partition, &partition.super_version(), &[]);
         if is_due && let Err(error) = self.split_in_two(writers, partition).await {
             self.space.make_room_after(&error);
@@ -147,7 +148,7 @@ impl Splitter {
     }
 
     async fn split_in_two(&self, writers: &TableWriters, partition: &Arc<Partition>) -> Result<()> {
-        // What is sealed would be in the way of writers on both sides, until each has flushed its part.
+        // Writers on both sides would wait for sealed memtables until each side has flushed its part.
         self.flush.flush_sealed(writers, partition).await?;
         let Some(keyspace) = self.partitions.keyspace_of(partition) else { return Ok(()) };
         let Some(at) = split_point(&partition.super_version()) else { return Ok(()) };
@@ -168,13 +169,13 @@ impl Splitter {
     }
 }
 
-/// Bytes below level 0 that are the partition's; of a table that it shares about half.
+/// Bytes of the partition below level 0. A table that it shares counts half.
 fn bytes_of(super_version: &SuperVersion) -> u64 {
     let tables = super_version.levels.iter().skip(1).flatten().map(|table| table.meta());
     tables.map(|meta| if super_version.sticks_out(meta) { meta.bytes / 2 } else { meta.bytes }).sum()
 }
 
-/// Where the largest level has about half of its bytes on each side, between two of its tables.
+/// The key between two tables of the largest level that leaves about half of its bytes on each side.
 fn split_point(super_version: &SuperVersion) -> Option<Box<[u8]>> {
     let level_bytes = |level: &Vec<Arc<Table>>| -> u64 { level.iter().map(|t| t.meta().bytes).sum() };
     let largest = super_version.levels.iter().skip(1).max_by_key(|level| level_bytes(level))?;

@@ -1,13 +1,13 @@
-//! [`Subtasks`]: the task manager of PM-Blade (PMB-16): a large compaction is cut into subtasks by key range, which any
-//! compaction coroutine takes that has nothing else to do.
+//! [`Subtasks`]: cuts a large compaction into subtasks by key range, which idle compaction coroutines take (the task
+//! manager of PM-Blade, PMB-16).
 //!
 //! Invariants:
-//! - A job's outputs become visible together, in one edit, or none does: whoever owns the job waits for all of its
-//!   subtasks. When one fails the others give up, and what had been written is removed.
+//! - A job's outputs become visible together, in one edit, or none does. The owner of the job waits for all subtasks.
+//!   When one fails the others give up, and their outputs are removed.
 //! - Every subtask ends exactly once: a [`Subtask`] that is dropped before its end counts as failed, so the owner never
 //!   waits for one that is lost.
-//! - All subtasks of a job keep what the same snapshots see, those of the moment at which it was cut.
-//! - The owner takes whatever nobody else took, so a job never waits for a free coroutine.
+//! - All subtasks of a job keep what the same snapshots see: those of the moment at which the job was cut.
+//! - The owner runs the subtasks that no other coroutine took, so a job never waits for a free coroutine.
 //!
 //! Locks: `waiting` and `Merging::state` are each held for a push, a pop or a look, never together.
 
@@ -26,8 +26,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A subtask has at least as many times the bytes of a table: each but the last of a job leaves a table that is not
-/// full.
+/// A subtask has at least this many times the bytes of a table, as each subtask may leave one table that is not full.
 const SUBTASK_TABLES_MIN: u64 = 2;
 
 /// See the module.
@@ -59,7 +58,7 @@ struct MergingState {
     left: usize,
     /// Of those that have, by number.
     outputs: BTreeMap<usize, Vec<TableMeta>>,
-    /// The first, but [`Error::Closed`] only when there is no other: that is what the rest end with.
+    /// The first error. [`Error::Closed`] only when there is no other: subtasks that give up end with it.
     error: Option<Error>,
 }
 
@@ -98,8 +97,8 @@ impl Subtasks {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Merges the keys of a job in `within`, in subtasks where it is large; its outputs in key order. On an error none
-    /// is left.
+    /// Merges the keys of a job in `within`, in subtasks when it is large. Returns its outputs in key order. On an
+    /// error no output is left.
     pub(super) async fn merge(
         &self,
         writers: &TableWriters,
@@ -110,7 +109,7 @@ impl Subtasks {
         let parts = self.parts_of(partition, job);
         if parts > 1 {
             for table in job.tables() {
-                // A read or more of a table that was not open yet: not all of them at once.
+                // Opening a table reads from it: give way between two.
                 yield_now().await;
                 table.ensure_open()?;
             }
@@ -168,9 +167,9 @@ impl Subtasks {
         subtask.outcome = Some(merged);
     }
 
-    /// How many subtasks a job is cut into: no more than there are coroutines to take them. Only a job that writers may
-    /// have to wait for: any other that ends sooner takes processors from flushes, and less of level 0 at once, so that
-    /// more is rewritten in all.
+    /// How many subtasks a job is cut into, at most one a coroutine. Only a job that writers may have to wait for is
+    /// cut: any other takes processors from flushes, and takes less of level 0 at once, so that more is rewritten in
+    /// all.
     fn parts_of(&self, partition: &Partition, job: &Job) -> usize {
         let policy = partition.policy();
         if !policy.is_urgent(job) {
