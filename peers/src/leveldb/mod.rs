@@ -2,6 +2,8 @@
 //!
 //! It has one background thread, two memtables, and levels whose sizes are compiled in; it has no column families, so
 //! partitions are refused.
+//!
+//! In reading order: `native` (the C interface), `shape` (which level is due by LevelDB's own rule).
 
 mod native;
 mod shape;

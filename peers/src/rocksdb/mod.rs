@@ -2,6 +2,8 @@
 //!
 //! Partitions are column families of one database. Bytes by cause are left out: RocksDB counts them only with its
 //! statistics, which slow every operation, or rounds them to hundreds of megabytes.
+//!
+//! `native` has the C interface.
 
 mod native;
 

@@ -9,7 +9,7 @@
 //! Invariants: `bytes` of a queue are those of the full slots that its entries name. After an insertion they are no
 //! more than the room. Entries of dropped tables are skipped, and swept once they are the greater part.
 
-use super::slot::{AsyncMutex, Slots, TakenBlock};
+use super::slot::{Slots, TakenBlock, Turn};
 use super::warmth::Warmth;
 use crate::format::Slice;
 use std::collections::VecDeque;
@@ -93,12 +93,12 @@ impl Queues {
         let Some(entry) = self.small.entries.pop_front() else { return false };
         let eviction = self.evictions.wrapping_add(1).max(1);
         match entry.take_turn(|slots, at| slots.get(at).map(|slot| slot.turn_in_small(HITS_TO_STAY, eviction))) {
-            AsyncMutex::Empty => self.dead = self.dead.saturating_sub(1),
-            AsyncMutex::Stays { bytes } => {
+            Turn::Empty => self.dead = self.dead.saturating_sub(1),
+            Turn::Stays { bytes } => {
                 self.small.bytes -= weight(bytes);
                 self.main.push(entry, weight(bytes));
             }
-            AsyncMutex::Evicted(taken) => {
+            Turn::Evicted(taken) => {
                 self.evictions = eviction;
                 self.small.bytes -= weight(taken.bytes);
                 evicted.push(taken);
@@ -110,9 +110,9 @@ impl Queues {
     fn turn_main(&mut self, evicted: &mut Vec<TakenBlock>) -> bool {
         let Some(entry) = self.main.entries.pop_front() else { return false };
         match entry.take_turn(|slots, at| slots.get(at).map(|slot| slot.turn_in_main())) {
-            AsyncMutex::Empty => self.dead = self.dead.saturating_sub(1),
-            AsyncMutex::Stays { .. } => self.main.entries.push_back(entry),
-            AsyncMutex::Evicted(taken) => {
+            Turn::Empty => self.dead = self.dead.saturating_sub(1),
+            Turn::Stays { .. } => self.main.entries.push_back(entry),
+            Turn::Evicted(taken) => {
                 self.main.bytes -= weight(taken.bytes);
                 evicted.push(taken);
             }
@@ -137,8 +137,8 @@ impl Queue {
 }
 
 impl Entry {
-    fn take_turn(&self, turn: impl FnOnce(&Slots, usize) -> Option<AsyncMutex>) -> AsyncMutex {
-        self.slots.upgrade().and_then(|slots| turn(&slots, self.at)).unwrap_or(AsyncMutex::Empty)
+    fn take_turn(&self, turn: impl FnOnce(&Slots, usize) -> Option<Turn>) -> Turn {
+        self.slots.upgrade().and_then(|slots| turn(&slots, self.at)).unwrap_or(Turn::Empty)
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) struct TakenBlock {
 }
 
 /// The result of a slot's turn in its queue.
-pub(super) enum AsyncMutex {
+pub(super) enum Turn {
     /// The slot was emptied before.
     Empty,
     /// The block was hit often enough, and stays.
@@ -129,24 +129,24 @@ impl Slot {
 
     /// Makes the turn of this slot in the small queue. After `hits_min` hits the block goes to the main queue;
     /// otherwise it is evicted.
-    pub(super) fn turn_in_small(&self, hits_min: u8, eviction: u32) -> AsyncMutex {
+    pub(super) fn turn_in_small(&self, hits_min: u8, eviction: u32) -> Turn {
         let mut state = self.lock();
         if state.buffer.is_some() && state.hits >= hits_min {
             (state.hits, state.in_main) = (0, true);
-            return AsyncMutex::Stays { bytes: state.number as usize };
+            return Turn::Stays { bytes: state.number as usize };
         }
-        state.take(eviction).map_or(AsyncMutex::Empty, AsyncMutex::Evicted)
+        state.take(eviction).map_or(Turn::Empty, Turn::Evicted)
     }
 
     /// Makes the turn of this slot in the main queue. A hit is used up for another round; without one the block is
     /// evicted.
-    pub(super) fn turn_in_main(&self) -> AsyncMutex {
+    pub(super) fn turn_in_main(&self) -> Turn {
         let mut state = self.lock();
         if state.buffer.is_some() && state.hits > 0 {
             state.hits -= 1;
-            return AsyncMutex::Stays { bytes: state.number as usize };
+            return Turn::Stays { bytes: state.number as usize };
         }
-        state.take(0).map_or(AsyncMutex::Empty, AsyncMutex::Evicted)
+        state.take(0).map_or(Turn::Empty, Turn::Evicted)
     }
 }
 

@@ -41,7 +41,8 @@ impl Source {
         let below = if matches!(stem, "mod" | "lib" | "main") { folder.to_owned() } else { format!("{folder}/{stem}") };
         let mut found = Vec::new();
         for (number, line) in self.code.iter().enumerate().filter(|(number, _)| self.test[*number]) {
-            let Some(module) = line.trim().strip_suffix(';').and_then(|line| line.strip_prefix("mod ")) else {
+            let declared = line.trim().trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
+            let Some(module) = declared.strip_suffix(';').and_then(|line| line.strip_prefix("mod ")) else {
                 continue;
             };
             let attribute = number.checked_sub(1).map_or("", |before| self.text[before].trim());

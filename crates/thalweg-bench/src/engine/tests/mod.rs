@@ -1,3 +1,3 @@
-//! An engine for tests of other modules.
+//! An engine for tests of other modules: `model`.
 
 pub(crate) mod model;

@@ -1,5 +1,8 @@
 //! Cursors over what a partition is made of: merged, concatenated, cut down to what a reader may see.
 //!
+//! In reading order: `bounds` (which keys of a range are wanted), `child` (one input of a merge), `level`, `merging`,
+//! `visible`, `range`.
+//!
 //! Bottom up: a [`LevelCursor`] walks the disjoint tables of one level; a [`MergingCursor`] walks memtables, level 0
 //! and levels as one sorted sequence of internal entries; a [`VisibleCursor`] gives of that sequence the user's
 //! entries at a snapshot, within [`Bounds`]; a [`DoubleEnded`] walks a range from both ends.
