@@ -44,16 +44,16 @@
 //!   returns; so does everything before a [`Database::persist`]. After a crash a database is as it was after some
 //!   prefix of its writes; a [`WriteBatch`] is there as a whole or not at all.
 //! - **Reads.** A read sees everything written before it began. A [`Range`] and a [`Snapshot`] see one moment.
-//! - **Damage** is found by checksums and told as [`Error::Corruption`], with file and offset; it is never given as
-//!   data.
+//! - **Damage** is found by checksums and reported as [`Error::Corruption`], with file and offset. A read never returns
+//!   damaged data.
 //! - **Threads.** Every handle is `Send` and `Sync`, cheap to clone, and keeps the database open.
 //!
 //! # Where to begin
 //!
 //! [`Database`] and [`Keyspace`] for reads and writes; [`Builder`] for options; [`Readable`] for code that reads a live
 //! keyspace, one in a snapshot or one of a [`ReadOnlyDatabase`]; [`KeyBounds`] for the ways to write a range;
-//! [`Error`] for what can go wrong. `examples/` has programs of real use. How it works inside is told by
-//! `ARCHITECTURE.md`.
+//! [`Error`] for what can go wrong. `examples/` has programs of real use. `ARCHITECTURE.md`
+//! describes how it works inside.
 //!
 //! # Features
 //!

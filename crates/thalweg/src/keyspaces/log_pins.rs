@@ -83,7 +83,7 @@ impl LogPins {
         (self.log.bytes_from(oldest) > self.log_bytes_max).then_some(oldest)
     }
 
-    /// Whether so many segments are needed by nothing that the manifest should be told.
+    /// Whether enough segments are unneeded that an edit of their own pays.
     pub(crate) fn are_segments_unneeded(&self) -> bool {
         let told = self.start_segment.load(Ordering::Relaxed);
         self.needed().position.segment() >= told.saturating_add(UNNEEDED_SEGMENTS)

@@ -9,7 +9,7 @@ pub(super) struct Published {
     pub(super) next_ticket: u64,
     /// The boundary after the prefix.
     pub(super) mark: LogMark,
-    /// The ends of later records that are done, by ticket, from the one after `next_ticket` on.
+    /// The ends of finished records that wait for an earlier one. Index 0 belongs to the ticket after `next_ticket`.
     done: VecDeque<Option<LogMark>>,
     /// How many records were given up after they were reserved.
     pub(super) given_up: u64,

@@ -37,7 +37,8 @@ fn place(workloads: &[&str], change: impl FnOnce(&mut Parameters)) -> Place {
     Place(Task { engine: "shelf".into(), round: 1, directory, parameters })
 }
 
-/// What was told, each event in a word or two, and the runs; others take so many percent of the processors.
+/// Returns the reported events, a word or two each, and the runs. Other processes take the given share of the
+/// processors.
 fn told(place: &Place, factory: &dyn Factory, foreign: &[f64]) -> (Vec<String>, Vec<Run>, Result<()>) {
     let (mut words, mut runs) = (Vec::new(), Vec::new());
     let mut event = |event: Event| match event {

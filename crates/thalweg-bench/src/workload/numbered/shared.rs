@@ -49,7 +49,7 @@ pub(super) struct Numbered {
     pub(super) chooser: Chooser,
     pub(super) values: Values,
     pub(super) value_bytes: usize,
-    /// Records that writes draw from: all, but for `fillsync`.
+    /// Records that writes draw from: all records, except in `fillsync`.
     pub(super) records: u64,
     pub(super) batch: u64,
     pub(super) sync: bool,

@@ -7,7 +7,7 @@
 //! - A failed sync is reported once per open file description, so every `open` makes a new description.
 //! - Direct reads (`O_DIRECT`) come from the medium; see `direct.rs`.
 //!
-//! Positions travel with each call. Locks: none, but for the one of `lock.rs`.
+//! Each call carries its position. Only `lock.rs` has a lock.
 //!
 //! Files, in reading order:
 //! - `storage.rs`: [`LinuxStorage`];
