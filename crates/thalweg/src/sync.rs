@@ -5,7 +5,6 @@
 //! invariant, the owner of the state refuses writes ([`crate::Error::Poisoned`]).
 //!
 //! In a model check (`--cfg loom`) these are loom's locks, which only exist inside of a model.
-#![allow(dead_code, reason = "a complete set of operations, whichever of them the engine needs today")]
 
 #[cfg(all(test, loom))]
 use loom::sync as locks;

@@ -5,7 +5,8 @@ use super::slot::{Slot, Slots};
 use super::warmth::Warmth;
 use crate::format::{Slice, TableId};
 use crate::planted::{Bug, planted};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use crate::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, OnceLock};
 
 /// The least bytes of a shard, so that small caches have one shard and large blocks find room.
 const SHARD_BYTES_MIN: u64 = 8 << 20;
@@ -140,5 +141,5 @@ impl BlockCache {
 }
 
 fn lock(shard: &Mutex<Queues>) -> MutexGuard<'_, Queues> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    shard.lock()
 }

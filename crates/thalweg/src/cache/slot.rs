@@ -5,7 +5,8 @@
 
 use super::warmth::Warmth;
 use crate::format::{Slice, prefetch};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// A line of the processor's cache.
 const LINE_BYTES: usize = 64;
@@ -68,7 +69,7 @@ impl Slots {
 impl Slot {
     #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Returns the block, and counts a hit.

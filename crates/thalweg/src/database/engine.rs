@@ -18,9 +18,10 @@ use crate::metrics::Metrics;
 use crate::ordered::{OrderedBackground, OrderedKind};
 use crate::runtime::{AsyncMutex, Environment, Health};
 use crate::storage::StorageLock;
+use crate::sync::Mutex;
 use crate::table::TableStore;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Segments that a log may span after a close without being flushed.
 const SEGMENTS_AT_CLOSE_MAX: usize = 4;
@@ -152,7 +153,7 @@ impl Engine {
             }
         };
         self.environment.scheduler.shutdown();
-        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.lock.lock() = None;
         result
     }
 

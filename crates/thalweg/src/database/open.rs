@@ -22,11 +22,12 @@ use crate::metrics::Metrics;
 use crate::ordered::{Dependencies, OrderedBackground, OrderedKind, OrderedOptions};
 use crate::runtime::{AsyncMutex, Environment, Health, Lane, Space};
 use crate::storage::{frugal, metered};
+use crate::sync::Mutex;
 use crate::table::{TableStore, TableWriters};
 use crate::trace;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
 
 /// Opens a database for reading and writing.
 pub(super) fn open(mut environment: Environment, root: &Path, options: Options) -> Result<Engine> {

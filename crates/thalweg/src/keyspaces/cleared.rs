@@ -10,7 +10,8 @@ use super::snapshots::SnapshotRegistry;
 use crate::format::SeqNo;
 use crate::lineage::Lineage;
 use crate::log::Log;
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::sync::Mutex;
+use std::sync::Arc;
 
 struct Cleared {
     /// The number of the record that clears it.
@@ -46,7 +47,7 @@ impl ClearedGenerations {
     /// Keeps a generation that was cleared by the record `at`, and that the manifest knows of, until nobody can read
     /// it.
     pub(super) fn keep(&self, keyspace: Arc<dyn Keyspace>, at: SeqNo) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.push(Cleared { at, keyspace });
         self.snapshots.notify_returns(true);
     }
@@ -58,7 +59,7 @@ impl ClearedGenerations {
         }
         let oldest = self.snapshots.boundaries(|| self.log.visible()).first().copied().unwrap_or_default();
         let unread: Vec<Cleared> = {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.kept.lock();
             let unread = kept.extract_if(.., |cleared| cleared.at <= oldest).collect();
             self.snapshots.notify_returns(!kept.is_empty());
             unread

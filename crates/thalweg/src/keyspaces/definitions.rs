@@ -8,8 +8,9 @@
 use super::keyspace::Keyspace;
 use crate::format::{KeyspaceId, LogMark, SeqNo};
 use crate::lineage::{Change, Edit};
+use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// A keyspace was created, cleared or dropped by a record of the log.
 pub(super) struct Definition {
@@ -100,6 +101,6 @@ impl Definitions {
     }
 
     fn queue(&self) -> MutexGuard<'_, VecDeque<Definition>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }

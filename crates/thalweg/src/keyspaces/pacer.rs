@@ -21,8 +21,8 @@
 //!
 //! Locks: `rates` is held for arithmetic.
 
+use crate::sync::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A shorter sleep costs more than it delays.
 const SLEEP_MIN_NS: u64 = 200_000;
@@ -197,7 +197,7 @@ impl Pacer {
     }
 
     fn rates(&self) -> MutexGuard<'_, Rates> {
-        self.rates.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rates.lock()
     }
 }
 

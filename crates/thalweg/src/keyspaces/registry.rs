@@ -9,9 +9,10 @@ use super::definitions::{Definition, Definitions};
 use super::keyspace::{Keyspace, NewKeyspace};
 use crate::format::{KeyspaceId, LogMark, SeqNo};
 use crate::lineage::Change;
+use crate::sync::RwLock;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 /// Keyspaces by id.
 #[derive(Clone, Default)]
@@ -71,7 +72,7 @@ impl Registry {
 
     /// The keyspaces that exist now.
     pub(crate) fn keyspaces(&self) -> Arc<KeyspaceMap> {
-        Arc::clone(&self.map.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.map.read())
     }
 
     /// The definitions that the manifest does not know.
@@ -99,7 +100,7 @@ impl Registry {
 
     fn define(&self, definition: Definition, change: impl FnOnce(&mut KeyspaceMap)) {
         self.definitions.push(definition);
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.map.write();
         let mut changed = KeyspaceMap::clone(&map);
         change(&mut changed);
         *map = Arc::new(changed);

@@ -8,9 +8,10 @@
 
 use crate::format::SeqNo;
 use crate::runtime::Event;
+use crate::sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -73,7 +74,7 @@ pub(crate) struct SnapshotSeq {
 impl SnapshotRegistry {
     /// Pins what is visible now.
     pub(crate) fn pin(self: &Arc<Self>, visible: impl FnOnce() -> SeqNo) -> SnapshotSeq {
-        let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pinned = self.pinned.lock();
         let seq = visible();
         pinned.pin(seq);
         SnapshotSeq { registry: Arc::clone(self), seq }
@@ -95,7 +96,7 @@ impl SnapshotRegistry {
 
     /// The numbers that must stay readable: those pinned and, last, the visible one; ascending.
     pub(crate) fn boundaries(&self, visible: impl FnOnce() -> SeqNo) -> Vec<SeqNo> {
-        let pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        let pinned = self.pinned.lock();
         let visible = visible();
         let counts = pinned.counts.iter().filter(|(seq, count)| *count > 0 && *seq < visible);
         let mut boundaries: Vec<SeqNo> = counts.map(|(seq, _)| *seq).collect();
@@ -112,7 +113,7 @@ impl SnapshotSeq {
 
 impl Drop for SnapshotSeq {
     fn drop(&mut self) {
-        self.registry.pinned.lock().unwrap_or_else(PoisonError::into_inner).give_back(self.seq);
+        self.registry.pinned.lock().give_back(self.seq);
         if self.registry.notifies_returns() {
             self.registry.returned.get().into_iter().for_each(|returned| returned.notify_all());
         }
@@ -152,9 +153,9 @@ mod tests {
             expected.extend([SeqNo(1), SeqNo(seq + 1)]);
             expected.sort();
             assert_eq!(registry.boundaries(|| SeqNo(seq + 1)), expected);
-            assert!(registry.pinned.lock().unwrap().counts.len() <= 2 * held.len() + 2);
+            assert!(registry.pinned.lock().counts.len() <= 2 * held.len() + 2);
         }
         drop((oldest, held));
-        assert!(registry.pinned.lock().unwrap().counts.is_empty());
+        assert!(registry.pinned.lock().counts.is_empty());
     }
 }

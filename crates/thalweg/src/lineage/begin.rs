@@ -15,10 +15,11 @@ use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
 use crate::runtime::{AsyncMutex, BackgroundDirectory, Environment, Health, Space, Task};
+use crate::sync::Mutex;
 use crate::table::TableStore;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// The outputs of unsettled edits may keep open this part of the files that the process may open: an eighth.
 const UNSYNCED_FILES_PART: u64 = 8;

@@ -15,9 +15,10 @@ use crate::error::{ErrorKind, Result};
 use crate::format::EditId;
 use crate::metrics::Metrics;
 use crate::runtime::{AsyncMutex, BackgroundDirectory, Environment, Event, Health, Space};
+use crate::sync::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// How and when edits are settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +174,7 @@ impl Lineage {
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock()
     }
 
     pub(super) fn log_and_tables(&self) -> &LogAndTables {

@@ -26,9 +26,10 @@ use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
 use crate::runtime::{Environment, Health, Lane, Task};
 use crate::storage::OpenMode;
+use crate::sync::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// How many segments may always be open: the tail, its spares, and one that is being synced.
 const SEGMENTS_OPEN_MIN: usize = 4;

@@ -31,8 +31,9 @@ use crate::error::{Error, Result};
 use crate::format::{LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
 use crate::runtime::{Event, Point, Ticket, join_bounded};
+use crate::sync::MutexGuard;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// How many segments a coroutine's sync writes at the same time, so that it takes no longer than one.
 const SEGMENTS_SYNCED_AT_ONCE: usize = 16;
@@ -265,7 +266,7 @@ impl Log {
     }
 
     fn lock_syncs(&self) -> MutexGuard<'_, Syncs> {
-        self.syncs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.syncs.lock()
     }
 }
 

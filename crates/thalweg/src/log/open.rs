@@ -9,9 +9,10 @@ use super::syncs::Syncs;
 use super::tail::Tail;
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, Health};
+use crate::sync::Mutex;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// The log of an open database.
 pub(crate) struct Log {

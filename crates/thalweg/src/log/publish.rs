@@ -15,15 +15,15 @@ use crate::error::Result;
 use crate::format::{LogMark, LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
 use crate::runtime::Point;
+use crate::sync::MutexGuard;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 
 /// How often a writer checks whether its predecessor is done before it sleeps: some microseconds.
 const TURNS_SPUN: usize = 200;
 
 impl Log {
     pub(super) fn lock_published(&self) -> MutexGuard<'_, Published> {
-        self.published.lock().unwrap_or_else(PoisonError::into_inner)
+        self.published.lock()
     }
 
     /// Makes the record visible, in sequence order. Returns once it and all earlier records are visible.

@@ -11,7 +11,8 @@ use super::tail::Tail;
 use crate::error::{Error, Result};
 use crate::format::{LogMark, LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use crate::sync::MutexGuard;
+use std::sync::Arc;
 
 /// A record that needs more segments than this is refused.
 const SEGMENTS_A_RECORD_MAX: u32 = 256;
@@ -255,7 +256,7 @@ impl Log {
     }
 
     pub(super) fn lock_tail(&self) -> MutexGuard<'_, Tail> {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tail.lock()
     }
 
     /// Calls `seal` with the last reserved sequence number while no record can be reserved: a memtable is sealed there.

@@ -15,10 +15,10 @@
 
 use super::pages::{PAGES_BYTES, Pages};
 use super::pool::MemtablePool;
-use super::sync::{AtomicPtr, AtomicUsize, Mutex, MutexGuard, Ordering};
+use super::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::PoisonError;
 
 /// Alignment of every piece; all pieces are multiples of it.
 pub(super) const ALIGNMENT: usize = 8;
@@ -142,7 +142,7 @@ impl Arena {
     }
 
     fn chunks(&self) -> MutexGuard<'_, Vec<NonNull<Chunk>>> {
-        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.chunks.lock()
     }
 }
 

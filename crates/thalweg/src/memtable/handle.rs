@@ -7,8 +7,9 @@
 use super::buffer::Memtable;
 use super::pool::MemtablePool;
 use crate::format::{EntryKind, LogMark, SeqNo};
+use crate::sync::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// See the module.
 pub(crate) struct MemtableHandle {
@@ -46,7 +47,7 @@ impl MemtableHandle {
     /// record is published always pins the log.
     pub(crate) fn insert(&self, mark: LogMark, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) {
         if seq.0 < self.first_seq.load(Ordering::Acquire) {
-            let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut first = self.first.lock();
             if first.is_none_or(|first| mark.position < first.position) {
                 *first = Some(mark);
             }
@@ -58,7 +59,7 @@ impl MemtableHandle {
 
     /// Where the oldest record in it begins; `None` while it is empty.
     pub(crate) fn first(&self) -> Option<LogMark> {
-        *self.first.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.first.lock()
     }
 
     /// The largest sequence number in it.

@@ -7,8 +7,8 @@
 //! Locks: `free`, held for a push or a pop.
 
 use super::pages::{PAGES_BYTES, Pages};
-use super::sync::{Mutex, MutexGuard};
-use std::sync::{Arc, PoisonError};
+use crate::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// See the module. Clones are the same pool.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl MemtablePool {
     }
 
     fn free(&self) -> MutexGuard<'_, Free> {
-        self.shared.free.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.free.lock()
     }
 }
 

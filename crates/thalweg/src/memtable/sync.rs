@@ -1,12 +1,6 @@
-//! What arena and list synchronise with: the standard library, or loom's models of it.
+//! The atomics of the arena and the list: the standard library's, or loom's models of them.
 
 #[cfg(all(test, loom))]
-pub(super) use loom::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering},
-};
+pub(super) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 #[cfg(not(all(test, loom)))]
-pub(super) use std::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering},
-};
+pub(super) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};

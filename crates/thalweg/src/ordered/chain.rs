@@ -9,7 +9,7 @@
 //! Locks: `stages` is held for bookkeeping.
 
 use crate::metrics::ChainCounts;
-use std::sync::{Mutex, PoisonError};
+use crate::sync::Mutex;
 
 /// See the module.
 #[derive(Default)]
@@ -21,13 +21,13 @@ pub(super) struct Chain {
 impl Chain {
     /// A job of a level below 0 has read `bytes`.
     pub(super) fn moved(&self, level: usize, bytes: u64) {
-        let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stages = self.stages.lock();
         add(&mut stages, level, bytes);
     }
 
     /// A job of level 0 has read `bytes`, and `memtables` tables of level 0 are gone.
     pub(super) fn freed(&self, counts: &ChainCounts, memtables: u64, bytes: u64) {
-        let mut stages = std::mem::take(&mut *self.stages.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut stages = std::mem::take(&mut *self.stages.lock());
         add(&mut stages, 0, bytes);
         counts.bytes.record(stages.iter().sum(), memtables);
         counts.stages.record(stages.iter().filter(|bytes| **bytes > 0).count() as u64, memtables);
@@ -38,8 +38,8 @@ impl Chain {
 
     /// Two partitions become one: what the other has moved since its last job of level 0 belongs to the next one here.
     pub(super) fn take_over(&self, other: &Chain) {
-        let theirs = std::mem::take(&mut *other.stages.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let theirs = std::mem::take(&mut *other.stages.lock());
+        let mut stages = self.stages.lock();
         for (level, bytes) in theirs.into_iter().enumerate() {
             add(&mut stages, level, bytes);
         }

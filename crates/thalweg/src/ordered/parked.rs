@@ -7,7 +7,8 @@
 
 use super::partition::Partition;
 use crate::compaction::RunningJob;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// A job that failed.
 pub(super) struct Parked {
@@ -35,7 +36,7 @@ pub(super) struct ParkedJobs {
 impl ParkedJobs {
     /// The jobs, locked.
     pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Parked>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.jobs.lock()
     }
 
     /// Takes out the jobs that may be tried again, `now` being the time and how often room has come. Returns them, and

@@ -17,11 +17,12 @@ use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
 use crate::keyspaces::{CompactionDebt, Pacer, WriteBuffer};
 use crate::memtable::MemtableHandle;
 use crate::runtime::{BackgroundError, BackgroundWork, LastError};
+use crate::sync::{Mutex, MutexGuard};
 use crate::table::{KeyRange, Table, TableMeta};
 use arc_swap::{ArcSwap, Guard};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// A super version that is loaded for a moment: cheaper than an `Arc`, and not to be kept.
 pub(crate) type SuperVersionGuard = Guard<Arc<SuperVersion>>;
@@ -216,7 +217,7 @@ impl Partition {
 
     /// Replaces the super version by a changed one.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut SuperVersion) -> T) -> T {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.changing.lock();
         let mut super_version = SuperVersion::clone(&self.super_version.load());
         let before = Arc::clone(&super_version.levels);
         let result = change(&mut super_version);
@@ -272,11 +273,11 @@ impl Partition {
 
     /// Returns the neighbour that shares its active memtable.
     pub(super) fn joined(&self) -> Option<Arc<Partition>> {
-        self.joined.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+        self.joined.lock().upgrade()
     }
 
     pub(super) fn set_joined(&self, other: Weak<Partition>) {
-        *self.joined.lock().unwrap_or_else(PoisonError::into_inner) = other;
+        *self.joined.lock() = other;
     }
 
     /// Replaces the oldest sealed memtable by `table` in level 0; by nothing when the memtable was empty.
@@ -325,7 +326,7 @@ impl Partition {
 
     /// The jobs that run now.
     pub(crate) fn running(&self) -> MutexGuard<'_, Vec<RunningJob>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 
     /// Why its compactions fail at present.
@@ -335,7 +336,7 @@ impl Partition {
 
     /// Records that a compaction of `inputs` failed.
     pub(super) fn compaction_failed(&self, inputs: &BTreeSet<TableId>, error: Error, now_ns: u64) -> BackgroundError {
-        *self.trouble_inputs.lock().unwrap_or_else(PoisonError::into_inner) = inputs.clone();
+        *self.trouble_inputs.lock() = inputs.clone();
         self.trouble.record(error, now_ns)
     }
 
@@ -344,7 +345,7 @@ impl Partition {
         if self.trouble.get().is_none() {
             return;
         }
-        let failed = self.trouble_inputs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failed = self.trouble_inputs.lock().clone();
         if !failed.is_disjoint(inputs) {
             self.trouble.clear();
         }

@@ -21,10 +21,11 @@ use crate::keyspaces::{Signals, SnapshotRegistry};
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, yield_now};
+use crate::sync::{Mutex, MutexGuard};
 use crate::table::{KeyRange, TableMeta, TableWriters};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A subtask has at least this many times the bytes of a table, as each subtask may leave one table that is not full.
 const SUBTASK_TABLES_MIN: u64 = 2;
@@ -94,7 +95,7 @@ impl Subtasks {
     }
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Subtask>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     /// Merges the keys of a job in `within`, in subtasks when it is large. Returns its outputs in key order. On an
@@ -183,7 +184,7 @@ impl Subtasks {
 
 impl Merging {
     fn state(&self) -> MutexGuard<'_, MergingState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

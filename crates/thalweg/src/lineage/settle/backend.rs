@@ -14,12 +14,13 @@ use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment, Health, join_bounded};
 use crate::storage::{File, OpenMode};
+use crate::sync::Mutex;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// How table files and edits of the manifest become durable (`docs/durability.md`).
 ///
@@ -254,13 +255,13 @@ impl SyncEachFile {
     /// Syncs a table, once: after a full disk it is refused.
     async fn sync_table(&self, table: Unsynced) -> Result<()> {
         let id = table.id;
-        if self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(&id) {
+        if self.refused.lock().contains(&id) {
             let path = self.tables.directory.path().join(files::table_name(id));
             return Err(Error::NoSpace { path: Arc::from(path) });
         }
         match self.tables.sync(table).await {
             Err(error) if error.kind() == ErrorKind::NoSpace => {
-                self.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+                self.refused.lock().insert(id);
                 Err(error)
             }
             Err(error) => Err(self.tables.failed(error)),

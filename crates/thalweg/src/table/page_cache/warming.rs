@@ -16,10 +16,11 @@
 use super::write_through::{StalePages, WriteThroughPolicy};
 use crate::runtime::{BackgroundFile, Environment, Event, yield_now};
 use crate::storage::{File, OpenMode, ReadMapping};
+use crate::sync::Mutex;
 use crate::table::io::{CHUNK_BYTES, TableIo};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// The bytes that one call drops: a quarter of a millisecond at most. Each call may make all processors empty their
 /// lists of new pages.
@@ -57,7 +58,7 @@ impl Warming {
     /// Requests that `file`, of `bytes` bytes, be brought into the page cache. Sets `is_resident` once it was.
     pub(in crate::table) fn request(&self, file: &Arc<dyn File>, bytes: u64, is_resident: &Arc<AtomicBool>) {
         let request = Request { file: Arc::downgrade(file), bytes, is_resident: Arc::clone(is_resident) };
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push_back(request);
+        self.requests.lock().push_back(request);
         self.changed.notify_all();
     }
 
@@ -66,13 +67,13 @@ impl Warming {
         if self.is_stopping() {
             return;
         }
-        self.mappings.lock().unwrap_or_else(PoisonError::into_inner).push(mapping);
+        self.mappings.lock().push(mapping);
         self.changed.notify_all();
     }
 
     /// Drops the pages of a replaced table in the background, unless the database is closed first.
     pub(in crate::table) fn drop_stale(&self, stale: StalePages) {
-        self.stale.lock().unwrap_or_else(PoisonError::into_inner).push_back(stale);
+        self.stale.lock().push_back(stale);
         self.changed.notify_all();
     }
 
@@ -114,12 +115,12 @@ impl Warming {
         if self.is_stopping() {
             return Some(Next::Stop);
         }
-        let mappings = std::mem::take(&mut *self.mappings.lock().unwrap_or_else(PoisonError::into_inner));
+        let mappings = std::mem::take(&mut *self.mappings.lock());
         if !mappings.is_empty() {
             return Some(Next::Unmap(mappings));
         }
-        let stale = self.stale.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let request = || self.requests.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let stale = self.stale.lock().pop_front();
+        let request = || self.requests.lock().pop_front();
         stale.map(Next::Drop).or_else(|| request().map(Next::Warm))
     }
 

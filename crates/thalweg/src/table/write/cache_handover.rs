@@ -14,8 +14,9 @@
 
 use crate::cache::Warmth;
 use crate::format::{Slice, TableId};
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A block is hot if one in this many of its entries comes from hot blocks.
 const HOT_PART: u64 = 2;
@@ -37,11 +38,11 @@ pub(in crate::table) struct KeptBlock {
 impl CacheHandover {
     /// Takes the kept blocks of `table` out.
     pub(in crate::table) fn take(&self, table: TableId) -> Option<Vec<KeptBlock>> {
-        self.blocks.lock().unwrap_or_else(PoisonError::into_inner).remove(&table)
+        self.blocks.lock().remove(&table)
     }
 
     fn insert(&self, table: TableId, blocks: Vec<KeptBlock>) {
-        self.blocks.lock().unwrap_or_else(PoisonError::into_inner).insert(table, blocks);
+        self.blocks.lock().insert(table, blocks);
     }
 }
 

@@ -8,8 +8,9 @@
 
 use crate::format::TableId;
 use crate::storage::File;
+use crate::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// One in this many of the process's descriptors may be of an unsynced table. A settle round begins before that.
 const FILES_PART: u64 = 6;
@@ -35,7 +36,7 @@ impl UnsyncedFiles {
     }
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<TableId, UnsyncedFile>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock()
     }
 
     /// Keeps the file of `table` open. The writers of several workers that find room at once all keep theirs.
