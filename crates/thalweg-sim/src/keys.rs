@@ -54,6 +54,11 @@ pub const SHARED: &str = "s";
 /// The scope of twins: keys that are always written together in two keyspaces, with the same value.
 pub const TWINS: &str = "t";
 
+/// Whether a key is in the scope of twins.
+pub fn is_twin(key: &[u8]) -> bool {
+    key.starts_with(b"t/")
+}
+
 /// A random scope, mostly the client's own.
 pub fn scope(rng: &mut Rng, client: usize) -> String {
     if rng.one_in(5) { SHARED.into() } else { own_scope(client) }

@@ -144,7 +144,7 @@ impl Plan {
             policy: random_policy(rng.aside(8)),
             table_bytes: *rng.choose(&[1 << 10, 2 << 10, 4 << 10]),
             level0_trigger: *rng.choose(&[1, 2, 4]),
-            level1_bytes: 4 << 10,
+            level1_bytes: *rng.aside(24).choose(&[4 << 10, 4 << 10, 12 << 10]),
             growth_factor: *rng.choose(&[2, 3, 4]),
             partitions_max: *rng.aside(9).choose(&[1, 2, 4, 16]),
             wanes: rng.aside(10).one_in(2),

@@ -17,7 +17,7 @@ use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
 use thalweg::{Builder, Error, ErrorKind, ReadOnlyDatabase, Readable};
 
 /// In a plan with phases of removals, nearly all writes of every second phase of this many writes are removals.
-const WANE_WRITES: u32 = 40;
+const WANE_WRITES: u32 = 20;
 
 /// The shared state of one simulation.
 pub struct Stage {

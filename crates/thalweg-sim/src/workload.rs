@@ -96,6 +96,9 @@ impl ClientRun {
         if self.stage.plan.clears && self.rng.one_in(30) {
             return self.clear();
         }
+        if self.stage.plan.wanes && self.rng.one_in(15) {
+            return self.sweep();
+        }
         match self.rng.below(100) {
             0..28 => self.batch(),
             28..40 if self.is_alone() => self.single(),
@@ -162,6 +165,24 @@ impl ClientRun {
             return self.stage.oracle.borrow_mut().refuse(id);
         }
         self.judge(id, &label, outcome.map(Some), Durability::Sync);
+    }
+
+    /// Removes the keys of a keyspace in one batch and flushes, so that its partitions become small and merge. Twins
+    /// stay: they are always written in two keyspaces.
+    fn sweep(&mut self) {
+        let keyspace = self.some_keyspace();
+        let keys = self.stage.oracle.borrow().keys_of(&keyspace.0);
+        let write = self.stage.next_write();
+        let changes: Vec<Change> =
+            keys.into_iter().filter(|key| !keys::is_twin(key)).map(|key| (keyspace.clone(), key, None)).collect();
+        if !changes.is_empty() {
+            self.commit(write, changes, Durability::Buffered);
+        }
+        for wait in [Self::flush, Self::wait_for_compactions] {
+            if !self.is_overtaken() && !self.broken {
+                wait(self);
+            }
+        }
     }
 
     /// Makes one change by a call of [`Keyspace`], whose place in the order only a lone client knows.

@@ -1,8 +1,8 @@
 //! [`BackgroundError`]: background work that keeps failing: why, since when, how often, and when it is retried.
 //!
-//! **Backing off.** The first retry comes after 50 ms; each further failure in a row doubles the delay, up to 10 s. On
-//! a full disk the delay is at most 1 s, because other processes may free space. Success ends the row, and the next
-//! failure begins at 50 ms again.
+//! **Backing off.** The first retry comes after 50 ms. After each further failure in a row the delay is the time since
+//! the first one, up to 10 s, so a row lasts at most twice as long as its cause, however often callers request retries
+//! meanwhile. On a full disk the delay is at most 1 s, because other processes may free space. Success ends the row.
 //!
 //! Locks: one, held for a clone or a change. Reporting success takes no lock while nothing fails.
 
@@ -64,11 +64,10 @@ const RETRY_MIN_NS: u64 = 50_000_000;
 const RETRY_MAX_NS: u64 = 10_000_000_000;
 const RETRY_FULL_MAX_NS: u64 = 1_000_000_000;
 
-/// The delay of the retry after `times` failures in a row, the latest of which is `error`.
-fn delay_ns(times: u64, error: &Error) -> u64 {
+/// The delay of the retry after `error`, when the row of failures has lasted for `row_ns`.
+fn delay_ns(row_ns: u64, error: &Error) -> u64 {
     let most = if error.kind() == ErrorKind::NoSpace { RETRY_FULL_MAX_NS } else { RETRY_MAX_NS };
-    let doublings = u32::try_from(times.saturating_sub(1)).unwrap_or(u32::MAX).min(20);
-    (RETRY_MIN_NS << doublings).min(most)
+    row_ns.clamp(RETRY_MIN_NS, most)
 }
 
 /// The last error of one kind of background work, until that work succeeds.
@@ -98,7 +97,7 @@ impl LastError {
         let mut current = self.current.lock();
         let (since_ns, before) = current.as_ref().map_or((now_ns, 0), |error| (error.since_ns, error.times));
         let times = before.saturating_add(1);
-        let retry_at_ns = is_retried.then(|| now_ns.saturating_add(delay_ns(times, &error)));
+        let retry_at_ns = is_retried.then(|| now_ns.saturating_add(delay_ns(now_ns.saturating_sub(since_ns), &error)));
         let error = BackgroundError {
             work: self.work,
             error,
@@ -142,19 +141,32 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    fn waits(error: &Error, times: usize) -> Vec<u64> {
+    /// The delays in milliseconds when each retry fails at once.
+    fn delays(error: &Error, times: usize) -> Vec<u64> {
         let last_error = LastError::new(BackgroundWork::Flush);
-        let errors = (0..times).map(|_| last_error.record(error.clone(), 7));
-        errors.map(|error| (error.retry_at_ns.unwrap() - 7) / 1_000_000).collect()
+        let mut now_ns = 7;
+        let mut fail = || {
+            let retry_at_ns = last_error.record(error.clone(), now_ns).retry_at_ns.unwrap();
+            let delay_ns = retry_at_ns - now_ns;
+            now_ns = retry_at_ns;
+            delay_ns / 1_000_000
+        };
+        (0..times).map(|_| fail()).collect()
     }
 
     #[test]
     fn retries_back_off_to_a_bound_which_is_lower_for_a_full_disk() {
         let damage = Error::corruption(Path::new("t"), 0, "a", "b");
-        assert_eq!(waits(&damage, 10), [50, 100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
+        assert_eq!(delays(&damage, 11), [50, 50, 100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
         let full = Error::NoSpace { path: Arc::from(Path::new("t")) };
-        assert_eq!(waits(&full, 7), [50, 100, 200, 400, 800, 1000, 1000]);
-        assert_eq!(delay_ns(u64::MAX, &damage), RETRY_MAX_NS);
+        assert_eq!(delays(&full, 8), [50, 50, 100, 200, 400, 800, 1000, 1000]);
+    }
+
+    #[test]
+    fn retries_that_callers_request_do_not_lengthen_the_delay() {
+        let last_error = LastError::new(BackgroundWork::Flush);
+        let failures = (0..20).map(|number| last_error.record(Error::Closed, number * 1_000_000));
+        assert_eq!(failures.last().unwrap().retry_at_ns, Some(19 * 1_000_000 + RETRY_MIN_NS));
     }
 
     #[test]
