@@ -69,6 +69,7 @@ mod cache;
 mod clock;
 mod compaction;
 mod database;
+mod directory;
 mod error;
 mod format;
 mod keyspaces;
@@ -86,9 +87,10 @@ mod trace;
 
 pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression,
-    DamagePolicy, Database, Durability, Entry, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics,
-    Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics,
-    Statistics, TableReads, TableWrites, Values, WriteBatch, WriteOptions, dump,
+    DamagePolicy, Database, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot, DirectoryStatistics, Durability,
+    Entry, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Listing, Range, ReadOnlyDatabase,
+    ReadOnlyKeyspace, Readable, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads,
+    TableWrites, Values, WriteBatch, WriteOptions, dump,
 };
 #[cfg(feature = "experiments")]
 pub use database::{DurabilityBackend, Overlap};

@@ -153,6 +153,11 @@ const COMPACTIONS_A_WORKER_MAX: usize = 2;
 /// Levels of a partition, level 0 included.
 const LEVELS_MAX: usize = 7;
 
+/// Of a directory keyspace, level 0 is due at so many times the tables of an ordered one, and level 1 has so many times
+/// the bytes.
+const DIRECTORY_LEVEL0_FACTOR: usize = 16;
+const DIRECTORY_LEVEL1_FACTOR: u64 = 16;
+
 /// Tables in level 0 at which writers wait, with vLSM: its tables are small.
 const VLSM_LEVEL0_STOP: usize = 24;
 
@@ -343,6 +348,27 @@ impl Options {
 
     pub(super) fn backpressure(&self) -> BackpressureLimits {
         BackpressureLimits { sealed_max: self.sealed_memtables_max, log_bytes_max: self.log_bytes_max }
+    }
+
+    /// How directory keyspaces are kept: level 0 gathers many packs, and one merge of all of them makes each directory
+    /// one span. A merge of few packs would write each directory again and again.
+    pub(super) fn directories(&self, space: Arc<Space>) -> OrderedOptions {
+        let ordered = self.ordered(space);
+        let trigger = self.level0_trigger().saturating_mul(DIRECTORY_LEVEL0_FACTOR);
+        OrderedOptions {
+            level0_stop: trigger.saturating_mul(2),
+            partitions_max: 1,
+            policy: Policy::Leveled(LeveledOptions {
+                level0_trigger: trigger,
+                level1_bytes: self.level1_bytes.saturating_mul(DIRECTORY_LEVEL1_FACTOR),
+                growth_factor: self.growth_factor,
+                table_bytes: ordered.policy.table_bytes(),
+                table_bytes_max: ordered.policy.table_bytes(),
+                job_bytes_max: u64::MAX,
+                levels_max: LEVELS_MAX,
+            }),
+            ..ordered
+        }
     }
 
     pub(super) fn ordered(&self, space: Arc<Space>) -> OrderedOptions {

@@ -12,7 +12,7 @@ use crate::log::Log;
 use crate::memtable::MemtableHandle;
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Health};
-use crate::table::{TableStore, TableWriters};
+use crate::table::{PackWriters, TableStore, TableWriters};
 use crate::trace;
 use std::sync::Arc;
 
@@ -59,7 +59,14 @@ impl MemtableFlusher {
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
         // Sealed by a split it has the other side's entries too; those are for the other side to flush.
         let mut entries = handle.memtable.entries_in(&partition.super_version().range);
-        let meta = compaction::flush(&mut entries, writers, &boundaries).await?;
+        let index = partition.generation.directories.as_deref();
+        let meta = match index {
+            None => compaction::flush(&mut entries, writers, &boundaries).await?,
+            Some(index) => {
+                let writers = PackWriters { writers, hash_key: index.hash_key };
+                compaction::flush_pack(&mut entries, &writers, &boundaries).await?
+            }
+        };
         let last: SeqNo = handle.last_seq();
         if last == SeqNo(0) {
             // A split or a merge sealed it empty.
@@ -80,9 +87,19 @@ impl MemtableFlusher {
         edit.changes.push(Change::Flushed { keyspace, partition: id, seq: last });
         let (output, table_bytes) = table.as_ref().map(|table| (table.meta().id, table.meta().bytes)).unzip();
         let table_bytes = table_bytes.unwrap_or(0);
+        // Before the memtable goes: its entries are always found.
+        if let Some((index, pack)) = index.zip(table.as_ref())
+            && let Err(error) = index.add(pack)
+        {
+            discard_outputs(&self.health, &self.tables, output);
+            return Err(error);
+        }
         let apply = || partition.install_flush(handle, table);
         let log_start = || Some(self.log_start_without(partition, handle));
         if let Err(error) = self.lineage.install(edit, Vec::new(), log_start, apply).await {
+            if let Some(index) = index {
+                index.remove(output.as_slice());
+            }
             discard_outputs(&self.health, &self.tables, output);
             return Err(error);
         }

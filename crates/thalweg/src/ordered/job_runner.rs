@@ -6,12 +6,13 @@ use super::partition::Partition;
 use super::steps::{Step, steps_of};
 use super::subtasks::Subtasks;
 use crate::compaction::Job;
+use crate::directory::DirectoryIndex;
 use crate::error::{Error, Result};
 use crate::keyspaces::{Backpressure, Signals, SpaceWatch, WriteBuffer};
 use crate::lineage::{Change, Edit, Lineage};
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, Health};
-use crate::table::{TableStore, TableWriters};
+use crate::runtime::{Environment, Health, yield_now};
+use crate::table::{Table, TableStore, TableWriters};
 use crate::trace;
 use std::sync::Arc;
 
@@ -89,13 +90,27 @@ impl JobRunner {
             discard_outputs(&self.health, &self.tables, ids);
             return Err(Error::Closed);
         }
-        let tables = outputs.iter().map(|meta| self.tables.open_written(meta.clone())).collect();
+        let tables: Vec<_> = outputs.iter().map(|meta| self.tables.open_written(meta.clone())).collect();
+        let index = partition.generation.directories.as_deref();
+        if let Some(index) = index
+            && let Err(error) = add_to(index, &tables).await
+        {
+            index.remove(&ids);
+            discard_outputs(&self.health, &self.tables, ids);
+            return Err(error);
+        }
         let inputs: Vec<_> = replaced_above.iter().chain(&job.lower).cloned().collect();
         let replaced: Vec<_> = inputs.iter().map(|table| table.meta().id).collect();
         let apply = || partition.replace(&replaced, job.level + 1, tables);
         if let Err(error) = self.lineage.install(edit, inputs, || None, apply).await {
+            if let Some(index) = index {
+                index.remove(&ids);
+            }
             discard_outputs(&self.health, &self.tables, ids);
             return Err(error);
+        }
+        if let Some(index) = index {
+            index.remove(&replaced);
         }
         trace::event!(
             INFO,
@@ -164,6 +179,15 @@ impl JobRunner {
             self.environment.sleep_or(LOOK_NS, &self.signals.stopped, ticket).await;
         }
     }
+}
+
+/// Adds packs to an index, and gives way between two.
+async fn add_to(index: &DirectoryIndex, packs: &[Arc<Table>]) -> Result<()> {
+    for pack in packs {
+        yield_now().await;
+        index.add(pack)?;
+    }
+    Ok(())
 }
 
 fn level_number(level: usize) -> u8 {

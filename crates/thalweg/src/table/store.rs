@@ -5,6 +5,7 @@
 use super::io::TableIo;
 use super::meta::TableMeta;
 use super::options::TableOptions;
+use super::pack::writer::PackWriter;
 use super::page_cache::state::PageCacheState;
 use super::read::file::is_missing;
 use super::read::table::Table;
@@ -14,7 +15,7 @@ use super::write::unsynced_files::UnsyncedFiles;
 use super::write::writer::TableWriter;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::format::TableId;
+use crate::format::{HashKey, TableId};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, WriteQueue, write_queue, yield_now};
 use crate::storage::{File, OpenMode};
@@ -113,19 +114,31 @@ impl TableStore {
 
     /// Creates a file for a table of `level`, written through `queue`. An error leaves no file.
     pub(super) async fn create(&self, level: usize, queue: &WriteQueue) -> Result<TableWriter> {
+        let is_read = self.is_read();
+        let (id, output) = self.create_file(level, is_read, queue).await?;
+        let room = if is_read && !output.is_through_cache() { self.handover_bytes_max() } else { 0 };
+        Ok(self.writer(id, level, output, room))
+    }
+
+    /// Creates a file for a pack of `level`, as [`TableStore::create`] does.
+    pub(super) async fn create_pack(&self, level: usize, hash_key: HashKey, queue: &WriteQueue) -> Result<PackWriter> {
+        let (id, output) = self.create_file(level, self.is_read(), queue).await?;
+        self.count_file(&output);
+        let (storage, unsynced) = (Arc::clone(&self.environment.storage), Arc::clone(&self.unsynced));
+        Ok(PackWriter::new(storage, output, id, hash_key, self.options.filter_bits_per_key, unsynced))
+    }
+
+    /// Creates a file of a name that none has.
+    async fn create_file(&self, level: usize, is_read: bool, queue: &WriteQueue) -> Result<(TableId, Output)> {
         let mut taken = 0;
         loop {
             let id = TableId(self.next_id.fetch_add(1, Ordering::SeqCst));
             let path = self.path(id);
             yield_now().await;
             let storage = &self.environment.storage;
-            let is_read = self.is_read();
             let through_cache = self.page_cache.policy.is_through_cache(&**storage, level, is_read);
             match if through_cache { storage.create(&path) } else { storage.create_direct(&path) } {
-                Ok(file) => {
-                    let room = if is_read && !through_cache { self.handover_bytes_max() } else { 0 };
-                    return Ok(self.writer(id, level, Output::new(queue, file, through_cache), room));
-                }
+                Ok(file) => return Ok((id, Output::new(queue, file, through_cache))),
                 // An orphan of an earlier life, which no edit names. It is never overwritten, and its id not used.
                 Err(Error::Io { source, .. })
                     if source.kind() == io::ErrorKind::AlreadyExists && taken < TAKEN_NAMES_MAX =>
@@ -137,14 +150,18 @@ impl TableStore {
         }
     }
 
-    /// Returns the writer of table `id`, which may keep `room` bytes of blocks for the block cache.
-    fn writer(&self, id: TableId, level: usize, output: Output, room: usize) -> TableWriter {
+    fn count_file(&self, output: &Output) {
         let counter = match (output.is_through_cache(), output.file().is_direct()) {
             (true, _) => &self.metrics.tables_through_cache,
             (false, true) => &self.metrics.tables_direct,
             (false, false) => &self.metrics.tables_refused_direct,
         };
         counter.increment();
+    }
+
+    /// Returns the writer of table `id`, which may keep `room` bytes of blocks for the block cache.
+    fn writer(&self, id: TableId, level: usize, output: Output, room: usize) -> TableWriter {
+        self.count_file(&output);
         let (storage, compression) = (Arc::clone(&self.environment.storage), self.options.compression_of(level));
         let collector = BlockCollector::new(Arc::clone(&self.handover), room);
         let unsynced = Arc::clone(&self.unsynced);

@@ -61,8 +61,8 @@ impl State {
         let mut moved = Vec::new();
         for change in changes {
             match change {
-                Change::CreateKeyspace { keyspace, name, splits } => {
-                    self.create_keyspace(*keyspace, name, splits)?;
+                Change::CreateKeyspace { keyspace, name, splits, kind } => {
+                    self.create_keyspace(*keyspace, name, splits, *kind)?;
                     undo.push(Undo::Uncreate(*keyspace));
                 }
                 Change::DropKeyspace { keyspace } => {

@@ -17,6 +17,8 @@ use crate::table::format::block::Block;
 use crate::table::format::index::BlockHandle;
 use crate::table::io::{CHUNK_BYTES, TableIo};
 use crate::table::meta::TableMeta;
+use crate::table::pack::contents::PackSpan;
+use crate::table::pack::open_pack::OpenPack;
 use crate::table::page_cache::block_buffer::BlockBuffer;
 use crate::table::page_cache::state::PageCacheState;
 use crate::table::page_cache::write_through::{LiveBytesGuard, StalePages};
@@ -30,6 +32,8 @@ pub(crate) struct Table {
     pub(super) key_min: Fence,
     pub(super) key_max: Fence,
     open: OnceLock<OpenTable>,
+    /// If it is a pack, instead of `open`.
+    pack: OnceLock<OpenPack>,
     cache: Arc<BlockCache>,
     pub(in crate::table) metrics: Arc<Metrics>,
     pub(in crate::table) io: TableIo,
@@ -63,6 +67,7 @@ impl Table {
             io,
             page_cache,
             open: OnceLock::new(),
+            pack: OnceLock::new(),
             through_cache: false,
             counted: None,
         }
@@ -135,6 +140,40 @@ impl Table {
     fn open_now(&self) -> Result<&OpenTable> {
         let table_file = TableFile::open_live(&*self.storage, &self.path, &self.meta)?;
         Ok(self.open.get_or_init(|| OpenTable::new(table_file, &self.cache, self.through_cache)))
+    }
+
+    /// The open pack, opening it if it is not open yet.
+    #[inline]
+    pub(in crate::table) fn pack(&self) -> Result<&OpenPack> {
+        match self.pack.get() {
+            Some(pack) => Ok(pack),
+            None => self.open_pack(&mut |_, _| ()),
+        }
+    }
+
+    #[cold]
+    fn open_pack(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<&OpenPack> {
+        let pack = OpenPack::open_live(&*self.storage, &self.path, &self.meta, &self.cache, visit)?;
+        Ok(self.pack.get_or_init(|| pack))
+    }
+
+    /// Gives each directory of a pack to `visit`, in order. Reads the contents from the file, and opens the pack.
+    pub(crate) fn visit_directories(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<()> {
+        match self.pack.get() {
+            Some(pack) => pack.visit_directories(visit),
+            None => self.open_pack(visit).map(drop),
+        }
+    }
+
+    /// Opens the file of a pack for reads past the page cache, as [`Table::open_direct`] does.
+    pub(in crate::table) fn open_direct_pack(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
+        if self.through_cache && self.pack()?.file.is_cached(offset, CHUNK_BYTES as u64) != Some(false) {
+            return Ok(None);
+        }
+        match self.storage.open(&self.path, OpenMode::ReadMedium) {
+            Err(error) if error.is_shortage() => Ok(None),
+            opened => opened,
+        }
     }
 
     /// Returns data block `at` for a cursor, or `None` past the last block.
