@@ -1,7 +1,7 @@
 //! [`Session`]: one database over several lives: open and check, clients, the end of a life, and the next disk.
 //!
 //! The checks use it: random lives (`sim.rs`), a crash at every operation (`every_io.rs`), a fault at every operation
-//! (`faults.rs`), damage to every byte (`damage.rs`).
+//! (`faults.rs`), damage to every byte (`damage/`).
 
 use crate::clients::Client;
 use crate::keys::{self, STABLE};

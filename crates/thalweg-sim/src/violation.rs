@@ -116,7 +116,7 @@ pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     };
     CATCHING.set(outer);
     if outcome.is_err() {
-        crate::clients::forget_all();
+        crate::slots::forget_all();
     }
     outcome.map_err(|_| LAST.take().unwrap_or_else(|| "a panic without a message".into()))
 }

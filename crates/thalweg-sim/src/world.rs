@@ -28,7 +28,7 @@ pub struct World {
     /// As `hook`, with the time instead of the step, while clients run.
     watch: Mutex<Option<Hook>>,
     /// The time that syncs take, and the parked clients.
-    pub(crate) pace: Mutex<Pace>,
+    pace: Mutex<Pace>,
     trace: bool,
     /// For wakers, which outlive a step.
     myself: Weak<World>,
@@ -123,6 +123,11 @@ impl World {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What takes time, locked.
+    pub(crate) fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Virtual nanoseconds.
@@ -263,19 +268,13 @@ impl World {
                 }
                 timer.get_or_insert_with(|| self.set_timer(deadline, waker.clone()));
             }
-            crate::clients::suspend(slot);
+            crate::slots::suspend(slot);
             token.queued.store(false, Ordering::Relaxed);
         }
         // A second wake-up of this wait must not resume the client in its next wait.
         token.queued.store(true, Ordering::Relaxed);
         timer.into_iter().for_each(|key| self.cancel_timer(key));
         self.state().ready.retain(|who| *who != Runnable::Client(slot));
-    }
-
-    /// Lets a client sleep in virtual time. On the main stack, runs background steps for that time.
-    pub fn sleep(&self, ns: u64) {
-        let event = Event::default();
-        self.wait(&event, event.ticket(), Some(self.now_ns() + ns));
     }
 
     /// As `Scheduler::point`.
@@ -303,7 +302,7 @@ impl World {
             Running::Client(slot) => {
                 state.ready.push(Runnable::Client(slot));
                 drop(state);
-                crate::clients::suspend(slot);
+                crate::slots::suspend(slot);
             }
             Running::Main => {
                 let nothing_to_do = state.ready.is_empty();

@@ -61,6 +61,7 @@
 //! |---|---|
 //! | `bytes` | [`Slice`] to and from `bytes::Bytes` |
 //! | `experiments` | options for research and measurement |
+//! | `tracing` | events and spans for subscribers of the `tracing` crate |
 //! | `simulation`, `planted-bugs` | the seams and the bugs that tests use |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr))]

@@ -1,3 +1,3 @@
 //! What is exempt from a rule until it is mended: the rule, and the beginning of the paths.
 
-pub const NOT_YET: [(&str, &str); 2] = [("circles", "crates/thalweg-sim/src/"), ("pages", "docs/results.md")];
+pub const NOT_YET: [(&str, &str); 0] = [];

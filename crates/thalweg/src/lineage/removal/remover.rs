@@ -7,7 +7,7 @@
 //! **Pace.** The files that may go now are gone about one settle interval later, evenly by bytes: after each step the
 //! remover waits for the step's share of the remaining time. Files that become free later move the end. So as many
 //! bytes go as come, and at most the bytes of one interval wait. There is no pause while space is short, while too many
-//! bytes are retained, with an interval of zero, and once lineage stops.
+//! bytes are retained, and once lineage stops.
 //!
 //! **Pieces.** A file of more than one piece loses its name first, and then its end, piece by piece. So no step frees
 //! much in one transaction of the journal, or makes the device discard much at once. Invariant: a file is cut only when

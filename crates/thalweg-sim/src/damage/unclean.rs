@@ -3,7 +3,7 @@
 //! gives everything that was promised. With `PointInTime` it gives a prefix of the writes, reports what it dropped, and
 //! keeps a copy of that.
 
-use crate::damage::{Damage, DamageReport, Used, check_finds, damages, names_file, open, places, stage_on, used_log};
+use super::fault::{Damage, DamageReport, Used, check_finds, damages, names_file, open, places, stage_on, used_log};
 use crate::oracle::{Oracle, Survival};
 use crate::plan::Plan;
 use crate::session::{Farewell, ROOT, Session};

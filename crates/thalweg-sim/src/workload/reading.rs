@@ -3,22 +3,13 @@
 //! A scan is checked key by key: each value that it gives, and that no key of its range is missing. Other clients run
 //! between its steps.
 
+use super::client::{ClientRun, View};
 use crate::keys;
 use crate::spot::{Spot, describe, describe_spot};
-use crate::workload::ClientRun;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use thalweg::{Error, Keyspace, Range, Snapshot};
-
-/// A snapshot, and the ticks between which it was taken.
-pub(crate) struct View {
-    snapshot: Snapshot,
-    /// The keyspaces that existed before it.
-    keyspaces: Vec<(Arc<str>, Keyspace)>,
-    began: u64,
-    ended: u64,
-}
+use thalweg::{Error, Keyspace, Range};
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 type Entry = (Vec<u8>, Arc<[u8]>);

@@ -1,0 +1,195 @@
+//! The writes of a simulated client: batches, single changes, clears, and the calls that make writes durable.
+
+use super::client::ClientRun;
+use crate::keys;
+use crate::spot::{Value, describe_spot};
+use std::rc::Rc;
+use std::sync::Arc;
+use thalweg::{Durability, ErrorKind, Keyspace};
+
+/// One change of a batch: the key's place, and its new value.
+type Change = ((Arc<str>, Keyspace), Vec<u8>, Value);
+
+impl ClientRun {
+    /// Writes one to many changes in one batch, over all keyspaces.
+    pub(super) fn batch(&mut self) {
+        let count = if self.rng.one_in(15) { self.rng.between(10, 40) } else { self.rng.between(1, 5) };
+        let write = self.stage.next_write();
+        let mut changes = Vec::new();
+        for index in 0..count {
+            let keyspace = self.some_keyspace();
+            let scope = keys::scope(&mut self.rng, self.number);
+            let key = keys::key(&scope, self.rng.below(self.stage.plan.keys));
+            changes.push((keyspace, key, self.stage.value(&mut self.rng, self.number, write, index as u32)));
+        }
+        let durability = self.some_durability();
+        self.commit(write, changes, durability);
+    }
+
+    /// Writes the same value under the same key in two keyspaces.
+    pub(super) fn twins(&mut self) {
+        let write = self.stage.next_write();
+        let key = keys::key(keys::TWINS, self.rng.below(5));
+        let value = self.stage.value(&mut self.rng, self.number, write, 0);
+        let changes =
+            self.stable.iter().take(2).map(|keyspace| (keyspace.clone(), key.clone(), value.clone())).collect();
+        let durability = self.some_durability();
+        self.commit(write, changes, durability);
+    }
+
+    /// Clears a keyspace; for the oracle that is a write that removes every key that can be written.
+    pub(super) fn clear(&mut self) {
+        let write = self.stage.next_write();
+        let (name, keyspace) = self.some_keyspace();
+        let label = format!("write {}.{write}, a clear of {name}", self.number);
+        let own = (0..self.stage.plan.clients.max(2)).map(keys::own_scope);
+        let numbers = 0..self.stage.plan.keys.max(5);
+        let keys = own.chain([keys::SHARED, keys::TWINS].map(Into::into)).flat_map(|scope| {
+            let keys: Vec<_> = numbers.clone().map(|number| keys::key(&scope, number)).collect();
+            keys
+        });
+        // Also the keys that a session writes between clients.
+        let others = self.stage.oracle.borrow().keys_of(&name);
+        let spots: Vec<_> = keys.chain(others).map(|key| ((Arc::clone(&name), key), None)).collect();
+        let id = self.stage.oracle.borrow_mut().begin(label.clone(), spots);
+        self.stage.world.doing(|| label.clone());
+        let outcome = keyspace.clear_seq();
+        if matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoKeyspace) {
+            assert!(!self.stage.oracle.borrow().is_keyspace_present(&name), "{label} misses a keyspace that is there");
+            return self.stage.oracle.borrow_mut().refuse(id);
+        }
+        self.judge(id, &label, outcome.map(Some), Durability::Sync);
+    }
+
+    /// Removes the keys of a keyspace in one batch and flushes, so that its partitions become small and merge. Twins
+    /// stay: they are always written in two keyspaces.
+    pub(super) fn sweep(&mut self) {
+        let keyspace = self.some_keyspace();
+        let keys = self.stage.oracle.borrow().keys_of(&keyspace.0);
+        let write = self.stage.next_write();
+        let changes: Vec<Change> =
+            keys.into_iter().filter(|key| !keys::is_twin(key)).map(|key| (keyspace.clone(), key, None)).collect();
+        if !changes.is_empty() {
+            self.commit(write, changes, Durability::Buffered);
+        }
+        for wait in [Self::flush, Self::wait_for_compactions] {
+            if !self.is_overtaken() && !self.broken {
+                wait(self);
+            }
+        }
+    }
+
+    /// Makes one change by a call of [`Keyspace`], whose place in the order only a lone client knows.
+    pub(super) fn single(&mut self) {
+        let write = self.stage.next_write();
+        let (name, keyspace) = self.some_keyspace();
+        let scope = keys::scope(&mut self.rng, self.number);
+        let key = keys::key(&scope, self.rng.below(self.stage.plan.keys));
+        let value = self.stage.value(&mut self.rng, self.number, write, 0);
+        let spot = (name, key);
+        let label = format!("write {}.{write} of {}", self.number, describe_spot(&spot));
+        let id = self.stage.oracle.borrow_mut().begin(label.clone(), [(spot.clone(), value.clone())]);
+        self.stage.world.doing(|| label.clone());
+        let mut durability = self.stage.plan.durability();
+        let outcome = match &value {
+            None if self.rng.one_in(3) => {
+                durability = self.some_durability();
+                keyspace.remove_with(&spot.1, durability)
+            }
+            None => keyspace.remove(&spot.1),
+            Some(value) if self.rng.one_in(3) => {
+                durability = self.some_durability();
+                keyspace.insert_with(&spot.1, value, durability)
+            }
+            Some(value) => keyspace.insert(&spot.1, value),
+        };
+        self.judge(id, &label, outcome.map(|()| None), durability);
+    }
+
+    pub(super) fn commit(&mut self, write: u32, changes: Vec<Change>, durability: Durability) {
+        let mut batch = self.db.batch();
+        for ((name, keyspace), key, value) in &changes {
+            let outcome = match value {
+                Some(value) => batch.insert(keyspace, key, value),
+                None => batch.remove(keyspace, key),
+            };
+            if let Err(error) = outcome {
+                return self.stage.expect_trouble_in(name, &format!("adding {name} to a batch"), &error);
+            }
+        }
+        let label = format!("write {}.{write} of {} changes, {durability:?}", self.number, changes.len());
+        let names: Vec<Arc<str>> = changes.iter().map(|((name, _), _, _)| Arc::clone(name)).collect();
+        let spots = changes.into_iter().map(|((name, _), key, value)| ((name, key), value));
+        let id = self.stage.oracle.borrow_mut().begin(label.clone(), spots);
+        self.stage.world.doing(|| label.clone());
+        let outcome = batch.commit_seq(durability);
+        if matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoKeyspace) {
+            let is_dropped = |name: &Arc<str>| !self.stage.oracle.borrow().is_keyspace_present(name);
+            assert!(names.iter().any(is_dropped), "{label} misses a keyspace, and all are there");
+            return self.stage.oracle.borrow_mut().refuse(id);
+        }
+        self.judge(id, &label, outcome.map(Some), durability);
+    }
+
+    pub(super) fn judge(
+        &mut self,
+        id: crate::oracle::WriteId,
+        label: &str,
+        outcome: thalweg::Result<Option<u64>>,
+        durability: Durability,
+    ) {
+        let stage = Rc::clone(&self.stage);
+        stage.world.note(outcome.as_ref().map_or(u64::MAX, |seq| seq.unwrap_or(0)));
+        if self.is_overtaken() {
+            return;
+        }
+        match outcome {
+            // Stores to a mapping cannot fail, so a write without a sync does not fail after a power cut. Its result
+            // was never reported: its caller ended with the power.
+            Ok(_) if stage.is_dead() && durability == Durability::Buffered && !stage.plan.refuse_mappings => {
+                stage.oracle.borrow_mut().fail(id);
+            }
+            Ok(seq) => {
+                stage.world.say(|| format!("{label} published, sequence number {seq:?}"));
+                let mut oracle = stage.oracle.borrow_mut();
+                let outcome = oracle.acknowledge(id, seq, durability == Durability::Sync);
+                stage.acknowledged.borrow_mut().push((stage.world.now_ns(), oracle.newest()));
+                drop(oracle);
+                stage.must(outcome);
+                assert!(!self.broken, "{label} was taken after a write had failed for good");
+            }
+            Err(error) => {
+                stage.expect_trouble(label, &error);
+                if error.kind() == ErrorKind::NoSpace {
+                    stage.oracle.borrow_mut().refuse(id);
+                } else {
+                    stage.oracle.borrow_mut().fail(id);
+                    self.give_up(&error);
+                }
+            }
+        }
+    }
+
+    pub(super) fn persist(&mut self) {
+        self.stage.world.doing(|| "persist".into());
+        let before = self.stage.oracle.borrow().newest();
+        match self.db.persist() {
+            Ok(()) => self.stage.oracle.borrow_mut().promised(before),
+            Err(error) => self.fails("persist", &error),
+        }
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.stage.world.doing(|| "flush".into());
+        if let Err(error) = self.db.flush() {
+            self.fails("flush", &error);
+        }
+    }
+
+    pub(super) fn wait_for_compactions(&mut self) {
+        self.stage.world.doing(|| "wait for compactions".into());
+        if let Err(error) = self.db.wait_for_compactions() {
+            self.fails("wait_for_compactions", &error);
+        }
+    }
+}
