@@ -80,6 +80,8 @@ pub struct Plan {
     level1_bytes: u64,
     growth_factor: u64,
     partitions_max: usize,
+    /// Whether there is a directory keyspace.
+    pub files: bool,
     /// Whether most keys are removed again and again, so that partitions merge.
     pub wanes: bool,
     compaction_workers: usize,
@@ -147,6 +149,7 @@ impl Plan {
             level1_bytes: *rng.aside(24).choose(&[4 << 10, 4 << 10, 12 << 10]),
             growth_factor: *rng.choose(&[2, 3, 4]),
             partitions_max: *rng.aside(9).choose(&[1, 2, 4, 16]),
+            files: rng.aside(25).one_in(2),
             wanes: rng.aside(10).one_in(2),
             compaction_workers: *rng.choose(&[1, 1, 2]),
             removed_piece_bytes: *rng.aside(7).choose(&[300, 300, 300, 1 << 10, 8 << 20]),
@@ -197,6 +200,7 @@ impl Plan {
             level1_bytes: 4 << 10,
             growth_factor: 2,
             partitions_max: 4,
+            files: true,
             wanes: false,
             compaction_workers: 1,
             manifest_rotation_bytes: Some(1 << 10),

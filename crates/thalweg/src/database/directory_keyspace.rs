@@ -113,6 +113,12 @@ impl DirectoryKeyspace {
         self.inner.clear()
     }
 
+    /// As [`DirectoryKeyspace::clear`]; gives the sequence number, by which a simulator orders writes.
+    #[cfg(feature = "simulation")]
+    pub fn clear_seq(&self) -> Result<u64> {
+        self.inner.clear_seq()
+    }
+
     /// The value of the entry `name` of a directory.
     ///
     /// # Errors
@@ -175,7 +181,8 @@ impl DirectoryKeyspace {
         Ok(self.list(directory).next().transpose()?.is_none())
     }
 
-    fn snapshot(&self) -> DirectorySnapshot {
+    /// The keyspace as it is now, to be read as of this moment.
+    pub(super) fn snapshot(&self) -> DirectorySnapshot {
         DirectorySnapshot::new(self.clone(), Arc::new(self.inner.engine().pin()))
     }
 }

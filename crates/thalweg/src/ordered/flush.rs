@@ -15,6 +15,7 @@ use crate::runtime::{Environment, Health};
 use crate::table::{PackWriters, TableStore, TableWriters};
 use crate::trace;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// See the module.
 pub(super) struct MemtableFlusher {
@@ -94,10 +95,15 @@ impl MemtableFlusher {
             discard_outputs(&self.health, &self.tables, output);
             return Err(error);
         }
-        let apply = || partition.install_flush(handle, table);
+        // An install may fail after that: then the memtable is gone, and its pack must stay in the index.
+        let is_applied = AtomicBool::new(false);
+        let apply = || {
+            partition.install_flush(handle, table);
+            is_applied.store(true, Ordering::Relaxed);
+        };
         let log_start = || Some(self.log_start_without(partition, handle));
         if let Err(error) = self.lineage.install(edit, Vec::new(), log_start, apply).await {
-            if let Some(index) = index {
+            if let Some(index) = index.filter(|_| !is_applied.load(Ordering::Relaxed)) {
                 index.remove(output.as_slice());
             }
             discard_outputs(&self.health, &self.tables, output);

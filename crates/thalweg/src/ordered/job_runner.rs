@@ -15,6 +15,7 @@ use crate::runtime::{Environment, Health, yield_now};
 use crate::table::{Table, TableStore, TableWriters};
 use crate::trace;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Between two steps, the room is looked at again after this time, in nanoseconds,
 const LOOK_NS: u64 = 10_000_000;
@@ -101,9 +102,14 @@ impl JobRunner {
         }
         let inputs: Vec<_> = replaced_above.iter().chain(&job.lower).cloned().collect();
         let replaced: Vec<_> = inputs.iter().map(|table| table.meta().id).collect();
-        let apply = || partition.replace(&replaced, job.level + 1, tables);
+        // An install may fail after that: then the inputs are gone from the levels, and the outputs must stay found.
+        let is_applied = AtomicBool::new(false);
+        let apply = || {
+            partition.replace(&replaced, job.level + 1, tables);
+            is_applied.store(true, Ordering::Relaxed);
+        };
         if let Err(error) = self.lineage.install(edit, inputs, || None, apply).await {
-            if let Some(index) = index {
+            if let Some(index) = index.filter(|_| !is_applied.load(Ordering::Relaxed)) {
                 index.remove(&ids);
             }
             discard_outputs(&self.health, &self.tables, ids);

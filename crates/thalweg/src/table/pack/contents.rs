@@ -10,9 +10,11 @@
 //! keyspace has the place.
 
 use super::block::{ALIGNMENT, BLOCK_BYTES_MAX};
-use crate::format::HashKey;
 use crate::format::codec::{Decoder, Encode};
+use crate::format::{HashKey, TableId};
+use crate::sync::Mutex;
 use crate::table::format::damage::Damage;
+use std::collections::BTreeMap;
 
 /// A block of a directory that has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,25 @@ pub(crate) struct PackSpan {
 
 /// The blocks of directories that have several, in the order of the pack.
 pub(in crate::table) type Fences = Box<[Fence]>;
+
+/// The contents of packs that were just written, until the index has them: so it need not read them back.
+#[derive(Debug, Default)]
+pub(in crate::table) struct FreshContents {
+    by_pack: Mutex<BTreeMap<TableId, Fresh>>,
+}
+
+/// A region of contents, and where the blocks of the pack end.
+pub(in crate::table) type Fresh = (Vec<u8>, u64);
+
+impl FreshContents {
+    pub(in crate::table) fn put(&self, pack: TableId, fresh: Fresh) {
+        self.by_pack.lock().insert(pack, fresh);
+    }
+
+    pub(in crate::table) fn take(&self, pack: TableId) -> Option<Fresh> {
+        self.by_pack.lock().remove(&pack)
+    }
+}
 
 /// Encodes the contents while blocks are written.
 #[derive(Debug, Default)]

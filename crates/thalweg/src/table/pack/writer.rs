@@ -4,7 +4,7 @@
 //! behind, which recovery finds as an orphan.
 
 use super::block::{BlockBuilder, Content, Item};
-use super::contents::ContentsBuilder;
+use super::contents::{ContentsBuilder, FreshContents};
 use super::extent::write_extent;
 use super::{INLINE_VALUE_BYTES_MAX, MAGIC, Place};
 use crate::error::Result;
@@ -31,6 +31,7 @@ pub(crate) struct PackWriter {
     storage: Arc<dyn Storage>,
     output: Output,
     unsynced: Arc<UnsyncedFiles>,
+    fresh: Arc<FreshContents>,
     hash_key: HashKey,
     filter_bits_per_key: u32,
     /// The open block, and the first hash of its items.
@@ -59,12 +60,13 @@ impl PackWriter {
         id: TableId,
         hash_key: HashKey,
         filter_bits_per_key: u32,
-        unsynced: Arc<UnsyncedFiles>,
+        (unsynced, fresh): (Arc<UnsyncedFiles>, Arc<FreshContents>),
     ) -> Self {
         PackWriter {
             storage,
             output,
             unsynced,
+            fresh,
             hash_key,
             filter_bits_per_key,
             block: BlockBuilder::default(),
@@ -200,7 +202,9 @@ impl PackWriter {
             self.seal_region(|out| filter.encode(out))
         });
         let (contents, key) = (std::mem::take(&mut self.contents), self.hash_key);
-        let index = self.seal_region(|out| contents.encode(&key, out));
+        let (mut region, data_end) = (Vec::new(), filter.map_or(self.offset(), |filter| filter.offset));
+        contents.encode(&key, &mut region);
+        let index = self.seal_region(|out| out.extend_from_slice(&region));
         let properties = self.properties.encode();
         let properties = self.seal_region(|out| out.extend_from_slice(&properties));
         let footer = Footer { table: self.id(), index, filter, properties };
@@ -211,6 +215,7 @@ impl PackWriter {
         if is_synced {
             self.output.sync().await?;
         }
+        self.fresh.put(self.id(), (region, data_end));
         Ok(is_synced)
     }
 

@@ -13,11 +13,12 @@ use crate::error::Result;
 use crate::format::Slice;
 use crate::metrics::Metrics;
 use crate::storage::{File, OpenMode, Storage};
+use crate::sync::Mutex;
 use crate::table::format::block::Block;
 use crate::table::format::index::BlockHandle;
 use crate::table::io::{CHUNK_BYTES, TableIo};
 use crate::table::meta::TableMeta;
-use crate::table::pack::contents::PackSpan;
+use crate::table::pack::contents::{self, Fresh, PackSpan};
 use crate::table::pack::open_pack::OpenPack;
 use crate::table::page_cache::block_buffer::BlockBuffer;
 use crate::table::page_cache::state::PageCacheState;
@@ -34,6 +35,8 @@ pub(crate) struct Table {
     open: OnceLock<OpenTable>,
     /// If it is a pack, instead of `open`.
     pack: OnceLock<OpenPack>,
+    /// Its contents, if it was just written.
+    fresh: Mutex<Option<Fresh>>,
     cache: Arc<BlockCache>,
     pub(in crate::table) metrics: Arc<Metrics>,
     pub(in crate::table) io: TableIo,
@@ -68,14 +71,15 @@ impl Table {
             page_cache,
             open: OnceLock::new(),
             pack: OnceLock::new(),
+            fresh: Mutex::default(),
             through_cache: false,
             counted: None,
         }
     }
 
     /// Adds the table's part of the live bytes, and whether it was written through the page cache.
-    pub(in crate::table) fn with(self, counted: LiveBytesGuard, through_cache: bool) -> Self {
-        Table { through_cache, counted: Some(counted), ..self }
+    pub(in crate::table) fn with(self, counted: LiveBytesGuard, through_cache: bool, fresh: Option<Fresh>) -> Self {
+        Table { through_cache, counted: Some(counted), fresh: Mutex::new(fresh), ..self }
     }
 
     /// Closes the file, and returns the pages that the replaced table may have in the page cache.
@@ -157,8 +161,13 @@ impl Table {
         Ok(self.pack.get_or_init(|| pack))
     }
 
-    /// Gives each directory of a pack to `visit`, in order. Reads the contents from the file, and opens the pack.
+    /// Gives each directory of a pack to `visit`, in order. Of a pack that was just written they are in memory, once;
+    /// otherwise this reads them from the file, and opens the pack.
     pub(crate) fn visit_directories(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<()> {
+        if let Some((content, data_end)) = self.fresh.lock().take() {
+            let decoded = contents::decode(&content, data_end, visit);
+            return decoded.map(drop).map_err(|damage| damage.in_block(&self.path, 0));
+        }
         match self.pack.get() {
             Some(pack) => pack.visit_directories(visit),
             None => self.open_pack(visit).map(drop),
