@@ -29,7 +29,7 @@ pub const DIRECTORIES: u64 = 4;
 /// The directory in which the entry of a key lies. Most keys are in the first one.
 pub fn directory_of(key: &[u8]) -> u64 {
     let sum: u64 = key.iter().map(|byte| u64::from(*byte)).sum();
-    if sum % 2 == 0 { 0 } else { sum / 2 % DIRECTORIES }
+    if sum.is_multiple_of(2) { 0 } else { sum / 2 % DIRECTORIES }
 }
 
 /// The oracle's name of a temporary keyspace. Each created keyspace has its own name there, so that a read that began
