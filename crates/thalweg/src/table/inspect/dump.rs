@@ -2,14 +2,14 @@
 
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::format::EntryKind;
-use crate::metrics::Metrics;
+use crate::format::{EntryKind, Slice, zeroed};
 use crate::storage::{File, OpenMode, Storage};
 use crate::table::format::block::{Block, BlockCursor};
 use crate::table::format::footer::Footer;
 use crate::table::format::index::BlockHandle;
 use crate::table::format::properties::Properties;
 use crate::table::pack::open_pack::{OpenPack, PackValue, PackVersion};
+use crate::table::pack::read::{trimmed, visit_block};
 use crate::table::read::file::TableFile;
 use std::fmt;
 use std::io;
@@ -44,15 +44,16 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> R
 fn dump_pack(file: Arc<dyn File>, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>) -> Result<()> {
     let (mut directories, bytes) = (Vec::new(), file.bytes()?);
     let mut visit = |directory, span| directories.push((directory, span));
-    let pack = OpenPack::open(file, &BlockCache::new(0), &mut visit)?;
+    let pack = OpenPack::open(file, &BlockCache::new(0), true, &mut visit)?;
     out(format_args!("a pack of {} directories", directories.len()))?;
     dump_head(&pack.footer, &pack.properties, bytes, out)?;
-    let metrics = Metrics::default();
     for (directory, span) in directories {
-        for offset in pack.offsets_of(span) {
-            out(format_args!("block at {offset} of directory {directory}"))?;
-            let mut versions = Vec::new();
-            pack.visit_block(offset, directory, &metrics, &mut |name, version| versions.push((name, version)))?;
+        for at in pack.blocks_of(span) {
+            out(format_args!("block at {} of directory {directory}", at.offset))?;
+            let (mut versions, mut bytes) = (Vec::new(), zeroed(at.bytes_max));
+            pack.file.read_exact_at(at.offset, Arc::make_mut(&mut bytes))?;
+            let bytes = trimmed(Slice::start_of(bytes, at.bytes_max));
+            visit_block(&pack, at.offset, directory, &bytes, &mut |name, version| versions.push((name, version)))?;
             for (name, PackVersion { seq, kind, value }) in versions {
                 let name = name.escape_ascii();
                 match (kind, value) {

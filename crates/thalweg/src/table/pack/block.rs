@@ -18,6 +18,7 @@
 //! Items are in the order of hash, name and falling sequence number.
 
 use super::Place;
+use super::extent::extent_bytes;
 use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Encode};
 use crate::format::name_hash::NAME_BYTES_MAX;
@@ -190,6 +191,17 @@ impl<'a> Block<'a> {
     pub(crate) fn fingerprints(&self) -> impl Iterator<Item = Fingerprint> + 'a {
         let array = &self.bytes[HEADER_BYTES..HEADER_BYTES + 2 * self.items];
         array.chunks_exact(2).map(|bytes| Fingerprint(u16::from_le_bytes([bytes[0], bytes[1]])))
+    }
+
+    /// The bytes of the extents of the items before this one.
+    pub(in crate::table) fn extents_before(&self, number: usize) -> Result<u64> {
+        let mut bytes = 0;
+        for before in 0..number {
+            if let Content::Extent(value_bytes) = self.item(before)?.content {
+                bytes += extent_bytes(value_bytes as usize) as u64;
+            }
+        }
+        Ok(bytes)
     }
 
     /// An item by its number, below [`Block::len`].

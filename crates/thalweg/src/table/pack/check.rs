@@ -18,18 +18,17 @@ use std::sync::Arc;
 pub(in crate::table) fn check_pack(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<()> {
     let mut directories = Vec::new();
     let mut visit = |directory, span| directories.push((directory, span));
-    let pack = OpenPack::open_live(&*environment.storage, path, meta, &BlockCache::new(0), &mut visit)?;
+    let pack = OpenPack::open_live(&*environment.storage, path, meta, &BlockCache::new(0), true, &mut visit)?;
     let mut counted = Properties::new(meta.id, pack.properties.filter_bits_per_key);
     for (directory, span) in directories {
-        for (number, offset) in pack.offsets_of(span).into_iter().enumerate() {
-            let bytes = read_block(&pack, offset)?;
-            counted.data_bytes = check_block(&pack, directory, offset, &bytes, &mut counted)?;
+        for (number, at) in pack.blocks_of(span).into_iter().enumerate() {
+            let bytes = read_block(&pack, at.offset)?;
+            counted.data_bytes = check_block(&pack, directory, at.offset, &bytes, &mut counted)?;
             counted.data_blocks += 1;
-            let first = Block::trusted(&bytes, pack.place(offset)).item(0)?;
+            let first = Block::trusted(&bytes, pack.place(at.offset)).item(0)?;
             let fence = pack.hash_key.hash(first.name).fence();
-            let stored = pack.fences_of(span).get(number).filter(|_| number > 0).map(|stored| stored.hash);
-            if stored.is_some_and(|stored| stored != fence) {
-                let (expected, found) = (format!("fence {fence:#x}"), format!("{:#x}", stored.unwrap_or(0)));
+            if number > 0 && at.fence != fence || bytes.len() > at.bytes_max {
+                let (expected, found) = (format!("a block of fence {fence:#x}"), format!("{at:?}"));
                 return Err(Error::corruption(path, pack.footer.index.offset, expected, found));
             }
         }

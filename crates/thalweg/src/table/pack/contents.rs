@@ -29,9 +29,30 @@ pub(in crate::table) struct Fence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackSpan {
     /// One block: its offset in units of 8 bytes. Several: the number of the first in the fences.
-    pub(in crate::table) at: u32,
-    /// How many blocks; at least one.
-    pub(crate) blocks: u32,
+    at: u32,
+    /// One block: [`SINGLE`] and its bytes in units of 8. Several: how many.
+    size: u32,
+}
+
+const SINGLE: u32 = 1 << 31;
+
+/// A [`PackSpan`], to be matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) enum Blocks {
+    /// The offset and the bytes of the only block.
+    One(u64, usize),
+    /// Where in the fences the blocks are.
+    Several(usize, usize),
+}
+
+impl PackSpan {
+    pub(in crate::table) fn blocks(self) -> Blocks {
+        let unit = ALIGNMENT as u64;
+        match self.size & SINGLE {
+            0 => Blocks::Several(self.at as usize, self.at as usize + self.size as usize),
+            _ => Blocks::One(u64::from(self.at) * unit, (self.size & !SINGLE) as usize * ALIGNMENT),
+        }
+    }
 }
 
 /// The blocks of directories that have several, in the order of the pack.
@@ -126,9 +147,9 @@ fn decode_fields(
     for number in 0..count {
         let step = decoder.varint()?;
         directory = directory.checked_add(step).filter(|_| number == 0 || step > 0)?;
-        let blocks = u32::try_from(decoder.varint()?).ok().filter(|blocks| *blocks > 0)?;
+        let blocks = u32::try_from(decoder.varint()?).ok().filter(|blocks| (1..SINGLE).contains(blocks))?;
         let first = u32::try_from(fences.len()).ok()?;
-        let (mut single, mut before) = (0, 0);
+        let (mut single, mut before) = (PackSpan { at: 0, size: 0 }, 0);
         for block in 0..blocks {
             let begin = end.checked_add(decoder.varint()?.checked_mul(ALIGNMENT as u64)?)?;
             let bytes = decoder.varint()?.checked_mul(ALIGNMENT as u64)?;
@@ -138,12 +159,14 @@ fn decode_fields(
                 return None;
             }
             before = hash;
-            single = u32::try_from(begin / ALIGNMENT as u64).ok()?;
+            let at = u32::try_from(begin / ALIGNMENT as u64).ok()?;
+            single = PackSpan { at, size: SINGLE | (bytes / ALIGNMENT as u64) as u32 };
             if blocks > 1 {
-                fences.push(Fence { at: single, hash });
+                fences.push(Fence { at, hash });
             }
         }
-        visit(directory, PackSpan { at: if blocks > 1 { first } else { single }, blocks });
+        let several = PackSpan { at: first, size: blocks };
+        visit(directory, if blocks > 1 { several } else { single });
     }
     Some((key, fences.into_boxed_slice()))
 }

@@ -15,7 +15,7 @@ pub(super) mod check;
 pub(super) mod contents;
 pub(super) mod extent;
 pub(super) mod open_pack;
-mod read;
+pub(super) mod read;
 pub(super) mod scan;
 #[cfg(test)]
 mod tests;

@@ -3,14 +3,13 @@
 //! The block cache has pages of 4 KiB of a pack, not blocks: a page may have the blocks of several directories, which
 //! are read together (PHAT-5). Every read of a block verifies it. No locks: an open pack never changes.
 
-use super::block::{ALIGNMENT, Block, Content, Item};
-use super::contents::{self, Fences, PackSpan};
+use super::block::{ALIGNMENT, BLOCK_BYTES_MAX, Block, Content, Item};
+use super::contents::{self, Blocks, Fences, PackSpan};
 use super::extent::{extent_bytes, verify_extent};
 use super::{MAGIC, Place};
 use crate::cache::{BlockCache, TableBlocks};
 use crate::error::{Error, Result};
-use crate::format::{EntryKey, EntryKind, HashKey, NameHash, SeqNo, Slice, name_hash, zeroed};
-use crate::metrics::Metrics;
+use crate::format::{EntryKind, HashKey, NameHash, SeqNo, Slice, name_hash, zeroed};
 use crate::storage::{File, Storage};
 use crate::table::format::damage::Damage;
 use crate::table::format::filter::{self, Filter};
@@ -18,10 +17,12 @@ use crate::table::format::footer::{FOOTER_BYTES, Footer, Region};
 use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
 use crate::table::read::file::{open_file, read_region};
+use crate::table::read::file_reads::FileReads;
 use std::path::Path;
 use std::sync::Arc;
 
-const PAGE_BYTES: usize = 4 << 10;
+/// The pages that the block cache has.
+pub(in crate::table) const PAGE_BYTES: usize = 4 << 10;
 
 /// See the module.
 pub(in crate::table) struct OpenPack {
@@ -31,8 +32,9 @@ pub(in crate::table) struct OpenPack {
     pub(in crate::table) hash_key: HashKey,
     pub(in crate::table) fences: Fences,
     filter: Option<Filter>,
+    pub(in crate::table) reads: FileReads,
     /// The pages of the pack in the block cache.
-    cached: TableBlocks,
+    pub(in crate::table) cached: TableBlocks,
 }
 
 /// A version of an entry that a pack has.
@@ -58,6 +60,7 @@ impl OpenPack {
         path: &Path,
         meta: &TableMeta,
         cache: &Arc<BlockCache>,
+        is_warm: bool,
         visit: &mut dyn FnMut(u64, PackSpan),
     ) -> Result<OpenPack> {
         let file = open_file(storage, path, meta)?;
@@ -66,16 +69,17 @@ impl OpenPack {
             let found = format!("{file_bytes} bytes");
             return Err(Error::corruption(path, file_bytes, format!("a pack of {} bytes", meta.bytes), found));
         }
-        let pack = Self::open(file, cache, visit)?;
+        let pack = Self::open(file, cache, is_warm, visit)?;
         let checked = pack.properties.check(meta);
         checked.map_err(|damage| damage.in_block(path, pack.footer.properties.offset))?;
         Ok(pack)
     }
 
-    /// Opens any pack.
+    /// Opens any pack. `is_warm`: it was written through the page cache.
     pub(in crate::table) fn open(
         file: Arc<dyn File>,
         cache: &Arc<BlockCache>,
+        is_warm: bool,
         visit: &mut dyn FnMut(u64, PackSpan),
     ) -> Result<OpenPack> {
         let (path, file_bytes) = (file.path(), file.bytes()?);
@@ -103,10 +107,10 @@ impl OpenPack {
             let expected = format!("a filter of {} bits a key", properties.filter_bits_per_key);
             return Err(Error::corruption(path, footer_start, expected, "another"));
         }
-        file.expect_random_reads();
+        let reads = FileReads::new(Arc::clone(&file), file_bytes, is_warm);
         let pages = usize::try_from(footer.data_end()).unwrap_or(usize::MAX).div_ceil(PAGE_BYTES);
         let cached = cache.table(footer.table, pages);
-        Ok(OpenPack { file, footer, properties, hash_key, fences, filter, cached })
+        Ok(OpenPack { file, footer, properties, hash_key, fences, filter, reads, cached })
     }
 
     /// Whether the file ends as a pack does. Any file that is neither pack nor table is damaged as either.
@@ -117,13 +121,30 @@ impl OpenPack {
         Ok(u64::from_le_bytes(magic) == MAGIC)
     }
 
-    /// The offsets of the blocks of a span.
-    pub(in crate::table) fn offsets_of(&self, span: PackSpan) -> Vec<u64> {
-        let offset = |at: u32| u64::from(at) * ALIGNMENT as u64;
-        match span.blocks {
-            1 => vec![offset(span.at)],
-            _ => self.fences_of(span).iter().map(|fence| offset(fence.at)).collect(),
-        }
+    /// The blocks of a span.
+    pub(in crate::table) fn blocks_of(&self, span: PackSpan) -> Vec<BlockAt> {
+        self.blocks_from(span, NameHash(0)).collect()
+    }
+
+    /// The blocks of a span from the one on that may have entries with this hash.
+    pub(in crate::table) fn blocks_from(&self, span: PackSpan, hash: NameHash) -> impl Iterator<Item = BlockAt> {
+        let data_end = self.footer.data_end();
+        let (single, fences) = match span.blocks() {
+            Blocks::One(offset, bytes_max) => (Some(BlockAt { offset, bytes_max, fence: 0 }), &[][..]),
+            Blocks::Several(from, to) => {
+                let fences = self.fences.get(from..to).unwrap_or_default();
+                // Entries of one hash may go on from the block before one that begins with the hash.
+                let first = fences.partition_point(|fence| fence.hash < hash.fence()).saturating_sub(1);
+                (None, &fences[first..])
+            }
+        };
+        let several = fences.iter().enumerate().map(move |(number, fence)| {
+            let offset = u64::from(fence.at) * ALIGNMENT as u64;
+            let next = fences.get(number + 1).map_or(data_end, |next| u64::from(next.at) * ALIGNMENT as u64);
+            let bytes_max = next.saturating_sub(offset).min(BLOCK_BYTES_MAX as u64) as usize;
+            BlockAt { offset, bytes_max, fence: fence.hash }
+        });
+        single.into_iter().chain(several)
     }
 
     /// Gives each directory to `visit`.
@@ -138,90 +159,6 @@ impl OpenPack {
     pub(in crate::table) fn may_have(&self, directory: u64, hash: NameHash) -> bool {
         let filter = self.filter.as_ref();
         filter.is_none_or(|filter| filter.may_contain(filter::hash(&name_hash::prefix(directory, hash))))
-    }
-
-    /// The offsets of the blocks of a span that may have entries with this hash, and the fence of the block after the
-    /// first of them, from which on it has none.
-    pub(in crate::table) fn blocks_from(&self, span: PackSpan, hash: NameHash) -> BlocksFrom<'_> {
-        if span.blocks == 1 {
-            return BlocksFrom::One(u64::from(span.at) * ALIGNMENT as u64);
-        }
-        let fences = self.fences_of(span);
-        // Entries of one hash may go on from the block before one that begins with the hash.
-        let first = fences.partition_point(|fence| fence.hash < hash.fence()).saturating_sub(1);
-        BlocksFrom::Several(&fences[first..])
-    }
-
-    /// The blocks of a span of several.
-    pub(in crate::table) fn fences_of(&self, span: PackSpan) -> &[contents::Fence] {
-        let start = span.at as usize;
-        self.fences.get(start..start + span.blocks as usize).unwrap_or_default()
-    }
-
-    /// The newest version of a name, among those of a span, that is visible at `visible`.
-    pub(in crate::table) fn newest(
-        &self,
-        span: PackSpan,
-        key: &EntryKey<'_>,
-        visible: SeqNo,
-        metrics: &Metrics,
-    ) -> Result<Option<PackVersion>> {
-        let EntryKey { directory, hash, name } = *key;
-        let mut newest: Option<PackVersion> = None;
-        let mut look = |offset: u64| -> Result<()> {
-            let bytes = self.block_bytes(offset, metrics)?;
-            let block = self.decode(&bytes, offset, directory)?;
-            let mut extent = offset + bytes.len() as u64;
-            if block.fingerprints().all(|fingerprint| fingerprint != hash.fingerprint()) {
-                return Ok(());
-            }
-            for (number, fingerprint) in block.fingerprints().enumerate() {
-                let item = block.item(number)?;
-                let at = extent;
-                if let Content::Extent(value_bytes) = item.content {
-                    extent += extent_bytes(value_bytes as usize) as u64;
-                }
-                let is_newer = newest.as_ref().is_none_or(|found| found.seq < item.seq);
-                if fingerprint == hash.fingerprint() && item.name == name && item.seq <= visible && is_newer {
-                    newest = Some(version(&bytes, &item, at));
-                }
-            }
-            Ok(())
-        };
-        match self.blocks_from(span, hash) {
-            BlocksFrom::One(offset) => look(offset)?,
-            BlocksFrom::Several(fences) => {
-                for (number, fence) in fences.iter().enumerate() {
-                    if number > 0 && fence.hash > hash.fence() {
-                        break;
-                    }
-                    look(u64::from(fence.at) * ALIGNMENT as u64)?;
-                }
-            }
-        }
-        Ok(newest)
-    }
-
-    /// Gives all versions in the block at `offset` to `visit`, with their names, in the order of the block.
-    pub(in crate::table) fn visit_block(
-        &self,
-        offset: u64,
-        directory: u64,
-        metrics: &Metrics,
-        visit: &mut dyn FnMut(Slice, PackVersion),
-    ) -> Result<()> {
-        let bytes = self.block_bytes(offset, metrics)?;
-        let block = self.decode(&bytes, offset, directory)?;
-        let mut extent = offset + bytes.len() as u64;
-        for number in 0..block.len() {
-            let item = block.item(number)?;
-            let at = extent;
-            if let Content::Extent(value_bytes) = item.content {
-                extent += extent_bytes(value_bytes as usize) as u64;
-            }
-            visit(part_of(&bytes, item.name), version(&bytes, &item, at));
-        }
-        Ok(())
     }
 
     /// A value that is in an extent.
@@ -239,7 +176,8 @@ impl OpenPack {
         Ok(Slice::of(&buffer, 0, value_bytes))
     }
 
-    fn decode<'a>(&'a self, bytes: &'a [u8], offset: u64, directory: u64) -> Result<Block<'a>> {
+    /// The block of a directory that lies at `offset` and begins `bytes`.
+    pub(in crate::table) fn decode<'a>(&'a self, bytes: &'a [u8], offset: u64, directory: u64) -> Result<Block<'a>> {
         let block = Block::decode(bytes, self.place(offset))?;
         if block.directory() != directory {
             let (expected, found) =
@@ -252,55 +190,26 @@ impl OpenPack {
     pub(in crate::table) fn place(&self, offset: u64) -> Place<'_> {
         Place { path: self.file.path(), pack: self.footer.table, offset }
     }
-
-    /// The bytes of the block at `offset`, from the cache or the file.
-    fn block_bytes(&self, offset: u64, metrics: &Metrics) -> Result<Slice> {
-        let number = (offset / PAGE_BYTES as u64) as usize;
-        let at = (offset % PAGE_BYTES as u64) as usize;
-        let first = self.page(number, metrics)?;
-        // A block begins at a multiple of 8, so the page has the first 8 bytes of it.
-        let bytes = first.get(at + 4..at + 6).map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])));
-        if at + bytes <= first.len() {
-            return Ok(first.slice(at..at + bytes));
-        }
-        let mut gathered = first[at..].to_vec();
-        let second = self.page(number + 1, metrics)?;
-        let missing = (bytes - gathered.len()).min(second.len());
-        gathered.extend_from_slice(&second[..missing]);
-        Ok(Slice::from_long(&gathered))
-    }
-
-    /// A page of the blocks; the last one may be short.
-    fn page(&self, number: usize, metrics: &Metrics) -> Result<Slice> {
-        if let Some(page) = self.cached.get(number) {
-            metrics.reads().cache_hits.increment();
-            return Ok(page);
-        }
-        metrics.reads().cache_misses.increment();
-        let offset = number as u64 * PAGE_BYTES as u64;
-        let bytes = self.footer.data_end().saturating_sub(offset).min(PAGE_BYTES as u64) as usize;
-        let mut buffer = zeroed(bytes);
-        self.file.read_exact_at(offset, Arc::make_mut(&mut buffer))?;
-        let page = Slice::start_of(buffer, bytes);
-        self.cached.insert(number, page.clone());
-        Ok(page)
-    }
 }
 
-/// See [`OpenPack::blocks_from`].
-pub(in crate::table) enum BlocksFrom<'a> {
-    /// The offset of the only block.
-    One(u64),
-    Several(&'a [contents::Fence]),
+/// A block to be read.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::table) struct BlockAt {
+    pub(in crate::table) offset: u64,
+    /// It has no more bytes.
+    pub(in crate::table) bytes_max: usize,
+    /// The highest bits of its first hash; 0 of the first block.
+    pub(in crate::table) fence: u32,
 }
 
 /// The part of `bytes`, which begins a block, that is `part`.
-fn part_of(bytes: &Slice, part: &[u8]) -> Slice {
+pub(in crate::table) fn part_of(bytes: &Slice, part: &[u8]) -> Slice {
     let start = part.as_ptr().addr() - bytes.as_ptr().addr();
     bytes.slice(start..start + part.len())
 }
 
-fn version(bytes: &Slice, item: &Item<'_>, extent: u64) -> PackVersion {
+/// The version that an item says; its extent, if it has one, is at `extent`.
+pub(in crate::table) fn version(bytes: &Slice, item: &Item<'_>, extent: u64) -> PackVersion {
     let (kind, value) = match item.content {
         Content::Remove => (EntryKind::Remove, PackValue::Here(Slice::EMPTY)),
         Content::Inline(value) => (EntryKind::Put, PackValue::Here(part_of(bytes, value))),

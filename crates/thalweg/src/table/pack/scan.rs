@@ -3,10 +3,10 @@
 //! It reads ahead past the block cache, as a scan of a sorted table does, and verifies every block and every extent.
 
 use super::block::{ALIGNMENT, Block, Content};
-use super::contents;
 use super::extent::{extent_bytes, verify_extent};
+use super::open_pack::BlockAt;
 use crate::error::{Error, Result};
-use crate::format::{EntryKey, EntryKind, SeqNo, Slice};
+use crate::format::{EntryKey, EntryKind, NameHash, SeqNo, Slice};
 use crate::runtime::yield_now;
 use crate::table::range::KeyRange;
 use crate::table::read::table::Table;
@@ -18,19 +18,11 @@ pub(crate) struct PackScan {
     table: Arc<Table>,
     range: Arc<KeyRange>,
     /// The data, and where the blocks are; `None` before the first step.
-    source: Option<(Chunks, Vec<BlockAt>)>,
+    source: Option<(Chunks, Vec<(u64, BlockAt)>)>,
     /// The number of the next block.
     next: usize,
     block: Option<ScannedBlock>,
     key: Vec<u8>,
-}
-
-/// Where a block is.
-#[derive(Clone, Copy)]
-struct BlockAt {
-    directory: u64,
-    /// Its offset in units of 8 bytes.
-    at: u32,
 }
 
 /// The block of the current entry.
@@ -89,9 +81,9 @@ impl PackScan {
         }
         loop {
             let Some((chunks, blocks)) = &mut self.source else { return Ok(false) };
-            let Some(place) = blocks.get(self.next).copied() else { return Ok(false) };
+            let Some((directory, at)) = blocks.get(self.next).copied() else { return Ok(false) };
             self.next += 1;
-            let offset = u64::from(place.at) * ALIGNMENT as u64;
+            let offset = at.offset;
             let head = chunks.bytes(offset, ALIGNMENT).await?;
             let length = head.get(4..6).map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])));
             let table = Arc::clone(&self.table);
@@ -112,7 +104,7 @@ impl PackScan {
             let extents = if extents > 0 { chunks.bytes(end, extents).await? } else { Slice::EMPTY };
             self.block = Some(ScannedBlock {
                 bytes,
-                directory: place.directory,
+                directory,
                 offset,
                 items,
                 next: 0,
@@ -132,24 +124,19 @@ impl PackScan {
     fn begin(&mut self) -> Result<()> {
         let pack = self.table.pack()?;
         let mut blocks = Vec::new();
-        let directory_of = |key: &[u8]| EntryKey::decode(key).map(|key| (key.directory, key.hash.fence()));
+        let directory_of = |key: &[u8]| EntryKey::decode(key).map(|key| (key.directory, key.hash));
         let from = self.range.from.as_deref().and_then(directory_of);
         let to = self.range.to.as_deref().and_then(directory_of);
         self.table.visit_directories(&mut |directory, span| {
             if from.is_some_and(|(from, _)| directory < from) || to.is_some_and(|(to, _)| directory > to) {
                 return;
             }
-            if span.blocks == 1 {
-                return blocks.push(BlockAt { directory, at: span.at });
-            }
-            let fences = pack.fences_of(span);
-            let is_first = |fence: u32| from.is_some_and(|(from, hash)| directory == from && fence < hash);
-            let is_past = |fence: u32| to.is_some_and(|(to, hash)| directory == to && fence > hash);
-            let start = fences.partition_point(|fence| is_first(fence.hash)).saturating_sub(1);
-            let of_range = fences[start..].iter().take_while(|fence| !is_past(fence.hash));
-            blocks.extend(of_range.map(|fence: &contents::Fence| BlockAt { directory, at: fence.at }));
+            let first = from.filter(|(from, _)| *from == directory).map_or(NameHash(0), |(_, hash)| hash);
+            let is_past = |fence: u32| to.is_some_and(|(to, hash)| directory == to && fence > hash.fence());
+            let of_range = pack.blocks_from(span, first).take_while(|at| !is_past(at.fence));
+            blocks.extend(of_range.map(|at| (directory, at)));
         })?;
-        let first = blocks.first().map_or(0, |block| u64::from(block.at) * ALIGNMENT as u64);
+        let first = blocks.first().map_or(0, |(_, at)| at.offset);
         let file = self.table.open_direct_pack(first)?.unwrap_or_else(|| Arc::clone(&pack.file));
         let chunks = Chunks::new(file, pack.footer.data_end(), self.table.io.clone(), Arc::clone(&self.table.metrics));
         self.source = Some((chunks, blocks));

@@ -6,7 +6,8 @@
 
 use super::fence::Fence;
 use super::file::TableFile;
-use super::open_table::{MappedRead, OpenTable, PlannedRead};
+use super::file_reads::{MappedRead, PlannedRead};
+use super::open_table::OpenTable;
 use super::read_ahead::ReadAhead;
 use crate::cache::{BlockCache, Warmth};
 use crate::error::Result;
@@ -40,9 +41,9 @@ pub(crate) struct Table {
     cache: Arc<BlockCache>,
     pub(in crate::table) metrics: Arc<Metrics>,
     pub(in crate::table) io: TableIo,
-    pub(super) page_cache: Arc<PageCacheState>,
-    storage: Arc<dyn Storage>,
-    path: PathBuf,
+    pub(in crate::table) page_cache: Arc<PageCacheState>,
+    pub(in crate::table) storage: Arc<dyn Storage>,
+    pub(in crate::table) path: PathBuf,
     /// Whether this process wrote the table through the page cache. Then it is read from there, too.
     through_cache: bool,
     counted: Option<LiveBytesGuard>,
@@ -84,7 +85,9 @@ impl Table {
 
     /// Closes the file, and returns the pages that the replaced table may have in the page cache.
     pub(in crate::table) fn into_stale_pages(self) -> Option<StalePages> {
-        let is_cached = self.through_cache || self.open.get().is_some_and(OpenTable::was_any_requested);
+        let was_requested = self.open.get().is_some_and(|open| open.reads.was_any_requested())
+            || self.pack.get().is_some_and(|pack| pack.reads.was_any_requested());
+        let is_cached = self.through_cache || was_requested;
         let (path, bytes) = (self.path, self.meta.bytes);
         self.counted.filter(|_| is_cached).map(|counted| StalePages { path, bytes, _counted: counted })
     }
@@ -157,7 +160,8 @@ impl Table {
 
     #[cold]
     fn open_pack(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<&OpenPack> {
-        let pack = OpenPack::open_live(&*self.storage, &self.path, &self.meta, &self.cache, visit)?;
+        let is_warm = self.through_cache;
+        let pack = OpenPack::open_live(&*self.storage, &self.path, &self.meta, &self.cache, is_warm, visit)?;
         Ok(self.pack.get_or_init(|| pack))
     }
 
@@ -245,7 +249,7 @@ impl Table {
     pub(super) fn read(&self, open: &OpenTable, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Slice>> {
         let Some(handle) = open.table_file.index.handle(at) else { return Ok(None) };
         self.metrics.reads().cache_misses.increment();
-        open.warm(&self.page_cache);
+        open.reads.warm(&self.page_cache);
         let _at_the_device = self.io.gate.client_read();
         let content = match ahead {
             Some(ahead) => ahead.read(&open.table_file, at, handle, || self.read_block(open, handle))?,

@@ -1,7 +1,7 @@
 use super::place;
 use crate::error::ErrorKind;
 use crate::format::HashKey;
-use crate::table::pack::contents::{ContentsBuilder, Fence, PackSpan, decode};
+use crate::table::pack::contents::{Blocks, ContentsBuilder, Fence, decode};
 use crate::table::pack::extent::{extent_bytes, verify_extent, write_extent};
 
 const KEY: HashKey = HashKey([9; 16]);
@@ -26,8 +26,9 @@ fn directories_and_blocks_come_back() {
     let mut found = Vec::new();
     let (key, fences) = decode(&encoded(), 12_464, &mut |directory, span| found.push((directory, span))).unwrap();
     assert_eq!(key, KEY);
-    let span = |at, blocks| PackSpan { at, blocks };
-    assert_eq!(found, [(0, span(0, 1)), (3, span(0, 3)), (u64::MAX, span(1554, 1))]);
+    let found: Vec<(u64, Blocks)> = found.into_iter().map(|(directory, span)| (directory, span.blocks())).collect();
+    let expected = [(0, Blocks::One(0, 64)), (3, Blocks::Several(0, 3)), (u64::MAX, Blocks::One(12_432, 32))];
+    assert_eq!(found, expected);
     let fence = |at, hash| Fence { at, hash };
     assert_eq!(*fences, [fence(8, 0), fence(520, 8), fence(1042, 8)]);
 }
@@ -36,7 +37,10 @@ fn directories_and_blocks_come_back() {
 fn damaged_contents_are_refused_or_stay_within_the_blocks() {
     let bytes = encoded();
     let check = |bytes: &[u8]| {
-        let _ = decode(bytes, 12_464, &mut |_, span| assert!(span.blocks > 1 || u64::from(span.at) * 8 <= 12_464));
+        let _ = decode(bytes, 12_464, &mut |_, span| match span.blocks() {
+            Blocks::One(offset, bytes) => assert!(offset + bytes as u64 <= 12_464),
+            Blocks::Several(from, to) => assert!(from < to),
+        });
     };
     for at in 0..bytes.len() {
         check(&bytes[..at]);
