@@ -1,5 +1,5 @@
 //! Thalweg: an embeddable key-value store for one process on one machine. Keys and values are bytes; a database is a
-//! directory with any number of named, ordered keyspaces.
+//! directory with any number of named keyspaces: sorted maps, or entries of directories.
 //!
 //! ```
 //! use thalweg::{Database, Durability};
@@ -50,7 +50,7 @@
 //!
 //! # Where to begin
 //!
-//! [`Database`] and [`Keyspace`] for reads and writes; [`Builder`] for options; [`Readable`] for code that reads a live
+//! [`Database`] and [`Keyspace`] for reads and writes; [`DirectoryKeyspace`] for the metadata of file systems; [`Builder`] for options; [`Readable`] for code that reads a live
 //! keyspace, one in a snapshot or one of a [`ReadOnlyDatabase`]; [`KeyBounds`] for the ways to write a range;
 //! [`Error`] for what can go wrong. `examples/` has programs of real use. `ARCHITECTURE.md`
 //! describes how it works inside.

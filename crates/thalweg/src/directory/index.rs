@@ -12,14 +12,19 @@
 //! Locks: that of a stripe of the p-hash, then `packs`; both for lookups and changes, never over I/O. `last_look` is
 //! held while a look goes over the whole index.
 
-use super::p_hash::PHash;
+use super::p_hash::{PHash, STRIPES};
 use crate::error::Result;
 use crate::format::{HashKey, TableId};
+use crate::runtime::yield_now;
 use crate::sync::{Mutex, RwLock};
 use crate::table::{PackSpan, Table};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// So many directories are added, and so many stripes looked through, before others of the worker go on.
+const SLICE: usize = 256;
+const STRIPES_AT_ONCE: usize = 8;
 
 /// Packs are merged in a quiet database when one of so many of their spans belongs to a directory with others.
 const SCATTERED_PART: u64 = 4;
@@ -124,37 +129,69 @@ impl DirectoryIndex {
         })
     }
 
-    /// Adds a pack with all its directories. On an error nothing of it is in the index.
-    pub(crate) fn add(&self, pack: &Arc<Table>) -> Result<()> {
-        let slot = self.packs.write().add(pack);
-        let added = pack.visit_directories(&mut |directory, place| {
-            let span = Span { pack: slot, place };
-            let is_extra = self.known.update(directory, |known| {
-                let before = known.as_ref().map_or(&[][..], Known::spans);
-                let is_extra = !before.is_empty();
-                *known = Known::of(&[before, &[span]].concat());
-                is_extra
-            });
-            self.spans.fetch_add(1, Ordering::Relaxed);
-            self.extra_spans.fetch_add(u64::from(is_extra), Ordering::Relaxed);
-        });
-        self.changes.fetch_add(1, Ordering::Relaxed);
-        if added.is_err() {
-            self.remove(&[pack.meta().id]);
+    /// Adds a pack with all its directories, and gives way now and then. On an error nothing of it is in the index.
+    pub(crate) async fn add(&self, pack: &Arc<Table>) -> Result<()> {
+        let (slot, spans) = self.register(pack)?;
+        for some in spans.chunks(SLICE) {
+            some.iter().for_each(|(directory, place)| self.insert(*directory, Span { pack: slot, place: *place }));
+            yield_now().await;
         }
-        added
+        Ok(())
     }
 
-    /// Removes packs with all their directories.
-    pub(crate) fn remove(&self, packs: &[TableId]) {
-        let slots: Vec<NonZeroU32> = {
-            let registered = self.packs.read();
-            packs.iter().filter_map(|id| registered.slot_of(*id)).collect()
-        };
-        if slots.is_empty() {
-            return;
+    /// As [`DirectoryIndex::add`], all at once.
+    pub(crate) fn add_now(&self, pack: &Arc<Table>) -> Result<()> {
+        let (slot, spans) = self.register(pack)?;
+        spans.into_iter().for_each(|(directory, place)| self.insert(directory, Span { pack: slot, place }));
+        Ok(())
+    }
+
+    /// Gives a pack a slot, and reads where its directories are.
+    fn register(&self, pack: &Arc<Table>) -> Result<(NonZeroU32, Vec<(u64, PackSpan)>)> {
+        let mut spans = Vec::new();
+        pack.visit_directories(&mut |directory, place| spans.push((directory, place)))?;
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        Ok((self.packs.write().add(pack), spans))
+    }
+
+    fn insert(&self, directory: u64, span: Span) {
+        let is_extra = self.known.update(directory, |known| {
+            let before = known.as_ref().map_or(&[][..], Known::spans);
+            let is_extra = !before.is_empty();
+            *known = Known::of(&[before, &[span]].concat());
+            is_extra
+        });
+        self.spans.fetch_add(1, Ordering::Relaxed);
+        self.extra_spans.fetch_add(u64::from(is_extra), Ordering::Relaxed);
+    }
+
+    /// Removes packs with all their directories, and gives way now and then.
+    pub(crate) async fn remove(&self, packs: &[TableId]) {
+        let slots = self.slots_of(packs);
+        for stripe in 0..STRIPES {
+            self.remove_from(stripe, &slots);
+            if stripe % STRIPES_AT_ONCE == 0 {
+                yield_now().await;
+            }
         }
-        self.known.update_all(|_, known| {
+        self.unregister(&slots);
+    }
+
+    /// As [`DirectoryIndex::remove`], all at once.
+    pub(crate) fn remove_now(&self, packs: &[TableId]) {
+        let slots = self.slots_of(packs);
+        (0..STRIPES).for_each(|stripe| self.remove_from(stripe, &slots));
+        self.unregister(&slots);
+    }
+
+    fn slots_of(&self, packs: &[TableId]) -> Vec<NonZeroU32> {
+        let registered = self.packs.read();
+        packs.iter().filter_map(|id| registered.slot_of(*id)).collect()
+    }
+
+    /// Removes the spans of packs from a stripe of the p-hash.
+    fn remove_from(&self, stripe: usize, slots: &[NonZeroU32]) {
+        self.known.update_stripe(stripe, |_, known| {
             let before = known.as_ref().map_or(&[][..], Known::spans);
             if !before.iter().any(|span| slots.contains(&span.pack)) {
                 return;
@@ -165,6 +202,10 @@ impl DirectoryIndex {
             self.extra_spans.fetch_sub(were.saturating_sub(1) - are.saturating_sub(1), Ordering::Relaxed);
             *known = Known::of(&kept);
         });
+    }
+
+    /// Lets packs go that no span names.
+    fn unregister(&self, slots: &[NonZeroU32]) {
         self.changes.fetch_add(1, Ordering::Relaxed);
         let gone: Vec<Option<Arc<Table>>> = {
             let mut registered = self.packs.write();
@@ -179,7 +220,7 @@ impl DirectoryIndex {
     /// Removes everything.
     pub(crate) fn clear(&self) {
         let packs: Vec<TableId> = self.packs.read().slots.iter().flatten().map(|pack| pack.meta().id).collect();
-        self.remove(&packs);
+        self.remove_now(&packs);
     }
 
     /// The packs that have a directory, and what they have of it; the one with the greatest sequence number first.
@@ -211,12 +252,13 @@ impl DirectoryIndex {
             packs.iter().filter_map(|pack| registered.slot_of(pack.meta().id)).collect()
         };
         let (mut all, mut scattered) = (0_u64, 0_u64);
-        self.known.update_all(|_, known| {
+        let mut count = |_, known: &mut Option<Known>| {
             let spans = known.as_ref().map_or(&[][..], Known::spans);
             let of_packs = spans.iter().filter(|span| slots.contains(&span.pack)).count() as u64;
             all += of_packs;
             scattered += if spans.len() > 1 { of_packs } else { 0 };
-        });
+        };
+        (0..STRIPES).for_each(|stripe| self.known.update_stripe(stripe, &mut count));
         let is_scattered = scattered > 0 && scattered * SCATTERED_PART >= all;
         *last = Some((changes, is_scattered));
         is_scattered

@@ -10,7 +10,7 @@
 use crate::sync::Mutex;
 
 /// The number of stripes, a power of two.
-const STRIPES: usize = 1024;
+pub(super) const STRIPES: usize = 1024;
 
 /// The smallest capacity of a stripe that has entries.
 const CAPACITY_MIN: usize = 4;
@@ -67,26 +67,24 @@ impl<T> PHash<T> {
         result
     }
 
-    /// Changes what is known of every directory, stripe after stripe.
-    pub(crate) fn update_all(&self, mut change: impl FnMut(u64, &mut Option<T>)) {
-        for stripe in &self.stripes {
-            let mut stripe = stripe.lock();
-            let mut at = 0;
-            while at < stripe.slots.len() {
-                let slot = &mut stripe.slots[at];
-                if slot.value.is_none() {
-                    at += 1;
-                    continue;
-                }
-                change(slot.directory, &mut slot.value);
-                if slot.value.is_some() {
-                    at += 1;
-                } else if stripe.remove(at, self.key) {
-                    // The table is smaller: what was seen may be anywhere. Changes are made again, to no effect.
-                    at = 0;
-                }
-                // Else the slot has the directory that was behind it.
+    /// Changes what is known of every directory of a stripe.
+    pub(crate) fn update_stripe(&self, stripe: usize, mut change: impl FnMut(u64, &mut Option<T>)) {
+        let mut stripe = self.stripes[stripe].lock();
+        let mut at = 0;
+        while at < stripe.slots.len() {
+            let slot = &mut stripe.slots[at];
+            if slot.value.is_none() {
+                at += 1;
+                continue;
             }
+            change(slot.directory, &mut slot.value);
+            if slot.value.is_some() {
+                at += 1;
+            } else if stripe.remove(at, self.key) {
+                // The table is smaller: what was seen may be anywhere. Changes are made again, to no effect.
+                at = 0;
+            }
+            // Else the slot has the directory that was behind it.
         }
     }
 

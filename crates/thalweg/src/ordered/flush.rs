@@ -90,7 +90,7 @@ impl MemtableFlusher {
         let table_bytes = table_bytes.unwrap_or(0);
         // Before the memtable goes: its entries are always found.
         if let Some((index, pack)) = index.zip(table.as_ref())
-            && let Err(error) = index.add(pack)
+            && let Err(error) = index.add(pack).await
         {
             discard_outputs(&self.health, &self.tables, output);
             return Err(error);
@@ -104,7 +104,7 @@ impl MemtableFlusher {
         let log_start = || Some(self.log_start_without(partition, handle));
         if let Err(error) = self.lineage.install(edit, Vec::new(), log_start, apply).await {
             if let Some(index) = index.filter(|_| !is_applied.load(Ordering::Relaxed)) {
-                index.remove(output.as_slice());
+                index.remove_now(output.as_slice());
             }
             discard_outputs(&self.health, &self.tables, output);
             return Err(error);

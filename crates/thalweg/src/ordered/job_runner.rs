@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::keyspaces::{Backpressure, Signals, SpaceWatch, WriteBuffer};
 use crate::lineage::{Change, Edit, Lineage};
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, Health, yield_now};
+use crate::runtime::{Environment, Health};
 use crate::table::{Table, TableStore, TableWriters};
 use crate::trace;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl JobRunner {
         if let Some(index) = index
             && let Err(error) = add_to(index, &tables).await
         {
-            index.remove(&ids);
+            index.remove_now(&ids);
             discard_outputs(&self.health, &self.tables, ids);
             return Err(error);
         }
@@ -110,13 +110,13 @@ impl JobRunner {
         };
         if let Err(error) = self.lineage.install(edit, inputs, || None, apply).await {
             if let Some(index) = index.filter(|_| !is_applied.load(Ordering::Relaxed)) {
-                index.remove(&ids);
+                index.remove_now(&ids);
             }
             discard_outputs(&self.health, &self.tables, ids);
             return Err(error);
         }
         if let Some(index) = index {
-            index.remove(&replaced);
+            index.remove(&replaced).await;
         }
         trace::event!(
             INFO,
@@ -187,11 +187,10 @@ impl JobRunner {
     }
 }
 
-/// Adds packs to an index, and gives way between two.
+/// Adds packs to an index.
 async fn add_to(index: &DirectoryIndex, packs: &[Arc<Table>]) -> Result<()> {
     for pack in packs {
-        yield_now().await;
-        index.add(pack)?;
+        index.add(pack).await?;
     }
     Ok(())
 }

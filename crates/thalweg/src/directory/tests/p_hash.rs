@@ -1,4 +1,4 @@
-use crate::directory::p_hash::PHash;
+use crate::directory::p_hash::{PHash, STRIPES};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
@@ -19,8 +19,10 @@ fn get(table: &PHash<Known>, directory: u64) -> Option<Known> {
 
 fn all(table: &PHash<Known>) -> BTreeMap<u64, Known> {
     let mut found = BTreeMap::new();
-    table.update_all(|directory, value| {
-        found.insert(directory, value.unwrap());
+    (0..STRIPES).for_each(|stripe| {
+        table.update_stripe(stripe, |directory, value| {
+            found.insert(directory, value.unwrap());
+        });
     });
     found
 }
@@ -44,7 +46,8 @@ fn it_is_a_map() {
         }
         assert_eq!(table.len(), model.len());
         assert_eq!(all(&table), model);
-        table.update_all(|directory, value| *value = value.filter(|_| directory >> 40 & 1 == 0));
+        let keep_even = |directory: u64, value: &mut Option<Known>| *value = value.filter(|_| directory >> 40 & 1 == 0);
+        (0..STRIPES).for_each(|stripe| table.update_stripe(stripe, keep_even));
         model.retain(|directory, _| directory >> 40 & 1 == 0);
         assert_eq!(all(&table), model);
     }
