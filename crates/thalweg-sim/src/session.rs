@@ -213,7 +213,7 @@ impl Session {
     fn create_files(&self, db: &Database) -> Option<Files> {
         let name: Arc<str> = Arc::from(FILES);
         let is_there = self.stage.oracle.borrow().is_keyspace_present(&name);
-        if !self.stage.plan.files {
+        if self.stage.plan.files_percent == 0 {
             return Some(None);
         }
         let outcome = if is_there {

@@ -50,10 +50,10 @@
 //!
 //! # Where to begin
 //!
-//! [`Database`] and [`Keyspace`] for reads and writes; [`DirectoryKeyspace`] for the metadata of file systems; [`Builder`] for options; [`Readable`] for code that reads a live
-//! keyspace, one in a snapshot or one of a [`ReadOnlyDatabase`]; [`KeyBounds`] for the ways to write a range;
-//! [`Error`] for what can go wrong. `examples/` has programs of real use. `ARCHITECTURE.md`
-//! describes how it works inside.
+//! [`Database`] and [`Keyspace`] for reads and writes; [`DirectoryKeyspace`] for the metadata of file systems;
+//! [`Builder`] for options; [`Readable`] for code that reads a live keyspace, one in a snapshot or one of a
+//! [`ReadOnlyDatabase`]; [`KeyBounds`] for the ways to write a range; [`Error`] for what can go wrong. `examples/` has
+//! programs of real use. `ARCHITECTURE.md` describes how it works inside.
 //!
 //! # Features
 //!

@@ -19,7 +19,7 @@ type Gap = (Option<Vec<u8>>, Option<Vec<u8>>);
 impl ClientRun {
     /// Makes one random read operation.
     pub(crate) fn read(&mut self) {
-        if self.files.is_some() && self.rng.one_in(4) {
+        if self.files.is_some() && self.rng.percent(self.stage.plan.files_percent) {
             return self.read_files();
         }
         match self.rng.below(100) {

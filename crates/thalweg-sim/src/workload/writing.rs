@@ -18,10 +18,10 @@ pub(super) enum Target {
 }
 
 impl ClientRun {
-    /// Where a change is made: the directory keyspace gets a third of them.
+    /// Where a change is made: the directory keyspace gets its part.
     fn some_target(&mut self) -> (Arc<str>, Target) {
         if let Some((name, files)) = self.files.clone()
-            && self.rng.one_in(3)
+            && self.rng.percent(self.stage.plan.files_percent)
         {
             return (name, Target::Files(files));
         }

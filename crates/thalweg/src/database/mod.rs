@@ -6,7 +6,8 @@
 //! - `engine`: one open database; `directory`, `open`: how it is opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
 //! - `health`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an engine;
-//! - `key_bounds`, `range`, `keyspace`, `batch`, `readable`, `snapshot`, `handle`, `read_only`, `builder`: the handles.
+//! - `key_bounds`, `range`, `keyspace`, `directory_keyspace`, `batch`, `readable`, `snapshot`, `handle`, `read_only`,
+//!   `builder`: the handles.
 
 mod batch;
 mod builder;

@@ -1,7 +1,7 @@
 //! [`DirectoryIndex`]: the packs of a directory keyspace, and which of them have a directory.
 //!
-//! It is in memory only: an open reads the contents of all packs. What a pack has of a directory is a *span* (12 bytes);
-//! most directories have one, which is in the p-hash itself.
+//! It is in memory only: an open reads the contents of all packs. What a pack has of a directory is a *span* (12
+//! bytes); most directories have one, which is in the p-hash itself.
 //!
 //! Invariants:
 //! - An entry that left the memtables is in a pack of the index: a flush adds its pack before the memtable goes.
@@ -22,9 +22,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// So many directories are added, and so many stripes looked through, before others of the worker go on.
-const SLICE: usize = 256;
-const STRIPES_AT_ONCE: usize = 8;
+/// So many directories are added or looked at before others of the worker go on.
+const SLICE: usize = 1024;
 
 /// Packs are merged in a quiet database when one of so many of their spans belongs to a directory with others.
 const SCATTERED_PART: u64 = 4;
@@ -168,19 +167,24 @@ impl DirectoryIndex {
     /// Removes packs with all their directories, and gives way now and then.
     pub(crate) async fn remove(&self, packs: &[TableId]) {
         let slots = self.slots_of(packs);
+        let mut looked_at = 0;
         for stripe in 0..STRIPES {
-            self.remove_from(stripe, &slots);
-            if stripe % STRIPES_AT_ONCE == 0 {
+            looked_at += self.remove_from(stripe, &slots);
+            if looked_at >= SLICE {
+                looked_at = 0;
                 yield_now().await;
             }
         }
+        yield_now().await;
         self.unregister(&slots);
     }
 
     /// As [`DirectoryIndex::remove`], all at once.
     pub(crate) fn remove_now(&self, packs: &[TableId]) {
         let slots = self.slots_of(packs);
-        (0..STRIPES).for_each(|stripe| self.remove_from(stripe, &slots));
+        for stripe in 0..STRIPES {
+            self.remove_from(stripe, &slots);
+        }
         self.unregister(&slots);
     }
 
@@ -189,9 +193,11 @@ impl DirectoryIndex {
         packs.iter().filter_map(|id| registered.slot_of(*id)).collect()
     }
 
-    /// Removes the spans of packs from a stripe of the p-hash.
-    fn remove_from(&self, stripe: usize, slots: &[NonZeroU32]) {
+    /// Removes the spans of packs from a stripe of the p-hash. Returns how many directories it has looked at.
+    fn remove_from(&self, stripe: usize, slots: &[NonZeroU32]) -> usize {
+        let mut looked_at = 0;
         self.known.update_stripe(stripe, |_, known| {
+            looked_at += 1;
             let before = known.as_ref().map_or(&[][..], Known::spans);
             if !before.iter().any(|span| slots.contains(&span.pack)) {
                 return;
@@ -202,6 +208,7 @@ impl DirectoryIndex {
             self.extra_spans.fetch_sub(were.saturating_sub(1) - are.saturating_sub(1), Ordering::Relaxed);
             *known = Known::of(&kept);
         });
+        looked_at
     }
 
     /// Lets packs go that no span names.

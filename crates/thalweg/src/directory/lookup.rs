@@ -3,6 +3,7 @@
 use super::index::DirectoryIndex;
 use crate::error::Result;
 use crate::format::{EntryKey, EntryKind, SeqNo, Slice};
+use crate::planted::{Bug, planted};
 use crate::table::{PackVersion, Table};
 use std::sync::Arc;
 
@@ -29,7 +30,8 @@ impl DirectoryIndex {
     pub(crate) fn find(&self, key: &EntryKey<'_>, visible: SeqNo) -> Result<Option<Found>> {
         let mut newest: Option<Found> = None;
         for (pack, span) in self.spans_of(key.directory) {
-            if newest.as_ref().is_some_and(|found| found.version.seq >= pack.meta().seq_max) {
+            let is_enough = |found: &Found| found.version.seq >= pack.meta().seq_max || planted(Bug::PackOrderTrusted);
+            if newest.as_ref().is_some_and(is_enough) {
                 break;
             }
             if let Some(version) = pack.newest_of(span, key, visible)?

@@ -2,20 +2,20 @@
 
 use super::dependencies::Dependencies;
 use super::flush::discard_outputs;
+use super::indexing::Indexing;
 use super::partition::Partition;
 use super::steps::{Step, steps_of};
 use super::subtasks::Subtasks;
 use crate::compaction::Job;
-use crate::directory::DirectoryIndex;
 use crate::error::{Error, Result};
+use crate::format::TableId;
 use crate::keyspaces::{Backpressure, Signals, SpaceWatch, WriteBuffer};
 use crate::lineage::{Change, Edit, Lineage};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Health};
-use crate::table::{Table, TableStore, TableWriters};
+use crate::table::{TableStore, TableWriters};
 use crate::trace;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Between two steps, the room is looked at again after this time, in nanoseconds,
 const LOOK_NS: u64 = 10_000_000;
@@ -88,36 +88,25 @@ impl JobRunner {
         }
         let ids: Vec<_> = outputs.iter().map(|meta| meta.id).collect();
         if partition.is_dropped() {
-            discard_outputs(&self.health, &self.tables, ids);
-            return Err(Error::Closed);
+            return Err(self.discard(ids, Error::Closed));
         }
         let tables: Vec<_> = outputs.iter().map(|meta| self.tables.open_written(meta.clone())).collect();
-        let index = partition.generation.directories.as_deref();
-        if let Some(index) = index
-            && let Err(error) = add_to(index, &tables).await
-        {
-            index.remove_now(&ids);
-            discard_outputs(&self.health, &self.tables, ids);
-            return Err(error);
-        }
         let inputs: Vec<_> = replaced_above.iter().chain(&job.lower).cloned().collect();
         let replaced: Vec<_> = inputs.iter().map(|table| table.meta().id).collect();
-        // An install may fail after that: then the inputs are gone from the levels, and the outputs must stay found.
-        let is_applied = AtomicBool::new(false);
+        let index = partition.generation.directories.as_ref();
+        let indexing = match Indexing::begin(index, &tables, replaced.clone()).await {
+            Ok(indexing) => indexing,
+            Err(error) => return Err(self.discard(ids, error)),
+        };
         let apply = || {
             partition.replace(&replaced, job.level + 1, tables);
-            is_applied.store(true, Ordering::Relaxed);
+            indexing.applied();
         };
         if let Err(error) = self.lineage.install(edit, inputs, || None, apply).await {
-            if let Some(index) = index.filter(|_| !is_applied.load(Ordering::Relaxed)) {
-                index.remove_now(&ids);
-            }
-            discard_outputs(&self.health, &self.tables, ids);
-            return Err(error);
+            indexing.undo();
+            return Err(self.discard(ids, error));
         }
-        if let Some(index) = index {
-            index.remove(&replaced).await;
-        }
+        indexing.finish().await?;
         trace::event!(
             INFO,
             "thalweg::compaction",
@@ -136,6 +125,12 @@ impl JobRunner {
             self.count_chain(partition, &job, job.tables().map(|table| table.meta().bytes).sum());
         }
         Ok(())
+    }
+
+    /// Removes outputs that no edit names; returns the error.
+    fn discard(&self, outputs: Vec<TableId>, error: Error) -> Error {
+        discard_outputs(&self.health, &self.tables, outputs);
+        error
     }
 
     /// The job, which has read `bytes`, is part of the chain that memtables of the partition wait for. What it gives
@@ -185,14 +180,6 @@ impl JobRunner {
             self.environment.sleep_or(LOOK_NS, &self.signals.stopped, ticket).await;
         }
     }
-}
-
-/// Adds packs to an index.
-async fn add_to(index: &DirectoryIndex, packs: &[Arc<Table>]) -> Result<()> {
-    for pack in packs {
-        index.add(pack).await?;
-    }
-    Ok(())
 }
 
 fn level_number(level: usize) -> u8 {

@@ -1,3 +1,5 @@
+//! The table of directories against a map.
+
 use crate::directory::p_hash::{PHash, STRIPES};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

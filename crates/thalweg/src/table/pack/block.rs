@@ -17,8 +17,8 @@
 //!
 //! Items are in the order of hash, name and falling sequence number.
 
-use super::Place;
 use super::extent::extent_bytes;
+use super::{ALIGNMENT, Place};
 use crate::error::{Error, Result};
 use crate::format::codec::{Decoder, Encode};
 use crate::format::name_hash::NAME_BYTES_MAX;
@@ -33,9 +33,6 @@ const HEADER_BYTES: usize = 24;
 
 /// The bytes of an item's fingerprint and offset.
 const ARRAY_BYTES: usize = 4;
-
-/// A block, and an extent, begins at a multiple of this.
-pub(in crate::table) const ALIGNMENT: usize = 8;
 
 const REMOVE: u64 = 0;
 const INLINE: u64 = 1;
@@ -133,8 +130,8 @@ impl BlockBuilder {
         self.offsets.iter().for_each(|offset| out.put_u16(items_at as u16 + offset));
         out.extend_from_slice(&self.items);
         out.resize(start + bytes, 0);
-        let crc = place.checksum(&out[start..]);
-        out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
+        let crc = place.checksum(&out[start..]); // in bounds: the block begins at `start`
+        out[start..start + 4].copy_from_slice(&crc.to_le_bytes()); // in bounds: and has a head
         self.fingerprints.clear();
         self.offsets.clear();
         self.items.clear();
@@ -189,8 +186,8 @@ impl<'a> Block<'a> {
 
     /// The fingerprints of the items, in their order.
     pub(crate) fn fingerprints(&self) -> impl Iterator<Item = Fingerprint> + 'a {
-        let array = &self.bytes[HEADER_BYTES..HEADER_BYTES + 2 * self.items];
-        array.chunks_exact(2).map(|bytes| Fingerprint(u16::from_le_bytes([bytes[0], bytes[1]])))
+        let array = self.bytes.get(HEADER_BYTES..HEADER_BYTES + 2 * self.items).unwrap_or_default();
+        array.as_chunks().0.iter().map(|bytes| Fingerprint(u16::from_le_bytes(*bytes)))
     }
 
     /// The bytes of the extents of the items before this one.
@@ -207,7 +204,8 @@ impl<'a> Block<'a> {
     /// An item by its number, below [`Block::len`].
     pub(crate) fn item(&self, number: usize) -> Result<Item<'a>> {
         let at = HEADER_BYTES + 2 * (self.items + number);
-        let offset = usize::from(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]));
+        let offset = self.bytes.get(at..).and_then(|rest| rest.first_chunk());
+        let offset = offset.map_or(usize::MAX, |offset| usize::from(u16::from_le_bytes(*offset)));
         self.bytes.get(offset..).and_then(|bytes| decode_item(bytes, self.base)).ok_or_else(|| {
             let found = format!("none at byte {offset} of the block");
             Error::corruption(self.place.path, self.place.offset + at as u64, format!("item {number}"), found)

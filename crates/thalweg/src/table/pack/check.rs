@@ -1,8 +1,9 @@
 //! [`check_pack`]: checks everything in a pack, for `thalweg check`.
 
-use super::block::{ALIGNMENT, Block, Content};
+use super::block::{Block, Content};
 use super::extent::{extent_bytes, verify_extent};
 use super::open_pack::OpenPack;
+use super::{ALIGNMENT, block_length};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::{EntryKey, EntryKind, SeqNo, Slice, key, zeroed};
@@ -43,7 +44,7 @@ pub(in crate::table) fn check_pack(environment: &Environment, path: &Path, meta:
 fn read_block(pack: &OpenPack, offset: u64) -> Result<Slice> {
     let mut head = [0; ALIGNMENT];
     pack.file.read_exact_at(offset, &mut head)?;
-    let bytes = usize::from(u16::from_le_bytes([head[4], head[5]]));
+    let bytes = block_length(&head);
     let mut buffer = zeroed(bytes);
     pack.file.read_exact_at(offset, Arc::make_mut(&mut buffer))?;
     Ok(Slice::start_of(buffer, bytes))

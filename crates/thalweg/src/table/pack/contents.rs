@@ -9,7 +9,8 @@
 //! In memory an open pack keeps the blocks of those directories only that have several: of the others, the index of the
 //! keyspace has the place.
 
-use super::block::{ALIGNMENT, BLOCK_BYTES_MAX};
+use super::ALIGNMENT;
+use super::block::BLOCK_BYTES_MAX;
 use crate::format::codec::{Decoder, Encode};
 use crate::format::{HashKey, TableId};
 use crate::sync::Mutex;

@@ -3,8 +3,7 @@
 //! An extent is the bytes of the value, then for each 64 KiB of them a checksum (CRC-32C of the piece, the number of
 //! the pack and the offset of the piece), then zeros up to a multiple of 8 bytes.
 
-use super::Place;
-use super::block::ALIGNMENT;
+use super::{ALIGNMENT, Place};
 use crate::error::{Error, Result};
 use crate::format::codec::Encode;
 use crate::planted::{Bug, planted};

@@ -27,8 +27,17 @@ use std::path::Path;
 /// The longest value that lies in a data block, in bytes. A longer one has an extent of its own.
 pub(crate) const INLINE_VALUE_BYTES_MAX: usize = 2 << 10;
 
+/// A block, and an extent, begins at a multiple of this.
+pub(in crate::table) const ALIGNMENT: usize = 8;
+
 /// The magic number of the footer of a pack.
 pub(in crate::table) const MAGIC: u64 = u64::from_le_bytes(*b"thalwegP");
+
+/// The length that the first bytes of a block tell; 0: these are too few.
+pub(in crate::table) fn block_length(head: &[u8]) -> usize {
+    let length = head.get(4..).and_then(|rest| rest.first_chunk());
+    length.map_or(0, |length| usize::from(u16::from_le_bytes(*length)))
+}
 
 /// Where a part of a pack lies. Checksums cover it, so that a part at a wrong place is found as surely as a flipped
 /// bit.

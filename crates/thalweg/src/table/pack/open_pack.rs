@@ -3,10 +3,10 @@
 //! The block cache has pages of 4 KiB of a pack, not blocks: a page may have the blocks of several directories, which
 //! are read together (PHAT-5). Every read of a block verifies it. No locks: an open pack never changes.
 
-use super::block::{ALIGNMENT, BLOCK_BYTES_MAX, Block, Content, Item};
+use super::block::{BLOCK_BYTES_MAX, Block, Content, Item};
 use super::contents::{self, Blocks, Fences, PackSpan};
 use super::extent::{extent_bytes, verify_extent};
-use super::{MAGIC, Place};
+use super::{ALIGNMENT, MAGIC, Place};
 use crate::cache::{BlockCache, TableBlocks};
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, HashKey, NameHash, SeqNo, Slice, name_hash, zeroed};
@@ -135,7 +135,7 @@ impl OpenPack {
                 let fences = self.fences.get(from..to).unwrap_or_default();
                 // Entries of one hash may go on from the block before one that begins with the hash.
                 let first = fences.partition_point(|fence| fence.hash < hash.fence()).saturating_sub(1);
-                (None, &fences[first..])
+                (None, fences.get(first..).unwrap_or_default())
             }
         };
         let several = fences.iter().enumerate().map(move |(number, fence)| {

@@ -2,6 +2,7 @@
 //! ([`crate::table::read::file_reads`]).
 
 use super::block::Content;
+use super::block_length;
 use super::contents::PackSpan;
 use super::extent::extent_bytes;
 use super::open_pack::{BlockAt, OpenPack, PAGE_BYTES, PackValue, PackVersion, part_of, version};
@@ -198,6 +199,6 @@ fn cached(pack: &OpenPack, first: usize, skip: usize, bytes: usize) -> Option<Sl
 
 /// The block that begins these bytes. A length that they do not have is found when the block is decoded.
 pub(in crate::table) fn trimmed(bytes: Slice) -> Slice {
-    let length = bytes.get(4..6).map_or(0, |length| usize::from(u16::from_le_bytes([length[0], length[1]])));
+    let length = block_length(&bytes);
     if length < bytes.len() { bytes.slice(0..length) } else { bytes }
 }

@@ -2,9 +2,10 @@
 //!
 //! It reads ahead past the block cache, as a scan of a sorted table does, and verifies every block and every extent.
 
-use super::block::{ALIGNMENT, Block, Content};
+use super::block::{Block, Content};
 use super::extent::{extent_bytes, verify_extent};
 use super::open_pack::BlockAt;
+use super::{ALIGNMENT, block_length};
 use crate::error::{Error, Result};
 use crate::format::{EntryKey, EntryKind, NameHash, SeqNo, Slice};
 use crate::runtime::yield_now;
@@ -85,7 +86,7 @@ impl PackScan {
             self.next += 1;
             let offset = at.offset;
             let head = chunks.bytes(offset, ALIGNMENT).await?;
-            let length = head.get(4..6).map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])));
+            let length = block_length(&head);
             let table = Arc::clone(&self.table);
             let pack = table.pack()?;
             let bytes = chunks.bytes(offset, length.max(ALIGNMENT)).await?;

@@ -177,7 +177,8 @@ impl PackWriter {
         let mut at = 0;
         for bytes in self.value_bytes.drain(..) {
             let offset = self.written + self.pending.len() as u64;
-            write_extent(&self.values[at..at + bytes], Place { path, pack: id, offset }, &mut self.pending);
+            let value = self.values.get(at..at + bytes).unwrap_or_default();
+            write_extent(value, Place { path, pack: id, offset }, &mut self.pending);
             at += bytes;
         }
         self.values.clear();

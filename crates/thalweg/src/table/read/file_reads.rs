@@ -107,7 +107,8 @@ impl FileReads {
         }
     }
 
-    /// Returns the mapping if these bytes should be read there: the page cache was given all of the table, and keeps it.
+    /// Returns the mapping if these bytes should be read there: the page cache was given all of the table, and keeps
+    /// it.
     #[inline]
     pub(in crate::table) fn mapped(
         &self,
@@ -236,8 +237,8 @@ impl FileReads {
         self.file.will_need(offset / PIECE_BYTES * PIECE_BYTES, PIECE_BYTES);
     }
 
-    /// Plans a read into a buffer of `buffers`: from `direct` in whole pages, or through the page cache. Returns `None` if
-    /// it is larger than a buffer.
+    /// Plans a read into a buffer of `buffers`: from `direct` in whole pages, or through the page cache. Returns `None`
+    /// if it is larger than a buffer.
     pub(in crate::table) fn plan(
         &self,
         direct: Option<&Arc<dyn File>>,

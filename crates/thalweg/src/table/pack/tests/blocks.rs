@@ -1,3 +1,5 @@
+//! Blocks: what goes in comes out, and damage is found.
+
 use super::place;
 use crate::error::ErrorKind;
 use crate::format::name_hash::NAME_BYTES_MAX;

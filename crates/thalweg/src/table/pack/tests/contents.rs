@@ -1,3 +1,5 @@
+//! Contents and extents: what goes in comes out, and damage is found.
+
 use super::place;
 use crate::error::ErrorKind;
 use crate::format::HashKey;
