@@ -167,7 +167,7 @@ fn damage_is_found_by_check_with_its_place() {
 fn directories_are_imported_listed_and_read() {
     let scratch = Scratch::new();
     let (database, file) = (scratch.path("db"), scratch.path("entries"));
-    std::fs::write(&file, "1\tsrc\tdirectory 7\n7\tmain.rs\t644\n7\tlib.rs\t600\twith a tab\n").unwrap();
+    std::fs::write(&file, "1\tsrc\tdirectory 7\n7\tmain.rs\t644\n7\tlib.rs\t600 of a user\n").unwrap();
     thalweg(&[&"import", &database, &file, &"--directory", &"--keyspace", &"files"]).ok();
     let get =
         |arguments: &[&dyn AsRef<std::ffi::OsStr>]| thalweg(&[&[&"get" as _, &database as _], arguments].concat());
@@ -177,7 +177,7 @@ fn directories_are_imported_listed_and_read() {
     let scan = thalweg(&[&"scan", &database, &"--directory", &"7", &"--keyspace", &"files"]);
     let mut lines: Vec<&str> = scan.ok().lines().collect();
     lines.sort();
-    assert_eq!(lines, ["lib.rs\t600\twith a tab", "main.rs\t644"]);
+    assert_eq!(lines, ["lib.rs\t600 of a user", "main.rs\t644"]);
     assert_eq!(thalweg(&[&"scan", &database, &"--directory", &"8", &"--keyspace", &"files"]).ok(), "");
     let plain = thalweg(&[&"scan", &database, &"--keyspace", &"files"]);
     plain.fails(2, &["\"files\" is a directory keyspace"]);

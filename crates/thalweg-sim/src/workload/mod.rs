@@ -43,7 +43,7 @@ impl ClientRun {
         if self.stage.plan.clears && self.rng.one_in(30) {
             return self.clear();
         }
-        if self.stage.plan.wanes && self.rng.one_in(15) {
+        if self.stage.plan.wanes && self.rng.one_in(6) {
             return self.sweep();
         }
         match self.rng.below(100) {

@@ -86,7 +86,8 @@ impl ClientRun {
     /// Removes the keys of a keyspace in one batch and flushes, so that its partitions become small and merge. Twins
     /// stay: they are always written in two keyspaces.
     pub(super) fn sweep(&mut self) {
-        let target = self.some_target();
+        let (name, keyspace) = self.some_keyspace();
+        let target = (name, Target::Map(keyspace));
         let keys = self.stage.oracle.borrow().keys_of(&target.0);
         let write = self.stage.next_write();
         let changes: Vec<Change> =
