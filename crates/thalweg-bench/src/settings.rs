@@ -66,6 +66,17 @@ pub enum Backend {
     None,
 }
 
+/// Which kind of keyspace Thalweg has the records in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keyspace {
+    /// A sorted map.
+    Ordered,
+    /// Entries of directories (PhatKV): the first eight bytes of a key are the directory, the rest is the name. For the
+    /// `metadata` workloads only.
+    Directory,
+}
+
 /// Which shape Thalweg keeps its levels in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -115,6 +126,8 @@ pub struct Settings {
     pub growth_factor: Option<u32>,
     /// Into how many partitions one may be split as it grows.
     pub partitions_max: Option<u32>,
+    /// Which kind of keyspace has the records; Thalweg alone has a choice.
+    pub keyspace: Option<Keyspace>,
     /// Which shape the levels are kept in; Thalweg alone has a choice. With vLSM the tuning of the papers is VLSM-12's:
     /// memtables and tables of 8 MiB, of which level 0 passes on each at once.
     pub policy: Option<Policy>,

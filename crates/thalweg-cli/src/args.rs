@@ -81,6 +81,9 @@ pub struct Import {
     /// Skip bad lines instead of stopping at the first; the first five are named
     #[arg(long)]
     pub skip_bad: bool,
+    /// Lines are `directory<TAB>name<TAB>value`, for a directory keyspace; the directory is a number
+    #[arg(long, conflicts_with_all = ["jsonl", "escaped"])]
+    pub directory: bool,
     /// Begin at this line of the input, to go on with a stopped import
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub from_line: u64,
@@ -124,6 +127,9 @@ pub struct Get {
     pub target: Target,
     /// The key
     pub key: OsString,
+    /// Get the entry with this name from a directory of a directory keyspace
+    #[arg(long, value_name = "NUMBER")]
+    pub directory: Option<u64>,
     /// Print the bytes as they are, without escapes and without a newline at the end
     #[arg(long)]
     pub raw: bool,
@@ -201,6 +207,9 @@ pub struct Scan {
     pub target: Target,
     #[command(flatten)]
     pub range: KeyRange,
+    /// Print the entries of a directory of a directory keyspace, in an order of their own
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["reverse", "prefix", "from", "to"])]
+    pub directory: Option<u64>,
     /// Stop after N entries
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,

@@ -21,7 +21,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg::{Builder, Compression, Database, Durability, Error, Keyspace, Statistics, WriteBatch, WriteOptions};
+use thalweg::{
+    Builder, Compression, Database, DirectoryKeyspace, Durability, Error, Keyspace, Statistics, WriteBatch,
+    WriteOptions,
+};
 
 /// The largest database from which the end of an import removes what was overwritten: this takes a second or two.
 const TIDIED_BYTES_MAX: u64 = 512 << 20;
@@ -115,13 +118,45 @@ impl From<Error> for Ended {
     }
 }
 
+/// What the lines are written to.
+#[derive(Clone)]
+enum Receiver {
+    Map(Keyspace),
+    Directories(DirectoryKeyspace),
+}
+
+impl Receiver {
+    /// Adds a line to the batch.
+    fn add(&self, batch: &mut WriteBatch, key: &[u8], value: &[u8]) -> thalweg::Result<Result<(), String>> {
+        let added = match self {
+            Receiver::Map(keyspace) => batch.insert(keyspace, key, value),
+            Receiver::Directories(files) => {
+                let directory = std::str::from_utf8(key).ok().and_then(|number| number.parse().ok());
+                let Some(directory) = directory else {
+                    return Ok(Err(format!("{} is no number of a directory", shown(key))));
+                };
+                let tab = value.iter().position(|byte| *byte == b'\t');
+                let Some((name, value)) = tab.map(|tab| (&value[..tab], &value[tab + 1..])) else {
+                    return Ok(Err("there is no tab between name and value".into()));
+                };
+                batch.insert_entry(files, directory, name, value)
+            }
+        };
+        match added {
+            Ok(()) => Ok(Ok(())),
+            Err(Error::InvalidInput(why)) => Ok(Err(why.to_string())),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// The keyspace that receives the lines. An existing one is opened at once, so that a refusal comes before any input is
 /// read. A missing database is created with the first line.
 struct Destination<'a> {
     args: &'a Import,
     name: String,
     is_new: bool,
-    opened: Option<(Database, Keyspace)>,
+    opened: Option<(Database, Receiver)>,
 }
 
 impl<'a> Destination<'a> {
@@ -134,14 +169,18 @@ impl<'a> Destination<'a> {
         Ok(destination)
     }
 
-    fn open(&mut self) -> Result<(Database, Keyspace), Failure> {
+    fn open(&mut self) -> Result<(Database, Receiver), Failure> {
         if let Some((database, keyspace)) = &self.opened {
             return Ok((database.clone(), keyspace.clone()));
         }
         let (args, source) = (self.args, &self.args.target.source);
         let tuned = |builder| tune(builder, args);
         let database = if self.is_new { open::create(source, tuned)? } else { open::for_writing_tuned(source, tuned)? };
-        let keyspace = open::keyspace_for_writing(&database, &self.name, args.create)?;
+        let keyspace = if args.directory {
+            Receiver::Directories(open::directories_for_writing(&database, &self.name, args.create)?)
+        } else {
+            Receiver::Map(open::keyspace_for_writing(&database, &self.name, args.create)?)
+        };
         self.opened = Some((database.clone(), keyspace.clone()));
         Ok((database, keyspace))
     }
@@ -282,11 +321,7 @@ impl<'a> Importer<'a> {
         }
         let (database, keyspace) = self.destination.open().map_err(Ended::Failed)?;
         let batch = self.batch.get_or_insert_with(|| database.batch());
-        match batch.insert(&keyspace, &key, &value) {
-            Ok(()) => Ok(Ok(())),
-            Err(Error::InvalidInput(why)) => Ok(Err(why.to_string())),
-            Err(error) => Err(error.into()),
-        }
+        Ok(keyspace.add(batch, &key, &value)?)
     }
 
     fn commit(&mut self) -> Result<(), Ended> {

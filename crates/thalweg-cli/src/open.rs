@@ -10,7 +10,10 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use thalweg::{Builder, DamagePolicy, Database, Error, Keyspace, ReadOnlyDatabase, ReadOnlyKeyspace};
+use thalweg::{
+    Builder, DamagePolicy, Database, DirectoryKeyspace, DirectorySnapshot, Error, Keyspace, ReadOnlyDatabase,
+    ReadOnlyKeyspace,
+};
 
 /// Opens a database to read it.
 pub fn for_reading(source: &Source) -> Result<ReadOnlyDatabase, Failure> {
@@ -23,6 +26,14 @@ pub fn for_reading(source: &Source) -> Result<ReadOnlyDatabase, Failure> {
 pub fn keyspace_for_reading(source: &Source, name: &str) -> Result<(ReadOnlyDatabase, ReadOnlyKeyspace), Failure> {
     let database = for_reading(source)?;
     let keyspace = database.keyspace(name)?;
+    Ok((database, keyspace))
+}
+
+/// As [`keyspace_for_reading`], for a directory keyspace.
+pub fn directories_for_reading(source: &Source, name: &str) -> Result<(ReadOnlyDatabase, DirectorySnapshot), Failure> {
+    let database = for_reading(source)?;
+    let keyspace = database.existing_directory_keyspace(name)?;
+    let keyspace = keyspace.ok_or_else(|| Error::NoKeyspace(name.into()))?;
     Ok((database, keyspace))
 }
 
@@ -80,12 +91,27 @@ pub fn keyspace_for_writing(database: &Database, name: &str, create: bool) -> Re
         return Ok(keyspace);
     }
     if !create && !database.keyspaces().is_empty() {
-        return Err(Failure::NotThere(format!(
-            "there is no keyspace {}; `thalweg keyspaces DB` lists those there are, --create makes a new one",
-            shown(name.as_bytes())
-        )));
+        return Err(no_keyspace(name));
     }
     Ok(database.keyspace(name)?)
+}
+
+/// As [`keyspace_for_writing`], for a directory keyspace.
+pub fn directories_for_writing(database: &Database, name: &str, create: bool) -> Result<DirectoryKeyspace, Failure> {
+    if let Some(keyspace) = database.existing_directory_keyspace(name)? {
+        return Ok(keyspace);
+    }
+    if !create && !database.keyspaces().is_empty() {
+        return Err(no_keyspace(name));
+    }
+    Ok(database.directory_keyspace(name)?)
+}
+
+fn no_keyspace(name: &str) -> Failure {
+    Failure::NotThere(format!(
+        "there is no keyspace {}; `thalweg keyspaces DB` lists those there are, --create makes a new one",
+        shown(name.as_bytes())
+    ))
 }
 
 /// Returns the keyspace of that name, or the error that there is none.

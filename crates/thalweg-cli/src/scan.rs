@@ -1,4 +1,4 @@
-//! `thalweg scan`: prints keys and values in key order, a line each.
+//! `thalweg scan`: prints keys and values in key order, a line each; or the entries of a directory.
 //!
 //! A plain line is `key<TAB>value`, text as it is. With `--escaped` both are escaped, and `import --escaped` reads them
 //! back to the same bytes. A JSON line is `{"key":…,"value":…}`. If one of the two is not UTF-8, both are escaped and
@@ -11,15 +11,25 @@ use crate::open;
 use crate::report::Failure;
 use crate::spelling::Spelling;
 use std::io::Write;
-use thalweg::Entry;
+use thalweg::{Entry, Slice};
 
 pub fn run(args: &Scan, output: &mut dyn Write) -> Result<(), Failure> {
     let spelling = Spelling::new(args.target.escaped, "--escaped or --jsonl prints what import reads back exactly");
     let bounds = Bounds::new(&args.range, &spelling)?;
     let name = spelling.name(&args.target.keyspace)?;
+    let limit = args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    if let Some(directory) = args.directory {
+        let (_database, files) = open::directories_for_reading(&args.target.source, &name)?;
+        let entries = files.list(directory).map(|entry| {
+            let entry = entry?;
+            // Long values are read only if they are printed.
+            let value = if args.keys_only { Slice::default() } else { entry.value()? };
+            Ok((entry.name().into(), value))
+        });
+        return print(entries.take(limit), args, &spelling, output);
+    }
     let (_database, keyspace) = open::keyspace_for_reading(&args.target.source, &name)?;
     let range = bounds.of(&keyspace);
-    let limit = args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     if args.reverse {
         print(range.rev().take(limit), args, &spelling, output)
     } else {

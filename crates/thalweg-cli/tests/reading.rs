@@ -162,3 +162,28 @@ fn damage_is_found_by_check_with_its_place() {
     assert!(run.text().lines().last().unwrap().ends_with(" fault") || run.text().ends_with(" faults\n"), "{run:?}");
     thalweg(&[&"scan", &database]).fails(3, &[&name, "thalweg check DB"]);
 }
+
+#[test]
+fn directories_are_imported_listed_and_read() {
+    let scratch = Scratch::new();
+    let (database, file) = (scratch.path("db"), scratch.path("entries"));
+    std::fs::write(&file, "1\tsrc\tdirectory 7\n7\tmain.rs\t644\n7\tlib.rs\t600 of a user\n").unwrap();
+    thalweg(&[&"import", &database, &file, &"--directory", &"--keyspace", &"files"]).ok();
+    let get =
+        |arguments: &[&dyn AsRef<std::ffi::OsStr>]| thalweg(&[&[&"get" as _, &database as _], arguments].concat());
+    assert_eq!(get(&[&"main.rs", &"--directory", &"7", &"--keyspace", &"files"]).ok(), "644\n");
+    let missing = get(&[&"src", &"--directory", &"7", &"--keyspace", &"files"]);
+    missing.fails(1, &["there is no key src in directory 7 of keyspace files"]);
+    let scan = thalweg(&[&"scan", &database, &"--directory", &"7", &"--keyspace", &"files"]);
+    let mut lines: Vec<&str> = scan.ok().lines().collect();
+    lines.sort();
+    assert_eq!(lines, ["lib.rs\t600 of a user", "main.rs\t644"]);
+    assert_eq!(thalweg(&[&"scan", &database, &"--directory", &"8", &"--keyspace", &"files"]).ok(), "");
+    let plain = thalweg(&[&"scan", &database, &"--keyspace", &"files"]);
+    plain.fails(2, &["\"files\" is a directory keyspace"]);
+    assert!(thalweg(&[&"check", &database]).ok().contains("sound"));
+    for (line, why) in [("x\tname\tvalue\n", "x is no number of a directory"), ("1\tname\n", "no tab between name")] {
+        std::fs::write(&file, line).unwrap();
+        thalweg(&[&"import", &database, &file, &"--directory", &"--keyspace", &"files"]).fails(3, &["line 1", why]);
+    }
+}

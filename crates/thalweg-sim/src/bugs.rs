@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 34] = [
+pub const BUGS: [(&str, Bug); 37] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -42,6 +42,9 @@ pub const BUGS: [(&str, Bug); 34] = [
     ("IntervalBehindPreparation", Bug::IntervalBehindPreparation),
     ("DropEmptiesReads", Bug::DropEmptiesReads),
     ("ClearLosesLateWrites", Bug::ClearLosesLateWrites),
+    ("MemtableBeforeIndex", Bug::MemtableBeforeIndex),
+    ("InputsLeaveIndexFirst", Bug::InputsLeaveIndexFirst),
+    ("PackOrderTrusted", Bug::PackOrderTrusted),
 ];
 
 /// The bug with this name.

@@ -20,6 +20,18 @@ pub const STABLE: [Stable; 3] = [
 /// The temporary keyspaces: client 0 creates and drops them, and all clients use them.
 pub const TEMPORARY: [&str; 2] = ["t0", "t1"];
 
+/// The directory keyspace, in the plans that have one.
+pub const FILES: &str = "files";
+
+/// Its directories.
+pub const DIRECTORIES: u64 = 4;
+
+/// The directory in which the entry of a key lies. Most keys are in the first one.
+pub fn directory_of(key: &[u8]) -> u64 {
+    let sum: u64 = key.iter().map(|byte| u64::from(*byte)).sum();
+    if sum.is_multiple_of(2) { 0 } else { sum / 2 % DIRECTORIES }
+}
+
 /// The oracle's name of a temporary keyspace. Each created keyspace has its own name there, so that a read that began
 /// before the drop can still be checked.
 pub fn incarnation(name: &str, number: u32) -> String {

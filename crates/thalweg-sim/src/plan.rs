@@ -80,6 +80,9 @@ pub struct Plan {
     level1_bytes: u64,
     growth_factor: u64,
     partitions_max: usize,
+    /// Of a hundred changes and reads, so many go to the directory keyspace; 0: there is none.
+    pub files_percent: u64,
+    directory_level0_trigger: usize,
     /// Whether most keys are removed again and again, so that partitions merge.
     pub wanes: bool,
     compaction_workers: usize,
@@ -147,6 +150,8 @@ impl Plan {
             level1_bytes: *rng.aside(24).choose(&[4 << 10, 4 << 10, 12 << 10]),
             growth_factor: *rng.choose(&[2, 3, 4]),
             partitions_max: *rng.aside(9).choose(&[1, 2, 4, 16]),
+            files_percent: *rng.aside(25).choose(&[0, 0, 30, 85]),
+            directory_level0_trigger: *rng.aside(26).choose(&[1, 2, 4, 16]),
             wanes: rng.aside(10).one_in(2),
             compaction_workers: *rng.choose(&[1, 1, 2]),
             removed_piece_bytes: *rng.aside(7).choose(&[300, 300, 300, 1 << 10, 8 << 20]),
@@ -197,6 +202,8 @@ impl Plan {
             level1_bytes: 4 << 10,
             growth_factor: 2,
             partitions_max: 4,
+            files_percent: 30,
+            directory_level0_trigger: 2,
             wanes: false,
             compaction_workers: 1,
             manifest_rotation_bytes: Some(1 << 10),
@@ -271,6 +278,7 @@ impl Plan {
             .vlsm_overlap(self.policy.1)
             .table_bytes(self.table_bytes)
             .level0_trigger(self.level0_trigger)
+            .directory_level0_trigger(self.directory_level0_trigger)
             .level1_bytes(self.level1_bytes)
             .growth_factor(self.growth_factor)
             .partitions_max(self.partitions_max)

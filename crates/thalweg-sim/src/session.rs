@@ -4,13 +4,13 @@
 //! (`faults.rs`), damage to every byte (`damage/`).
 
 use crate::clients::Client;
-use crate::keys::{self, STABLE};
+use crate::keys::{self, FILES, STABLE};
 use crate::loss::{self, LossBound};
 use crate::oracle::{Oracle, Survival};
 use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::stage::{Held, Stage, read_all};
-use crate::workload::{ClientRun, Temporary};
+use crate::workload::{ClientRun, Files, Temporary};
 use crate::world::{Hook, World};
 use std::path::Path;
 use std::rc::Rc;
@@ -47,6 +47,7 @@ pub struct Session {
 pub struct Opened {
     pub(crate) db: Held<Database>,
     stable: Held<Vec<(Arc<str>, Keyspace)>>,
+    files: Held<Files>,
 }
 
 /// How the life of an open database ends, if nothing cuts it short.
@@ -154,8 +155,8 @@ impl Session {
         // What a recovery found is durable when it returns (docs/durability.md).
         self.survival = Survival::Acknowledged;
         self.stage.acknowledged.borrow_mut().clear();
-        match self.create_stable(&db) {
-            Some(stable) => Some(Opened { db, stable: Held::new(stable) }),
+        match self.create_stable(&db).and_then(|stable| Some((stable, self.create_files(&db)?))) {
+            Some((stable, files)) => Some(Opened { db, stable: Held::new(stable), files: Held::new(files) }),
             None => {
                 self.end(db, Farewell::Drop);
                 None
@@ -208,12 +209,39 @@ impl Session {
         Some(all)
     }
 
+    /// The directory keyspace, if the plan has one. `None`: it could not be created.
+    fn create_files(&self, db: &Database) -> Option<Files> {
+        let name: Arc<str> = Arc::from(FILES);
+        let is_there = self.stage.oracle.borrow().is_keyspace_present(&name);
+        if self.stage.plan.files_percent == 0 {
+            return Some(None);
+        }
+        let outcome = if is_there {
+            let found = db.existing_directory_keyspace(&name);
+            found.map(|found| found.unwrap_or_else(|| panic!("keyspace {name} is not there")))
+        } else {
+            self.stage.oracle.borrow_mut().keyspace_begins(&name);
+            db.directory_keyspace(&name)
+        };
+        match outcome {
+            Ok(files) => {
+                self.stage.oracle.borrow_mut().keyspace_created(&name);
+                Some(Some((name, files)))
+            }
+            Err(error) => {
+                self.stage.expect_trouble("create a directory keyspace", &error);
+                None
+            }
+        }
+    }
+
     /// Runs the plan's clients until all have ended, except parked ones.
     pub fn run_clients(&mut self, opened: &Opened) {
         let temporary = Temporary::default();
         let clients = (0..self.stage.plan.clients)
             .map(|number| {
-                let run = ClientRun::new(&self.stage, &opened.db, &opened.stable, &temporary, number, self.rng.fork());
+                let keyspaces = (&opened.stable[..], &*opened.files);
+                let run = ClientRun::new(&self.stage, &opened.db, keyspaces, &temporary, number, self.rng.fork());
                 Box::new(move || run.run()) as Client
             })
             .collect();
@@ -268,7 +296,13 @@ impl Session {
         let snapshot = opened.db.snapshot();
         let view = |(name, keyspace): &(Arc<str>, Keyspace)| (Arc::clone(name), snapshot.keyspace(keyspace));
         let keyspaces: Vec<_> = opened.stable.iter().map(view).collect();
-        self.stage.check_view(&keyspaces, tick, tick + 1);
+        if self.stage.check_view(&keyspaces, tick, tick + 1)
+            && let Some((name, files)) = &*opened.files
+        {
+            let outcome = snapshot.directory_keyspace(files);
+            let files = outcome.unwrap_or_else(|error| panic!("a snapshot refused its own keyspace: {error}"));
+            self.stage.check_files(name, &files, tick, tick + 1);
+        }
     }
 
     /// Checks that writes are soon accepted again, after the disk has space or there are descriptors again.
@@ -311,8 +345,9 @@ impl Session {
 
     /// Ends this life. After a clean end the next open must find everything.
     pub fn farewell(&mut self, opened: Opened, how: Farewell) {
-        let Opened { db, stable } = opened;
+        let Opened { db, stable, files } = opened;
         drop(stable.release());
+        drop(files.release());
         self.end(db, how);
     }
 

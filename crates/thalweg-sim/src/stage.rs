@@ -2,6 +2,7 @@
 //!
 //! Anything that must not happen is a panic here; `violation.rs` turns it into a line of report.
 
+use crate::keys;
 use crate::oracle::{Oracle, Position};
 use crate::plan::Plan;
 use crate::rng::Rng;
@@ -10,11 +11,12 @@ use crate::spot::{Spot, Value};
 use crate::traced::traced;
 use crate::world::World;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
-use thalweg::{Builder, Error, ErrorKind, ReadOnlyDatabase, Readable};
+use thalweg::{Builder, DirectorySnapshot, Error, ErrorKind, Listing, ReadOnlyDatabase, Readable};
 
 /// In a plan with phases of removals, nearly all writes of every second phase of this many writes are removals.
 const WANE_WRITES: u32 = 20;
@@ -174,6 +176,30 @@ impl Stage {
         true
     }
 
+    /// As [`Stage::check_view`], for the directory keyspace: its entries one by one, and listed.
+    pub fn check_files(&self, name: &Arc<str>, files: &DirectorySnapshot, began: u64, ended: u64) {
+        let mut listed = BTreeMap::new();
+        for directory in 0..keys::DIRECTORIES {
+            if let Err(error) = list(files.list(directory), directory, &mut listed) {
+                return self.expect_trouble_in(name, "list", &error);
+            }
+        }
+        let keys = self.oracle.borrow().keys_of(name);
+        assert!(listed.keys().all(|key| keys.contains(key)), "a listing has a name that was never written");
+        for key in keys {
+            let spot = (Arc::clone(name), key);
+            let outcome = self.oracle.borrow().check_read(&spot, listed.get(&spot.1).map(|it| &**it), began, ended);
+            self.must(outcome);
+            match files.get(keys::directory_of(&spot.1), &spot.1) {
+                Ok(found) => {
+                    let outcome = self.oracle.borrow().check_read(&spot, found.as_deref(), began, ended);
+                    self.must(outcome);
+                }
+                Err(error) => return self.expect_trouble_in(name, "get of an entry", &error),
+            }
+        }
+    }
+
     /// A change of a key. Its value is unique if it is long enough.
     pub fn value(&self, rng: &mut Rng, client: usize, write: u32, index: u32) -> Value {
         let is_waning = self.plan.wanes && write / WANE_WRITES % 2 == 1;
@@ -247,11 +273,35 @@ impl<T> Drop for Held<T> {
 /// The content of a database.
 pub type Found = std::collections::BTreeMap<Spot, Arc<[u8]>>;
 
+/// Adds the entries of a listing of a directory, each of which must be in it and come once.
+pub fn list(listing: Listing, directory: u64, listed: &mut BTreeMap<Vec<u8>, Arc<[u8]>>) -> thalweg::Result<()> {
+    let mut before = 0;
+    for entry in listing {
+        let entry = entry?;
+        let (key, value) = (entry.name().to_vec(), entry.value()?);
+        assert_eq!(keys::directory_of(&key), directory, "an entry of another directory is listed");
+        assert!(before <= entry.cursor(), "cursors do not ascend");
+        before = entry.cursor();
+        assert!(listed.insert(key, Arc::from(&value[..])).is_none(), "a name is listed twice");
+    }
+    Ok(())
+}
+
 /// Reads all keyspaces' names and entries, forwards and backwards, which must agree. An error is the database's.
 pub fn read_all(db: &ReadOnlyDatabase) -> thalweg::Result<(Vec<String>, Found)> {
     let names = db.keyspaces();
     let mut all = Found::new();
     for name in &names {
+        if name == keys::FILES {
+            let files = db.existing_directory_keyspace(name)?;
+            let files = files.unwrap_or_else(|| panic!("keyspace {name} is listed but not there"));
+            let mut listed = BTreeMap::new();
+            for directory in 0..keys::DIRECTORIES {
+                list(files.list(directory), directory, &mut listed)?;
+            }
+            all.extend(listed.into_iter().map(|(key, value)| ((Arc::from(name.as_str()), key), value)));
+            continue;
+        }
         let Some(keyspace) = db.existing_keyspace(name)? else { panic!("keyspace {name} is listed but not there") };
         let name: Arc<str> = Arc::from(name.as_str());
         let mut backwards: Vec<Vec<u8>> = Vec::new();

@@ -1,5 +1,5 @@
 //! Thalweg: an embeddable key-value store for one process on one machine. Keys and values are bytes; a database is a
-//! directory with any number of named, ordered keyspaces.
+//! directory with any number of named keyspaces: sorted maps, or entries of directories.
 //!
 //! ```
 //! use thalweg::{Database, Durability};
@@ -50,10 +50,10 @@
 //!
 //! # Where to begin
 //!
-//! [`Database`] and [`Keyspace`] for reads and writes; [`Builder`] for options; [`Readable`] for code that reads a live
-//! keyspace, one in a snapshot or one of a [`ReadOnlyDatabase`]; [`KeyBounds`] for the ways to write a range;
-//! [`Error`] for what can go wrong. `examples/` has programs of real use. `ARCHITECTURE.md`
-//! describes how it works inside.
+//! [`Database`] and [`Keyspace`] for reads and writes; [`DirectoryKeyspace`] for the metadata of file systems;
+//! [`Builder`] for options; [`Readable`] for code that reads a live keyspace, one in a snapshot or one of a
+//! [`ReadOnlyDatabase`]; [`KeyBounds`] for the ways to write a range; [`Error`] for what can go wrong. `examples/` has
+//! programs of real use. `ARCHITECTURE.md` describes how it works inside.
 //!
 //! # Features
 //!
@@ -70,6 +70,7 @@ mod cache;
 mod clock;
 mod compaction;
 mod database;
+mod directory;
 mod error;
 mod format;
 mod keyspaces;
@@ -87,9 +88,10 @@ mod trace;
 
 pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression,
-    DamagePolicy, Database, Durability, Entry, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics,
-    Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics,
-    Statistics, TableReads, TableWrites, Values, WriteBatch, WriteOptions, dump,
+    DamagePolicy, Database, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot, DirectoryStatistics, Durability,
+    Entry, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Listing, Range, ReadOnlyDatabase,
+    ReadOnlyKeyspace, Readable, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads,
+    TableWrites, Values, WriteBatch, WriteOptions, dump,
 };
 #[cfg(feature = "experiments")]
 pub use database::{DurabilityBackend, Overlap};

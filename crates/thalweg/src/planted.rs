@@ -43,6 +43,9 @@ pub enum Bug {
     IntervalBehindPreparation,
     DropEmptiesReads,
     ClearLosesLateWrites,
+    MemtableBeforeIndex,
+    InputsLeaveIndexFirst,
+    PackOrderTrusted,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -2,7 +2,7 @@
 
 use super::amount;
 use crate::parameters::{Arrival, Distribution};
-use crate::settings::{Backend, Compression, Overlap, Policy, TableIo, Tuning};
+use crate::settings::{Backend, Compression, Keyspace, Overlap, Policy, TableIo, Tuning};
 use std::path::PathBuf;
 
 /// Run workloads, and measure what they do and what they cost
@@ -332,6 +332,9 @@ pub(super) struct SettingsArgs {
     /// Into how many partitions one may be split as it grows (Thalweg only)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub partitions_max: Option<u32>,
+    /// Which kind of keyspace has the records: `directory` for the `metadata` workloads (Thalweg only)
+    #[arg(long, value_name = "KIND")]
+    pub keyspace: Option<Keyspace>,
     /// Which shape the levels are kept in (Thalweg only)
     #[arg(long, value_name = "NAME")]
     pub policy: Option<Policy>,

@@ -3,11 +3,13 @@
 use super::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
 use crate::report::number;
-use crate::settings::{Backend, Compression, Overlap, Policy, Settings, TableIo};
+use crate::settings::{self, Backend, Compression, Overlap, Policy, Settings, TableIo};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use thalweg::{CompactionPolicy, Database, Durability, DurabilityBackend, Keyspace, StallStatistics};
+use thalweg::{
+    CompactionPolicy, Database, DirectoryKeyspace, Durability, DurabilityBackend, Keyspace, StallStatistics,
+};
 
 const KEYSPACE: &str = "bench";
 
@@ -16,13 +18,19 @@ pub struct Thalweg;
 
 struct Opened {
     database: Database,
-    keyspace: Keyspace,
+    keyspace: Space,
     description: Description,
 }
 
 struct Client {
     database: Database,
     keyspace: Keyspace,
+}
+
+/// Where the records are.
+enum Space {
+    Ordered(Keyspace),
+    Directory(DirectoryKeyspace),
 }
 
 impl Factory for Thalweg {
@@ -41,12 +49,12 @@ impl Factory for Thalweg {
         let told: BTreeMap<String, String> =
             builder.described().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let database = builder.open().map_err(|error| refused("open", error))?;
-        let keyspace = match database.existing_keyspace(KEYSPACE).map_err(|error| refused("open", error))? {
-            Some(keyspace) => keyspace,
-            None => {
-                let splits: Vec<&[u8]> = splits.iter().map(Vec::as_slice).collect();
-                database.create_keyspace(KEYSPACE, &splits).map_err(|error| refused("create a keyspace", error))?
+        let keyspace = match settings.keyspace {
+            Some(settings::Keyspace::Directory) => {
+                let keyspace = database.directory_keyspace(KEYSPACE);
+                Space::Directory(keyspace.map_err(|error| refused("open", error))?)
             }
+            _ => Space::Ordered(ordered(&database, splits)?),
         };
         let description = Description {
             name: "thalweg".into(),
@@ -56,6 +64,17 @@ impl Factory for Thalweg {
             ignored: ignored(&settings),
         };
         Ok(Box::new(Opened { database, keyspace, description }))
+    }
+}
+
+/// The ordered keyspace, cut at `splits`.
+fn ordered(database: &Database, splits: &[Vec<u8>]) -> Result<Keyspace> {
+    match database.existing_keyspace(KEYSPACE).map_err(|error| refused("open", error))? {
+        Some(keyspace) => Ok(keyspace),
+        None => {
+            let splits: Vec<&[u8]> = splits.iter().map(Vec::as_slice).collect();
+            database.create_keyspace(KEYSPACE, &splits).map_err(|error| refused("create a keyspace", error))
+        }
     }
 }
 
@@ -205,7 +224,11 @@ impl Engine for Opened {
     }
 
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Client { database: self.database.clone(), keyspace: self.keyspace.clone() }))
+        let database = self.database.clone();
+        Ok(match &self.keyspace {
+            Space::Ordered(keyspace) => Box::new(Client { database, keyspace: keyspace.clone() }),
+            Space::Directory(keyspace) => Box::new(DirectoryClient { database, keyspace: keyspace.clone() }),
+        })
     }
 
     fn persist(&self) -> Result<()> {
@@ -214,7 +237,12 @@ impl Engine for Opened {
 
     fn settle(&self) -> Result<bool> {
         self.database.flush().map_err(|error| refused("flush", error))?;
-        self.database.wait_for_compactions().map_err(|error| refused("wait for compactions", error))?;
+        match self.keyspace {
+            Space::Ordered(_) => self.database.wait_for_compactions(),
+            // Until no directory is in several packs that a quiet database would merge.
+            Space::Directory(_) => self.database.tidy(),
+        }
+        .map_err(|error| refused("wait for compactions", error))?;
         self.database.settle().map_err(|error| refused("settle", error))?;
         Ok(true)
     }
@@ -338,6 +366,67 @@ impl Session for Client {
         for next in self.keyspace.range(from..) {
             let (key, value) = next.map_err(|error| refused("scan", error))?;
             if !entry(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A client of a directory keyspace.
+struct DirectoryClient {
+    database: Database,
+    keyspace: DirectoryKeyspace,
+}
+
+/// The directory and the name of a key.
+fn entry(key: &[u8]) -> Result<(u64, &[u8])> {
+    let split = key.split_first_chunk().filter(|(_, name)| !name.is_empty());
+    let (directory, name) = split.ok_or_else(|| Error::Usage(ONLY_METADATA.into()))?;
+    Ok((u64::from_be_bytes(*directory), name))
+}
+
+const ONLY_METADATA: &str = "a directory keyspace serves the metadata workloads only";
+
+impl Session for DirectoryClient {
+    fn put(&mut self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        let (directory, name) = entry(key)?;
+        let put = self.keyspace.insert_with(directory, name, value, durability(sync));
+        put.map_err(|error| refused("put", error))
+    }
+
+    fn put_batch(&mut self, entries: &[(Vec<u8>, Vec<u8>)], sync: bool) -> Result<()> {
+        let mut batch = self.database.batch();
+        for (key, value) in entries {
+            let (directory, name) = entry(key)?;
+            let added = batch.insert_entry(&self.keyspace, directory, name, value);
+            added.map_err(|error| refused("put", error))?;
+        }
+        batch.commit_with(durability(sync)).map_err(|error| refused("put", error))
+    }
+
+    fn remove(&mut self, key: &[u8], sync: bool) -> Result<()> {
+        let (directory, name) = entry(key)?;
+        let removed = self.keyspace.remove_with(directory, name, durability(sync));
+        removed.map_err(|error| refused("remove", error))
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let (directory, name) = entry(key)?;
+        let found = self.keyspace.get(directory, name).map_err(|error| refused("get", error))?;
+        found.iter().for_each(|found| value(found));
+        Ok(found.is_some())
+    }
+
+    /// Lists the directory that `from` is.
+    fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
+        let directory: [u8; 8] = from.try_into().map_err(|_| Error::Usage(ONLY_METADATA.into()))?;
+        let mut key = directory.to_vec();
+        for next in self.keyspace.list(u64::from_be_bytes(directory)) {
+            let next = next.map_err(|error| refused("list", error))?;
+            key.truncate(directory.len());
+            key.extend_from_slice(next.name());
+            if !entry(&key, &next.value().map_err(|error| refused("list", error))?) {
                 break;
             }
         }

@@ -7,10 +7,13 @@ use crate::stage::Stage;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use thalweg::{Database, Durability, Error, ErrorKind, Keyspace, Snapshot};
+use thalweg::{Database, DirectoryKeyspace, Durability, Error, ErrorKind, Keyspace, Snapshot};
 
 /// The existing temporary keyspaces, by the oracle's names, shared by all clients.
 pub type Temporary = Rc<RefCell<Vec<(Arc<str>, Keyspace)>>>;
+
+/// The directory keyspace, if there is one, by the oracle's name.
+pub type Files = Option<(Arc<str>, DirectoryKeyspace)>;
 
 /// A snapshot, and the ticks between which it was taken.
 pub struct View {
@@ -28,6 +31,7 @@ pub struct ClientRun {
     pub(super) rng: Rng,
     pub(super) number: usize,
     pub(super) stable: Vec<(Arc<str>, Keyspace)>,
+    pub(super) files: Files,
     pub(super) temporary: Temporary,
     pub(super) views: Vec<View>,
     /// Operations left; only a few after a write has failed for good.
@@ -41,7 +45,7 @@ impl ClientRun {
     pub fn new(
         stage: &Rc<Stage>,
         db: &Database,
-        stable: &[(Arc<str>, Keyspace)],
+        (stable, files): (&[(Arc<str>, Keyspace)], &Files),
         temporary: &Temporary,
         number: usize,
         rng: Rng,
@@ -52,6 +56,7 @@ impl ClientRun {
             rng,
             number,
             stable: stable.to_vec(),
+            files: files.clone(),
             temporary: Rc::clone(temporary),
             views: Vec::new(),
             left: stage.plan.operations,

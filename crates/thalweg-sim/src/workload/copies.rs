@@ -55,6 +55,14 @@ impl ClientRun {
                 Err(error) => return self.stage.expect_trouble("existing_keyspace of a checkpoint", &error),
             }
         }
-        self.stage.check_view(&copied, began, ended);
+        if self.stage.check_view(&copied, began, ended)
+            && let Some((name, _)) = &self.files
+        {
+            match copy.existing_directory_keyspace(keys::FILES) {
+                Ok(Some(files)) => self.stage.check_files(name, &files, began, ended),
+                Ok(None) => panic!("a checkpoint has no keyspace {name}"),
+                Err(error) => self.stage.expect_trouble("existing_directory_keyspace of a checkpoint", &error),
+            }
+        }
     }
 }

@@ -1,16 +1,17 @@
 //! [`ClientRun`]: what one simulated client does: random operations of the whole API, each checked while it runs.
 //!
 //! A client ends after its operations, or a few reads after its first write that failed for good. This file
-//! chooses the operations; `writing.rs`, `reading.rs`, `keyspaces.rs` and `copies.rs` have them, and `client.rs` what
-//! they draw.
+//! chooses the operations; `writing.rs`, `reading.rs`, `keyspaces.rs`, `files.rs` and `copies.rs` have them, and
+//! `client.rs` what they draw.
 
 mod client;
 mod copies;
+mod files;
 mod keyspaces;
 mod reading;
 mod writing;
 
-pub use client::{ClientRun, Temporary};
+pub use client::{ClientRun, Files, Temporary};
 
 use crate::keys::STABLE;
 
@@ -42,7 +43,7 @@ impl ClientRun {
         if self.stage.plan.clears && self.rng.one_in(30) {
             return self.clear();
         }
-        if self.stage.plan.wanes && self.rng.one_in(15) {
+        if self.stage.plan.wanes && self.rng.one_in(6) {
             return self.sweep();
         }
         match self.rng.below(100) {

@@ -19,6 +19,9 @@ type Gap = (Option<Vec<u8>>, Option<Vec<u8>>);
 impl ClientRun {
     /// Makes one random read operation.
     pub(crate) fn read(&mut self) {
+        if self.files.is_some() && self.rng.percent(self.stage.plan.files_percent) {
+            return self.read_files();
+        }
         match self.rng.below(100) {
             0..35 => self.get(),
             35..45 => self.contains_key(),
@@ -32,11 +35,11 @@ impl ClientRun {
         }
     }
 
-    fn reading_fails(&self, keyspace: &Arc<str>, what: &str, error: &Error) {
+    pub(super) fn reading_fails(&self, keyspace: &Arc<str>, what: &str, error: &Error) {
         self.stage.expect_trouble_in(keyspace, what, error);
     }
 
-    fn check(&self, spot: &Spot, found: Option<&[u8]>, began: u64, ended: u64) {
+    pub(super) fn check(&self, spot: &Spot, found: Option<&[u8]>, began: u64, ended: u64) {
         let outcome = self.stage.oracle.borrow().check_read(spot, found, began, ended);
         self.stage.must(outcome);
     }

@@ -5,22 +5,40 @@ use crate::keys;
 use crate::spot::{Value, describe_spot};
 use std::rc::Rc;
 use std::sync::Arc;
-use thalweg::{Durability, ErrorKind, Keyspace};
+use thalweg::{DirectoryKeyspace, Durability, ErrorKind, Keyspace};
 
 /// One change of a batch: the key's place, and its new value.
-type Change = ((Arc<str>, Keyspace), Vec<u8>, Value);
+type Change = ((Arc<str>, Target), Vec<u8>, Value);
+
+/// What a change is made in.
+#[derive(Clone)]
+pub(super) enum Target {
+    Map(Keyspace),
+    Files(DirectoryKeyspace),
+}
 
 impl ClientRun {
+    /// Where a change is made: the directory keyspace gets its part.
+    fn some_target(&mut self) -> (Arc<str>, Target) {
+        if let Some((name, files)) = self.files.clone()
+            && self.rng.percent(self.stage.plan.files_percent)
+        {
+            return (name, Target::Files(files));
+        }
+        let (name, keyspace) = self.some_keyspace();
+        (name, Target::Map(keyspace))
+    }
+
     /// Writes one to many changes in one batch, over all keyspaces.
     pub(super) fn batch(&mut self) {
         let count = if self.rng.one_in(15) { self.rng.between(10, 40) } else { self.rng.between(1, 5) };
         let write = self.stage.next_write();
         let mut changes = Vec::new();
         for index in 0..count {
-            let keyspace = self.some_keyspace();
+            let target = self.some_target();
             let scope = keys::scope(&mut self.rng, self.number);
             let key = keys::key(&scope, self.rng.below(self.stage.plan.keys));
-            changes.push((keyspace, key, self.stage.value(&mut self.rng, self.number, write, index as u32)));
+            changes.push((target, key, self.stage.value(&mut self.rng, self.number, write, index as u32)));
         }
         let durability = self.some_durability();
         self.commit(write, changes, durability);
@@ -31,8 +49,9 @@ impl ClientRun {
         let write = self.stage.next_write();
         let key = keys::key(keys::TWINS, self.rng.below(5));
         let value = self.stage.value(&mut self.rng, self.number, write, 0);
-        let changes =
-            self.stable.iter().take(2).map(|keyspace| (keyspace.clone(), key.clone(), value.clone())).collect();
+        let stable =
+            self.stable.iter().take(2).map(|(name, keyspace)| (Arc::clone(name), Target::Map(keyspace.clone())));
+        let changes = stable.map(|target| (target, key.clone(), value.clone())).collect();
         let durability = self.some_durability();
         self.commit(write, changes, durability);
     }
@@ -40,7 +59,7 @@ impl ClientRun {
     /// Clears a keyspace; for the oracle that is a write that removes every key that can be written.
     pub(super) fn clear(&mut self) {
         let write = self.stage.next_write();
-        let (name, keyspace) = self.some_keyspace();
+        let (name, target) = self.some_target();
         let label = format!("write {}.{write}, a clear of {name}", self.number);
         let own = (0..self.stage.plan.clients.max(2)).map(keys::own_scope);
         let numbers = 0..self.stage.plan.keys.max(5);
@@ -53,7 +72,10 @@ impl ClientRun {
         let spots: Vec<_> = keys.chain(others).map(|key| ((Arc::clone(&name), key), None)).collect();
         let id = self.stage.oracle.borrow_mut().begin(label.clone(), spots);
         self.stage.world.doing(|| label.clone());
-        let outcome = keyspace.clear_seq();
+        let outcome = match target {
+            Target::Map(keyspace) => keyspace.clear_seq(),
+            Target::Files(files) => files.clear_seq(),
+        };
         if matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoKeyspace) {
             assert!(!self.stage.oracle.borrow().is_keyspace_present(&name), "{label} misses a keyspace that is there");
             return self.stage.oracle.borrow_mut().refuse(id);
@@ -64,11 +86,12 @@ impl ClientRun {
     /// Removes the keys of a keyspace in one batch and flushes, so that its partitions become small and merge. Twins
     /// stay: they are always written in two keyspaces.
     pub(super) fn sweep(&mut self) {
-        let keyspace = self.some_keyspace();
-        let keys = self.stage.oracle.borrow().keys_of(&keyspace.0);
+        let (name, keyspace) = self.some_keyspace();
+        let target = (name, Target::Map(keyspace));
+        let keys = self.stage.oracle.borrow().keys_of(&target.0);
         let write = self.stage.next_write();
         let changes: Vec<Change> =
-            keys.into_iter().filter(|key| !keys::is_twin(key)).map(|key| (keyspace.clone(), key, None)).collect();
+            keys.into_iter().filter(|key| !keys::is_twin(key)).map(|key| (target.clone(), key, None)).collect();
         if !changes.is_empty() {
             self.commit(write, changes, Durability::Buffered);
         }
@@ -108,10 +131,13 @@ impl ClientRun {
 
     pub(super) fn commit(&mut self, write: u32, changes: Vec<Change>, durability: Durability) {
         let mut batch = self.db.batch();
-        for ((name, keyspace), key, value) in &changes {
-            let outcome = match value {
-                Some(value) => batch.insert(keyspace, key, value),
-                None => batch.remove(keyspace, key),
+        for ((name, target), key, value) in &changes {
+            let directory = keys::directory_of(key);
+            let outcome = match (target, value) {
+                (Target::Map(keyspace), Some(value)) => batch.insert(keyspace, key, value),
+                (Target::Map(keyspace), None) => batch.remove(keyspace, key),
+                (Target::Files(files), Some(value)) => batch.insert_entry(files, directory, key, value),
+                (Target::Files(files), None) => batch.remove_entry(files, directory, key),
             };
             if let Err(error) = outcome {
                 return self.stage.expect_trouble_in(name, &format!("adding {name} to a batch"), &error);

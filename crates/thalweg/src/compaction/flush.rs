@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::format::SeqNo;
 use crate::memtable::SealedEntries;
 use crate::runtime::yield_now;
-use crate::table::{TableMeta, TableWriters};
+use crate::table::{PackWriters, TableMeta, TableWriters};
 
 /// Bytes written between two yields.
 const STEP_BYTES: usize = 64 << 10;
@@ -22,6 +22,15 @@ const STEP_BYTES: usize = 64 << 10;
 pub(crate) async fn flush(
     entries: &mut impl SealedEntries,
     store: &TableWriters,
+    snapshots: &[SeqNo],
+) -> Result<Option<TableMeta>> {
+    flush_to(entries, store, snapshots).await
+}
+
+/// As [`flush`], for a directory keyspace: to a pack.
+pub(crate) async fn flush_pack(
+    entries: &mut impl SealedEntries,
+    store: &PackWriters<'_>,
     snapshots: &[SeqNo],
 ) -> Result<Option<TableMeta>> {
     flush_to(entries, store, snapshots).await

@@ -7,12 +7,12 @@
 use super::job::Job;
 use super::outputs::{Outputs, Store};
 use super::retention::Retention;
-use super::runs::{Damaged, Input, MergedRuns, Run, Scan};
+use super::runs::{Damaged, Input, MergedRuns, PackInput, Run, Scan};
 use crate::error::{Error, Result};
 use crate::format::{SeqNo, TableId};
 use crate::planted::{Bug, planted};
 use crate::runtime::yield_now;
-use crate::table::{KeyRange, TableMeta, TableWriters};
+use crate::table::{KeyRange, PackWriters, Table, TableMeta, TableWriters};
 use std::sync::Arc;
 
 /// Bytes merged between two yields.
@@ -32,6 +32,21 @@ pub(crate) async fn merge(
 ) -> Result<Vec<TableMeta>> {
     assert!(!job.trivial_move, "a trivial move has nothing to merge");
     let runs = runs(job.level, &job.upper, &job.lower, range);
+    let outputs = Outputs::new(store, job.level + 1, job.cut.clone());
+    merge_runs(runs, retention(snapshots, job.bottom), outputs, cancelled).await
+}
+
+/// As [`merge`], for a directory keyspace: of packs.
+pub(crate) async fn merge_packs(
+    job: &Job,
+    range: &Arc<KeyRange>,
+    store: &PackWriters<'_>,
+    snapshots: &[SeqNo],
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<TableMeta>> {
+    assert!(!job.trivial_move, "a trivial move has nothing to merge");
+    let inputs = |tables: &[Arc<Table>]| tables.iter().map(|table| PackInput(Arc::clone(table))).collect::<Vec<_>>();
+    let runs = runs(job.level, &inputs(&job.upper), &inputs(&job.lower), range);
     let outputs = Outputs::new(store, job.level + 1, job.cut.clone());
     merge_runs(runs, retention(snapshots, job.bottom), outputs, cancelled).await
 }

@@ -43,11 +43,11 @@ mod tournament;
 mod vlsm;
 
 pub(crate) use draw::draw;
-pub(crate) use flush::flush;
+pub(crate) use flush::{flush, flush_pack};
 pub(crate) use job::{Job, RunningJob};
 pub(crate) use leveled::LeveledOptions;
 pub use look_ahead::Overlap;
-pub(crate) use merge::merge;
+pub(crate) use merge::{merge, merge_packs};
 pub(crate) use policy::{Fraction, Policy};
 pub(crate) use shape::Levels;
 pub(crate) use split::clip;

@@ -8,7 +8,7 @@ use super::predecessor::Relation;
 use crate::cache::Warmth;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo, TableId};
-use crate::table::{TableMeta, TableWriter, TableWriters};
+use crate::table::{PackWriter, PackWriters, TableMeta, TableWriter, TableWriters};
 use std::future::Future;
 use std::path::PathBuf;
 
@@ -64,6 +64,38 @@ impl Writer for TableWriter {
     }
     async fn abandon(self) {
         TableWriter::abandon(self).await;
+    }
+}
+
+impl Store for PackWriters<'_> {
+    type Writer = PackWriter;
+    async fn create(&self, level: usize) -> Result<PackWriter> {
+        PackWriters::create(self, level).await
+    }
+    fn remove(&self, id: TableId) -> Result<()> {
+        PackWriters::remove(self, id)
+    }
+    fn path(&self, id: TableId) -> PathBuf {
+        PackWriters::path(self, id)
+    }
+}
+
+impl Writer for PackWriter {
+    fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
+        PackWriter::add(self, key, shared, seq, kind, value)
+    }
+    fn expect(&mut self, _: Warmth) {}
+    async fn write(&mut self) -> Result<()> {
+        PackWriter::write(self).await
+    }
+    fn bytes(&self) -> u64 {
+        PackWriter::bytes(self)
+    }
+    async fn finish(self) -> Result<TableMeta> {
+        PackWriter::finish(self).await
+    }
+    async fn abandon(self) {
+        PackWriter::abandon(self).await;
     }
 }
 

@@ -16,7 +16,7 @@ use super::tournament::Tournament;
 use crate::cache::Warmth;
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, SeqNo, TableId, key};
-use crate::table::{KeyRange, Table, TableMeta, TableScan};
+use crate::table::{KeyRange, PackScan, Table, TableMeta, TableScan};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -76,6 +76,48 @@ impl Scan for TableScan {
     }
     fn warmth(&self) -> Warmth {
         TableScan::warmth(self)
+    }
+}
+
+/// A pack of a directory keyspace.
+#[derive(Clone)]
+pub(super) struct PackInput(pub(super) Arc<Table>);
+
+impl Input for PackInput {
+    type Scan = PackScan;
+    fn meta(&self) -> &TableMeta {
+        self.0.meta()
+    }
+    fn scan(&self, range: &Arc<KeyRange>) -> PackScan {
+        PackScan::new(&self.0, range)
+    }
+    fn samples(&self, _: usize) -> Result<Vec<(Box<[u8]>, u64)>> {
+        unreachable!("jobs of directory keyspaces are not cut")
+    }
+}
+
+impl Scan for PackScan {
+    #[inline]
+    fn advance_in_chunk(&mut self) -> Result<bool> {
+        PackScan::advance_in_chunk(self)
+    }
+    async fn enter_next_chunk(&mut self) -> Result<bool> {
+        PackScan::enter_next_chunk(self).await
+    }
+    fn key(&self) -> &[u8] {
+        PackScan::key(self)
+    }
+    fn seq(&self) -> SeqNo {
+        PackScan::seq(self)
+    }
+    fn kind(&self) -> EntryKind {
+        PackScan::kind(self)
+    }
+    fn value(&self) -> &[u8] {
+        PackScan::value(self)
+    }
+    fn warmth(&self) -> Warmth {
+        Warmth::Cold
     }
 }
 

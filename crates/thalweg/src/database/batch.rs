@@ -1,11 +1,12 @@
 //! [`WriteBatch`]: writes that happen together.
 
+use super::directory_keyspace::DirectoryKeyspace;
 use super::engine::Engine;
 use super::keyspace::Keyspace;
 use super::limits::{validate_key, validate_value};
 use super::options::WriteOptions;
 use crate::error::{Error, Result};
-use crate::format::SeqNo;
+use crate::format::{KeyspaceId, SeqNo};
 use crate::log::{Operation, RecordBuilder};
 use crate::ordered::{OrderedKeyspace, Partition};
 use std::fmt;
@@ -72,8 +73,41 @@ impl WriteBatch {
         Ok(())
     }
 
-    fn route(&mut self, keyspace: &Keyspace, key: &[u8], value_bytes: usize) -> Result<crate::format::KeyspaceId> {
+    /// Adds an insert into a directory.
+    ///
+    /// # Errors
+    /// As for [`WriteBatch::insert`].
+    pub fn insert_entry(
+        &mut self,
+        keyspace: &DirectoryKeyspace,
+        directory: u64,
+        name: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let (key, value) = (keyspace.key(directory, name.as_ref())?, value.as_ref());
+        validate_value(value)?;
+        let id = self.route_to(keyspace.inner(), &key, value.len())?;
+        self.record.push(&Operation::Put { keyspace: id, key: &key, value });
+        Ok(())
+    }
+
+    /// Adds a removal from a directory.
+    ///
+    /// # Errors
+    /// As for [`WriteBatch::insert`].
+    pub fn remove_entry(&mut self, keyspace: &DirectoryKeyspace, directory: u64, name: impl AsRef<[u8]>) -> Result<()> {
+        let key = keyspace.key(directory, name.as_ref())?;
+        let id = self.route_to(keyspace.inner(), &key, 0)?;
+        self.record.push(&Operation::Remove { keyspace: id, key: &key });
+        Ok(())
+    }
+
+    fn route(&mut self, keyspace: &Keyspace, key: &[u8], value_bytes: usize) -> Result<KeyspaceId> {
         validate_key(key)?;
+        self.route_to(keyspace, key, value_bytes)
+    }
+
+    fn route_to(&mut self, keyspace: &Keyspace, key: &[u8], value_bytes: usize) -> Result<KeyspaceId> {
         self.engine.writable()?;
         if !keyspace.is_of(&self.engine) {
             return Err(Error::invalid_input("the keyspace belongs to another database than the batch"));

@@ -174,6 +174,14 @@ impl Builder {
         self
     }
 
+    /// As [`Builder::level0_trigger`], for directory keyspaces (default: 16 times that). A merge of level 0 brings the
+    /// entries of each directory together: the more it takes at once, the fewer bytes are written in all, and the more
+    /// places a listing reads meanwhile. Writers wait at twice as many. Level 1 grows in the same proportion.
+    pub fn directory_level0_trigger(mut self, directory_level0_trigger: usize) -> Self {
+        self.options.directory_level0_trigger = Some(directory_level0_trigger);
+        self
+    }
+
     option!(
         /// Bytes that level 1 has at least (default: 256 MiB; 1 KiB and more), and a third of what it has at most: a
         /// quarter of what is below level 0. With vLSM it has `growth_factor` times `table_bytes`.

@@ -3,7 +3,7 @@
 use super::engine::Engine;
 use super::limits::{validate_name, validate_splits};
 use crate::error::{Error, Result};
-use crate::format::{LogMark, SeqNo};
+use crate::format::{KeyspaceKind, LogMark, SeqNo};
 use crate::keyspaces::{Keyspace, Kind, NewKeyspace};
 use crate::log::{Operation, RecordBuilder};
 use crate::ordered::OrderedKeyspace;
@@ -12,7 +12,12 @@ use std::sync::Arc;
 
 impl Engine {
     /// See [`crate::Database::create_keyspace`].
-    pub(super) fn create_keyspace(&self, name: &str, splits: &[&[u8]]) -> Result<Arc<OrderedKeyspace>> {
+    pub(super) fn create_keyspace(
+        &self,
+        name: &str,
+        splits: &[&[u8]],
+        kind: KeyspaceKind,
+    ) -> Result<Arc<OrderedKeyspace>> {
         let writable = self.writable()?;
         validate_name(name)?;
         validate_splits(splits)?;
@@ -24,11 +29,11 @@ impl Engine {
         }
         let id = self.take_keyspace_id();
         let mut record = RecordBuilder::new();
-        record.push(&Operation::CreateKeyspace { keyspace: id, name, splits: splits.to_vec() });
+        record.push(&Operation::CreateKeyspace { keyspace: id, name, splits: splits.to_vec(), kind });
         let splits: Vec<Box<[u8]>> = splits.iter().map(|split| Box::from(*split)).collect();
         let mut created = None;
         self.write_definition(record, |mark, seq| {
-            let new = NewKeyspace { id, name, splits, after: seq };
+            let new = NewKeyspace { id, name, splits, kind, after: seq };
             let creation = new.change();
             let keyspace = writable.kind.create(new);
             created = Arc::clone(&keyspace).downcast();

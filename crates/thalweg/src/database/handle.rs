@@ -1,6 +1,7 @@
 //! [`Database`]: the handle of an open database.
 
 use super::batch::WriteBatch;
+use super::directory_keyspace::DirectoryKeyspace;
 use super::engine::Engine;
 use super::health::Health;
 use super::keyspace::Keyspace;
@@ -9,6 +10,7 @@ use super::snapshot::Snapshot;
 use super::statistics::Statistics;
 use crate::compaction;
 use crate::error::{Error, Result};
+use crate::format::{HashKey, KeyspaceKind};
 use crate::ordered::OrderedKeyspace;
 use std::fmt;
 use std::path::Path;
@@ -78,8 +80,55 @@ impl Database {
     /// `Closed`.
     pub fn existing_keyspace(&self, name: &str) -> Result<Option<Keyspace>> {
         self.engine.readable()?;
-        let found = self.engine.find(name).and_then(|keyspace| keyspace.downcast());
-        Ok(found.map(|keyspace| Keyspace::new(Arc::clone(&self.engine), keyspace)))
+        match self.find_ordered(name) {
+            Some(found) if found.directories().is_some() => {
+                Err(Error::invalid_input(format!("{name:?} is a directory keyspace")))
+            }
+            found => Ok(found.map(|keyspace| Keyspace::new(Arc::clone(&self.engine), keyspace))),
+        }
+    }
+
+    fn find_ordered(&self, name: &str) -> Option<Arc<OrderedKeyspace>> {
+        self.engine.find(name).and_then(|keyspace| keyspace.downcast())
+    }
+
+    /// The directory keyspace of that name, created if there is none. A name has 1 to 255 bytes.
+    ///
+    /// # Errors
+    /// `InvalidInput` for the name, or when it is the name of an ordered keyspace; when it must be created, what a
+    /// `Sync` write can give.
+    pub fn directory_keyspace(&self, name: &str) -> Result<DirectoryKeyspace> {
+        if let Some(keyspace) = self.existing_directory_keyspace(name)? {
+            return Ok(keyspace);
+        }
+        let mut key = [0; 16];
+        for half in key.as_chunks_mut::<8>().0 {
+            *half = self.engine.environment.entropy.next_u64().to_le_bytes();
+        }
+        match self.engine.create_keyspace(name, &[], KeyspaceKind::Directory(HashKey(key))) {
+            // Another caller created it meanwhile.
+            Err(Error::AlreadyExists(what)) => {
+                self.existing_directory_keyspace(name)?.ok_or(Error::AlreadyExists(what))
+            }
+            created => Ok(DirectoryKeyspace::new(Keyspace::new(Arc::clone(&self.engine), created?))),
+        }
+    }
+
+    /// The directory keyspace of that name, if there is one.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is the name of an ordered keyspace; `Closed`.
+    pub fn existing_directory_keyspace(&self, name: &str) -> Result<Option<DirectoryKeyspace>> {
+        self.engine.readable()?;
+        match self.find_ordered(name) {
+            Some(found) if found.directories().is_none() => {
+                Err(Error::invalid_input(format!("{name:?} is no directory keyspace")))
+            }
+            found => {
+                let keyspace = |found| DirectoryKeyspace::new(Keyspace::new(Arc::clone(&self.engine), found));
+                Ok(found.map(keyspace))
+            }
+        }
     }
 
     /// Creates a keyspace cut into partitions at the `splits` (ascending; partition i + 1 begins at `splits[i]`), each
@@ -89,7 +138,7 @@ impl Database {
     /// `AlreadyExists` when the name is taken; `InvalidInput` when name or splits cannot be used; what a `Sync` write
     /// can give.
     pub fn create_keyspace(&self, name: &str, splits: &[&[u8]]) -> Result<Keyspace> {
-        let keyspace = self.engine.create_keyspace(name, splits)?;
+        let keyspace = self.engine.create_keyspace(name, splits, KeyspaceKind::Ordered)?;
         Ok(Keyspace::new(Arc::clone(&self.engine), keyspace))
     }
 

@@ -41,6 +41,11 @@ impl Keyspace {
         Keyspace { engine, name: Arc::from(ordered.name.as_str()), ordered: ArcSwap::new(ordered) }
     }
 
+    /// The open database it belongs to.
+    pub(super) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     /// Whether it belongs to that open database.
     pub(super) fn is_of(&self, engine: &Arc<Engine>) -> bool {
         Arc::ptr_eq(&self.engine, engine)
@@ -121,7 +126,7 @@ impl Keyspace {
         self.write(key, options.into(), |keyspace| Operation::Remove { keyspace, key })
     }
 
-    fn write<'a>(
+    pub(super) fn write<'a>(
         &self,
         key: &[u8],
         options: WriteOptions,
@@ -192,6 +197,15 @@ impl Keyspace {
 
     fn live_version(&self, key: &[u8]) -> Result<(SuperVersionGuard, SeqNo)> {
         validate_key(key)?;
+        let (_, super_version, seq) = self.live_generation(key)?;
+        Ok((super_version, seq))
+    }
+
+    /// The generation that has `key` now, its super version, and the number up to which that is visible.
+    pub(super) fn live_generation(
+        &self,
+        key: &[u8],
+    ) -> Result<(Guard<Arc<OrderedKeyspace>>, SuperVersionGuard, SeqNo)> {
         loop {
             let ordered = self.ordered()?;
             let super_version = ordered.super_version_for(key);
@@ -200,12 +214,14 @@ impl Keyspace {
             // it is shadowed by a version that was visible before the super version was made.
             let seq = self.engine.visible();
             match super_version {
-                Ok(super_version) if seq >= ordered.cleared_at => return Ok((super_version, seq)),
+                Ok(super_version) if seq >= ordered.cleared_at => return Ok((ordered, super_version, seq)),
                 Ok(_) => {
                     // The clear is not published yet: what was there before it is read.
-                    let earlier = ordered.generation_at(seq).map(|earlier| earlier.super_version_for(key));
-                    if let Some(Ok(super_version)) = earlier {
-                        return Ok((super_version, seq));
+                    let earlier = ordered.generation_at(seq);
+                    if let Some(earlier) = earlier
+                        && let Ok(super_version) = earlier.super_version_for(key)
+                    {
+                        return Ok((Guard::from_inner(earlier), super_version, seq));
                     }
                 }
                 Err(_) if ordered.is_cleared() => {}

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::format::name_hash::NAME_BYTES_MAX;
 
 /// Refuses keys and values that a record cannot hold.
 pub(super) fn validate_key(key: &[u8]) -> Result<()> {
@@ -10,6 +11,15 @@ pub(super) fn validate_key(key: &[u8]) -> Result<()> {
     }
     if key.len() > KEY_BYTES_MAX {
         let message = format!("a key has at most {KEY_BYTES_MAX} bytes (64 KiB), this one {}", key.len());
+        return Err(Error::invalid_input(message));
+    }
+    Ok(())
+}
+
+/// As [`validate_key`], for the names of entries.
+pub(super) fn validate_entry_name(name: &[u8]) -> Result<()> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        let message = format!("a name has 1 byte to {NAME_BYTES_MAX} bytes (1 KiB), this one {}", name.len());
         return Err(Error::invalid_input(message));
     }
     Ok(())

@@ -6,7 +6,8 @@
 //! - `engine`: one open database; `directory`, `open`: how it is opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
 //! - `health`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an engine;
-//! - `key_bounds`, `range`, `keyspace`, `batch`, `readable`, `snapshot`, `handle`, `read_only`, `builder`: the handles.
+//! - `key_bounds`, `range`, `keyspace`, `directory_keyspace`, `batch`, `readable`, `snapshot`, `handle`, `read_only`,
+//!   `builder`: the handles.
 
 mod batch;
 mod builder;
@@ -14,6 +15,7 @@ mod check;
 mod checkpoint;
 mod definitions;
 mod directory;
+mod directory_keyspace;
 mod dump;
 mod engine;
 mod handle;
@@ -45,6 +47,7 @@ pub use crate::table::{Compression, TableReads, TableWrites};
 pub use batch::WriteBatch;
 pub use builder::Builder;
 pub use check::CheckReport;
+pub use directory_keyspace::{DirectoryEntry, DirectoryKeyspace, DirectorySnapshot, Listing};
 pub use dump::dump;
 pub use handle::Database;
 pub use health::{BackgroundFailure, Health};
@@ -55,5 +58,7 @@ pub use range::{Entry, Keys, Range, Values};
 pub use read_only::{ReadOnlyDatabase, ReadOnlyKeyspace};
 pub use readable::Readable;
 pub use snapshot::{Snapshot, SnapshotKeyspace};
-pub use statistics::{ChainStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
+pub use statistics::{
+    ChainStatistics, DirectoryStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics,
+};
 pub use status::RunningStatus;

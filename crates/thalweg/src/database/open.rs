@@ -53,12 +53,16 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
     let state = recovered.as_ref().map(|recovered| recovered.state.clone()).unwrap_or_default();
     let tables = table_store(&environment, root, &options, &metrics, &state);
     let space = options.space(&environment.storage, root);
-    let kind = OrderedKind { options: Arc::new(options.ordered(Arc::clone(&space))), pool: memtable_pool(&options) };
+    let kind = OrderedKind {
+        options: Arc::new(options.ordered(Arc::clone(&space))),
+        directory_options: Arc::new(options.directories(Arc::clone(&space))),
+        pool: memtable_pool(&options),
+    };
     let mut replay = Replay::new(&kind, &state, &tables, root);
     if let Some(recovered) = &recovered {
         recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
     }
-    let Replayed { registry, next_keyspace } = replay.finish();
+    let Replayed { registry, next_keyspace } = replay.finish()?;
     trace::event!(INFO, "thalweg::open", "replayed", keyspaces = registry.keyspaces().len());
     let dropped = recovered.as_ref().map(|recovered| recovered.dropped.clone()).unwrap_or_default();
     let (log, lineage) = begin(&environment, &space, &options, &health, &metrics, recovered)?;
@@ -98,13 +102,17 @@ pub(super) fn open_read_only(mut environment: Environment, root: &Path, options:
     let recovered = recovered.ok_or_else(|| Error::NoDatabase { path: Arc::from(root) })?;
     let metrics = Arc::new(Metrics::default());
     let tables = table_store(&environment, root, &options, &metrics, &recovered.state);
-    let ordered = options.ordered(options.space(&environment.storage, root));
+    let space = options.space(&environment.storage, root);
     // Nothing is sealed, as nothing will be flushed.
-    let ordered = OrderedOptions { memtable_bytes: usize::MAX, ..ordered };
-    let kind = OrderedKind { options: Arc::new(ordered), pool: MemtablePool::new(0) };
+    let unsealed = |options| Arc::new(OrderedOptions { memtable_bytes: usize::MAX, ..options });
+    let kind = OrderedKind {
+        options: unsealed(options.ordered(Arc::clone(&space))),
+        directory_options: unsealed(options.directories(space)),
+        pool: MemtablePool::new(0),
+    };
     let mut replay = Replay::new(&kind, &recovered.state, &tables, root);
     recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
-    let Replayed { registry, next_keyspace } = replay.finish();
+    let Replayed { registry, next_keyspace } = replay.finish()?;
     let keyspaces = registry.keyspaces();
     let services = Arc::<TaskCount>::default();
     services.spawn(&environment, &Arc::default(), Lane::Compaction, tables.warming());

@@ -129,6 +129,7 @@ pub(super) struct Options {
     pub(super) vlsm_overlap: Overlap,
     pub(super) table_bytes: Option<u64>,
     pub(super) level0_trigger: Option<usize>,
+    pub(super) directory_level0_trigger: Option<usize>,
     pub(super) level1_bytes: u64,
     pub(super) growth_factor: u64,
     pub(super) partitions_max: Option<usize>,
@@ -152,6 +153,9 @@ const COMPACTIONS_A_WORKER_MAX: usize = 2;
 
 /// Levels of a partition, level 0 included.
 const LEVELS_MAX: usize = 7;
+
+/// Level 0 of a directory keyspace is due at so many times the tables of an ordered one.
+const DIRECTORY_LEVEL0_FACTOR: usize = 16;
 
 /// Tables in level 0 at which writers wait, with vLSM: its tables are small.
 const VLSM_LEVEL0_STOP: usize = 24;
@@ -179,6 +183,7 @@ impl Default for Options {
             vlsm_overlap: Overlap::default(),
             table_bytes: None,
             level0_trigger: None,
+            directory_level0_trigger: None,
             level1_bytes: 256 * MIB,
             growth_factor: 8,
             partitions_max: None,
@@ -217,6 +222,7 @@ impl Options {
             (self.filter_bits_per_key <= 64, "filter_bits_per_key: 0 (none) to 64"),
             (self.table_bytes() >= 1 << 10, "table_bytes: at least 1 KiB"),
             (self.level0_trigger() >= 1, "level0_trigger: at least 1"),
+            (self.directory_level0_trigger() >= 1, "directory_level0_trigger: at least 1"),
             (self.level1_bytes >= 1 << 10, "level1_bytes: at least 1 KiB"),
             (self.growth_factor >= 2, "growth_factor: at least 2"),
             (phi.is_none() || self.growth_factor <= 1024, "growth_factor with the vLSM policy: 2 to 1024"),
@@ -251,6 +257,7 @@ impl Options {
             ("vlsm_overlap", format!("{:?}", self.vlsm_overlap)),
             ("table_bytes", self.table_bytes().to_string()),
             ("level0_trigger", self.level0_trigger().to_string()),
+            ("directory_level0_trigger", self.directory_level0_trigger().to_string()),
             ("level1_bytes", self.level1_bytes.to_string()),
             ("growth_factor", self.growth_factor.to_string()),
             ("partitions_max", self.partitions_max().to_string()),
@@ -343,6 +350,33 @@ impl Options {
 
     pub(super) fn backpressure(&self) -> BackpressureLimits {
         BackpressureLimits { sealed_max: self.sealed_memtables_max, log_bytes_max: self.log_bytes_max }
+    }
+
+    fn directory_level0_trigger(&self) -> usize {
+        let default = self.level0_trigger().saturating_mul(DIRECTORY_LEVEL0_FACTOR);
+        self.directory_level0_trigger.unwrap_or(default)
+    }
+
+    /// How directory keyspaces are kept: level 0 gathers many packs, and one merge of all of them makes each directory
+    /// one span. A merge of few packs would write each directory again and again.
+    pub(super) fn directories(&self, space: Arc<Space>) -> OrderedOptions {
+        let ordered = self.ordered(space);
+        let trigger = self.directory_level0_trigger();
+        let times = (trigger / self.level0_trigger()).max(1) as u64;
+        OrderedOptions {
+            level0_stop: trigger.saturating_mul(2),
+            partitions_max: 1,
+            policy: Policy::Leveled(LeveledOptions {
+                level0_trigger: trigger,
+                level1_bytes: self.level1_bytes.saturating_mul(times),
+                growth_factor: self.growth_factor,
+                table_bytes: ordered.policy.table_bytes(),
+                table_bytes_max: ordered.policy.table_bytes(),
+                job_bytes_max: u64::MAX,
+                levels_max: LEVELS_MAX,
+            }),
+            ..ordered
+        }
     }
 
     pub(super) fn ordered(&self, space: Arc<Space>) -> OrderedOptions {

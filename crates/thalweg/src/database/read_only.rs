@@ -1,5 +1,6 @@
 //! [`ReadOnlyDatabase`] and [`ReadOnlyKeyspace`]: what was opened for reading has nothing that writes.
 
+use super::directory_keyspace::DirectorySnapshot;
 use super::handle::Database;
 use super::key_bounds::KeyBounds;
 use super::keyspace::Keyspace;
@@ -52,6 +53,14 @@ impl ReadOnlyDatabase {
     /// `Closed`.
     pub fn existing_keyspace(&self, name: &str) -> Result<Option<ReadOnlyKeyspace>> {
         Ok(self.0.existing_keyspace(name)?.map(ReadOnlyKeyspace))
+    }
+
+    /// The directory keyspace of that name, if there is one, as it is now.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is the name of an ordered keyspace; `Closed`.
+    pub fn existing_directory_keyspace(&self, name: &str) -> Result<Option<DirectorySnapshot>> {
+        Ok(self.0.existing_directory_keyspace(name)?.map(|keyspace| keyspace.snapshot()))
     }
 
     /// The names of all keyspaces, sorted.

@@ -1,5 +1,6 @@
 //! [`Snapshot`]: a consistent state of all keyspaces.
 
+use super::directory_keyspace::{DirectoryKeyspace, DirectorySnapshot};
 use super::engine::Engine;
 use super::key_bounds::{KeyBounds, owned};
 use super::keyspace::Keyspace;
@@ -96,6 +97,15 @@ impl Snapshot {
     /// One keyspace as it was at that moment: what code reads that takes any [`Readable`].
     pub fn keyspace(&self, keyspace: &Keyspace) -> SnapshotKeyspace {
         SnapshotKeyspace { snapshot: self.clone(), keyspace: keyspace.clone() }
+    }
+
+    /// A directory keyspace as it was at that moment.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a keyspace of another database.
+    pub fn directory_keyspace(&self, keyspace: &DirectoryKeyspace) -> Result<DirectorySnapshot> {
+        self.owns(keyspace.inner())?;
+        Ok(DirectorySnapshot::new(keyspace.clone(), Arc::clone(&self.seq)))
     }
 
     fn entries(&self, keyspace: &Keyspace, bounds: Bounds) -> Range {

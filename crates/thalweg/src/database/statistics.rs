@@ -163,6 +163,20 @@ pub struct KeyspaceStatistics {
     pub partitions: u64,
     /// Its levels, all partitions together; the index is the level.
     pub levels: Vec<LevelStatistics>,
+    /// Of a directory keyspace.
+    pub directories: Option<DirectoryStatistics>,
+}
+
+/// The index of a directory keyspace. Entries that no flush has written yet are not in it.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct DirectoryStatistics {
+    /// Directories that have entries.
+    pub directories: u64,
+    /// Places where entries of a directory lie together: one a directory once all is merged.
+    pub spans: u64,
+    /// Bytes of memory that the index takes, but for the filters of its packs.
+    pub index_bytes: u64,
 }
 
 /// One level of a keyspace.
@@ -388,5 +402,10 @@ fn keyspace_statistics(keyspace: &OrderedKeyspace) -> KeyspaceStatistics {
             }
         }
     }
-    KeyspaceStatistics { name: keyspace.name.clone(), partitions: layout.partitions().len() as u64, levels }
+    let directories = keyspace.directories().map(|index| {
+        let (directories, spans, bytes) = index.size();
+        DirectoryStatistics { directories: directories as u64, spans, index_bytes: bytes as u64 }
+    });
+    let (name, partitions) = (keyspace.name.clone(), layout.partitions().len() as u64);
+    KeyspaceStatistics { name, partitions, levels, directories }
 }

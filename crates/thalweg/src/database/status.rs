@@ -223,7 +223,12 @@ fn decode_line(status: &mut RunningStatus, name: &str, rest: &str) -> Option<()>
         "keyspace" => {
             let (partitions, name) = rest.split_once(' ')?;
             let partitions = partitions.parse().ok()?;
-            s.keyspaces.push(KeyspaceStatistics { name: as_it_was(name), partitions, levels: Vec::new() });
+            s.keyspaces.push(KeyspaceStatistics {
+                name: as_it_was(name),
+                partitions,
+                levels: Vec::new(),
+                directories: None,
+            });
         }
         "level" => {
             let mut numbers = rest.split(' ').map(|number| number.parse().ok());
@@ -322,8 +327,12 @@ mod tests {
         let stall = |cause| StallStatistics { cause, count: 1, over_1ms: 2, total_ns: 3, longest_ns: 4 };
         statistics.stalls = super::super::statistics::STALL_CAUSES.map(stall).into();
         let level = LevelStatistics { tables: 1, bytes: 2, entries: 3, tombstones: 4 };
-        let keyspace =
-            |name: &str| KeyspaceStatistics { name: name.into(), partitions: 2, levels: vec![level.clone()] };
+        let keyspace = |name: &str| KeyspaceStatistics {
+            name: name.into(),
+            partitions: 2,
+            levels: vec![level.clone()],
+            directories: None,
+        };
         statistics.keyspaces = vec![keyspace("a b\nc\\n"), keyspace("ü")];
         statistics
     }
@@ -373,7 +382,8 @@ mod tests {
     #[test]
     fn the_file_has_a_bound_and_says_what_it_left_out() {
         let mut many = statistics();
-        let keyspace = KeyspaceStatistics { name: "k".repeat(255), partitions: 1, levels: Vec::new() };
+        let keyspace =
+            KeyspaceStatistics { name: "k".repeat(255), partitions: 1, levels: Vec::new(), directories: None };
         many.keyspaces = vec![keyspace; 5000];
         let text = encode(42, many);
         assert!(text.len() <= HEADER_BYTES + BYTES_MAX);

@@ -5,6 +5,7 @@
 //! - `numbers`: newtypes for quantities that must not be mixed
 //! - `codec`: the codec of every file format
 //! - `key`: internal keys
+//! - `name_hash`: keys of directory keyspaces
 //! - `slice`: shared bytes
 //! - `cursor`: a position in a sorted sequence of entries
 //! - `prefetch`: a hint to the processor
@@ -12,12 +13,14 @@
 pub(crate) mod codec;
 pub(crate) mod cursor;
 pub(crate) mod key;
+pub(crate) mod name_hash;
 mod numbers;
 mod prefetch;
 mod slice;
 
 pub(crate) use cursor::{Cursor, CursorEntry, ValueAt, Version};
 pub(crate) use key::EntryKind;
+pub(crate) use name_hash::{EntryKey, Fingerprint, HashKey, KeyspaceKind, NameHash};
 pub(crate) use numbers::{EditId, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
 pub(crate) use prefetch::prefetch;
 pub use slice::Slice;

@@ -1,7 +1,8 @@
 //! [`Keyspace`] and [`Kind`]: what a kind of keyspace must do for everything that is common to all kinds.
 
 use super::lifecycle::Lifecycle;
-use crate::format::{EntryKind, KeyspaceId, LogMark, PartitionId, SeqNo};
+use crate::error::Result;
+use crate::format::{EntryKind, KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqNo};
 use crate::lineage::KeyspaceState;
 use crate::runtime::BackgroundError;
 use crate::table::{Table, TableStore};
@@ -21,6 +22,9 @@ pub(crate) trait Keyspace: Any + Send + Sync {
 
     /// Whether it was dropped or cleared.
     fn lifecycle(&self) -> &Lifecycle;
+
+    /// Reads what it must know of its tables before it is used. Called once, after the replay.
+    fn load(&self) -> Result<()>;
 
     /// Where the oldest record begins that is in no table yet; `None`: all are. A record that was published before the
     /// call is taken into account.
@@ -90,6 +94,7 @@ pub(crate) struct NewKeyspace<'a> {
     pub(crate) name: &'a str,
     /// Where its partitions but the first begin; ascending.
     pub(crate) splits: Vec<Box<[u8]>>,
+    pub(crate) kind: KeyspaceKind,
     /// The number of the record that creates it. All its records have numbers above.
     pub(crate) after: SeqNo,
 }

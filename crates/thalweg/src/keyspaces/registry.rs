@@ -127,6 +127,11 @@ impl Registry {
 impl NewKeyspace<'_> {
     /// The change that tells the manifest of it.
     pub(crate) fn change(&self) -> Change {
-        Change::CreateKeyspace { keyspace: self.id, name: self.name.to_owned(), splits: self.splits.clone() }
+        Change::CreateKeyspace {
+            keyspace: self.id,
+            name: self.name.to_owned(),
+            splits: self.splits.clone(),
+            kind: self.kind,
+        }
     }
 }

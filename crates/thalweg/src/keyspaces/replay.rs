@@ -58,9 +58,9 @@ impl<'a> Replay<'a> {
                     let entry = ReplayedEntry { mark, key, seq, kind: EntryKind::Remove, value: &[] };
                     filled.extend(self.entry(keyspace, entry)?);
                 }
-                Operation::CreateKeyspace { keyspace, name, splits } => {
+                Operation::CreateKeyspace { keyspace, name, splits, kind } => {
                     let splits = splits.into_iter().map(Box::from).collect();
-                    self.create(mark, NewKeyspace { id: keyspace, name, splits, after: seq });
+                    self.create(mark, NewKeyspace { id: keyspace, name, splits, kind, after: seq });
                 }
                 Operation::DropKeyspace { keyspace } => self.drop_keyspace(mark, keyspace, seq),
                 Operation::ClearKeyspace { keyspace } => self.clear(mark, keyspace, seq)?,
@@ -72,9 +72,10 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Ends the replay.
-    pub(crate) fn finish(self) -> Replayed {
-        Replayed { registry: Registry::new(self.keyspaces, self.definitions), next_keyspace: self.next_keyspace }
+    /// Ends the replay: the keyspaces read what they must know of their tables.
+    pub(crate) fn finish(self) -> Result<Replayed> {
+        self.keyspaces.iter().try_for_each(|keyspace| keyspace.load())?;
+        Ok(Replayed { registry: Registry::new(self.keyspaces, self.definitions), next_keyspace: self.next_keyspace })
     }
 
     /// Inserts an entry unless it is in a table already or its keyspace is gone. Returns the keyspace if that filled a

@@ -166,7 +166,7 @@ impl fmt::Display for Shown<'_> {
                 Ok(())
             }
             Operation::Remove { keyspace, key } => write!(f, "remove {keyspace} \"{}\"", key.escape_ascii()),
-            Operation::CreateKeyspace { keyspace, name, splits } => {
+            Operation::CreateKeyspace { keyspace, name, splits, .. } => {
                 write!(f, "create keyspace {keyspace} {name:?}")?;
                 splits.iter().try_for_each(|split| write!(f, " split \"{}\"", split.escape_ascii()))
             }

@@ -3,8 +3,8 @@
 //! A body is encoded, and its checksum computed, before log space is reserved. After a reservation only framing and a
 //! copy remain. A [`Record`] always decodes: it was built here, or verified when it was read.
 
-use crate::format::KeyspaceId;
 use crate::format::codec::{Decoder, Encode};
+use crate::format::{HashKey, KeyspaceId, KeyspaceKind};
 
 const PUT: u8 = 1;
 const REMOVE: u8 = 2;
@@ -13,6 +13,7 @@ const DROP_KEYSPACE: u8 = 4;
 // Format 1 reserves 5 (range removal) and 6 (merge). A record with a right checksum that has one of these kinds, or a
 // kind above the last one here, was written by a newer version.
 const CLEAR_KEYSPACE: u8 = 7;
+const CREATE_DIRECTORY_KEYSPACE: u8 = 8;
 
 /// One operation of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,7 @@ pub(crate) enum Operation<'a> {
         keyspace: KeyspaceId,
         name: &'a str,
         splits: Vec<&'a [u8]>,
+        kind: KeyspaceKind,
     },
     DropKeyspace {
         keyspace: KeyspaceId,
@@ -77,7 +79,13 @@ impl RecordBuilder {
                 self.body.put_varint(keyspace.0);
                 self.body.put_bytes(key);
             }
-            Operation::CreateKeyspace { keyspace, name, splits } => {
+            Operation::CreateKeyspace { keyspace, name, kind: KeyspaceKind::Directory(HashKey(key)), .. } => {
+                self.body.put_u8(CREATE_DIRECTORY_KEYSPACE);
+                self.body.put_varint(keyspace.0);
+                self.body.put_bytes(name.as_bytes());
+                self.body.extend_from_slice(key);
+            }
+            Operation::CreateKeyspace { keyspace, name, splits, kind: KeyspaceKind::Ordered } => {
                 self.body.put_u8(CREATE_KEYSPACE);
                 self.body.put_varint(keyspace.0);
                 self.body.put_bytes(name.as_bytes());
@@ -180,7 +188,7 @@ pub(super) struct Undecodable {
 
 /// Returns whether only a newer version has operations of this kind.
 fn is_newer(kind: &u8) -> bool {
-    *kind > DROP_KEYSPACE && *kind != CLEAR_KEYSPACE
+    *kind > DROP_KEYSPACE && !(CLEAR_KEYSPACE..=CREATE_DIRECTORY_KEYSPACE).contains(kind)
 }
 
 /// Decodes the next operation.
@@ -198,10 +206,15 @@ fn decode<'a>(decoder: &mut Decoder<'a>) -> Option<Operation<'a>> {
                 return None;
             }
             let splits = (0..count).map(|_| decoder.bytes()).collect::<Option<Vec<_>>>()?;
-            Some(Operation::CreateKeyspace { keyspace, name, splits })
+            Some(Operation::CreateKeyspace { keyspace, name, splits, kind: KeyspaceKind::Ordered })
         }
         DROP_KEYSPACE => Some(Operation::DropKeyspace { keyspace }),
         CLEAR_KEYSPACE => Some(Operation::ClearKeyspace { keyspace }),
+        CREATE_DIRECTORY_KEYSPACE => {
+            let name = std::str::from_utf8(decoder.bytes()?).ok()?;
+            let kind = KeyspaceKind::Directory(HashKey(decoder.take(16)?.try_into().ok()?));
+            Some(Operation::CreateKeyspace { keyspace, name, splits: Vec::new(), kind })
+        }
         _ => None,
     }
 }
@@ -214,9 +227,20 @@ mod tests {
         vec![
             Operation::Put { keyspace: KeyspaceId(7), key: b"k", value: b"v" },
             Operation::Remove { keyspace: KeyspaceId(u64::MAX), key: b"" },
-            Operation::CreateKeyspace { keyspace: KeyspaceId(1), name: "orders", splits: vec![b"a", b"b"] },
+            Operation::CreateKeyspace {
+                keyspace: KeyspaceId(1),
+                name: "orders",
+                splits: vec![b"a", b"b"],
+                kind: KeyspaceKind::Ordered,
+            },
             Operation::DropKeyspace { keyspace: KeyspaceId(300) },
             Operation::ClearKeyspace { keyspace: KeyspaceId(0) },
+            Operation::CreateKeyspace {
+                keyspace: KeyspaceId(2),
+                name: "files",
+                splits: Vec::new(),
+                kind: KeyspaceKind::Directory(HashKey([9; 16])),
+            },
         ]
     }
 
@@ -224,22 +248,22 @@ mod tests {
     fn operations_round_trip() {
         let mut builder = RecordBuilder::new();
         all().iter().for_each(|operation| builder.push(operation));
-        assert_eq!(builder.operations(), 5);
+        assert_eq!(builder.operations(), 6);
         let record = builder.finish();
-        let again = Record::from_body(record.body().to_vec(), 5, record.body_crc()).expect("decodes");
+        let again = Record::from_body(record.body().to_vec(), 6, record.body_crc()).expect("decodes");
         assert_eq!(again.operations().collect::<Vec<_>>(), all());
     }
 
     #[test]
     fn reserved_kinds_and_wrong_counts_are_refused() {
-        for (kind, is_newer) in [(0u8, false), (5, true), (6, true), (8, true), (255, true)] {
+        for (kind, is_newer) in [(0u8, false), (5, true), (6, true), (9, true), (255, true)] {
             let refused = Record::from_body(vec![kind, 1, 1, b'k'], 1, 0).err();
             assert_eq!(refused, Some(Undecodable { at: 0, is_newer }));
         }
         let mut builder = RecordBuilder::new();
         all().iter().for_each(|operation| builder.push(operation));
         let body = builder.finish().body().to_vec();
-        for count in [0, 4, 6] {
+        for count in [0, 5, 7] {
             assert!(Record::from_body(body.clone(), count, 0).is_err(), "{count}");
         }
     }

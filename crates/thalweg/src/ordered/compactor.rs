@@ -4,7 +4,6 @@
 use super::dependencies::Dependencies;
 use super::job_runner::JobRunner;
 use super::merges::Merger;
-use super::options::OrderedOptions;
 use super::parked::{Parked, ParkedJobs};
 use super::partition::{Partition, SuperVersion};
 use super::partitions::Partitions;
@@ -36,7 +35,6 @@ pub(crate) struct Compactor {
     space: Arc<SpaceWatch>,
     idle_memory: Arc<IdleMemory>,
     signals: Arc<Signals>,
-    options: Arc<OrderedOptions>,
     parked: ParkedJobs,
     /// Callers that want small partitions compacted as in a quiet database.
     tidying: AtomicUsize,
@@ -58,7 +56,6 @@ impl Compactor {
             space: Arc::clone(&with.space),
             idle_memory: Arc::clone(&with.idle_memory),
             signals: Arc::clone(&with.signals),
-            options: Arc::clone(&with.options),
             parked: ParkedJobs::default(),
             tidying: AtomicUsize::new(0),
             next_partition: AtomicUsize::new(0),
@@ -183,7 +180,7 @@ impl Compactor {
         let is_untidy = |partition: Arc<Partition>| {
             let running = partition.running();
             let super_version = partition.super_version();
-            let is_wanted = || partition.policy().pick_tidy(&super_version.levels, &running).is_some();
+            let is_wanted = || pick_tidy(&partition, &super_version, &running).is_some();
             !running.is_empty() || (!partition.is_dropped() && is_wanted())
         };
         !self.partitions.iter().any(is_untidy)
@@ -192,9 +189,6 @@ impl Compactor {
     fn take_job(&self) -> Option<(Arc<Partition>, Job)> {
         let pick = |partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]| {
             partition.policy().pick(&super_version.levels, running)
-        };
-        let pick_tidy = |partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]| {
-            partition.policy().pick_tidy(&super_version.levels, running)
         };
         self.take_job_of(pick).or_else(|| {
             let is_quiet = || self.log.is_quiet() && !self.registry.has_pending_flush();
@@ -240,8 +234,8 @@ impl Compactor {
             return partitions;
         }
         partitions.rotate_left(first % count);
-        let trigger = self.options.policy.level0_trigger();
-        partitions.sort_by_key(|partition| Reverse(partition.level0_tables().max(trigger)));
+        let trigger = |partition: &Partition| partition.generation.options.policy.level0_trigger();
+        partitions.sort_by_key(|partition| Reverse(partition.level0_tables().max(trigger(partition))));
         partitions
     }
 
@@ -259,5 +253,18 @@ impl Compactor {
         }
         self.signals.compaction_wanted.notify_all();
         self.signals.progress.notify_all();
+    }
+}
+
+/// A job of a database that nobody writes to. A directory keyspace is merged as long as many of its directories are in
+/// several packs.
+fn pick_tidy(partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> Option<Job> {
+    match &partition.generation.directories {
+        None => partition.policy().pick_tidy(&super_version.levels, running),
+        Some(index) => {
+            let level0 = super_version.levels.first().map_or(&[][..], Vec::as_slice);
+            let is_due = running.is_empty() && level0.len() > 1 && index.is_scattered(level0);
+            is_due.then(|| partition.policy().eager().pick(&super_version.levels, running)).flatten()
+        }
     }
 }

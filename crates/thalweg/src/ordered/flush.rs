@@ -1,18 +1,19 @@
 //! [`MemtableFlusher`]: writes one sealed memtable to a level-0 table and installs it.
 
 use super::dependencies::Dependencies;
+use super::indexing::Indexing;
 use super::keyspace::OrderedKeyspace;
 use super::partition::Partition;
 use crate::compaction;
 use crate::error::{Error, Result};
-use crate::format::{LogMark, SeqNo};
+use crate::format::{LogMark, SeqNo, TableId};
 use crate::keyspaces::{Backpressure, LogPins, Signals, SnapshotRegistry, SpaceWatch};
 use crate::lineage::{Change, Edit, Lineage};
 use crate::log::Log;
 use crate::memtable::MemtableHandle;
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Health};
-use crate::table::{TableStore, TableWriters};
+use crate::table::{PackWriters, TableStore, TableWriters};
 use crate::trace;
 use std::sync::Arc;
 
@@ -59,7 +60,14 @@ impl MemtableFlusher {
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
         // Sealed by a split it has the other side's entries too; those are for the other side to flush.
         let mut entries = handle.memtable.entries_in(&partition.super_version().range);
-        let meta = compaction::flush(&mut entries, writers, &boundaries).await?;
+        let index = partition.generation.directories.as_ref();
+        let meta = match index {
+            None => compaction::flush(&mut entries, writers, &boundaries).await?,
+            Some(index) => {
+                let writers = PackWriters { writers, hash_key: index.hash_key };
+                compaction::flush_pack(&mut entries, &writers, &boundaries).await?
+            }
+        };
         let last: SeqNo = handle.last_seq();
         if last == SeqNo(0) {
             // A split or a merge sealed it empty.
@@ -80,12 +88,26 @@ impl MemtableFlusher {
         edit.changes.push(Change::Flushed { keyspace, partition: id, seq: last });
         let (output, table_bytes) = table.as_ref().map(|table| (table.meta().id, table.meta().bytes)).unzip();
         let table_bytes = table_bytes.unwrap_or(0);
-        let apply = || partition.install_flush(handle, table);
+        let indexing = match Indexing::begin(index, table.as_slice(), Vec::new()).await {
+            Ok(indexing) => indexing,
+            Err(error) => return Err(self.discard(output, error)),
+        };
+        let apply = || {
+            partition.install_flush(handle, table);
+            indexing.applied();
+        };
         let log_start = || Some(self.log_start_without(partition, handle));
         if let Err(error) = self.lineage.install(edit, Vec::new(), log_start, apply).await {
-            discard_outputs(&self.health, &self.tables, output);
-            return Err(error);
+            indexing.undo();
+            return Err(self.discard(output, error));
         }
+        indexing.finish().await?;
+        self.flushed(partition, handle, table_bytes);
+        Ok(())
+    }
+
+    /// Counts a flush, and lets writers and compactors know.
+    fn flushed(&self, partition: &Arc<Partition>, handle: &MemtableHandle, table_bytes: u64) {
         self.metrics.flushes.increment();
         self.space.watch_short();
         let memtable_bytes = handle.memtable.bytes() as u64;
@@ -99,7 +121,12 @@ impl MemtableFlusher {
         self.backpressure.pace(&**partition);
         self.signals.compaction_wanted.notify_all();
         self.signals.progress.notify_all();
-        Ok(())
+    }
+
+    /// Removes an output that no edit names; returns the error.
+    fn discard(&self, output: Option<TableId>, error: Error) -> Error {
+        discard_outputs(&self.health, &self.tables, output);
+        error
     }
 
     /// Flushes the memtables of a partition that are sealed now.
@@ -125,11 +152,7 @@ impl MemtableFlusher {
 
 /// Removes tables that no edit names, because their edit was refused. When the database is poisoned they stay: the edit
 /// may be in the manifest; recovery knows.
-pub(super) fn discard_outputs(
-    health: &Health,
-    tables: &TableStore,
-    outputs: impl IntoIterator<Item = crate::format::TableId>,
-) {
+pub(super) fn discard_outputs(health: &Health, tables: &TableStore, outputs: impl IntoIterator<Item = TableId>) {
     if health.check().is_ok() {
         for id in outputs {
             // A file that cannot be removed now is removed as an orphan by the next open.

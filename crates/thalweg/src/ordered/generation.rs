@@ -2,7 +2,8 @@
 
 use super::budget::PartitionBudget;
 use super::options::OrderedOptions;
-use crate::format::KeyspaceId;
+use crate::directory::DirectoryIndex;
+use crate::format::{KeyspaceId, KeyspaceKind};
 use crate::keyspaces::Lifecycle;
 use crate::memtable::MemtablePool;
 use std::sync::Arc;
@@ -15,14 +16,22 @@ pub(crate) struct Generation {
     pub(super) options: Arc<OrderedOptions>,
     /// Where the memory of memtables comes from.
     pub(super) pool: MemtablePool,
+    /// Of a directory keyspace: where its entries are. Its tables are packs.
+    pub(crate) directories: Option<Arc<DirectoryIndex>>,
 }
 
 impl Generation {
+    /// What kind of keyspace it is of.
+    pub(super) fn kind(&self) -> KeyspaceKind {
+        self.directories.as_ref().map_or(KeyspaceKind::Ordered, |index| KeyspaceKind::Directory(index.hash_key))
+    }
+
     /// A generation that was created with `created` partitions and has `members`.
     pub(super) fn new(
         keyspace: KeyspaceId,
         created: usize,
         members: usize,
+        kind: KeyspaceKind,
         options: &Arc<OrderedOptions>,
         pool: &MemtablePool,
     ) -> Arc<Self> {
@@ -32,6 +41,10 @@ impl Generation {
             budget: PartitionBudget::new(created, members),
             options: Arc::clone(options),
             pool: pool.clone(),
+            directories: match kind {
+                KeyspaceKind::Ordered => None,
+                KeyspaceKind::Directory(key) => Some(DirectoryIndex::new(key)),
+            },
         })
     }
 }

@@ -2,11 +2,13 @@
 
 use super::dependencies::Dependencies;
 use super::flush::discard_outputs;
+use super::indexing::Indexing;
 use super::partition::Partition;
 use super::steps::{Step, steps_of};
 use super::subtasks::Subtasks;
 use crate::compaction::Job;
 use crate::error::{Error, Result};
+use crate::format::TableId;
 use crate::keyspaces::{Backpressure, Signals, SpaceWatch, WriteBuffer};
 use crate::lineage::{Change, Edit, Lineage};
 use crate::metrics::Metrics;
@@ -86,17 +88,25 @@ impl JobRunner {
         }
         let ids: Vec<_> = outputs.iter().map(|meta| meta.id).collect();
         if partition.is_dropped() {
-            discard_outputs(&self.health, &self.tables, ids);
-            return Err(Error::Closed);
+            return Err(self.discard(ids, Error::Closed));
         }
-        let tables = outputs.iter().map(|meta| self.tables.open_written(meta.clone())).collect();
+        let tables: Vec<_> = outputs.iter().map(|meta| self.tables.open_written(meta.clone())).collect();
         let inputs: Vec<_> = replaced_above.iter().chain(&job.lower).cloned().collect();
         let replaced: Vec<_> = inputs.iter().map(|table| table.meta().id).collect();
-        let apply = || partition.replace(&replaced, job.level + 1, tables);
+        let index = partition.generation.directories.as_ref();
+        let indexing = match Indexing::begin(index, &tables, replaced.clone()).await {
+            Ok(indexing) => indexing,
+            Err(error) => return Err(self.discard(ids, error)),
+        };
+        let apply = || {
+            partition.replace(&replaced, job.level + 1, tables);
+            indexing.applied();
+        };
         if let Err(error) = self.lineage.install(edit, inputs, || None, apply).await {
-            discard_outputs(&self.health, &self.tables, ids);
-            return Err(error);
+            indexing.undo();
+            return Err(self.discard(ids, error));
         }
+        indexing.finish().await?;
         trace::event!(
             INFO,
             "thalweg::compaction",
@@ -115,6 +125,12 @@ impl JobRunner {
             self.count_chain(partition, &job, job.tables().map(|table| table.meta().bytes).sum());
         }
         Ok(())
+    }
+
+    /// Removes outputs that no edit names; returns the error.
+    fn discard(&self, outputs: Vec<TableId>, error: Error) -> Error {
+        discard_outputs(&self.health, &self.tables, outputs);
+        error
     }
 
     /// The job, which has read `bytes`, is part of the chain that memtables of the partition wait for. What it gives

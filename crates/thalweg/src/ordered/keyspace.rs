@@ -9,6 +9,7 @@
 use super::generation::Generation;
 use super::partition::{Partition, RecoveredPartition, SuperVersionGuard};
 use crate::compaction::Levels;
+use crate::directory::DirectoryIndex;
 use crate::error::{Error, Result};
 use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo};
 use crate::memtable::MemtableHandle;
@@ -109,7 +110,7 @@ impl OrderedKeyspace {
         let kept_splits = before.splits.iter().zip(following).filter(|(_, partition)| kept(partition));
         let splits: Vec<_> = kept_splits.map(|(split, _)| split.clone()).collect();
         let Generation { options, pool, .. } = &*self.generation;
-        let generation = Generation::new(self.id, ids.len(), ids.len(), options, pool);
+        let generation = Generation::new(self.id, ids.len(), ids.len(), self.generation.kind(), options, pool);
         let partitions = ids.into_iter().map(|id| RecoveredPartition { id, flushed: at, levels: Levels::new() });
         // A split that is under way may have taken the next id.
         let next = PartitionId(before.next.0 + 1);
@@ -146,6 +147,17 @@ impl OrderedKeyspace {
         Ok(super_version)
     }
 
+    /// Loads the super version of a directory keyspace, which has one partition.
+    pub(crate) fn whole_version(&self) -> Result<SuperVersionGuard> {
+        self.super_version_for(&[])
+    }
+
+    /// `NoKeyspace` once it was dropped, or once no snapshot can read this generation: what was found before the call
+    /// is all that there was.
+    pub(crate) fn check_readable(&self) -> Result<()> {
+        if self.generation.lifecycle.is_readable() { Ok(()) } else { Err(self.no_keyspace()) }
+    }
+
     /// The error of a caller whose keyspace was dropped.
     pub(crate) fn no_keyspace(&self) -> Error {
         Error::NoKeyspace(Arc::from(self.name.as_str()))
@@ -173,6 +185,11 @@ impl OrderedKeyspace {
             }
             self.layout.store(Arc::new(layout));
         });
+    }
+
+    /// Where its entries are, if it is a directory keyspace.
+    pub(crate) fn directories(&self) -> Option<&Arc<DirectoryIndex>> {
+        self.generation.directories.as_ref()
     }
 
     /// What its partitions have in common.

@@ -6,7 +6,8 @@ use super::keyspace::OrderedKeyspace;
 use super::options::OrderedOptions;
 use super::partition::{Partition, RecoveredPartition};
 use crate::compaction::Levels;
-use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
+use crate::error::Result;
+use crate::format::{KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqNo, TableId};
 use crate::keyspaces::{Keyspace, Kind, Lifecycle, NewKeyspace, ReplayedEntry};
 use crate::lineage::KeyspaceState;
 use crate::memtable::MemtablePool;
@@ -18,8 +19,19 @@ use std::sync::Arc;
 /// See the module.
 pub(crate) struct OrderedKind {
     pub(crate) options: Arc<OrderedOptions>,
+    /// Those of directory keyspaces.
+    pub(crate) directory_options: Arc<OrderedOptions>,
     /// Where the memory of memtables comes from.
     pub(crate) pool: MemtablePool,
+}
+
+impl OrderedKind {
+    fn options_of(&self, kind: KeyspaceKind) -> &Arc<OrderedOptions> {
+        match kind {
+            KeyspaceKind::Ordered => &self.options,
+            KeyspaceKind::Directory(_) => &self.directory_options,
+        }
+    }
 }
 
 impl Kind for OrderedKind {
@@ -27,7 +39,7 @@ impl Kind for OrderedKind {
         let count = new.splits.len() + 1;
         let partition = |id| RecoveredPartition { id: PartitionId(id), flushed: new.after, levels: Levels::new() };
         let partitions = (0..count as u64).map(partition);
-        let generation = Generation::new(new.id, count, count, &self.options, &self.pool);
+        let generation = Generation::new(new.id, count, count, new.kind, self.options_of(new.kind), &self.pool);
         OrderedKeyspace::new(new.name, &generation, new.splits, partitions, PartitionId(count as u64))
     }
 
@@ -42,7 +54,8 @@ impl Kind for OrderedKind {
             levels: partition.levels.iter().map(|level| level.iter().map(&mut open).collect()).collect(),
         });
         let created = usize::try_from(state.created).unwrap_or(usize::MAX);
-        let generation = Generation::new(id, created, state.partitions.len(), &self.options, &self.pool);
+        let (members, options) = (state.partitions.len(), self.options_of(state.kind));
+        let generation = Generation::new(id, created, members, state.kind, options, &self.pool);
         OrderedKeyspace::new(&state.name, &generation, state.splits.clone(), partitions, state.next_partition)
     }
 }
@@ -58,6 +71,13 @@ impl Keyspace for OrderedKeyspace {
 
     fn lifecycle(&self) -> &Lifecycle {
         &self.generation().lifecycle
+    }
+
+    fn load(&self) -> Result<()> {
+        match self.directories() {
+            Some(index) => self.tables().iter().try_for_each(|pack| index.add_now(pack)),
+            None => Ok(()),
+        }
     }
 
     fn oldest_mark(&self) -> Option<LogMark> {
@@ -97,6 +117,9 @@ impl Keyspace for OrderedKeyspace {
     fn empty(&self) {
         self.lifecycle().set_emptied();
         self.layout().partitions().iter().for_each(|partition| partition.clear());
+        if let Some(index) = self.directories() {
+            index.clear();
+        }
     }
 
     fn next_generation(self: Arc<Self>, at: SeqNo) -> Arc<dyn Keyspace> {

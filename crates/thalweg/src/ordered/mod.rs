@@ -12,6 +12,7 @@
 //! - `keyspace`: the partitions of a keyspace; `kind`: ordered keyspaces as [`crate::keyspaces`] knows them;
 //! - `partitions`: all partitions of all ordered keyspaces;
 //! - `dependencies`: what the background work is built on; `background`: the work put together;
+//! - `indexing`: packs of directory keyspaces on their way into the index;
 //! - `sealer`: seals memtables; `flush`: writes one to a table; `flusher`: the flush coroutine;
 //! - `reshape`, `splits`, `merges`: partitions divided and joined;
 //! - `subtasks`, `steps`, `job_runner`, `parked`, `compactor`: the compaction coroutines.
@@ -25,6 +26,7 @@ mod dependencies;
 mod flush;
 mod flusher;
 mod generation;
+mod indexing;
 mod job_runner;
 mod keyspace;
 mod kind;

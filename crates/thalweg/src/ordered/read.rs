@@ -99,13 +99,14 @@ impl SuperVersion {
         Ok(Stop::NotFound)
     }
 
-    fn in_memory(&self, key: &[u8], seq: SeqNo) -> Option<Version> {
+    /// The newest version that the memtables have of `key`, as of `seq`.
+    pub(crate) fn in_memory(&self, key: &[u8], seq: SeqNo) -> Option<Version> {
         self.filled_memtables().find_map(|memtable| memtable.get(key, seq))
     }
 
     /// The memtables that are not empty, newest first. Entries that were visible before the call are in one of them: a
     /// memtable counts an insert before it makes it.
-    fn filled_memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+    pub(crate) fn filled_memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         self.memtables().map(|handle| &handle.memtable).filter(|memtable| !memtable.is_empty())
     }
 

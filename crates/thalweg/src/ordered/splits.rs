@@ -12,7 +12,6 @@
 
 use super::dependencies::Dependencies;
 use super::flush::MemtableFlusher;
-use super::options::OrderedOptions;
 use super::partition::{Partition, SuperVersion};
 use super::partitions::Partitions;
 use super::reshape;
@@ -44,7 +43,10 @@ pub(super) struct Splitter {
     backpressure: Arc<Backpressure>,
     space: Arc<SpaceWatch>,
     signals: Arc<Signals>,
-    options: Arc<OrderedOptions>,
+}
+
+fn has_short_level0(partition: &Partition, super_version: &SuperVersion) -> bool {
+    super_version.level0_tables() <= partition.generation.options.policy.level0_trigger()
 }
 
 impl Splitter {
@@ -60,16 +62,16 @@ impl Splitter {
             backpressure: Arc::clone(&with.backpressure),
             space: Arc::clone(&with.space),
             signals: Arc::clone(&with.signals),
-            options: Arc::clone(&with.options),
         })
     }
 
     /// Whether the partition is to be split once its running jobs have ended. Not while level 0 is long: writers would
     /// wait for it, and both halves would have its tables.
     pub(super) fn outgrew(&self, partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> bool {
-        let least = self.options.policy.level1_bytes().saturating_mul(LEVEL1_TIMES);
-        partition.generation.budget.may_grow(self.options.partitions_max)
-            && self.has_short_level0(super_version)
+        let options = &partition.generation.options;
+        let least = options.policy.level1_bytes().saturating_mul(LEVEL1_TIMES);
+        partition.generation.budget.may_grow(options.partitions_max)
+            && has_short_level0(partition, super_version)
             && !running.iter().any(|job| job.level == 0)
             && bytes_of(super_version) >= least
             && split_point(super_version).is_some()
@@ -93,10 +95,6 @@ impl Splitter {
         outgrew
     }
 
-    fn has_short_level0(&self, super_version: &SuperVersion) -> bool {
-        super_version.level0_tables() <= self.options.policy.level0_trigger()
-    }
-
     /// Stops new jobs of a partition that is to be split, and wakes the flush coroutine once the running ones have
     /// ended. Lets jobs begin again when level 0 becomes long before that: a job of level 0 can run beside the others.
     /// Returns whether new jobs are stopped. The caller holds the lock of `running`.
@@ -108,7 +106,7 @@ impl Splitter {
     ) -> bool {
         let stops = if partition.is_reshaping() {
             // A parked job does not end soon.
-            running.is_empty() || self.has_short_level0(super_version) && partition.trouble().is_none()
+            running.is_empty() || has_short_level0(partition, super_version) && partition.trouble().is_none()
         } else {
             !partition.is_dropped() && self.outgrew(partition, super_version, running)
         };

@@ -22,7 +22,7 @@ use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, yield_now};
 use crate::sync::{Mutex, MutexGuard};
-use crate::table::{KeyRange, TableMeta, TableWriters};
+use crate::table::{KeyRange, PackWriters, TableMeta, TableWriters};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -164,7 +164,13 @@ impl Subtasks {
         if cancelled() {
             return;
         }
-        let merged = compaction::merge(job, &subtask.range, writers, snapshots, &cancelled).await;
+        let merged = match &merging.partition.generation.directories {
+            None => compaction::merge(job, &subtask.range, writers, snapshots, &cancelled).await,
+            Some(index) => {
+                let writers = PackWriters { writers, hash_key: index.hash_key };
+                compaction::merge_packs(job, &subtask.range, &writers, snapshots, &cancelled).await
+            }
+        };
         subtask.outcome = Some(merged);
     }
 
@@ -173,7 +179,7 @@ impl Subtasks {
     /// all.
     fn parts_of(&self, partition: &Partition, job: &Job) -> usize {
         let policy = partition.policy();
-        if !policy.is_urgent(job) {
+        if !policy.is_urgent(job) || partition.generation.directories.is_some() {
             return 1;
         }
         let bytes: u64 = job.tables().map(|table| table.meta().bytes).sum();

@@ -16,6 +16,7 @@
 //! - `write/`: writing tables, for flushes and compactions
 //! - `store`: all table files of a database
 //! - `writers`: creates tables for a coroutine
+//! - `pack/`: the tables of directory keyspaces
 //! - `inspect/`: verification, `thalweg check` and `thalweg dump`
 
 mod format;
@@ -23,6 +24,7 @@ mod inspect;
 mod io;
 mod meta;
 mod options;
+mod pack;
 mod page_cache;
 mod range;
 mod read;
@@ -41,6 +43,10 @@ pub(crate) use inspect::verify::{verify_durably, verify_file};
 pub(crate) use meta::TableMeta;
 pub(crate) use options::TableOptions;
 pub use options::{Compression, TableReads, TableWrites};
+pub(crate) use pack::contents::PackSpan;
+pub(crate) use pack::open_pack::{PackValue, PackVersion};
+pub(crate) use pack::scan::PackScan;
+pub(crate) use pack::writer::PackWriter;
 pub(crate) use range::KeyRange;
 pub(crate) use read::batch::batch_read;
 pub(crate) use read::cursor::TableCursor;
@@ -49,4 +55,4 @@ pub(crate) use read::table::Table;
 pub(crate) use scan::table_scan::TableScan;
 pub(crate) use store::{TableStore, path_in};
 pub(crate) use write::writer::TableWriter;
-pub(crate) use writers::TableWriters;
+pub(crate) use writers::{PackWriters, TableWriters};

@@ -5,6 +5,8 @@
 use super::io::TableIo;
 use super::meta::TableMeta;
 use super::options::TableOptions;
+use super::pack::contents::{Fresh, FreshContents};
+use super::pack::writer::PackWriter;
 use super::page_cache::state::PageCacheState;
 use super::read::file::is_missing;
 use super::read::table::Table;
@@ -14,7 +16,7 @@ use super::write::unsynced_files::UnsyncedFiles;
 use super::write::writer::TableWriter;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::format::TableId;
+use crate::format::{HashKey, TableId};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, WriteQueue, write_queue, yield_now};
 use crate::storage::{File, OpenMode};
@@ -42,6 +44,7 @@ pub(crate) struct TableStore {
     page_cache: Arc<PageCacheState>,
     handover: Arc<CacheHandover>,
     unsynced: Arc<UnsyncedFiles>,
+    fresh: Arc<FreshContents>,
     /// Blocks that reads had needed when the previous table was created.
     reads_seen: AtomicU64,
 }
@@ -68,6 +71,7 @@ impl TableStore {
             page_cache: PageCacheState::new(options.writes, options.reads, storage),
             handover: Arc::default(),
             unsynced: Arc::new(UnsyncedFiles::new(storage.open_files_max())),
+            fresh: Arc::default(),
             reads_seen: AtomicU64::new(0),
             environment,
             directory,
@@ -113,19 +117,32 @@ impl TableStore {
 
     /// Creates a file for a table of `level`, written through `queue`. An error leaves no file.
     pub(super) async fn create(&self, level: usize, queue: &WriteQueue) -> Result<TableWriter> {
+        let is_read = self.is_read();
+        let (id, output) = self.create_file(level, is_read, queue).await?;
+        let room = if is_read && !output.is_through_cache() { self.handover_bytes_max() } else { 0 };
+        Ok(self.writer(id, level, output, room))
+    }
+
+    /// Creates a file for a pack of `level`, as [`TableStore::create`] does.
+    pub(super) async fn create_pack(&self, level: usize, hash_key: HashKey, queue: &WriteQueue) -> Result<PackWriter> {
+        let (id, output) = self.create_file(level, self.is_read(), queue).await?;
+        self.count_file(&output);
+        let (storage, kept) =
+            (Arc::clone(&self.environment.storage), (Arc::clone(&self.unsynced), Arc::clone(&self.fresh)));
+        Ok(PackWriter::new(storage, output, id, hash_key, self.options.filter_bits_per_key, kept))
+    }
+
+    /// Creates a file of a name that none has.
+    async fn create_file(&self, level: usize, is_read: bool, queue: &WriteQueue) -> Result<(TableId, Output)> {
         let mut taken = 0;
         loop {
             let id = TableId(self.next_id.fetch_add(1, Ordering::SeqCst));
             let path = self.path(id);
             yield_now().await;
             let storage = &self.environment.storage;
-            let is_read = self.is_read();
             let through_cache = self.page_cache.policy.is_through_cache(&**storage, level, is_read);
             match if through_cache { storage.create(&path) } else { storage.create_direct(&path) } {
-                Ok(file) => {
-                    let room = if is_read && !through_cache { self.handover_bytes_max() } else { 0 };
-                    return Ok(self.writer(id, level, Output::new(queue, file, through_cache), room));
-                }
+                Ok(file) => return Ok((id, Output::new(queue, file, through_cache))),
                 // An orphan of an earlier life, which no edit names. It is never overwritten, and its id not used.
                 Err(Error::Io { source, .. })
                     if source.kind() == io::ErrorKind::AlreadyExists && taken < TAKEN_NAMES_MAX =>
@@ -137,14 +154,18 @@ impl TableStore {
         }
     }
 
-    /// Returns the writer of table `id`, which may keep `room` bytes of blocks for the block cache.
-    fn writer(&self, id: TableId, level: usize, output: Output, room: usize) -> TableWriter {
+    fn count_file(&self, output: &Output) {
         let counter = match (output.is_through_cache(), output.file().is_direct()) {
             (true, _) => &self.metrics.tables_through_cache,
             (false, true) => &self.metrics.tables_direct,
             (false, false) => &self.metrics.tables_refused_direct,
         };
         counter.increment();
+    }
+
+    /// Returns the writer of table `id`, which may keep `room` bytes of blocks for the block cache.
+    fn writer(&self, id: TableId, level: usize, output: Output, room: usize) -> TableWriter {
+        self.count_file(&output);
         let (storage, compression) = (Arc::clone(&self.environment.storage), self.options.compression_of(level));
         let collector = BlockCollector::new(Arc::clone(&self.handover), room);
         let unsynced = Arc::clone(&self.unsynced);
@@ -167,7 +188,8 @@ impl TableStore {
     /// them into the block cache.
     pub(crate) fn open_written(&self, meta: TableMeta) -> Arc<Table> {
         let kept = self.handover.take(meta.id);
-        let table = self.open_as(self.unsynced.is_through_cache(meta.id), meta);
+        let fresh = self.fresh.take(meta.id);
+        let table = self.open_as(self.unsynced.is_through_cache(meta.id), meta, fresh);
         // If the file cannot be opened, the first read reports it.
         let _ = kept.into_iter().flatten().try_for_each(|kept| table.cache_block(kept.at, kept.content, kept.warmth));
         table
@@ -175,7 +197,7 @@ impl TableStore {
 
     /// Returns a handle of a table in the set of live files. No I/O: the file is opened at its first use.
     pub(crate) fn open(&self, meta: TableMeta) -> Arc<Table> {
-        self.open_as(false, meta)
+        self.open_as(false, meta, None)
     }
 
     /// Returns the file of a table that was just written, as its writer had it open, to sync it: the kernel reports a
@@ -194,14 +216,14 @@ impl TableStore {
         self.unsynced.remove(id);
     }
 
-    fn open_as(&self, through_cache: bool, meta: TableMeta) -> Arc<Table> {
+    fn open_as(&self, through_cache: bool, meta: TableMeta, fresh: Option<Fresh>) -> Arc<Table> {
         let path = self.path(meta.id);
         let storage = Arc::clone(&self.environment.storage);
         let (cache, metrics) = (Arc::clone(&self.cache), Arc::clone(&self.metrics));
         let counted = self.page_cache.policy.count(meta.bytes);
         let (io, page_cache) = (self.io.clone(), Arc::clone(&self.page_cache));
         let table = Table::new(storage, path, meta, cache, metrics, io, page_cache);
-        Arc::new(table.with(counted, through_cache))
+        Arc::new(table.with(counted, through_cache, fresh))
     }
 
     /// Drops the pages of a replaced table from the page cache, and its part of the live bytes, if `table` is its only
@@ -220,7 +242,7 @@ impl TableStore {
     /// Removes a file that no edit names or will name: a failed output, a settled input, an orphan. A missing file is
     /// no error, because a removal may be repeated after a crash.
     pub(crate) fn remove(&self, id: TableId) -> Result<()> {
-        drop(self.handover.take(id));
+        drop((self.handover.take(id), self.fresh.take(id)));
         self.unsynced.remove(id);
         match self.environment.storage.remove(&self.path(id)) {
             Err(error) if is_missing(&error) => Ok(()),

@@ -1,9 +1,11 @@
-//! [`TableWriters`]: creates tables for a coroutine: the store, and the write queue of the coroutine's worker.
+//! [`TableWriters`], [`PackWriters`]: create tables for a coroutine: the store, and the write queue of the coroutine's
+//! worker.
 
+use super::pack::writer::PackWriter;
 use super::store::TableStore;
 use super::write::writer::TableWriter;
 use crate::error::Result;
-use crate::format::TableId;
+use crate::format::{HashKey, TableId};
 use crate::runtime::WriteQueue;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,5 +36,28 @@ impl TableWriters {
     /// See [`TableStore::path`].
     pub(crate) fn path(&self, id: TableId) -> PathBuf {
         self.store.path(id)
+    }
+}
+
+/// Creates the packs of one directory keyspace.
+pub(crate) struct PackWriters<'a> {
+    pub(crate) writers: &'a TableWriters,
+    pub(crate) hash_key: HashKey,
+}
+
+impl PackWriters<'_> {
+    /// Creates a file for a pack. An error leaves no file.
+    pub(crate) async fn create(&self, level: usize) -> Result<PackWriter> {
+        self.writers.store.create_pack(level, self.hash_key, &self.writers.queue).await
+    }
+
+    /// See [`TableStore::remove`].
+    pub(crate) fn remove(&self, id: TableId) -> Result<()> {
+        self.writers.remove(id)
+    }
+
+    /// See [`TableStore::path`].
+    pub(crate) fn path(&self, id: TableId) -> PathBuf {
+        self.writers.path(id)
     }
 }

@@ -3,7 +3,7 @@
 use crate::Violation;
 use crate::source::{Source, line_of};
 
-const FLOORS: [(&str, u32); 18] = [
+const FLOORS: [(&str, u32); 19] = [
     ("format", 0),
     ("error", 0),
     ("metrics", 0),
@@ -20,6 +20,7 @@ const FLOORS: [(&str, u32); 18] = [
     ("memtable", 4),
     ("keyspaces", 5),
     ("compaction", 5),
+    ("directory", 5),
     ("ordered", 6),
     ("database", 7),
 ];

@@ -157,6 +157,10 @@ impl Keyspace for MapKeyspace {
         &self.lifecycle
     }
 
+    fn load(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn oldest_mark(&self) -> Option<LogMark> {
         self.oldest_mark_behind(0)
     }

@@ -3,7 +3,7 @@
 use super::map_keyspace::{MapKeyspace, MapKind};
 use crate::cache::BlockCache;
 use crate::clock::{SystemClock, SystemEntropy};
-use crate::format::{EntryKind, KeyspaceId, SeqNo, Slice};
+use crate::format::{EntryKind, KeyspaceId, KeyspaceKind, SeqNo, Slice};
 use crate::keyspaces::{
     Backpressure, BackpressureLimits, ClearedGenerations, DefinitionInstaller, Keyspace, Kind, LogPins, NewKeyspace,
     Registry, Replay, Replayed, Signals, SnapshotRegistry, SpaceWatch,
@@ -80,7 +80,7 @@ impl World {
         if let Some(recovered) = &recovered {
             recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record)).unwrap();
         }
-        let Replayed { registry, next_keyspace } = replay.finish();
+        let Replayed { registry, next_keyspace } = replay.finish().unwrap();
         let space = Space::new(Arc::clone(&environment.storage), root, 1 << 20, 1 << 20);
         let below = (environment.clone(), Arc::clone(&health), Arc::clone(&metrics));
         let lineage = {
@@ -154,10 +154,11 @@ impl World {
     pub(super) fn create(&mut self, name: &str) -> Arc<MapKeyspace> {
         let id = self.next_keyspace;
         self.next_keyspace = KeyspaceId(id.0 + 1);
-        let operation = Operation::CreateKeyspace { keyspace: id, name, splits: Vec::new() };
+        let operation =
+            Operation::CreateKeyspace { keyspace: id, name, splits: Vec::new(), kind: KeyspaceKind::Ordered };
         let mut made = None;
         self.write_definition(&operation, |mark, seq| {
-            let new = NewKeyspace { id, name, splits: Vec::new(), after: seq };
+            let new = NewKeyspace { id, name, splits: Vec::new(), kind: KeyspaceKind::Ordered, after: seq };
             let creation = new.change();
             let keyspace = MapKind.create(new);
             made = Arc::clone(&keyspace).downcast();

@@ -3,8 +3,10 @@
 //! Decoding checks only that the bytes are whole. [`crate::lineage::State::apply`] checks whether an edit makes sense.
 
 use crate::format::codec::{Decoder, Encode};
-use crate::format::{EditId, KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
-use crate::lineage::manifest::fields::{Undecodable, keyspace, mark, put_keyspace, put_mark};
+use crate::format::{EditId, KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqNo, TableId};
+use crate::lineage::manifest::fields::{
+    Undecodable, directory_keyspace, keyspace, mark, put_directory_keyspace, put_keyspace, put_mark,
+};
 use crate::lineage::state::edit::{Change, Edit};
 use crate::table::TableMeta;
 
@@ -17,6 +19,7 @@ const FLUSHED: u8 = 6;
 const SPLIT: u8 = 7;
 const MERGE: u8 = 8;
 const CLEAR_KEYSPACE: u8 = 9;
+const CREATE_DIRECTORY_KEYSPACE: u8 = 10;
 
 impl Edit {
     /// Appends the edit, which has number `id`, to `out`.
@@ -43,7 +46,7 @@ impl Edit {
         for _ in 0..count {
             changes.push(match decoder.u8() {
                 None => return Err(Undecodable::Malformed),
-                Some(kind) if kind > CLEAR_KEYSPACE => return Err(Undecodable::Newer),
+                Some(kind) if kind > CREATE_DIRECTORY_KEYSPACE => return Err(Undecodable::Newer),
                 Some(kind) => Change::decode(kind, decoder).ok_or(Undecodable::Malformed)?,
             });
         }
@@ -66,7 +69,11 @@ impl Edit {
 impl Change {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Change::CreateKeyspace { keyspace, name, splits } => {
+            Change::CreateKeyspace { keyspace, name, kind: KeyspaceKind::Directory(key), .. } => {
+                out.put_u8(CREATE_DIRECTORY_KEYSPACE);
+                put_directory_keyspace(out, *keyspace, name, key);
+            }
+            Change::CreateKeyspace { keyspace, name, splits, kind: KeyspaceKind::Ordered } => {
                 out.put_u8(CREATE_KEYSPACE);
                 put_keyspace(out, *keyspace, name, splits);
             }
@@ -115,7 +122,12 @@ impl Change {
         match kind {
             CREATE_KEYSPACE => {
                 let (keyspace, name, splits) = keyspace(decoder)?;
-                return Some(Change::CreateKeyspace { keyspace, name, splits });
+                return Some(Change::CreateKeyspace { keyspace, name, splits, kind: KeyspaceKind::Ordered });
+            }
+            CREATE_DIRECTORY_KEYSPACE => {
+                let (keyspace, name, key) = directory_keyspace(decoder)?;
+                let (splits, kind) = (Vec::new(), KeyspaceKind::Directory(key));
+                return Some(Change::CreateKeyspace { keyspace, name, splits, kind });
             }
             DROP_KEYSPACE => return Some(Change::DropKeyspace { keyspace: KeyspaceId(decoder.varint()?) }),
             CLEAR_KEYSPACE => {

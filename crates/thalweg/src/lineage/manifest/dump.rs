@@ -1,7 +1,7 @@
 //! `thalweg dump` of CURRENT and of manifests: a line for each record, change and table.
 
 use crate::error::{Error, Result};
-use crate::format::EditId;
+use crate::format::{EditId, KeyspaceKind};
 use crate::lineage::files;
 use crate::lineage::manifest::current::{self, Current};
 use crate::lineage::manifest::fields::Undecodable;
@@ -59,8 +59,8 @@ fn print_record(offset: u64, synced: u64, record: &Record, print: &mut Print<'_>
             "snapshot at edit {edit}: seq {seq}, next keyspace {next_keyspace}, next table {next_table}, log from {}",
             log_start.position
         )),
-        Record::SnapshotKeyspace { keyspace, name, splits, flushed } => {
-            head(format_args!("keyspace {keyspace} {name:?}"))?;
+        Record::SnapshotKeyspace { keyspace, name, splits, kind, flushed } => {
+            head(format_args!("{}keyspace {keyspace} {name:?}", prefix_of(*kind)))?;
             for (index, flushed) in flushed.iter().enumerate() {
                 let from = index.checked_sub(1).and_then(|before| splits.get(before));
                 let from = from.map(|split| split.escape_ascii().to_string()).unwrap_or_default();
@@ -86,13 +86,22 @@ fn print_record(offset: u64, synced: u64, record: &Record, print: &mut Print<'_>
     }
 }
 
+/// What stands before "keyspace".
+fn prefix_of(kind: KeyspaceKind) -> &'static str {
+    match kind {
+        KeyspaceKind::Ordered => "",
+        KeyspaceKind::Directory(_) => "directory ",
+    }
+}
+
 fn print_edit(offset: u64, synced: u64, id: EditId, edit: &Edit, print: &mut Print<'_>) -> Result<()> {
     let from = edit.log_start.map(|mark| format!(", log from {}", mark.position)).unwrap_or_default();
     print(format_args!("{offset:>8} (synced {synced}) edit {id}: seq {}{from}", edit.seq))?;
     for change in &edit.changes {
         match change {
-            Change::CreateKeyspace { keyspace, name, splits } => {
-                print(format_args!("           create keyspace {keyspace} {name:?}, {} splits", splits.len()))?;
+            Change::CreateKeyspace { keyspace, name, splits, kind } => {
+                let (kind, splits) = (prefix_of(*kind), splits.len());
+                print(format_args!("           create {kind}keyspace {keyspace} {name:?}, {splits} splits"))?;
             }
             Change::ClearKeyspace { keyspace, seq } => {
                 print(format_args!("           clear keyspace {keyspace} of what is at or below {seq}"))?

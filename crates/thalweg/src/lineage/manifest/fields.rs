@@ -1,7 +1,7 @@
 //! Fields that several kinds of record have: marks and the definition of a keyspace.
 
 use crate::format::codec::{Decoder, Encode};
-use crate::format::{KeyspaceId, LogMark, LogPosition, SeqNo};
+use crate::format::{HashKey, KeyspaceId, LogMark, LogPosition, SeqNo};
 
 /// Why this program cannot read a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,20 @@ pub(in crate::lineage) fn keyspace(decoder: &mut Decoder<'_>) -> Option<Keyspace
         splits.push(Box::from(decoder.bytes()?));
     }
     Some((id, name, splits))
+}
+
+/// Appends id, name and hash key of a directory keyspace.
+pub(in crate::lineage) fn put_directory_keyspace(out: &mut Vec<u8>, keyspace: KeyspaceId, name: &str, key: &HashKey) {
+    out.put_varint(keyspace.0);
+    out.put_bytes(name.as_bytes());
+    out.extend_from_slice(&key.0);
+}
+
+/// Reads id, name and hash key of a directory keyspace.
+pub(in crate::lineage) fn directory_keyspace(decoder: &mut Decoder<'_>) -> Option<(KeyspaceId, String, HashKey)> {
+    let id = KeyspaceId(decoder.varint()?);
+    let name = std::str::from_utf8(decoder.bytes()?).ok()?.to_owned();
+    Some((id, name, HashKey(decoder.take(16)?.try_into().ok()?)))
 }
 
 /// Appends a mark.

@@ -150,12 +150,12 @@ impl Assembly {
     /// Takes a record of the snapshot.
     fn take_snapshot(&mut self, record: Record) -> std::result::Result<(), String> {
         match record {
-            Record::SnapshotKeyspace { keyspace, name, splits, flushed } => {
+            Record::SnapshotKeyspace { keyspace, name, splits, kind, flushed } => {
                 let last = self.state.keyspaces.last_key_value().map(|(last, _)| *last);
                 if last.is_some_and(|last| last >= keyspace) || keyspace >= self.state.next_keyspace {
                     return Err(format!("keyspace {keyspace} out of order"));
                 }
-                self.state.create_keyspace(keyspace, &name, &splits)?;
+                self.state.create_keyspace(keyspace, &name, &splits, kind)?;
                 let content = self.state.keyspaces.get_mut(&keyspace).map(|keyspace| &mut keyspace.partitions);
                 for (partition, flushed) in content.into_iter().flatten().zip(flushed) {
                     partition.flushed = flushed;

@@ -1,8 +1,10 @@
 //! [`Record`]: what one record of a manifest says, and its bytes (`docs/format/manifest.md`, Records).
 
 use crate::format::codec::{Decoder, Encode};
-use crate::format::{EditId, KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
-use crate::lineage::manifest::fields::{Undecodable, keyspace, mark, put_keyspace, put_mark};
+use crate::format::{EditId, KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqNo, TableId};
+use crate::lineage::manifest::fields::{
+    Undecodable, directory_keyspace, keyspace, mark, put_directory_keyspace, put_keyspace, put_mark,
+};
 use crate::lineage::state::edit::Edit;
 use crate::lineage::state::live::State;
 use crate::table::TableMeta;
@@ -13,7 +15,13 @@ pub(in crate::lineage) enum Record {
     /// Begins the snapshot: the state that a manifest starts with.
     SnapshotBegin { edit: EditId, seq: SeqNo, next_keyspace: KeyspaceId, next_table: TableId, log_start: LogMark },
     /// A keyspace of the snapshot, and how far each of its partitions is flushed.
-    SnapshotKeyspace { keyspace: KeyspaceId, name: String, splits: Vec<Box<[u8]>>, flushed: Vec<SeqNo> },
+    SnapshotKeyspace {
+        keyspace: KeyspaceId,
+        name: String,
+        splits: Vec<Box<[u8]>>,
+        kind: KeyspaceKind,
+        flushed: Vec<SeqNo>,
+    },
     /// The ids of a keyspace's partitions in key order, the first id never used, and how many partitions the keyspace
     /// was created with. Without this record the partitions are those it was created with.
     SnapshotPartitions { keyspace: KeyspaceId, created: u64, next: PartitionId, ids: Vec<PartitionId> },
@@ -40,6 +48,7 @@ const SETTLED: u8 = 6;
 const CLOSED: u8 = 7;
 const ROUND: u8 = 8;
 const SNAPSHOT_PARTITIONS: u8 = 9;
+const SNAPSHOT_DIRECTORY_KEYSPACE: u8 = 10;
 
 /// The bytes of kind and synced offset, with which every record begins.
 pub(in crate::lineage) const PREFIX_BYTES: usize = 9;
@@ -79,6 +88,7 @@ impl Record {
                 keyspace,
                 name: content.name.clone(),
                 splits: content.splits.clone(),
+                kind: content.kind,
                 flushed: content.partitions.iter().map(|partition| partition.flushed).collect(),
             });
             if !content.is_numbered_in_order() {
@@ -114,9 +124,19 @@ impl Record {
                 put_mark(&mut out, *log_start);
                 out
             }
-            Record::SnapshotKeyspace { keyspace, name, splits, flushed } => {
-                let mut out = prefix(SNAPSHOT_KEYSPACE, synced);
-                put_keyspace(&mut out, *keyspace, name, splits);
+            Record::SnapshotKeyspace { keyspace, name, splits, kind, flushed } => {
+                let mut out = match kind {
+                    KeyspaceKind::Ordered => {
+                        let mut out = prefix(SNAPSHOT_KEYSPACE, synced);
+                        put_keyspace(&mut out, *keyspace, name, splits);
+                        out
+                    }
+                    KeyspaceKind::Directory(key) => {
+                        let mut out = prefix(SNAPSHOT_DIRECTORY_KEYSPACE, synced);
+                        put_directory_keyspace(&mut out, *keyspace, name, key);
+                        out
+                    }
+                };
                 flushed.iter().for_each(|seq| out.put_varint(seq.0));
                 out
             }
@@ -173,7 +193,7 @@ impl Record {
                 let (id, edit) = Edit::decode(&mut decoder)?;
                 Record::Edit { id, edit }
             }
-            (kind, _) if kind > SNAPSHOT_PARTITIONS => return Err(Undecodable::Newer),
+            (kind, _) if kind > SNAPSHOT_DIRECTORY_KEYSPACE => return Err(Undecodable::Newer),
             (kind, _) => Record::decode_body(kind, &mut decoder).ok_or(Undecodable::Malformed)?,
         };
         if decoder.is_empty() { Ok(record) } else { Err(Undecodable::Malformed) }
@@ -195,7 +215,12 @@ impl Record {
                 for _ in 0..=splits.len() {
                     flushed.push(SeqNo(decoder.varint()?));
                 }
-                Record::SnapshotKeyspace { keyspace, name, splits, flushed }
+                Record::SnapshotKeyspace { keyspace, name, splits, kind: KeyspaceKind::Ordered, flushed }
+            }
+            SNAPSHOT_DIRECTORY_KEYSPACE => {
+                let (keyspace, name, key) = directory_keyspace(decoder)?;
+                let (kind, flushed) = (KeyspaceKind::Directory(key), vec![SeqNo(decoder.varint()?)]);
+                Record::SnapshotKeyspace { keyspace, name, splits: Vec::new(), kind, flushed }
             }
             SNAPSHOT_PARTITIONS => {
                 let (keyspace, created) = (KeyspaceId(decoder.varint()?), decoder.varint()?);

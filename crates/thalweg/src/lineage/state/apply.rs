@@ -61,8 +61,8 @@ impl State {
         let mut moved = Vec::new();
         for change in changes {
             match change {
-                Change::CreateKeyspace { keyspace, name, splits } => {
-                    self.create_keyspace(*keyspace, name, splits)?;
+                Change::CreateKeyspace { keyspace, name, splits, kind } => {
+                    self.create_keyspace(*keyspace, name, splits, *kind)?;
                     undo.push(Undo::Uncreate(*keyspace));
                 }
                 Change::DropKeyspace { keyspace } => {
@@ -232,7 +232,7 @@ mod tests {
         let levels = &state.keyspaces[&KeyspaceId(1)].partitions[0].levels;
         let ids: Vec<Vec<u64>> = levels.iter().map(|level| level.iter().map(|meta| meta.id.0).collect()).collect();
         assert_eq!(ids, [vec![8, 7], vec![4, 3]]);
-        assert_eq!((state.next_table, state.next_keyspace), (TableId(200), KeyspaceId(4)));
+        assert_eq!((state.next_table, state.next_keyspace), (TableId(200), KeyspaceId(5)));
     }
 
     #[test]
@@ -263,7 +263,7 @@ mod tests {
     fn a_dropped_keyspace_is_gone_with_its_tables() {
         let mut state = sample_state();
         apply(&mut state, &edit(vec![Change::DropKeyspace { keyspace: KeyspaceId(1) }])).unwrap();
-        assert_eq!((state.tables().count(), state.next_keyspace), (0, KeyspaceId(4)));
+        assert_eq!((state.tables().count(), state.next_keyspace), (0, KeyspaceId(5)));
     }
 
     #[test]

@@ -2,14 +2,14 @@
 //!
 //! [`super::live::State::apply`] defines what an edit means.
 
-use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
+use crate::format::{KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqNo, TableId};
 use crate::table::TableMeta;
 
 /// One change of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Adds an empty keyspace with one partition more than `splits`.
-    CreateKeyspace { keyspace: KeyspaceId, name: String, splits: Vec<Box<[u8]>> },
+    CreateKeyspace { keyspace: KeyspaceId, name: String, splits: Vec<Box<[u8]>>, kind: KeyspaceKind },
     /// Removes a keyspace with its tables.
     DropKeyspace { keyspace: KeyspaceId },
     /// Removes the tables of a keyspace, and the partitions that splits have made. Every record of the keyspace at or

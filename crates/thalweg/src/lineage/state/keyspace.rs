@@ -5,7 +5,7 @@
 //! partition only. It leaves a partition when that partition replaces it. Every later output has keys of one partition
 //! only.
 
-use crate::format::{PartitionId, SeqNo, TableId};
+use crate::format::{KeyspaceKind, PartitionId, SeqNo, TableId};
 use crate::table::TableMeta;
 
 /// A partition in the set of live files.
@@ -22,6 +22,7 @@ pub(crate) struct PartitionState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyspaceState {
     pub(crate) name: String,
+    pub(crate) kind: KeyspaceKind,
     /// Partition i + 1 begins at `splits[i]`.
     pub(crate) splits: Vec<Box<[u8]>>,
     pub(crate) partitions: Vec<PartitionState>,
@@ -52,6 +53,7 @@ impl KeyspaceState {
         let count = splits.len() as u64 + 1;
         KeyspaceState {
             name: name.to_owned(),
+            kind: KeyspaceKind::Ordered,
             splits: splits.to_vec(),
             partitions: (0..count).map(partition).collect(),
             created: count,

@@ -8,7 +8,7 @@
 //!
 //! Pure: no locks, no I/O.
 
-use crate::format::{EditId, KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
+use crate::format::{EditId, KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqNo, TableId};
 use crate::lineage::state::keyspace::{KeyspaceState, PartitionState};
 use crate::table::TableMeta;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +77,7 @@ impl State {
         id: KeyspaceId,
         name: &str,
         splits: &[Box<[u8]>],
+        kind: KeyspaceKind,
     ) -> Result<(), String> {
         if self.keyspaces.contains_key(&id) {
             return Err(format!("keyspace {id} exists"));
@@ -84,7 +85,7 @@ impl State {
         if !splits.is_sorted_by(|a, b| a < b) {
             return Err(format!("the splits of keyspace {id} do not ascend"));
         }
-        self.keyspaces.insert(id, KeyspaceState::new(name, splits));
+        self.keyspaces.insert(id, KeyspaceState { kind, ..KeyspaceState::new(name, splits) });
         Ok(())
     }
 

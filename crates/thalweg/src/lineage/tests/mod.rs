@@ -15,7 +15,9 @@ use super::recovery::{Reach, choose};
 use super::{Change, DurabilityBackend, Edit, Lineage, Settling, State, check, dump, fuzz_manifest};
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{EditId, EntryKind, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
+use crate::format::{
+    EditId, EntryKind, HashKey, KeyspaceId, KeyspaceKind, LogMark, LogPosition, PartitionId, SeqNo, TableId,
+};
 use crate::log::{DamagePolicy, Log, LogOptions, Operation, RecordBuilder, Scan};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Health, Lane, Scheduler, Space};
@@ -49,7 +51,13 @@ const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
 pub(super) fn create(id: u64, splits: &[&str]) -> Change {
     let splits = splits.iter().map(|split| split.as_bytes().into()).collect();
-    Change::CreateKeyspace { keyspace: KeyspaceId(id), name: format!("k{id}"), splits }
+    Change::CreateKeyspace { keyspace: KeyspaceId(id), name: format!("k{id}"), splits, kind: KeyspaceKind::Ordered }
+}
+
+/// A directory keyspace.
+pub(super) fn create_directories(id: u64) -> Change {
+    let kind = KeyspaceKind::Directory(HashKey([id as u8; 16]));
+    Change::CreateKeyspace { keyspace: KeyspaceId(id), name: format!("d{id}"), splits: Vec::new(), kind }
 }
 
 pub(super) fn add(partition: u64, level: u8, meta: TableMeta) -> Change {
@@ -87,6 +95,7 @@ pub(super) fn edit(changes: Vec<Change>) -> Edit {
 pub(super) fn one_of_each() -> Edit {
     let changes = vec![
         create(5, &["m", "s"]),
+        create_directories(8),
         Change::DropKeyspace { keyspace: KeyspaceId(4) },
         Change::ClearKeyspace { keyspace: KeyspaceId(6), seq: SeqNo(1 << 40) },
         add(0, 3, table(9, "a", "b")),
@@ -99,11 +108,12 @@ pub(super) fn one_of_each() -> Edit {
     Edit { changes, seq: SeqNo(1 << 50), log_start: Some(mark(4711)) }
 }
 
-/// Two keyspaces, tables in three levels, more than one record holds in one of them.
+/// Three keyspaces, tables in three levels, more than one record holds in one of them.
 pub(super) fn sample_state() -> State {
     let mut state = State::default();
     let many = (0..100).map(|id| add(1, 2, table(100 + id, &format!("m{id:03}a"), &format!("m{id:03}b"))));
-    let mut changes = vec![create(1, &["m"]), create(3, &[]), add(0, 0, table(8, "a", "c")), flushed(1, 20)];
+    let mut changes =
+        vec![create(1, &["m"]), create(3, &[]), create_directories(4), add(0, 0, table(8, "a", "c")), flushed(1, 20)];
     changes.extend([add(0, 0, table(7, "b", "l")), add(0, 1, table(3, "d", "e")), add(0, 1, table(4, "a", "c"))]);
     changes.extend(many);
     state.apply(&Edit { log_start: Some(mark(40)), ..edit(changes) }, EditId(1)).unwrap();

@@ -255,7 +255,12 @@ fn what_a_refused_direct_read_left_to_the_cache_is_written_again() {
 fn a_dump_tells_header_records_and_operations() {
     let bench = Bench::new();
     let mut builder = RecordBuilder::new();
-    builder.push(&Operation::CreateKeyspace { keyspace: KeyspaceId(3), name: "orders", splits: vec![b"m"] });
+    builder.push(&Operation::CreateKeyspace {
+        keyspace: KeyspaceId(3),
+        name: "orders",
+        splits: vec![b"m"],
+        kind: Default::default(),
+    });
     builder.push(&Operation::Put { keyspace: KeyspaceId(3), key: b"k\x00", value: &[b'v'; 40] });
     bench.write_synced(&builder.finish());
     let text = dump(&bench, &directory().join("00000000.log"));

@@ -48,7 +48,8 @@ impl Footer {
         self.filter.unwrap_or(self.index).offset
     }
 
-    pub(in crate::table) fn encode(&self) -> Vec<u8> {
+    /// The bytes of a footer with this magic number, which tells the kind of the file.
+    pub(in crate::table) fn encode(&self, magic: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
         out.put_u64(self.table.0);
         for region in [self.index, self.filter.unwrap_or_default(), self.properties] {
@@ -57,7 +58,7 @@ impl Footer {
         }
         let mut end = Vec::new();
         end.put_u32(FORMAT_VERSION);
-        end.put_u64(MAGIC);
+        end.put_u64(magic);
         out.put_u32(checksum(&out, &end));
         out.extend_from_slice(&end);
         assert_eq!(out.len(), FOOTER_BYTES);
@@ -65,14 +66,20 @@ impl Footer {
     }
 
     /// Decodes the last [`FOOTER_BYTES`] of the file at `path`, which is `file_bytes` long.
-    pub(in crate::table) fn decode(bytes: &[u8], path: &Path, file_bytes: u64, verify: bool) -> Result<Footer> {
+    pub(in crate::table) fn decode(
+        bytes: &[u8],
+        path: &Path,
+        file_bytes: u64,
+        verify: bool,
+        magic: u64,
+    ) -> Result<Footer> {
         let start = file_bytes.saturating_sub(FOOTER_BYTES as u64);
         let damaged = |at: u64, expected: String, found: String| Error::corruption(path, start + at, expected, found);
         let Some((footer, stored)) = decode_fields(bytes) else {
             return Err(damaged(0, format!("a footer of {FOOTER_BYTES} bytes"), format!("{} bytes", bytes.len())));
         };
-        if stored.magic != MAGIC {
-            return Err(damaged(64, format!("magic {MAGIC:#018x}"), format!("{:#018x}", stored.magic)));
+        if stored.magic != magic {
+            return Err(damaged(64, format!("magic {magic:#018x}"), format!("{:#018x}", stored.magic)));
         }
         let (before, after) = (bytes.get(..CHECKSUM_AT), bytes.get(CHECKSUM_END..));
         let found = checksum(before.unwrap_or_default(), after.unwrap_or_default());
@@ -136,20 +143,20 @@ mod tests {
     }
 
     fn decode(bytes: &[u8]) -> Result<Footer> {
-        Footer::decode(bytes, Path::new("t"), BYTES, true)
+        Footer::decode(bytes, Path::new("t"), BYTES, true, MAGIC)
     }
 
     #[test]
     fn footers_round_trip_with_and_without_a_filter() {
         for filter in [footer().filter, None] {
             let footer = Footer { filter, ..footer() };
-            assert_eq!(decode(&footer.encode()).unwrap(), footer);
+            assert_eq!(decode(&footer.encode(MAGIC)).unwrap(), footer);
         }
     }
 
     #[test]
     fn a_newer_format_is_refused_as_such_if_its_checksum_is_right() {
-        let mut bytes = footer().encode();
+        let mut bytes = footer().encode(MAGIC);
         bytes[60] = FORMAT_VERSION as u8 + 1;
         assert_eq!(decode(&bytes).unwrap_err().kind(), ErrorKind::Corruption);
         let crc = checksum(&bytes[..CHECKSUM_AT], &bytes[CHECKSUM_END..]);
@@ -164,7 +171,7 @@ mod tests {
         for change in changes {
             let mut footer = footer();
             change(&mut footer);
-            assert!(decode(&footer.encode()).is_err(), "{footer:?}");
+            assert!(decode(&footer.encode(MAGIC)).is_err(), "{footer:?}");
         }
     }
 }

@@ -4,12 +4,15 @@ use super::verify::{file_checksum, open_medium};
 use crate::error::{Error, Result};
 use crate::format::key;
 use crate::runtime::Environment;
+use crate::storage::OpenMode;
 use crate::table::format::block::{Block, BlockCursor};
 use crate::table::format::damage::Damage;
 use crate::table::format::filter;
 use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
-use crate::table::read::file::TableFile;
+use crate::table::pack::check::check_pack;
+use crate::table::pack::open_pack::OpenPack;
+use crate::table::read::file::{TableFile, is_missing};
 use std::cmp::Ordering;
 use std::path::Path;
 
@@ -17,6 +20,31 @@ use std::path::Path;
 /// order of entries, restarts, index, filter, properties, and what the manifest says. Returns the first fault as an
 /// error that names file and offset.
 pub(crate) fn check(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<()> {
+    if is_pack(environment, path)? {
+        check_pack(environment, path, meta)?;
+    } else {
+        check_table(environment, path, meta)?;
+    }
+    let file = open_medium(&*environment.storage, path)?;
+    let found = file.map(|(file, _)| file_checksum(&*file, meta.bytes)).transpose()?.flatten();
+    if found != Some(meta.checksum) {
+        let found = found.map_or_else(|| "a shorter file".into(), |found| format!("{found:#018x}"));
+        return Err(Error::corruption(path, 0, format!("file checksum {:#018x}", meta.checksum), found));
+    }
+    Ok(())
+}
+
+/// Whether the file is there and ends as a pack does.
+fn is_pack(environment: &Environment, path: &Path) -> Result<bool> {
+    match environment.storage.open(path, OpenMode::Read) {
+        Ok(Some(file)) => OpenPack::is_pack(&*file),
+        Ok(None) => Ok(false),
+        Err(error) if is_missing(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn check_table(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<()> {
     let table_file = TableFile::open_live(&*environment.storage, path, meta)?;
     let mut counted = Properties::new(meta.id, table_file.properties.filter_bits_per_key);
     let blocks = table_file.index.blocks();
@@ -34,12 +62,6 @@ pub(crate) fn check(environment: &Environment, path: &Path, meta: &TableMeta) ->
     if counted != table_file.properties {
         let (expected, found) = (format!("{:?}", table_file.properties), format!("{counted:?}"));
         return Err(Error::corruption(path, table_file.footer.properties.offset, expected, found));
-    }
-    let file = open_medium(&*environment.storage, path)?;
-    let found = file.map(|(file, _)| file_checksum(&*file, meta.bytes)).transpose()?.flatten();
-    if found != Some(meta.checksum) {
-        let found = found.map_or_else(|| "a shorter file".into(), |found| format!("{found:#018x}"));
-        return Err(Error::corruption(path, 0, format!("file checksum {:#018x}", meta.checksum), found));
     }
     Ok(())
 }

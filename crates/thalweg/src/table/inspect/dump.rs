@@ -1,14 +1,20 @@
 //! [`dump`]: prints a table file in readable form, for `thalweg dump`. It needs no manifest.
 
+use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::format::EntryKind;
-use crate::storage::{OpenMode, Storage};
+use crate::format::{EntryKind, Slice, zeroed};
+use crate::storage::{File, OpenMode, Storage};
 use crate::table::format::block::{Block, BlockCursor};
+use crate::table::format::footer::Footer;
 use crate::table::format::index::BlockHandle;
+use crate::table::format::properties::Properties;
+use crate::table::pack::open_pack::{OpenPack, PackValue, PackVersion};
+use crate::table::pack::read::{trimmed, visit_block};
 use crate::table::read::file::TableFile;
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Longer values are truncated.
 const VALUE_BYTES_MAX: usize = 64;
@@ -22,9 +28,12 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> R
     let Some(file) = storage.open(path, OpenMode::Read)? else {
         return Err(Error::corruption(path, 0, "a table", "no such file"));
     };
-    let table_file = TableFile::open(file, true)?;
     let mut out = |arguments: fmt::Arguments<'_>| line(arguments).map_err(|error| Error::io("print", path, error));
-    dump_head(&table_file, &mut out)?;
+    if OpenPack::is_pack(&*file)? {
+        return dump_pack(file, &mut out);
+    }
+    let table_file = TableFile::open(file, true)?;
+    dump_head(&table_file.footer, &table_file.properties, table_file.file_bytes, &mut out)?;
     for at in 0..table_file.index.blocks() {
         let Some(handle) = table_file.index.handle(at) else { break };
         dump_block(&table_file, at, handle, &mut out)?;
@@ -32,9 +41,47 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> R
     Ok(())
 }
 
-fn dump_head(table_file: &TableFile, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>) -> Result<()> {
-    let (footer, properties) = (&table_file.footer, &table_file.properties);
-    out(format_args!("table {}: {} bytes", footer.table, table_file.file_bytes))?;
+fn dump_pack(file: Arc<dyn File>, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>) -> Result<()> {
+    let (mut directories, bytes) = (Vec::new(), file.bytes()?);
+    let mut visit = |directory, span| directories.push((directory, span));
+    let pack = OpenPack::open(file, &BlockCache::new(0), true, &mut visit)?;
+    out(format_args!("a pack of {} directories", directories.len()))?;
+    dump_head(&pack.footer, &pack.properties, bytes, out)?;
+    for (directory, span) in directories {
+        for at in pack.blocks_of(span) {
+            out(format_args!("block at {} of directory {directory}", at.offset))?;
+            let (mut versions, mut bytes) = (Vec::new(), zeroed(at.bytes_max));
+            pack.file.read_exact_at(at.offset, Arc::make_mut(&mut bytes))?;
+            let bytes = trimmed(Slice::start_of(bytes, at.bytes_max));
+            visit_block(&pack, at.offset, directory, &bytes, &mut |name, version| versions.push((name, version)))?;
+            for (name, PackVersion { seq, kind, value }) in versions {
+                let name = name.escape_ascii();
+                match (kind, value) {
+                    (EntryKind::Remove, _) => out(format_args!("  \"{name}\" @{seq} removed"))?,
+                    (EntryKind::Put, PackValue::Extent(offset, bytes)) => {
+                        out(format_args!("  \"{name}\" @{seq} = {bytes} bytes at {offset}"))?;
+                    }
+                    (EntryKind::Put, PackValue::Here(value)) => {
+                        let (start, more) = match value.get(..VALUE_BYTES_MAX) {
+                            Some(start) if value.len() > VALUE_BYTES_MAX => (start, "…"),
+                            _ => (&value[..], ""),
+                        };
+                        out(format_args!("  \"{name}\" @{seq} = \"{}\"{more}", start.escape_ascii()))?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn dump_head(
+    footer: &Footer,
+    properties: &Properties,
+    file_bytes: u64,
+    out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>,
+) -> Result<()> {
+    out(format_args!("table {}: {file_bytes} bytes", footer.table))?;
     match footer.filter {
         Some(filter) => out(format_args!(
             "filter at {}: {} bytes, {} bits a key",

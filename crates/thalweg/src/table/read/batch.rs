@@ -4,7 +4,8 @@
 //! read as a point read would read it, through the page cache or past it (`open_table.rs`); but all reads are submitted
 //! before the first is waited for. A block that fails does not keep the others from the cache.
 
-use super::open_table::{OpenTable, PlannedRead};
+use super::file_reads::PlannedRead;
+use super::open_table::OpenTable;
 use super::point_key::BlockNumber;
 use super::table::Table;
 use crate::error::Result;
@@ -60,7 +61,7 @@ fn plan<'a>(table: &'a Table, at: usize, has_ring: bool, reads: &mut Vec<Foregro
     let open = table.opened()?;
     let table_file = &open.table_file;
     let Some(handle) = table_file.index.handle(at) else { return Err(table_file.ends_early(at)) };
-    open.warm(&table.page_cache);
+    open.reads.warm(&table.page_cache);
     let direct = table.direct_file(open, handle);
     let held = table_file.file.held();
     let has_ring = has_ring || held.as_ref().unwrap_or(&table_file.file).descriptor().is_none();

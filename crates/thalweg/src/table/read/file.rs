@@ -8,7 +8,7 @@ use crate::storage::{File, IoBuffer, Storage};
 use crate::table::format::block::{BlockAddress, TRAILER_BYTES, unseal};
 use crate::table::format::damage::Damage;
 use crate::table::format::filter::Filter;
-use crate::table::format::footer::{FOOTER_BYTES, Footer, Region};
+use crate::table::format::footer::{FOOTER_BYTES, Footer, MAGIC, Region};
 use crate::table::format::index::{BlockHandle, Index};
 use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
@@ -52,7 +52,7 @@ impl TableFile {
         };
         let mut bytes = [0; FOOTER_BYTES];
         file.read_exact_at(footer_start, &mut bytes)?;
-        let footer = Footer::decode(&bytes, file.path(), file_bytes, verify)?;
+        let footer = Footer::decode(&bytes, file.path(), file_bytes, verify, MAGIC)?;
         let read = |region: Region| -> Result<Slice> {
             let handle = BlockHandle { offset: region.offset, bytes: region.bytes, raw_bytes: region.bytes };
             read_block(&*file, &footer, handle, verify)
@@ -130,7 +130,7 @@ impl TableFile {
     }
 }
 
-fn open_file(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<Arc<dyn File>> {
+pub(in crate::table) fn open_file(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<Arc<dyn File>> {
     match storage.open_evictable(path) {
         Ok(file) => Ok(file),
         Err(error) if is_missing(&error) => Err(missing(path, meta)),
@@ -140,6 +140,12 @@ fn open_file(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<Arc
 
 fn missing(path: &Path, meta: &TableMeta) -> Error {
     Error::corruption(path, 0, format!("a table of {} bytes", meta.bytes), "no such file")
+}
+
+/// Reads a part of a file that is not a data block.
+pub(in crate::table) fn read_region(file: &dyn File, footer: &Footer, region: Region) -> Result<Slice> {
+    let handle = BlockHandle { offset: region.offset, bytes: region.bytes, raw_bytes: region.bytes };
+    read_block(file, footer, handle, true)
 }
 
 /// Whether an operation failed because there is no such file.

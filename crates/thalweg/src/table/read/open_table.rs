@@ -1,155 +1,34 @@
-//! [`OpenTable`]: an open table, and the way each read of a block takes: the page cache, past it, or the mapping.
-//!
-//! While the page cache keeps what it was given, blocks are read through it. If the table was not written through the
-//! page cache, the first read of each 64 KiB piece requests the whole piece, and the first read of all requests the
-//! whole table ([`crate::table::page_cache::warming`]). So the page cache fills.
-//!
-//! Where memory is too short, this only costs: each read allocates a page and evicts another one, and the next read
-//! finds its page gone. So reads probe whether requested pieces are still there
-//! ([`crate::table::page_cache::probe`]). If most are gone, a block that is not in the page cache is read past it,
-//! which leaves the page cache as it is. There are two exceptions:
-//! - One such read in [`REQUEST_EVERY`] requests its piece all the same. So memory that has become free is used.
-//! - A block that is read past the page cache again soon goes through it
-//!   ([`crate::table::page_cache::recent_reads`]): it is worth what is evicted for it.
-//!
-//! A table that is all in the page cache is mapped, and its blocks are copied out of the mapping
-//! ([`crate::table::page_cache::mapping`]), unless memory is short.
-//!
-//! Deterministic: counts of reads decide, not time. Nothing here is needed for correctness: a table never changes, so
-//! all ways give the same bytes, and each block is verified whichever way it came.
-//!
-//! No locks. Bits and counts are relaxed atomics; a lost update is one probe less.
+//! [`OpenTable`]: an open table: its file, its blocks in the block cache, and the ways of its reads.
 
 use super::file::TableFile;
+use super::file_reads::{FileReads, MappedRead, PlannedRead};
 use crate::cache::{BlockCache, TableBlocks};
 use crate::error::Result;
-use crate::runtime::ForegroundRead;
-use crate::storage::{ALIGNMENT, BufferPool, File};
+use crate::storage::{BufferPool, File};
 use crate::table::format::index::BlockHandle;
-use crate::table::page_cache::direct_fd_pool::DirectFd;
-use crate::table::page_cache::mapping::TableMapping;
-use crate::table::page_cache::recent_reads::RecentReads;
 use crate::table::page_cache::state::PageCacheState;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-
-/// The size of a piece: what the page cache is requested to read when the first block in it is read.
-const PIECE_BYTES: u64 = 64 << 10;
-
-/// While memory suffices, one read of this many probes.
-const PROBE_EVERY: u32 = 8;
-
-/// While memory is short, one read past the page cache of this many requests its piece instead.
-const REQUEST_EVERY: u32 = 64;
-
-/// Of the blocks read from a mapping, one of this many probes.
-const PROBE_EVERY_MAPPED: u32 = 16;
-
-/// Of the blocks that point reads take from a mapping, one of this many goes into the block cache. So blocks that are
-/// read often soon get there. The others do not cost a copy, nor the block that it would push out.
-const CACHE_EVERY_MAPPED: u32 = 8;
+use std::sync::Arc;
 
 /// See the module.
 pub(in crate::table) struct OpenTable {
     pub(in crate::table) table_file: TableFile,
     /// The table's blocks in the block cache.
     pub(in crate::table) cached: TableBlocks,
-    /// A bit for each piece of the file that the page cache was given or requested to read.
-    requested: Vec<AtomicU64>,
-    recent_reads: RecentReads,
-    /// Whether the page cache was given all of the table, or [`crate::table::page_cache::warming`] was requested to
-    /// bring it there.
-    is_warm: AtomicBool,
-    /// Whether the page cache had all of the table at some time.
-    is_resident: Arc<AtomicBool>,
-    /// Set by the first read once the table is resident. `None` inside: it cannot be mapped.
-    mapping: OnceLock<Option<TableMapping>>,
-    /// Blocks read from the mapping.
-    mapped_reads: AtomicU32,
-    /// The file for reads past the page cache, opened when it is first needed. `None` inside: direct reads are refused.
-    direct_fd: OnceLock<Option<DirectFd>>,
-}
-
-/// A block to read from the table's mapping.
-pub(in crate::table) struct MappedRead<'a> {
-    pub(in crate::table) mapping: &'a TableMapping,
-    /// Whether the block should go into the block cache if a point read needs it.
-    pub(in crate::table) is_to_cache: bool,
-}
-
-/// A block to read into a buffer.
-pub(in crate::table) struct PlannedRead {
-    pub(in crate::table) read: ForegroundRead,
-    /// Where in the buffer the block with its trailer begins, and their length.
-    pub(in crate::table) skip: usize,
-    pub(in crate::table) bytes: usize,
+    pub(in crate::table) reads: FileReads,
 }
 
 impl OpenTable {
     /// `is_warm`: the table was written through the page cache.
     pub(in crate::table) fn new(table_file: TableFile, cache: &Arc<BlockCache>, is_warm: bool) -> Self {
         let cached = cache.table(table_file.footer.table, table_file.index.blocks());
-        let words = table_file.file_bytes.div_ceil(PIECE_BYTES).div_ceil(u64::from(u64::BITS));
-        let requested = (0..words).map(|_| AtomicU64::new(if is_warm { u64::MAX } else { 0 })).collect();
-        table_file.file.expect_random_reads();
-        OpenTable {
-            recent_reads: RecentReads::new(table_file.file_bytes),
-            table_file,
-            cached,
-            requested,
-            is_warm: AtomicBool::new(is_warm),
-            is_resident: Arc::new(AtomicBool::new(is_warm)),
-            mapping: OnceLock::new(),
-            mapped_reads: AtomicU32::new(0),
-            direct_fd: OnceLock::new(),
-        }
+        let reads = FileReads::new(Arc::clone(&table_file.file), table_file.file_bytes, is_warm);
+        OpenTable { table_file, cached, reads }
     }
 
-    /// Requests that the whole table be brought into the page cache, at the first read of a block from the file.
-    pub(in crate::table) fn warm(&self, page_cache: &PageCacheState) {
-        if !self.is_warm.load(Ordering::Relaxed) && !self.is_warm.swap(true, Ordering::Relaxed) {
-            page_cache.warming.request(&self.table_file.file, self.table_file.file_bytes, &self.is_resident);
-        }
-    }
-
-    /// Returns the mapping if `handle` should be read there: the page cache was given all of the table, and keeps it.
+    /// See [`FileReads::mapped`].
     #[inline]
     pub(in crate::table) fn mapped(&self, page_cache: &PageCacheState, handle: BlockHandle) -> Option<MappedRead<'_>> {
-        if !self.is_mapped(page_cache) {
-            return None;
-        }
-        let mapping = match self.mapping.get() {
-            Some(mapping) => mapping,
-            None => self.map(page_cache),
-        };
-        let mapping = mapping.as_ref()?;
-        let turn = self.mapped_reads.load(Ordering::Relaxed).wrapping_add(1);
-        self.mapped_reads.store(turn, Ordering::Relaxed);
-        if turn.is_multiple_of(PROBE_EVERY_MAPPED) {
-            let bytes = handle.end()?.checked_sub(handle.offset)?;
-            let is_cached = self.table_file.file.is_cached(handle.offset, bytes);
-            is_cached.inspect(|is_cached| page_cache.probe.record(*is_cached));
-            if is_cached == Some(false) {
-                return None;
-            }
-        }
-        Some(MappedRead { mapping, is_to_cache: turn.is_multiple_of(CACHE_EVERY_MAPPED) })
-    }
-
-    /// Whether blocks are read from the mapping, as far as is known.
-    #[inline]
-    pub(in crate::table) fn is_mapped(&self, page_cache: &PageCacheState) -> bool {
-        let is_usable =
-            self.mapping.get().is_none_or(|mapping| mapping.as_ref().is_some_and(|mapping| !mapping.has_failed()));
-        is_usable && self.is_resident.load(Ordering::Relaxed) && !page_cache.probe.is_short()
-    }
-
-    /// Maps the file. Two threads at once map it twice, and one mapping is dropped.
-    #[cold]
-    fn map(&self, page_cache: &PageCacheState) -> &Option<TableMapping> {
-        let (file, bytes) = (&*self.table_file.file, self.table_file.file_bytes);
-        let mapping = page_cache.mappings.map(file, bytes, &page_cache.warming);
-        self.mapping.get_or_init(|| mapping)
+        self.reads.mapped(page_cache, handle.offset, length(handle)?)
     }
 
     /// Prefetches data block `at`, if the block cache or the mapping has it.
@@ -158,113 +37,33 @@ impl OpenTable {
         if self.cached.prefetch(at) {
             return;
         }
-        let Some(Some(mapping)) = self.mapping.get() else { return };
         if let Some(handle) = self.table_file.index.handle(at) {
-            mapping.prefetch(handle.offset, usize::try_from(handle.bytes).unwrap_or(0));
+            self.reads.prefetch(handle.offset, usize::try_from(handle.bytes).unwrap_or(0));
         }
     }
 
-    /// Returns the file past the page cache if `handle` should be read there, or `None` if it should be read through
-    /// the page cache. `open` opens that file when it is first needed.
+    /// See [`FileReads::direct_file`].
     pub(in crate::table) fn direct_file(
         &self,
         page_cache: &PageCacheState,
         handle: BlockHandle,
         open: impl FnOnce() -> Result<Option<Arc<dyn File>>>,
     ) -> Option<&Arc<dyn File>> {
-        let bytes = handle.end()?.checked_sub(handle.offset)?;
-        let probe = &page_cache.probe;
-        let is_short = probe.is_short();
-        let was_requested = self.was_requested(handle.offset);
-        if !is_short && !was_requested {
-            self.request(handle.offset);
-            return None;
-        }
-        if !is_short && !probe.is_turn(PROBE_EVERY) {
-            return None;
-        }
-        let is_cached = self.table_file.file.is_cached(handle.offset, bytes)?;
-        if was_requested {
-            probe.record(is_cached);
-        }
-        if is_cached || !is_short {
-            return None;
-        }
-        if probe.is_turn(REQUEST_EVERY) {
-            self.request(handle.offset);
-            return None;
-        }
-        if self.recent_reads.record(handle.offset) {
-            return None;
-        }
-        self.open_direct(page_cache, open)
+        self.reads.direct_file(page_cache, (handle.offset, length(handle)?), open)
     }
 
-    fn open_direct(
-        &self,
-        page_cache: &PageCacheState,
-        open: impl FnOnce() -> Result<Option<Arc<dyn File>>>,
-    ) -> Option<&Arc<dyn File>> {
-        let direct_fd = match self.direct_fd.get() {
-            Some(direct_fd) => direct_fd,
-            None => {
-                let is_refused = &mut false;
-                let opened = page_cache.direct_fds.open(|| open().inspect(|file| *is_refused = file.is_none()));
-                // A failure to open is no error of the read, which falls back to the page cache, and the next read
-                // tries again. Two threads at once open the file twice, and one descriptor is closed.
-                let opened = opened.ok().filter(|direct_fd| direct_fd.is_some() || *is_refused)?;
-                self.direct_fd.get_or_init(|| opened)
-            }
-        };
-        direct_fd.as_ref().map(DirectFd::file)
-    }
-
-    /// Returns the word and the bit of the piece at `offset`.
-    fn piece(&self, offset: u64) -> Option<(&AtomicU64, u64)> {
-        let piece = offset / PIECE_BYTES;
-        let word = usize::try_from(piece / u64::from(u64::BITS)).ok().and_then(|word| self.requested.get(word))?;
-        Some((word, 1 << (piece % u64::from(u64::BITS))))
-    }
-
-    fn was_requested(&self, offset: u64) -> bool {
-        self.piece(offset).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
-    }
-
-    /// Whether the page cache was given, or requested to read, any piece of the table.
-    pub(in crate::table) fn was_any_requested(&self) -> bool {
-        self.is_warm.load(Ordering::Relaxed) || self.requested.iter().any(|word| word.load(Ordering::Relaxed) != 0)
-    }
-
-    fn request(&self, offset: u64) {
-        if let Some((word, bit)) = self.piece(offset) {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
-        self.table_file.file.will_need(offset / PIECE_BYTES * PIECE_BYTES, PIECE_BYTES);
-    }
-
-    /// Plans the read of `handle` into a buffer of `buffers`: from `direct` in whole pages, or through the page cache.
-    /// Returns `None` if the block is larger than a buffer.
+    /// See [`FileReads::plan`].
     pub(in crate::table) fn plan(
         &self,
         direct: Option<&Arc<dyn File>>,
         handle: BlockHandle,
         buffers: &Arc<BufferPool>,
     ) -> Option<PlannedRead> {
-        let end = handle.end()?;
-        let bytes = usize::try_from(end.checked_sub(handle.offset)?).ok()?;
-        let alignment = ALIGNMENT as u64;
-        let held = self.table_file.file.held();
-        let (file, from, to) = match direct {
-            Some(direct) => (direct, handle.offset / alignment * alignment, end.checked_next_multiple_of(alignment)?),
-            None => (held.as_ref().unwrap_or(&self.table_file.file), handle.offset, end),
-        };
-        let read_bytes = usize::try_from(to - from).ok()?;
-        let mut buffer = buffers.take();
-        if read_bytes > buffer.capacity() {
-            return None;
-        }
-        buffer.set_len(read_bytes);
-        let read = ForegroundRead { file: Arc::clone(file), offset: from, buffer };
-        Some(PlannedRead { read, skip: usize::try_from(handle.offset - from).ok()?, bytes })
+        self.reads.plan(direct, (handle.offset, length(handle)?), buffers)
     }
+}
+
+/// The bytes of a block with its trailer.
+fn length(handle: BlockHandle) -> Option<u64> {
+    handle.end()?.checked_sub(handle.offset)
 }

@@ -100,7 +100,7 @@ impl Table {
     /// Whether `block` is in the block cache, or read from the table's mapping.
     pub(crate) fn is_at_hand(&self, block: BlockNumber) -> Result<bool> {
         let open = self.opened()?;
-        Ok(open.cached.has(block.0) || open.is_mapped(&self.page_cache))
+        Ok(open.cached.has(block.0) || open.reads.is_mapped(&self.page_cache))
     }
 
     /// As [`Table::find_in`], in a block that [`super::batch::batch_read`] read.

@@ -6,17 +6,21 @@
 
 use super::fence::Fence;
 use super::file::TableFile;
-use super::open_table::{MappedRead, OpenTable, PlannedRead};
+use super::file_reads::{MappedRead, PlannedRead};
+use super::open_table::OpenTable;
 use super::read_ahead::ReadAhead;
 use crate::cache::{BlockCache, Warmth};
 use crate::error::Result;
 use crate::format::Slice;
 use crate::metrics::Metrics;
 use crate::storage::{File, OpenMode, Storage};
+use crate::sync::Mutex;
 use crate::table::format::block::Block;
 use crate::table::format::index::BlockHandle;
 use crate::table::io::{CHUNK_BYTES, TableIo};
 use crate::table::meta::TableMeta;
+use crate::table::pack::contents::{self, Fresh, PackSpan};
+use crate::table::pack::open_pack::OpenPack;
 use crate::table::page_cache::block_buffer::BlockBuffer;
 use crate::table::page_cache::state::PageCacheState;
 use crate::table::page_cache::write_through::{LiveBytesGuard, StalePages};
@@ -30,12 +34,16 @@ pub(crate) struct Table {
     pub(super) key_min: Fence,
     pub(super) key_max: Fence,
     open: OnceLock<OpenTable>,
+    /// If it is a pack, instead of `open`.
+    pack: OnceLock<OpenPack>,
+    /// Its contents, if it was just written.
+    fresh: Mutex<Option<Fresh>>,
     cache: Arc<BlockCache>,
     pub(in crate::table) metrics: Arc<Metrics>,
     pub(in crate::table) io: TableIo,
-    pub(super) page_cache: Arc<PageCacheState>,
-    storage: Arc<dyn Storage>,
-    path: PathBuf,
+    pub(in crate::table) page_cache: Arc<PageCacheState>,
+    pub(in crate::table) storage: Arc<dyn Storage>,
+    pub(in crate::table) path: PathBuf,
     /// Whether this process wrote the table through the page cache. Then it is read from there, too.
     through_cache: bool,
     counted: Option<LiveBytesGuard>,
@@ -63,19 +71,23 @@ impl Table {
             io,
             page_cache,
             open: OnceLock::new(),
+            pack: OnceLock::new(),
+            fresh: Mutex::default(),
             through_cache: false,
             counted: None,
         }
     }
 
     /// Adds the table's part of the live bytes, and whether it was written through the page cache.
-    pub(in crate::table) fn with(self, counted: LiveBytesGuard, through_cache: bool) -> Self {
-        Table { through_cache, counted: Some(counted), ..self }
+    pub(in crate::table) fn with(self, counted: LiveBytesGuard, through_cache: bool, fresh: Option<Fresh>) -> Self {
+        Table { through_cache, counted: Some(counted), fresh: Mutex::new(fresh), ..self }
     }
 
     /// Closes the file, and returns the pages that the replaced table may have in the page cache.
     pub(in crate::table) fn into_stale_pages(self) -> Option<StalePages> {
-        let is_cached = self.through_cache || self.open.get().is_some_and(OpenTable::was_any_requested);
+        let was_requested = self.open.get().is_some_and(|open| open.reads.was_any_requested())
+            || self.pack.get().is_some_and(|pack| pack.reads.was_any_requested());
+        let is_cached = self.through_cache || was_requested;
         let (path, bytes) = (self.path, self.meta.bytes);
         self.counted.filter(|_| is_cached).map(|counted| StalePages { path, bytes, _counted: counted })
     }
@@ -135,6 +147,46 @@ impl Table {
     fn open_now(&self) -> Result<&OpenTable> {
         let table_file = TableFile::open_live(&*self.storage, &self.path, &self.meta)?;
         Ok(self.open.get_or_init(|| OpenTable::new(table_file, &self.cache, self.through_cache)))
+    }
+
+    /// The open pack, opening it if it is not open yet.
+    #[inline]
+    pub(in crate::table) fn pack(&self) -> Result<&OpenPack> {
+        match self.pack.get() {
+            Some(pack) => Ok(pack),
+            None => self.open_pack(&mut |_, _| ()),
+        }
+    }
+
+    #[cold]
+    fn open_pack(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<&OpenPack> {
+        let is_warm = self.through_cache;
+        let pack = OpenPack::open_live(&*self.storage, &self.path, &self.meta, &self.cache, is_warm, visit)?;
+        Ok(self.pack.get_or_init(|| pack))
+    }
+
+    /// Gives each directory of a pack to `visit`, in order. Of a pack that was just written they are in memory, once;
+    /// otherwise this reads them from the file, and opens the pack.
+    pub(crate) fn visit_directories(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<()> {
+        if let Some((content, data_end)) = self.fresh.lock().take() {
+            let decoded = contents::decode(&content, data_end, visit);
+            return decoded.map(drop).map_err(|damage| damage.in_block(&self.path, 0));
+        }
+        match self.pack.get() {
+            Some(pack) => pack.visit_directories(visit),
+            None => self.open_pack(visit).map(drop),
+        }
+    }
+
+    /// Opens the file of a pack for reads past the page cache, as [`Table::open_direct`] does.
+    pub(in crate::table) fn open_direct_pack(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
+        if self.through_cache && self.pack()?.file.is_cached(offset, CHUNK_BYTES as u64) != Some(false) {
+            return Ok(None);
+        }
+        match self.storage.open(&self.path, OpenMode::ReadMedium) {
+            Err(error) if error.is_shortage() => Ok(None),
+            opened => opened,
+        }
     }
 
     /// Returns data block `at` for a cursor, or `None` past the last block.
@@ -197,7 +249,7 @@ impl Table {
     pub(super) fn read(&self, open: &OpenTable, at: usize, ahead: Option<&mut ReadAhead>) -> Result<Option<Slice>> {
         let Some(handle) = open.table_file.index.handle(at) else { return Ok(None) };
         self.metrics.reads().cache_misses.increment();
-        open.warm(&self.page_cache);
+        open.reads.warm(&self.page_cache);
         let _at_the_device = self.io.gate.client_read();
         let content = match ahead {
             Some(ahead) => ahead.read(&open.table_file, at, handle, || self.read_block(open, handle))?,

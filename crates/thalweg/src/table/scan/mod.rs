@@ -3,5 +3,5 @@
 //! - `chunks`: the data of a table, read from front to back, one chunk ahead
 //! - `table_scan`: the entries of a table, in order
 
-mod chunks;
+pub(in crate::table) mod chunks;
 pub(super) mod table_scan;

@@ -1,0 +1,107 @@
+//! The reads of a simulated client in the directory keyspace: entries, listings, resumed listings, snapshots.
+
+use super::client::ClientRun;
+use crate::keys;
+use crate::spot::describe_spot;
+use crate::stage::list;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use thalweg::DirectoryKeyspace;
+
+impl ClientRun {
+    /// Makes one random read operation in the directory keyspace.
+    pub(super) fn read_files(&mut self) {
+        let Some((name, files)) = self.files.clone() else { return };
+        match self.rng.below(10) {
+            0..4 => self.get_entry(&name, &files),
+            4..7 => self.list_directory(&name, &files),
+            7 => self.list_in_pages(&name, &files),
+            _ => self.list_in_a_snapshot(&name, &files),
+        }
+    }
+
+    fn get_entry(&mut self, name: &Arc<str>, files: &DirectoryKeyspace) {
+        let spot = (Arc::clone(name), self.some_spot().0.1);
+        self.stage.world.doing(|| format!("get of the entry {}", describe_spot(&spot)));
+        let began = self.stage.tick();
+        let outcome = files.get(keys::directory_of(&spot.1), &spot.1);
+        let ended = self.stage.tick();
+        match outcome {
+            Ok(found) => self.check(&spot, found.as_deref(), began, ended),
+            Err(error) => self.reading_fails(name, "get of an entry", &error),
+        }
+    }
+
+    /// A listing is of the moment at which it began, whatever others do meanwhile.
+    fn list_directory(&mut self, name: &Arc<str>, files: &DirectoryKeyspace) {
+        let directory = self.rng.below(keys::DIRECTORIES);
+        self.stage.world.doing(|| format!("lists directory {directory}"));
+        let began = self.stage.tick();
+        let listing = files.list(directory);
+        let ended = self.stage.tick();
+        self.stage.world.pause();
+        let mut listed = BTreeMap::new();
+        match list(listing, directory, &mut listed) {
+            Ok(()) => self.check_listed(name, directory, &listed, began, ended),
+            Err(error) => self.reading_fails(name, "list", &error),
+        }
+    }
+
+    /// Each page is of a moment of its own; together they have each name once.
+    fn list_in_pages(&mut self, name: &Arc<str>, files: &DirectoryKeyspace) {
+        let directory = self.rng.below(keys::DIRECTORIES);
+        self.stage.world.doing(|| format!("lists directory {directory} in pages"));
+        let began = self.stage.tick();
+        let (mut listed, mut cursor) = (BTreeMap::new(), 0);
+        loop {
+            let page: Result<Vec<_>, _> = files.list_from(directory, cursor).take(3).collect();
+            let page = match page {
+                Ok(page) => page,
+                Err(error) => return self.reading_fails(name, "list_from", &error),
+            };
+            let Some(last) = page.last() else { break };
+            cursor = last.cursor();
+            for entry in page {
+                match entry.value() {
+                    Ok(value) => {
+                        let before = listed.insert(entry.name().to_vec(), Arc::from(&value[..]));
+                        assert!(before.is_none(), "a name is in two pages");
+                    }
+                    Err(error) => return self.reading_fails(name, "a listed value", &error),
+                }
+            }
+            self.stage.world.pause();
+        }
+        let ended = self.stage.tick();
+        self.check_listed(name, directory, &listed, began, ended);
+    }
+
+    fn list_in_a_snapshot(&mut self, name: &Arc<str>, files: &DirectoryKeyspace) {
+        let Some(view) = self.views.last() else { return self.get_entry(name, files) };
+        let (began, ended) = (view.began, view.ended);
+        self.stage.world.doing(|| "lists a directory in a snapshot".into());
+        let directory = self.rng.below(keys::DIRECTORIES);
+        let mut listed = BTreeMap::new();
+        let outcome = view.snapshot.directory_keyspace(files);
+        match outcome.and_then(|files| list(files.list(directory), directory, &mut listed)) {
+            Ok(()) => self.check_listed(name, directory, &listed, began, ended),
+            Err(error) => self.reading_fails(name, "list in a snapshot", &error),
+        }
+    }
+
+    fn check_listed(
+        &self,
+        name: &Arc<str>,
+        directory: u64,
+        listed: &BTreeMap<Vec<u8>, Arc<[u8]>>,
+        began: u64,
+        ended: u64,
+    ) {
+        let keys = self.stage.oracle.borrow().keys_of(name);
+        assert!(listed.keys().all(|key| keys.contains(key)), "a listing has a name that was never written");
+        for key in keys.into_iter().filter(|key| keys::directory_of(key) == directory) {
+            let spot = (Arc::clone(name), key);
+            self.check(&spot, listed.get(&spot.1).map(|value| &**value), began, ended);
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! [`DirectoryKeyspace`]: the handle of a keyspace whose entries lie in directories.
+
+use super::keyspace::Keyspace;
+use super::limits::{validate_entry_name, validate_value};
+use super::options::WriteOptions;
+use crate::directory::{DirectoryIndex, ListedEntry, Part};
+use crate::error::Result;
+use crate::format::{EntryKey, EntryKind, NameHash, SeqNo, Slice, Version};
+use crate::keyspaces::SnapshotSeq;
+use crate::log::Operation;
+use std::fmt;
+use std::sync::Arc;
+
+/// Cursors below are the caller's, for what it lists before the entries of a directory.
+const CURSOR_MIN: u64 = 3;
+const CURSOR_MAX: u64 = (1 << 63) - 2;
+
+/// A keyspace for the metadata of file systems (PhatKV): each entry has a directory, which is a number, and a name.
+/// Cloning is cheap; handles may be used from any thread.
+///
+/// The entries of a directory lie together, in the order of a hash of their names. So a directory is listed with few
+/// reads, but not in the order of names, and there are no ranges over directories. Names have 1 byte to 1 KiB, values
+/// 0 bytes to 64 MiB. A directory exists as long as it has entries.
+///
+/// ```
+/// # fn main() -> thalweg::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("thalweg-doc-directories-{}", std::process::id()));
+/// # let db = thalweg::Database::open(&dir)?;
+/// let files = db.directory_keyspace("files")?;
+/// files.insert(1, "src", "directory 7")?;
+/// files.insert(7, "main.rs", "mode 644")?;
+/// files.insert(7, "lib.rs", "mode 644")?;
+/// assert_eq!(files.get(7, "lib.rs")?.as_deref(), Some(b"mode 644".as_slice()));
+/// let mut names = files.list(7).map(|entry| Ok(entry?.name().to_vec())).collect::<thalweg::Result<Vec<_>>>()?;
+/// names.sort();
+/// assert_eq!(names, [b"lib.rs".to_vec(), b"main.rs".to_vec()]);
+/// # db.close()?; let _ = std::fs::remove_dir_all(dir);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct DirectoryKeyspace {
+    inner: Keyspace,
+}
+
+impl DirectoryKeyspace {
+    pub(super) fn new(inner: Keyspace) -> Self {
+        DirectoryKeyspace { inner }
+    }
+
+    pub(super) fn inner(&self) -> &Keyspace {
+        &self.inner
+    }
+
+    /// The key of an entry.
+    pub(super) fn key(&self, directory: u64, name: &[u8]) -> Result<Vec<u8>> {
+        validate_entry_name(name)?;
+        let ordered = self.inner.ordered()?;
+        Ok(EntryKey::new(directory, name, &index_of(ordered.directories()).hash_key).to_bytes())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// Sets the entry `name` of a directory to `value`, with the database's default durability.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::insert`](crate::Keyspace::insert).
+    pub fn insert(&self, directory: u64, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.insert_with(directory, name, value, WriteOptions::new())
+    }
+
+    /// As [`DirectoryKeyspace::insert`], with options of its own.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::insert_with`](crate::Keyspace::insert_with).
+    pub fn insert_with(
+        &self,
+        directory: u64,
+        name: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: impl Into<WriteOptions>,
+    ) -> Result<()> {
+        let (key, value) = (self.key(directory, name.as_ref())?, value.as_ref());
+        validate_value(value)?;
+        self.inner.write(&key, options.into(), |keyspace| Operation::Put { keyspace, key: &key, value })
+    }
+
+    /// Removes the entry `name` of a directory; nothing happens when it is not there.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::insert`](crate::Keyspace::insert).
+    pub fn remove(&self, directory: u64, name: impl AsRef<[u8]>) -> Result<()> {
+        self.remove_with(directory, name, WriteOptions::new())
+    }
+
+    /// As [`DirectoryKeyspace::remove`], with options of its own.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::insert_with`](crate::Keyspace::insert_with).
+    pub fn remove_with(&self, directory: u64, name: impl AsRef<[u8]>, options: impl Into<WriteOptions>) -> Result<()> {
+        let key = self.key(directory, name.as_ref())?;
+        self.inner.write(&key, options.into(), |keyspace| Operation::Remove { keyspace, key: &key })
+    }
+
+    /// Removes every entry of every directory; see [`Keyspace::clear`](crate::Keyspace::clear).
+    ///
+    /// # Errors
+    /// As for [`Keyspace::clear`](crate::Keyspace::clear).
+    pub fn clear(&self) -> Result<()> {
+        self.inner.clear()
+    }
+
+    /// As [`DirectoryKeyspace::clear`]; gives the sequence number, by which a simulator orders writes.
+    #[cfg(feature = "simulation")]
+    pub fn clear_seq(&self) -> Result<u64> {
+        self.inner.clear_seq()
+    }
+
+    /// The value of the entry `name` of a directory.
+    ///
+    /// # Errors
+    /// `InvalidInput` for the size of the name; `Corruption` of a table; `NoKeyspace`, `Closed`, `Io`.
+    pub fn get(&self, directory: u64, name: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        let key = self.key(directory, name.as_ref())?;
+        loop {
+            let (ordered, super_version, seq) = self.inner.live_generation(&key)?;
+            if let Some(found) = super_version.in_memory(&key, seq) {
+                return Ok(value_of(found));
+            }
+            // After the super version: what has left its memtables is in the index. There every version is published,
+            // and the newest is taken: older ones may be gone, as nothing keeps them for this call.
+            let found = find(index_of(ordered.directories()), &key, SeqNo::MAX)?;
+            match ordered.check_readable() {
+                Ok(()) => return Ok(found),
+                Err(_) if ordered.is_cleared() => {}
+                Err(dropped) => return Err(dropped),
+            }
+        }
+    }
+
+    /// Whether the entry `name` of a directory is there.
+    ///
+    /// # Errors
+    /// As for [`DirectoryKeyspace::get`].
+    pub fn contains(&self, directory: u64, name: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(directory, name)?.is_some())
+    }
+
+    /// The values of several entries, all as of one moment, in their order.
+    ///
+    /// # Errors
+    /// As for [`DirectoryKeyspace::get`].
+    pub fn multi_get<N: AsRef<[u8]>>(&self, entries: &[(u64, N)]) -> Result<Vec<Option<Slice>>> {
+        let snapshot = self.snapshot();
+        entries.iter().map(|(directory, name)| snapshot.get(*directory, name)).collect()
+    }
+
+    /// The entries of a directory as of now, in an order of their own.
+    pub fn list(&self, directory: u64) -> Listing {
+        self.list_from(directory, 0)
+    }
+
+    /// As [`DirectoryKeyspace::list`], from the entries after `cursor` on, which is [`DirectoryEntry::cursor`] of an
+    /// entry of this directory; 0 begins at the first. A cursor stays valid whatever is written meanwhile, and after
+    /// the database was opened again.
+    ///
+    /// Entries with equal cursors come one after the other, and none of them is listed after that cursor: stop where
+    /// the cursor changes. (Two names have equal cursors about once in 2⁶³ pairs.)
+    pub fn list_from(&self, directory: u64, cursor: u64) -> Listing {
+        self.snapshot().list_from(directory, cursor)
+    }
+
+    /// Whether a directory has no entry.
+    ///
+    /// # Errors
+    /// As for [`DirectoryKeyspace::get`].
+    pub fn is_empty(&self, directory: u64) -> Result<bool> {
+        Ok(self.list(directory).next().transpose()?.is_none())
+    }
+
+    /// The keyspace as it is now, to be read as of this moment.
+    pub(super) fn snapshot(&self) -> DirectorySnapshot {
+        DirectorySnapshot::new(self.clone(), Arc::new(self.inner.engine().pin()))
+    }
+}
+
+/// A directory keyspace as it was when a [`Snapshot`](crate::Snapshot) was taken.
+#[derive(Clone)]
+pub struct DirectorySnapshot {
+    keyspace: DirectoryKeyspace,
+    seq: Arc<SnapshotSeq>,
+}
+
+impl DirectorySnapshot {
+    pub(super) fn new(keyspace: DirectoryKeyspace, seq: Arc<SnapshotSeq>) -> Self {
+        DirectorySnapshot { keyspace, seq }
+    }
+
+    /// The value that the entry `name` of a directory had.
+    ///
+    /// # Errors
+    /// As for [`DirectoryKeyspace::get`].
+    pub fn get(&self, directory: u64, name: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        let key = self.keyspace.key(directory, name.as_ref())?;
+        let seq = self.seq.seq();
+        let ordered = self.keyspace.inner.ordered_at(seq)?;
+        let super_version = ordered.super_version_for(&key)?;
+        if let Some(found) = super_version.in_memory(&key, seq) {
+            return Ok(value_of(found));
+        }
+        let found = find(index_of(ordered.directories()), &key, seq)?;
+        ordered.check_readable().map(|()| found)
+    }
+
+    /// The entries that a directory had; see [`DirectoryKeyspace::list`].
+    pub fn list(&self, directory: u64) -> Listing {
+        self.list_from(directory, 0)
+    }
+
+    /// See [`DirectoryKeyspace::list_from`].
+    pub fn list_from(&self, directory: u64, cursor: u64) -> Listing {
+        let next = match cursor {
+            0..CURSOR_MIN => Some(NameHash(0)),
+            CURSOR_MAX.. => None,
+            cursor => Some(NameHash((cursor + 1) << 1)),
+        };
+        Listing { snapshot: self.clone(), directory, entries: Vec::new().into_iter(), next }
+    }
+
+    fn part(&self, directory: u64, from: NameHash) -> Result<Part> {
+        let seq = self.seq.seq();
+        let ordered = self.keyspace.inner.ordered_at(seq)?;
+        let super_version = ordered.whole_version()?;
+        let part = index_of(ordered.directories()).part(super_version.filled_memtables(), directory, from, seq)?;
+        ordered.check_readable().map(|()| part)
+    }
+}
+
+/// The entries of a directory, as of one moment. Ends after an error.
+pub struct Listing {
+    snapshot: DirectorySnapshot,
+    directory: u64,
+    entries: std::vec::IntoIter<ListedEntry>,
+    /// The hash from which on the next part is read.
+    next: Option<NameHash>,
+}
+
+impl Iterator for Listing {
+    type Item = Result<DirectoryEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.entries.next() {
+                return Some(Ok(DirectoryEntry(entry)));
+            }
+            let from = self.next.take()?;
+            match self.snapshot.part(self.directory, from) {
+                Ok(part) => (self.entries, self.next) = (part.entries.into_iter(), part.next),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+/// An entry of a directory that was listed.
+#[derive(Clone)]
+pub struct DirectoryEntry(ListedEntry);
+
+impl DirectoryEntry {
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.0.name
+    }
+
+    /// Its value. Values of more than 2 KiB are read by this call.
+    ///
+    /// # Errors
+    /// `Corruption`, `Io`.
+    pub fn value(&self) -> Result<Slice> {
+        self.0.value()
+    }
+
+    /// Its place in the listing: from 3 to 2⁶³ − 2, ascending. See [`DirectoryKeyspace::list_from`].
+    pub fn cursor(&self) -> u64 {
+        (self.0.hash.0 >> 1).clamp(CURSOR_MIN, CURSOR_MAX)
+    }
+}
+
+fn index_of(index: Option<&Arc<DirectoryIndex>>) -> &Arc<DirectoryIndex> {
+    index.unwrap_or_else(|| unreachable!("the handle was made of a directory keyspace"))
+}
+
+fn find(index: &DirectoryIndex, key: &[u8], visible: SeqNo) -> Result<Option<Slice>> {
+    let Some(key) = EntryKey::decode(key) else { unreachable!("the key was made of an entry") };
+    match index.find(&key, visible)? {
+        Some(found) => found.value(),
+        None => Ok(None),
+    }
+}
+
+fn value_of(found: Version) -> Option<Slice> {
+    (found.kind == EntryKind::Put).then_some(found.value)
+}
+
+impl fmt::Debug for DirectoryKeyspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectoryKeyspace").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for DirectorySnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectorySnapshot").field("name", &self.keyspace.name()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for DirectoryEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectoryEntry").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listing").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}

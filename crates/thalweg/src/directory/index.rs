@@ -1,0 +1,280 @@
+//! [`DirectoryIndex`]: the packs of a directory keyspace, and which of them have a directory.
+//!
+//! It is in memory only: an open reads the contents of all packs. What a pack has of a directory is a *span* (12
+//! bytes); most directories have one, which is in the p-hash itself.
+//!
+//! Invariants:
+//! - An entry that left the memtables is in a pack of the index: a flush adds its pack before the memtable goes.
+//! - A merge adds its outputs before it removes its inputs, and removes all spans of inputs of a directory at once. In
+//!   between a version may be found twice; readers take the greatest sequence number, so that does no harm.
+//! - A span names a pack that is in `packs`: a pack leaves only once no span names it.
+//!
+//! Locks: that of a stripe of the p-hash, then `packs`; both for lookups and changes, never over I/O. `last_look` is
+//! held while a look goes over the whole index.
+
+use super::p_hash::{PHash, STRIPES};
+use crate::error::Result;
+use crate::format::{HashKey, TableId};
+use crate::runtime::yield_now;
+use crate::sync::{Mutex, RwLock};
+use crate::table::{PackSpan, Table};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// So many directories are added or looked at before others of the worker go on.
+const SLICE: usize = 1024;
+
+/// Packs are merged in a quiet database when one of so many of their spans belongs to a directory with others.
+const SCATTERED_PART: u64 = 4;
+
+/// What one pack has of a directory.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    /// The slot of the pack in `packs`, plus one.
+    pack: NonZeroU32,
+    place: PackSpan,
+}
+
+/// What is known of a directory.
+enum Known {
+    One(Span),
+    /// Two at least.
+    Several(Box<[Span]>),
+}
+
+const _: () = assert!(size_of::<Option<Known>>() == 24, "32 bytes a directory");
+
+/// See the module.
+pub(crate) struct DirectoryIndex {
+    /// The key of the hashes of names.
+    pub(crate) hash_key: HashKey,
+    known: PHash<Known>,
+    packs: RwLock<Packs>,
+    /// Spans, and those of directories that have one already.
+    spans: AtomicU64,
+    extra_spans: AtomicU64,
+    /// How often packs were added or removed, and what the last look for scattered directories found at that count.
+    changes: AtomicU64,
+    last_look: Mutex<Option<(u64, bool)>>,
+}
+
+/// The packs by slot.
+#[derive(Default)]
+struct Packs {
+    slots: Vec<Option<Arc<Table>>>,
+    free: Vec<usize>,
+}
+
+impl Packs {
+    fn slot_of(&self, id: TableId) -> Option<NonZeroU32> {
+        let is_it = |pack: &Option<Arc<Table>>| pack.as_ref().is_some_and(|pack| pack.meta().id == id);
+        number(self.slots.iter().position(is_it)?)
+    }
+
+    fn add(&mut self, pack: &Arc<Table>) -> NonZeroU32 {
+        let slot = self.free.pop().unwrap_or(self.slots.len());
+        if slot == self.slots.len() {
+            self.slots.push(None);
+        }
+        self.slots[slot] = Some(Arc::clone(pack));
+        number(slot).unwrap_or_else(|| unreachable!("there are fewer packs than numbers"))
+    }
+
+    fn get(&self, slot: NonZeroU32) -> Option<&Arc<Table>> {
+        self.slots.get(slot.get() as usize - 1)?.as_ref()
+    }
+
+    fn remove(&mut self, slot: NonZeroU32) {
+        let slot = slot.get() as usize - 1;
+        self.slots[slot] = None;
+        self.free.push(slot);
+    }
+}
+
+fn number(slot: usize) -> Option<NonZeroU32> {
+    NonZeroU32::new(u32::try_from(slot + 1).ok()?)
+}
+
+impl Known {
+    fn spans(&self) -> &[Span] {
+        match self {
+            Known::One(span) => std::slice::from_ref(span),
+            Known::Several(spans) => spans,
+        }
+    }
+
+    fn of(spans: &[Span]) -> Option<Known> {
+        match spans {
+            [] => None,
+            [span] => Some(Known::One(*span)),
+            spans => Some(Known::Several(Box::from(spans))),
+        }
+    }
+}
+
+impl DirectoryIndex {
+    /// An empty index.
+    pub(crate) fn new(hash_key: HashKey) -> Arc<Self> {
+        let [low, ..] = hash_key.0.as_chunks::<8>().0 else { unreachable!("a hash key has 16 bytes") };
+        Arc::new(DirectoryIndex {
+            hash_key,
+            known: PHash::new(u64::from_le_bytes(*low)),
+            packs: RwLock::default(),
+            spans: AtomicU64::new(0),
+            extra_spans: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
+            last_look: Mutex::default(),
+        })
+    }
+
+    /// Adds a pack with all its directories, and gives way now and then. On an error nothing of it is in the index.
+    pub(crate) async fn add(&self, pack: &Arc<Table>) -> Result<()> {
+        let (slot, spans) = self.register(pack)?;
+        for some in spans.chunks(SLICE) {
+            some.iter().for_each(|(directory, place)| self.insert(*directory, Span { pack: slot, place: *place }));
+            yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// As [`DirectoryIndex::add`], all at once.
+    pub(crate) fn add_now(&self, pack: &Arc<Table>) -> Result<()> {
+        let (slot, spans) = self.register(pack)?;
+        spans.into_iter().for_each(|(directory, place)| self.insert(directory, Span { pack: slot, place }));
+        Ok(())
+    }
+
+    /// Gives a pack a slot, and reads where its directories are.
+    fn register(&self, pack: &Arc<Table>) -> Result<(NonZeroU32, Vec<(u64, PackSpan)>)> {
+        let mut spans = Vec::new();
+        pack.visit_directories(&mut |directory, place| spans.push((directory, place)))?;
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        Ok((self.packs.write().add(pack), spans))
+    }
+
+    fn insert(&self, directory: u64, span: Span) {
+        let is_extra = self.known.update(directory, |known| {
+            let before = known.as_ref().map_or(&[][..], Known::spans);
+            let is_extra = !before.is_empty();
+            *known = Known::of(&[before, &[span]].concat());
+            is_extra
+        });
+        self.spans.fetch_add(1, Ordering::Relaxed);
+        self.extra_spans.fetch_add(u64::from(is_extra), Ordering::Relaxed);
+    }
+
+    /// Removes packs with all their directories, and gives way now and then.
+    pub(crate) async fn remove(&self, packs: &[TableId]) {
+        let slots = self.slots_of(packs);
+        let mut looked_at = 0;
+        for stripe in 0..STRIPES {
+            looked_at += self.remove_from(stripe, &slots);
+            if looked_at >= SLICE {
+                looked_at = 0;
+                yield_now().await;
+            }
+        }
+        yield_now().await;
+        self.unregister(&slots);
+    }
+
+    /// As [`DirectoryIndex::remove`], all at once.
+    pub(crate) fn remove_now(&self, packs: &[TableId]) {
+        let slots = self.slots_of(packs);
+        for stripe in 0..STRIPES {
+            self.remove_from(stripe, &slots);
+        }
+        self.unregister(&slots);
+    }
+
+    fn slots_of(&self, packs: &[TableId]) -> Vec<NonZeroU32> {
+        let registered = self.packs.read();
+        packs.iter().filter_map(|id| registered.slot_of(*id)).collect()
+    }
+
+    /// Removes the spans of packs from a stripe of the p-hash. Returns how many directories it has looked at.
+    fn remove_from(&self, stripe: usize, slots: &[NonZeroU32]) -> usize {
+        let mut looked_at = 0;
+        self.known.update_stripe(stripe, |_, known| {
+            looked_at += 1;
+            let before = known.as_ref().map_or(&[][..], Known::spans);
+            if !before.iter().any(|span| slots.contains(&span.pack)) {
+                return;
+            }
+            let kept: Vec<Span> = before.iter().filter(|span| !slots.contains(&span.pack)).copied().collect();
+            let (were, are) = (before.len() as u64, kept.len() as u64);
+            self.spans.fetch_sub(were - are, Ordering::Relaxed);
+            self.extra_spans.fetch_sub(were.saturating_sub(1) - are.saturating_sub(1), Ordering::Relaxed);
+            *known = Known::of(&kept);
+        });
+        looked_at
+    }
+
+    /// Lets packs go that no span names.
+    fn unregister(&self, slots: &[NonZeroU32]) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        let gone: Vec<Option<Arc<Table>>> = {
+            let mut registered = self.packs.write();
+            let gone = slots.iter().map(|slot| registered.get(*slot).cloned()).collect();
+            slots.iter().for_each(|slot| registered.remove(*slot));
+            gone
+        };
+        // Dropped after the lock.
+        drop(gone);
+    }
+
+    /// Removes everything.
+    pub(crate) fn clear(&self) {
+        let packs: Vec<TableId> = self.packs.read().slots.iter().flatten().map(|pack| pack.meta().id).collect();
+        self.remove_now(&packs);
+    }
+
+    /// The packs that have a directory, and what they have of it; the one with the greatest sequence number first.
+    pub(super) fn spans_of(&self, directory: u64) -> Vec<(Arc<Table>, PackSpan)> {
+        let mut spans = self.known.read(directory, |known| {
+            let spans = known.map_or(&[][..], Known::spans);
+            if spans.is_empty() {
+                return Vec::new();
+            }
+            let packs = self.packs.read();
+            spans.iter().filter_map(|span| Some((Arc::clone(packs.get(span.pack)?), span.place))).collect()
+        });
+        spans.sort_by_key(|(pack, _)| std::cmp::Reverse(pack.meta().seq_max));
+        spans
+    }
+
+    /// Whether a merge of these packs would make a quarter of their spans parts of others: directories that are in one
+    /// pack alone gain nothing.
+    pub(crate) fn is_scattered(&self, packs: &[Arc<Table>]) -> bool {
+        let changes = self.changes.load(Ordering::Relaxed);
+        let mut last = self.last_look.lock();
+        if let Some((at, is_scattered)) = *last
+            && at == changes
+        {
+            return is_scattered;
+        }
+        let slots: Vec<NonZeroU32> = {
+            let registered = self.packs.read();
+            packs.iter().filter_map(|pack| registered.slot_of(pack.meta().id)).collect()
+        };
+        let (mut all, mut scattered) = (0_u64, 0_u64);
+        let mut count = |_, known: &mut Option<Known>| {
+            let spans = known.as_ref().map_or(&[][..], Known::spans);
+            let of_packs = spans.iter().filter(|span| slots.contains(&span.pack)).count() as u64;
+            all += of_packs;
+            scattered += if spans.len() > 1 { of_packs } else { 0 };
+        };
+        (0..STRIPES).for_each(|stripe| self.known.update_stripe(stripe, &mut count));
+        let is_scattered = scattered > 0 && scattered * SCATTERED_PART >= all;
+        *last = Some((changes, is_scattered));
+        is_scattered
+    }
+
+    /// The number of directories, of spans, and the bytes of memory that the index takes.
+    pub(crate) fn size(&self) -> (usize, u64, usize) {
+        let spans = self.spans.load(Ordering::Relaxed);
+        let extra = self.extra_spans.load(Ordering::Relaxed) as usize;
+        (self.known.len(), spans, self.known.bytes() + 2 * extra * size_of::<Span>())
+    }
+}

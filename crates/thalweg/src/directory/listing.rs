@@ -1,0 +1,121 @@
+//! The entries of a directory, in parts: each a range of hashes, so that a listing of any length takes little memory.
+
+use super::index::DirectoryIndex;
+use crate::error::Result;
+use crate::format::{Cursor, EntryKey, EntryKind, NameHash, SeqNo, Slice, name_hash};
+use crate::memtable::Memtable;
+use crate::table::{PackValue, Table};
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// About so many blocks are read for a part, and so many entries of a memtable.
+const BLOCKS: usize = 64;
+const ENTRIES: usize = 2048;
+
+/// An entry that a listing has found.
+#[derive(Clone)]
+pub(crate) struct ListedEntry {
+    pub(crate) hash: NameHash,
+    pub(crate) name: Slice,
+    seq: SeqNo,
+    kind: EntryKind,
+    value: PackValue,
+    /// The pack that has the value; `None`: it is from a memtable.
+    pack: Option<Arc<Table>>,
+}
+
+impl ListedEntry {
+    /// Its value, read if it is long.
+    pub(crate) fn value(&self) -> Result<Slice> {
+        match (&self.pack, &self.value) {
+            (_, PackValue::Here(value)) => Ok(value.clone()),
+            (Some(pack), value) => pack.pack_value(value.clone()),
+            (None, PackValue::Extent(..)) => unreachable!("a memtable has whole values"),
+        }
+    }
+}
+
+/// Entries of a directory in the order of their hashes.
+pub(crate) struct Part {
+    pub(crate) entries: Vec<ListedEntry>,
+    /// The first hash after the part; `None`: it was the last one.
+    pub(crate) next: Option<NameHash>,
+}
+
+impl DirectoryIndex {
+    /// The entries of a directory from the hash `from` on, as of the pinned number `visible`. `memtables` were loaded
+    /// before the call.
+    pub(crate) fn part<'a>(
+        &self,
+        memtables: impl Iterator<Item = &'a Arc<Memtable>>,
+        directory: u64,
+        from: NameHash,
+        visible: SeqNo,
+    ) -> Result<Part> {
+        let mut found = Vec::new();
+        let mut next: Option<NameHash> = None;
+        let mut end_at = |hash: NameHash| next = Some(next.map_or(hash, |next| next.min(hash)));
+        for memtable in memtables {
+            if let Some(hash) = in_memtable(memtable, directory, from, visible, &mut found)? {
+                end_at(hash);
+            }
+        }
+        let spans = self.spans_of(directory);
+        let blocks = (BLOCKS / spans.len().max(1)).max(1);
+        for (pack, span) in &spans {
+            let end = pack.visit_entries(*span, directory, from, blocks, &mut |name, version| {
+                let hash = self.hash_key.hash(&name);
+                if hash >= from && version.seq <= visible {
+                    let (seq, kind, value) = (version.seq, version.kind, version.value);
+                    found.push(ListedEntry { hash, name, seq, kind, value, pack: Some(Arc::clone(pack)) });
+                }
+            })?;
+            if let Some(hash) = end {
+                end_at(hash);
+            }
+        }
+        found.retain(|entry| next.is_none_or(|next| entry.hash < next));
+        found.sort_by(|a, b| {
+            let key = |entry: &ListedEntry| (entry.hash, Reverse(entry.seq));
+            a.hash.cmp(&b.hash).then_with(|| a.name.cmp(&b.name)).then_with(|| key(a).cmp(&key(b)))
+        });
+        found.dedup_by(|later, newest| later.hash == newest.hash && later.name == newest.name);
+        found.retain(|entry| entry.kind == EntryKind::Put);
+        Ok(Part { entries: found, next })
+    }
+}
+
+/// Adds the versions of a directory that a memtable has from `from` on. Returns the hash at which it stopped.
+fn in_memtable(
+    memtable: &Arc<Memtable>,
+    directory: u64,
+    from: NameHash,
+    visible: SeqNo,
+    found: &mut Vec<ListedEntry>,
+) -> Result<Option<NameHash>> {
+    let mut cursor = memtable.cursor();
+    cursor.seek(&name_hash::prefix(directory, from), SeqNo::MAX)?;
+    let (mut count, mut last) = (0, from);
+    while cursor.valid() {
+        let Some(key) = EntryKey::decode(cursor.key()) else { unreachable!("a directory keyspace has entry keys") };
+        if key.directory != directory {
+            break;
+        }
+        if count >= ENTRIES && key.hash > last {
+            return Ok(Some(key.hash));
+        }
+        (count, last) = (count + 1, key.hash);
+        if cursor.seq() <= visible {
+            found.push(ListedEntry {
+                hash: key.hash,
+                name: Slice::from_long(key.name),
+                seq: cursor.seq(),
+                kind: cursor.kind(),
+                value: PackValue::Here(cursor.value()),
+                pack: None,
+            });
+        }
+        cursor.next()?;
+    }
+    Ok(None)
+}

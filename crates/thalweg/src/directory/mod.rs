@@ -1,0 +1,19 @@
+//! The index of a directory keyspace (PhatKV): which packs have entries of a directory, and where.
+//!
+//! Entries are buffered, logged, flushed and merged as those of ordered keyspaces are ([`crate::ordered`]); tables are
+//! packs, and reads go through this index instead of through levels. In reading order:
+//!
+//! - `p_hash`: what is known of each directory, by its number
+//! - `index`: the packs of a keyspace, and which of them have a directory
+//! - `lookup`: finds one entry
+//! - `listing`: the entries of a directory, in parts
+
+mod index;
+mod listing;
+mod lookup;
+mod p_hash;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use index::DirectoryIndex;
+pub(crate) use listing::{ListedEntry, Part};

@@ -1,0 +1,218 @@
+//! [`PHash`]: the p-hash: what is known of each directory, by its number (PHAT-2).
+//!
+//! It is in memory only; recovery makes it from the footers of packs. The paper's table takes 32 bytes a directory and
+//! is CLHT. This one is a number of *stripes*, each a robin-hood table of its own that grows by a quarter when it is
+//! nine tenths full. So an entry takes 1.11 to 1.39 times its bytes, and no operation waits for more than the growth of
+//! one stripe: 8 million directories make stripes of 8 192.
+//!
+//! Locks: one for each stripe, held for a lookup, a change, or the growth of the stripe.
+
+use crate::sync::Mutex;
+
+/// The number of stripes, a power of two.
+pub(super) const STRIPES: usize = 1024;
+
+/// The smallest capacity of a stripe that has entries.
+const CAPACITY_MIN: usize = 4;
+
+/// A table from directories to small values, which callers read and change under the lock of their stripe.
+///
+/// `Option<T>` should be as small as `T`.
+pub(crate) struct PHash<T> {
+    /// Secret to the keyspace, so that nobody can choose directories that meet in one stripe.
+    key: u64,
+    stripes: Box<[Mutex<Stripe<T>>]>,
+}
+
+struct Stripe<T> {
+    slots: Box<[Slot<T>]>,
+    used: usize,
+}
+
+struct Slot<T> {
+    directory: u64,
+    value: Option<T>,
+}
+
+impl<T> PHash<T> {
+    /// An empty table, whose order depends on `key`.
+    pub(crate) fn new(key: u64) -> Self {
+        let empty = || Mutex::new(Stripe { slots: Box::default(), used: 0 });
+        PHash { key, stripes: std::iter::repeat_with(empty).take(STRIPES).collect() }
+    }
+
+    /// Gives what is known of a directory to `read`.
+    pub(crate) fn read<R>(&self, directory: u64, read: impl FnOnce(Option<&T>) -> R) -> R {
+        let hash = mix(directory, self.key);
+        let stripe = self.stripe(hash).lock();
+        read(stripe.find(hash, directory, self.key).ok().and_then(|at| stripe.slots[at].value.as_ref()))
+    }
+
+    /// Changes what is known of a directory; `None` stands for nothing.
+    pub(crate) fn update<R>(&self, directory: u64, change: impl FnOnce(&mut Option<T>) -> R) -> R {
+        let hash = mix(directory, self.key);
+        let mut stripe = self.stripe(hash).lock();
+        if let Ok(at) = stripe.find(hash, directory, self.key) {
+            let result = change(&mut stripe.slots[at].value);
+            if stripe.slots[at].value.is_none() {
+                stripe.remove(at, self.key);
+            }
+            return result;
+        }
+        let mut value = None;
+        let result = change(&mut value);
+        if let Some(value) = value {
+            stripe.insert(directory, value, self.key);
+        }
+        result
+    }
+
+    /// Changes what is known of every directory of a stripe.
+    pub(crate) fn update_stripe(&self, stripe: usize, mut change: impl FnMut(u64, &mut Option<T>)) {
+        let mut stripe = self.stripes[stripe].lock();
+        let mut at = 0;
+        while at < stripe.slots.len() {
+            let slot = &mut stripe.slots[at];
+            if slot.value.is_none() {
+                at += 1;
+                continue;
+            }
+            change(slot.directory, &mut slot.value);
+            if slot.value.is_some() {
+                at += 1;
+            } else if stripe.remove(at, self.key) {
+                // The table is smaller: what was seen may be anywhere. Changes are made again, to no effect.
+                at = 0;
+            }
+            // Else the slot has the directory that was behind it.
+        }
+    }
+
+    /// The number of directories of which something is known.
+    pub(crate) fn len(&self) -> usize {
+        self.stripes.iter().map(|stripe| stripe.lock().used).sum()
+    }
+
+    /// The bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_stripe = |stripe: &Mutex<Stripe<T>>| {
+            size_of::<Mutex<Stripe<T>>>() + stripe.lock().slots.len() * size_of::<Slot<T>>()
+        };
+        self.stripes.iter().map(of_stripe).sum()
+    }
+
+    fn stripe(&self, hash: u64) -> &Mutex<Stripe<T>> {
+        // The lower bits choose the stripe, the upper ones the slot.
+        &self.stripes[hash as usize & (STRIPES - 1)]
+    }
+}
+
+/// Spreads directory numbers, which are mostly consecutive: the finalizer of splitmix64.
+fn mix(directory: u64, key: u64) -> u64 {
+    let mut hash = directory ^ key;
+    hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ hash >> 31
+}
+
+/// The slot at which the search for a hash begins.
+fn home(hash: u64, capacity: usize) -> usize {
+    ((u128::from(hash) * capacity as u128) >> 64) as usize
+}
+
+impl<T> Stripe<T> {
+    /// The slot of a directory; or the slot before which the search for it ended, and how far that is from its home.
+    fn find(&self, hash: u64, directory: u64, key: u64) -> Result<usize, (usize, usize)> {
+        let capacity = self.slots.len();
+        if capacity == 0 {
+            return Err((0, 0));
+        }
+        let mut at = home(hash, capacity);
+        for distance in 0..capacity {
+            let slot = &self.slots[at];
+            if slot.value.is_none() || self.distance(at, key) < distance {
+                return Err((at, distance));
+            }
+            if slot.directory == directory {
+                return Ok(at);
+            }
+            at = if at + 1 == capacity { 0 } else { at + 1 };
+        }
+        Err((at, capacity))
+    }
+
+    /// How far the directory of a slot is from its home.
+    fn distance(&self, at: usize, key: u64) -> usize {
+        let (home, capacity) = (home(mix(self.slots[at].directory, key), self.slots.len()), self.slots.len());
+        if at >= home { at - home } else { at + capacity - home }
+    }
+
+    /// Inserts a directory that is not there. Invariant: no directory comes before one that is further from its home.
+    fn insert(&mut self, directory: u64, value: T, key: u64) {
+        if (self.used + 1) * 10 > self.slots.len() * 9 {
+            self.grow(key);
+        }
+        let capacity = self.slots.len();
+        let mut carried = Slot { directory, value: Some(value) };
+        let Err((mut at, mut distance)) = self.find(mix(directory, key), directory, key) else {
+            unreachable!("the directory is not there");
+        };
+        while self.slots[at].value.is_some() {
+            let theirs = self.distance(at, key);
+            if theirs < distance {
+                std::mem::swap(&mut carried, &mut self.slots[at]);
+                distance = theirs;
+            }
+            at = if at + 1 == capacity { 0 } else { at + 1 };
+            distance += 1;
+        }
+        self.slots[at] = carried;
+        self.used += 1;
+    }
+
+    /// Removes the directory of a slot: those after it that are not at home move one slot towards it. Returns whether
+    /// the table has become smaller.
+    fn remove(&mut self, mut at: usize, key: u64) -> bool {
+        let capacity = self.slots.len();
+        self.slots[at].value = None;
+        loop {
+            let next = if at + 1 == capacity { 0 } else { at + 1 };
+            if self.slots[next].value.is_none() || self.distance(next, key) == 0 {
+                break;
+            }
+            self.slots.swap(at, next);
+            at = next;
+        }
+        self.used -= 1;
+        if self.used == 0 {
+            self.slots = Box::default();
+            return true;
+        }
+        let is_sparse = self.used * 4 < capacity && capacity > CAPACITY_MIN;
+        if is_sparse {
+            self.resize(key);
+        }
+        is_sparse
+    }
+
+    fn grow(&mut self, key: u64) {
+        self.used += 1;
+        self.resize(key);
+        self.used -= 1;
+    }
+
+    /// Gives the table a capacity of which its entries fill 72 percent.
+    fn resize(&mut self, key: u64) {
+        let capacity = (self.used * 25 / 18 + 1).max(CAPACITY_MIN);
+        let empty = || Slot { directory: 0, value: None };
+        let empty = std::iter::repeat_with(empty).take(capacity).collect();
+        let slots = std::mem::replace(&mut self.slots, empty);
+        let used = std::mem::take(&mut self.used);
+        for slot in slots {
+            if let Some(value) = slot.value {
+                self.insert(slot.directory, value, key);
+            }
+        }
+        self.used = used;
+    }
+}

@@ -1,0 +1,138 @@
+//! [`EntryKey`]: the key of an entry of a directory; [`NameHash`]: the keyed hash by which a directory has its entries
+//! in order.
+//!
+//! The hash key is random and secret to its keyspace, so nobody can choose names whose hashes collide (PHAT-A2). Equal
+//! hashes of different names are possible all the same; whoever finds an entry by its hash compares the name.
+
+use siphasher::sip::SipHasher13;
+
+/// The key of the hashes of one keyspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HashKey(pub(crate) [u8; 16]);
+
+impl HashKey {
+    /// The hash of a name: SipHash-1-3.
+    #[inline]
+    pub(crate) fn hash(&self, name: &[u8]) -> NameHash {
+        NameHash(SipHasher13::new_with_key(&self.0).hash(name))
+    }
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct NameHash(pub(crate) u64);
+
+/// Sixteen bits of a hash: equal for equal names, and for one in 65 536 pairs of different ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fingerprint(pub(crate) u16);
+
+impl NameHash {
+    /// The lowest bits: entries that lie together have the highest bits in common.
+    #[inline]
+    pub(crate) fn fingerprint(self) -> Fingerprint {
+        Fingerprint(self.0 as u16)
+    }
+
+    /// The highest bits.
+    #[inline]
+    pub(crate) fn fence(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// What a kind of keyspace is created with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum KeyspaceKind {
+    /// A sorted map.
+    #[default]
+    Ordered,
+    /// Entries by directory and name, with the key of their hashes.
+    Directory(HashKey),
+}
+
+/// The bytes of directory and hash, with which every entry key begins.
+pub(crate) const ENTRY_PREFIX_BYTES: usize = 16;
+
+/// The longest name of an entry, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 1 << 10;
+
+/// A key of a directory keyspace: directory and hash, big-endian, then the name. So keys are sorted by directory, and
+/// within a directory by hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EntryKey<'a> {
+    pub(crate) directory: u64,
+    pub(crate) hash: NameHash,
+    pub(crate) name: &'a [u8],
+}
+
+impl<'a> EntryKey<'a> {
+    /// The key of a name in a directory.
+    #[inline]
+    pub(crate) fn new(directory: u64, name: &'a [u8], key: &HashKey) -> Self {
+        EntryKey { directory, hash: key.hash(name), name }
+    }
+
+    /// Its first bytes.
+    #[inline]
+    pub(crate) fn prefix(&self) -> [u8; ENTRY_PREFIX_BYTES] {
+        prefix(self.directory, self.hash)
+    }
+
+    /// Replaces `out` by its bytes.
+    #[inline]
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&self.prefix());
+        out.extend_from_slice(self.name);
+    }
+
+    /// Its bytes.
+    #[inline]
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(ENTRY_PREFIX_BYTES + self.name.len());
+        self.write(&mut out);
+        out
+    }
+
+    /// The key with these bytes; `None` if it is too short for one.
+    #[inline]
+    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let (directory, rest) = bytes.split_first_chunk()?;
+        let (hash, name) = rest.split_first_chunk()?;
+        Some(EntryKey { directory: u64::from_be_bytes(*directory), hash: NameHash(u64::from_be_bytes(*hash)), name })
+    }
+}
+
+/// The first bytes of all keys of a directory with this hash.
+#[inline]
+pub(crate) fn prefix(directory: u64, hash: NameHash) -> [u8; ENTRY_PREFIX_BYTES] {
+    let mut prefix = [0; ENTRY_PREFIX_BYTES];
+    prefix[..8].copy_from_slice(&directory.to_be_bytes());
+    prefix[8..].copy_from_slice(&hash.0.to_be_bytes());
+    prefix
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_of_a_name_never_changes() {
+        // The hashes are in files. The first is of the test vectors of SipHash-1-3.
+        let key = HashKey(std::array::from_fn(|i| i as u8));
+        assert_eq!(key.hash(b"").0, 0xabac_0158_050f_c4dc);
+        assert_ne!(key.hash(b"src"), HashKey([1; 16]).hash(b"src"));
+    }
+
+    #[test]
+    fn keys_come_back_and_are_sorted_by_directory_and_hash() {
+        let key = HashKey([7; 16]);
+        let entries = [(0, &b"a"[..]), (1, b""), (1, b"name"), (u64::MAX, b"\xff\xff")];
+        let mut keys: Vec<EntryKey<'_>> = entries.iter().map(|(dir, name)| EntryKey::new(*dir, name, &key)).collect();
+        keys.sort_by_key(|key| (key.directory, key.hash));
+        let bytes: Vec<Vec<u8>> = keys.iter().map(|key| key.to_bytes()).collect();
+        assert!(bytes.is_sorted());
+        assert!(bytes.iter().zip(&keys).all(|(bytes, key)| EntryKey::decode(bytes) == Some(*key)));
+        assert_eq!(EntryKey::decode(&[0; 15]), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! [`Indexing`]: the packs of an edit of a directory keyspace on their way into its index. Of an ordered keyspace it
+//! does nothing.
+//!
+//! Outputs are in the index before the edit takes their entries out of the memtables, or out of the inputs; inputs
+//! leave it afterwards. So every entry is found at any time.
+
+use crate::directory::DirectoryIndex;
+use crate::error::Result;
+use crate::format::TableId;
+use crate::planted::{Bug, planted};
+use crate::table::Table;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// See the module.
+pub(super) struct Indexing<'a> {
+    index: Option<&'a Arc<DirectoryIndex>>,
+    outputs: Vec<Arc<Table>>,
+    replaced: Vec<TableId>,
+    is_applied: AtomicBool,
+}
+
+impl<'a> Indexing<'a> {
+    /// Adds the outputs of an edit that replaces some tables. On an error they are not in the index.
+    pub(super) async fn begin(
+        index: Option<&'a Arc<DirectoryIndex>>,
+        outputs: &[Arc<Table>],
+        replaced: Vec<TableId>,
+    ) -> Result<Self> {
+        let outputs = if index.is_some() { outputs.to_vec() } else { Vec::new() };
+        let indexing = Indexing { index, outputs, replaced, is_applied: AtomicBool::new(false) };
+        let Some(index) = index else { return Ok(indexing) };
+        if planted(Bug::InputsLeaveIndexFirst) {
+            index.remove(&indexing.replaced).await;
+        }
+        if planted(Bug::MemtableBeforeIndex) && indexing.replaced.is_empty() {
+            return Ok(indexing);
+        }
+        for pack in &indexing.outputs {
+            if let Err(error) = index.add(pack).await {
+                indexing.undo();
+                return Err(error);
+            }
+        }
+        Ok(indexing)
+    }
+
+    /// The edit is in force.
+    pub(super) fn applied(&self) {
+        self.is_applied.store(true, Ordering::Relaxed);
+    }
+
+    /// After an install that failed: takes the outputs out again, unless the edit was in force by then. Then memtable
+    /// or inputs are gone, and only the outputs have their entries.
+    pub(super) fn undo(&self) {
+        if let Some(index) = self.index.filter(|_| !self.is_applied.load(Ordering::Relaxed)) {
+            let outputs: Vec<TableId> = self.outputs.iter().map(|pack| pack.meta().id).collect();
+            index.remove_now(&outputs);
+        }
+    }
+
+    /// After the install: takes the replaced tables out.
+    pub(super) async fn finish(self) -> Result<()> {
+        let Some(index) = self.index else { return Ok(()) };
+        if planted(Bug::MemtableBeforeIndex) && self.replaced.is_empty() {
+            for pack in &self.outputs {
+                index.add(pack).await?;
+            }
+        }
+        if !self.replaced.is_empty() {
+            index.remove(&self.replaced).await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! Packs: the tables of directory keyspaces (`docs/format/pack.md`): entries of a directory lie together, in the order
+//! of the hashes of their names (PHAT-7; X8: nothing is overwritten).
+//!
+//! - `block`: the entries of one directory in at most 4 KiB
+//! - `extent`: a long value
+//! - `contents`: which directories a pack has, and where their blocks are
+//! - `writer`: writes one pack
+//! - `open_pack`: an open pack, and foreground reads of it
+//! - `read`: foreground reads of a table that is a pack
+//! - `scan`: sequential reads, for compactions
+//! - `check`: checks everything in a pack, for `thalweg check`
+
+pub(super) mod block;
+pub(super) mod check;
+pub(super) mod contents;
+pub(super) mod extent;
+pub(super) mod open_pack;
+pub(super) mod read;
+pub(super) mod scan;
+#[cfg(test)]
+mod tests;
+pub(super) mod writer;
+
+use crate::format::TableId;
+use std::path::Path;
+
+/// The longest value that lies in a data block, in bytes. A longer one has an extent of its own.
+pub(crate) const INLINE_VALUE_BYTES_MAX: usize = 2 << 10;
+
+/// A block, and an extent, begins at a multiple of this.
+pub(in crate::table) const ALIGNMENT: usize = 8;
+
+/// The magic number of the footer of a pack.
+pub(in crate::table) const MAGIC: u64 = u64::from_le_bytes(*b"thalwegP");
+
+/// The length that the first bytes of a block tell; 0: these are too few.
+pub(in crate::table) fn block_length(head: &[u8]) -> usize {
+    let length = head.get(4..).and_then(|rest| rest.first_chunk());
+    length.map_or(0, |length| usize::from(u16::from_le_bytes(*length)))
+}
+
+/// Where a part of a pack lies. Checksums cover it, so that a part at a wrong place is found as surely as a flipped
+/// bit.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::table) struct Place<'a> {
+    pub(in crate::table) path: &'a Path,
+    pub(in crate::table) pack: TableId,
+    pub(in crate::table) offset: u64,
+}
+
+impl Place<'_> {
+    /// The checksum of a part whose first four bytes hold the checksum.
+    pub(in crate::table) fn checksum(&self, bytes: &[u8]) -> u32 {
+        self.checksum_of(bytes.get(4..).unwrap_or_default())
+    }
+
+    /// The checksum of bytes at this place.
+    pub(in crate::table) fn checksum_of(&self, bytes: &[u8]) -> u32 {
+        let crc = crc32c::crc32c(bytes);
+        let crc = crc32c::crc32c_append(crc, &self.pack.0.to_le_bytes());
+        crc32c::crc32c_append(crc, &self.offset.to_le_bytes())
+    }
+}

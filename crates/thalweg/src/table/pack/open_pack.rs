@@ -1,0 +1,219 @@
+//! [`OpenPack`]: an open pack, and foreground reads of it.
+//!
+//! The block cache has pages of 4 KiB of a pack, not blocks: a page may have the blocks of several directories, which
+//! are read together (PHAT-5). Every read of a block verifies it. No locks: an open pack never changes.
+
+use super::block::{BLOCK_BYTES_MAX, Block, Content, Item};
+use super::contents::{self, Blocks, Fences, PackSpan};
+use super::extent::{extent_bytes, verify_extent};
+use super::{ALIGNMENT, MAGIC, Place};
+use crate::cache::{BlockCache, TableBlocks};
+use crate::error::{Error, Result};
+use crate::format::{EntryKind, HashKey, NameHash, SeqNo, Slice, name_hash, zeroed};
+use crate::storage::{File, Storage};
+use crate::table::format::damage::Damage;
+use crate::table::format::filter::{self, Filter};
+use crate::table::format::footer::{FOOTER_BYTES, Footer, Region};
+use crate::table::format::properties::Properties;
+use crate::table::meta::TableMeta;
+use crate::table::read::file::{open_file, read_region};
+use crate::table::read::file_reads::FileReads;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The pages that the block cache has.
+pub(in crate::table) const PAGE_BYTES: usize = 4 << 10;
+
+/// See the module.
+pub(in crate::table) struct OpenPack {
+    pub(in crate::table) file: Arc<dyn File>,
+    pub(in crate::table) footer: Footer,
+    pub(in crate::table) properties: Properties,
+    pub(in crate::table) hash_key: HashKey,
+    pub(in crate::table) fences: Fences,
+    filter: Option<Filter>,
+    pub(in crate::table) reads: FileReads,
+    /// The pages of the pack in the block cache.
+    pub(in crate::table) cached: TableBlocks,
+}
+
+/// A version of an entry that a pack has.
+#[derive(Clone, Debug)]
+pub(crate) struct PackVersion {
+    pub(crate) seq: SeqNo,
+    pub(crate) kind: EntryKind,
+    pub(crate) value: PackValue,
+}
+
+/// A value, or where it is.
+#[derive(Clone, Debug)]
+pub(crate) enum PackValue {
+    Here(Slice),
+    /// The offset of its extent, and its bytes.
+    Extent(u64, u32),
+}
+
+impl OpenPack {
+    /// Opens a pack of the set of live files, and gives each of its directories to `visit`.
+    pub(in crate::table) fn open_live(
+        storage: &dyn Storage,
+        path: &Path,
+        meta: &TableMeta,
+        cache: &Arc<BlockCache>,
+        is_warm: bool,
+        visit: &mut dyn FnMut(u64, PackSpan),
+    ) -> Result<OpenPack> {
+        let file = open_file(storage, path, meta)?;
+        let file_bytes = file.bytes()?;
+        if file_bytes != meta.bytes {
+            let found = format!("{file_bytes} bytes");
+            return Err(Error::corruption(path, file_bytes, format!("a pack of {} bytes", meta.bytes), found));
+        }
+        let pack = Self::open(file, cache, is_warm, visit)?;
+        let checked = pack.properties.check(meta);
+        checked.map_err(|damage| damage.in_block(path, pack.footer.properties.offset))?;
+        Ok(pack)
+    }
+
+    /// Opens any pack. `is_warm`: it was written through the page cache.
+    pub(in crate::table) fn open(
+        file: Arc<dyn File>,
+        cache: &Arc<BlockCache>,
+        is_warm: bool,
+        visit: &mut dyn FnMut(u64, PackSpan),
+    ) -> Result<OpenPack> {
+        let (path, file_bytes) = (file.path(), file.bytes()?);
+        let Some(footer_start) = file_bytes.checked_sub(FOOTER_BYTES as u64) else {
+            let expected = format!("a pack with a footer of {FOOTER_BYTES} bytes");
+            return Err(Error::corruption(path, 0, expected, format!("a file of {file_bytes} bytes")));
+        };
+        let mut bytes = [0; FOOTER_BYTES];
+        file.read_exact_at(footer_start, &mut bytes)?;
+        let footer = Footer::decode(&bytes, path, file_bytes, true, MAGIC)?;
+        let read = |region: Region| read_region(&*file, &footer, region);
+        let at = |region: Region| move |damage: Damage| damage.in_block(path, region.offset);
+        let properties = Properties::decode(&read(footer.properties)?).map_err(at(footer.properties))?;
+        if properties.table != footer.table {
+            let (expected, found) = (format!("table {}", footer.table), format!("table {}", properties.table));
+            return Err(Error::corruption(path, footer.properties.offset, expected, found));
+        }
+        let (hash_key, fences) =
+            contents::decode(&read(footer.index)?, footer.data_end(), visit).map_err(at(footer.index))?;
+        let filter = match footer.filter {
+            Some(region) => Some(Filter::decode(&read(region)?).map_err(at(region))?),
+            None => None,
+        };
+        if (properties.filter_bits_per_key > 0) != filter.is_some() {
+            let expected = format!("a filter of {} bits a key", properties.filter_bits_per_key);
+            return Err(Error::corruption(path, footer_start, expected, "another"));
+        }
+        let reads = FileReads::new(Arc::clone(&file), file_bytes, is_warm);
+        let pages = usize::try_from(footer.data_end()).unwrap_or(usize::MAX).div_ceil(PAGE_BYTES);
+        let cached = cache.table(footer.table, pages);
+        Ok(OpenPack { file, footer, properties, hash_key, fences, filter, reads, cached })
+    }
+
+    /// Whether the file ends as a pack does. Any file that is neither pack nor table is damaged as either.
+    pub(in crate::table) fn is_pack(file: &dyn File) -> Result<bool> {
+        let mut magic = [0; 8];
+        let Some(offset) = file.bytes()?.checked_sub(magic.len() as u64) else { return Ok(false) };
+        file.read_exact_at(offset, &mut magic)?;
+        Ok(u64::from_le_bytes(magic) == MAGIC)
+    }
+
+    /// The blocks of a span.
+    pub(in crate::table) fn blocks_of(&self, span: PackSpan) -> Vec<BlockAt> {
+        self.blocks_from(span, NameHash(0)).collect()
+    }
+
+    /// The blocks of a span from the one on that may have entries with this hash.
+    pub(in crate::table) fn blocks_from(&self, span: PackSpan, hash: NameHash) -> impl Iterator<Item = BlockAt> {
+        let data_end = self.footer.data_end();
+        let (single, fences) = match span.blocks() {
+            Blocks::One(offset, bytes_max) => (Some(BlockAt { offset, bytes_max, fence: 0 }), &[][..]),
+            Blocks::Several(from, to) => {
+                let fences = self.fences.get(from..to).unwrap_or_default();
+                // Entries of one hash may go on from the block before one that begins with the hash.
+                let first = fences.partition_point(|fence| fence.hash < hash.fence()).saturating_sub(1);
+                (None, fences.get(first..).unwrap_or_default())
+            }
+        };
+        let several = fences.iter().enumerate().map(move |(number, fence)| {
+            let offset = u64::from(fence.at) * ALIGNMENT as u64;
+            let next = fences.get(number + 1).map_or(data_end, |next| u64::from(next.at) * ALIGNMENT as u64);
+            let bytes_max = next.saturating_sub(offset).min(BLOCK_BYTES_MAX as u64) as usize;
+            BlockAt { offset, bytes_max, fence: fence.hash }
+        });
+        single.into_iter().chain(several)
+    }
+
+    /// Gives each directory to `visit`.
+    pub(in crate::table) fn visit_directories(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<()> {
+        let region = self.footer.index;
+        let content = read_region(&*self.file, &self.footer, region)?;
+        let decoded = contents::decode(&content, self.footer.data_end(), visit);
+        decoded.map(drop).map_err(|damage| damage.in_block(self.file.path(), region.offset))
+    }
+
+    /// Whether the pack may have an entry of this directory and hash.
+    pub(in crate::table) fn may_have(&self, directory: u64, hash: NameHash) -> bool {
+        let filter = self.filter.as_ref();
+        filter.is_none_or(|filter| filter.may_contain(filter::hash(&name_hash::prefix(directory, hash))))
+    }
+
+    /// A value that is in an extent.
+    pub(in crate::table) fn read_extent(&self, offset: u64, value_bytes: u32) -> Result<Slice> {
+        let value_bytes = value_bytes as usize;
+        let bytes = extent_bytes(value_bytes);
+        let is_within = offset.checked_add(bytes as u64).is_some_and(|end| end <= self.footer.data_end());
+        if !is_within {
+            let expected = format!("an extent of {bytes} bytes before {}", self.footer.data_end());
+            return Err(Error::corruption(self.file.path(), offset, expected, "the end of the blocks"));
+        }
+        let mut buffer = zeroed(bytes);
+        self.file.read_exact_at(offset, Arc::make_mut(&mut buffer))?;
+        verify_extent(&buffer, value_bytes, self.place(offset))?;
+        Ok(Slice::of(&buffer, 0, value_bytes))
+    }
+
+    /// The block of a directory that lies at `offset` and begins `bytes`.
+    pub(in crate::table) fn decode<'a>(&'a self, bytes: &'a [u8], offset: u64, directory: u64) -> Result<Block<'a>> {
+        let block = Block::decode(bytes, self.place(offset))?;
+        if block.directory() != directory {
+            let (expected, found) =
+                (format!("a block of directory {directory}"), format!("one of {}", block.directory()));
+            return Err(Error::corruption(self.file.path(), offset + 8, expected, found));
+        }
+        Ok(block)
+    }
+
+    pub(in crate::table) fn place(&self, offset: u64) -> Place<'_> {
+        Place { path: self.file.path(), pack: self.footer.table, offset }
+    }
+}
+
+/// A block to be read.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::table) struct BlockAt {
+    pub(in crate::table) offset: u64,
+    /// It has no more bytes.
+    pub(in crate::table) bytes_max: usize,
+    /// The highest bits of its first hash; 0 of the first block.
+    pub(in crate::table) fence: u32,
+}
+
+/// The part of `bytes`, which begins a block, that is `part`.
+pub(in crate::table) fn part_of(bytes: &Slice, part: &[u8]) -> Slice {
+    let start = part.as_ptr().addr() - bytes.as_ptr().addr();
+    bytes.slice(start..start + part.len())
+}
+
+/// The version that an item says; its extent, if it has one, is at `extent`.
+pub(in crate::table) fn version(bytes: &Slice, item: &Item<'_>, extent: u64) -> PackVersion {
+    let (kind, value) = match item.content {
+        Content::Remove => (EntryKind::Remove, PackValue::Here(Slice::EMPTY)),
+        Content::Inline(value) => (EntryKind::Put, PackValue::Here(part_of(bytes, value))),
+        Content::Extent(value_bytes) => (EntryKind::Put, PackValue::Extent(extent, value_bytes)),
+    };
+    PackVersion { seq: item.seq, kind, value }
+}

@@ -1,0 +1,204 @@
+//! Foreground reads of a [`Table`] that is a pack. They take the ways that those of sorted tables take
+//! ([`crate::table::read::file_reads`]).
+
+use super::block::Content;
+use super::block_length;
+use super::contents::PackSpan;
+use super::extent::extent_bytes;
+use super::open_pack::{BlockAt, OpenPack, PAGE_BYTES, PackValue, PackVersion, part_of, version};
+use crate::error::Result;
+use crate::format::{EntryKey, NameHash, SeqNo, Slice, zeroed};
+use crate::storage::OpenMode;
+use crate::table::page_cache::block_buffer::BlockBuffer;
+use crate::table::read::file_reads::{MappedRead, PlannedRead};
+use crate::table::read::table::Table;
+use std::cell::Cell;
+use std::sync::Arc;
+
+thread_local! {
+    /// Where a thread's lookups copy the block of a mapping.
+    static BUFFER: Cell<BlockBuffer> = const { Cell::new(BlockBuffer::new()) };
+}
+
+impl Table {
+    /// The newest version of an entry with a sequence number of at most `visible`, among those of a span.
+    pub(crate) fn newest_of(&self, span: PackSpan, key: &EntryKey<'_>, visible: SeqNo) -> Result<Option<PackVersion>> {
+        let pack = self.pack()?;
+        let reads = self.metrics.reads();
+        reads.filter_checks.increment();
+        if !pack.may_have(key.directory, key.hash) {
+            reads.filter_negatives.increment();
+            return Ok(None);
+        }
+        // The buffer is gone while the thread ends.
+        let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
+        let found = self.newest_in(pack, span, key, visible, &mut buffer);
+        let _ = BUFFER.try_with(|kept| kept.set(buffer));
+        found
+    }
+
+    fn newest_in(
+        &self,
+        pack: &OpenPack,
+        span: PackSpan,
+        key: &EntryKey<'_>,
+        visible: SeqNo,
+        buffer: &mut BlockBuffer,
+    ) -> Result<Option<PackVersion>> {
+        let mut newest: Option<PackVersion> = None;
+        for (number, at) in pack.blocks_from(span, key.hash).enumerate() {
+            if number > 0 && at.fence > key.hash.fence() {
+                break;
+            }
+            let bytes = self.block_bytes(pack, at, buffer)?;
+            let block = pack.decode(&bytes, at.offset, key.directory)?;
+            let fingerprint = key.hash.fingerprint();
+            for (number, other) in block.fingerprints().enumerate() {
+                if other != fingerprint {
+                    continue;
+                }
+                let item = block.item(number)?;
+                let is_newer = newest.as_ref().is_none_or(|found| found.seq < item.seq);
+                if item.name == key.name && item.seq <= visible && is_newer {
+                    let mut extent = at.offset + bytes.len() as u64;
+                    if matches!(item.content, Content::Extent(_)) {
+                        extent += block.extents_before(number)?;
+                    }
+                    newest = Some(version(&bytes, &item, extent));
+                }
+            }
+            // A small value is copied, or it would keep the block.
+            if let Some(PackVersion { value: PackValue::Here(value), .. }) = &mut newest
+                && value.len() < bytes.len() / 2
+            {
+                *value = Slice::from(&**value);
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Gives the versions in some blocks of a span to `visit`: those from the block on that has the hash `from`, at
+    /// least `blocks` blocks. Returns the hash from which on others follow; `None`: none do.
+    pub(crate) fn visit_entries(
+        &self,
+        span: PackSpan,
+        directory: u64,
+        from: NameHash,
+        blocks: usize,
+        visit: &mut dyn FnMut(Slice, PackVersion),
+    ) -> Result<Option<NameHash>> {
+        let pack = self.pack()?;
+        for (number, at) in pack.blocks_from(span, from).enumerate() {
+            if number >= blocks && at.fence > from.fence() {
+                return Ok(Some(NameHash(u64::from(at.fence) << 32)));
+            }
+            // What is visited keeps the block: each has memory of its own.
+            let bytes = self.block_bytes(pack, at, &mut BlockBuffer::new())?;
+            visit_block(pack, at.offset, directory, &bytes, visit)?;
+        }
+        Ok(None)
+    }
+
+    /// A value that [`Table::newest_of`] or [`Table::visit_entries`] has found.
+    pub(crate) fn pack_value(&self, value: PackValue) -> Result<Slice> {
+        match value {
+            PackValue::Here(value) => Ok(value),
+            PackValue::Extent(offset, bytes) => self.pack()?.read_extent(offset, bytes),
+        }
+    }
+
+    /// The bytes of a block: from the block cache, the mapping, or the file.
+    fn block_bytes(&self, pack: &OpenPack, at: BlockAt, buffer: &mut BlockBuffer) -> Result<Slice> {
+        let reads = self.metrics.reads();
+        let start = at.offset - at.offset % PAGE_BYTES as u64;
+        let skip = (at.offset - start) as usize;
+        let first = (start / PAGE_BYTES as u64) as usize;
+        let pages = (skip + at.bytes_max).div_ceil(PAGE_BYTES);
+        if let Some(bytes) = cached(pack, first, skip, at.bytes_max) {
+            reads.cache_hits.increment();
+            return Ok(trimmed(bytes));
+        }
+        reads.cache_misses.increment();
+        let mapped = pack.reads.mapped(&self.page_cache, at.offset, at.bytes_max as u64);
+        if let Some(MappedRead { mapping, .. }) = mapped
+            && let Some(bytes) = mapping.read(at.offset, at.bytes_max, buffer)
+        {
+            reads.mapped_reads.increment();
+            return Ok(trimmed(bytes));
+        }
+        let end = (start + (pages * PAGE_BYTES) as u64).min(pack.footer.data_end());
+        let read = self.read_pages(pack, start, (end - start) as usize)?;
+        for number in 0..pages {
+            let from = (number * PAGE_BYTES).min(read.len());
+            let page = read.slice(from..(from + PAGE_BYTES).min(read.len()));
+            pack.cached.insert(first + number, page);
+        }
+        let to = (skip + at.bytes_max).min(read.len());
+        Ok(trimmed(read.slice(skip.min(to)..to)))
+    }
+
+    /// Reads pages from the file, through the page cache or past it.
+    #[cold]
+    fn read_pages(&self, pack: &OpenPack, start: u64, bytes: usize) -> Result<Slice> {
+        pack.reads.warm(&self.page_cache);
+        let _at_the_device = self.io.gate.client_read();
+        let place = (start, bytes as u64);
+        let direct = pack.reads.direct_file(&self.page_cache, place, || self.open_medium());
+        let planned = direct.and_then(|file| pack.reads.plan(Some(file), place, &self.io.block_buffers));
+        if let Some(PlannedRead { read, skip, bytes }) = planned {
+            self.metrics.reads().direct_reads.increment();
+            let read = read.carry_out()?;
+            if let Some(filled) = read.filled().get(skip..skip + bytes) {
+                return Ok(Slice::from_long(filled));
+            }
+        }
+        let mut buffer = zeroed(bytes);
+        pack.file.read_exact_at(start, Arc::make_mut(&mut buffer))?;
+        Ok(Slice::start_of(buffer, bytes))
+    }
+
+    fn open_medium(&self) -> Result<Option<Arc<dyn crate::storage::File>>> {
+        self.storage.open(&self.path, OpenMode::ReadMedium)
+    }
+}
+
+/// Gives all versions in a block to `visit`, with their names, in the order of the block.
+pub(in crate::table) fn visit_block(
+    pack: &OpenPack,
+    offset: u64,
+    directory: u64,
+    bytes: &Slice,
+    visit: &mut dyn FnMut(Slice, PackVersion),
+) -> Result<()> {
+    let block = pack.decode(bytes, offset, directory)?;
+    let mut extent = offset + bytes.len() as u64;
+    for number in 0..block.len() {
+        let item = block.item(number)?;
+        let at = extent;
+        if let Content::Extent(value_bytes) = item.content {
+            extent += extent_bytes(value_bytes as usize) as u64;
+        }
+        visit(part_of(bytes, item.name), version(bytes, &item, at));
+    }
+    Ok(())
+}
+
+/// The bytes from `skip` on after the beginning of a page, if the block cache has their pages.
+fn cached(pack: &OpenPack, first: usize, skip: usize, bytes: usize) -> Option<Slice> {
+    let page = pack.cached.get(first)?;
+    if skip + bytes <= page.len() {
+        return Some(page.slice(skip..skip + bytes));
+    }
+    let mut gathered = page.get(skip..)?.to_vec();
+    if gathered.len() < bytes && page.len() == PAGE_BYTES {
+        let second = pack.cached.get(first + 1)?;
+        gathered.extend_from_slice(second.get(..bytes - gathered.len()).unwrap_or(&second));
+    }
+    Some(Slice::from_long(&gathered))
+}
+
+/// The block that begins these bytes. A length that they do not have is found when the block is decoded.
+pub(in crate::table) fn trimmed(bytes: Slice) -> Slice {
+    let length = block_length(&bytes);
+    if length < bytes.len() { bytes.slice(0..length) } else { bytes }
+}

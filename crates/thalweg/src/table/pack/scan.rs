@@ -1,0 +1,208 @@
+//! [`PackScan`]: a forward scan of a pack, or of a range of its keys, for compactions.
+//!
+//! It reads ahead past the block cache, as a scan of a sorted table does, and verifies every block and every extent.
+
+use super::block::{Block, Content};
+use super::extent::{extent_bytes, verify_extent};
+use super::open_pack::BlockAt;
+use super::{ALIGNMENT, block_length};
+use crate::error::{Error, Result};
+use crate::format::{EntryKey, EntryKind, NameHash, SeqNo, Slice};
+use crate::runtime::yield_now;
+use crate::table::range::KeyRange;
+use crate::table::read::table::Table;
+use crate::table::scan::chunks::Chunks;
+use std::sync::Arc;
+
+/// See the module.
+pub(crate) struct PackScan {
+    table: Arc<Table>,
+    range: Arc<KeyRange>,
+    /// The data, and where the blocks are; `None` before the first step.
+    source: Option<(Chunks, Vec<(u64, BlockAt)>)>,
+    /// The number of the next block.
+    next: usize,
+    block: Option<ScannedBlock>,
+    key: Vec<u8>,
+}
+
+/// The block of the current entry.
+struct ScannedBlock {
+    bytes: Slice,
+    directory: u64,
+    offset: u64,
+    items: usize,
+    /// The number of the next item.
+    next: usize,
+    /// The extents of the block, one after the other, and where the next one begins in them.
+    extents: Slice,
+    next_extent: usize,
+    seq: SeqNo,
+    kind: EntryKind,
+    value: Value,
+}
+
+/// The place of the current value: in the block, or in the extents.
+enum Value {
+    Block(usize, usize),
+    Extent(usize, usize),
+}
+
+impl PackScan {
+    /// A scan of the keys of a pack in `range`.
+    pub(crate) fn new(table: &Arc<Table>, range: &Arc<KeyRange>) -> Self {
+        let (table, range) = (Arc::clone(table), Arc::clone(range));
+        PackScan { table, range, source: None, next: 0, block: None, key: Vec::new() }
+    }
+
+    /// Moves to the next entry of the block. Returns `false` at the end of the block, and before the first entry. Must
+    /// not be called after an error.
+    #[inline]
+    pub(crate) fn advance_in_chunk(&mut self) -> Result<bool> {
+        loop {
+            if !self.advance_in_block()? {
+                return Ok(false);
+            }
+            if self.range.is_before(&self.key) {
+                (self.block, self.next) = (None, usize::MAX);
+                return Ok(false);
+            }
+            if !self.range.is_after(&self.key) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Moves to the first entry of the next block. Returns `false` at the end. Requires that `advance_in_chunk`
+    /// returned `false`. Must not be called after an error.
+    pub(crate) async fn enter_next_chunk(&mut self) -> Result<bool> {
+        if self.source.is_none() {
+            yield_now().await;
+            self.begin()?;
+        }
+        loop {
+            let Some((chunks, blocks)) = &mut self.source else { return Ok(false) };
+            let Some((directory, at)) = blocks.get(self.next).copied() else { return Ok(false) };
+            self.next += 1;
+            let offset = at.offset;
+            let head = chunks.bytes(offset, ALIGNMENT).await?;
+            let length = block_length(&head);
+            let table = Arc::clone(&self.table);
+            let pack = table.pack()?;
+            let bytes = chunks.bytes(offset, length.max(ALIGNMENT)).await?;
+            let block = Block::decode(&bytes, pack.place(offset))?;
+            let mut extents = 0;
+            for number in 0..block.len() {
+                if let Content::Extent(value_bytes) = block.item(number)?.content {
+                    extents += extent_bytes(value_bytes as usize);
+                }
+            }
+            let (items, end) = (block.len(), offset + bytes.len() as u64);
+            if end + extents as u64 > pack.footer.data_end() {
+                let expected = format!("{extents} bytes of extents before {}", pack.footer.data_end());
+                return Err(Error::corruption(pack.file.path(), end, expected, "the end of the blocks"));
+            }
+            let extents = if extents > 0 { chunks.bytes(end, extents).await? } else { Slice::EMPTY };
+            self.block = Some(ScannedBlock {
+                bytes,
+                directory,
+                offset,
+                items,
+                next: 0,
+                extents,
+                next_extent: 0,
+                seq: SeqNo(0),
+                kind: EntryKind::Remove,
+                value: Value::Block(0, 0),
+            });
+            if self.advance_in_chunk()? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Finds the blocks that may have keys of the range.
+    fn begin(&mut self) -> Result<()> {
+        let pack = self.table.pack()?;
+        let mut blocks = Vec::new();
+        let directory_of = |key: &[u8]| EntryKey::decode(key).map(|key| (key.directory, key.hash));
+        let from = self.range.from.as_deref().and_then(directory_of);
+        let to = self.range.to.as_deref().and_then(directory_of);
+        self.table.visit_directories(&mut |directory, span| {
+            if from.is_some_and(|(from, _)| directory < from) || to.is_some_and(|(to, _)| directory > to) {
+                return;
+            }
+            let first = from.filter(|(from, _)| *from == directory).map_or(NameHash(0), |(_, hash)| hash);
+            let is_past = |fence: u32| to.is_some_and(|(to, hash)| directory == to && fence > hash.fence());
+            let of_range = pack.blocks_from(span, first).take_while(|at| !is_past(at.fence));
+            blocks.extend(of_range.map(|at| (directory, at)));
+        })?;
+        let first = blocks.first().map_or(0, |(_, at)| at.offset);
+        let file = self.table.open_direct_pack(first)?.unwrap_or_else(|| Arc::clone(&pack.file));
+        let chunks = Chunks::new(file, pack.footer.data_end(), self.table.io.clone(), Arc::clone(&self.table.metrics));
+        self.source = Some((chunks, blocks));
+        Ok(())
+    }
+
+    fn advance_in_block(&mut self) -> Result<bool> {
+        let Some(block) = &mut self.block else { return Ok(false) };
+        if block.next == block.items {
+            self.block = None;
+            return Ok(false);
+        }
+        let pack = self.table.pack()?;
+        let place = pack.place(block.offset);
+        // Verified when it was entered.
+        let item = Block::trusted(&block.bytes, place).item(block.next)?;
+        EntryKey::new(block.directory, item.name, &pack.hash_key).write(&mut self.key);
+        block.next += 1;
+        block.seq = item.seq;
+        (block.kind, block.value) = match item.content {
+            Content::Remove => (EntryKind::Remove, Value::Block(0, 0)),
+            Content::Inline(value) => {
+                let start = value.as_ptr().addr() - block.bytes.as_ptr().addr();
+                (EntryKind::Put, Value::Block(start, start + value.len()))
+            }
+            Content::Extent(value_bytes) => {
+                let (start, value_bytes) = (block.next_extent, value_bytes as usize);
+                let bytes = extent_bytes(value_bytes);
+                let offset = block.offset + (block.bytes.len() + start) as u64;
+                let extent = block.extents.get(start..start + bytes).unwrap_or_default();
+                verify_extent(extent, value_bytes, pack.place(offset))?;
+                block.next_extent += bytes;
+                (EntryKind::Put, Value::Extent(start, start + value_bytes))
+            }
+        };
+        Ok(true)
+    }
+
+    /// The key of the entry. This and the functions below require that the last step returned `true`.
+    #[inline]
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn entry(&self) -> &ScannedBlock {
+        match &self.block {
+            Some(block) => block,
+            None => panic!("a scan without an entry was read"),
+        }
+    }
+
+    pub(crate) fn seq(&self) -> SeqNo {
+        self.entry().seq
+    }
+
+    pub(crate) fn kind(&self) -> EntryKind {
+        self.entry().kind
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        let block = self.entry();
+        match block.value {
+            Value::Block(start, end) => block.bytes.get(start..end),
+            Value::Extent(start, end) => block.extents.get(start..end),
+        }
+        .unwrap_or_default()
+    }
+}

@@ -1,0 +1,240 @@
+//! [`PackWriter`]: writes one pack, block by block, and computes the checksum of the whole file on the way.
+//!
+//! As a writer of sorted tables it syncs nothing unless too many files are unsynced, and a dropped one leaves its file
+//! behind, which recovery finds as an orphan.
+
+use super::block::{BlockBuilder, Content, Item};
+use super::contents::{ContentsBuilder, FreshContents};
+use super::extent::write_extent;
+use super::{INLINE_VALUE_BYTES_MAX, MAGIC, Place};
+use crate::error::Result;
+use crate::format::{EntryKey, EntryKind, HashKey, SeqNo, TableId};
+use crate::storage::Storage;
+use crate::table::format::block::seal;
+use crate::table::format::filter::{self, Filter};
+use crate::table::format::footer::{Footer, Region};
+use crate::table::format::properties::Properties;
+use crate::table::meta::TableMeta;
+use crate::table::write::output::Output;
+use crate::table::write::unsynced_files::{UnsyncedFile, UnsyncedFiles};
+use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Blocks are gathered to this many bytes before they go to the output.
+const PIECE_BYTES: usize = 32 << 10;
+
+/// A block is closed once it has this many bytes in extents, which are kept in memory until then.
+const EXTENT_BYTES_KEPT: usize = 64 << 10;
+
+/// Writes one pack. After an error only [`PackWriter::abandon`] may be called.
+pub(crate) struct PackWriter {
+    storage: Arc<dyn Storage>,
+    output: Output,
+    unsynced: Arc<UnsyncedFiles>,
+    fresh: Arc<FreshContents>,
+    hash_key: HashKey,
+    filter_bits_per_key: u32,
+    /// The open block, and the first hash of its items.
+    block: BlockBuilder,
+    /// The directory that has blocks and is not ended.
+    directory: Option<u64>,
+    fence: u32,
+    /// Long values of the open block, one after the other, and the length of each.
+    values: Vec<u8>,
+    value_bytes: Vec<usize>,
+    contents: ContentsBuilder,
+    /// Hashes of the distinct names, for the filter.
+    hashes: Vec<u64>,
+    properties: Properties,
+    /// Bytes that are not in `output` yet, and belong at offset `written` of the file.
+    pending: Vec<u8>,
+    written: u64,
+    checksum: Box<Xxh3>,
+    failed: bool,
+}
+
+impl PackWriter {
+    pub(in crate::table) fn new(
+        storage: Arc<dyn Storage>,
+        output: Output,
+        id: TableId,
+        hash_key: HashKey,
+        filter_bits_per_key: u32,
+        (unsynced, fresh): (Arc<UnsyncedFiles>, Arc<FreshContents>),
+    ) -> Self {
+        PackWriter {
+            storage,
+            output,
+            unsynced,
+            fresh,
+            hash_key,
+            filter_bits_per_key,
+            block: BlockBuilder::default(),
+            directory: None,
+            fence: 0,
+            values: Vec::new(),
+            value_bytes: Vec::new(),
+            contents: ContentsBuilder::default(),
+            hashes: Vec::new(),
+            properties: Properties::new(id, filter_bits_per_key),
+            pending: Vec::new(),
+            written: 0,
+            checksum: Box::default(),
+            failed: false,
+        }
+    }
+
+    fn id(&self) -> TableId {
+        self.properties.table
+    }
+
+    /// Appends an entry, as [`crate::table::TableWriter::add`] does. The key is an entry key.
+    pub(crate) fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
+        assert!(!self.failed, "a pack writer was used after an error");
+        let Some(entry) = EntryKey::decode(key) else { unreachable!("a directory keyspace has entry keys") };
+        if self.directory.is_some_and(|before| before != entry.directory) {
+            self.end_directory();
+        }
+        self.directory = Some(entry.directory);
+        let new_key = self.properties.count(key, shared, seq, kind, value.len());
+        if new_key && self.filter_bits_per_key > 0 {
+            self.hashes.push(filter::hash(&entry.prefix()));
+        }
+        let content = match kind {
+            EntryKind::Remove => Content::Remove,
+            EntryKind::Put if value.len() > INLINE_VALUE_BYTES_MAX => Content::Extent(value.len() as u32),
+            EntryKind::Put => Content::Inline(value),
+        };
+        let item = Item { name: entry.name, seq, content };
+        if !self.block.push(entry.hash, &item) {
+            self.close_block();
+            let fits = self.block.push(entry.hash, &item);
+            assert!(fits, "an item fits in an empty block");
+        }
+        if self.block.len() == 1 {
+            self.fence = entry.hash.fence();
+        }
+        if matches!(content, Content::Extent(_)) {
+            self.values.extend_from_slice(value);
+            self.value_bytes.push(value.len());
+            if self.values.len() >= EXTENT_BYTES_KEPT {
+                self.close_block();
+            }
+        }
+        self.pending.len() >= PIECE_BYTES
+    }
+
+    /// Writes the piece that [`PackWriter::add`] found full.
+    pub(crate) async fn write(&mut self) -> Result<()> {
+        self.write_pending().await
+    }
+
+    /// The bytes of the file so far, the open block included.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.offset() + (self.block.bytes() + self.values.len() + self.contents.bytes()) as u64
+    }
+
+    /// Writes contents, filter, properties and footer. Requires at least one entry. An error removes the file.
+    pub(crate) async fn finish(mut self) -> Result<TableMeta> {
+        assert!(!self.failed, "a pack writer was used after an error");
+        assert!(self.properties.entries > 0, "a pack has at least one entry");
+        match self.write_end().await {
+            Ok(is_synced) => {
+                if !is_synced {
+                    let (file, through_cache) = (Arc::clone(self.output.file()), self.output.is_through_cache());
+                    self.unsynced.insert(self.id(), UnsyncedFile { file, through_cache });
+                }
+                Ok(self.properties.to_meta(self.written, self.checksum.digest()))
+            }
+            Err(error) => {
+                self.abandon().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Abandons the pack and removes its file. If that fails, the file is left to recovery as an orphan.
+    pub(crate) async fn abandon(self) {
+        let path = self.output.path().to_path_buf();
+        self.output.abandon().await;
+        // The caller reports the error that made it abandon the pack. An orphan costs space until the next open.
+        let _ = self.storage.remove(&path);
+    }
+
+    /// The offset in the file of the next byte.
+    fn offset(&self) -> u64 {
+        self.written + self.pending.len() as u64
+    }
+
+    /// Ends the open block, and puts its extents behind it.
+    fn close_block(&mut self) {
+        let Some(directory) = self.directory else { unreachable!("a block has a directory") };
+        let (offset, start, id) = (self.offset(), self.pending.len(), self.id());
+        let path = self.output.path();
+        self.block.seal(directory, Place { path, pack: id, offset }, &mut self.pending);
+        self.contents.add_block(offset, self.pending.len() - start, self.fence);
+        self.properties.data_blocks += 1;
+        let mut at = 0;
+        for bytes in self.value_bytes.drain(..) {
+            let offset = self.written + self.pending.len() as u64;
+            let value = self.values.get(at..at + bytes).unwrap_or_default();
+            write_extent(value, Place { path, pack: id, offset }, &mut self.pending);
+            at += bytes;
+        }
+        self.values.clear();
+        self.properties.data_bytes = self.offset();
+    }
+
+    fn end_directory(&mut self) {
+        if self.block.len() > 0 {
+            self.close_block();
+        }
+        if let Some(directory) = self.directory.take() {
+            self.contents.end_directory(directory);
+        }
+    }
+
+    /// Returns whether the file was synced, because too many files are unsynced.
+    async fn write_end(&mut self) -> Result<bool> {
+        self.end_directory();
+        let filter = (self.filter_bits_per_key > 0).then(|| {
+            let hashes = std::mem::take(&mut self.hashes);
+            let filter = Filter::build(&hashes, self.filter_bits_per_key);
+            self.seal_region(|out| filter.encode(out))
+        });
+        let (contents, key) = (std::mem::take(&mut self.contents), self.hash_key);
+        let (mut region, data_end) = (Vec::new(), filter.map_or(self.offset(), |filter| filter.offset));
+        contents.encode(&key, &mut region);
+        let index = self.seal_region(|out| out.extend_from_slice(&region));
+        let properties = self.properties.encode();
+        let properties = self.seal_region(|out| out.extend_from_slice(&properties));
+        let footer = Footer { table: self.id(), index, filter, properties };
+        self.pending.extend_from_slice(&footer.encode(MAGIC));
+        self.write_pending().await?;
+        self.output.finish().await?;
+        let is_synced = !self.unsynced.has_room();
+        if is_synced {
+            self.output.sync().await?;
+        }
+        self.fresh.put(self.id(), (region, data_end));
+        Ok(is_synced)
+    }
+
+    fn seal_region(&mut self, append: impl FnOnce(&mut Vec<u8>)) -> Region {
+        let (table, offset, start) = (self.id(), self.offset(), self.pending.len());
+        append(&mut self.pending);
+        let bytes = seal(&mut self.pending, start, table, offset);
+        Region { offset, bytes }
+    }
+
+    async fn write_pending(&mut self) -> Result<()> {
+        // Stays set if the write fails, or if its future is dropped before the end.
+        self.failed = true;
+        self.checksum.update(&self.pending);
+        self.output.append(&self.pending).await?;
+        self.written += self.pending.len() as u64;
+        self.pending.clear();
+        self.failed = false;
+        Ok(())
+    }
+}

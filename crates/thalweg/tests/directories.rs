@@ -1,0 +1,252 @@
+//! Directory keyspaces against a model: every entry, every listing, through flushes, merges, snapshots and reopens.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use thalweg::{Database, DirectoryKeyspace, ErrorKind};
+
+type Model = BTreeMap<(u64, Vec<u8>), Vec<u8>>;
+
+fn open(path: &std::path::Path) -> Database {
+    Database::builder(path)
+        .memtable_bytes(64 << 10)
+        .level0_trigger(1)
+        .level1_bytes(16 << 10)
+        .table_bytes(32 << 10)
+        .block_cache_bytes(64 << 10)
+        .open()
+        .unwrap()
+}
+
+/// A value that tells what it is, now and then a long one.
+fn value(random: &mut fastrand::Rng, label: &str) -> Vec<u8> {
+    let bytes = match random.u32(..100) {
+        0..60 => random.usize(..40),
+        60..95 => random.usize(40..400),
+        95..99 => random.usize(2000..9000),
+        _ => random.usize(60_000..150_000),
+    };
+    let mut value = label.as_bytes().to_vec();
+    value.resize(value.len() + bytes, label.len() as u8);
+    value
+}
+
+fn check(files: &DirectoryKeyspace, model: &Model, directories: u64) {
+    for directory in 0..directories {
+        let mut expected: Vec<(&Vec<u8>, &Vec<u8>)> =
+            model.range((directory, Vec::new())..(directory + 1, Vec::new())).map(|((_, n), v)| (n, v)).collect();
+        let mut cursors = Vec::new();
+        let mut listed: Vec<(Vec<u8>, Vec<u8>)> = files
+            .list(directory)
+            .map(|entry| {
+                let entry = entry.unwrap();
+                cursors.push(entry.cursor());
+                (entry.name().to_vec(), entry.value().unwrap().to_vec())
+            })
+            .collect();
+        assert!(cursors.is_sorted(), "cursors ascend");
+        listed.sort();
+        expected.sort();
+        assert_eq!(listed.len(), expected.len(), "entries of directory {directory}");
+        assert!(listed.iter().zip(&expected).all(|((n, v), (en, ev))| n == *en && v == *ev), "of {directory}");
+        assert_eq!(files.is_empty(directory).unwrap(), expected.is_empty());
+        for (name, value) in expected.iter().take(20) {
+            assert_eq!(files.get(directory, name).unwrap().as_deref(), Some(&value[..]));
+        }
+        assert!(files.get(directory, "never there").unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_directory_keyspace_is_a_map_of_directories_through_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut model = Model::new();
+    let directories = 40;
+    for life in 0..4 {
+        let db = open(dir.path());
+        let files = db.directory_keyspace("files").unwrap();
+        let inodes = db.keyspace("inodes").unwrap();
+        check(&files, &model, directories);
+        for round in 0..6 {
+            for number in 0..1500 {
+                // A few directories have most of the entries.
+                let directory = if random.bool() { random.u64(..3) } else { random.u64(..directories) };
+                let name = format!("entry {}", random.u32(..if directory < 3 { 3000 } else { 60 })).into_bytes();
+                if random.u32(..4) == 0 {
+                    files.remove(directory, &name).unwrap();
+                    model.remove(&(directory, name));
+                } else {
+                    let value = value(&mut random, &format!("{life}.{round}.{number} "));
+                    files.insert(directory, &name, &value).unwrap();
+                    model.insert((directory, name), value);
+                }
+            }
+            let mut batch = db.batch();
+            batch.insert_entry(&files, 5, "batched", format!("{life}.{round}")).unwrap();
+            batch.remove_entry(&files, 6, "entry 1").unwrap();
+            batch.insert(&inodes, "5", format!("{life}.{round}")).unwrap();
+            batch.commit().unwrap();
+            model.insert((5, b"batched".to_vec()), format!("{life}.{round}").into_bytes());
+            model.remove(&(6, b"entry 1".to_vec()));
+            let (snapshot, before) = (db.snapshot(), model.clone());
+            files.insert(7, "after the snapshot", "").unwrap();
+            model.insert((7, b"after the snapshot".to_vec()), Vec::new());
+            match round % 3 {
+                0 => db.flush().unwrap(),
+                1 => {
+                    db.flush().unwrap();
+                    db.wait_for_compactions().unwrap();
+                }
+                _ => {}
+            }
+            check(&files, &model, directories);
+            let then = snapshot.directory_keyspace(&files).unwrap();
+            for ((directory, name), value) in before.iter().step_by(37) {
+                assert_eq!(then.get(*directory, name).unwrap().as_deref(), Some(&value[..]));
+            }
+            assert_eq!(then.list(7).count(), before.range((7, Vec::new())..(8, Vec::new())).count());
+        }
+        if life % 2 == 0 {
+            db.close().unwrap();
+        }
+    }
+    let db = open(dir.path());
+    db.tidy().unwrap();
+    let files = db.directory_keyspace("files").unwrap();
+    check(&files, &model, directories);
+    drop(files);
+    db.close().unwrap();
+    let mut faults = Vec::new();
+    Database::builder(dir.path()).check(&mut |fault| faults.push(fault.to_string())).unwrap();
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+#[test]
+fn a_listing_that_is_resumed_gives_every_lasting_name_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut db = open(dir.path());
+    let mut files = db.directory_keyspace("files").unwrap();
+    for number in 0..5000 {
+        files.insert(1, format!("lasting {number}"), "value").unwrap();
+    }
+    let (mut seen, mut cursor, mut step) = (Vec::new(), 0, 0);
+    loop {
+        let page: Vec<_> = files.list_from(1, cursor).take(331).map(Result::unwrap).collect();
+        let Some(last) = page.last() else { break };
+        cursor = last.cursor();
+        seen.extend(page.iter().map(|entry| String::from_utf8(entry.name().to_vec()).unwrap()));
+        for number in 0..300 {
+            files.insert(1, format!("other {step} {number}"), "meanwhile").unwrap();
+            files.remove(1, format!("other {} {number}", step / 2)).unwrap();
+        }
+        match step % 4 {
+            0 => db.flush().unwrap(),
+            1 => db.tidy().unwrap(),
+            2 => {
+                drop(files);
+                db.close().unwrap();
+                db = open(dir.path());
+                files = db.directory_keyspace("files").unwrap();
+            }
+            _ => {}
+        }
+        step += 1;
+    }
+    let mut lasting: Vec<_> = seen.iter().filter(|name| name.starts_with("lasting")).collect();
+    assert_eq!(lasting.len(), 5000);
+    lasting.sort();
+    lasting.dedup();
+    assert_eq!(lasting.len(), 5000);
+    assert!(step > 15);
+}
+
+#[test]
+fn wrong_input_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let files = db.directory_keyspace("files").unwrap();
+    let kind = |result: thalweg::Result<()>| result.unwrap_err().kind();
+    assert_eq!(kind(files.insert(1, "", "")), ErrorKind::InvalidInput);
+    assert_eq!(kind(files.insert(1, vec![0; 1025], "")), ErrorKind::InvalidInput);
+    files.insert(u64::MAX, vec![0xff; 1024], "the longest name").unwrap();
+    assert_eq!(files.get(u64::MAX, vec![0xff; 1024]).unwrap().as_deref(), Some(&b"the longest name"[..]));
+    assert_eq!(db.keyspace("files").unwrap_err().kind(), ErrorKind::InvalidInput);
+    db.keyspace("ordered").unwrap();
+    assert_eq!(db.directory_keyspace("ordered").unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert!(files.list(77).next().is_none() && files.is_empty(77).unwrap());
+    // A cursor of nothing is one between entries.
+    assert!(files.list_from(u64::MAX, u64::MAX).next().is_none());
+    assert_eq!(files.list_from(u64::MAX, 2).count(), 1);
+    db.drop_keyspace("files").unwrap();
+    assert_eq!(files.get(1, "a").unwrap_err().kind(), ErrorKind::NoKeyspace);
+    assert_eq!(files.list(1).next().unwrap().unwrap_err().kind(), ErrorKind::NoKeyspace);
+    assert_eq!(kind(files.insert(1, "a", "")), ErrorKind::NoKeyspace);
+}
+
+#[test]
+fn a_clear_empties_directories_and_a_snapshot_keeps_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let files = db.directory_keyspace("files").unwrap();
+    for number in 0..2000 {
+        files.insert(number % 7, format!("{number}"), "value").unwrap();
+    }
+    db.flush().unwrap();
+    files.insert(3, "unflushed", "value").unwrap();
+    let snapshot = db.snapshot().directory_keyspace(&files).unwrap();
+    files.clear().unwrap();
+    files.insert(3, "new", "value").unwrap();
+    assert_eq!((files.list(3).count(), files.list(4).count()), (1, 0));
+    assert_eq!(snapshot.list(3).count(), 287);
+    assert!(snapshot.get(3, "unflushed").unwrap().is_some());
+    drop(snapshot);
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = open(dir.path());
+    let files = db.directory_keyspace("files").unwrap();
+    assert_eq!((files.list(3).count(), files.list(4).count()), (1, 0));
+}
+
+fn spans(db: &Database) -> (u64, u64) {
+    let statistics = db.statistics();
+    let files = statistics.keyspaces.iter().find(|keyspace| keyspace.name == "files").unwrap();
+    let index = files.directories.as_ref().unwrap();
+    (index.directories, index.spans)
+}
+
+#[test]
+fn a_quiet_database_merges_scattered_directories_and_leaves_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let files = db.directory_keyspace("files").unwrap();
+    // Each flush has directories of its own.
+    for flush in 0..5 {
+        for number in 0..2000 {
+            files.insert(flush * 100 + number % 100, format!("{number}"), "value").unwrap();
+        }
+        db.flush().unwrap();
+    }
+    db.tidy().unwrap();
+    assert_eq!(spans(&db), (500, 500));
+    let bytes = db.statistics().compaction_written_bytes;
+    assert_eq!(bytes, 0, "nothing was to be merged");
+    // Each flush has entries of all directories.
+    for flush in 0..5 {
+        for directory in 0..500 {
+            files.insert(directory, format!("later {flush}"), "value").unwrap();
+        }
+        db.flush().unwrap();
+    }
+    assert_eq!(spans(&db), (500, 3000));
+    db.tidy().unwrap();
+    assert_eq!(spans(&db), (500, 500));
+    assert!((0..500).all(|directory| files.list(directory).count() == 25));
+    // What was removed is gone from the index, too.
+    for directory in 0..400 {
+        for entry in files.list(directory).map(Result::unwrap) {
+            files.remove(directory, entry.name()).unwrap();
+        }
+    }
+    db.tidy().unwrap();
+    assert_eq!(spans(&db), (100, 100));
+}
