@@ -250,3 +250,25 @@ fn a_quiet_database_merges_scattered_directories_and_leaves_the_others() {
     db.tidy().unwrap();
     assert_eq!(spans(&db), (100, 100));
 }
+
+#[test]
+fn a_tidied_database_has_no_space_for_what_was_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let files = db.directory_keyspace("files").unwrap();
+    for round in 0..3 {
+        for number in 0..20_000_u64 {
+            files.insert(number / 20, format!("{}", number % 20), [round; 60]).unwrap();
+        }
+        db.tidy().unwrap();
+        assert_eq!(spans(&db), (1000, 1000), "one pack with each directory");
+        let levels: Vec<_> = db.statistics().keyspaces.into_iter().flat_map(|keyspace| keyspace.levels).collect();
+        let bytes: u64 = levels.iter().map(|level| level.bytes).sum();
+        assert!(bytes < 20_000 * 110, "{bytes} bytes of tables for {} of entries", 20_000 * 70);
+    }
+    // A tenth may stay.
+    files.insert(0, "0", "new").unwrap();
+    let written = db.statistics().compaction_written_bytes;
+    db.tidy().unwrap();
+    assert_eq!(db.statistics().compaction_written_bytes, written, "one entry is not worth a merge");
+}

@@ -30,6 +30,8 @@ use std::cmp::Reverse;
 pub(crate) struct LeveledOptions {
     /// Level 0 is compacted into level 1 when it has this many tables.
     pub(crate) level0_trigger: usize,
+    /// With this many tables, level 0 no longer waits for deeper levels that are less full.
+    pub(crate) level0_urgent: usize,
     /// Bytes of level 1.
     pub(crate) level1_bytes: u64,
     /// Each level below is this many times larger.
@@ -44,8 +46,8 @@ pub(crate) struct LeveledOptions {
     pub(crate) levels_max: usize,
 }
 
-/// With so many times the tables that make it due, level 0 no longer waits for deeper levels that are less full.
-pub(super) const LEVEL0_URGENT: u64 = 4;
+/// [`LeveledOptions::level0_urgent`] is mostly so many times the trigger.
+pub(crate) const LEVEL0_URGENT: usize = 4;
 
 /// Tables of the level below that a job with several upper tables may be as large as.
 const WIDE_TABLES: u64 = 25;
@@ -68,7 +70,7 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
         .collect();
     // All of level 1 goes into a job of level 0: where that would be half of the job, level 1 has to be smaller first.
     let level1_fits = shape.bytes(1) <= targets.bytes(1).max(options.job_bytes_max / 2);
-    let urgent = |score: &Score| score.level == 0 && score.amount >= score.target.saturating_mul(LEVEL0_URGENT);
+    let urgent = |score: &Score| score.level == 0 && score.amount >= options.level0_urgent as u64;
     if !scores.iter().any(urgent) {
         scores.reverse();
     } else if level1_fits {

@@ -126,7 +126,7 @@ impl Policy {
     /// The same, with level 0 due at its first table: for a disk on which each table is one too many.
     pub(crate) fn eager(mut self) -> Policy {
         match &mut self {
-            Policy::Leveled(options) => options.level0_trigger = 1,
+            Policy::Leveled(options) => (options.level0_trigger, options.level0_urgent) = (1, leveled::LEVEL0_URGENT),
             Policy::Vlsm(options) => options.level0_trigger = 1,
         }
         self
@@ -142,8 +142,11 @@ impl Policy {
 
     /// Whether writers may soon have to wait for the job: it takes so much of level 0 that no other level goes first.
     pub(crate) fn is_urgent(&self, job: &Job) -> bool {
-        let urgent = (self.level0_trigger() as u64).saturating_mul(leveled::LEVEL0_URGENT);
-        job.level == 0 && job.upper.len() as u64 >= urgent
+        let urgent = match self {
+            Policy::Leveled(options) => options.level0_urgent,
+            Policy::Vlsm(options) => options.level0_trigger.saturating_mul(leveled::LEVEL0_URGENT),
+        };
+        job.level == 0 && job.upper.len() >= urgent
     }
 
     /// Levels, level 0 included.

@@ -12,7 +12,7 @@ use super::shape::Shape;
 const TIDY_BYTES_MAX: u64 = 256 << 20;
 
 /// The upper levels may have this part of what the last one has.
-const TIDY_PART: u64 = 10;
+pub(crate) const TIDY_PART: u64 = 10;
 
 /// The next job that makes the partition tidy: of its topmost level with tables, all of them.
 pub(super) fn plan(shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {

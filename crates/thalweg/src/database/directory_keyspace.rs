@@ -275,7 +275,8 @@ impl DirectoryEntry {
         &self.0.name
     }
 
-    /// Its value. Values of more than 2 KiB are read by this call.
+    /// Its value. Values of more than 2 KiB are read by this call. A shorter one shares the memory of its block, as the
+    /// name does: 4 to 8 KiB that stay as long as it does. Copy what is to be kept.
     ///
     /// # Errors
     /// `Corruption`, `Io`.

@@ -1,7 +1,7 @@
 //! [`Options`]: everything a builder can set, with defaults and limits.
 
 use super::{Compression, DamagePolicy};
-use crate::compaction::{LeveledOptions, Overlap, Policy, VlsmOptions};
+use crate::compaction::{LEVEL0_URGENT, LeveledOptions, Overlap, Policy, VlsmOptions};
 use crate::error::{Error, Result};
 use crate::keyspaces::BackpressureLimits;
 use crate::lineage::{DurabilityBackend, RETAINED_BYTES_MAX, Settling};
@@ -9,7 +9,7 @@ use crate::log::LogOptions;
 use crate::ordered::OrderedOptions;
 use crate::runtime::Space;
 use crate::storage::Storage;
-use crate::table::{TableOptions, TableReads, TableWrites};
+use crate::table::{PACK_BYTES_MAX, TableOptions, TableReads, TableWrites};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -216,6 +216,7 @@ impl Options {
             (segment <= 1 << 30, "log_segment_bytes: at most 1 GiB"),
             (self.log_bytes_max >= 2 * u64::from(segment), "log_bytes_max: at least two segments"),
             (self.memtable_bytes() >= 1 << 10, "memtable_bytes: at least 1 KiB"),
+            (self.memtable_bytes() as u64 <= PACK_BYTES_MAX / 2, "memtable_bytes: at most 16 GiB"),
             (self.sealed_memtables_max >= 1, "sealed_memtables_max: at least 1"),
             ((1..=1024).contains(&self.partitions_max()), "partitions_max: 1 to 1024"),
             (self.block_bytes >= 64 && self.block_bytes <= 16 << 20, "block_bytes: 64 B to 16 MiB"),
@@ -327,6 +328,7 @@ impl Options {
         match self.compaction_policy {
             CompactionPolicy::Leveled => Policy::Leveled(LeveledOptions {
                 level0_trigger: self.level0_trigger(),
+                level0_urgent: self.level0_trigger().saturating_mul(LEVEL0_URGENT),
                 level1_bytes: self.level1_bytes,
                 growth_factor: self.growth_factor,
                 table_bytes,
@@ -362,16 +364,19 @@ impl Options {
     pub(super) fn directories(&self, space: Arc<Space>) -> OrderedOptions {
         let ordered = self.ordered(space);
         let trigger = self.directory_level0_trigger();
+        let table_bytes = ordered.policy.table_bytes().min(PACK_BYTES_MAX / 2);
         let times = (trigger / self.level0_trigger()).max(1) as u64;
         OrderedOptions {
             level0_stop: trigger.saturating_mul(2),
             partitions_max: 1,
             policy: Policy::Leveled(LeveledOptions {
                 level0_trigger: trigger,
+                // Half way to where writers wait.
+                level0_urgent: trigger.saturating_add(trigger / 2),
                 level1_bytes: self.level1_bytes.saturating_mul(times),
                 growth_factor: self.growth_factor,
-                table_bytes: ordered.policy.table_bytes(),
-                table_bytes_max: ordered.policy.table_bytes(),
+                table_bytes,
+                table_bytes_max: table_bytes,
                 job_bytes_max: u64::MAX,
                 levels_max: LEVELS_MAX,
             }),
@@ -388,6 +393,26 @@ impl Options {
             partitions_max: self.partitions_max(),
             policy: self.policy(space.table_bytes()),
             space,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::simulated::SimulatedDisk;
+
+    #[test]
+    fn level0_goes_first_before_writers_wait_for_it() {
+        let disk: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
+        for trigger in [1, 4, 100] {
+            let options = Options { level0_trigger: Some(trigger), ..Options::default() };
+            let space = || options.space(&disk, Path::new("/db"));
+            for options in [options.ordered(space()), options.directories(space())] {
+                let Policy::Leveled(leveled) = &options.policy else { unreachable!("the default policy") };
+                assert!(leveled.level0_trigger <= leveled.level0_urgent, "{leveled:?}");
+                assert!(leveled.level0_urgent < options.level0_stop, "{leveled:?}");
+            }
         }
     }
 }

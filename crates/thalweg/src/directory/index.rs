@@ -10,17 +10,17 @@
 //! - A span names a pack that is in `packs`: a pack leaves only once no span names it.
 //!
 //! Locks: that of a stripe of the p-hash, then `packs`; both for lookups and changes, never over I/O. `last_look` is
-//! held while a look goes over the whole index.
+//! held alone.
 
 use super::p_hash::{PHash, STRIPES};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::{HashKey, TableId};
 use crate::runtime::yield_now;
 use crate::sync::{Mutex, RwLock};
 use crate::table::{PackSpan, Table};
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// So many directories are added or looked at before others of the worker go on.
 const SLICE: usize = 1024;
@@ -54,9 +54,19 @@ pub(crate) struct DirectoryIndex {
     /// Spans, and those of directories that have one already.
     spans: AtomicU64,
     extra_spans: AtomicU64,
-    /// How often packs were added or removed, and what the last look for scattered directories found at that count.
+    /// How often packs were added or removed.
     changes: AtomicU64,
-    last_look: Mutex<Option<(u64, bool)>>,
+    last_look: Mutex<Option<Look>>,
+    /// What keeps a pack from being in the index, and so anybody from reading the keyspace.
+    damage: OnceLock<Error>,
+}
+
+/// What a look for scattered directories has found.
+#[derive(Clone, Copy)]
+struct Look {
+    /// The changes by then, and which packs were looked at: how many, and the sum of their numbers.
+    at: (u64, usize, u64),
+    is_scattered: bool,
 }
 
 /// The packs by slot.
@@ -125,6 +135,7 @@ impl DirectoryIndex {
             extra_spans: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             last_look: Mutex::default(),
+            damage: OnceLock::new(),
         })
     }
 
@@ -135,14 +146,32 @@ impl DirectoryIndex {
             some.iter().for_each(|(directory, place)| self.insert(*directory, Span { pack: slot, place: *place }));
             yield_now().await;
         }
+        self.changes.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// As [`DirectoryIndex::add`], all at once.
-    pub(crate) fn add_now(&self, pack: &Arc<Table>) -> Result<()> {
-        let (slot, spans) = self.register(pack)?;
+    /// Adds a pack that an open finds, all at once. A damaged one keeps this keyspace from being read, and nothing
+    /// else of the database.
+    ///
+    /// # Errors
+    /// Other than `Corruption`.
+    pub(crate) fn load(&self, pack: &Arc<Table>) -> Result<()> {
+        let (slot, spans) =
+            match self.register(pack).and_then(|found| pack.check_hash_key(&self.hash_key).map(|()| found)) {
+                Ok(registered) => registered,
+                Err(damage @ Error::Corruption(_)) => {
+                    let _ = self.damage.set(damage);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
         spans.into_iter().for_each(|(directory, place)| self.insert(directory, Span { pack: slot, place }));
         Ok(())
+    }
+
+    /// Whether all packs are in the index. Without one of them nobody can say what a directory has.
+    fn check(&self) -> Result<()> {
+        self.damage.get().map_or(Ok(()), |damage| Err(damage.clone()))
     }
 
     /// Gives a pack a slot, and reads where its directories are.
@@ -154,14 +183,13 @@ impl DirectoryIndex {
     }
 
     fn insert(&self, directory: u64, span: Span) {
-        let is_extra = self.known.update(directory, |known| {
+        self.known.update(directory, |known| {
             let before = known.as_ref().map_or(&[][..], Known::spans);
-            let is_extra = !before.is_empty();
+            // Counted under the lock of the stripe: nobody takes out what was not counted.
+            self.spans.fetch_add(1, Ordering::Relaxed);
+            self.extra_spans.fetch_add(u64::from(!before.is_empty()), Ordering::Relaxed);
             *known = Known::of(&[before, &[span]].concat());
-            is_extra
         });
-        self.spans.fetch_add(1, Ordering::Relaxed);
-        self.extra_spans.fetch_add(u64::from(is_extra), Ordering::Relaxed);
     }
 
     /// Removes packs with all their directories, and gives way now and then.
@@ -224,14 +252,23 @@ impl DirectoryIndex {
         drop(gone);
     }
 
-    /// Removes everything.
+    /// Removes everything, after the keyspace was dropped or cleared.
     pub(crate) fn clear(&self) {
-        let packs: Vec<TableId> = self.packs.read().slots.iter().flatten().map(|pack| pack.meta().id).collect();
-        self.remove_now(&packs);
+        for stripe in 0..STRIPES {
+            for known in self.known.take_stripe(stripe) {
+                let spans = known.spans().len() as u64;
+                self.spans.fetch_sub(spans, Ordering::Relaxed);
+                self.extra_spans.fetch_sub(spans - 1, Ordering::Relaxed);
+            }
+        }
+        // Their slots are not given out again: a flush under way may still add spans with them. Dropped after the lock.
+        let packs: Vec<_> = self.packs.write().slots.iter_mut().map(Option::take).collect();
+        drop(packs);
     }
 
     /// The packs that have a directory, and what they have of it; the one with the greatest sequence number first.
-    pub(super) fn spans_of(&self, directory: u64) -> Vec<(Arc<Table>, PackSpan)> {
+    pub(super) fn spans_of(&self, directory: u64) -> Result<Vec<(Arc<Table>, PackSpan)>> {
+        self.check()?;
         let mut spans = self.known.read(directory, |known| {
             let spans = known.map_or(&[][..], Known::spans);
             if spans.is_empty() {
@@ -241,19 +278,27 @@ impl DirectoryIndex {
             spans.iter().filter_map(|span| Some((Arc::clone(packs.get(span.pack)?), span.place))).collect()
         });
         spans.sort_by_key(|(pack, _)| std::cmp::Reverse(pack.meta().seq_max));
-        spans
+        Ok(spans)
     }
 
-    /// Whether a merge of these packs would make a quarter of their spans parts of others: directories that are in one
-    /// pack alone gain nothing.
-    pub(crate) fn is_scattered(&self, packs: &[Arc<Table>]) -> bool {
-        let changes = self.changes.load(Ordering::Relaxed);
-        let mut last = self.last_look.lock();
-        if let Some((at, is_scattered)) = *last
-            && at == changes
-        {
-            return is_scattered;
+    /// What [`DirectoryIndex::look`] has found, if it has looked at these packs and nothing has changed since.
+    pub(crate) fn is_scattered(&self, packs: &[Arc<Table>]) -> Option<bool> {
+        let at = self.look_at(packs);
+        self.last_look.lock().filter(|look| look.at == at).map(|look| look.is_scattered)
+    }
+
+    fn look_at(&self, packs: &[Arc<Table>]) -> (u64, usize, u64) {
+        let sum = packs.iter().fold(0_u64, |sum, pack| sum.wrapping_add(pack.meta().id.0));
+        (self.changes.load(Ordering::Relaxed), packs.len(), sum)
+    }
+
+    /// Looks whether a merge of these packs would make a quarter of their spans parts of others: directories that are
+    /// in one pack alone gain nothing. Goes over the whole index, unless it has done that already.
+    pub(crate) fn look(&self, packs: &[Arc<Table>]) {
+        if self.is_scattered(packs).is_some() {
+            return;
         }
+        let at = self.look_at(packs);
         let slots: Vec<NonZeroU32> = {
             let registered = self.packs.read();
             packs.iter().filter_map(|pack| registered.slot_of(pack.meta().id)).collect()
@@ -267,14 +312,13 @@ impl DirectoryIndex {
         };
         (0..STRIPES).for_each(|stripe| self.known.update_stripe(stripe, &mut count));
         let is_scattered = scattered > 0 && scattered * SCATTERED_PART >= all;
-        *last = Some((changes, is_scattered));
-        is_scattered
+        *self.last_look.lock() = Some(Look { at, is_scattered });
     }
 
     /// The number of directories, of spans, and the bytes of memory that the index takes.
     pub(crate) fn size(&self) -> (usize, u64, usize) {
         let spans = self.spans.load(Ordering::Relaxed);
         let extra = self.extra_spans.load(Ordering::Relaxed) as usize;
-        (self.known.len(), spans, self.known.bytes() + 2 * extra * size_of::<Span>())
+        (self.known.len(), spans, self.known.bytes().saturating_add(extra.saturating_mul(2 * size_of::<Span>())))
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct ListedEntry {
     seq: SeqNo,
     kind: EntryKind,
     value: PackValue,
-    /// The pack that has the value; `None`: it is from a memtable.
+    /// The pack, if the value is in an extent of it. Else the entry keeps no pack, and so no file.
     pack: Option<Arc<Table>>,
 }
 
@@ -30,7 +30,7 @@ impl ListedEntry {
         match (&self.pack, &self.value) {
             (_, PackValue::Here(value)) => Ok(value.clone()),
             (Some(pack), value) => pack.pack_value(value.clone()),
-            (None, PackValue::Extent(..)) => unreachable!("a memtable has whole values"),
+            (None, PackValue::Extent(..)) => unreachable!("an entry with an extent has its pack"),
         }
     }
 }
@@ -60,14 +60,15 @@ impl DirectoryIndex {
                 end_at(hash);
             }
         }
-        let spans = self.spans_of(directory);
+        let spans = self.spans_of(directory)?;
         let blocks = (BLOCKS / spans.len().max(1)).max(1);
         for (pack, span) in &spans {
             let end = pack.visit_entries(*span, directory, from, blocks, &mut |name, version| {
                 let hash = self.hash_key.hash(&name);
                 if hash >= from && version.seq <= visible {
                     let (seq, kind, value) = (version.seq, version.kind, version.value);
-                    found.push(ListedEntry { hash, name, seq, kind, value, pack: Some(Arc::clone(pack)) });
+                    let pack = matches!(value, PackValue::Extent(..)).then(|| Arc::clone(pack));
+                    found.push(ListedEntry { hash, name, seq, kind, value, pack });
                 }
             })?;
             if let Some(hash) = end {

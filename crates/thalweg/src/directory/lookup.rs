@@ -29,7 +29,7 @@ impl DirectoryIndex {
     /// Newest is by sequence number, not by the order of packs: a merge may put old versions into a pack with new ones.
     pub(crate) fn find(&self, key: &EntryKey<'_>, visible: SeqNo) -> Result<Option<Found>> {
         let mut newest: Option<Found> = None;
-        for (pack, span) in self.spans_of(key.directory) {
+        for (pack, span) in self.spans_of(key.directory)? {
             let is_enough = |found: &Found| found.version.seq >= pack.meta().seq_max || planted(Bug::PackOrderTrusted);
             if newest.as_ref().is_some_and(is_enough) {
                 break;

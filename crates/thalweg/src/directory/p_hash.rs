@@ -88,6 +88,12 @@ impl<T> PHash<T> {
         }
     }
 
+    /// Takes everything out of a stripe.
+    pub(crate) fn take_stripe(&self, stripe: usize) -> impl Iterator<Item = T> + use<T> {
+        let taken = std::mem::replace(&mut *self.stripes[stripe].lock(), Stripe { slots: Box::default(), used: 0 });
+        taken.slots.into_iter().filter_map(|slot| slot.value)
+    }
+
     /// The number of directories of which something is known.
     pub(crate) fn len(&self) -> usize {
         self.stripes.iter().map(|stripe| stripe.lock().used).sum()

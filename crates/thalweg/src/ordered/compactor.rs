@@ -8,6 +8,7 @@ use super::parked::{Parked, ParkedJobs};
 use super::partition::{Partition, SuperVersion};
 use super::partitions::Partitions;
 use super::splits::Splitter;
+use super::tidying::{has_looked, look_for_tidy, pick_tidy};
 use crate::compaction::{Job, RunningJob};
 use crate::error::{Error, ErrorKind};
 use crate::keyspaces::{IdleMemory, Registry, Signals, SpaceWatch};
@@ -178,9 +179,11 @@ impl Compactor {
     /// Whether there is nothing left to tidy, and no job runs.
     pub(crate) fn is_tidy(&self) -> bool {
         let is_untidy = |partition: Arc<Partition>| {
+            look_for_tidy(&partition);
             let running = partition.running();
             let super_version = partition.super_version();
-            let is_wanted = || pick_tidy(&partition, &super_version, &running).is_some();
+            let is_wanted =
+                || !has_looked(&partition, &super_version) || pick_tidy(&partition, &super_version, &running).is_some();
             !running.is_empty() || (!partition.is_dropped() && is_wanted())
         };
         !self.partitions.iter().any(is_untidy)
@@ -193,7 +196,11 @@ impl Compactor {
         self.take_job_of(pick).or_else(|| {
             let is_quiet = || self.log.is_quiet() && !self.registry.has_pending_flush();
             let is_time = is_quiet() || self.tidying.load(Ordering::Relaxed) > 0;
-            if is_time { self.take_job_of(pick_tidy) } else { None }
+            if !is_time {
+                return None;
+            }
+            self.partitions.iter().for_each(|partition| look_for_tidy(&partition));
+            self.take_job_of(pick_tidy)
         })
     }
 
@@ -253,18 +260,5 @@ impl Compactor {
         }
         self.signals.compaction_wanted.notify_all();
         self.signals.progress.notify_all();
-    }
-}
-
-/// A job of a database that nobody writes to. A directory keyspace is merged as long as many of its directories are in
-/// several packs.
-fn pick_tidy(partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> Option<Job> {
-    match &partition.generation.directories {
-        None => partition.policy().pick_tidy(&super_version.levels, running),
-        Some(index) => {
-            let level0 = super_version.levels.first().map_or(&[][..], Vec::as_slice);
-            let is_due = running.is_empty() && level0.len() > 1 && index.is_scattered(level0);
-            is_due.then(|| partition.policy().eager().pick(&super_version.levels, running)).flatten()
-        }
     }
 }

@@ -13,7 +13,7 @@ use crate::log::Log;
 use crate::memtable::MemtableHandle;
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Health};
-use crate::table::{PackWriters, TableStore, TableWriters};
+use crate::table::{PackWriters, Table, TableStore, TableWriters};
 use crate::trace;
 use std::sync::Arc;
 
@@ -88,18 +88,18 @@ impl MemtableFlusher {
         edit.changes.push(Change::Flushed { keyspace, partition: id, seq: last });
         let (output, table_bytes) = table.as_ref().map(|table| (table.meta().id, table.meta().bytes)).unzip();
         let table_bytes = table_bytes.unwrap_or(0);
-        let indexing = match Indexing::begin(index, table.as_slice(), Vec::new()).await {
-            Ok(indexing) => indexing,
-            Err(error) => return Err(self.discard(output, error)),
-        };
+        let indexing = Indexing::new(index, table.as_slice(), Vec::new());
+        if let Err(error) = indexing.begin().await {
+            drop(table);
+            return Err(self.discard(output, indexing, error));
+        }
         let apply = || {
             partition.install_flush(handle, table);
             indexing.applied();
         };
         let log_start = || Some(self.log_start_without(partition, handle));
         if let Err(error) = self.lineage.install(edit, Vec::new(), log_start, apply).await {
-            indexing.undo();
-            return Err(self.discard(output, error));
+            return Err(self.discard(output, indexing, error));
         }
         indexing.finish().await?;
         self.flushed(partition, handle, table_bytes);
@@ -124,8 +124,8 @@ impl MemtableFlusher {
     }
 
     /// Removes an output that no edit names; returns the error.
-    fn discard(&self, output: Option<TableId>, error: Error) -> Error {
-        discard_outputs(&self.health, &self.tables, output);
+    fn discard(&self, output: Option<TableId>, indexing: Indexing<'_>, error: Error) -> Error {
+        discard_outputs(&self.health, &self.lineage, &self.tables, (output, indexing.undo()));
         error
     }
 
@@ -150,13 +150,25 @@ impl MemtableFlusher {
     }
 }
 
-/// Removes tables that no edit names, because their edit was refused. When the database is poisoned they stay: the edit
-/// may be in the manifest; recovery knows.
-pub(super) fn discard_outputs(health: &Health, tables: &TableStore, outputs: impl IntoIterator<Item = TableId>) {
-    if health.check().is_ok() {
-        for id in outputs {
+/// Removes tables that no edit names, because their edit was refused: all `outputs`, of which a reader may have `found`
+/// some. When the database is poisoned they stay: the edit may be in the manifest; recovery knows.
+pub(super) fn discard_outputs(
+    health: &Health,
+    lineage: &Lineage,
+    tables: &TableStore,
+    (outputs, found): (impl IntoIterator<Item = TableId>, Vec<Arc<Table>>),
+) {
+    if health.check().is_err() {
+        return;
+    }
+    let held: Vec<Arc<Table>> = found.into_iter().filter(|table| Arc::strong_count(table) > 1).collect();
+    for id in outputs {
+        if !held.iter().any(|table| table.meta().id == id) {
             // A file that cannot be removed now is removed as an orphan by the next open.
             let _ = tables.remove(id);
         }
+    }
+    if !held.is_empty() {
+        lineage.discard(held);
     }
 }

@@ -21,28 +21,25 @@ pub(super) struct Indexing<'a> {
 }
 
 impl<'a> Indexing<'a> {
-    /// Adds the outputs of an edit that replaces some tables. On an error they are not in the index.
-    pub(super) async fn begin(
-        index: Option<&'a Arc<DirectoryIndex>>,
-        outputs: &[Arc<Table>],
-        replaced: Vec<TableId>,
-    ) -> Result<Self> {
+    /// For the outputs of an edit that replaces some tables.
+    pub(super) fn new(index: Option<&'a Arc<DirectoryIndex>>, outputs: &[Arc<Table>], replaced: Vec<TableId>) -> Self {
         let outputs = if index.is_some() { outputs.to_vec() } else { Vec::new() };
-        let indexing = Indexing { index, outputs, replaced, is_applied: AtomicBool::new(false) };
-        let Some(index) = index else { return Ok(indexing) };
+        Indexing { index, outputs, replaced, is_applied: AtomicBool::new(false) }
+    }
+
+    /// Before the install: adds the outputs.
+    pub(super) async fn begin(&self) -> Result<()> {
+        let Some(index) = self.index else { return Ok(()) };
         if planted(Bug::InputsLeaveIndexFirst) {
-            index.remove(&indexing.replaced).await;
+            index.remove(&self.replaced).await;
         }
-        if planted(Bug::MemtableBeforeIndex) && indexing.replaced.is_empty() {
-            return Ok(indexing);
+        if planted(Bug::MemtableBeforeIndex) && self.replaced.is_empty() {
+            return Ok(());
         }
-        for pack in &indexing.outputs {
-            if let Err(error) = index.add(pack).await {
-                indexing.undo();
-                return Err(error);
-            }
+        for pack in &self.outputs {
+            index.add(pack).await?;
         }
-        Ok(indexing)
+        Ok(())
     }
 
     /// The edit is in force.
@@ -51,12 +48,13 @@ impl<'a> Indexing<'a> {
     }
 
     /// After an install that failed: takes the outputs out again, unless the edit was in force by then. Then memtable
-    /// or inputs are gone, and only the outputs have their entries.
-    pub(super) fn undo(&self) {
+    /// or inputs are gone, and only the outputs have their entries. Returns the outputs that a reader may have found.
+    pub(super) fn undo(self) -> Vec<Arc<Table>> {
         if let Some(index) = self.index.filter(|_| !self.is_applied.load(Ordering::Relaxed)) {
             let outputs: Vec<TableId> = self.outputs.iter().map(|pack| pack.meta().id).collect();
             index.remove_now(&outputs);
         }
+        self.outputs
     }
 
     /// After the install: takes the replaced tables out.

@@ -88,23 +88,24 @@ impl JobRunner {
         }
         let ids: Vec<_> = outputs.iter().map(|meta| meta.id).collect();
         if partition.is_dropped() {
-            return Err(self.discard(ids, Error::Closed));
+            discard_outputs(&self.health, &self.lineage, &self.tables, (ids, Vec::new()));
+            return Err(Error::Closed);
         }
         let tables: Vec<_> = outputs.iter().map(|meta| self.tables.open_written(meta.clone())).collect();
         let inputs: Vec<_> = replaced_above.iter().chain(&job.lower).cloned().collect();
         let replaced: Vec<_> = inputs.iter().map(|table| table.meta().id).collect();
         let index = partition.generation.directories.as_ref();
-        let indexing = match Indexing::begin(index, &tables, replaced.clone()).await {
-            Ok(indexing) => indexing,
-            Err(error) => return Err(self.discard(ids, error)),
-        };
+        let indexing = Indexing::new(index, &tables, replaced.clone());
+        if let Err(error) = indexing.begin().await {
+            drop(tables);
+            return Err(self.discard(ids, indexing, error));
+        }
         let apply = || {
             partition.replace(&replaced, job.level + 1, tables);
             indexing.applied();
         };
         if let Err(error) = self.lineage.install(edit, inputs, || None, apply).await {
-            indexing.undo();
-            return Err(self.discard(ids, error));
+            return Err(self.discard(ids, indexing, error));
         }
         indexing.finish().await?;
         trace::event!(
@@ -128,8 +129,8 @@ impl JobRunner {
     }
 
     /// Removes outputs that no edit names; returns the error.
-    fn discard(&self, outputs: Vec<TableId>, error: Error) -> Error {
-        discard_outputs(&self.health, &self.tables, outputs);
+    fn discard(&self, outputs: Vec<TableId>, indexing: Indexing<'_>, error: Error) -> Error {
+        discard_outputs(&self.health, &self.lineage, &self.tables, (outputs, indexing.undo()));
         error
     }
 

@@ -75,7 +75,7 @@ impl Keyspace for OrderedKeyspace {
 
     fn load(&self) -> Result<()> {
         match self.directories() {
-            Some(index) => self.tables().iter().try_for_each(|pack| index.add_now(pack)),
+            Some(index) => self.tables().iter().try_for_each(|pack| index.load(pack)),
             None => Ok(()),
         }
     }

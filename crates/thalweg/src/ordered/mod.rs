@@ -15,7 +15,7 @@
 //! - `indexing`: packs of directory keyspaces on their way into the index;
 //! - `sealer`: seals memtables; `flush`: writes one to a table; `flusher`: the flush coroutine;
 //! - `reshape`, `splits`, `merges`: partitions divided and joined;
-//! - `subtasks`, `steps`, `job_runner`, `parked`, `compactor`: the compaction coroutines.
+//! - `subtasks`, `steps`, `job_runner`, `parked`, `tidying`, `compactor`: the compaction coroutines.
 
 mod background;
 mod budget;
@@ -41,6 +41,7 @@ mod sealer;
 mod splits;
 mod steps;
 mod subtasks;
+mod tidying;
 
 pub(crate) use background::OrderedBackground;
 pub(crate) use dependencies::Dependencies;

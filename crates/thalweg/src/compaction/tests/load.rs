@@ -204,6 +204,7 @@ fn load(policy: &Policy, total: u64, memtable: u64, ingest: f64, speed: f64) -> 
 fn leveled() -> Policy {
     Policy::Leveled(LeveledOptions {
         level0_trigger: 4,
+        level0_urgent: 16,
         level1_bytes: 256 * MIB,
         growth_factor: 8,
         table_bytes: 64 * MIB,

@@ -10,6 +10,7 @@ use crate::lineage::removal::retained::Input;
 use crate::lineage::settle::ledger::{Ledger, Settled};
 use crate::planted::{Bug, planted};
 use crate::storage::File;
+use crate::table::Table;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -102,14 +103,26 @@ impl Lineage {
     pub(in crate::lineage) fn release(&self, settled: Option<Settled<Input>>) {
         let Some(Settled { edit, log_start, inputs }) = settled else { return };
         if !inputs.is_empty() {
-            let mut book = self.book();
-            book.retained.keep(inputs);
-            self.readers_awaited.store(true, Ordering::Relaxed);
-            // Orders the store before the remover's look at the readers. The counterpart is in `readers_left`.
-            fence(Ordering::SeqCst);
+            self.retain(inputs);
         }
         self.log_and_tables().settled(edit, log_start);
         self.changed.notify_all();
+        self.wake.notify_all();
+    }
+
+    /// Keeps tables that may go until their last reader is gone.
+    fn retain(&self, inputs: impl IntoIterator<Item = Input>) {
+        let mut book = self.book();
+        book.retained.keep(inputs);
+        self.readers_awaited.store(true, Ordering::Relaxed);
+        // Orders the store before the remover's look at the readers. The counterpart is in `readers_left`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Removes outputs of an edit that was refused, once no reader holds them: readers of a directory keyspace may see
+    /// outputs before the edit is in force.
+    pub(crate) fn discard(&self, outputs: Vec<Arc<Table>>) {
+        self.retain(outputs.into_iter().map(Input::from));
         self.wake.notify_all();
     }
 

@@ -132,3 +132,18 @@ fn a_handle_is_let_go_before_its_edit_is_settled_and_its_file_is_not() {
     assert!(world.disk.disk().has(&table_path(1)));
     assert_eq!(world.lineage.retained_bytes(), 100);
 }
+
+#[test]
+fn outputs_of_a_refused_edit_go_with_their_last_reader() {
+    let world = World::new().start();
+    let read = handle(&world, 1, 100);
+    world.disk.put(&table_path(1), vec![7; 100]);
+    world.lineage.discard(vec![Arc::clone(&read)]);
+    world.thread.pass_ms(2 * INTERVAL_MS);
+    assert!(world.disk.disk().has(&table_path(1)), "a reader has it");
+    drop(read);
+    world.lineage.readers_left();
+    world.thread.pass_ms(2 * INTERVAL_MS);
+    assert!(!world.disk.disk().has(&table_path(1)));
+    assert_eq!(world.lineage.retained_bytes(), 0);
+}

@@ -1,7 +1,7 @@
 //! [`check_pack`]: checks everything in a pack, for `thalweg check`.
 
 use super::block::{Block, Content};
-use super::extent::{extent_bytes, verify_extent};
+use super::extent::extent_bytes;
 use super::open_pack::OpenPack;
 use super::{ALIGNMENT, block_length};
 use crate::cache::BlockCache;
@@ -21,10 +21,11 @@ pub(in crate::table) fn check_pack(environment: &Environment, path: &Path, meta:
     let mut visit = |directory, span| directories.push((directory, span));
     let pack = OpenPack::open_live(&*environment.storage, path, meta, &BlockCache::new(0), true, &mut visit)?;
     let mut counted = Properties::new(meta.id, pack.properties.filter_bits_per_key);
+    let mut last = SeqNo::MAX;
     for (directory, span) in directories {
         for (number, at) in pack.blocks_of(span).into_iter().enumerate() {
             let bytes = read_block(&pack, at.offset)?;
-            counted.data_bytes = check_block(&pack, directory, at.offset, &bytes, &mut counted)?;
+            counted.data_bytes = check_block(&pack, directory, at.offset, &bytes, (&mut counted, &mut last))?;
             counted.data_blocks += 1;
             let first = Block::trusted(&bytes, pack.place(at.offset)).item(0)?;
             let fence = pack.hash_key.hash(first.name).fence();
@@ -50,16 +51,18 @@ fn read_block(pack: &OpenPack, offset: u64) -> Result<Slice> {
     Ok(Slice::start_of(buffer, bytes))
 }
 
-/// Returns where the block ends with its extents.
-fn check_block(pack: &OpenPack, directory: u64, offset: u64, bytes: &[u8], counted: &mut Properties) -> Result<u64> {
+/// Checks a block after those that were `counted`; `last` is the sequence number of the entry before. Returns where the
+/// block ends with its extents.
+fn check_block(
+    pack: &OpenPack,
+    directory: u64,
+    offset: u64,
+    bytes: &[u8],
+    (counted, last): (&mut Properties, &mut SeqNo),
+) -> Result<u64> {
     let damaged = |expected: String, found: String| Error::corruption(pack.file.path(), offset, expected, found);
-    let block = Block::decode(bytes, pack.place(offset))?;
-    if block.directory() != directory {
-        return Err(damaged(format!("a block of directory {directory}"), format!("one of {}", block.directory())));
-    }
+    let block = pack.decode(bytes, offset, directory)?;
     let mut extent = offset + bytes.len() as u64;
-    // Of the first item the key differs from that of the block before, or its number is lower: it is of one version.
-    let mut last = SeqNo::MAX;
     for (number, fingerprint) in block.fingerprints().enumerate() {
         let item = block.item(number)?;
         let key = EntryKey::new(directory, item.name, &pack.hash_key);
@@ -74,19 +77,17 @@ fn check_block(pack: &OpenPack, directory: u64, offset: u64, bytes: &[u8], count
             Content::Inline(value) => (EntryKind::Put, value.len()),
             Content::Extent(value_bytes) => (EntryKind::Put, value_bytes as usize),
         };
-        if matches!(item.content, Content::Extent(_)) {
-            let mut buffer = zeroed(extent_bytes(value_bytes));
-            pack.file.read_exact_at(extent, Arc::make_mut(&mut buffer))?;
-            verify_extent(&buffer, value_bytes, pack.place(extent))?;
-            extent += extent_bytes(value_bytes) as u64;
+        if let Content::Extent(value_bytes) = item.content {
+            pack.read_extent(extent, value_bytes)?;
+            extent += extent_bytes(value_bytes as usize) as u64;
         }
         let key = key.to_bytes();
         let shared = key::shared_bytes(&counted.key_max, &key);
-        if counted.entries > 0 && key::compare((&counted.key_max, last), (&key, item.seq)) != Ordering::Less {
+        if counted.entries > 0 && key::compare((&counted.key_max, *last), (&key, item.seq)) != Ordering::Less {
             return Err(damaged("entries in order".into(), format!("item {number} out of order")));
         }
         counted.count(&key, shared, item.seq, kind, value_bytes);
-        last = item.seq;
+        *last = item.seq;
     }
     Ok(extent)
 }

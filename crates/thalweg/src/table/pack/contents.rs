@@ -126,48 +126,113 @@ impl ContentsBuilder {
     }
 }
 
+/// What the contents say beside the places of directories.
+pub(in crate::table) struct Decoded {
+    pub(in crate::table) hash_key: HashKey,
+    pub(in crate::table) fences: Fences,
+    /// The number of all blocks.
+    pub(in crate::table) blocks: u64,
+}
+
 /// Decodes the contents of a pack whose blocks end at `data_end`, and gives each directory to `visit`.
 pub(in crate::table) fn decode(
     content: &[u8],
     data_end: u64,
     visit: &mut dyn FnMut(u64, PackSpan),
-) -> Result<(HashKey, Fences), Damage> {
-    let mut decoder = Decoder::new(content);
-    let decoded = decode_fields(&mut decoder, data_end, visit).filter(|_| decoder.is_empty());
-    decoded.ok_or_else(|| Damage::new(decoder.offset(), "directories and their blocks, ascending", "other bytes"))
+) -> Result<Decoded, Damage> {
+    let mut walk = Walk::new(content, data_end)?;
+    let (mut fences, mut blocks, mut numbers) = (Vec::new(), Vec::new(), 0);
+    while let Some(directory) = walk.next(content, &mut blocks)? {
+        numbers += blocks.len() as u64;
+        let span = match *blocks.as_slice() {
+            [ContentsBlock { fence: Fence { at, .. }, units }] => PackSpan { at, size: SINGLE | units },
+            ref several => {
+                let span = PackSpan { at: fences.len() as u32, size: several.len() as u32 };
+                fences.extend(several.iter().map(|block| block.fence));
+                span
+            }
+        };
+        visit(directory, span);
+    }
+    Ok(Decoded { hash_key: walk.hash_key, fences: fences.into_boxed_slice(), blocks: numbers })
 }
 
-fn decode_fields(
-    decoder: &mut Decoder<'_>,
+/// A block, as the contents say.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::table) struct ContentsBlock {
+    pub(in crate::table) fence: Fence,
+    /// Its bytes in units of 8, without extents.
+    units: u32,
+}
+
+/// A walk over the directories in contents. It keeps its place only, so that a merge of many packs takes little memory.
+#[derive(Debug)]
+pub(in crate::table) struct Walk {
+    hash_key: HashKey,
+    /// Directories that are left.
+    left: u64,
+    directory: Option<u64>,
+    /// Where the block before ends, and where all blocks end.
+    end: u64,
     data_end: u64,
-    visit: &mut dyn FnMut(u64, PackSpan),
-) -> Option<(HashKey, Fences)> {
-    let key = HashKey(decoder.take(16)?.try_into().ok()?);
-    let count = decoder.varint()?;
-    let (mut directory, mut end, mut fences) = (0_u64, 0_u64, Vec::new());
-    for number in 0..count {
+    /// Bytes of the contents behind it.
+    offset: usize,
+}
+
+impl Walk {
+    /// A walk over the contents of a pack whose blocks end at `data_end`.
+    pub(in crate::table) fn new(content: &[u8], data_end: u64) -> Result<Walk, Damage> {
+        let mut decoder = Decoder::new(content);
+        let key = decoder.take(16).and_then(|key| key.try_into().ok());
+        let (Some(key), Some(left)) = (key, decoder.varint()) else {
+            return Err(Damage::new(decoder.offset(), "a hash key and a number of directories", "fewer bytes"));
+        };
+        Ok(Walk { hash_key: HashKey(key), left, directory: None, end: 0, data_end, offset: decoder.offset() })
+    }
+
+    /// The next directory; `blocks` becomes its blocks, at least one. `None` at the end.
+    pub(in crate::table) fn next(
+        &mut self,
+        content: &[u8],
+        blocks: &mut Vec<ContentsBlock>,
+    ) -> Result<Option<u64>, Damage> {
+        let mut decoder = Decoder::new(content.get(self.offset..).unwrap_or_default());
+        let is_end = self.left == 0;
+        let directory = if is_end { None } else { self.fields(&mut decoder, blocks) };
+        let offset = self.offset + decoder.offset();
+        if directory.is_none() && !(is_end && decoder.is_empty()) {
+            return Err(Damage::new(offset, "directories and their blocks, ascending", "other bytes"));
+        }
+        self.offset = offset;
+        Ok(directory)
+    }
+
+    fn fields(&mut self, decoder: &mut Decoder<'_>, blocks: &mut Vec<ContentsBlock>) -> Option<u64> {
+        blocks.clear();
         let step = decoder.varint()?;
-        directory = directory.checked_add(step).filter(|_| number == 0 || step > 0)?;
-        let blocks = u32::try_from(decoder.varint()?).ok().filter(|blocks| (1..SINGLE).contains(blocks))?;
-        let first = u32::try_from(fences.len()).ok()?;
-        let (mut single, mut before) = (PackSpan { at: 0, size: 0 }, 0);
-        for block in 0..blocks {
-            let begin = end.checked_add(decoder.varint()?.checked_mul(ALIGNMENT as u64)?)?;
+        let directory = match self.directory {
+            None => step,
+            Some(before) => before.checked_add(step).filter(|_| step > 0)?,
+        };
+        let count = decoder.varint()?;
+        if count == 0 {
+            return None;
+        }
+        let mut before = 0;
+        for number in 0..count {
+            let begin = self.end.checked_add(decoder.varint()?.checked_mul(ALIGNMENT as u64)?)?;
             let bytes = decoder.varint()?.checked_mul(ALIGNMENT as u64)?;
-            end = begin.checked_add(bytes).filter(|end| *end <= data_end && bytes <= BLOCK_BYTES_MAX as u64)?;
-            let hash = if block == 0 { 0 } else { decoder.u32()? };
+            let end = begin.checked_add(bytes);
+            self.end = end.filter(|end| *end <= self.data_end && bytes <= BLOCK_BYTES_MAX as u64)?;
+            let hash = if number == 0 { 0 } else { decoder.u32()? };
             if hash < before {
                 return None;
             }
             before = hash;
             let at = u32::try_from(begin / ALIGNMENT as u64).ok()?;
-            single = PackSpan { at, size: SINGLE | (bytes / ALIGNMENT as u64) as u32 };
-            if blocks > 1 {
-                fences.push(Fence { at, hash });
-            }
+            blocks.push(ContentsBlock { fence: Fence { at, hash }, units: (bytes / ALIGNMENT as u64) as u32 });
         }
-        let several = PackSpan { at: first, size: blocks };
-        visit(directory, if blocks > 1 { several } else { single });
+        (self.directory, self.left) = (Some(directory), self.left - 1);
+        Some(directory)
     }
-    Some((key, fences.into_boxed_slice()))
 }

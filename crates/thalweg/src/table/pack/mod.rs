@@ -30,6 +30,9 @@ pub(crate) const INLINE_VALUE_BYTES_MAX: usize = 2 << 10;
 /// A block, and an extent, begins at a multiple of this.
 pub(in crate::table) const ALIGNMENT: usize = 8;
 
+/// The blocks of a pack lie below this offset: places are kept in 32 bits.
+pub(crate) const PACK_BYTES_MAX: u64 = (ALIGNMENT as u64) << 32;
+
 /// The magic number of the footer of a pack.
 pub(in crate::table) const MAGIC: u64 = u64::from_le_bytes(*b"thalwegP");
 

@@ -4,7 +4,7 @@
 //! are read together (PHAT-5). Every read of a block verifies it. No locks: an open pack never changes.
 
 use super::block::{BLOCK_BYTES_MAX, Block, Content, Item};
-use super::contents::{self, Blocks, Fences, PackSpan};
+use super::contents::{self, Blocks, Decoded, Fences, PackSpan};
 use super::extent::{extent_bytes, verify_extent};
 use super::{ALIGNMENT, MAGIC, Place};
 use crate::cache::{BlockCache, TableBlocks};
@@ -97,8 +97,13 @@ impl OpenPack {
             let (expected, found) = (format!("table {}", footer.table), format!("table {}", properties.table));
             return Err(Error::corruption(path, footer.properties.offset, expected, found));
         }
-        let (hash_key, fences) =
-            contents::decode(&read(footer.index)?, footer.data_end(), visit).map_err(at(footer.index))?;
+        let decoded = contents::decode(&read(footer.index)?, footer.data_end(), visit).map_err(at(footer.index))?;
+        let Decoded { hash_key, fences, blocks } = decoded;
+        // Of directories of one block, only the index of the keyspace will have the place.
+        if blocks != properties.data_blocks {
+            let expected = format!("{} blocks", properties.data_blocks);
+            return Err(Error::corruption(path, footer.index.offset, expected, format!("{blocks} in the contents")));
+        }
         let filter = match footer.filter {
             Some(region) => Some(Filter::decode(&read(region)?).map_err(at(region))?),
             None => None,
@@ -149,10 +154,13 @@ impl OpenPack {
 
     /// Gives each directory to `visit`.
     pub(in crate::table) fn visit_directories(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<()> {
-        let region = self.footer.index;
-        let content = read_region(&*self.file, &self.footer, region)?;
-        let decoded = contents::decode(&content, self.footer.data_end(), visit);
-        decoded.map(drop).map_err(|damage| damage.in_block(self.file.path(), region.offset))
+        let decoded = contents::decode(&self.contents()?, self.footer.data_end(), visit);
+        decoded.map(drop).map_err(|damage| damage.in_block(self.file.path(), self.footer.index.offset))
+    }
+
+    /// The contents, as they are in the file.
+    pub(in crate::table) fn contents(&self) -> Result<Slice> {
+        read_region(&*self.file, &self.footer, self.footer.index)
     }
 
     /// Whether the pack may have an entry of this directory and hash.

@@ -50,8 +50,9 @@ impl Table {
             if number > 0 && at.fence > key.hash.fence() {
                 break;
             }
-            let bytes = self.block_bytes(pack, at, buffer)?;
+            let (bytes, pages) = self.block_bytes(pack, at, buffer)?;
             let block = pack.decode(&bytes, at.offset, key.directory)?;
+            pages.cache(pack);
             let fingerprint = key.hash.fingerprint();
             for (number, other) in block.fingerprints().enumerate() {
                 if other != fingerprint {
@@ -67,12 +68,10 @@ impl Table {
                     newest = Some(version(&bytes, &item, extent));
                 }
             }
-            // A small value is copied, or it would keep the block.
-            if let Some(PackVersion { value: PackValue::Here(value), .. }) = &mut newest
-                && value.len() < bytes.len() / 2
-            {
-                *value = Slice::from(&**value);
-            }
+        }
+        // Copied, or it would keep its pages.
+        if let Some(PackVersion { value: PackValue::Here(value), .. }) = &mut newest {
+            *value = Slice::from(&**value);
         }
         Ok(newest)
     }
@@ -93,8 +92,9 @@ impl Table {
                 return Ok(Some(NameHash(u64::from(at.fence) << 32)));
             }
             // What is visited keeps the block: each has memory of its own.
-            let bytes = self.block_bytes(pack, at, &mut BlockBuffer::new())?;
+            let (bytes, pages) = self.block_bytes(pack, at, &mut BlockBuffer::new())?;
             visit_block(pack, at.offset, directory, &bytes, visit)?;
+            pages.cache(pack);
         }
         Ok(None)
     }
@@ -107,8 +107,9 @@ impl Table {
         }
     }
 
-    /// The bytes of a block: from the block cache, the mapping, or the file.
-    fn block_bytes(&self, pack: &OpenPack, at: BlockAt, buffer: &mut BlockBuffer) -> Result<Slice> {
+    /// The bytes of a block: from the block cache, the mapping, or the file. And the pages that were read for it, which
+    /// the block cache may have once the block is found to be whole.
+    fn block_bytes(&self, pack: &OpenPack, at: BlockAt, buffer: &mut BlockBuffer) -> Result<(Slice, PagesRead)> {
         let reads = self.metrics.reads();
         let start = at.offset - at.offset % PAGE_BYTES as u64;
         let skip = (at.offset - start) as usize;
@@ -116,7 +117,7 @@ impl Table {
         let pages = (skip + at.bytes_max).div_ceil(PAGE_BYTES);
         if let Some(bytes) = cached(pack, first, skip, at.bytes_max) {
             reads.cache_hits.increment();
-            return Ok(trimmed(bytes));
+            return Ok((trimmed(bytes), PagesRead::default()));
         }
         reads.cache_misses.increment();
         let mapped = pack.reads.mapped(&self.page_cache, at.offset, at.bytes_max as u64);
@@ -124,17 +125,13 @@ impl Table {
             && let Some(bytes) = mapping.read(at.offset, at.bytes_max, buffer)
         {
             reads.mapped_reads.increment();
-            return Ok(trimmed(bytes));
+            return Ok((trimmed(bytes), PagesRead::default()));
         }
         let end = (start + (pages * PAGE_BYTES) as u64).min(pack.footer.data_end());
         let read = self.read_pages(pack, start, (end - start) as usize)?;
-        for number in 0..pages {
-            let from = (number * PAGE_BYTES).min(read.len());
-            let page = read.slice(from..(from + PAGE_BYTES).min(read.len()));
-            pack.cached.insert(first + number, page);
-        }
         let to = (skip + at.bytes_max).min(read.len());
-        Ok(trimmed(read.slice(skip.min(to)..to)))
+        let block = trimmed(read.slice(skip.min(to)..to));
+        Ok((block, PagesRead { first, read }))
     }
 
     /// Reads pages from the file, through the page cache or past it.
@@ -159,6 +156,29 @@ impl Table {
 
     fn open_medium(&self) -> Result<Option<Arc<dyn crate::storage::File>>> {
         self.storage.open(&self.path, OpenMode::ReadMedium)
+    }
+}
+
+/// Pages that were read from a file, on their way into the block cache.
+#[derive(Default)]
+struct PagesRead {
+    /// The number of the first one in its pack.
+    first: usize,
+    read: Slice,
+}
+
+impl PagesRead {
+    /// Puts them into the block cache, each with memory of its own: one may stay longer than the other.
+    fn cache(self, pack: &OpenPack) {
+        match self.read.len() {
+            0 => {}
+            1..=PAGE_BYTES => pack.cached.insert(self.first, self.read),
+            _ => {
+                for (number, page) in self.read.chunks(PAGE_BYTES).enumerate() {
+                    pack.cached.insert(self.first + number, Slice::from_long(page));
+                }
+            }
+        }
     }
 }
 

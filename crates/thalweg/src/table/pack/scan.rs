@@ -3,12 +3,13 @@
 //! It reads ahead past the block cache, as a scan of a sorted table does, and verifies every block and every extent.
 
 use super::block::{Block, Content};
+use super::contents::{ContentsBlock, Fence, Walk};
 use super::extent::{extent_bytes, verify_extent};
-use super::open_pack::BlockAt;
 use super::{ALIGNMENT, block_length};
 use crate::error::{Error, Result};
 use crate::format::{EntryKey, EntryKind, NameHash, SeqNo, Slice};
 use crate::runtime::yield_now;
+use crate::table::format::damage::Damage;
 use crate::table::range::KeyRange;
 use crate::table::read::table::Table;
 use crate::table::scan::chunks::Chunks;
@@ -18,12 +19,56 @@ use std::sync::Arc;
 pub(crate) struct PackScan {
     table: Arc<Table>,
     range: Arc<KeyRange>,
-    /// The data, and where the blocks are; `None` before the first step.
-    source: Option<(Chunks, Vec<(u64, BlockAt)>)>,
-    /// The number of the next block.
-    next: usize,
+    /// The data, and where the scan is; `None` before the first step and after the last one.
+    source: Option<(Chunks, Position)>,
+    has_begun: bool,
     block: Option<ScannedBlock>,
     key: Vec<u8>,
+}
+
+/// Where a scan is in the contents of its pack.
+struct Position {
+    contents: Slice,
+    walk: Walk,
+    directory: u64,
+    /// Blocks of the directory.
+    blocks: Vec<ContentsBlock>,
+    /// The number of the next one of them.
+    next: usize,
+    /// The directory and the hash at the ends of the range.
+    from: Option<(u64, NameHash)>,
+    to: Option<(u64, NameHash)>,
+}
+
+impl Position {
+    /// The next block that may have keys of the range: its directory and its offset.
+    fn next_block(&mut self) -> std::result::Result<Option<(u64, u64)>, Damage> {
+        loop {
+            let is_past =
+                |fence: Fence| self.to.is_some_and(|(to, hash)| self.directory == to && fence.hash > hash.fence());
+            if let Some(block) = self.blocks.get(self.next) {
+                if is_past(block.fence) {
+                    return Ok(None);
+                }
+                self.next += 1;
+                return Ok(Some((self.directory, u64::from(block.fence.at) * ALIGNMENT as u64)));
+            }
+            let Some(directory) = self.walk.next(&self.contents, &mut self.blocks)? else { return Ok(None) };
+            if self.to.is_some_and(|(to, _)| directory > to) {
+                return Ok(None);
+            }
+            (self.directory, self.next) = (directory, 0);
+            match self.from {
+                Some((from, _)) if directory < from => self.blocks.clear(),
+                Some((from, hash)) if directory == from => {
+                    // Entries of one hash may go on from the block before one that begins with the hash.
+                    let begins_before = |block: &ContentsBlock| block.fence.hash < hash.fence();
+                    self.next = self.blocks.partition_point(begins_before).saturating_sub(1);
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 /// The block of the current entry.
@@ -52,7 +97,7 @@ impl PackScan {
     /// A scan of the keys of a pack in `range`.
     pub(crate) fn new(table: &Arc<Table>, range: &Arc<KeyRange>) -> Self {
         let (table, range) = (Arc::clone(table), Arc::clone(range));
-        PackScan { table, range, source: None, next: 0, block: None, key: Vec::new() }
+        PackScan { table, range, source: None, has_begun: false, block: None, key: Vec::new() }
     }
 
     /// Moves to the next entry of the block. Returns `false` at the end of the block, and before the first entry. Must
@@ -64,7 +109,7 @@ impl PackScan {
                 return Ok(false);
             }
             if self.range.is_before(&self.key) {
-                (self.block, self.next) = (None, usize::MAX);
+                (self.block, self.source) = (None, None);
                 return Ok(false);
             }
             if !self.range.is_after(&self.key) {
@@ -76,21 +121,21 @@ impl PackScan {
     /// Moves to the first entry of the next block. Returns `false` at the end. Requires that `advance_in_chunk`
     /// returned `false`. Must not be called after an error.
     pub(crate) async fn enter_next_chunk(&mut self) -> Result<bool> {
-        if self.source.is_none() {
+        if !self.has_begun {
             yield_now().await;
             self.begin()?;
+            self.has_begun = true;
         }
+        let table = Arc::clone(&self.table);
+        let pack = table.pack()?;
         loop {
-            let Some((chunks, blocks)) = &mut self.source else { return Ok(false) };
-            let Some((directory, at)) = blocks.get(self.next).copied() else { return Ok(false) };
-            self.next += 1;
-            let offset = at.offset;
+            let Some((chunks, position)) = &mut self.source else { return Ok(false) };
+            let in_contents = |damage: Damage| damage.in_block(pack.file.path(), pack.footer.index.offset);
+            let Some((directory, offset)) = position.next_block().map_err(in_contents)? else { return Ok(false) };
             let head = chunks.bytes(offset, ALIGNMENT).await?;
             let length = block_length(&head);
-            let table = Arc::clone(&self.table);
-            let pack = table.pack()?;
             let bytes = chunks.bytes(offset, length.max(ALIGNMENT)).await?;
-            let block = Block::decode(&bytes, pack.place(offset))?;
+            let block = pack.decode(&bytes, offset, directory)?;
             let mut extents = 0;
             for number in 0..block.len() {
                 if let Content::Extent(value_bytes) = block.item(number)?.content {
@@ -121,26 +166,21 @@ impl PackScan {
         }
     }
 
-    /// Finds the blocks that may have keys of the range.
+    /// Goes to the beginning of the range.
     fn begin(&mut self) -> Result<()> {
         let pack = self.table.pack()?;
-        let mut blocks = Vec::new();
         let directory_of = |key: &[u8]| EntryKey::decode(key).map(|key| (key.directory, key.hash));
         let from = self.range.from.as_deref().and_then(directory_of);
         let to = self.range.to.as_deref().and_then(directory_of);
-        self.table.visit_directories(&mut |directory, span| {
-            if from.is_some_and(|(from, _)| directory < from) || to.is_some_and(|(to, _)| directory > to) {
-                return;
-            }
-            let first = from.filter(|(from, _)| *from == directory).map_or(NameHash(0), |(_, hash)| hash);
-            let is_past = |fence: u32| to.is_some_and(|(to, hash)| directory == to && fence > hash.fence());
-            let of_range = pack.blocks_from(span, first).take_while(|at| !is_past(at.fence));
-            blocks.extend(of_range.map(|at| (directory, at)));
-        })?;
-        let first = blocks.first().map_or(0, |(_, at)| at.offset);
+        let contents = pack.contents()?;
+        let in_contents = |damage: Damage| damage.in_block(pack.file.path(), pack.footer.index.offset);
+        let walk = Walk::new(&contents, pack.footer.data_end()).map_err(in_contents)?;
+        let mut position = Position { contents, walk, directory: 0, blocks: Vec::new(), next: 0, from, to };
+        let Some((_, first)) = position.next_block().map_err(in_contents)? else { return Ok(()) };
+        position.next -= 1;
         let file = self.table.open_direct_pack(first)?.unwrap_or_else(|| Arc::clone(&pack.file));
         let chunks = Chunks::new(file, pack.footer.data_end(), self.table.io.clone(), Arc::clone(&self.table.metrics));
-        self.source = Some((chunks, blocks));
+        self.source = Some((chunks, position));
         Ok(())
     }
 

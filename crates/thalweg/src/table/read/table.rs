@@ -10,8 +10,8 @@ use super::file_reads::{MappedRead, PlannedRead};
 use super::open_table::OpenTable;
 use super::read_ahead::ReadAhead;
 use crate::cache::{BlockCache, Warmth};
-use crate::error::Result;
-use crate::format::Slice;
+use crate::error::{Error, Result};
+use crate::format::{HashKey, Slice};
 use crate::metrics::Metrics;
 use crate::storage::{File, OpenMode, Storage};
 use crate::sync::Mutex;
@@ -176,6 +176,19 @@ impl Table {
             Some(pack) => pack.visit_directories(visit),
             None => self.open_pack(visit).map(drop),
         }
+    }
+
+    /// Whether the hashes of a pack are those of the keyspace with this key.
+    ///
+    /// # Errors
+    /// `Corruption` if they are not; errors of opening the file.
+    pub(crate) fn check_hash_key(&self, key: &HashKey) -> Result<()> {
+        let pack = self.pack()?;
+        if pack.hash_key == *key {
+            return Ok(());
+        }
+        let at = pack.footer.index.offset;
+        Err(Error::corruption(&self.path, at, "the hash key of the keyspace", "that of another"))
     }
 
     /// Opens the file of a pack for reads past the page cache, as [`Table::open_direct`] does.

@@ -26,13 +26,13 @@ fn encoded() -> Vec<u8> {
 #[test]
 fn directories_and_blocks_come_back() {
     let mut found = Vec::new();
-    let (key, fences) = decode(&encoded(), 12_464, &mut |directory, span| found.push((directory, span))).unwrap();
-    assert_eq!(key, KEY);
+    let decoded = decode(&encoded(), 12_464, &mut |directory, span| found.push((directory, span))).unwrap();
+    assert_eq!((decoded.hash_key, decoded.blocks), (KEY, 5));
     let found: Vec<(u64, Blocks)> = found.into_iter().map(|(directory, span)| (directory, span.blocks())).collect();
     let expected = [(0, Blocks::One(0, 64)), (3, Blocks::Several(0, 3)), (u64::MAX, Blocks::One(12_432, 32))];
     assert_eq!(found, expected);
     let fence = |at, hash| Fence { at, hash };
-    assert_eq!(*fences, [fence(8, 0), fence(520, 8), fence(1042, 8)]);
+    assert_eq!(*decoded.fences, [fence(8, 0), fence(520, 8), fence(1042, 8)]);
 }
 
 #[test]

@@ -1,0 +1,39 @@
+//! Which job a partition gets while nobody writes to the database: [`pick_tidy`].
+
+use super::partition::{Partition, SuperVersion};
+use crate::compaction::{Job, RunningJob, TIDY_PART};
+use crate::table::Table;
+use std::sync::Arc;
+
+/// A job of a database that nobody writes to. The packs of level 0 of a directory keyspace are merged if they have more
+/// than a tenth of what the levels below have, and many of their directories are in other packs too.
+pub(super) fn pick_tidy(partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> Option<Job> {
+    match &partition.generation.directories {
+        None => partition.policy().pick_tidy(&super_version.levels, running),
+        Some(index) => {
+            let Some((level0, below)) = super_version.levels.split_first().filter(|(level0, _)| !level0.is_empty())
+            else {
+                return partition.policy().pick_tidy(&super_version.levels, running);
+            };
+            let bytes = |tables: &[Arc<Table>]| tables.iter().map(|table| table.meta().bytes).sum::<u64>();
+            let below: u64 = below.iter().map(|level| bytes(level)).sum();
+            let is_due = running.is_empty() && bytes(level0) > below / TIDY_PART;
+            let is_due = is_due && index.is_scattered(level0) == Some(true);
+            is_due.then(|| partition.policy().eager().pick(&super_version.levels, running)).flatten()
+        }
+    }
+}
+
+/// Lets [`pick_tidy`] know whether the directories of a partition are scattered. Not under its locks: a look may take a
+/// hundred milliseconds.
+pub(super) fn look_for_tidy(partition: &Partition) {
+    if let Some(index) = &partition.generation.directories {
+        index.look(partition.super_version().levels.first().map_or(&[], Vec::as_slice));
+    }
+}
+
+/// Whether the last look is at the packs that are in level 0 now.
+pub(super) fn has_looked(partition: &Partition, super_version: &SuperVersion) -> bool {
+    let level0 = super_version.levels.first().map_or(&[][..], Vec::as_slice);
+    partition.generation.directories.as_ref().is_none_or(|index| index.is_scattered(level0).is_some())
+}
