@@ -27,6 +27,7 @@ mod signals;
 mod source;
 mod spelling;
 mod stat;
+mod stat_json;
 
 use args::{Arguments, Command};
 use clap::Parser;

@@ -10,16 +10,12 @@ use crate::open;
 use crate::report::{Failure, Paint, say};
 use crate::running::Running;
 use crate::spelling::{Spelling, shown};
+use crate::stat_json::{to_json, write_amplification};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
-use thalweg::{
-    BackgroundFailure, ChainStatistics, Error, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics,
-};
-
-/// The fewest bytes from the user for which write amplification is shown.
-const WEIGHED_BYTES_MIN: u64 = 1 << 20;
+use thalweg::{Error, KeyspaceStatistics, LevelStatistics, Statistics};
 
 pub fn run(args: &Stat, output: &mut dyn Write) -> Result<(), Failure> {
     let name = args.keyspace.as_ref().map(|name| Spelling::of_arguments(args.escaped).name(name)).transpose()?;
@@ -113,6 +109,7 @@ pub fn render(statistics: &Statistics, levels: Option<&str>, paint: &Paint) -> S
     }
     fact("log", &size(statistics.log_backlog_bytes), &mut text);
     fact("memtables", &size(statistics.memtable_bytes), &mut text);
+    render_memory(statistics, paint, &mut text);
     render_counters(statistics, paint, &mut text);
     render_health(statistics, paint, &mut text);
     render_notes(statistics, paint, &mut text);
@@ -126,6 +123,15 @@ fn render_keyspace(keyspace: &KeyspaceStatistics, paint: &Paint, text: &mut Stri
     if all.tables == 0 {
         text.push_str("  no tables: what there is lies in the log\n");
         return;
+    }
+    if let Some(index) = &keyspace.directories {
+        let _ = writeln!(
+            text,
+            "  directories: {}; places of their entries: {}; index: {}",
+            count(index.directories),
+            count(index.spans),
+            size(index.index_bytes)
+        );
     }
     let header = ["level", "tables", "size", "entries", "tombstones"].map(String::from);
     let row = |name: String, level: &LevelStatistics| {
@@ -148,6 +154,18 @@ fn render_keyspace(keyspace: &KeyspaceStatistics, paint: &Paint, text: &mut Stri
         }
         text.push('\n');
     }
+}
+
+/// Renders what the memory budget is used for. A database that nobody has open for writing has none.
+fn render_memory(statistics: &Statistics, paint: &Paint, text: &mut String) {
+    if statistics.memory_budget_bytes == 0 {
+        return;
+    }
+    heading("memory", paint, text);
+    fact("budget", &size(statistics.memory_budget_bytes), text);
+    fact("memtables", &size(statistics.memtable_memory_bytes), text);
+    fact("cached blocks", &size(statistics.cached_bytes), text);
+    fact("filters and indexes", &size(statistics.index_memory_bytes), text);
 }
 
 fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
@@ -266,123 +284,10 @@ fn used_levels(keyspace: &KeyspaceStatistics) -> u64 {
     keyspace.levels.iter().filter(|level| level.tables > 0).count() as u64
 }
 
-/// Returns the bytes written to the disk for each byte of keys and values. `None`: the user has written too little to
-/// weigh against what is written once, such as the zeros of new log segments.
-fn write_amplification(s: &Statistics) -> Option<f64> {
-    (s.user_written_bytes >= WEIGHED_BYTES_MIN).then(|| s.write_amplification())
-}
-
-fn to_json(s: &Statistics) -> Value {
-    let stall = |stall: &StallStatistics| {
-        json!({
-            "cause": stall.cause,
-            "count": stall.count,
-            "over_1ms": stall.over_1ms,
-            "total_ns": stall.total_ns,
-            "longest_ns": stall.longest_ns,
-        })
-    };
-    let mut json = json!({
-        "keyspaces": s.keyspaces.iter().map(keyspace_json).collect::<Vec<_>>(),
-        "retained_bytes": s.retained_bytes,
-        "unsettled_edits": s.unsettled_edits,
-        "settle_lag_ms": s.settle_lag_ms,
-        "settle_rounds": s.settle_rounds,
-        "settle_rounds_for_space": s.settle_rounds_for_space,
-        "log_backlog_bytes": s.log_backlog_bytes,
-        "memtable_bytes": s.memtable_bytes,
-        "user_written_bytes": s.user_written_bytes,
-        "log_written_bytes": s.log_written_bytes,
-        "log_prepared_bytes": s.log_prepared_bytes,
-        "flush_written_bytes": s.flush_written_bytes,
-        "compaction_read_bytes": s.compaction_read_bytes,
-        "compaction_written_bytes": s.compaction_written_bytes,
-        "manifest_written_bytes": s.manifest_written_bytes,
-        "write_amplification": write_amplification(s),
-        "flushes": s.flushes,
-        "compactions": s.compactions,
-        "trivial_moves": s.trivial_moves,
-        "log_syncs": s.log_syncs,
-        "table_syncs": s.table_syncs,
-        "manifest_syncs": s.manifest_syncs,
-        "directory_syncs": s.directory_syncs,
-        "syncs_ns": s.syncs_ns,
-        "syncs_waited_for": s.syncs_waited_for,
-        "cache_hits": s.cache_hits,
-        "cache_misses": s.cache_misses,
-        "mapped_reads": s.mapped_reads,
-        "direct_reads": s.direct_reads,
-        "overlapped_reads": s.overlapped_reads,
-        "filter_checks": s.filter_checks,
-        "filter_negatives": s.filter_negatives,
-        "io_uring": s.io_uring,
-        "direct_io": s.direct_io,
-        "io_notes": s.io_notes,
-        "stalls": s.stalls.iter().map(stall).collect::<Vec<_>>(),
-    });
-    let shape = [
-        ("splits", s.splits.into()),
-        ("merges", s.merges.into()),
-        ("tables_good", s.tables_good.into()),
-        ("tables_poor", s.tables_poor.into()),
-        ("picks_poor", s.picks_poor.into()),
-        ("chains", chains_json(&s.chains)),
-        ("writes_refused", s.health.writes_refused.as_ref().map(|error| error.to_string()).into()),
-        ("failing", s.health.failing.iter().map(failure_json).collect()),
-        ("last_failure", s.health.last_failure.as_ref().map(failure_json).into()),
-    ];
-    for (name, value) in shape {
-        json[name] = value;
-    }
-    json
-}
-
-fn failure_json(failure: &BackgroundFailure) -> Value {
-    json!({
-        "work": failure.work.to_string(),
-        "keyspace": failure.partition.as_ref().map(|(keyspace, _)| keyspace),
-        "partition": failure.partition.as_ref().map(|(_, partition)| partition),
-        "error": failure.error.to_string(),
-        "times": failure.times,
-        "since_s": failure.since.as_secs_f64(),
-        "last_s": failure.last.as_secs_f64(),
-        "retry_in_s": failure.retry_in.map(|wait| wait.as_secs_f64()),
-    })
-}
-
-fn keyspace_json(keyspace: &KeyspaceStatistics) -> Value {
-    let level = |(number, level): (usize, &LevelStatistics)| {
-        json!({
-            "level": number,
-            "tables": level.tables,
-            "bytes": level.bytes,
-            "entries": level.entries,
-            "tombstones": level.tombstones,
-        })
-    };
-    json!({
-        "name": keyspace.name,
-        "partitions": keyspace.partitions,
-        "levels": keyspace.levels.iter().enumerate().map(level).collect::<Vec<_>>(),
-    })
-}
-
-fn chains_json(chains: &ChainStatistics) -> Value {
-    json!({
-        "memtables": chains.memtables,
-        "bytes_mean": chains.bytes_mean,
-        "bytes_p50": chains.bytes_p50,
-        "bytes_p99": chains.bytes_p99,
-        "bytes_max": chains.bytes_max,
-        "stages_mean": chains.stages_mean,
-        "stages_max": chains.stages_max,
-        "stage_bytes": chains.stage_bytes,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg::StallStatistics;
 
     fn statistics() -> Statistics {
         let mut statistics = Statistics::default();

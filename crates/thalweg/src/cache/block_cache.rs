@@ -6,6 +6,7 @@ use super::warmth::Warmth;
 use crate::format::{Slice, TableId};
 use crate::planted::{Bug, planted};
 use crate::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The least bytes of a shard, so that small caches have one shard and large blocks find room.
@@ -13,6 +14,8 @@ const SHARD_BYTES_MIN: u64 = 8 << 20;
 const SHARDS_MAX: u64 = 16;
 /// A block larger than one in this many parts of a shard is not kept: it would evict too much for one read.
 const SHARD_PART_MAX: u64 = 8;
+/// Blocks have one part in this many of the cache at least, whatever is charged.
+const ROOM_PART_MIN: u64 = 8;
 
 /// See the module.
 pub(crate) struct BlockCache {
@@ -20,6 +23,10 @@ pub(crate) struct BlockCache {
     shards: Box<[Mutex<Queues>]>,
     block_bytes_max: u64,
     bytes_max: u64,
+    /// Bytes of other memory that count against its room ([`super::Charge`]).
+    charged: AtomicU64,
+    /// Whether they do.
+    is_budget: bool,
     /// The slots that every table gets while a bug is planted.
     mixed: OnceLock<Arc<Slots>>,
 }
@@ -35,12 +42,23 @@ pub(crate) struct TableBlocks {
 impl BlockCache {
     /// Returns a cache of at most `bytes`, its own overhead included.
     pub(crate) fn new(bytes: u64) -> Arc<Self> {
+        Self::with(bytes, false)
+    }
+
+    /// Returns a cache that has at most `bytes` together with everything that is charged to it.
+    pub(crate) fn within_budget(bytes: u64) -> Arc<Self> {
+        Self::with(bytes, true)
+    }
+
+    fn with(bytes: u64, is_budget: bool) -> Arc<Self> {
         let shards = if bytes == 0 { 0 } else { (bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX) };
         let shard_bytes = bytes.checked_div(shards).unwrap_or(0);
         Arc::new(BlockCache {
             shards: (0..shards).map(|_| Mutex::new(Queues::new(shard_bytes))).collect(),
             block_bytes_max: shard_bytes / SHARD_PART_MAX,
             bytes_max: bytes,
+            charged: AtomicU64::new(0),
+            is_budget,
             mixed: OnceLock::new(),
         })
     }
@@ -65,14 +83,44 @@ impl BlockCache {
         Slots::new(blocks)
     }
 
+    /// Bytes of other memory that count against the cache, or would.
+    pub(crate) fn charged_bytes(&self) -> u64 {
+        self.charged.load(Ordering::Relaxed)
+    }
+
+    /// Counts `after` bytes of other memory instead of `before`, and evicts what has no room any more.
+    pub(super) fn charge(&self, before: u64, after: u64) {
+        self.charged.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        if !self.is_budget || before == after {
+            return;
+        }
+        for shard in &self.shards {
+            let evicted = {
+                let mut queues = lock(shard);
+                // Read under the lock: of several charges the last one to get it sees them all.
+                queues.set_room(self.shard_room())
+            };
+            drop(evicted);
+        }
+    }
+
+    fn shard_room(&self) -> u64 {
+        let room = self.bytes_max.saturating_sub(self.charged_bytes()).max(self.bytes_max / ROOM_PART_MIN);
+        room.checked_div(self.shards.len() as u64).unwrap_or(0)
+    }
+
     /// The bytes in use, overhead included.
-    #[cfg(test)]
     pub(crate) fn bytes_used(&self) -> u64 {
         self.shards.iter().map(|shard| lock(shard).bytes()).sum()
     }
 }
 
 impl TableBlocks {
+    /// The bytes of memory that the slots of so many blocks take.
+    pub(crate) fn memory_bytes(blocks: usize) -> usize {
+        blocks * size_of::<Slot>()
+    }
+
     /// Returns block `at`, if it is cached. Counts a hit.
     #[inline]
     pub(crate) fn get(&self, at: usize) -> Option<Slice> {

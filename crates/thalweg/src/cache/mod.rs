@@ -14,8 +14,10 @@
 //! - `slot`: a slot for each block of a table
 //! - `queues`: which blocks of a shard stay
 //! - `block_cache`: the cache, and the cached blocks of one table
+//! - `charge`: other memory that blocks make room for
 
 mod block_cache;
+mod charge;
 mod queues;
 mod slot;
 #[cfg(test)]
@@ -23,4 +25,5 @@ mod tests;
 mod warmth;
 
 pub(crate) use block_cache::{BlockCache, TableBlocks};
+pub(crate) use charge::Charge;
 pub(crate) use warmth::Warmth;

@@ -50,6 +50,14 @@ impl Queues {
         Queues { room_bytes, small: Queue::default(), main: Queue::default(), evictions: 0, dead: 0 }
     }
 
+    /// Changes the room. Returns the evicted blocks, to be dropped after the lock.
+    pub(super) fn set_room(&mut self, room_bytes: u64) -> Vec<TakenBlock> {
+        self.room_bytes = room_bytes;
+        let mut evicted = Vec::new();
+        while self.bytes() > self.room_bytes && self.evict(&mut evicted) {}
+        evicted
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         self.small.bytes + self.main.bytes
     }

@@ -103,7 +103,8 @@ impl Builder {
         /// small; at least two segments (default: 512 MiB).
         log_bytes_max: u64
     );
-    /// Bytes at which a partition's memtable is sealed and flushed (default: 32 MiB; 8 MiB with vLSM). Partitions that
+    /// Bytes at which a partition's memtable is sealed and flushed (default: 32 MiB, or 8 MiB with vLSM,
+    /// and no more than an eighth of a `memory_budget` that was set). Partitions that
     /// splits have made have so many together: then the largest is.
     pub fn memtable_bytes(mut self, memtable_bytes: usize) -> Self {
         self.options.memtable_bytes = Some(memtable_bytes);
@@ -114,10 +115,25 @@ impl Builder {
         /// Sealed memtables a partition may have waiting for their flush before writers wait (default: 3).
         sealed_memtables_max: usize
     );
-    option!(
-        /// Bytes of the block cache, shared by all keyspaces (default: 128 MiB).
-        block_cache_bytes: u64
-    );
+    /// Bytes of memory of the database, of all its keyspaces together; at least 4 MiB (default: a quarter of what the
+    /// process may have, which is the memory of the machine or the limit of a control group; at least 64 MiB).
+    ///
+    /// A quarter of it is for memtables. The rest is for the block cache, filters and indexes of tables, and indexes
+    /// of directory keyspaces: the cache shrinks when these grow, to an eighth at least. `docs/memory.md` says what
+    /// is beside it, and what takes how many bytes an entry. Where several databases share a process, give each its
+    /// part.
+    pub fn memory_budget(mut self, memory_budget: u64) -> Self {
+        self.options.memory_budget = Some(memory_budget);
+        self
+    }
+
+    /// Bytes of the block cache, shared by all keyspaces, whatever else takes memory (default: what
+    /// [`Builder::memory_budget`] leaves).
+    pub fn block_cache_bytes(mut self, block_cache_bytes: u64) -> Self {
+        self.options.block_cache_bytes = Some(block_cache_bytes);
+        self
+    }
+
     option!(
         /// Bytes of a table's data block, before compression (default: 4 KiB).
         block_bytes: usize

@@ -9,7 +9,6 @@ use super::options::Options;
 use super::statistics::StatisticsSource;
 use super::status;
 use super::tasks::TaskCount;
-use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::keyspaces::{
     Backpressure, ClearedGenerations, DefinitionInstaller, IdleMemory, LogPins, Registry, Replay, Replayed, Signals,
@@ -19,9 +18,9 @@ use crate::lineage::{Lineage, Recovered, State};
 use crate::log::Log;
 use crate::memtable::MemtablePool;
 use crate::metrics::Metrics;
-use crate::ordered::{Dependencies, OrderedBackground, OrderedKind, OrderedOptions};
+use crate::ordered::{Dependencies, Memory, OrderedBackground, OrderedKind, OrderedOptions};
 use crate::runtime::{AsyncMutex, Environment, Health, Lane, Space};
-use crate::storage::{frugal, metered};
+use crate::storage::{Storage, frugal, metered};
 use crate::sync::Mutex;
 use crate::table::{TableStore, TableWriters};
 use crate::trace;
@@ -56,7 +55,7 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
     let kind = OrderedKind {
         options: Arc::new(options.ordered(Arc::clone(&space))),
         directory_options: Arc::new(options.directories(Arc::clone(&space))),
-        pool: memtable_pool(&options),
+        memory: memory(&options, &*environment.storage, &tables),
     };
     let mut replay = Replay::new(&kind, &state, &tables, root);
     if let Some(recovered) = &recovered {
@@ -108,7 +107,7 @@ pub(super) fn open_read_only(mut environment: Environment, root: &Path, options:
     let kind = OrderedKind {
         options: unsealed(options.ordered(Arc::clone(&space))),
         directory_options: unsealed(options.directories(space)),
-        pool: MemtablePool::new(0),
+        memory: Memory { pool: MemtablePool::new(0), cache: Arc::clone(tables.cache()) },
     };
     let mut replay = Replay::new(&kind, &recovered.state, &tables, root);
     recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
@@ -167,6 +166,7 @@ fn assemble(
         log_pins: Arc::clone(&log_pins),
         signals: Arc::clone(&signals),
         limits: options.backpressure(),
+        pool: kind.memory.pool.clone(),
     });
     let installer = Arc::new(DefinitionInstaller {
         environment: environment.clone(),
@@ -176,7 +176,7 @@ fn assemble(
         cleared: Arc::clone(&cleared),
         signals: Arc::clone(&signals),
     });
-    let (pool, idle_tables) = (kind.pool.clone(), Arc::clone(&tables));
+    let (pool, idle_tables) = (kind.memory.pool.clone(), Arc::clone(&tables));
     let idle_memory = Arc::new(IdleMemory { environment: environment.clone(), pool, tables: idle_tables });
     let with = Dependencies {
         environment,
@@ -280,13 +280,16 @@ fn table_store(
     metrics: &Arc<Metrics>,
     state: &State,
 ) -> Arc<TableStore> {
-    let cache = BlockCache::new(options.block_cache_bytes);
+    let cache = options.block_cache(&*environment.storage);
     let directory = root.join("tables");
     TableStore::new(environment.clone(), directory, options.tables(), cache, Arc::clone(metrics), state.next_table)
 }
 
 /// The pool keeps memory for the active memtable and for one that is flushed meanwhile. With more, idle memory would
 /// grow.
-fn memtable_pool(options: &Options) -> MemtablePool {
-    MemtablePool::new(options.memtable_bytes().saturating_mul(2))
+fn memory(options: &Options, storage: &dyn Storage, tables: &TableStore) -> Memory {
+    let most = options.memtables_bytes_max(options.memory_budget(storage));
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let pool = MemtablePool::bounded(options.memtable_bytes().saturating_mul(2), most);
+    Memory { pool, cache: Arc::clone(tables.cache()) }
 }

@@ -1,6 +1,7 @@
 //! [`Options`]: everything a builder can set, with defaults and limits.
 
 use super::{Compression, DamagePolicy};
+use crate::cache::BlockCache;
 use crate::compaction::{LEVEL0_URGENT, LeveledOptions, Overlap, Policy, VlsmOptions};
 use crate::error::{Error, Result};
 use crate::keyspaces::BackpressureLimits;
@@ -118,9 +119,10 @@ pub(super) struct Options {
     pub(super) log_sync_interval: Option<Duration>,
     pub(super) log_segment_bytes: u32,
     pub(super) log_bytes_max: u64,
+    pub(super) memory_budget: Option<u64>,
     pub(super) memtable_bytes: Option<usize>,
     pub(super) sealed_memtables_max: usize,
-    pub(super) block_cache_bytes: u64,
+    pub(super) block_cache_bytes: Option<u64>,
     pub(super) block_bytes: usize,
     pub(super) compression: Compression,
     pub(super) compression_per_level: Vec<Compression>,
@@ -145,6 +147,13 @@ pub(super) struct Options {
 }
 
 const MIB: u64 = 1 << 20;
+
+/// A database takes one part in so many of the memory that its process may have, and at least so much.
+const MEMORY_PART: u64 = 4;
+const MEMORY_BUDGET_MIN: u64 = 64 * MIB;
+
+/// Memtables have one part in so many of a database's memory.
+const MEMTABLES_PART: u64 = 4;
 
 /// Compaction coroutines that share a worker. They take subtasks of one large job, or else whole jobs, of which each
 /// more delays the one that relieves level 0. With read-ahead and a write queue one keeps its processor busy; a second
@@ -172,9 +181,10 @@ impl Default for Options {
             log_sync_interval: Some(Duration::from_millis(100)),
             log_segment_bytes: 16 << 20,
             log_bytes_max: 512 * MIB,
+            memory_budget: None,
             memtable_bytes: None,
             sealed_memtables_max: 3,
-            block_cache_bytes: 128 * MIB,
+            block_cache_bytes: None,
             block_bytes: 4 << 10,
             compression: Compression::Lz4,
             compression_per_level: Vec::new(),
@@ -215,6 +225,7 @@ impl Options {
             ),
             (segment <= 1 << 30, "log_segment_bytes: at most 1 GiB"),
             (self.log_bytes_max >= 2 * u64::from(segment), "log_bytes_max: at least two segments"),
+            (self.memory_budget.is_none_or(|bytes| bytes >= 4 * MIB), "memory_budget: at least 4 MiB"),
             (self.memtable_bytes() >= 1 << 10, "memtable_bytes: at least 1 KiB"),
             (self.memtable_bytes() as u64 <= PACK_BYTES_MAX / 2, "memtable_bytes: at most 16 GiB"),
             (self.sealed_memtables_max >= 1, "sealed_memtables_max: at least 1"),
@@ -251,7 +262,8 @@ impl Options {
             ("log_bytes_max", self.log_bytes_max.to_string()),
             ("memtable_bytes", self.memtable_bytes().to_string()),
             ("sealed_memtables_max", self.sealed_memtables_max.to_string()),
-            ("block_cache_bytes", self.block_cache_bytes.to_string()),
+            ("memory_budget", self.memory_budget.map_or("default".into(), |bytes| bytes.to_string())),
+            ("block_cache_bytes", self.block_cache_bytes.map_or("within memory_budget".into(), |b| b.to_string())),
             ("compression", format!("{:?}", self.compression).to_lowercase()),
             ("filter_bits_per_key", self.filter_bits_per_key.to_string()),
             ("compaction_policy", format!("{:?}", self.compaction_policy)),
@@ -309,7 +321,31 @@ impl Options {
     }
 
     pub(super) fn memtable_bytes(&self) -> usize {
-        self.memtable_bytes.unwrap_or(if self.is_vlsm() { 8 << 20 } else { 32 << 20 })
+        let most = self.memory_budget.map_or(u64::MAX, |budget| budget / MEMTABLES_PART / 2);
+        let default: u64 = if self.is_vlsm() { 8 * MIB } else { 32 * MIB };
+        let default = default.min(most).max(64 << 10);
+        self.memtable_bytes.unwrap_or(usize::try_from(default).unwrap_or(usize::MAX))
+    }
+
+    /// The memory of the database: what was set, or a part of what the process may have.
+    pub(super) fn memory_budget(&self, storage: &dyn Storage) -> u64 {
+        let default = || storage.memory_max().map_or(MEMORY_BUDGET_MIN, |most| most / MEMORY_PART);
+        self.memory_budget.unwrap_or_else(|| default().max(MEMORY_BUDGET_MIN))
+    }
+
+    /// The bytes that all memtables may have together: room for one that is filled and one that is flushed at least.
+    pub(super) fn memtables_bytes_max(&self, budget: u64) -> u64 {
+        (budget / MEMTABLES_PART).max(2 * self.memtable_bytes() as u64)
+    }
+
+    /// The block cache: of the size that was set, or what memtables leave of the budget.
+    pub(super) fn block_cache(&self, storage: &dyn Storage) -> Arc<BlockCache> {
+        let budget = self.memory_budget(storage);
+        let left = budget.saturating_sub(self.memtables_bytes_max(budget)).max(budget / MEMTABLES_PART);
+        match self.block_cache_bytes {
+            Some(bytes) => BlockCache::new(bytes),
+            None => BlockCache::within_budget(left),
+        }
     }
 
     fn table_bytes(&self) -> u64 {

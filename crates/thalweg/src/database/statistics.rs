@@ -6,7 +6,7 @@ use crate::keyspaces::{KeyspaceMap, Registry};
 use crate::lineage::Lineage;
 use crate::log::Log;
 use crate::metrics::{ChainCounts, Distribution, Metrics, Stall};
-use crate::ordered::{OrderedKeyspace, SuperVersionGuard};
+use crate::ordered::{Memory, OrderedKeyspace, SuperVersionGuard};
 use crate::runtime::{self, Environment};
 use crate::table::Table;
 use std::collections::BTreeSet;
@@ -83,6 +83,14 @@ pub struct Statistics {
     pub log_backlog_bytes: u64,
     /// Bytes of all memtables, active and sealed.
     pub memtable_bytes: u64,
+    /// Bytes of memory that the database is to keep to ([`crate::Builder::memory_budget`]).
+    pub memory_budget_bytes: u64,
+    /// Bytes of it that memtables have, as they were allocated.
+    pub memtable_memory_bytes: u64,
+    /// Bytes of it that cached blocks have.
+    pub cached_bytes: u64,
+    /// Bytes of it that filters and indexes of open tables have, and the indexes of directory keyspaces.
+    pub index_memory_bytes: u64,
     /// Table writes that waited because the device had `io_depth` operations already.
     pub gate_waits: u64,
     /// Merges that waited because their worker had too many bytes waiting to be written.
@@ -213,6 +221,10 @@ struct Gauges {
     unsettled_edits: u64,
     unsettled_ns: u64,
     log_backlog_bytes: u64,
+    memory_budget_bytes: u64,
+    memtable_memory_bytes: u64,
+    cached_bytes: u64,
+    index_memory_bytes: u64,
 }
 
 impl Engine {
@@ -235,6 +247,8 @@ pub(super) struct StatisticsSource {
     log: Arc<Log>,
     lineage: Arc<Lineage>,
     registry: Arc<Registry>,
+    memory: Memory,
+    memory_budget_bytes: u64,
 }
 
 impl StatisticsSource {
@@ -246,6 +260,8 @@ impl StatisticsSource {
             log: Arc::clone(&writable.log),
             lineage: Arc::clone(&writable.lineage),
             registry: Arc::clone(&writable.registry),
+            memory: writable.kind.memory.clone(),
+            memory_budget_bytes: engine.options.memory_budget(&*engine.environment.storage),
         }
     }
 
@@ -256,6 +272,10 @@ impl StatisticsSource {
             unsettled_edits,
             unsettled_ns,
             log_backlog_bytes: self.log.backlog_bytes(),
+            memory_budget_bytes: self.memory_budget_bytes,
+            memtable_memory_bytes: self.memory.pool.used_bytes() as u64,
+            cached_bytes: self.memory.cache.bytes_used(),
+            index_memory_bytes: self.memory.cache.charged_bytes(),
         };
         let health = Health::of(&self.environment, &self.health, &self.registry);
         let keyspaces = self.registry.keyspaces();
@@ -309,6 +329,10 @@ impl Statistics {
             settle_rounds_for_space: metrics.settle_rounds_for_space.get(),
             log_backlog_bytes: gauges.log_backlog_bytes,
             memtable_bytes: partitions.map(|partition| memtable_bytes(partition.super_version())).sum::<u64>(),
+            memory_budget_bytes: gauges.memory_budget_bytes,
+            memtable_memory_bytes: gauges.memtable_memory_bytes,
+            cached_bytes: gauges.cached_bytes,
+            index_memory_bytes: gauges.index_memory_bytes,
             gate_waits: metrics.gate_waits.get(),
             write_queue_waits: metrics.write_queue_waits.get(),
             io_uring: environment.scheduler.ring_refused().is_none(),

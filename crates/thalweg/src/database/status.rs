@@ -11,7 +11,8 @@
 
 use super::health::{BackgroundFailure, Health};
 use super::statistics::{
-    ChainStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics, StatisticsSource,
+    ChainStatistics, DirectoryStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics,
+    StatisticsSource,
 };
 use crate::error::{Error, Result};
 use crate::log::Log;
@@ -167,6 +168,9 @@ fn encode(process: u32, mut statistics: Statistics) -> String {
         for LevelStatistics { tables, bytes, entries, tombstones } in &keyspace.levels {
             let _ = writeln!(lines, "level {tables} {bytes} {entries} {tombstones}");
         }
+        if let Some(DirectoryStatistics { directories, spans, index_bytes }) = &keyspace.directories {
+            let _ = writeln!(lines, "directories {directories} {spans} {index_bytes}");
+        }
         if left_out == 0 && body.len() + lines.len() < BYTES_MAX - 64 {
             body.push_str(&lines);
         } else {
@@ -236,6 +240,12 @@ fn decode_line(status: &mut RunningStatus, name: &str, rest: &str) -> Option<()>
             let level = LevelStatistics { tables: next()?, bytes: next()?, entries: next()?, tombstones: next()? };
             s.keyspaces.last_mut()?.levels.push(level);
         }
+        "directories" => {
+            let mut numbers = rest.split(' ').map(|number| number.parse().ok());
+            let mut next = || numbers.next().flatten();
+            let directories = DirectoryStatistics { directories: next()?, spans: next()?, index_bytes: next()? };
+            s.keyspaces.last_mut()?.directories = Some(directories);
+        }
         _ => {
             if let Some((_, value)) = scalars(s).into_iter().find(|(known, _)| *known == name) {
                 *value = rest.parse().ok()?;
@@ -267,6 +277,7 @@ fn scalars(statistics: &mut Statistics) -> Vec<(&'static str, &mut u64)> {
         log_syncs, table_syncs, manifest_syncs, directory_syncs, syncs_ns, syncs_waited_for, cache_hits, cache_misses,
         mapped_reads, direct_reads, overlapped_reads, filter_checks, filter_negatives, retained_bytes, unsettled_edits,
         settle_lag_ms, settle_rounds, settle_rounds_for_space, log_backlog_bytes, memtable_bytes, gate_waits,
+        memory_budget_bytes, memtable_memory_bytes, cached_bytes, index_memory_bytes,
         write_queue_waits, tables_written_direct, tables_written_cached, tables_good, tables_poor, picks_poor,
         chains: ChainStatistics {
             memtables, bytes_p50, bytes_p99, bytes_max, stages_max, bytes_mean: _, stages_mean: _, stage_bytes: _,
@@ -279,6 +290,7 @@ fn scalars(statistics: &mut Statistics) -> Vec<(&'static str, &mut u64)> {
         log_syncs, table_syncs, manifest_syncs, directory_syncs, syncs_ns, syncs_waited_for, cache_hits, cache_misses,
         mapped_reads, direct_reads, overlapped_reads, filter_checks, filter_negatives, retained_bytes, unsettled_edits,
         settle_lag_ms, settle_rounds, settle_rounds_for_space, log_backlog_bytes, memtable_bytes, gate_waits,
+        memory_budget_bytes, memtable_memory_bytes, cached_bytes, index_memory_bytes,
         write_queue_waits, tables_written_direct, tables_written_cached, tables_good, tables_poor, picks_poor,
     ];
     all.extend([

@@ -10,9 +10,10 @@
 //! - A span names a pack that is in `packs`: a pack leaves only once no span names it.
 //!
 //! Locks: that of a stripe of the p-hash, then `packs`; both for lookups and changes, never over I/O. `last_look` is
-//! held alone.
+//! held alone; `charge` before the locks of the block cache.
 
 use super::p_hash::{PHash, STRIPES};
+use crate::cache::{BlockCache, Charge};
 use crate::error::{Error, Result};
 use crate::format::{HashKey, TableId};
 use crate::runtime::yield_now;
@@ -59,6 +60,8 @@ pub(crate) struct DirectoryIndex {
     last_look: Mutex<Option<Look>>,
     /// What keeps a pack from being in the index, and so anybody from reading the keyspace.
     damage: OnceLock<Error>,
+    /// Its bytes in the memory budget.
+    charge: Mutex<Charge>,
 }
 
 /// What a look for scattered directories has found.
@@ -125,7 +128,7 @@ impl Known {
 
 impl DirectoryIndex {
     /// An empty index.
-    pub(crate) fn new(hash_key: HashKey) -> Arc<Self> {
+    pub(crate) fn new(hash_key: HashKey, cache: &Arc<BlockCache>) -> Arc<Self> {
         let [low, ..] = hash_key.0.as_chunks::<8>().0 else { unreachable!("a hash key has 16 bytes") };
         Arc::new(DirectoryIndex {
             hash_key,
@@ -136,6 +139,7 @@ impl DirectoryIndex {
             changes: AtomicU64::new(0),
             last_look: Mutex::default(),
             damage: OnceLock::new(),
+            charge: Mutex::new(Charge::new(cache, 0)),
         })
     }
 
@@ -146,7 +150,7 @@ impl DirectoryIndex {
             some.iter().for_each(|(directory, place)| self.insert(*directory, Span { pack: slot, place: *place }));
             yield_now().await;
         }
-        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.changed();
         Ok(())
     }
 
@@ -166,6 +170,7 @@ impl DirectoryIndex {
                 Err(error) => return Err(error),
             };
         spans.into_iter().for_each(|(directory, place)| self.insert(directory, Span { pack: slot, place }));
+        self.changed();
         Ok(())
     }
 
@@ -239,9 +244,16 @@ impl DirectoryIndex {
         looked_at
     }
 
+    /// Counts a change, and the bytes that the index takes now.
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        let bytes = self.size().2 as u64;
+        self.charge.lock().set(bytes);
+    }
+
     /// Lets packs go that no span names.
     fn unregister(&self, slots: &[NonZeroU32]) {
-        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.changed();
         let gone: Vec<Option<Arc<Table>>> = {
             let mut registered = self.packs.write();
             let gone = slots.iter().map(|slot| registered.get(*slot).cloned()).collect();
@@ -264,6 +276,7 @@ impl DirectoryIndex {
         // Their slots are not given out again: a flush under way may still add spans with them. Dropped after the lock.
         let packs: Vec<_> = self.packs.write().slots.iter_mut().map(Option::take).collect();
         drop(packs);
+        self.changed();
     }
 
     /// The packs that have a directory, and what they have of it; the one with the greatest sequence number first.

@@ -9,6 +9,7 @@ use super::signals::Signals;
 use crate::error::{Error, Result};
 use crate::lineage::Lineage;
 use crate::log::Log;
+use crate::memtable::MemtablePool;
 use crate::metrics::{Metrics, Stall};
 use crate::runtime::{Environment, Health};
 use crate::trace;
@@ -65,6 +66,7 @@ pub(crate) struct Backpressure {
     pub(crate) log_pins: Arc<LogPins>,
     pub(crate) signals: Arc<Signals>,
     pub(crate) limits: BackpressureLimits,
+    pub(crate) pool: MemtablePool,
 }
 
 impl Backpressure {
@@ -120,7 +122,9 @@ impl Backpressure {
     pub(crate) fn wait_for_room(&self, buffer: &impl WriteBuffer) -> Result<()> {
         let flush_error = || self.flush_error();
         self.stall_while("memtable", &self.metrics.stalls_memtable, flush_error, || {
-            buffer.sealed_memtables() >= self.limits.sealed_max && !buffer.is_dropped()
+            let is_full = buffer.sealed_memtables() >= self.limits.sealed_max && !buffer.is_dropped();
+            // Memtables of all keyspaces together are bounded too.
+            is_full || self.pool.is_far_over() && self.registry.has_pending_flush()
         })?;
         self.stall_while(
             "level 0",

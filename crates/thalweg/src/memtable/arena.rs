@@ -64,6 +64,7 @@ impl Arena {
     /// An arena that takes its blocks from `pool`. `bytes_expected` is a guess at what it will hold.
     pub(super) fn new(pool: &MemtablePool, bytes_expected: usize) -> Self {
         let first = Chunk::allocate(CHUNK_BYTES_MIN, 0, 0);
+        pool.count(0, CHUNK_BYTES_MIN);
         Arena {
             current: AtomicPtr::new(first.as_ptr()),
             large_bytes: AtomicUsize::new(0),
@@ -126,6 +127,7 @@ impl Arena {
             PAGES_BYTES => Chunk::of_pages(self.pool.take(), bytes_before),
             _ => Chunk::allocate(capacity, bytes_before, 0),
         };
+        self.pool.count(0, capacity);
         chunks.push(chunk);
         // Release: pairs with the Acquire in `current`.
         self.current.store(chunk.as_ptr(), Ordering::Release);
@@ -133,6 +135,7 @@ impl Arena {
 
     fn allocate_large(&self, bytes: usize) -> NonNull<u8> {
         let chunk = Chunk::allocate(bytes, 0, bytes);
+        self.pool.count(0, bytes);
         // SAFETY: the chunk was made just above and is not shared yet.
         let memory = unsafe { chunk.as_ref() }.memory;
         self.chunks().push(chunk);
@@ -153,6 +156,7 @@ impl Drop for Arena {
             // SAFETY: each chunk was leaked from a box by `Chunk::listed`, is listed once, and is reached by
             // nobody now that the arena is dropped.
             let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
+            self.pool.count(chunk.capacity, 0);
             match chunk.pages {
                 Some(pages) => self.pool.give(pages),
                 // SAFETY: `memory` was allocated with this very layout and is freed once, here.

@@ -1,7 +1,8 @@
 //! [`MemtablePool`]: blocks of memory that memtables have given back, for the next ones.
 //!
 //! So that in the long run no insert meets memory that was never touched, or that the system has to find first
-//! (`docs/memtable.md`). The pool keeps so many bytes at most as it was made for; the rest goes back to the system, and
+//! (`docs/memtable.md`). The pool keeps so many bytes at most as it was made for, and no more than memtables leave of
+//! what they may have (`docs/memory.md`); the rest goes back to the system, and
 //! all of it when the database rests, or it and the last of its memtables are gone.
 //!
 //! Locks: `free`, held for a push or a pop.
@@ -9,6 +10,10 @@
 use super::pages::{PAGES_BYTES, Pages};
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// See [`MemtablePool::is_over`].
+const LOOK_BYTES: usize = 64 << 10;
 
 /// See the module. Clones are the same pool.
 #[derive(Clone)]
@@ -19,6 +24,11 @@ pub(crate) struct MemtablePool {
 struct Shared {
     free: Mutex<Free>,
     blocks_max: usize,
+    /// Bytes of all memtables, as they were allocated; how many they may have; and how many there were at the last
+    /// look whether they have more.
+    used_bytes: AtomicUsize,
+    used_bytes_max: usize,
+    looked_at_bytes: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -32,8 +42,51 @@ struct Free {
 impl MemtablePool {
     /// An empty pool that keeps up to `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let shared = Shared { free: Mutex::new(Free::default()), blocks_max: bytes_max / PAGES_BYTES };
+        Self::bounded(bytes_max, usize::MAX)
+    }
+
+    /// The same, for memtables that may have `used_bytes_max` bytes together.
+    pub(crate) fn bounded(bytes_max: usize, used_bytes_max: usize) -> Self {
+        let shared = Shared {
+            free: Mutex::new(Free::default()),
+            blocks_max: bytes_max / PAGES_BYTES,
+            used_bytes: AtomicUsize::new(0),
+            used_bytes_max,
+            looked_at_bytes: AtomicUsize::new(0),
+        };
         MemtablePool { shared: Arc::new(shared) }
+    }
+
+    /// Counts `after` bytes of a memtable instead of `before`.
+    pub(super) fn count(&self, before: usize, after: usize) {
+        // Relaxed: a statistic, it publishes nothing.
+        self.shared.used_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Bytes of all memtables, as they were allocated.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.shared.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether memtables have twice the memory that they may have.
+    pub(crate) fn is_far_over(&self) -> bool {
+        self.used_bytes() / 2 > self.shared.used_bytes_max
+    }
+
+    /// Whether memtables have more memory than they may. Says so once for each [`LOOK_BYTES`] that they gain or lose,
+    /// so that of many writers one sees to it.
+    pub(crate) fn is_over(&self) -> bool {
+        let used = self.used_bytes();
+        if used <= self.shared.used_bytes_max {
+            return false;
+        }
+        let looked_at = self.shared.looked_at_bytes.load(Ordering::Relaxed);
+        used.abs_diff(looked_at) >= LOOK_BYTES
+            && self
+                .shared
+                .looked_at_bytes
+                .compare_exchange(looked_at, used, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
     }
 
     /// A block, new if none was given back.
@@ -49,7 +102,9 @@ impl MemtablePool {
     /// Keeps a block, or lets it go.
     pub(super) fn give(&self, pages: Pages) {
         let mut free = self.free();
-        if free.blocks.len() < self.shared.blocks_max && !free.rests {
+        let kept = (free.blocks.len() + 1) * PAGES_BYTES;
+        let has_room = self.used_bytes().saturating_add(kept) <= self.shared.used_bytes_max;
+        if free.blocks.len() < self.shared.blocks_max && has_room && !free.rests {
             free.blocks.push(pages);
         }
         // A block too many is dropped after the lock: arguments go last.
@@ -84,6 +139,19 @@ mod tests {
         let again = [pool.take(), pool.take()];
         assert_eq!(again.map(|pages| pages.memory()), [addresses[1], addresses[0]]);
         assert!(pool.free().blocks.is_empty());
+    }
+
+    #[test]
+    fn a_pool_keeps_no_more_than_memtables_leave() {
+        let pool = MemtablePool::bounded(4 * PAGES_BYTES, 3 * PAGES_BYTES);
+        pool.count(0, PAGES_BYTES + 1);
+        (0..3).for_each(|_| pool.give(Pages::new()));
+        assert_eq!(pool.free().blocks.len(), 1);
+        assert!(!pool.is_over());
+        pool.count(0, 2 * PAGES_BYTES);
+        assert_eq!((pool.is_over(), pool.is_over()), (true, false), "one is to see to it");
+        pool.count(0, LOOK_BYTES);
+        assert!(pool.is_over());
     }
 
     #[test]

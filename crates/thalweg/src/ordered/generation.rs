@@ -2,11 +2,21 @@
 
 use super::budget::PartitionBudget;
 use super::options::OrderedOptions;
+use crate::cache::BlockCache;
 use crate::directory::DirectoryIndex;
 use crate::format::{KeyspaceId, KeyspaceKind};
 use crate::keyspaces::Lifecycle;
 use crate::memtable::MemtablePool;
 use std::sync::Arc;
+
+/// Where the memory of keyspaces comes from.
+#[derive(Clone)]
+pub(crate) struct Memory {
+    /// That of memtables.
+    pub(crate) pool: MemtablePool,
+    /// What the index of a directory keyspace counts against.
+    pub(crate) cache: Arc<BlockCache>,
+}
 
 /// See the module.
 pub(crate) struct Generation {
@@ -14,8 +24,7 @@ pub(crate) struct Generation {
     pub(crate) lifecycle: Lifecycle,
     pub(super) budget: PartitionBudget,
     pub(super) options: Arc<OrderedOptions>,
-    /// Where the memory of memtables comes from.
-    pub(super) pool: MemtablePool,
+    pub(super) memory: Memory,
     /// Of a directory keyspace: where its entries are. Its tables are packs.
     pub(crate) directories: Option<Arc<DirectoryIndex>>,
 }
@@ -33,17 +42,17 @@ impl Generation {
         members: usize,
         kind: KeyspaceKind,
         options: &Arc<OrderedOptions>,
-        pool: &MemtablePool,
+        memory: &Memory,
     ) -> Arc<Self> {
         Arc::new(Generation {
             keyspace,
             lifecycle: Lifecycle::default(),
             budget: PartitionBudget::new(created, members),
             options: Arc::clone(options),
-            pool: pool.clone(),
+            memory: memory.clone(),
             directories: match kind {
                 KeyspaceKind::Ordered => None,
-                KeyspaceKind::Directory(key) => Some(DirectoryIndex::new(key)),
+                KeyspaceKind::Directory(key) => Some(DirectoryIndex::new(key, &memory.cache)),
             },
         })
     }

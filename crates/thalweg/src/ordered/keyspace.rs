@@ -109,8 +109,8 @@ impl OrderedKeyspace {
         let following = before.partitions.iter().skip(1);
         let kept_splits = before.splits.iter().zip(following).filter(|(_, partition)| kept(partition));
         let splits: Vec<_> = kept_splits.map(|(split, _)| split.clone()).collect();
-        let Generation { options, pool, .. } = &*self.generation;
-        let generation = Generation::new(self.id, ids.len(), ids.len(), self.generation.kind(), options, pool);
+        let Generation { options, memory, .. } = &*self.generation;
+        let generation = Generation::new(self.id, ids.len(), ids.len(), self.generation.kind(), options, memory);
         let partitions = ids.into_iter().map(|id| RecoveredPartition { id, flushed: at, levels: Levels::new() });
         // A split that is under way may have taken the next id.
         let next = PartitionId(before.next.0 + 1);

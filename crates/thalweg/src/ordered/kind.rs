@@ -1,7 +1,7 @@
 //! [`OrderedKind`]: makes ordered keyspaces, anew and from the manifest; and what they are to everything that is common
 //! to all kinds.
 
-use super::generation::Generation;
+use super::generation::{Generation, Memory};
 use super::keyspace::OrderedKeyspace;
 use super::options::OrderedOptions;
 use super::partition::{Partition, RecoveredPartition};
@@ -10,7 +10,6 @@ use crate::error::Result;
 use crate::format::{KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqNo, TableId};
 use crate::keyspaces::{Keyspace, Kind, Lifecycle, NewKeyspace, ReplayedEntry};
 use crate::lineage::KeyspaceState;
-use crate::memtable::MemtablePool;
 use crate::runtime::BackgroundError;
 use crate::table::{Table, TableMeta, TableStore};
 use std::collections::BTreeMap;
@@ -21,8 +20,7 @@ pub(crate) struct OrderedKind {
     pub(crate) options: Arc<OrderedOptions>,
     /// Those of directory keyspaces.
     pub(crate) directory_options: Arc<OrderedOptions>,
-    /// Where the memory of memtables comes from.
-    pub(crate) pool: MemtablePool,
+    pub(crate) memory: Memory,
 }
 
 impl OrderedKind {
@@ -39,7 +37,7 @@ impl Kind for OrderedKind {
         let count = new.splits.len() + 1;
         let partition = |id| RecoveredPartition { id: PartitionId(id), flushed: new.after, levels: Levels::new() };
         let partitions = (0..count as u64).map(partition);
-        let generation = Generation::new(new.id, count, count, new.kind, self.options_of(new.kind), &self.pool);
+        let generation = Generation::new(new.id, count, count, new.kind, self.options_of(new.kind), &self.memory);
         OrderedKeyspace::new(new.name, &generation, new.splits, partitions, PartitionId(count as u64))
     }
 
@@ -55,7 +53,7 @@ impl Kind for OrderedKind {
         });
         let created = usize::try_from(state.created).unwrap_or(usize::MAX);
         let (members, options) = (state.partitions.len(), self.options_of(state.kind));
-        let generation = Generation::new(id, created, members, state.kind, options, &self.pool);
+        let generation = Generation::new(id, created, members, state.kind, options, &self.memory);
         OrderedKeyspace::new(&state.name, &generation, state.splits.clone(), partitions, state.next_partition)
     }
 }

@@ -45,6 +45,7 @@ mod tidying;
 
 pub(crate) use background::OrderedBackground;
 pub(crate) use dependencies::Dependencies;
+pub(crate) use generation::Memory;
 pub(crate) use keyspace::OrderedKeyspace;
 pub(crate) use kind::OrderedKind;
 pub(crate) use options::OrderedOptions;

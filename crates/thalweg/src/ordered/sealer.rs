@@ -6,7 +6,7 @@ use super::partition::Partition;
 use super::partitions::Partitions;
 use crate::keyspaces::{Backpressure, Signals};
 use crate::log::Log;
-use crate::memtable::MemtableHandle;
+use crate::memtable::{MemtableHandle, MemtablePool};
 use crate::runtime::{Environment, Point};
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ pub(crate) struct Sealer {
     backpressure: Arc<Backpressure>,
     signals: Arc<Signals>,
     options: Arc<OrderedOptions>,
+    pool: MemtablePool,
 }
 
 impl Sealer {
@@ -29,6 +30,7 @@ impl Sealer {
             backpressure: Arc::clone(&with.backpressure),
             signals: Arc::clone(&with.signals),
             options: Arc::clone(&with.options),
+            pool: with.idle_memory.pool.clone(),
         })
     }
 
@@ -42,7 +44,7 @@ impl Sealer {
     }
 
     /// After a write: seals the partition's memtable if it is full, or the largest of the keyspace if all of them
-    /// together have used their memory up.
+    /// together have used their memory up, or the largest of the database if all memtables have.
     pub(crate) fn seal_if_full(&self, partition: &Partition) {
         let super_version = partition.super_version();
         let most = self.memtable_bytes();
@@ -50,6 +52,8 @@ impl Sealer {
             self.seal_if(partition, &super_version.active, || true);
         } else if partition.generation.budget.is_full(most) {
             self.seal_largest(partition);
+        } else if self.pool.is_over() {
+            self.seal_largest_of_all();
         } else {
             return;
         }
@@ -67,6 +71,25 @@ impl Sealer {
             let most = self.memtable_bytes();
             let is_due = || partition.generation.budget.is_full(most) && !active.memtable.is_empty();
             self.seal_if(largest, &active, is_due);
+        }
+    }
+
+    /// What was sealed gives its memory back when it is flushed; until then nothing more is sealed.
+    fn seal_largest_of_all(&self) {
+        let mut largest: Option<(usize, Arc<Partition>, Arc<MemtableHandle>)> = None;
+        for partition in self.partitions.iter() {
+            let super_version = partition.super_version();
+            if !super_version.sealed.is_empty() {
+                return;
+            }
+            let active = Arc::clone(&super_version.active);
+            let bytes = active.memtable.bytes();
+            if !active.memtable.is_empty() && largest.as_ref().is_none_or(|(most, ..)| bytes > *most) {
+                largest = Some((bytes, partition, active));
+            }
+        }
+        if let Some((_, partition, active)) = largest {
+            self.seal_if(&partition, &active, || true);
         }
     }
 

@@ -84,6 +84,12 @@ pub trait Storage: Send + Sync + 'static {
     fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
         self.inner()?.capacity_bytes(directory)
     }
+    /// Bytes of memory that the process may have: those of the machine, or of a control group; `None` where that is not
+    /// known.
+    fn memory_max(&self) -> Option<u64> {
+        self.inner()?.memory_max()
+    }
+
     /// Bytes of files that fit in memory, those in the page cache included; `None` where that is not known.
     fn file_room_bytes(&self) -> Option<u64> {
         self.inner()?.file_room_bytes()

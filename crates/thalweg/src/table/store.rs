@@ -104,6 +104,11 @@ impl TableStore {
         self.page_cache.warming.stop();
     }
 
+    /// The block cache of the database.
+    pub(crate) fn cache(&self) -> &Arc<BlockCache> {
+        &self.cache
+    }
+
     /// Returns the path of table `id`.
     pub(crate) fn path(&self, id: TableId) -> PathBuf {
         path_in(&self.directory, id)

@@ -1,7 +1,7 @@
 //! Which blocks stay, and how many bytes.
 
 use super::block;
-use crate::cache::{BlockCache, Warmth};
+use crate::cache::{BlockCache, Charge, Warmth};
 use crate::format::TableId;
 
 #[test]
@@ -115,4 +115,25 @@ fn the_same_calls_give_the_same_hits() {
     let hits = run();
     assert!(hits.contains(&true) && hits.iter().skip(1000).any(|hit| !hit));
     assert_eq!(hits, run());
+}
+
+#[test]
+fn blocks_make_room_for_what_is_charged_and_take_it_back() {
+    for (cache, makes_room) in [(BlockCache::within_budget(32 << 20), true), (BlockCache::new(32 << 20), false)] {
+        let table = cache.table(TableId(1), 10_000);
+        let fill = || (0..10_000).for_each(|at| table.insert(at, block(0, 4000)));
+        fill();
+        let full = cache.bytes_used();
+        assert!(full > 30 << 20, "{full}");
+        let mut charge = Charge::new(&cache, 20 << 20);
+        assert_eq!(cache.bytes_used() <= 12 << 20, makes_room, "{}", cache.bytes_used());
+        charge.set(100 << 20);
+        let least = cache.bytes_used();
+        assert_eq!((3 << 20..=4 << 20).contains(&least), makes_room, "an eighth stays: {least}");
+        assert_eq!(cache.charged_bytes(), 100 << 20);
+        drop(charge);
+        fill();
+        assert!(cache.bytes_used() > 30 << 20, "{}", cache.bytes_used());
+        assert_eq!(cache.charged_bytes(), 0);
+    }
 }

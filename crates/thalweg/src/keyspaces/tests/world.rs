@@ -10,6 +10,7 @@ use crate::keyspaces::{
 };
 use crate::lineage::{DurabilityBackend, Lineage, Recovered, Settling};
 use crate::log::{DamagePolicy, Log, LogOptions, Operation, RecordBuilder};
+use crate::memtable::MemtablePool;
 use crate::metrics::Metrics;
 use crate::runtime::threads::ThreadScheduler;
 use crate::runtime::{Environment, Health, Lane, Space};
@@ -116,6 +117,7 @@ impl World {
             log_pins: Arc::clone(&log_pins),
             signals: Arc::clone(&signals),
             limits: BackpressureLimits { sealed_max: 2, log_bytes_max: 1 << 20 },
+            pool: MemtablePool::new(0),
         };
         let installer = DefinitionInstaller {
             environment: environment.clone(),

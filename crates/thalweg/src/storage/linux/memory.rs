@@ -34,9 +34,21 @@ const VERSION_2: Names = Names {
 /// See [`crate::storage::Storage::file_room_bytes`].
 pub(super) fn file_room_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available_bytes(&text));
+    least_of_groups(group_room_bytes).into_iter().chain(machine).min()
+}
+
+/// See [`crate::storage::Storage::memory_max`].
+pub(super) fn memory_max() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok();
+    let machine = meminfo.and_then(|text| field(&text, "MemTotal:")?.checked_mul(1024));
+    least_of_groups(group_limit_bytes).into_iter().chain(machine).min()
+}
+
+/// The least of what the control groups of the process say, each given as its line and the mounts.
+fn least_of_groups(of_line: fn(&str, &str) -> Option<u64>) -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    groups.lines().filter_map(|line| group_room_bytes(line, &mounts)).chain(machine).min()
+    groups.lines().filter_map(|line| of_line(line, &mounts)).min()
 }
 
 /// See [`crate::storage::Storage::mappings_max`].
@@ -62,6 +74,16 @@ fn available_bytes(meminfo: &str) -> Option<u64> {
 
 /// The bytes that the groups of one line of `/proc/self/cgroup` leave; `None` where they do not limit memory.
 fn group_room_bytes(line: &str, mountinfo: &str) -> Option<u64> {
+    least(line, mountinfo, left_in)
+}
+
+/// The least limit of the groups of one line of `/proc/self/cgroup`; `None` where they do not limit memory.
+fn group_limit_bytes(line: &str, mountinfo: &str) -> Option<u64> {
+    least(line, mountinfo, limit_of)
+}
+
+/// The least of what the groups of one line, and those above them, say.
+fn least(line: &str, mountinfo: &str, of_group: fn(&Path, &Names) -> Option<u64>) -> Option<u64> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (controllers, path) = (fields.next()?, fields.next()?);
     let (file_system, names) = match controllers {
@@ -74,7 +96,7 @@ fn group_room_bytes(line: &str, mountinfo: &str) -> Option<u64> {
     let within = Path::new(path).strip_prefix(&root).unwrap_or(Path::new(""));
     let innermost = mounted.join(within);
     let groups = innermost.ancestors().take_while(|group| group.starts_with(&mounted));
-    groups.filter_map(|group| left_in(group, &names)).min()
+    groups.filter_map(|group| of_group(group, &names)).min()
 }
 
 /// The root within its hierarchy, and the mount point, of the mount with the memory controller.
@@ -94,13 +116,19 @@ fn mount_of(mountinfo: &str, file_system: &str) -> Option<(PathBuf, PathBuf)> {
 /// The bytes that one group leaves.
 fn left_in(group: &Path, names: &Names) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(group.join(name)).ok();
-    // No limit is "max" in version 2, and a huge number in version 1.
-    let limit = |name: &&str| read(name)?.trim().parse().ok().filter(|limit: &u64| *limit < 1 << 60);
-    let limit = names.limits.iter().filter_map(limit).min()?;
+    let limit = limit_of(group, names)?;
     let used: u64 = read(names.used)?.trim().parse().ok()?;
     let pages = read("memory.stat")?;
     let files = names.file_pages.iter().filter_map(|name| field(&pages, name)).sum();
     Some(limit.saturating_sub(used.saturating_sub(files)))
+}
+
+/// The limit of one group.
+fn limit_of(group: &Path, names: &Names) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(group.join(name)).ok();
+    // No limit is "max" in version 2, and a huge number in version 1.
+    let limit = |name: &&str| read(name)?.trim().parse().ok().filter(|limit: &u64| *limit < 1 << 60);
+    names.limits.iter().filter_map(limit).min()
 }
 
 /// The number after `name` at the beginning of a line.
@@ -139,6 +167,8 @@ mod tests {
         assert_eq!(group_room_bytes("0::/a", &mounts), Some(500));
         fs::write(root.join("a/memory.high"), "800\n").unwrap();
         assert_eq!(group_room_bytes("0::/a", &mounts), Some(300));
+        assert_eq!(group_limit_bytes("0::/a/b", &mounts), Some(800));
+        assert_eq!(group_limit_bytes("0::/", &mounts), None);
     }
 
     #[test]
@@ -160,5 +190,6 @@ mod tests {
         assert_eq!(available_bytes("MemTotal:  9 kB\nMemAvailable:    3 kB\n"), Some(3072));
         assert_eq!(available_bytes("MemTotal:  9 kB\n"), None);
         assert!(file_room_bytes().is_none_or(|room| room > 0));
+        assert!(memory_max().is_none_or(|most| file_room_bytes().is_none_or(|room| room <= most)));
     }
 }

@@ -148,6 +148,10 @@ impl Storage for LinuxStorage {
         journal::commits(path)
     }
 
+    fn memory_max(&self) -> Option<u64> {
+        memory::memory_max()
+    }
+
     fn open_files_max(&self) -> Option<u64> {
         rustix::process::getrlimit(rustix::process::Resource::Nofile).current
     }

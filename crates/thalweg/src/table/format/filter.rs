@@ -50,6 +50,11 @@ impl Filter {
         filter
     }
 
+    /// The bytes of memory that it takes.
+    pub(in crate::table) fn memory_bytes(&self) -> usize {
+        self.lines.len() * size_of::<Line>()
+    }
+
     fn insert(&mut self, hash: u64) {
         let (at, probes) = (self.line_of(hash), self.probes);
         let Some(Line(line)) = self.lines.get_mut(at) else { return };

@@ -95,6 +95,11 @@ impl Index {
         Ok(Index { content, blocks, tree })
     }
 
+    /// The bytes of memory that it takes.
+    pub(in crate::table) fn memory_bytes(&self) -> usize {
+        self.content.len() + self.blocks.len() * size_of::<IndexEntry>() + self.tree.memory_bytes()
+    }
+
     /// The number of data blocks; at least 1.
     pub(in crate::table) fn blocks(&self) -> usize {
         self.blocks.len()

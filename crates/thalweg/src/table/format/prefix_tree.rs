@@ -38,6 +38,11 @@ impl PrefixTree {
         PrefixTree { common: Box::from(common), levels }
     }
 
+    /// The bytes of memory that it takes.
+    pub(in crate::table) fn memory_bytes(&self) -> usize {
+        self.levels.iter().map(|numbers| numbers.len() * size_of::<u64>()).sum()
+    }
+
     /// Returns the range of keys that may be equal to `key`, or that `key` may lie between. Every key before the range
     /// is less, every key after it is greater.
     #[inline]

@@ -7,7 +7,7 @@ use super::block::{BLOCK_BYTES_MAX, Block, Content, Item};
 use super::contents::{self, Blocks, Decoded, Fences, PackSpan};
 use super::extent::{extent_bytes, verify_extent};
 use super::{ALIGNMENT, MAGIC, Place};
-use crate::cache::{BlockCache, TableBlocks};
+use crate::cache::{BlockCache, Charge, TableBlocks};
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, HashKey, NameHash, SeqNo, Slice, name_hash, zeroed};
 use crate::storage::{File, Storage};
@@ -35,6 +35,8 @@ pub(in crate::table) struct OpenPack {
     pub(in crate::table) reads: FileReads,
     /// The pages of the pack in the block cache.
     pub(in crate::table) cached: TableBlocks,
+    /// Filter, fences and slots, in the memory budget.
+    _charge: Charge,
 }
 
 /// A version of an entry that a pack has.
@@ -115,7 +117,10 @@ impl OpenPack {
         let reads = FileReads::new(Arc::clone(&file), file_bytes, is_warm);
         let pages = usize::try_from(footer.data_end()).unwrap_or(usize::MAX).div_ceil(PAGE_BYTES);
         let cached = cache.table(footer.table, pages);
-        Ok(OpenPack { file, footer, properties, hash_key, fences, filter, reads, cached })
+        let of_filter = filter.as_ref().map_or(0, Filter::memory_bytes);
+        let bytes = of_filter + size_of_val(&*fences) + TableBlocks::memory_bytes(pages);
+        let charge = Charge::new(cache, bytes as u64);
+        Ok(OpenPack { file, footer, properties, hash_key, fences, filter, reads, cached, _charge: charge })
     }
 
     /// Whether the file ends as a pack does. Any file that is neither pack nor table is damaged as either.

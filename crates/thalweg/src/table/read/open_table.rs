@@ -2,9 +2,10 @@
 
 use super::file::TableFile;
 use super::file_reads::{FileReads, MappedRead, PlannedRead};
-use crate::cache::{BlockCache, TableBlocks};
+use crate::cache::{BlockCache, Charge, TableBlocks};
 use crate::error::Result;
 use crate::storage::{BufferPool, File};
+use crate::table::format::filter::Filter;
 use crate::table::format::index::BlockHandle;
 use crate::table::page_cache::state::PageCacheState;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ pub(in crate::table) struct OpenTable {
     /// The table's blocks in the block cache.
     pub(in crate::table) cached: TableBlocks,
     pub(in crate::table) reads: FileReads,
+    /// Filter, index and slots, in the memory budget.
+    _charge: Charge,
 }
 
 impl OpenTable {
@@ -22,7 +25,11 @@ impl OpenTable {
     pub(in crate::table) fn new(table_file: TableFile, cache: &Arc<BlockCache>, is_warm: bool) -> Self {
         let cached = cache.table(table_file.footer.table, table_file.index.blocks());
         let reads = FileReads::new(Arc::clone(&table_file.file), table_file.file_bytes, is_warm);
-        OpenTable { table_file, cached, reads }
+        let filter = table_file.filter.as_ref().map_or(0, Filter::memory_bytes);
+        let blocks = table_file.index.blocks();
+        let bytes = filter + table_file.index.memory_bytes() + TableBlocks::memory_bytes(blocks);
+        let charge = Charge::new(cache, bytes as u64);
+        OpenTable { table_file, cached, reads, _charge: charge }
     }
 
     /// See [`FileReads::mapped`].
