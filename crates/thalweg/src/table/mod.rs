@@ -43,6 +43,7 @@ pub(crate) use inspect::verify::{verify_durably, verify_file};
 pub(crate) use meta::TableMeta;
 pub(crate) use options::TableOptions;
 pub use options::{Compression, TableReads, TableWrites};
+pub(crate) use pack::block::BLOCK_BYTES_MAX as PACK_BLOCK_BYTES;
 pub(crate) use pack::contents::PackSpan;
 pub(crate) use pack::open_pack::{PackValue, PackVersion};
 pub(crate) use pack::scan::PackScan;

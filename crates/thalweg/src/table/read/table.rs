@@ -158,6 +158,11 @@ impl Table {
         }
     }
 
+    /// Whether this is a pack that was read.
+    pub(crate) fn is_pack(&self) -> bool {
+        self.pack.get().is_some()
+    }
+
     #[cold]
     fn open_pack(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<&OpenPack> {
         let is_warm = self.through_cache;

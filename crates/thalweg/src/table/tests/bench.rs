@@ -137,5 +137,14 @@ pub(in crate::table) fn options(
 ) -> TableOptions {
     let (compression_per_level, writes) = (Vec::new(), TableWrites::default());
     let reads = TableReads::default();
-    TableOptions { block_bytes, compression, compression_per_level, filter_bits_per_key, writes, reads, io_depth: 8 }
+    TableOptions {
+        block_bytes,
+        pack_block_bytes: 4 << 10,
+        compression,
+        compression_per_level,
+        filter_bits_per_key,
+        writes,
+        reads,
+        io_depth: 8,
+    }
 }
