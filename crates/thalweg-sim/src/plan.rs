@@ -219,6 +219,27 @@ impl Plan {
         .with_chosen_backend()
     }
 
+    /// As [`Plan::fixed`], but most of it is in the directory keyspace, which is cleared now and then. Its merges reach
+    /// several levels; directories have several blocks, names have equal hashes, and some values are in extents.
+    pub fn directories(operations: u64) -> Self {
+        Plan {
+            keys: 30,
+            value_bytes: 700,
+            clears: true,
+            memtable_bytes: 4 << 10,
+            level1_bytes: 3 << 10,
+            files_percent: 85,
+            name_hash_bits: Some(4),
+            pack_block_bytes: 600,
+            ..Plan::fixed(operations)
+        }
+    }
+
+    /// The plans of the checks of every input and output, each with its name.
+    pub fn workloads(operations: u64) -> [(&'static str, Plan); 2] {
+        [("mixed", Plan::fixed(operations)), ("directories", Plan::directories(operations))]
+    }
+
     /// The plan of the damage: as small as possible with tables in several levels.
     pub fn small() -> Self {
         Plan {
@@ -229,6 +250,7 @@ impl Plan {
             level1_bytes: 1 << 10,
             manifest_rotation_bytes: None,
             removed_piece_bytes: 8 << 20,
+            pack_block_bytes: 200,
             ..Plan::fixed(60)
         }
     }

@@ -2,19 +2,21 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use thalweg::{Database, DirectoryKeyspace, ErrorKind};
+use thalweg::{Builder, Database, DirectoryEntry, DirectoryKeyspace, ErrorKind};
 
 type Model = BTreeMap<(u64, Vec<u8>), Vec<u8>>;
 
 fn open(path: &std::path::Path) -> Database {
+    builder(path).open().unwrap()
+}
+
+fn builder(path: &std::path::Path) -> Builder {
     Database::builder(path)
         .memtable_bytes(64 << 10)
         .level0_trigger(1)
         .level1_bytes(16 << 10)
         .table_bytes(32 << 10)
         .block_cache_bytes(64 << 10)
-        .open()
-        .unwrap()
 }
 
 /// A value that tells what it is, now and then a long one.
@@ -48,7 +50,11 @@ fn check(files: &DirectoryKeyspace, model: &Model, directories: u64) {
         expected.sort();
         assert_eq!(listed.len(), expected.len(), "entries of directory {directory}");
         assert!(listed.iter().zip(&expected).all(|((n, v), (en, ev))| n == *en && v == *ev), "of {directory}");
+        assert_eq!(pages(files, directory), listed.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
         assert_eq!(files.is_empty(directory).unwrap(), expected.is_empty());
+        let entries: Vec<(u64, &Vec<u8>)> = expected.iter().map(|(name, _)| (directory, *name)).step_by(9).collect();
+        let found = files.multi_get(&entries).unwrap();
+        assert!(found.iter().zip(expected.iter().step_by(9)).all(|(got, (_, v))| got.as_deref() == Some(&v[..])));
         for (name, value) in expected.iter().take(20) {
             assert_eq!(files.get(directory, name).unwrap().as_deref(), Some(&value[..]));
         }
@@ -56,8 +62,40 @@ fn check(files: &DirectoryKeyspace, model: &Model, directories: u64) {
     }
 }
 
+/// The names of a directory, sorted, read in pages that end where the cursor changes. Pages of one cursor begin there.
+fn pages(files: &DirectoryKeyspace, directory: u64) -> Vec<Vec<u8>> {
+    let (mut names, mut cursor) = (Vec::new(), 0);
+    loop {
+        let mut page: Vec<DirectoryEntry> = Vec::new();
+        for entry in files.list_from(directory, cursor).map(Result::unwrap) {
+            if page.len() >= 50 && page.last().unwrap().cursor() != entry.cursor() {
+                break;
+            }
+            page.push(entry);
+        }
+        let Some(last) = page.last() else { break };
+        assert!(page.iter().all(|entry| entry.cursor() > cursor), "a page begins after its cursor");
+        cursor = last.cursor();
+        names.extend(page.iter().map(|entry| entry.name().to_vec()));
+    }
+    names.sort();
+    names
+}
+
 #[test]
 fn a_directory_keyspace_is_a_map_of_directories_through_everything() {
+    run_against_a_model(builder);
+}
+
+/// Names with equal hashes are everywhere: in one block, in two blocks, in several packs.
+#[cfg(feature = "simulation")]
+#[test]
+fn a_directory_keyspace_is_a_map_even_if_hashes_have_four_bits() {
+    run_against_a_model(|path| builder(path).name_hash_bits(4));
+}
+
+fn run_against_a_model(builder: impl Fn(&std::path::Path) -> Builder) {
+    let open = |path: &std::path::Path| builder(path).open().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let mut random = fastrand::Rng::with_seed(7);
     let mut model = Model::new();
@@ -97,6 +135,11 @@ fn a_directory_keyspace_is_a_map_of_directories_through_everything() {
                     db.flush().unwrap();
                     db.wait_for_compactions().unwrap();
                 }
+                _ if life == 2 => {
+                    files.clear().unwrap();
+                    files.insert(1, "after the clear", "").unwrap();
+                    model = Model::from([((1, b"after the clear".to_vec()), Vec::new())]);
+                }
                 _ => {}
             }
             check(&files, &model, directories);
@@ -104,6 +147,10 @@ fn a_directory_keyspace_is_a_map_of_directories_through_everything() {
             for ((directory, name), value) in before.iter().step_by(37) {
                 assert_eq!(then.get(*directory, name).unwrap().as_deref(), Some(&value[..]));
             }
+            let of_first = then.list(0).map(|entry| entry.unwrap());
+            let of_first: Model = of_first.map(|e| ((0, e.name().to_vec()), e.value().unwrap().to_vec())).collect();
+            let expected = before.range((0, Vec::new())..(1, Vec::new())).map(|(k, v)| (k.clone(), v.clone()));
+            assert!(of_first == expected.collect::<Model>(), "directory 0 of the snapshot");
             assert_eq!(then.list(7).count(), before.range((7, Vec::new())..(8, Vec::new())).count());
         }
         if life % 2 == 0 {
