@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use thalweg::{Builder, Database, DirectoryEntry, DirectoryKeyspace, ErrorKind};
 
 type Model = BTreeMap<(u64, Vec<u8>), Vec<u8>>;
@@ -62,17 +63,23 @@ fn check(files: &DirectoryKeyspace, model: &Model, directories: u64) {
     }
 }
 
-/// The names of a directory, sorted, read in pages that end where the cursor changes. Pages of one cursor begin there.
+/// The entries after a cursor: so many, and others with the cursor of the last one.
+fn page(files: &DirectoryKeyspace, directory: u64, cursor: u64, least: usize) -> Vec<DirectoryEntry> {
+    let mut page: Vec<DirectoryEntry> = Vec::new();
+    for entry in files.list_from(directory, cursor).map(Result::unwrap) {
+        if page.len() >= least && page.last().unwrap().cursor() != entry.cursor() {
+            break;
+        }
+        page.push(entry);
+    }
+    page
+}
+
+/// The names of a directory, sorted, read in pages.
 fn pages(files: &DirectoryKeyspace, directory: u64) -> Vec<Vec<u8>> {
     let (mut names, mut cursor) = (Vec::new(), 0);
     loop {
-        let mut page: Vec<DirectoryEntry> = Vec::new();
-        for entry in files.list_from(directory, cursor).map(Result::unwrap) {
-            if page.len() >= 50 && page.last().unwrap().cursor() != entry.cursor() {
-                break;
-            }
-            page.push(entry);
-        }
+        let page = page(files, directory, cursor, 50);
         let Some(last) = page.last() else { break };
         assert!(page.iter().all(|entry| entry.cursor() > cursor), "a page begins after its cursor");
         cursor = last.cursor();
@@ -170,6 +177,18 @@ fn run_against_a_model(builder: impl Fn(&std::path::Path) -> Builder) {
 
 #[test]
 fn a_listing_that_is_resumed_gives_every_lasting_name_once() {
+    resume_a_listing(builder);
+}
+
+/// About twenty names have the same cursor.
+#[cfg(feature = "simulation")]
+#[test]
+fn a_listing_that_is_resumed_where_cursors_are_equal_gives_every_lasting_name_once() {
+    resume_a_listing(|path| builder(path).name_hash_bits(8));
+}
+
+fn resume_a_listing(builder: impl Fn(&std::path::Path) -> Builder) {
+    let open = |path: &std::path::Path| builder(path).open().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let mut db = open(dir.path());
     let mut files = db.directory_keyspace("files").unwrap();
@@ -178,7 +197,7 @@ fn a_listing_that_is_resumed_gives_every_lasting_name_once() {
     }
     let (mut seen, mut cursor, mut step) = (Vec::new(), 0, 0);
     loop {
-        let page: Vec<_> = files.list_from(1, cursor).take(331).map(Result::unwrap).collect();
+        let page = page(&files, 1, cursor, 300);
         let Some(last) = page.last() else { break };
         cursor = last.cursor();
         seen.extend(page.iter().map(|entry| String::from_utf8(entry.name().to_vec()).unwrap()));
@@ -296,4 +315,53 @@ fn a_quiet_database_merges_scattered_directories_and_leaves_the_others() {
     }
     db.tidy().unwrap();
     assert_eq!(spans(&db), (100, 100));
+}
+
+/// Each batch adds a name, removes the one of a thousand batches before, and counts itself in an ordered keyspace.
+#[test]
+fn a_checkpoint_taken_while_merges_run_is_complete() {
+    const KEPT: u64 = 1000;
+    let dir = tempfile::tempdir().unwrap();
+    let db = builder(&dir.path().join("db")).directory_level0_trigger(2).open().unwrap();
+    let (files, batches) = (db.directory_keyspace("files").unwrap(), db.keyspace("batches").unwrap());
+    let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    let write = || {
+        for number in (0..).take_while(|_| !stop.load(Relaxed)) {
+            let mut batch = db.batch();
+            batch.insert_entry(&files, number % 50, format!("{number}"), [7; 100]).unwrap();
+            if let Some(old) = number.checked_sub(KEPT) {
+                batch.remove_entry(&files, old % 50, format!("{old}")).unwrap();
+            }
+            batch.insert(&batches, "count", number.to_be_bytes()).unwrap();
+            batch.commit().unwrap();
+            written.store(number + 1, Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(write);
+        for number in 1..=6 {
+            while written.load(Relaxed) < number * 4000 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            let (before, merged) = (written.load(Relaxed), db.statistics().compaction_written_bytes);
+            assert!(merged > 0, "merges run");
+            let path = dir.path().join(format!("copy {number}"));
+            db.checkpoint(&path).unwrap();
+            let after = written.load(Relaxed) + 1;
+            let mut faults = Vec::new();
+            Database::check(&path, &mut |fault| faults.push(fault.to_string())).unwrap();
+            assert_eq!(faults, Vec::<String>::new());
+            let copy = Database::open(&path).unwrap();
+            let count = copy.keyspace("batches").unwrap().get("count").unwrap().unwrap();
+            let count = u64::from_be_bytes(count[..].try_into().unwrap()) + 1;
+            assert!((before..=after).contains(&count), "{before} {count} {after}");
+            let copied = copy.directory_keyspace("files").unwrap();
+            let listed = (0..50).flat_map(|directory| copied.list(directory)).map(Result::unwrap);
+            let mut numbers: Vec<u64> =
+                listed.map(|entry| std::str::from_utf8(entry.name()).unwrap().parse().unwrap()).collect();
+            numbers.sort_unstable();
+            assert_eq!(numbers, (count.saturating_sub(KEPT)..count).collect::<Vec<_>>());
+        }
+        stop.store(true, Relaxed);
+    });
 }

@@ -1,13 +1,13 @@
 //! [`check_pack`]: checks everything in a pack, for `thalweg check`.
 
 use super::block::{Block, Content};
-use super::extent::{extent_bytes, verify_extent};
+use super::extent::extent_bytes;
 use super::open_pack::OpenPack;
 use super::{ALIGNMENT, block_length};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::{EntryKey, EntryKind, SeqNo, Slice, key, zeroed};
-use crate::runtime::Environment;
+use crate::storage::Storage;
 use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
 use std::cmp::Ordering;
@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 /// Checks the pack at `path`: checksums, hashes, fingerprints, fences, the order of entries, what the filter passes,
 /// the counts of its properties, and what the manifest says.
-pub(in crate::table) fn check_pack(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<()> {
+pub(in crate::table) fn check_pack(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<()> {
     let mut directories = Vec::new();
     let mut visit = |directory, span| directories.push((directory, span));
-    let pack = OpenPack::open_live(&*environment.storage, path, meta, &BlockCache::new(0), true, &mut visit)?;
+    let pack = OpenPack::open_live(storage, path, meta, &BlockCache::new(0), true, &mut visit)?;
     let mut counted = Properties::new(meta.id, pack.properties.filter_bits_per_key);
     for (directory, span) in directories {
         for (number, at) in pack.blocks_of(span).into_iter().enumerate() {
@@ -75,9 +75,7 @@ fn check_block(pack: &OpenPack, directory: u64, offset: u64, bytes: &[u8], count
             Content::Extent(value_bytes) => (EntryKind::Put, value_bytes as usize),
         };
         if matches!(item.content, Content::Extent(_)) {
-            let mut buffer = zeroed(extent_bytes(value_bytes));
-            pack.file.read_exact_at(extent, Arc::make_mut(&mut buffer))?;
-            verify_extent(&buffer, value_bytes, pack.place(extent))?;
+            pack.read_extent(extent, value_bytes as u32)?;
             extent += extent_bytes(value_bytes) as u64;
         }
         let key = key.to_bytes();
