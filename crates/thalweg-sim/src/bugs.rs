@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 37] = [
+pub const BUGS: [(&str, Bug); 45] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -45,6 +45,14 @@ pub const BUGS: [(&str, Bug); 37] = [
     ("MemtableBeforeIndex", Bug::MemtableBeforeIndex),
     ("InputsLeaveIndexFirst", Bug::InputsLeaveIndexFirst),
     ("PackOrderTrusted", Bug::PackOrderTrusted),
+    ("NameHashTrusted", Bug::NameHashTrusted),
+    ("FingerprintTrusted", Bug::FingerprintTrusted),
+    ("EqualFenceSkipped", Bug::EqualFenceSkipped),
+    ("PartEndsTooLate", Bug::PartEndsTooLate),
+    ("CursorRepeated", Bug::CursorRepeated),
+    ("PackTombstoneDropped", Bug::PackTombstoneDropped),
+    ("PackFreedWhileListed", Bug::PackFreedWhileListed),
+    ("LastDirectoryLost", Bug::LastDirectoryLost),
 ];
 
 /// The bug with this name.

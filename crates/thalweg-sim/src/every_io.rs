@@ -1,4 +1,4 @@
-//! `every-io`: one fixed workload, in which the power is cut at every single operation of the disk, in every
+//! `every-io`: two fixed workloads, in which the power is cut at every single operation of the disk, in every
 //! strictness, and then again at every operation of the recovery that follows.
 
 use crate::plan::Plan;
@@ -9,7 +9,7 @@ use thalweg::simulation::simulated::Strictness;
 /// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EveryIoReport {
-    /// Operations of the workload, with a power cut at each.
+    /// Operations of the workloads, with a power cut at each.
     pub operations: u64,
     /// Recoveries that were checked.
     pub recoveries: u64,
@@ -17,26 +17,26 @@ pub struct EveryIoReport {
     pub second_recoveries: u64,
 }
 
-/// Cuts the power at every operation of the workload of `seed`, and after each at every operation of the recovery. With
-/// `quick` the workload is shorter, and each recovery has one crash.
+/// Cuts the power at every operation of the workloads of `seed`, and after each at every operation of the recovery. With
+/// `quick` the workloads are shorter, and each recovery has one crash.
 pub fn run(seed: u64, quick: bool) -> Result<EveryIoReport, String> {
     let mut report = EveryIoReport::default();
-    for at in 1.. {
-        label(format!("power cut at operation {at} of the workload {seed}"));
-        let outcome = catch(|| crash_at(seed, at, quick, &mut report));
-        let died =
-            outcome.map_err(|violation| format!("power cut at operation {at} of the workload {seed}: {violation}"))?;
-        if !died {
-            break;
+    for (name, plan) in Plan::workloads(if quick { 60 } else { 120 }) {
+        for at in 1.. {
+            let place = format!("power cut at operation {at} of the workload {name} {seed}");
+            label(place.clone());
+            let outcome = catch(|| crash_at(&plan, seed, at, quick, &mut report));
+            if !outcome.map_err(|violation| format!("{place}: {violation}"))? {
+                break;
+            }
         }
     }
     Ok(report)
 }
 
 /// Whether the workload reached that operation.
-fn crash_at(seed: u64, at: u64, quick: bool, report: &mut EveryIoReport) -> bool {
-    let operations = if quick { 60 } else { 120 };
-    let mut session = Session::new(Plan::fixed(operations), seed, false);
+fn crash_at(plan: &Plan, seed: u64, at: u64, quick: bool, report: &mut EveryIoReport) -> bool {
+    let mut session = Session::new(plan.clone(), seed, false);
     session.disk().crash_at(at);
     session.begin_phase(None);
     if let Some(opened) = session.open() {

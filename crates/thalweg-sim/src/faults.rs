@@ -1,4 +1,4 @@
-//! `faults`: one fixed workload, in which every single operation of the disk fails, once or from then on. Nothing may
+//! `faults`: two fixed workloads, in which every single operation of the disk fails, once or from then on. Nothing may
 //! panic or hang, the callers that were promised something must get the error, and the next open must be consistent.
 
 use crate::plan::Plan;
@@ -15,31 +15,31 @@ pub struct FaultsReport {
     pub opens: u64,
 }
 
-/// Fails every operation of the workload of `seed`; with `quick`, every fifth.
+/// Fails every operation of the workloads of `seed`; with `quick`, every fifth.
 pub fn run(seed: u64, quick: bool) -> Result<FaultsReport, String> {
     let mut report = FaultsReport::default();
     let stride = if quick { 5 } else { 1 };
-    let mut nth = 1 + seed % stride;
-    loop {
-        let mut struck = false;
-        for for_ever in [false, true] {
-            label(format!("a fault at operation {nth} of the workload {seed}"));
-            let outcome = catch(|| fail_at(seed, nth, for_ever, quick, &mut report));
-            let how = if for_ever { "all operations fail from" } else { "a fault at" };
-            struck |=
-                outcome.map_err(|violation| format!("{how} operation {nth} of the workload {seed}: {violation}"))?;
+    for (name, plan) in Plan::workloads(if quick { 60 } else { 120 }) {
+        for nth in (1 + seed % stride..).step_by(stride as usize) {
+            let mut struck = false;
+            for for_ever in [false, true] {
+                let how = if for_ever { "all operations fail from" } else { "a fault at" };
+                let place = format!("{how} operation {nth} of the workload {name} {seed}");
+                label(place.clone());
+                let outcome = catch(|| fail_at(&plan, seed, nth, for_ever, &mut report));
+                struck |= outcome.map_err(|violation| format!("{place}: {violation}"))?;
+            }
+            if !struck {
+                break;
+            }
         }
-        if !struck {
-            return Ok(report);
-        }
-        nth += stride;
     }
+    Ok(report)
 }
 
 /// Whether the workload reached that operation.
-fn fail_at(seed: u64, nth: u64, for_ever: bool, quick: bool, report: &mut FaultsReport) -> bool {
-    let operations = if quick { 60 } else { 120 };
-    let mut session = Session::new(Plan::fixed(operations), seed, false);
+fn fail_at(plan: &Plan, seed: u64, nth: u64, for_ever: bool, report: &mut FaultsReport) -> bool {
+    let mut session = Session::new(plan.clone(), seed, false);
     session.disk().set_faults(Some(if for_ever { FaultPlan::from_then_on(nth) } else { FaultPlan::once(nth) }));
     session.stage.faults.set(true);
     session.begin_phase(None);

@@ -83,6 +83,9 @@ pub struct Plan {
     /// Of a hundred changes and reads, so many go to the directory keyspace; 0: there is none.
     pub files_percent: u64,
     directory_level0_trigger: usize,
+    /// The bits that hashes of names have: few, so that many names have equal hashes.
+    name_hash_bits: Option<u32>,
+    pack_block_bytes: usize,
     /// Whether most keys are removed again and again, so that partitions merge.
     pub wanes: bool,
     compaction_workers: usize,
@@ -152,6 +155,8 @@ impl Plan {
             partitions_max: *rng.aside(9).choose(&[1, 2, 4, 16]),
             files_percent: *rng.aside(25).choose(&[0, 0, 30, 85]),
             directory_level0_trigger: *rng.aside(26).choose(&[1, 2, 4, 16]),
+            name_hash_bits: rng.aside(27).one_in(4).then_some(4),
+            pack_block_bytes: *rng.aside(28).choose(&[1, 200, 800, 4 << 10]),
             wanes: rng.aside(10).one_in(2),
             compaction_workers: *rng.choose(&[1, 1, 2]),
             removed_piece_bytes: *rng.aside(7).choose(&[300, 300, 300, 1 << 10, 8 << 20]),
@@ -204,12 +209,35 @@ impl Plan {
             partitions_max: 4,
             files_percent: 30,
             directory_level0_trigger: 2,
+            name_hash_bits: None,
+            pack_block_bytes: 4 << 10,
             wanes: false,
             compaction_workers: 1,
             manifest_rotation_bytes: Some(1 << 10),
             removed_piece_bytes: 700,
         }
         .with_chosen_backend()
+    }
+
+    /// As [`Plan::fixed`], but most of it is in the directory keyspace, which is cleared now and then. Its merges reach
+    /// several levels; directories have several blocks, names have equal hashes, and some values are in extents.
+    pub fn directories(operations: u64) -> Self {
+        Plan {
+            keys: 30,
+            value_bytes: 700,
+            clears: true,
+            memtable_bytes: 4 << 10,
+            level1_bytes: 3 << 10,
+            files_percent: 85,
+            name_hash_bits: Some(4),
+            pack_block_bytes: 600,
+            ..Plan::fixed(operations)
+        }
+    }
+
+    /// The plans of the checks of every input and output, each with its name.
+    pub fn workloads(operations: u64) -> [(&'static str, Plan); 2] {
+        [("mixed", Plan::fixed(operations)), ("directories", Plan::directories(operations))]
     }
 
     /// The plan of the damage: as small as possible with tables in several levels.
@@ -222,6 +250,7 @@ impl Plan {
             level1_bytes: 1 << 10,
             manifest_rotation_bytes: None,
             removed_piece_bytes: 8 << 20,
+            pack_block_bytes: 200,
             ..Plan::fixed(60)
         }
     }
@@ -259,7 +288,10 @@ impl Plan {
         if let Some(bytes) = self.manifest_rotation_bytes {
             builder = builder.manifest_rotation_bytes(bytes);
         }
-        builder = builder.removed_piece_bytes(self.removed_piece_bytes);
+        if let Some(bits) = self.name_hash_bits {
+            builder = builder.name_hash_bits(bits);
+        }
+        builder = builder.removed_piece_bytes(self.removed_piece_bytes).pack_block_bytes(self.pack_block_bytes);
         builder
             .durability(self.durability)
             .backend(self.backend)

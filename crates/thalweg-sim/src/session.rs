@@ -278,6 +278,21 @@ impl Session {
         self.stage.must(outcome);
     }
 
+    /// Writes an entry of the directory keyspace whose value is in an extent, while no client runs.
+    pub fn write_extent(&mut self, opened: &Opened) {
+        let Some((name, files)) = &*opened.files else { return };
+        let (write, key) = (self.stage.next_write(), keys::key(keys::SHARED, 0));
+        let value: Arc<[u8]> = (0..2100_u32).map(|at| (at % 251) as u8 ^ write as u8).collect();
+        let changes = [((Arc::clone(name), key.clone()), Some(Arc::clone(&value)))];
+        let id = self.stage.oracle.borrow_mut().begin(format!("write {write} of an extent"), changes);
+        let mut batch = opened.db.batch();
+        let added = batch.insert_entry(files, keys::directory_of(&key), &key, &value);
+        let outcome = added.and_then(|()| batch.commit_seq(Durability::Buffered));
+        let seq = outcome.unwrap_or_else(|error| panic!("a write failed without trouble: {error}"));
+        let outcome = self.stage.oracle.borrow_mut().acknowledge(id, Some(seq), false);
+        self.stage.must(outcome);
+    }
+
     /// Flushes and compacts everything, and lets the background finish.
     pub fn settle(&mut self, opened: &Opened) {
         let outcome = opened.db.flush().and_then(|()| opened.db.wait_for_compactions());
@@ -428,20 +443,5 @@ impl Session {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_life_of_the_fixed_plan_replaces_its_manifest() {
-        let mut session = Session::new(Plan::fixed(120), 0, false);
-        session.begin_phase(None);
-        let Some(opened) = session.open() else { panic!("the first open failed") };
-        session.run_clients(&opened);
-        session.farewell(opened, Farewell::Close);
-        // An open begins one manifest; a higher number is a replacement.
-        let number = |path: &Path| path.file_name()?.to_str()?.strip_prefix("manifest-")?.parse::<u64>().ok();
-        let numbers: Vec<u64> = session.disk().files().iter().filter_map(|(path, _)| number(path)).collect();
-        assert!(numbers.iter().any(|number| *number > 1), "{numbers:?}");
-        session.finish();
-    }
-}
+#[path = "tests/session.rs"]
+mod tests;

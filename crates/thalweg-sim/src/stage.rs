@@ -299,6 +299,10 @@ pub fn read_all(db: &ReadOnlyDatabase) -> thalweg::Result<(Vec<String>, Found)> 
             for directory in 0..keys::DIRECTORIES {
                 list(files.list(directory), directory, &mut listed)?;
             }
+            for (key, value) in &listed {
+                let got = files.get(keys::directory_of(key), key)?;
+                assert_eq!(got.as_deref(), Some(&**value), "an entry of {name} differs between get and list");
+            }
             all.extend(listed.into_iter().map(|(key, value)| ((Arc::from(name.as_str()), key), value)));
             continue;
         }

@@ -71,6 +71,73 @@ pub fn of_manifest(bytes: &mut [u8]) {
     }
 }
 
+/// A pack: every block, filter, contents, properties and footer.
+pub fn of_pack(bytes: &mut [u8]) {
+    const FOOTER_BYTES: usize = 72;
+    let Some(start) = bytes.len().checked_sub(FOOTER_BYTES) else { return };
+    let number = |bytes: &[u8], at: usize| {
+        let field = bytes.get(at..).and_then(|rest| rest.first_chunk());
+        field.map_or(usize::MAX, |field| usize::try_from(u64::from_le_bytes(*field)).unwrap_or(usize::MAX))
+    };
+    let id: Vec<u8> = bytes[start..start + 8].to_vec();
+    let seal = |covered: &[u8], offset: usize| {
+        let crc = crc32c::crc32c_append(crc32c::crc32c(covered), &id);
+        crc32c::crc32c_append(crc, &(offset as u64).to_le_bytes()).to_le_bytes()
+    };
+    let regions = [8, 24, 40].map(|at| (number(bytes, start + at), number(bytes, start + at + 8)));
+    let (contents_at, contents_bytes) = regions[0];
+    let contents = contents_at.checked_add(contents_bytes).and_then(|end| bytes.get(contents_at..end));
+    for offset in contents.map(blocks_of_contents).unwrap_or_default() {
+        let Some(&[_, _, _, _, l0, l1]) = bytes.get(offset..).and_then(|rest| rest.first_chunk::<6>()) else { break };
+        let end = offset + usize::from(u16::from_le_bytes([l0, l1]));
+        let Some(covered) = bytes.get(offset + 4..end) else { continue };
+        let crc = seal(covered, offset);
+        bytes[offset..offset + 4].copy_from_slice(&crc);
+    }
+    for (offset, length) in regions.into_iter().filter(|region| region.1 > 0) {
+        let end = offset.checked_add(length).filter(|end| end.checked_add(5).is_some_and(|end| end <= start));
+        let Some(end) = end else { continue };
+        let crc = seal(&bytes[offset..end + 1], offset);
+        bytes[end + 1..end + 5].copy_from_slice(&crc);
+    }
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[start..start + 56]), &bytes[start + 60..]);
+    bytes[start + 56..start + 60].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// The offsets of the blocks that the contents of a pack name.
+fn blocks_of_contents(contents: &[u8]) -> Vec<usize> {
+    fn varint(bytes: &mut &[u8]) -> Option<u64> {
+        let mut number = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let (first, rest) = bytes.split_first()?;
+            *bytes = rest;
+            number |= u64::from(first & 0x7f) << shift;
+            if first & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+    fn walk(mut rest: &[u8], offsets: &mut Vec<usize>) -> Option<()> {
+        let mut end = 0_u64;
+        for _ in 0..varint(&mut rest)? {
+            let _directory = varint(&mut rest)?;
+            for number in 0..varint(&mut rest)? {
+                let begin = end.checked_add(varint(&mut rest)?.checked_mul(8)?)?;
+                end = begin.checked_add(varint(&mut rest)?.checked_mul(8)?)?;
+                if number > 0 {
+                    rest = rest.get(4..)?;
+                }
+                offsets.push(usize::try_from(begin).ok()?);
+            }
+        }
+        Some(())
+    }
+    let mut offsets = Vec::new();
+    let _ = walk(contents.get(16..).unwrap_or_default(), &mut offsets);
+    offsets
+}
+
 /// Where the next fragment begins: at `end`, or with the next block when fewer than `left_min` bytes are left.
 fn next(end: usize, left_min: usize) -> usize {
     let block_end = (end / BLOCK_BYTES + 1) * BLOCK_BYTES;

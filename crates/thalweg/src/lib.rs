@@ -131,6 +131,16 @@ pub mod fuzzing {
         crate::table::fuzz_table(bytes);
     }
 
+    /// A pack: opened, listed, looked up in, scanned and checked.
+    pub fn pack(bytes: &[u8]) {
+        crate::table::fuzz_pack(bytes);
+    }
+
+    /// A block of a pack: its items are decoded.
+    pub fn pack_block(bytes: &[u8]) {
+        crate::table::fuzz_pack_block(bytes);
+    }
+
     /// A data block: walked both ways.
     pub fn block(bytes: &[u8]) {
         crate::table::fuzz_block(bytes);

@@ -46,6 +46,14 @@ pub enum Bug {
     MemtableBeforeIndex,
     InputsLeaveIndexFirst,
     PackOrderTrusted,
+    NameHashTrusted,
+    FingerprintTrusted,
+    EqualFenceSkipped,
+    PartEndsTooLate,
+    CursorRepeated,
+    PackTombstoneDropped,
+    PackFreedWhileListed,
+    LastDirectoryLost,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -2,19 +2,22 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use thalweg::{Database, DirectoryKeyspace, ErrorKind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use thalweg::{Builder, Database, DirectoryEntry, DirectoryKeyspace, ErrorKind};
 
 type Model = BTreeMap<(u64, Vec<u8>), Vec<u8>>;
 
 fn open(path: &std::path::Path) -> Database {
+    builder(path).open().unwrap()
+}
+
+fn builder(path: &std::path::Path) -> Builder {
     Database::builder(path)
         .memtable_bytes(64 << 10)
         .level0_trigger(1)
         .level1_bytes(16 << 10)
         .table_bytes(32 << 10)
         .block_cache_bytes(64 << 10)
-        .open()
-        .unwrap()
 }
 
 /// A value that tells what it is, now and then a long one.
@@ -48,7 +51,11 @@ fn check(files: &DirectoryKeyspace, model: &Model, directories: u64) {
         expected.sort();
         assert_eq!(listed.len(), expected.len(), "entries of directory {directory}");
         assert!(listed.iter().zip(&expected).all(|((n, v), (en, ev))| n == *en && v == *ev), "of {directory}");
+        assert_eq!(pages(files, directory), listed.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
         assert_eq!(files.is_empty(directory).unwrap(), expected.is_empty());
+        let entries: Vec<(u64, &Vec<u8>)> = expected.iter().map(|(name, _)| (directory, *name)).step_by(9).collect();
+        let found = files.multi_get(&entries).unwrap();
+        assert!(found.iter().zip(expected.iter().step_by(9)).all(|(got, (_, v))| got.as_deref() == Some(&v[..])));
         for (name, value) in expected.iter().take(20) {
             assert_eq!(files.get(directory, name).unwrap().as_deref(), Some(&value[..]));
         }
@@ -56,8 +63,46 @@ fn check(files: &DirectoryKeyspace, model: &Model, directories: u64) {
     }
 }
 
+/// The entries after a cursor: so many, and others with the cursor of the last one.
+fn page(files: &DirectoryKeyspace, directory: u64, cursor: u64, least: usize) -> Vec<DirectoryEntry> {
+    let mut page: Vec<DirectoryEntry> = Vec::new();
+    for entry in files.list_from(directory, cursor).map(Result::unwrap) {
+        if page.len() >= least && page.last().unwrap().cursor() != entry.cursor() {
+            break;
+        }
+        page.push(entry);
+    }
+    page
+}
+
+/// The names of a directory, sorted, read in pages.
+fn pages(files: &DirectoryKeyspace, directory: u64) -> Vec<Vec<u8>> {
+    let (mut names, mut cursor) = (Vec::new(), 0);
+    loop {
+        let page = page(files, directory, cursor, 50);
+        let Some(last) = page.last() else { break };
+        assert!(page.iter().all(|entry| entry.cursor() > cursor), "a page begins after its cursor");
+        cursor = last.cursor();
+        names.extend(page.iter().map(|entry| entry.name().to_vec()));
+    }
+    names.sort();
+    names
+}
+
 #[test]
 fn a_directory_keyspace_is_a_map_of_directories_through_everything() {
+    run_against_a_model(builder);
+}
+
+/// Names with equal hashes are everywhere: in one block, in two blocks, in several packs.
+#[cfg(feature = "simulation")]
+#[test]
+fn a_directory_keyspace_is_a_map_even_if_hashes_have_four_bits() {
+    run_against_a_model(|path| builder(path).name_hash_bits(4));
+}
+
+fn run_against_a_model(builder: impl Fn(&std::path::Path) -> Builder) {
+    let open = |path: &std::path::Path| builder(path).open().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let mut random = fastrand::Rng::with_seed(7);
     let mut model = Model::new();
@@ -97,6 +142,11 @@ fn a_directory_keyspace_is_a_map_of_directories_through_everything() {
                     db.flush().unwrap();
                     db.wait_for_compactions().unwrap();
                 }
+                _ if life == 2 => {
+                    files.clear().unwrap();
+                    files.insert(1, "after the clear", "").unwrap();
+                    model = Model::from([((1, b"after the clear".to_vec()), Vec::new())]);
+                }
                 _ => {}
             }
             check(&files, &model, directories);
@@ -104,6 +154,10 @@ fn a_directory_keyspace_is_a_map_of_directories_through_everything() {
             for ((directory, name), value) in before.iter().step_by(37) {
                 assert_eq!(then.get(*directory, name).unwrap().as_deref(), Some(&value[..]));
             }
+            let of_first = then.list(0).map(|entry| entry.unwrap());
+            let of_first: Model = of_first.map(|e| ((0, e.name().to_vec()), e.value().unwrap().to_vec())).collect();
+            let expected = before.range((0, Vec::new())..(1, Vec::new())).map(|(k, v)| (k.clone(), v.clone()));
+            assert!(of_first == expected.collect::<Model>(), "directory 0 of the snapshot");
             assert_eq!(then.list(7).count(), before.range((7, Vec::new())..(8, Vec::new())).count());
         }
         if life % 2 == 0 {
@@ -123,6 +177,18 @@ fn a_directory_keyspace_is_a_map_of_directories_through_everything() {
 
 #[test]
 fn a_listing_that_is_resumed_gives_every_lasting_name_once() {
+    resume_a_listing(builder);
+}
+
+/// About twenty names have the same cursor.
+#[cfg(feature = "simulation")]
+#[test]
+fn a_listing_that_is_resumed_where_cursors_are_equal_gives_every_lasting_name_once() {
+    resume_a_listing(|path| builder(path).name_hash_bits(8));
+}
+
+fn resume_a_listing(builder: impl Fn(&std::path::Path) -> Builder) {
+    let open = |path: &std::path::Path| builder(path).open().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let mut db = open(dir.path());
     let mut files = db.directory_keyspace("files").unwrap();
@@ -131,7 +197,7 @@ fn a_listing_that_is_resumed_gives_every_lasting_name_once() {
     }
     let (mut seen, mut cursor, mut step) = (Vec::new(), 0, 0);
     loop {
-        let page: Vec<_> = files.list_from(1, cursor).take(331).map(Result::unwrap).collect();
+        let page = page(&files, 1, cursor, 300);
         let Some(last) = page.last() else { break };
         cursor = last.cursor();
         seen.extend(page.iter().map(|entry| String::from_utf8(entry.name().to_vec()).unwrap()));
@@ -271,4 +337,53 @@ fn a_tidied_database_has_no_space_for_what_was_overwritten() {
     let written = db.statistics().compaction_written_bytes;
     db.tidy().unwrap();
     assert_eq!(db.statistics().compaction_written_bytes, written, "one entry is not worth a merge");
+}
+
+/// Each batch adds a name, removes the one of a thousand batches before, and counts itself in an ordered keyspace.
+#[test]
+fn a_checkpoint_taken_while_merges_run_is_complete() {
+    const KEPT: u64 = 1000;
+    let dir = tempfile::tempdir().unwrap();
+    let db = builder(&dir.path().join("db")).directory_level0_trigger(2).open().unwrap();
+    let (files, batches) = (db.directory_keyspace("files").unwrap(), db.keyspace("batches").unwrap());
+    let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    let write = || {
+        for number in (0..).take_while(|_| !stop.load(Relaxed)) {
+            let mut batch = db.batch();
+            batch.insert_entry(&files, number % 50, format!("{number}"), [7; 100]).unwrap();
+            if let Some(old) = number.checked_sub(KEPT) {
+                batch.remove_entry(&files, old % 50, format!("{old}")).unwrap();
+            }
+            batch.insert(&batches, "count", number.to_be_bytes()).unwrap();
+            batch.commit().unwrap();
+            written.store(number + 1, Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(write);
+        for number in 1..=6 {
+            while written.load(Relaxed) < number * 4000 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            let (before, merged) = (written.load(Relaxed), db.statistics().compaction_written_bytes);
+            assert!(merged > 0, "merges run");
+            let path = dir.path().join(format!("copy {number}"));
+            db.checkpoint(&path).unwrap();
+            let after = written.load(Relaxed) + 1;
+            let mut faults = Vec::new();
+            Database::check(&path, &mut |fault| faults.push(fault.to_string())).unwrap();
+            assert_eq!(faults, Vec::<String>::new());
+            let copy = Database::open(&path).unwrap();
+            let count = copy.keyspace("batches").unwrap().get("count").unwrap().unwrap();
+            let count = u64::from_be_bytes(count[..].try_into().unwrap()) + 1;
+            assert!((before..=after).contains(&count), "{before} {count} {after}");
+            let copied = copy.directory_keyspace("files").unwrap();
+            let listed = (0..50).flat_map(|directory| copied.list(directory)).map(Result::unwrap);
+            let mut numbers: Vec<u64> =
+                listed.map(|entry| std::str::from_utf8(entry.name()).unwrap().parse().unwrap()).collect();
+            numbers.sort_unstable();
+            assert_eq!(numbers, (count.saturating_sub(KEPT)..count).collect::<Vec<_>>());
+        }
+        stop.store(true, Relaxed);
+    });
 }

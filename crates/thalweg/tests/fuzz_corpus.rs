@@ -12,6 +12,8 @@
 
 #[path = "../fuzz/checksums.rs"]
 mod checksums;
+#[path = "../fuzz/directory_operations.rs"]
+mod directory_operations;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,16 +45,65 @@ fn no_block_makes_its_cursor_panic() {
     run("block", fuzzing::block);
 }
 
+#[test]
+fn no_pack_makes_its_reader_panic() {
+    run("pack", fuzzing::pack);
+    run("pack", |bytes| fuzzing::pack(&put_right(bytes, checksums::of_pack)));
+}
+
+#[test]
+fn no_block_of_a_pack_makes_its_decoder_panic() {
+    run("pack_block", fuzzing::pack_block);
+}
+
+/// Several bytes at once, of packs that have right checksums afterwards.
+#[test]
+fn no_pack_with_random_changes_makes_its_reader_panic() {
+    bless_if_asked();
+    let mut random = fastrand::Rng::with_seed(5);
+    for (_, seed) in seeds("pack") {
+        for _ in 0..4_000 {
+            let mut bytes = seed.clone();
+            for _ in 0..random.usize(1..6) {
+                let at = random.usize(..bytes.len());
+                let length = random.usize(1..9).min(bytes.len() - at);
+                match random.u32(..3) {
+                    0 => bytes[at] = random.u8(..),
+                    1 => bytes[at..at + length].fill([0, 0xff][random.usize(..2)]),
+                    _ => {
+                        let from = random.usize(..=bytes.len() - length);
+                        bytes.copy_within(from..from + length, at);
+                    }
+                }
+            }
+            fuzzing::pack(&put_right(&bytes, checksums::of_pack));
+        }
+    }
+}
+
+/// The seeds of the target, and random bytes.
+#[test]
+fn a_directory_keyspace_agrees_with_a_map_whatever_the_operations_are() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let random = std::iter::repeat_with(|| (0..3_000).map(|_| random.u8(..)).collect()).take(12);
+    for bytes in seeds("directory_operations").into_iter().map(|(_, bytes)| bytes).chain(random) {
+        let directory = tempfile::tempdir().unwrap();
+        directory_operations::run(&directory.path().join("database"), &bytes);
+    }
+}
+
 /// Else neither these tests nor the fuzzers would come past a checksum.
 #[test]
 fn right_checksums_stay_and_wrong_ones_are_put_right() {
     bless_if_asked();
-    for (name, all) in
-        [("log_segment", checksums::of_log_segment as fn(&mut [u8])), ("manifest", checksums::of_manifest)]
-    {
+    for (name, all) in [
+        ("log_segment", checksums::of_log_segment as fn(&mut [u8])),
+        ("manifest", checksums::of_manifest),
+        ("pack", checksums::of_pack),
+    ] {
         for (path, seed) in seeds(name) {
             assert_eq!(put_right(&seed, all), seed, "{} changed", path.display());
-            // A generation is part of every checksum.
+            // A generation is part of every checksum, and the contents of a block of its own.
             let mut other = seed.clone();
             other.iter_mut().skip(20).take(4).for_each(|byte| *byte ^= 0xff);
             let sealed = put_right(&other, all);
@@ -113,13 +164,17 @@ fn write_seeds() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         write_database(root, compression, filter_bits);
-        let (mut logs, mut manifests, mut tables) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut logs, mut manifests, mut tables, mut packs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         files(root, &mut |file, bytes| match file {
             _ if file.ends_with(".log") => logs.push(without_zeros(bytes)),
             _ if file.starts_with("manifest-") => manifests.push(bytes),
+            _ if file.ends_with(".table") && bytes.ends_with(b"thalwegP") => packs.push(bytes),
             _ if file.ends_with(".table") => tables.push(bytes),
             _ => {}
         });
+        let pack_blocks = packs.iter().map(|pack| pack[..usize::from(pack[4]) + usize::from(pack[5]) * 256].to_vec());
+        save("pack_block", name, pack_blocks.collect());
+        save("pack", name, packs);
         // Without a filter the one data block, with its trailer of 5 bytes, ends where the index block begins.
         let blocks = tables.iter().filter(|_| filter_bits == 0).map(|table| {
             let footer = &table[table.len() - 72..];
@@ -154,6 +209,7 @@ fn write_database(root: &Path, compression: Compression, filter_bits: u32) {
         .log_segment_bytes(64 << 10)
         .compression(compression)
         .filter_bits_per_key(filter_bits)
+        .pack_block_bytes(300)
         .durability(Durability::Sync)
         .open()
         .unwrap();
@@ -162,6 +218,12 @@ fn write_database(root: &Path, compression: Compression, filter_bits: u32) {
         keyspace.insert(format!("bank{number:03}"), format!("value {}", number * number)).unwrap();
     }
     keyspace.remove("bank007").unwrap();
+    let files = database.directory_keyspace("files").unwrap();
+    for number in 0..50 {
+        files.insert(number % 4 * 1000, format!("name {number}"), format!("{number}").repeat(number as usize)).unwrap();
+    }
+    files.remove(0, "name 4").unwrap();
+    files.insert(1000, "long", vec![b'l'; 2100]).unwrap();
     keyspace.insert("delta", vec![b'd'; 300]).unwrap();
     database.flush().unwrap();
     let mut batch = database.batch();

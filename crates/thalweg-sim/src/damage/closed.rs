@@ -4,6 +4,7 @@ use super::fault::{
     Damage, DamageReport, Used, check_finds, damages, is_idle, is_in, is_used, must, names_file, open, places,
     stage_on, used_log,
 };
+use crate::keys::FILES;
 use crate::oracle::{Oracle, Survival};
 use crate::plan::Plan;
 use crate::session::{Farewell, Opened, ROOT, Session};
@@ -49,6 +50,7 @@ fn sound_database(seed: u64) -> Sound {
     session.begin_phase(None);
     let opened = open(&mut session);
     session.run_clients(&opened);
+    session.write_extent(&opened);
     session.settle(&opened);
     (0..6).for_each(|number| session.write(&opened, number % 3, Durability::Buffered));
     session.farewell(opened, Farewell::Close);
@@ -84,6 +86,12 @@ fn assert_shape(opened: &Opened) {
     let deep = levels.iter().any(|levels| levels.iter().filter(|(tables, _)| *tables).count() >= 2);
     let tombstones = levels.iter().flatten().any(|(_, tombstones)| *tombstones);
     assert!(statistics.flushes > 0, "the manifest has edits");
+    let Some(files) = statistics.keyspaces.iter().find(|keyspace| keyspace.name == FILES) else {
+        panic!("there is no directory keyspace")
+    };
+    let packs = files.levels.iter().filter(|level| level.tables > 0).count();
+    let index = files.directories.clone().unwrap_or_default();
+    assert!(packs >= 2 && index.spans > index.directories, "packs in several levels: {}", opened.db.draw_levels());
     assert!(split >= 2 && deep && tombstones, "partitions, levels and tombstones: {}", opened.db.draw_levels());
 }
 

@@ -6,15 +6,16 @@ use crate::spot::describe_spot;
 use crate::stage::list;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use thalweg::DirectoryKeyspace;
+use thalweg::{DirectoryEntry, DirectoryKeyspace, Listing};
 
 impl ClientRun {
     /// Makes one random read operation in the directory keyspace.
     pub(super) fn read_files(&mut self) {
         let Some((name, files)) = self.files.clone() else { return };
-        match self.rng.below(10) {
+        match self.rng.below(11) {
             0..4 => self.get_entry(&name, &files),
             4..7 => self.list_directory(&name, &files),
+            10 => self.list_and_read_later(&name, &files),
             7 => self.list_in_pages(&name, &files),
             _ => self.list_in_a_snapshot(&name, &files),
         }
@@ -54,8 +55,7 @@ impl ClientRun {
         let began = self.stage.tick();
         let (mut listed, mut cursor) = (BTreeMap::new(), 0);
         loop {
-            let page: Result<Vec<_>, _> = files.list_from(directory, cursor).take(3).collect();
-            let page = match page {
+            let page = match page(files.list_from(directory, cursor)) {
                 Ok(page) => page,
                 Err(error) => return self.reading_fails(name, "list_from", &error),
             };
@@ -73,6 +73,28 @@ impl ClientRun {
             self.stage.world.pause();
         }
         let ended = self.stage.tick();
+        self.check_listed(name, directory, &listed, began, ended);
+    }
+
+    /// The values of listed entries are read long after their packs were replaced.
+    fn list_and_read_later(&mut self, name: &Arc<str>, files: &DirectoryKeyspace) {
+        let directory = self.rng.below(keys::DIRECTORIES);
+        self.stage.world.doing(|| format!("lists directory {directory}, and reads its values later"));
+        let began = self.stage.tick();
+        let entries: Result<Vec<_>, _> = files.list(directory).collect();
+        let ended = self.stage.tick();
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(error) => return self.reading_fails(name, "list", &error),
+        };
+        self.stage.world.sleep(self.rng.below(400_000_000));
+        let mut listed = BTreeMap::new();
+        for entry in entries {
+            match entry.value() {
+                Ok(value) => drop(listed.insert(entry.name().to_vec(), Arc::from(&value[..]))),
+                Err(error) => return self.reading_fails(name, "a listed value", &error),
+            }
+        }
         self.check_listed(name, directory, &listed, began, ended);
     }
 
@@ -104,4 +126,17 @@ impl ClientRun {
             self.check(&spot, listed.get(&spot.1).map(|value| &**value), began, ended);
         }
     }
+}
+
+/// The first entries of a listing: three, and others with the cursor of the third.
+fn page(listing: Listing) -> thalweg::Result<Vec<DirectoryEntry>> {
+    let mut page: Vec<DirectoryEntry> = Vec::new();
+    for entry in listing {
+        let entry = entry?;
+        if page.len() >= 3 && page.last().is_some_and(|last| last.cursor() != entry.cursor()) {
+            break;
+        }
+        page.push(entry);
+    }
+    Ok(page)
 }

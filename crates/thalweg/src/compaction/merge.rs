@@ -48,7 +48,8 @@ pub(crate) async fn merge_packs(
     let inputs = |tables: &[Arc<Table>]| tables.iter().map(|table| PackInput(Arc::clone(table))).collect::<Vec<_>>();
     let runs = runs(job.level, &inputs(&job.upper), &inputs(&job.lower), range);
     let outputs = Outputs::new(store, job.level + 1, job.cut.clone());
-    merge_runs(runs, retention(snapshots, job.bottom), outputs, cancelled).await
+    let bottom = job.bottom || planted(Bug::PackTombstoneDropped);
+    merge_runs(runs, retention(snapshots, bottom), outputs, cancelled).await
 }
 
 /// What a job keeps.

@@ -291,6 +291,21 @@ impl Builder {
         self
     }
 
+    /// Directory keyspaces that this database creates have hashes of names of so many bits, 1 to 63, so that many names
+    /// have equal hashes: for simulation. The bits stay with the keyspace.
+    #[cfg(feature = "simulation")]
+    pub fn name_hash_bits(mut self, bits: u32) -> Self {
+        self.options.name_hash_bits = Some(bits);
+        self
+    }
+
+    /// Blocks of packs are closed at so many bytes, so that small directories have several: for simulation.
+    #[cfg(feature = "simulation")]
+    pub fn pack_block_bytes(mut self, bytes: usize) -> Self {
+        self.options.pack_block_bytes = Some(bytes);
+        self
+    }
+
     fn take_environment(&mut self) -> Result<Environment> {
         if let Some(environment) = self.environment.take() {
             return Ok(environment);

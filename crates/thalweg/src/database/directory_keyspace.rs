@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::format::{EntryKey, EntryKind, NameHash, SeqNo, Slice, Version};
 use crate::keyspaces::SnapshotSeq;
 use crate::log::Operation;
+use crate::planted::{Bug, planted};
 use std::fmt;
 use std::sync::Arc;
 
@@ -225,6 +226,7 @@ impl DirectorySnapshot {
         let next = match cursor {
             0..CURSOR_MIN => Some(NameHash(0)),
             CURSOR_MAX.. => None,
+            cursor if planted(Bug::CursorRepeated) => Some(NameHash(cursor << 1)),
             cursor => Some(NameHash((cursor + 1) << 1)),
         };
         Listing { snapshot: self.clone(), directory, entries: Vec::new().into_iter(), next }

@@ -105,7 +105,10 @@ impl Database {
         for half in key.as_chunks_mut::<8>().0 {
             *half = self.engine.environment.entropy.next_u64().to_le_bytes();
         }
-        match self.engine.create_keyspace(name, &[], KeyspaceKind::Directory(HashKey(key))) {
+        let key = HashKey(key);
+        #[cfg(feature = "simulation")]
+        let key = self.engine.options.name_hash_bits.map_or(key, |bits| key.with_bits(bits));
+        match self.engine.create_keyspace(name, &[], KeyspaceKind::Directory(key)) {
             // Another caller created it meanwhile.
             Err(Error::AlreadyExists(what)) => {
                 self.existing_directory_keyspace(name)?.ok_or(Error::AlreadyExists(what))

@@ -10,7 +10,7 @@ use crate::log::LogOptions;
 use crate::ordered::OrderedOptions;
 use crate::runtime::Space;
 use crate::storage::Storage;
-use crate::table::{PACK_BYTES_MAX, TableOptions, TableReads, TableWrites};
+use crate::table::{PACK_BLOCK_BYTES, PACK_BYTES_MAX, TableOptions, TableReads, TableWrites};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,6 +144,10 @@ pub(super) struct Options {
     pub(super) manifest_rotation_bytes: Option<u64>,
     #[cfg(feature = "simulation")]
     pub(super) removed_piece_bytes: Option<u64>,
+    #[cfg(feature = "simulation")]
+    pub(super) name_hash_bits: Option<u32>,
+    #[cfg(feature = "simulation")]
+    pub(super) pack_block_bytes: Option<usize>,
 }
 
 const MIB: u64 = 1 << 20;
@@ -206,6 +210,10 @@ impl Default for Options {
             manifest_rotation_bytes: None,
             #[cfg(feature = "simulation")]
             removed_piece_bytes: None,
+            #[cfg(feature = "simulation")]
+            name_hash_bits: None,
+            #[cfg(feature = "simulation")]
+            pack_block_bytes: None,
         }
     }
 }
@@ -300,8 +308,13 @@ impl Options {
     }
 
     pub(super) fn tables(&self) -> TableOptions {
+        #[cfg(not(feature = "simulation"))]
+        let pack_block_bytes = None;
+        #[cfg(feature = "simulation")]
+        let pack_block_bytes = self.pack_block_bytes;
         TableOptions {
             block_bytes: self.block_bytes,
+            pack_block_bytes: pack_block_bytes.unwrap_or(PACK_BLOCK_BYTES),
             compression: self.compression,
             compression_per_level: self.compression_per_level.clone(),
             filter_bits_per_key: self.filter_bits_per_key,

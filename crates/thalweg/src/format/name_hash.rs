@@ -14,9 +14,34 @@ impl HashKey {
     /// The hash of a name: SipHash-1-3.
     #[inline]
     pub(crate) fn hash(&self, name: &[u8]) -> NameHash {
-        NameHash(SipHasher13::new_with_key(&self.0).hash(name))
+        let hash = SipHasher13::new_with_key(&self.0).hash(name);
+        #[cfg(feature = "simulation")]
+        let hash = hash & self.mask();
+        NameHash(hash)
+    }
+
+    /// A key like this one whose hashes have only their highest `bits` bits, 1 to 63; the others are zeros. So names
+    /// with equal hashes are everywhere. The key itself says so: wherever it is kept, the hashes stay the same.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn with_bits(mut self, bits: u32) -> Self {
+        assert!((1..64).contains(&bits), "a hash has 1 to 63 bits");
+        self.0[8] = bits as u8;
+        self.0[9..].copy_from_slice(CUT_MARK);
+        self
+    }
+
+    /// The bits that its hashes have.
+    #[cfg(feature = "simulation")]
+    #[inline]
+    fn mask(&self) -> u64 {
+        let bits = u32::from(self.0[8]);
+        if self.0.ends_with(CUT_MARK) && (1..64).contains(&bits) { u64::MAX << (64 - bits) } else { u64::MAX }
     }
 }
+
+/// The end of a key whose hashes are cut; its number of bits is before it. A random key ends so once in 2⁵⁶.
+#[cfg(feature = "simulation")]
+const CUT_MARK: &[u8; 7] = b"CUTHASH";
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -122,6 +147,16 @@ mod tests {
         let key = HashKey(std::array::from_fn(|i| i as u8));
         assert_eq!(key.hash(b"").0, 0xabac_0158_050f_c4dc);
         assert_ne!(key.hash(b"src"), HashKey([1; 16]).hash(b"src"));
+    }
+
+    #[cfg(feature = "simulation")]
+    #[test]
+    fn a_key_may_cut_its_hashes_to_their_highest_bits() {
+        let key = HashKey([7; 16]).with_bits(4);
+        let hashes: std::collections::BTreeSet<u64> = (0..1000_u32).map(|n| key.hash(&n.to_le_bytes()).0).collect();
+        assert_eq!(hashes, (0..16).map(|highest| highest << 60).collect());
+        assert_eq!(HashKey(key.0).hash(b"src"), key.hash(b"src"));
+        assert_eq!(HashKey([7; 16]).mask(), u64::MAX);
     }
 
     #[test]

@@ -39,11 +39,14 @@ pub(crate) use inspect::check::check;
 pub(crate) use inspect::dump::dump;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use inspect::fuzz::{fuzz_block, fuzz_table};
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) use inspect::fuzz_pack::{fuzz_pack, fuzz_pack_block};
 pub(crate) use inspect::verify::{verify_durably, verify_file};
 pub(crate) use meta::TableMeta;
 pub(crate) use options::TableOptions;
 pub use options::{Compression, TableReads, TableWrites};
 pub(crate) use pack::PACK_BYTES_MAX;
+pub(crate) use pack::block::BLOCK_BYTES_MAX as PACK_BLOCK_BYTES;
 pub(crate) use pack::contents::PackSpan;
 pub(crate) use pack::open_pack::{PackValue, PackVersion};
 pub(crate) use pack::scan::PackScan;

@@ -50,6 +50,8 @@ pub enum TableReads {
 pub(crate) struct TableOptions {
     /// A data block is closed once its entries reach this many bytes, before compression.
     pub(crate) block_bytes: usize,
+    /// A block of a pack is closed once its items reach this many bytes.
+    pub(crate) pack_block_bytes: usize,
     /// The compression of all levels, if `compression_per_level` is empty.
     pub(crate) compression: Compression,
     /// The compression of levels 0, 1 and so on. The last one is also that of all deeper levels.

@@ -134,7 +134,7 @@ impl TableStore {
         self.count_file(&output);
         let (storage, kept) =
             (Arc::clone(&self.environment.storage), (Arc::clone(&self.unsynced), Arc::clone(&self.fresh)));
-        Ok(PackWriter::new(storage, output, id, hash_key, self.options.filter_bits_per_key, kept))
+        Ok(PackWriter::new(storage, output, id, hash_key, &self.options, kept))
     }
 
     /// Creates a file of a name that none has.

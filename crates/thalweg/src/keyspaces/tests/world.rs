@@ -264,6 +264,7 @@ fn settling() -> Settling {
 
 fn table_options() -> TableOptions {
     TableOptions {
+        pack_block_bytes: 4 << 10,
         block_bytes: 4 << 10,
         compression: Compression::None,
         compression_per_level: Vec::new(),

@@ -5,6 +5,7 @@
 //! The book of a lineage holds it.
 
 use crate::format::TableId;
+use crate::planted::{Bug, planted};
 use crate::table::Table;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,7 +48,8 @@ impl From<Arc<Table>> for Input {
 impl Input {
     /// Takes the handle if no one shares it.
     pub(in crate::lineage) fn take_unshared(&mut self) -> Option<Arc<Table>> {
-        self.table.take_if(|table| Arc::strong_count(table) == 1)
+        self.table
+            .take_if(|table| Arc::strong_count(table) == 1 || planted(Bug::PackFreedWhileListed) && table.is_pack())
     }
 }
 

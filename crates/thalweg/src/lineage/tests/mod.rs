@@ -128,6 +128,7 @@ fn table_path(id: u64) -> PathBuf {
 /// The tables of a database in `environment`. A table that is written for real gets an id of 1000 or more.
 fn tables_in(environment: &Environment) -> Arc<TableStore> {
     let options = TableOptions {
+        pack_block_bytes: 4 << 10,
         block_bytes: 4096,
         compression: Compression::None,
         compression_per_level: Vec::new(),

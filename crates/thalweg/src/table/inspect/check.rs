@@ -21,7 +21,7 @@ use std::path::Path;
 /// error that names file and offset.
 pub(crate) fn check(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<()> {
     if is_pack(environment, path)? {
-        check_pack(environment, path, meta)?;
+        check_pack(&*environment.storage, path, meta)?;
     } else {
         check_table(environment, path, meta)?;
     }

@@ -1,4 +1,4 @@
-//! Entry points for fuzzers: read any bytes as a block or a table file, in every way. They must never panic or loop.
+//! Entry points for fuzzers: read any bytes as a block or a table file, in every way (packs: `fuzz_pack.rs`). They must never panic or loop.
 
 use crate::error::{Error, Result};
 use crate::format::{Cursor, SeqNo, Slice};
@@ -38,8 +38,9 @@ pub(crate) fn fuzz_block(bytes: &[u8]) {
 pub(crate) fn fuzz_table(bytes: &[u8]) {
     for verify in [true, false] {
         let file = Arc::new(Bytes(Arc::from(bytes)));
+        let storage = Arc::new(OneFile(Arc::clone(&file)));
         let Ok(table_file) = TableFile::open(file, verify) else { continue };
-        let table = Table::of(Arc::new(NoStorage), table_file);
+        let table = Table::of(storage, table_file);
         read_everything(&table);
     }
 }
@@ -66,7 +67,7 @@ fn read_everything(table: &Arc<Table>) {
 }
 
 /// A file in memory.
-struct Bytes(Arc<[u8]>);
+pub(super) struct Bytes(pub(super) Arc<[u8]>);
 
 fn refused<T>(operation: &'static str) -> Result<T> {
     Err(Error::io(operation, Path::new("fuzzed"), io::Error::from(io::ErrorKind::Unsupported)))
@@ -98,15 +99,15 @@ impl File for Bytes {
     }
 }
 
-/// A storage without files.
-struct NoStorage;
+/// A storage in which every name is that of one file.
+pub(super) struct OneFile(pub(super) Arc<Bytes>);
 
-impl Storage for NoStorage {
+impl Storage for OneFile {
     fn create(&self, _: &Path) -> Result<Arc<dyn File>> {
         refused("create")
     }
     fn open(&self, _: &Path, _: OpenMode) -> Result<Option<Arc<dyn File>>> {
-        refused("open")
+        Ok(Some(Arc::clone(&self.0) as Arc<dyn File>))
     }
     fn file_bytes(&self, _: &Path) -> Result<Option<u64>> {
         Ok(None)

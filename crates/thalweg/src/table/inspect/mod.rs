@@ -3,10 +3,12 @@
 //! - `verify`: verification against the manifest, for recovery
 //! - `check`: checks everything in a table, for `thalweg check`
 //! - `dump`: prints a table, for `thalweg dump`
-//! - `fuzz`: entry points for fuzzers
+//! - `fuzz`, `fuzz_pack`: entry points for fuzzers
 
 pub(super) mod check;
 pub(super) mod dump;
 #[cfg(any(test, feature = "simulation"))]
 pub(super) mod fuzz;
+#[cfg(any(test, feature = "simulation"))]
+pub(super) mod fuzz_pack;
 pub(super) mod verify;

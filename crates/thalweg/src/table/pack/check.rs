@@ -7,7 +7,7 @@ use super::{ALIGNMENT, block_length};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::{EntryKey, EntryKind, SeqNo, Slice, key, zeroed};
-use crate::runtime::Environment;
+use crate::storage::Storage;
 use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
 use std::cmp::Ordering;
@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 /// Checks the pack at `path`: checksums, hashes, fingerprints, fences, the order of entries, what the filter passes,
 /// the counts of its properties, and what the manifest says.
-pub(in crate::table) fn check_pack(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<()> {
+pub(in crate::table) fn check_pack(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<()> {
     let mut directories = Vec::new();
     let mut visit = |directory, span| directories.push((directory, span));
-    let pack = OpenPack::open_live(&*environment.storage, path, meta, &BlockCache::new(0), true, &mut visit)?;
+    let pack = OpenPack::open_live(storage, path, meta, &BlockCache::new(0), true, &mut visit)?;
     let mut counted = Properties::new(meta.id, pack.properties.filter_bits_per_key);
     let mut last = SeqNo::MAX;
     for (directory, span) in directories {

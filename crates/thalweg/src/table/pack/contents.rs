@@ -113,6 +113,11 @@ impl ContentsBuilder {
         self.count += 1;
     }
 
+    /// Whether no directory has ended.
+    pub(in crate::table) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// The bytes so far.
     pub(in crate::table) fn bytes(&self) -> usize {
         self.directories.len()

@@ -10,6 +10,7 @@ use super::{ALIGNMENT, MAGIC, Place};
 use crate::cache::{BlockCache, Charge, TableBlocks};
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, HashKey, NameHash, SeqNo, Slice, name_hash, zeroed};
+use crate::planted::{Bug, planted};
 use crate::storage::{File, Storage};
 use crate::table::format::damage::Damage;
 use crate::table::format::filter::{self, Filter};
@@ -144,7 +145,9 @@ impl OpenPack {
             Blocks::Several(from, to) => {
                 let fences = self.fences.get(from..to).unwrap_or_default();
                 // Entries of one hash may go on from the block before one that begins with the hash.
-                let first = fences.partition_point(|fence| fence.hash < hash.fence()).saturating_sub(1);
+                let fence_of =
+                    if planted(Bug::EqualFenceSkipped) { hash.fence().saturating_add(1) } else { hash.fence() };
+                let first = fences.partition_point(|fence| fence.hash < fence_of).saturating_sub(1);
                 (None, fences.get(first..).unwrap_or_default())
             }
         };

@@ -8,6 +8,7 @@ use super::extent::extent_bytes;
 use super::open_pack::{BlockAt, OpenPack, PAGE_BYTES, PackValue, PackVersion, part_of, version};
 use crate::error::Result;
 use crate::format::{EntryKey, NameHash, SeqNo, Slice, zeroed};
+use crate::planted::{Bug, planted};
 use crate::storage::OpenMode;
 use crate::table::page_cache::block_buffer::BlockBuffer;
 use crate::table::read::file_reads::{MappedRead, PlannedRead};
@@ -60,7 +61,8 @@ impl Table {
                 }
                 let item = block.item(number)?;
                 let is_newer = newest.as_ref().is_none_or(|found| found.seq < item.seq);
-                if item.name == key.name && item.seq <= visible && is_newer {
+                let is_named = item.name == key.name || planted(Bug::FingerprintTrusted);
+                if is_named && item.seq <= visible && is_newer {
                     let mut extent = at.offset + bytes.len() as u64;
                     if matches!(item.content, Content::Extent(_)) {
                         extent += block.extents_before(number)?;

@@ -9,12 +9,14 @@ use super::extent::write_extent;
 use super::{INLINE_VALUE_BYTES_MAX, MAGIC, Place};
 use crate::error::Result;
 use crate::format::{EntryKey, EntryKind, HashKey, SeqNo, TableId};
+use crate::planted::{Bug, planted};
 use crate::storage::Storage;
 use crate::table::format::block::seal;
 use crate::table::format::filter::{self, Filter};
 use crate::table::format::footer::{Footer, Region};
 use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
+use crate::table::options::TableOptions;
 use crate::table::write::output::Output;
 use crate::table::write::unsynced_files::{UnsyncedFile, UnsyncedFiles};
 use std::sync::Arc;
@@ -34,6 +36,8 @@ pub(crate) struct PackWriter {
     fresh: Arc<FreshContents>,
     hash_key: HashKey,
     filter_bits_per_key: u32,
+    /// A block is closed once its items reach this many bytes.
+    block_bytes: usize,
     /// The open block, and the first hash of its items.
     block: BlockBuilder,
     /// The directory that has blocks and is not ended.
@@ -59,9 +63,10 @@ impl PackWriter {
         output: Output,
         id: TableId,
         hash_key: HashKey,
-        filter_bits_per_key: u32,
+        options: &TableOptions,
         (unsynced, fresh): (Arc<UnsyncedFiles>, Arc<FreshContents>),
     ) -> Self {
+        let filter_bits_per_key = options.filter_bits_per_key;
         PackWriter {
             storage,
             output,
@@ -69,6 +74,7 @@ impl PackWriter {
             fresh,
             hash_key,
             filter_bits_per_key,
+            block_bytes: options.pack_block_bytes,
             block: BlockBuilder::default(),
             directory: None,
             fence: 0,
@@ -106,7 +112,7 @@ impl PackWriter {
             EntryKind::Put => Content::Inline(value),
         };
         let item = Item { name: entry.name, seq, content };
-        if !self.block.push(entry.hash, &item) {
+        if self.block.bytes() >= self.block_bytes || !self.block.push(entry.hash, &item) {
             self.close_block();
             let fits = self.block.push(entry.hash, &item);
             assert!(fits, "an item fits in an empty block");
@@ -196,7 +202,9 @@ impl PackWriter {
 
     /// Returns whether the file was synced, because too many files are unsynced.
     async fn write_end(&mut self) -> Result<bool> {
-        self.end_directory();
+        if self.contents.is_empty() || !planted(Bug::LastDirectoryLost) {
+            self.end_directory();
+        }
         let filter = (self.filter_bits_per_key > 0).then(|| {
             let hashes = std::mem::take(&mut self.hashes);
             let filter = Filter::build(&hashes, self.filter_bits_per_key);

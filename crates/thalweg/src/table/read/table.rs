@@ -158,6 +158,11 @@ impl Table {
         }
     }
 
+    /// Whether this is a pack that was read.
+    pub(crate) fn is_pack(&self) -> bool {
+        self.pack.get().is_some()
+    }
+
     #[cold]
     fn open_pack(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<&OpenPack> {
         let is_warm = self.through_cache;
@@ -310,13 +315,24 @@ pub(super) fn parse(open: &OpenTable, at: usize, content: Slice) -> Result<Block
 impl Table {
     /// Returns a table of an open file, for fuzzing.
     pub(in crate::table) fn of(storage: Arc<dyn Storage>, table_file: TableFile) -> Arc<Self> {
-        use crate::table::options::{TableReads, TableWrites};
         let meta = table_file.properties.to_meta(table_file.file_bytes, 0);
-        let (cache, metrics, path) = (BlockCache::new(0), Arc::<Metrics>::default(), table_file.path().to_path_buf());
+        let table = Table::unopened(storage, table_file.path(), meta);
+        table.open.get_or_init(|| OpenTable::new(table_file, &table.cache, true));
+        Arc::new(table)
+    }
+
+    /// As [`Table::of`], of a pack of so many bytes.
+    pub(in crate::table) fn of_pack(storage: Arc<dyn Storage>, pack: OpenPack, bytes: u64) -> Arc<Self> {
+        let table = Table::unopened(storage, pack.file.path(), pack.properties.to_meta(bytes, 0));
+        table.pack.get_or_init(|| pack);
+        Arc::new(table)
+    }
+
+    fn unopened(storage: Arc<dyn Storage>, path: &std::path::Path, meta: TableMeta) -> Self {
+        use crate::table::options::{TableReads, TableWrites};
+        let (cache, metrics) = (BlockCache::new(0), Arc::<Metrics>::default());
         let page_cache = PageCacheState::new(TableWrites::default(), TableReads::Copied, &*storage);
         let io = TableIo::new(1, &metrics);
-        let table = Table::new(storage, path, meta, Arc::clone(&cache), metrics, io, page_cache);
-        table.open.get_or_init(|| OpenTable::new(table_file, &cache, true));
-        Arc::new(table)
+        Table::new(storage, path.to_path_buf(), meta, cache, metrics, io, page_cache)
     }
 }

@@ -59,7 +59,7 @@ pub(in crate::table) fn run<T>(future: impl Future<Output = T>) -> T {
 /// A store on a disk in memory.
 pub(in crate::table) struct Bench {
     pub(in crate::table) disk: Arc<Disk>,
-    pub(super) environment: Environment,
+    pub(in crate::table) environment: Environment,
     pub(in crate::table) metrics: Arc<Metrics>,
     pub(in crate::table) cache: Arc<BlockCache>,
     pub(in crate::table) store: Arc<TableStore>,
@@ -85,7 +85,7 @@ impl Bench {
     }
 
     /// Drives `work`, given a worker's table writers, and that worker's coroutine of writes.
-    pub(super) fn write_with<T>(&self, work: impl AsyncFnOnce(TableWriters) -> T) -> T {
+    pub(in crate::table) fn write_with<T>(&self, work: impl AsyncFnOnce(TableWriters) -> T) -> T {
         let (queue, flush) = self.store.write_queue();
         let mut flush = std::pin::pin!(flush);
         let mut work = std::pin::pin!(work(TableWriters::new(Arc::clone(&self.store), queue)));
@@ -137,5 +137,14 @@ pub(in crate::table) fn options(
 ) -> TableOptions {
     let (compression_per_level, writes) = (Vec::new(), TableWrites::default());
     let reads = TableReads::default();
-    TableOptions { block_bytes, compression, compression_per_level, filter_bits_per_key, writes, reads, io_depth: 8 }
+    TableOptions {
+        block_bytes,
+        pack_block_bytes: 4 << 10,
+        compression,
+        compression_per_level,
+        filter_bits_per_key,
+        writes,
+        reads,
+        io_depth: 8,
+    }
 }

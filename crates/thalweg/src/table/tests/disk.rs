@@ -61,10 +61,10 @@ impl Disk {
             failing: AtomicU64::new(u64::MAX),
         })
     }
-    pub(super) fn names(&self) -> Vec<PathBuf> {
+    pub(in crate::table) fn names(&self) -> Vec<PathBuf> {
         self.files.lock().unwrap().keys().cloned().collect()
     }
-    pub(super) fn contents(&self, path: &Path) -> Vec<u8> {
+    pub(in crate::table) fn contents(&self, path: &Path) -> Vec<u8> {
         self.files.lock().unwrap()[path].lock().unwrap().clone()
     }
     pub(super) fn flip(&self, path: &Path, at: u64) {

@@ -1,7 +1,8 @@
-//! Blocks, extents and contents hold what was put in, and any damage to them is found.
+//! Blocks, extents and contents hold what was put in, and any damage to them is found. A fixed pack has fixed bytes.
 
 mod blocks;
 mod contents;
+mod golden;
 
 use super::Place;
 use crate::format::TableId;

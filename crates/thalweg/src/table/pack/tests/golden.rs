@@ -1,0 +1,166 @@
+//! A tiny pack, byte for byte: a change of these bytes is a change of the format.
+
+use crate::error::ErrorKind;
+use crate::format::{EntryKey, EntryKind, HashKey, SeqNo, TableId, key};
+use crate::table::pack::Place;
+use crate::table::pack::check::check_pack;
+use crate::table::tests::bench::{Bench, options};
+use crate::table::{Compression, PackWriters, TableMeta, TableOptions, dump};
+use expect_test::expect;
+
+const KEY: HashKey = HashKey(*b"a golden hashkey");
+
+/// Writes entries of directories, given in any order.
+fn write(bench: &Bench, entries: &[(u64, &[u8], u64, Option<&[u8]>)]) -> TableMeta {
+    let mut keyed: Vec<_> = entries
+        .iter()
+        .map(|(directory, name, seq, value)| (EntryKey::new(*directory, name, &KEY).to_bytes(), *seq, *value))
+        .collect();
+    keyed.sort_by(|a, b| key::compare((&a.0, SeqNo(a.1)), (&b.0, SeqNo(b.1))));
+    bench.write_with(async |writers| {
+        let writers = PackWriters { writers: &writers, hash_key: KEY };
+        let mut writer = writers.create(0).await.unwrap();
+        let mut before: &[u8] = &[];
+        for (key, seq, value) in &keyed {
+            let kind = if value.is_some() { EntryKind::Put } else { EntryKind::Remove };
+            let shared = key::shared_bytes(before, key);
+            if writer.add(key, shared, SeqNo(*seq), kind, value.unwrap_or_default()) {
+                writer.write().await.unwrap();
+            }
+            before = key;
+        }
+        writer.finish().await.unwrap()
+    })
+}
+
+/// Three directories: one with a block, one with two blocks, one with an extent.
+fn tiny() -> Bench {
+    let options = TableOptions { pack_block_bytes: 48, ..options(4096, Compression::None, 10) };
+    let bench = Bench::new(options, 0);
+    write(
+        &bench,
+        &[
+            (1, b"lib.rs", 12, Some(b"mode 644")),
+            (1, b"main.rs", 11, None),
+            (1, b"main.rs", 10, Some(b"mode 600")),
+            (300, b"a", 20, Some(b"1")),
+            (300, b"b", 21, Some(b"2")),
+            (300, b"c", 22, Some(b"")),
+            (300, b"d", 5, Some(b"a value that has some bytes")),
+            (u64::MAX, b"long", 30, Some(&[b'e'; 2080])),
+        ],
+    );
+    bench
+}
+
+/// Lines of 16 bytes; `*` for lines like the one before.
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in bytes.chunks(16) {
+        let line = line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+        let is_again = lines.iter().rev().find(|before| *before != "*") == Some(&line);
+        match lines.last() {
+            Some(before) if is_again && before == "*" => {}
+            _ => lines.push(if is_again { "*".into() } else { line }),
+        }
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn the_bytes_of_a_tiny_pack() {
+    let bench = tiny();
+    let bytes = bench.disk.contents(&bench.disk.names()[0]);
+    expect![[r#"
+        3d 5b 09 03 50 00 03 00 01 00 00 00 00 00 00 00
+        0b 00 00 00 00 00 00 00 8a 0e 8a 0e 28 c4 24 00
+        2d 00 3f 00 00 07 6d 61 69 6e 2e 72 73 05 07 6d
+        61 69 6e 2e 72 73 08 6d 6f 64 65 20 36 30 30 09
+        06 6c 69 62 2e 72 73 08 6d 6f 64 65 20 36 34 34
+        b1 e9 10 fd 50 00 03 00 2c 01 00 00 00 00 00 00
+        05 00 00 00 00 00 00 00 49 bc ad 61 9d 77 24 00
+        43 00 48 00 01 01 64 1b 61 20 76 61 6c 75 65 20
+        74 68 61 74 20 68 61 73 20 73 6f 6d 65 20 62 79
+        74 65 73 79 01 61 01 31 89 01 01 63 00 00 00 00
+        c2 0a 40 06 28 00 01 00 2c 01 00 00 00 00 00 00
+        15 00 00 00 00 00 00 00 42 f4 1c 00 01 01 62 01
+        32 00 00 00 00 00 00 00 a4 b5 8b 1b 28 00 01 00
+        ff ff ff ff ff ff ff ff 1e 00 00 00 00 00 00 00
+        37 03 1c 00 02 04 6c 6f 6e 67 a0 10 00 00 00 00
+        65 65 65 65 65 65 65 65 65 65 65 65 65 65 65 65
+        *
+        fb d6 46 3f 00 00 00 00 02 80 00 00 00 20 40 20
+        00 00 00 00 00 00 00 26 00 00 40 31 01 00 80 00
+        40 40 00 00 00 06 00 00 00 04 22 00 80 01 00 00
+        00 01 00 00 00 01 00 41 85 30 42 80 00 00 00 40
+        40 40 00 00 00 10 10 00 06 00 7f 6d 04 7b 61 20
+        67 6f 6c 64 65 6e 20 68 61 73 68 6b 65 79 03 01
+        01 00 0a ab 02 02 00 0a 00 05 1f 44 09 83 d3 fd
+        ff ff ff ff ff ff ff 01 01 00 05 00 f9 fd f8 fe
+        01 07 08 01 07 9c 01 cd 10 05 1e 04 98 12 01 0a
+        17 00 00 00 00 00 00 00 01 0e dc 75 66 e4 9a 0e
+        8a 6d 61 69 6e 2e 72 73 14 ff ff ff ff ff ff ff
+        ff 4b 87 31 c8 ec 70 03 37 6c 6f 6e 67 00 c8 7b
+        74 35 07 00 00 00 00 00 00 00 5e 09 00 00 00 00
+        00 00 2d 00 00 00 00 00 00 00 18 09 00 00 00 00
+        00 00 41 00 00 00 00 00 00 00 90 09 00 00 00 00
+        00 00 3d 00 00 00 00 00 00 00 b9 91 1a 72 01 00
+        00 00 74 68 61 6c 77 65 67 50"#]]
+    .assert_eq(&hexadecimal(&bytes));
+}
+
+#[test]
+fn the_dump_of_a_tiny_pack() {
+    let bench = tiny();
+    let mut text = String::new();
+    let path = bench.disk.names()[0].clone();
+    dump(&*bench.environment.storage, &path, &mut |line| {
+        text.push_str(&format!("{line}\n"));
+        Ok(())
+    })
+    .unwrap();
+    expect![[r#"
+        a pack of 3 directories
+        table 7: 2586 bytes
+        filter at 2328: 65 bytes, 10 bits a key
+        index at 2398: 45 bytes
+        properties at 2448: 61 bytes
+        8 entries, 1 of them tombstones, of 7 keys; 156 key bytes, 2125 value bytes
+        4 data blocks in 2328 bytes
+        sequence numbers 5..=30
+        keys "\x00\x00\x00\x00\x00\x00\x00\x01\x0e\xdcuf\xe4\x9a\x0e\x8amain.rs"..="\xff\xff\xff\xff\xff\xff\xff\xffK\x871\xc8\xecp\x037long"
+        block at 0 of directory 1
+          "main.rs" @11 removed
+          "main.rs" @10 = "mode 600"
+          "lib.rs" @12 = "mode 644"
+        block at 80 of directory 300
+          "d" @5 = "a value that has some bytes"
+          "a" @20 = "1"
+          "c" @22 = ""
+        block at 160 of directory 300
+          "b" @21 = "2"
+        block at 200 of directory 18446744073709551615
+          "long" @30 = 2080 bytes at 240
+    "#]].assert_eq(&text);
+}
+
+#[test]
+fn a_check_refuses_an_extent_beyond_the_blocks_before_it_is_read() {
+    let bench = Bench::new(options(4096, Compression::None, 0), 0);
+    let meta = write(&bench, &[(1, b"long", 7, Some(&[b'e'; 20_000]))]);
+    let path = bench.disk.names()[0].clone();
+    check_pack(&*bench.environment.storage, &path, &meta).unwrap();
+    // The block says that the extent has 2 097 151 bytes.
+    let mut bytes = bench.disk.contents(&path);
+    let block = &mut bytes[..48];
+    let length = usize::from(u16::from_le_bytes([block[4], block[5]]));
+    let block = &mut block[..length];
+    let at = block.windows(3).position(|bytes| *bytes == [0xa0, 0x9c, 0x01]).unwrap();
+    block[at..at + 3].copy_from_slice(&[0xff, 0xff, 0x7f]);
+    let checksum = Place { path: &path, pack: TableId(7), offset: 0 }.checksum(block);
+    block[..4].copy_from_slice(&checksum.to_le_bytes());
+    bench.disk.put(&path, &bytes);
+    let error = check_pack(&*bench.environment.storage, &path, &meta).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("expected an extent of 2097287 bytes before 20072"), "{error}");
+}
