@@ -143,9 +143,11 @@ fn join<F: Future + Unpin>(futures: Vec<F>) -> Vec<F::Output> {
     outputs.into_iter().flatten().collect()
 }
 
+type Lookup = Pin<Box<dyn Future<Output = Result<Option<Slice>, Error>>>>;
+
 /// Lookups of the first entries of [`filled`] that were polled once; some may be ready.
-fn begun(files: &DirectoryKeyspace, count: u64) -> Vec<Pin<Box<dyn Future<Output = Result<Option<Slice>, Error>>>>> {
-    let begin = |number: u64| -> Pin<Box<dyn Future<Output = _>>> {
+fn begun(files: &DirectoryKeyspace, count: u64) -> Vec<Lookup> {
+    let begin = |number: u64| -> Lookup {
         let mut future = Box::pin(files.get_async(number % 10, number.to_string()));
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(found) => Box::pin(std::future::ready(found)),

@@ -6,7 +6,7 @@
 //! - `engine`: one open database; `directory`, `open`: how it is opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
 //! - `health`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an engine;
-//! - `entry_lookup`, `live_lookup`, `many_entries`, `reader`, `get_async`: lookups in a directory keyspace, many at once;
+//! - `entry_lookup`, `live_lookup`, `many_entries`, `reader`, `get_async`: lookups of entries of directories;
 //! - `key_bounds`, `range`, `keyspace`, `directory_keyspace`, `batch`, `readable`, `snapshot`, `handle`, `read_only`,
 //!   `builder`: the handles.
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::task::Wake;
 use std::time::Duration;
 
-struct Send(crate::sync::Mutex<Sender<()>>);
+struct Send(Mutex<Sender<()>>);
 
 impl Wake for Send {
     fn wake(self: Arc<Self>) {
@@ -39,7 +39,7 @@ fn a_worker_makes_the_read_and_wakes_the_last_waker() {
     let mut made = pin!(read_on_worker(&scheduler, &gate, to_make));
     let _ = made.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let (sender, woken) = channel();
-    let waker = Waker::from(Arc::new(Send(crate::sync::Mutex::new(sender))));
+    let waker = Waker::from(Arc::new(Send(Mutex::new(sender))));
     loop {
         if let Poll::Ready(read) = made.as_mut().poll(&mut Context::from_waker(&waker)) {
             assert_eq!(read.unwrap().unwrap().filled(), [7; ALIGNMENT]);
