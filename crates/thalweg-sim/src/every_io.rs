@@ -17,8 +17,8 @@ pub struct EveryIoReport {
     pub second_recoveries: u64,
 }
 
-/// Cuts the power at every operation of the workloads of `seed`, and after each at every operation of the recovery. With
-/// `quick` the workloads are shorter, and each recovery has one crash.
+/// Cuts the power at every operation of the workloads of `seed`, and after each at every operation of the recovery.
+/// With `quick` the workloads are shorter, and each recovery has one crash.
 pub fn run(seed: u64, quick: bool) -> Result<EveryIoReport, String> {
     let mut report = EveryIoReport::default();
     for (name, plan) in Plan::workloads(if quick { 60 } else { 120 }) {

@@ -82,6 +82,8 @@ pub struct Plan {
     partitions_max: usize,
     /// Of a hundred changes and reads, so many go to the directory keyspace; 0: there is none.
     pub files_percent: u64,
+    /// Whether several entries of directories are read at once.
+    pub reads_many_files: bool,
     directory_level0_trigger: usize,
     /// The bits that hashes of names have: few, so that many names have equal hashes.
     name_hash_bits: Option<u32>,
@@ -154,6 +156,7 @@ impl Plan {
             growth_factor: *rng.choose(&[2, 3, 4]),
             partitions_max: *rng.aside(9).choose(&[1, 2, 4, 16]),
             files_percent: *rng.aside(25).choose(&[0, 0, 30, 85]),
+            reads_many_files: rng.aside(27).one_in(2),
             directory_level0_trigger: *rng.aside(26).choose(&[1, 2, 4, 16]),
             name_hash_bits: rng.aside(27).one_in(4).then_some(4),
             pack_block_bytes: *rng.aside(28).choose(&[1, 200, 800, 4 << 10]),
@@ -208,6 +211,7 @@ impl Plan {
             growth_factor: 2,
             partitions_max: 4,
             files_percent: 30,
+            reads_many_files: true,
             directory_level0_trigger: 2,
             name_hash_bits: None,
             pack_block_bytes: 4 << 10,

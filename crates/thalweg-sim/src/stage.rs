@@ -303,6 +303,10 @@ pub fn read_all(db: &ReadOnlyDatabase) -> thalweg::Result<(Vec<String>, Found)> 
                 let got = files.get(keys::directory_of(key), key)?;
                 assert_eq!(got.as_deref(), Some(&**value), "an entry of {name} differs between get and list");
             }
+            let entries: Vec<(u64, &Vec<u8>)> = listed.keys().map(|key| (keys::directory_of(key), key)).collect();
+            for (found, listed) in files.multi_get(&entries)?.into_iter().zip(listed.values()) {
+                assert_eq!(found.as_deref(), Some(&**listed), "multi_get differs from a listing");
+            }
             all.extend(listed.into_iter().map(|(key, value)| ((Arc::from(name.as_str()), key), value)));
             continue;
         }

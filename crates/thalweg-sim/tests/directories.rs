@@ -186,3 +186,21 @@ fn values_of_64_mib_among_small_ones_survive_power_cuts() {
     drop(db);
     world.clear();
 }
+
+#[test]
+fn a_buffered_put_makes_no_operation_of_the_disk_and_waits_for_no_sync() {
+    let disk = SimulatedDisk::new(1);
+    let (world, builder) = builder(&disk, 1);
+    let db = builder.open().unwrap();
+    let files = db.directory_keyspace("files").unwrap();
+    let (operations, syncs) = (disk.operations(), db.statistics().syncs_waited_for);
+    for number in 0..2000_u64 {
+        files.insert(number % 9, format!("name {number}"), [7; 100]).unwrap();
+    }
+    assert_eq!((disk.operations(), db.statistics().syncs_waited_for), (operations, syncs));
+    files.insert_with(1, "synced", "value", Durability::Sync).unwrap();
+    assert!(disk.operations() > operations && db.statistics().syncs_waited_for > syncs);
+    drop(files);
+    db.close().unwrap();
+    world.clear();
+}

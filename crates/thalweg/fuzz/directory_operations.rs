@@ -1,5 +1,5 @@
-//! Runs operations on a directory keyspace against a `BTreeMap`. Any bytes are operations: one byte says which, the next
-//! ones its directory, name and value. Hashes of names have four bits, and memtables, packs and blocks are tiny.
+//! Runs operations on a directory keyspace against a `BTreeMap`. Any bytes are operations: one byte says which, the
+//! next ones its directory, name and value. Hashes of names have four bits, and memtables, packs and blocks are tiny.
 //!
 //! The fuzz target `directory_operations` and `tests/fuzz_corpus.rs` use it.
 

@@ -89,9 +89,9 @@ mod trace;
 pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression,
     DamagePolicy, Database, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot, DirectoryStatistics, Durability,
-    Entry, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Listing, Range, ReadOnlyDatabase,
-    ReadOnlyKeyspace, Readable, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads,
-    TableWrites, Values, WriteBatch, WriteOptions, dump,
+    Entry, GetAsync, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Listing, Range,
+    ReadOnlyDatabase, ReadOnlyKeyspace, Readable, Reader, ReaderFull, RunningStatus, Snapshot, SnapshotKeyspace,
+    StallStatistics, Statistics, TableReads, TableWrites, Values, WriteBatch, WriteOptions, dump,
 };
 #[cfg(feature = "experiments")]
 pub use database::{DurabilityBackend, Overlap};

@@ -70,6 +70,77 @@ fn write(path: &Path, compression: Compression) -> (Database, BTreeMap<String, M
     (database, world)
 }
 
+/// A directory keyspace with merged packs, several blocks of a directory, tombstones, a value in an extent, and
+/// entries only in the log.
+fn write_directories(path: &Path) -> (Database, BTreeMap<(u64, Vec<u8>), Vec<u8>>) {
+    let database = Database::builder(path)
+        .log_segment_bytes(64 << 10)
+        .log_bytes_max(256 << 10)
+        .memtable_bytes(16 << 10)
+        .table_bytes(8 << 10)
+        .level1_bytes(16 << 10)
+        .growth_factor(2)
+        .directory_level0_trigger(2)
+        .open()
+        .unwrap();
+    let files = database.directory_keyspace("files").unwrap();
+    let mut world = BTreeMap::new();
+    for round in 0..4_u64 {
+        for number in (0..300).filter(|number| number % (round + 1) == 0) {
+            let (directory, name) = ([0, 1, 1, 1, u64::MAX][number as usize % 5], format!("name{number}"));
+            if (number + round) % 11 == 0 {
+                files.remove(directory, &name).unwrap();
+                world.remove(&(directory, name.into_bytes()));
+            } else {
+                let value = format!("round {round} of {number}").repeat(number as usize % 5).into_bytes();
+                files.insert(directory, &name, &value).unwrap();
+                world.insert((directory, name.into_bytes()), value);
+            }
+        }
+        files.insert(7, "long", vec![round as u8; 2500]).unwrap();
+        world.insert((7, b"long".to_vec()), vec![round as u8; 2500]);
+        if round < 3 {
+            database.flush().unwrap();
+            database.wait_for_compactions().unwrap();
+        }
+    }
+    database.persist().unwrap();
+    (database, world)
+}
+
+#[test]
+fn a_database_with_packs_of_format_1_opens() {
+    let (directory, name) = (tempfile::tempdir().unwrap(), "format-1-directories");
+    if std::env::var_os("THALWEG_BLESS").is_some() {
+        let scratch = directory.path().join("blessed");
+        let (database, _) = write_directories(&scratch);
+        let _ = std::fs::remove_dir_all(golden(name));
+        copy(&scratch, &golden(name));
+        drop(database);
+    }
+    let world = write_directories(&directory.path().join("again")).1;
+    let scratch = directory.path().join("database");
+    copy(&golden(name), &scratch);
+    let mut faults = Vec::new();
+    Database::check(&scratch, &mut |fault| faults.push(fault.to_string())).unwrap();
+    assert_eq!(faults, Vec::<String>::new());
+    let database = Database::open(&scratch).unwrap();
+    let files = database.existing_directory_keyspace("files").unwrap().unwrap();
+    let mut listed = BTreeMap::new();
+    for directory in [0, 1, 7, u64::MAX] {
+        for entry in files.list(directory).map(Result::unwrap) {
+            listed.insert((directory, entry.name().to_vec()), entry.value().unwrap().to_vec());
+        }
+    }
+    assert!(listed == world, "the listed entries differ");
+    for ((directory, name), value) in &world {
+        assert_eq!(files.get(*directory, name).unwrap().as_deref(), Some(&value[..]));
+    }
+    let statistics = database.statistics();
+    let levels = &statistics.keyspaces.iter().find(|keyspace| keyspace.name == "files").unwrap().levels;
+    assert!(levels.iter().any(|level| level.tables > 0 && level.entries > 100), "{}", database.draw_levels());
+}
+
 fn bless() {
     let (database, _) = write(&golden("format-1-closed"), Compression::Lz4);
     database.close().unwrap();

@@ -4,12 +4,17 @@
 //! out of [`Counters`]; [`Description::ignored`] names the settings that mean nothing to the engine.
 //!
 //! - `thalweg`: the engine of this project
+//! - `directory_client`: a thread that uses a directory keyspace of it; `overlapped`: the lookups it has in flight;
+//!   `translation`: words of both
 //! - `null`: an engine that does nothing
 
+mod directory_client;
 mod null;
+mod overlapped;
 #[cfg(test)]
 pub(crate) mod tests;
 mod thalweg;
+mod translation;
 
 pub use self::null::Null;
 pub use self::thalweg::Thalweg;
@@ -99,8 +104,29 @@ pub trait Session {
         Ok(found)
     }
 
+    /// Begins to look up `key`, and gives `value` what a lookup of this thread has found that ended, this one or an
+    /// earlier one; says whether it has found anything. `None`: fewer than `depth` are in flight, and none has ended.
+    /// An engine that cannot have lookups in flight looks `key` up.
+    fn get_overlapped(
+        &mut self,
+        key: &[u8],
+        _in_flight: (LookupsBy, usize),
+        value: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<bool>> {
+        self.get(key, value).map(Some)
+    }
+
     /// Gives the entries from `from` on, in order, until `entry` says `false` or there are no more.
     fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
+}
+
+/// How a thread has several lookups in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookupsBy {
+    /// The thread submits their reads itself.
+    Reader,
+    /// As futures; threads of the engine make their reads.
+    Futures,
 }
 
 /// What an engine is.

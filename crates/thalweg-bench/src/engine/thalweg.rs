@@ -1,5 +1,7 @@
 //! [`Thalweg`]: the engine of this project, through its public interface only.
 
+use super::directory_client::DirectoryClient;
+use super::translation::{durability, refused};
 use super::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
 use crate::report::number;
@@ -7,9 +9,7 @@ use crate::settings::{self, Backend, Compression, Overlap, Policy, Settings, Tab
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use thalweg::{
-    CompactionPolicy, Database, DirectoryKeyspace, Durability, DurabilityBackend, Keyspace, StallStatistics,
-};
+use thalweg::{CompactionPolicy, Database, DirectoryKeyspace, DurabilityBackend, Keyspace, StallStatistics};
 
 const KEYSPACE: &str = "bench";
 
@@ -227,7 +227,7 @@ impl Engine for Opened {
         let database = self.database.clone();
         Ok(match &self.keyspace {
             Space::Ordered(keyspace) => Box::new(Client { database, keyspace: keyspace.clone() }),
-            Space::Directory(keyspace) => Box::new(DirectoryClient { database, keyspace: keyspace.clone() }),
+            Space::Directory(keyspace) => Box::new(DirectoryClient::new(database, keyspace.clone())),
         })
     }
 
@@ -373,78 +373,9 @@ impl Session for Client {
     }
 }
 
-/// A client of a directory keyspace.
-struct DirectoryClient {
-    database: Database,
-    keyspace: DirectoryKeyspace,
-}
-
-/// The directory and the name of a key.
-fn entry(key: &[u8]) -> Result<(u64, &[u8])> {
-    let split = key.split_first_chunk().filter(|(_, name)| !name.is_empty());
-    let (directory, name) = split.ok_or_else(|| Error::Usage(ONLY_METADATA.into()))?;
-    Ok((u64::from_be_bytes(*directory), name))
-}
-
-const ONLY_METADATA: &str = "a directory keyspace serves the metadata workloads only";
-
-impl Session for DirectoryClient {
-    fn put(&mut self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        let (directory, name) = entry(key)?;
-        let put = self.keyspace.insert_with(directory, name, value, durability(sync));
-        put.map_err(|error| refused("put", error))
-    }
-
-    fn put_batch(&mut self, entries: &[(Vec<u8>, Vec<u8>)], sync: bool) -> Result<()> {
-        let mut batch = self.database.batch();
-        for (key, value) in entries {
-            let (directory, name) = entry(key)?;
-            let added = batch.insert_entry(&self.keyspace, directory, name, value);
-            added.map_err(|error| refused("put", error))?;
-        }
-        batch.commit_with(durability(sync)).map_err(|error| refused("put", error))
-    }
-
-    fn remove(&mut self, key: &[u8], sync: bool) -> Result<()> {
-        let (directory, name) = entry(key)?;
-        let removed = self.keyspace.remove_with(directory, name, durability(sync));
-        removed.map_err(|error| refused("remove", error))
-    }
-
-    fn get(&mut self, key: &[u8], value: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let (directory, name) = entry(key)?;
-        let found = self.keyspace.get(directory, name).map_err(|error| refused("get", error))?;
-        found.iter().for_each(|found| value(found));
-        Ok(found.is_some())
-    }
-
-    /// Lists the directory that `from` is.
-    fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-        let directory: [u8; 8] = from.try_into().map_err(|_| Error::Usage(ONLY_METADATA.into()))?;
-        let mut key = directory.to_vec();
-        for next in self.keyspace.list(u64::from_be_bytes(directory)) {
-            let next = next.map_err(|error| refused("list", error))?;
-            key.truncate(directory.len());
-            key.extend_from_slice(next.name());
-            if !entry(&key, &next.value().map_err(|error| refused("list", error))?) {
-                break;
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Numbers by their names.
 fn map(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
     pairs.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect()
-}
-
-fn durability(sync: bool) -> Durability {
-    if sync { Durability::Sync } else { Durability::Buffered }
-}
-
-fn refused(operation: &'static str, error: thalweg::Error) -> Error {
-    Error::engine("thalweg", operation, error)
 }
 
 #[cfg(test)]

@@ -12,13 +12,19 @@ use super::load::Load;
 use super::touch::touch;
 use super::{Class, Client, Dataset, DatasetKind, Defaults, Definition, Outcome, Workload};
 use crate::distribution::{Chooser, Permutation, Random, random, scrambled};
-use crate::engine::Session;
+use crate::engine::{LookupsBy, Session};
 use crate::error::{Error, Result};
 use crate::parameters::{Distribution, Parameters};
 
 /// Entries of a directory: what the paper takes for typical.
 const ENTRIES: u64 = 20;
 const KEY_BYTES: u32 = 16;
+
+/// Entries that `metadata-multiget` gets at once by default.
+const KEYS_AT_ONCE: usize = 32;
+/// Lookups that a thread of `metadata-get-reader` and of `metadata-get-async` has in flight by default.
+const LOOKUPS_IN_FLIGHT: usize = 16;
+
 const PUT: Defaults = Defaults {
     records: 2_000_000,
     operations: None,
@@ -57,10 +63,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         load: "metadata-put",
         defaults: READ,
         share: 1,
-        make: |parameters, dataset| {
-            let distribution = parameters.distribution.unwrap_or(Distribution::Uniform);
-            Ok(Box::new(Gets::new(parameters, dataset, "metadata-get", distribution)?))
-        },
+        make: |parameters, dataset| make_gets(parameters, dataset, "metadata-get", How::OneByOne),
         splits,
     },
     Definition {
@@ -72,7 +75,45 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         defaults: READ,
         share: 1,
         make: |parameters, dataset| {
-            Ok(Box::new(Gets::new(parameters, dataset, "metadata-get-zipfian", Distribution::Zipfian)?))
+            let gets = Gets::new(parameters, dataset, "metadata-get-zipfian", How::OneByOne)?;
+            Ok(Box::new(gets.with(Distribution::Zipfian)))
+        },
+        splits,
+    },
+    Definition {
+        name: "metadata-multiget",
+        about: "get entries of directories, 32 (or --batch) in one call",
+        source: "PHAT-E3, figure 9b, with several in flight",
+        dataset: DatasetKind::Metadata,
+        load: "metadata-put",
+        defaults: READ,
+        share: 1,
+        make: |parameters, dataset| make_gets(parameters, dataset, "metadata-multiget", How::AtOnce),
+        splits,
+    },
+    Definition {
+        name: "metadata-get-reader",
+        about: "get entries of directories, 16 (or --batch) in flight on each thread's own ring",
+        source: "PHAT-E3, figure 9b, with several in flight",
+        dataset: DatasetKind::Metadata,
+        load: "metadata-put",
+        defaults: READ,
+        share: 1,
+        make: |parameters, dataset| {
+            make_gets(parameters, dataset, "metadata-get-reader", How::Overlapped(LookupsBy::Reader))
+        },
+        splits,
+    },
+    Definition {
+        name: "metadata-get-async",
+        about: "get entries of directories, 16 (or --batch) futures at once on each thread",
+        source: "PHAT-E3, figure 9b, with several in flight",
+        dataset: DatasetKind::Metadata,
+        load: "metadata-put",
+        defaults: READ,
+        share: 1,
+        make: |parameters, dataset| {
+            make_gets(parameters, dataset, "metadata-get-async", How::Overlapped(LookupsBy::Futures))
         },
         splits,
     },
@@ -115,44 +156,90 @@ fn order(parameters: &Parameters, dataset: &Dataset) -> Result<Permutation> {
     Ok(Permutation::new(dataset.records, parameters.seed))
 }
 
+/// How a thread gets several entries.
+#[derive(Clone, Copy)]
+enum How {
+    OneByOne,
+    /// So many in one call as a batch has; [`KEYS_AT_ONCE`] for a batch of one.
+    AtOnce,
+    /// So many in flight as a batch has; [`LOOKUPS_IN_FLIGHT`] for a batch of one.
+    Overlapped(LookupsBy),
+}
+
+fn make_gets(parameters: &Parameters, dataset: &Dataset, name: &'static str, how: How) -> Result<Box<dyn Workload>> {
+    Ok(Box::new(Gets::new(parameters, dataset, name, how)?))
+}
+
 struct Gets {
     name: &'static str,
+    how: How,
+    batch: u32,
     records: u64,
     order: Permutation,
     chooser: Chooser,
 }
 
 impl Gets {
-    fn new(parameters: &Parameters, dataset: &Dataset, name: &'static str, which: Distribution) -> Result<Gets> {
+    fn new(parameters: &Parameters, dataset: &Dataset, name: &'static str, how: How) -> Result<Gets> {
         let order = order(parameters, dataset)?;
-        Ok(Gets {
-            name,
-            records: dataset.records,
-            order,
-            chooser: Chooser::new(which, dataset.records, dataset.records),
-        })
+        let (records, batch) = (dataset.records, parameters.batch);
+        let distribution = parameters.distribution.unwrap_or(Distribution::Uniform);
+        let chooser = Chooser::new(distribution, records, records);
+        Ok(Gets { name, how, batch, records, order, chooser })
+    }
+
+    /// With this distribution, whatever the parameters say.
+    fn with(self, distribution: Distribution) -> Gets {
+        Gets { chooser: Chooser::new(distribution, self.records, self.records), ..self }
+    }
+
+    /// The batch, or another number where none is given.
+    fn batch_or(&self, otherwise: usize) -> usize {
+        if self.batch > 1 { self.batch as usize } else { otherwise }
     }
 }
 
 impl Workload for Gets {
     fn client(&self, thread: usize, _threads: usize, seed: u64) -> Box<dyn Client + '_> {
         let random = random(seed, self.name, thread);
-        Box::new(Get { workload: self, chooser: self.chooser.clone(), random, key: key(0) })
+        let drawn = Drawn { workload: self, chooser: self.chooser.clone(), random };
+        match self.how {
+            How::OneByOne => Box::new(Get { drawn, key: key(0) }),
+            How::AtOnce => {
+                let keys = vec![Vec::new(); self.batch_or(KEYS_AT_ONCE)];
+                Box::new(GetSeveral { drawn, keys })
+            }
+            How::Overlapped(by) => {
+                let in_flight = (by, self.batch_or(LOOKUPS_IN_FLIGHT));
+                Box::new(GetOverlapped { drawn, key: key(0), in_flight })
+            }
+        }
+    }
+}
+
+/// The keys that a thread draws.
+struct Drawn<'a> {
+    workload: &'a Gets,
+    chooser: Chooser,
+    random: Random,
+}
+
+impl Drawn<'_> {
+    fn key(&mut self) -> [u8; KEY_BYTES as usize] {
+        // The place in the order of puts is drawn, so that the latest are those that were put last.
+        let place = self.chooser.next(self.workload.records, &mut self.random);
+        key(self.workload.order.number(place))
     }
 }
 
 struct Get<'a> {
-    workload: &'a Gets,
-    chooser: Chooser,
-    random: Random,
+    drawn: Drawn<'a>,
     key: [u8; KEY_BYTES as usize],
 }
 
 impl Client for Get<'_> {
     fn prepare(&mut self) -> Option<Class> {
-        // The place in the order of puts is drawn, so that the latest are those that were put last.
-        let place = self.chooser.next(self.workload.records, &mut self.random);
-        self.key = key(self.workload.order.number(place));
+        self.key = self.drawn.key();
         Some(Class::Get)
     }
 
@@ -163,6 +250,55 @@ impl Client for Get<'_> {
             read = value.len();
         })?;
         Ok(Outcome { operations: 1, missing: u64::from(!found), read_bytes: read as u64, ..Outcome::default() })
+    }
+}
+
+/// Each key counts as an operation.
+struct GetSeveral<'a> {
+    drawn: Drawn<'a>,
+    keys: Vec<Vec<u8>>,
+}
+
+impl Client for GetSeveral<'_> {
+    fn prepare(&mut self) -> Option<Class> {
+        for key in &mut self.keys {
+            key.clear();
+            key.extend_from_slice(&self.drawn.key());
+        }
+        Some(Class::Get)
+    }
+
+    fn execute(&mut self, session: &mut dyn Session) -> Result<Outcome> {
+        let (operations, mut read_bytes) = (self.keys.len() as u64, 0);
+        let found = session.multi_get(&self.keys, &mut |value| {
+            touch(value);
+            read_bytes += value.len() as u64;
+        })?;
+        Ok(Outcome { operations, missing: operations.saturating_sub(found), read_bytes, ..Outcome::default() })
+    }
+}
+
+/// Begins a lookup and ends one. An operation is a lookup that has ended; its time is that of the call that ended it.
+struct GetOverlapped<'a> {
+    drawn: Drawn<'a>,
+    key: [u8; KEY_BYTES as usize],
+    in_flight: (LookupsBy, usize),
+}
+
+impl Client for GetOverlapped<'_> {
+    fn prepare(&mut self) -> Option<Class> {
+        self.key = self.drawn.key();
+        Some(Class::Get)
+    }
+
+    fn execute(&mut self, session: &mut dyn Session) -> Result<Outcome> {
+        let mut read = 0;
+        let ended = session.get_overlapped(&self.key, self.in_flight, &mut |value| {
+            touch(value);
+            read = value.len();
+        })?;
+        let (operations, missing) = (u64::from(ended.is_some()), u64::from(ended == Some(false)));
+        Ok(Outcome { operations, missing, read_bytes: read as u64, ..Outcome::default() })
     }
 }
 
@@ -295,9 +431,13 @@ mod tests {
         let uniform = Parameters::default();
         let model = loaded(&uniform, &dataset);
         let latest = Parameters { distribution: Some(Distribution::Latest), ..Parameters::default() };
-        for (name, parameters) in
-            [("metadata-get", &uniform), ("metadata-get", &latest), ("metadata-get-zipfian", &uniform)]
-        {
+        for (name, parameters) in [
+            ("metadata-get", &uniform),
+            ("metadata-get", &latest),
+            ("metadata-get-zipfian", &uniform),
+            ("metadata-get-reader", &uniform),
+            ("metadata-get-async", &uniform),
+        ] {
             let get = make(name, parameters, &dataset);
             let mut client = get.client(0, 1, 1);
             for _ in 0..1_000 {

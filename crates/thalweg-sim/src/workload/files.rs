@@ -13,6 +13,7 @@ impl ClientRun {
     pub(super) fn read_files(&mut self) {
         let Some((name, files)) = self.files.clone() else { return };
         match self.rng.below(11) {
+            0..4 if self.stage.plan.reads_many_files => self.read_many_entries(&name, &files),
             0..4 => self.get_entry(&name, &files),
             4..7 => self.list_directory(&name, &files),
             10 => self.list_and_read_later(&name, &files),

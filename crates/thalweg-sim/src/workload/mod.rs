@@ -1,13 +1,14 @@
 //! [`ClientRun`]: what one simulated client does: random operations of the whole API, each checked while it runs.
 //!
 //! A client ends after its operations, or a few reads after its first write that failed for good. This file
-//! chooses the operations; `writing.rs`, `reading.rs`, `keyspaces.rs`, `files.rs` and `copies.rs` have them, and
-//! `client.rs` what they draw.
+//! chooses the operations; `writing.rs`, `reading.rs`, `keyspaces.rs`, `files.rs`, `many_files.rs` and `copies.rs` have
+//! them, and `client.rs` what they draw.
 
 mod client;
 mod copies;
 mod files;
 mod keyspaces;
+mod many_files;
 mod reading;
 mod writing;
 

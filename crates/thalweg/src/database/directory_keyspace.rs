@@ -1,11 +1,15 @@
 //! [`DirectoryKeyspace`]: the handle of a keyspace whose entries lie in directories.
 
+use super::entry_lookup::{entry_key, index_of, value_of};
+use super::get_async::GetAsync;
 use super::keyspace::Keyspace;
-use super::limits::{validate_entry_name, validate_value};
+use super::limits::validate_value;
+use super::many_entries;
 use super::options::WriteOptions;
+use super::reader::Reader;
 use crate::directory::{DirectoryIndex, ListedEntry, Part};
 use crate::error::Result;
-use crate::format::{EntryKey, EntryKind, NameHash, SeqNo, Slice, Version};
+use crate::format::{EntryKey, NameHash, SeqNo, Slice};
 use crate::keyspaces::SnapshotSeq;
 use crate::log::Operation;
 use crate::planted::{Bug, planted};
@@ -55,9 +59,7 @@ impl DirectoryKeyspace {
 
     /// The key of an entry.
     pub(super) fn key(&self, directory: u64, name: &[u8]) -> Result<Vec<u8>> {
-        validate_entry_name(name)?;
-        let ordered = self.inner.ordered()?;
-        Ok(EntryKey::new(directory, name, &index_of(ordered.directories()).hash_key).to_bytes())
+        entry_key(&self.inner, directory, name)
     }
 
     /// Its name.
@@ -150,13 +152,54 @@ impl DirectoryKeyspace {
         Ok(self.get(directory, name)?.is_some())
     }
 
-    /// The values of several entries, all as of one moment, in their order.
+    /// The values of several entries, all as of one moment, in their order. The device gets their reads at once.
     ///
     /// # Errors
     /// As for [`DirectoryKeyspace::get`].
     pub fn multi_get<N: AsRef<[u8]>>(&self, entries: &[(u64, N)]) -> Result<Vec<Option<Slice>>> {
-        let snapshot = self.snapshot();
-        entries.iter().map(|(directory, name)| snapshot.get(*directory, name)).collect()
+        self.snapshot().multi_get(entries)
+    }
+
+    /// A reader, with which one thread has up to `depth` (1 to 4 096) lookups in flight at once, each with a tag.
+    ///
+    /// # Errors
+    /// `InvalidInput` for the depth; `Closed`.
+    pub fn reader<T>(&self, depth: usize) -> Result<Reader<T>> {
+        Reader::new(&self.inner, depth)
+    }
+
+    /// As [`DirectoryKeyspace::get`], as a future that any executor can poll. Its reads are made by the threads of the
+    /// database, which wake the future; an answer from memory or the block cache is ready at the first poll. The entry
+    /// is looked up from the first poll on. The future may be dropped at any time, and keeps the database open.
+    ///
+    /// Its waker is woken on a thread of the database, and must not poll or drop futures of the database there.
+    ///
+    /// ```
+    /// # fn main() -> thalweg::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("thalweg-doc-get-async-{}", std::process::id()));
+    /// # let db = thalweg::Database::open(&dir)?;
+    /// let files = db.directory_keyspace("files")?;
+    /// files.insert(7, "main.rs", "mode 644")?;
+    /// let found = files.get_async(7, "main.rs");
+    /// # use std::{pin::pin, task::{Context, Poll, Waker}};
+    /// # fn block_on<F: std::future::Future>(future: F) -> F::Output {
+    /// #     let mut future = pin!(future);
+    /// #     loop {
+    /// #         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #             return output;
+    /// #         }
+    /// #     }
+    /// # }
+    /// assert_eq!(block_on(found)?.as_deref(), Some(b"mode 644".as_slice()));
+    /// # db.close()?; let _ = std::fs::remove_dir_all(dir);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`DirectoryKeyspace::get`]; `Closed` also for a future that is polled after the database was closed.
+    pub fn get_async(&self, directory: u64, name: impl AsRef<[u8]>) -> GetAsync {
+        GetAsync::new(&self.inner, directory, name.as_ref())
     }
 
     /// The entries of a directory as of now, in an order of their own.
@@ -214,6 +257,14 @@ impl DirectorySnapshot {
         }
         let found = find(index_of(ordered.directories()), &key, seq)?;
         ordered.check_readable().map(|()| found)
+    }
+
+    /// The values that several entries had, in their order; see [`DirectoryKeyspace::multi_get`].
+    ///
+    /// # Errors
+    /// As for [`DirectoryKeyspace::get`].
+    pub fn multi_get<N: AsRef<[u8]>>(&self, entries: &[(u64, N)]) -> Result<Vec<Option<Slice>>> {
+        many_entries::multi_get(&self.keyspace.inner, self.seq.seq(), entries)
     }
 
     /// The entries that a directory had; see [`DirectoryKeyspace::list`].
@@ -292,20 +343,12 @@ impl DirectoryEntry {
     }
 }
 
-fn index_of(index: Option<&Arc<DirectoryIndex>>) -> &Arc<DirectoryIndex> {
-    index.unwrap_or_else(|| unreachable!("the handle was made of a directory keyspace"))
-}
-
 fn find(index: &DirectoryIndex, key: &[u8], visible: SeqNo) -> Result<Option<Slice>> {
     let Some(key) = EntryKey::decode(key) else { unreachable!("the key was made of an entry") };
     match index.find(&key, visible)? {
         Some(found) => found.value(),
         None => Ok(None),
     }
-}
-
-fn value_of(found: Version) -> Option<Slice> {
-    (found.kind == EntryKind::Put).then_some(found.value)
 }
 
 impl fmt::Debug for DirectoryKeyspace {

@@ -103,6 +103,13 @@ impl Engine {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
+    /// The tables.
+    pub(super) fn tables(&self) -> &Arc<TableStore> {
+        match &self.mode {
+            Mode::Writable(Writable { tables, .. }) | Mode::ReadOnly { tables, .. } => tables,
+        }
+    }
+
     /// The last sequence number that readers see.
     pub(super) fn visible(&self) -> SeqNo {
         match &self.mode {

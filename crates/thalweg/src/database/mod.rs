@@ -6,6 +6,7 @@
 //! - `engine`: one open database; `directory`, `open`: how it is opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
 //! - `health`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an engine;
+//! - `entry_lookup`, `live_lookup`, `many_entries`, `reader`, `get_async`: lookups of entries of directories;
 //! - `key_bounds`, `range`, `keyspace`, `directory_keyspace`, `batch`, `readable`, `snapshot`, `handle`, `read_only`,
 //!   `builder`: the handles.
 
@@ -18,17 +19,22 @@ mod directory;
 mod directory_keyspace;
 mod dump;
 mod engine;
+mod entry_lookup;
+mod get_async;
 mod handle;
 mod health;
 mod key_bounds;
 mod keyspace;
 mod limits;
+mod live_lookup;
 mod maintenance;
+mod many_entries;
 mod open;
 mod options;
 mod range;
 mod read_only;
 mod readable;
+mod reader;
 mod snapshot;
 mod statistics;
 mod status;
@@ -49,6 +55,7 @@ pub use builder::Builder;
 pub use check::CheckReport;
 pub use directory_keyspace::{DirectoryEntry, DirectoryKeyspace, DirectorySnapshot, Listing};
 pub use dump::dump;
+pub use get_async::GetAsync;
 pub use handle::Database;
 pub use health::{BackgroundFailure, Health};
 pub use key_bounds::KeyBounds;
@@ -57,6 +64,7 @@ pub use options::{CompactionPolicy, Durability, WriteOptions};
 pub use range::{Entry, Keys, Range, Values};
 pub use read_only::{ReadOnlyDatabase, ReadOnlyKeyspace};
 pub use readable::Readable;
+pub use reader::{Reader, ReaderFull};
 pub use snapshot::{Snapshot, SnapshotKeyspace};
 pub use statistics::{
     ChainStatistics, DirectoryStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics,

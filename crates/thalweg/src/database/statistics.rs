@@ -62,7 +62,7 @@ pub struct Statistics {
     pub mapped_reads: u64,
     /// Those of them that were read past the page cache, because it had dropped their blocks.
     pub direct_reads: u64,
-    /// Those that `multi_get` handed to the kernel together with others (io_uring).
+    /// Those that `multi_get` and readers handed to the kernel together with others (io_uring).
     pub overlapped_reads: u64,
     /// Point reads of a table that checked its filter.
     pub filter_checks: u64,
@@ -358,7 +358,8 @@ fn io_notes(environment: &Environment, metrics: &Metrics) -> Vec<String> {
     let direct = (cached > 0)
         .then(|| format!("the file system refuses direct I/O: {cached} tables were written through the page cache"));
     let refused = metrics.read_ring_refused.get();
-    let reads = refused.map(|reason| format!("no io_uring for reads, multi_get reads ahead instead: {reason}"));
+    let reads = refused
+        .map(|reason| format!("no io_uring for reads, multi_get reads ahead and readers read one by one: {reason}"));
     ring.into_iter().chain(direct).chain(reads).collect()
 }
 

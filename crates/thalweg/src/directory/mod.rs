@@ -5,15 +5,17 @@
 //!
 //! - `p_hash`: what is known of each directory, by its number
 //! - `index`: the packs of a keyspace, and which of them have a directory
-//! - `lookup`: finds one entry
+//! - `lookup`: finds one entry; `search`: the same in steps
 //! - `listing`: the entries of a directory, in parts
 
 mod index;
 mod listing;
 mod lookup;
 mod p_hash;
+mod search;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use index::DirectoryIndex;
 pub(crate) use listing::{ListedEntry, Part};
+pub(crate) use search::{EntrySearch, Step};

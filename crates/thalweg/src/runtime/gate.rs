@@ -42,10 +42,10 @@ pub(crate) struct ClientRead<'a>(&'a Gate);
 #[derive(Debug)]
 pub(crate) struct AdmittedWrite(Arc<Gate>);
 
-/// A background read in flight, until dropped. It goes with the read to the kernel and ends at the completion, because
-/// the code that reads ahead takes the result much later.
+/// A read in flight, until dropped, and which count it is in. It goes with the read to the kernel and ends at the
+/// completion, because the code that reads ahead takes the result much later.
 #[derive(Debug)]
-pub(crate) struct AdmittedRead(Arc<Gate>);
+pub(crate) struct AdmittedRead(Arc<Gate>, u64);
 
 impl Gate {
     /// A gate for `depth` operations at once, at least 1.
@@ -64,7 +64,13 @@ impl Gate {
     /// Counts a background read, before it goes to the device.
     pub(crate) fn background_read(self: &Arc<Self>) -> AdmittedRead {
         self.in_flight.fetch_add(BACKGROUND_READ, Ordering::SeqCst);
-        AdmittedRead(Arc::clone(self))
+        AdmittedRead(Arc::clone(self), BACKGROUND_READ)
+    }
+
+    /// As [`Gate::client_read`], for a read that a ring owns.
+    pub(crate) fn owned_client_read(self: &Arc<Self>) -> AdmittedRead {
+        self.in_flight.fetch_add(CLIENT_READ, Ordering::SeqCst);
+        AdmittedRead(Arc::clone(self), CLIENT_READ)
     }
 
     fn end(&self, count: u64) {
@@ -114,7 +120,7 @@ impl Drop for ClientRead<'_> {
 
 impl Drop for AdmittedRead {
     fn drop(&mut self) {
-        self.0.end(BACKGROUND_READ);
+        self.0.end(self.1);
     }
 }
 

@@ -14,7 +14,8 @@
 //! - `shared.rs`, `tenant.rs`: one set of workers for several databases;
 //! - `gate.rs`: [`Gate`], which bounds the background writes at the device;
 //! - `file.rs`: [`BackgroundFile`]; `write_queue.rs`: the table writes of one worker;
-//! - `read_ring.rs`: [`ReadRings`], several reads of one foreground call;
+//! - `read_ring.rs`: [`ReadRings`], several reads of one foreground call; `read_queue.rs`: [`ReadQueue`], those of a
+//!   thread; `worker_read.rs`: [`WorkerRead`], a read that a worker makes for a future;
 //! - `async_mutex.rs`, `join_bounded.rs`: tools for coroutines;
 //! - `background_error.rs`, `health.rs`: what fails in the background, and whether writes are accepted;
 //! - `reserve.rs`, `space.rs`: what space the database may use.
@@ -29,6 +30,7 @@ mod file;
 mod gate;
 mod health;
 mod join_bounded;
+mod read_queue;
 mod read_ring;
 mod reserve;
 mod ring;
@@ -37,6 +39,7 @@ mod shared;
 mod space;
 mod tenant;
 pub mod threads;
+mod worker_read;
 mod write_queue;
 
 pub(crate) use async_mutex::AsyncMutex;
@@ -48,9 +51,11 @@ pub(crate) use file::{BackgroundDirectory, BackgroundFile};
 pub(crate) use gate::Gate;
 pub(crate) use health::Health;
 pub(crate) use join_bounded::join_bounded;
+pub(crate) use read_queue::ReadQueue;
 pub(crate) use read_ring::{ForegroundRead, ReadRings};
 pub(crate) use scheduler::yield_now;
 pub use scheduler::{Lane, Point, Scheduler, Task};
 pub use shared::Runtime;
 pub(crate) use space::{Room, Space};
+pub(crate) use worker_read::{WorkerRead, read_on_worker};
 pub(crate) use write_queue::{WriteQueue, WrittenFile, write_queue};

@@ -3,16 +3,16 @@
 //! A call takes a ring from the pool, submits all its reads in one system call, waits for all of them there, and
 //! returns the ring. That needs no thread and no spinning, and at most [`KEPT_RINGS`] idle rings. Files without a
 //! descriptor (in simulation) are read one after the other, in order; so are all files on a kernel without io_uring.
+//! [`super::ReadQueue`] has a ring for longer than a call.
 //!
-//! Invariant: the ring owns a read's file and buffer from before its entry is pushed until its completion is seen. When
-//! the kernel stops reporting completions they are leaked, and the ring is not used again.
+//! Invariant: a [`ReadRing`] owns a read's file and buffer from before its entry is pushed until its completion is
+//! seen. When the kernel stops reporting completions they are leaked, and the ring is not used again.
 //!
 //! Locks: `free`, held for a push or a pop.
 #![allow(unsafe_code)]
 
 use super::file::is_passing;
-use super::gate::ClientRead;
-use super::gate::Gate;
+use super::gate::{AdmittedRead, Gate};
 use crate::error::{Error, Result};
 use crate::metrics::Metrics;
 use crate::storage::{ALIGNMENT, File, IoBuffer};
@@ -23,7 +23,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// Reads that one ring has at the device at once; more wait for the first completion.
+/// Reads that a ring of the pool has at the device at once; more wait for the first completion.
 const ENTRIES: u32 = 64;
 
 /// Idle rings that are kept for later calls; each has a descriptor.
@@ -44,7 +44,7 @@ impl ForegroundRead {
     }
 
     /// Reads the bytes after the first `done`.
-    fn read_rest(self, mut done: usize) -> Result<IoBuffer> {
+    pub(super) fn read_rest(self, mut done: usize) -> Result<IoBuffer> {
         let ForegroundRead { file, offset, mut buffer } = self;
         let wanted = buffer.len();
         while let Some(rest) = buffer.bytes_mut().get_mut(done..wanted).filter(|rest| !rest.is_empty()) {
@@ -65,8 +65,9 @@ impl ForegroundRead {
 /// A pool of rings for foreground reads.
 pub(crate) struct ReadRings {
     free: Mutex<Vec<ReadRing>>,
-    new: fn() -> io::Result<ReadRing>,
-    metrics: Arc<Metrics>,
+    /// Makes a ring of so many entries.
+    new: fn(u32) -> io::Result<ReadRing>,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl ReadRings {
@@ -74,7 +75,7 @@ impl ReadRings {
         ReadRings::with(ReadRing::new, metrics)
     }
 
-    fn with(new: fn() -> io::Result<ReadRing>, metrics: Arc<Metrics>) -> Arc<Self> {
+    pub(super) fn with(new: fn(u32) -> io::Result<ReadRing>, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(ReadRings { free: Mutex::default(), new, metrics })
     }
 
@@ -87,13 +88,16 @@ impl ReadRings {
     }
 
     fn take(&self) -> Option<ReadRing> {
-        if let Some(ring) = self.free.lock().pop() {
-            return Some(ring);
-        }
+        let free = self.free.lock().pop();
+        free.or_else(|| self.make(ENTRIES))
+    }
+
+    /// A ring that is not of the pool, if the kernel gives one.
+    pub(super) fn make(&self, entries: u32) -> Option<ReadRing> {
         if self.metrics.read_ring_refused.get().is_some() {
             return None;
         }
-        match (self.new)() {
+        match (self.new)(entries) {
             Ok(ring) => Some(ring),
             Err(error) => {
                 if !is_shortage(&error) {
@@ -107,13 +111,13 @@ impl ReadRings {
     fn give_back(&self, ring: Option<ReadRing>) {
         let mut free = self.free.lock();
         if free.len() < KEPT_RINGS {
-            free.extend(ring.filter(|ring| ring.in_flight.is_empty()));
+            free.extend(ring.filter(|ring| !ring.is_lost));
         }
     }
 
     /// Makes all of `reads`. The length of a returned buffer is the number of bytes read, which is smaller only at the
     /// end of a file. `gate` counts each read while it is at the device.
-    pub(crate) fn read(&self, gate: &Gate, reads: Vec<ForegroundRead>) -> Vec<Result<IoBuffer>> {
+    pub(crate) fn read(&self, gate: &Arc<Gate>, reads: Vec<ForegroundRead>) -> Vec<Result<IoBuffer>> {
         let have_descriptors = reads.len() > 1 && reads.iter().all(|read| read.file.descriptor().is_some());
         let Some(mut ring) = have_descriptors.then(|| self.take()).flatten() else {
             return reads.into_iter().map(|read| finish(gate, read, Ok(0))).collect();
@@ -126,7 +130,7 @@ impl ReadRings {
 }
 
 /// Makes the part of a read that the kernel left undone, by system calls.
-fn finish(gate: &Gate, read: ForegroundRead, done: io::Result<usize>) -> Result<IoBuffer> {
+pub(super) fn finish(gate: &Gate, read: ForegroundRead, done: io::Result<usize>) -> Result<IoBuffer> {
     let done = match done {
         Ok(done) if done >= read.buffer.len() => return Ok(read.buffer),
         Ok(done) => done,
@@ -142,99 +146,146 @@ fn is_shortage(error: &io::Error) -> bool {
     is_passing(error) || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
 }
 
-/// One ring, which one call uses at a time.
-struct ReadRing {
+/// One ring, which one thread uses at a time.
+pub(super) struct ReadRing {
     uring: IoUring,
+    /// Reads in flight at most.
+    entries: usize,
     /// Reads in flight, by the number in their user data.
-    in_flight: Vec<Option<ForegroundRead>>,
+    in_flight: Vec<Option<InFlight>>,
+    count: usize,
+    /// Whether the kernel has stopped reporting completions.
+    is_lost: bool,
 }
+
+/// A read that the ring owns.
+struct InFlight {
+    read: ForegroundRead,
+    _at_the_device: AdmittedRead,
+}
+
+/// A read with its number, and the bytes that it brought.
+pub(super) type Ended = (usize, ForegroundRead, io::Result<usize>);
 
 impl ReadRing {
     /// A ring, or why the kernel refuses one.
-    fn new() -> io::Result<ReadRing> {
-        let uring = IoUring::new(ENTRIES)?;
+    fn new(entries: u32) -> io::Result<ReadRing> {
+        let uring = IoUring::new(entries)?;
         if !uring.params().is_feature_nodrop() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's io_uring may lose completions"));
         }
-        Ok(ReadRing { uring, in_flight: Vec::new() })
+        Ok(ReadRing { uring, entries: entries as usize, in_flight: Vec::new(), count: 0, is_lost: false })
+    }
+
+    /// Reads in flight, and pushed.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Reads that the kernel does not know of yet.
+    pub(super) fn pushed(&mut self) -> usize {
+        self.uring.submission().len()
+    }
+
+    /// Queues a read for the next [`ReadRing::enter`]. Returns it if the ring has no room, or the file no descriptor.
+    /// No other read in flight has its number.
+    pub(super) fn push(
+        &mut self,
+        number: usize,
+        mut read: ForegroundRead,
+        gate: &Arc<Gate>,
+    ) -> std::result::Result<(), ForegroundRead> {
+        let wanted = read.buffer.len();
+        let fd = read.file.descriptor().map(|fd| Fd(fd.as_raw_fd()));
+        let bytes = read.buffer.bytes_mut().get_mut(..wanted);
+        let (Some(fd), Some(bytes), true) = (fd, bytes, self.count < self.entries) else { return Err(read) };
+        // A longer read is completed by the caller; it stops at a multiple of 4096.
+        let len = u32::try_from(bytes.len()).unwrap_or(!0xfff);
+        let entry = opcode::Read::new(fd, bytes.as_mut_ptr(), len).offset(read.offset).build();
+        if self.in_flight.len() <= number {
+            self.in_flight.resize_with(number + 1, || None);
+        }
+        let _at_the_device = gate.owned_client_read();
+        let free = self.in_flight[number].replace(InFlight { read, _at_the_device });
+        assert!(free.is_none(), "two reads of one number");
+        // SAFETY: the file and the memory belong to `in_flight`, which releases a read only at its completion, and
+        // leaks it if there is none. Moving a read moves neither.
+        if unsafe { self.uring.submission().push(&entry.user_data(number as u64)) }.is_err() {
+            let Some(back) = self.in_flight[number].take() else { unreachable!("it was just put there") };
+            return Err(back.read);
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Submits what was pushed, and waits until `wanted` completions are there. The caller tries again if they are not.
+    /// `false`: the kernel reports no more completions; see [`ReadRing::give_up`].
+    pub(super) fn enter(&mut self, wanted: usize) -> bool {
+        match self.uring.submit_and_wait(wanted) {
+            Ok(_) => true,
+            // Interrupted, or busy until completions are reaped.
+            Err(error) => is_passing(&error) || error.raw_os_error() == Some(libc::EBUSY),
+        }
+    }
+
+    /// The next read that has ended. Makes no system call.
+    pub(super) fn next(&mut self) -> Option<Ended> {
+        let completion = self.uring.completion().next()?;
+        let number = completion.user_data() as usize;
+        let Some(InFlight { read, .. }) = self.in_flight.get_mut(number).and_then(Option::take) else {
+            unreachable!("a completion of nothing that was submitted");
+        };
+        self.count -= 1;
+        Some((number, read, outcome(completion.result())))
     }
 
     /// Makes all reads. Returns each with its outcome, in order.
-    fn read(&mut self, gate: &Gate, reads: Vec<ForegroundRead>) -> Vec<(ForegroundRead, io::Result<usize>)> {
-        let count = reads.len();
-        self.in_flight = reads.into_iter().map(Some).collect();
-        let mut ended: Vec<Option<(ForegroundRead, io::Result<usize>)>> = (0..count).map(|_| None).collect();
-        let mut admitted: Vec<Option<ClientRead<'_>>> = (0..count).map(|_| None).collect();
-        let (mut pushed, mut left) = (0, count);
+    fn read(&mut self, gate: &Arc<Gate>, reads: Vec<ForegroundRead>) -> Vec<(ForegroundRead, io::Result<usize>)> {
+        let mut left = reads.len();
+        let mut ended: Vec<Option<(ForegroundRead, io::Result<usize>)>> = (0..left).map(|_| None).collect();
+        let mut waiting = reads.into_iter().enumerate();
+        let mut refused = None;
         while left > 0 {
-            pushed = self.push(gate, pushed, &mut admitted, count - left);
-            match self.uring.submit_and_wait(1) {
-                Ok(_) => {}
-                // Interrupted, or busy until completions are reaped.
-                Err(error) if is_passing(&error) || error.raw_os_error() == Some(libc::EBUSY) => {}
-                Err(_) => return self.give_up(ended),
+            while let Some((number, read)) = refused.take().or_else(|| waiting.next()) {
+                if let Err(read) = self.push(number, read, gate) {
+                    refused = Some((number, read));
+                    break;
+                }
             }
-            for completion in self.uring.completion() {
-                let number = completion.user_data() as usize;
-                let read = self.in_flight.get_mut(number).and_then(Option::take);
-                let (Some(read), Some(end)) = (read, ended.get_mut(number)) else {
-                    unreachable!("a completion of nothing that was submitted");
-                };
-                admitted[number] = None;
-                *end = Some((read, outcome(completion.result())));
+            if self.count == 0 || !self.enter(1) {
+                let again = self.give_up().into_iter().chain(refused.take()).chain(waiting);
+                again.for_each(|(number, read)| ended[number] = Some((read, Ok(0))));
+                break;
+            }
+            while let Some((number, read, outcome)) = self.next() {
+                ended[number] = Some((read, outcome));
                 left -= 1;
             }
         }
-        self.in_flight.clear();
         ended.into_iter().flatten().collect()
-    }
-
-    /// Queues reads from number `next` on, up to [`ENTRIES`] in flight. Returns the next number.
-    fn push<'g>(
-        &mut self,
-        gate: &'g Gate,
-        mut next: usize,
-        admitted: &mut [Option<ClientRead<'g>>],
-        ended: usize,
-    ) -> usize {
-        let mut queue = self.uring.submission();
-        while next - ended < ENTRIES as usize {
-            let Some(Some(read)) = self.in_flight.get_mut(next) else { break };
-            let Some(fd) = read.file.descriptor().map(|fd| Fd(fd.as_raw_fd())) else { break };
-            let wanted = read.buffer.len();
-            let Some(bytes) = read.buffer.bytes_mut().get_mut(..wanted) else { break };
-            // No buffer has 4 GiB, and the caller completes a short read.
-            let len = u32::try_from(bytes.len()).unwrap_or(!0xfff);
-            let entry = opcode::Read::new(fd, bytes.as_mut_ptr(), len).offset(read.offset).build();
-            // SAFETY: the file and the memory belong to `in_flight`, which releases a read only at its completion, and
-            // leaks it if there is none.
-            if unsafe { queue.push(&entry.user_data(next as u64)) }.is_err() {
-                break;
-            }
-            admitted[next] = Some(gate.client_read());
-            next += 1;
-        }
-        next
     }
 
     /// Abandons the reads in flight, because the kernel reports no more completions. Their memory is leaked, and copies
     /// of them are returned, to be made again.
-    fn give_up(
-        &self,
-        ended: Vec<Option<(ForegroundRead, io::Result<usize>)>>,
-    ) -> Vec<(ForegroundRead, io::Result<usize>)> {
-        let anew = |number: usize| {
-            let lost = self.in_flight.get(number)?.as_ref()?;
-            let (file, buffer) = (Arc::clone(&lost.file), lost.buffer.another());
-            Some((ForegroundRead { file, offset: lost.offset, buffer }, Ok(0)))
-        };
-        ended.into_iter().enumerate().filter_map(|(number, end)| end.or_else(|| anew(number))).collect()
+    pub(super) fn give_up(&mut self) -> Vec<(usize, ForegroundRead)> {
+        self.is_lost = true;
+        self.count = 0;
+        let mut again = Vec::new();
+        for (number, lost) in self.in_flight.drain(..).enumerate() {
+            let Some(InFlight { read, .. }) = lost else { continue };
+            let (file, buffer) = (Arc::clone(&read.file), read.buffer.another());
+            again.push((number, ForegroundRead { file, offset: read.offset, buffer }));
+            std::mem::forget(read);
+        }
+        again
     }
 }
 
 impl Drop for ReadRing {
     fn drop(&mut self) {
-        std::mem::forget(std::mem::take(&mut self.in_flight));
+        for InFlight { read, .. } in self.in_flight.drain(..).flatten() {
+            std::mem::forget(read);
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::{HashKey, TableId};
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, WriteQueue, write_queue, yield_now};
+use crate::runtime::{Environment, ReadQueue, WriteQueue, write_queue, yield_now};
 use crate::storage::{File, OpenMode};
 use std::future::Future;
 use std::io;
@@ -91,6 +91,11 @@ impl TableStore {
     pub(crate) fn warming(&self) -> impl Future<Output = ()> + Send + use<> {
         let (environment, page_cache, io) = (self.environment.clone(), Arc::clone(&self.page_cache), self.io.clone());
         async move { page_cache.warming.run(&environment, &page_cache.policy, &io).await }
+    }
+
+    /// A queue of reads of tables, for one thread that has at most `depth` in flight.
+    pub(crate) fn read_queue(&self, depth: usize) -> ReadQueue {
+        ReadQueue::new(&self.io.rings, depth, &self.io.gate)
     }
 
     /// Frees the buffers that are kept for the next reads and writes.

@@ -131,7 +131,7 @@ fn where_the_kernel_refuses_a_ring_reads_are_made_one_by_one_and_that_is_told() 
     let directory = Directory::new("refused");
     let (file, pool) = (directory.file("file", 3), BufferPool::new(ALIGNMENT));
     let metrics = Arc::<Metrics>::default();
-    let rings = ReadRings::with(|| Err(io::Error::from_raw_os_error(libc::EPERM)), Arc::clone(&metrics));
+    let rings = ReadRings::with(|_| Err(io::Error::from_raw_os_error(libc::EPERM)), Arc::clone(&metrics));
     let gate = Gate::new(8, Arc::clone(&metrics));
     let ended = rings.read(&gate, vec![page(&pool, &file, 2), page(&pool, &file, 0)]);
     let found: Vec<_> = ended.into_iter().map(|read| read.unwrap().filled()[0]).collect();

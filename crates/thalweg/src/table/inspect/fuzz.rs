@@ -1,4 +1,5 @@
-//! Entry points for fuzzers: read any bytes as a block or a table file, in every way (packs: `fuzz_pack.rs`). They must never panic or loop.
+//! Entry points for fuzzers: read any bytes as a block or a table file, in every way (packs: `fuzz_pack.rs`). They must
+//! never panic or loop.
 
 use crate::error::{Error, Result};
 use crate::format::{Cursor, SeqNo, Slice};

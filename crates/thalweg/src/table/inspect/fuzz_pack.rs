@@ -15,7 +15,7 @@ use crate::table::read::table::Table;
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 /// Directories, and names of one, that are looked up.
 const LOOKUPS_MAX: usize = 64;
@@ -95,5 +95,5 @@ async fn scan(table: &Arc<Table>) {
 fn drive(future: impl Future<Output = ()>) {
     let mut future = std::pin::pin!(future);
     let mut context = Context::from_waker(Waker::noop());
-    while let Poll::Pending = future.as_mut().poll(&mut context) {}
+    while future.as_mut().poll(&mut context).is_pending() {}
 }

@@ -7,6 +7,7 @@
 //! - `writer`: writes one pack
 //! - `open_pack`: an open pack, and foreground reads of it
 //! - `read`: foreground reads of a table that is a pack
+//! - `part_read`, `search`: lookups in steps, and the reads that they need
 //! - `scan`: sequential reads, for compactions
 //! - `check`: checks everything in a pack, for `thalweg check`
 
@@ -15,8 +16,10 @@ pub(super) mod check;
 pub(super) mod contents;
 pub(super) mod extent;
 pub(super) mod open_pack;
+pub(super) mod part_read;
 pub(super) mod read;
 pub(super) mod scan;
+pub(super) mod search;
 #[cfg(test)]
 mod tests;
 pub(super) mod writer;

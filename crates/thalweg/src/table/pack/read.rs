@@ -206,7 +206,7 @@ pub(in crate::table) fn visit_block(
 }
 
 /// The bytes from `skip` on after the beginning of a page, if the block cache has their pages.
-fn cached(pack: &OpenPack, first: usize, skip: usize, bytes: usize) -> Option<Slice> {
+pub(super) fn cached(pack: &OpenPack, first: usize, skip: usize, bytes: usize) -> Option<Slice> {
     let page = pack.cached.get(first)?;
     if skip + bytes <= page.len() {
         return Some(page.slice(skip..skip + bytes));

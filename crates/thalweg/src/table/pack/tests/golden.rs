@@ -10,8 +10,11 @@ use expect_test::expect;
 
 const KEY: HashKey = HashKey(*b"a golden hashkey");
 
+/// A directory, a name, a sequence number, and a value or a tombstone.
+type Given<'a> = (u64, &'a [u8], u64, Option<&'a [u8]>);
+
 /// Writes entries of directories, given in any order.
-fn write(bench: &Bench, entries: &[(u64, &[u8], u64, Option<&[u8]>)]) -> TableMeta {
+fn write(bench: &Bench, entries: &[Given]) -> TableMeta {
     let mut keyed: Vec<_> = entries
         .iter()
         .map(|(directory, name, seq, value)| (EntryKey::new(*directory, name, &KEY).to_bytes(), *seq, *value))
@@ -115,7 +118,8 @@ fn the_dump_of_a_tiny_pack() {
     let mut text = String::new();
     let path = bench.disk.names()[0].clone();
     dump(&*bench.environment.storage, &path, &mut |line| {
-        text.push_str(&format!("{line}\n"));
+        let line = line.to_string();
+        text.push_str(&format!("{}\n", line.get(..100).unwrap_or(&line)));
         Ok(())
     })
     .unwrap();
@@ -128,7 +132,7 @@ fn the_dump_of_a_tiny_pack() {
         8 entries, 1 of them tombstones, of 7 keys; 156 key bytes, 2125 value bytes
         4 data blocks in 2328 bytes
         sequence numbers 5..=30
-        keys "\x00\x00\x00\x00\x00\x00\x00\x01\x0e\xdcuf\xe4\x9a\x0e\x8amain.rs"..="\xff\xff\xff\xff\xff\xff\xff\xffK\x871\xc8\xecp\x037long"
+        keys "\x00\x00\x00\x00\x00\x00\x00\x01\x0e\xdcuf\xe4\x9a\x0e\x8amain.rs"..="\xff\xff\xff\xff\xff\xff
         block at 0 of directory 1
           "main.rs" @11 removed
           "main.rs" @10 = "mode 600"
@@ -141,7 +145,8 @@ fn the_dump_of_a_tiny_pack() {
           "b" @21 = "2"
         block at 200 of directory 18446744073709551615
           "long" @30 = 2080 bytes at 240
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]
@@ -162,5 +167,5 @@ fn a_check_refuses_an_extent_beyond_the_blocks_before_it_is_read() {
     bench.disk.put(&path, &bytes);
     let error = check_pack(&*bench.environment.storage, &path, &meta).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
-    assert!(error.to_string().contains("expected an extent of 2097287 bytes before 20072"), "{error}");
+    assert!(error.to_string().contains("expected an extent of 2097280 bytes before 20048"), "{error}");
 }
