@@ -85,7 +85,7 @@ fn a_deleted_name_stays_deleted_through_merges_and_power_cuts() {
             merge(&db);
         }
         assert!(levels(&db).len() >= 2, "{}", db.draw_levels());
-        let is_left = |number: u64| number % 5 == 0;
+        let is_left = |number: u64| number.is_multiple_of(5);
         for number in (0..NAMES).filter(|number| !is_left(*number)) {
             files.remove(number % 3, format!("n{number:03}")).unwrap();
         }

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use thalweg::{Compression, Database, ReadOnlyDatabase, Readable};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+/// The value of each directory and name.
+type EntryMap = BTreeMap<(u64, Vec<u8>), Vec<u8>>;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -72,11 +74,11 @@ fn write(path: &Path, compression: Compression) -> (Database, BTreeMap<String, M
 
 /// A directory keyspace with merged packs, several blocks of a directory, tombstones, a value in an extent, and
 /// entries only in the log.
-fn write_directories(path: &Path) -> (Database, BTreeMap<(u64, Vec<u8>), Vec<u8>>) {
+fn write_directories(path: &Path) -> (Database, EntryMap) {
     let database = Database::builder(path)
         .log_segment_bytes(64 << 10)
         .log_bytes_max(256 << 10)
-        .memtable_bytes(16 << 10)
+        .memtable_bytes(64 << 10)
         .table_bytes(8 << 10)
         .level1_bytes(16 << 10)
         .growth_factor(2)

@@ -309,12 +309,12 @@ impl Options {
 
     pub(super) fn tables(&self) -> TableOptions {
         #[cfg(not(feature = "simulation"))]
-        let pack_block_bytes = None;
+        let pack_block_bytes = PACK_BLOCK_BYTES;
         #[cfg(feature = "simulation")]
-        let pack_block_bytes = self.pack_block_bytes;
+        let pack_block_bytes = self.pack_block_bytes.unwrap_or(PACK_BLOCK_BYTES);
         TableOptions {
             block_bytes: self.block_bytes,
-            pack_block_bytes: pack_block_bytes.unwrap_or(PACK_BLOCK_BYTES),
+            pack_block_bytes,
             compression: self.compression,
             compression_per_level: self.compression_per_level.clone(),
             filter_bits_per_key: self.filter_bits_per_key,

@@ -39,7 +39,7 @@ pub(crate) use inspect::check::check;
 pub(crate) use inspect::dump::dump;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use inspect::fuzz::{fuzz_block, fuzz_table};
-#[cfg(any(test, feature = "simulation"))]
+#[cfg(feature = "simulation")]
 pub(crate) use inspect::fuzz_pack::{fuzz_pack, fuzz_pack_block};
 pub(crate) use inspect::verify::{verify_durably, verify_file};
 pub(crate) use meta::TableMeta;

@@ -9,6 +9,6 @@ pub(super) mod check;
 pub(super) mod dump;
 #[cfg(any(test, feature = "simulation"))]
 pub(super) mod fuzz;
-#[cfg(any(test, feature = "simulation"))]
+#[cfg(feature = "simulation")]
 pub(super) mod fuzz_pack;
 pub(super) mod verify;

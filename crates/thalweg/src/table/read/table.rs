@@ -322,6 +322,7 @@ impl Table {
     }
 
     /// As [`Table::of`], of a pack of so many bytes.
+    #[cfg(feature = "simulation")]
     pub(in crate::table) fn of_pack(storage: Arc<dyn Storage>, pack: OpenPack, bytes: u64) -> Arc<Self> {
         let table = Table::unopened(storage, pack.file.path(), pack.properties.to_meta(bytes, 0));
         table.pack.get_or_init(|| pack);
