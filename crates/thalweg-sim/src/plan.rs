@@ -6,7 +6,9 @@ use crate::rng::Rng;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
-use thalweg::{Builder, CompactionPolicy, Compression, Database, Durability, DurabilityBackend, Overlap};
+use thalweg::{
+    Builder, CompactionPolicy, Compression, Database, DirectoryStructures, Durability, DurabilityBackend, Overlap,
+};
 
 static BACKEND: OnceLock<DurabilityBackend> = OnceLock::new();
 
@@ -83,6 +85,7 @@ pub struct Plan {
     /// Of a hundred changes and reads, so many go to the directory keyspace; 0: there is none.
     pub files_percent: u64,
     directory_level0_trigger: usize,
+    directory_structures: DirectoryStructures,
     /// Whether most keys are removed again and again, so that partitions merge.
     pub wanes: bool,
     compaction_workers: usize,
@@ -100,6 +103,12 @@ fn random_policy(mut rng: Rng) -> (CompactionPolicy, Overlap) {
     let overlap = *rng.choose(&[Overlap::Count, Overlap::Ratio]);
     let debt_bytes = *rng.choose(&[0, 0, 3 << 10, 20 << 10]);
     (CompactionPolicy::Vlsm { phi, debt_bytes }, overlap)
+}
+
+/// The paper's structures in one plan of eight, with an f-cache for no page, a few lines, or a page.
+fn random_structures(mut rng: Rng) -> DirectoryStructures {
+    let f_cache_bytes = *rng.choose(&[0, 300, 4 << 10]);
+    if rng.one_in(8) { DirectoryStructures::Paper { f_cache_bytes } } else { DirectoryStructures::Ordered }
 }
 
 impl Plan {
@@ -152,6 +161,7 @@ impl Plan {
             partitions_max: *rng.aside(9).choose(&[1, 2, 4, 16]),
             files_percent: *rng.aside(25).choose(&[0, 0, 30, 85]),
             directory_level0_trigger: *rng.aside(26).choose(&[1, 2, 4, 16]),
+            directory_structures: random_structures(rng.aside(27)),
             wanes: rng.aside(10).one_in(2),
             compaction_workers: *rng.choose(&[1, 1, 2]),
             removed_piece_bytes: *rng.aside(7).choose(&[300, 300, 300, 1 << 10, 8 << 20]),
@@ -204,6 +214,7 @@ impl Plan {
             partitions_max: 4,
             files_percent: 30,
             directory_level0_trigger: 2,
+            directory_structures: DirectoryStructures::Ordered,
             wanes: false,
             compaction_workers: 1,
             manifest_rotation_bytes: Some(1 << 10),
@@ -279,6 +290,7 @@ impl Plan {
             .table_bytes(self.table_bytes)
             .level0_trigger(self.level0_trigger)
             .directory_level0_trigger(self.directory_level0_trigger)
+            .directory_structures(self.directory_structures)
             .level1_bytes(self.level1_bytes)
             .growth_factor(self.growth_factor)
             .partitions_max(self.partitions_max)

@@ -62,6 +62,8 @@ pub fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
     given_some(&mut settings.growth_factor, args.growth_factor);
     given_some(&mut settings.partitions_max, args.partitions_max);
     given_some(&mut settings.keyspace, args.keyspace);
+    given_some(&mut settings.structures, args.structures);
+    given_some(&mut settings.f_cache_bytes, args.f_cache);
     given_some(&mut settings.policy, args.policy);
     given_some(&mut settings.phi, args.phi);
     given_some(&mut settings.overlap, args.overlap);

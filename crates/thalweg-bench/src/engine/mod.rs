@@ -4,9 +4,13 @@
 //! out of [`Counters`]; [`Description::ignored`] names the settings that mean nothing to the engine.
 //!
 //! - `thalweg`: the engine of this project
+//! - `terms`: what a reader must know of its settings
+//! - `f_hashes`: what its hash tables of directories have done
 //! - `null`: an engine that does nothing
 
+mod f_hashes;
 mod null;
+mod terms;
 #[cfg(test)]
 pub(crate) mod tests;
 mod thalweg;

@@ -40,6 +40,8 @@ mod write;
 #[cfg(feature = "experiments")]
 pub use crate::compaction::Overlap;
 #[cfg(feature = "experiments")]
+pub use crate::directory::FHashStatistics;
+#[cfg(feature = "experiments")]
 pub use crate::lineage::DurabilityBackend;
 pub use crate::log::DamagePolicy;
 pub use crate::runtime::BackgroundWork;
@@ -53,6 +55,8 @@ pub use handle::Database;
 pub use health::{BackgroundFailure, Health};
 pub use key_bounds::KeyBounds;
 pub use keyspace::Keyspace;
+#[cfg(feature = "experiments")]
+pub use options::DirectoryStructures;
 pub use options::{CompactionPolicy, Durability, WriteOptions};
 pub use range::{Entry, Keys, Range, Values};
 pub use read_only::{ReadOnlyDatabase, ReadOnlyKeyspace};

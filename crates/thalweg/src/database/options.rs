@@ -2,6 +2,8 @@
 
 use super::{Compression, DamagePolicy};
 use crate::compaction::{LeveledOptions, Overlap, Policy, VlsmOptions};
+#[cfg(feature = "experiments")]
+use crate::directory::FHashOptions;
 use crate::error::{Error, Result};
 use crate::keyspaces::BackpressureLimits;
 use crate::lineage::{DurabilityBackend, RETAINED_BYTES_MAX, Settling};
@@ -9,7 +11,7 @@ use crate::log::LogOptions;
 use crate::ordered::OrderedOptions;
 use crate::runtime::Space;
 use crate::storage::Storage;
-use crate::table::{TableOptions, TableReads, TableWrites};
+use crate::table::{PackWrites, TableOptions, TableReads, TableWrites};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,6 +109,24 @@ impl CompactionPolicy {
     pub const VLSM: CompactionPolicy = CompactionPolicy::Vlsm { phi: 32, debt_bytes: 0 };
 }
 
+/// How directory keyspaces find an entry; `docs/directory.md` compares the two. It is stored nowhere: each open may
+/// choose another.
+#[cfg(feature = "experiments")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DirectoryStructures {
+    /// By the order of hashes within packs.
+    #[default]
+    Ordered,
+    /// As the PhatKV paper does (PHAT-3 to PHAT-6, PHAT-13): a hash table of names for each directory, blocks that
+    /// cross no boundary of 4 KiB, and writes of 4 KiB.
+    Paper {
+        /// Bytes of the hash tables of a keyspace that are kept in memory. The others are in a file without a name, in
+        /// the directory of the database.
+        f_cache_bytes: u64,
+    },
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) create_if_missing: bool,
@@ -130,6 +150,8 @@ pub(super) struct Options {
     pub(super) table_bytes: Option<u64>,
     pub(super) level0_trigger: Option<usize>,
     pub(super) directory_level0_trigger: Option<usize>,
+    #[cfg(feature = "experiments")]
+    pub(super) directory_structures: DirectoryStructures,
     pub(super) level1_bytes: u64,
     pub(super) growth_factor: u64,
     pub(super) partitions_max: Option<usize>,
@@ -184,6 +206,8 @@ impl Default for Options {
             table_bytes: None,
             level0_trigger: None,
             directory_level0_trigger: None,
+            #[cfg(feature = "experiments")]
+            directory_structures: DirectoryStructures::default(),
             level1_bytes: 256 * MIB,
             growth_factor: 8,
             partitions_max: None,
@@ -261,6 +285,8 @@ impl Options {
             ("level1_bytes", self.level1_bytes.to_string()),
             ("growth_factor", self.growth_factor.to_string()),
             ("partitions_max", self.partitions_max().to_string()),
+            #[cfg(feature = "experiments")]
+            ("directory_structures", format!("{:?}", self.directory_structures)),
             ("compaction_workers", self.compaction_workers.to_string()),
             ("table_writes", format!("{:?}", self.table_writes)),
             ("table_reads", format!("{:?}", self.table_reads)),
@@ -293,9 +319,25 @@ impl Options {
             compression_per_level: self.compression_per_level.clone(),
             filter_bits_per_key: self.filter_bits_per_key,
             writes: self.table_writes,
+            pack_writes: self.pack_writes(),
             reads: self.table_reads,
             io_depth: self.io_depth,
         }
+    }
+
+    fn pack_writes(&self) -> PackWrites {
+        #[cfg(feature = "experiments")]
+        if let DirectoryStructures::Paper { .. } = self.directory_structures {
+            return PackWrites::ByItem;
+        }
+        PackWrites::default()
+    }
+
+    /// How the f-hashes of a database in `root` are kept, if its directory keyspaces have them.
+    #[cfg(feature = "experiments")]
+    pub(super) fn f_hashes(&self, storage: &Arc<dyn Storage>, root: &Path) -> Option<Arc<FHashOptions>> {
+        let DirectoryStructures::Paper { f_cache_bytes } = self.directory_structures else { return None };
+        Some(FHashOptions::new(storage, root.to_path_buf(), usize::try_from(f_cache_bytes).unwrap_or(usize::MAX)))
     }
 
     /// `k = max(q / c, 1)` (PMB-16), but no more than [`COMPACTIONS_A_WORKER_MAX`].
@@ -388,6 +430,8 @@ impl Options {
             partitions_max: self.partitions_max(),
             policy: self.policy(space.table_bytes()),
             space,
+            #[cfg(feature = "experiments")]
+            f_hashes: None,
         }
     }
 }

@@ -57,6 +57,9 @@ pub(crate) struct DirectoryIndex {
     /// How often packs were added or removed, and what the last look for scattered directories found at that count.
     changes: AtomicU64,
     last_look: Mutex<Option<(u64, bool)>>,
+    /// The paper's structures, if the keyspace has them.
+    #[cfg(feature = "experiments")]
+    pub(super) f_hashes: std::sync::OnceLock<super::paper::FHashes>,
 }
 
 /// The packs by slot.
@@ -125,6 +128,8 @@ impl DirectoryIndex {
             extra_spans: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             last_look: Mutex::default(),
+            #[cfg(feature = "experiments")]
+            f_hashes: std::sync::OnceLock::new(),
         })
     }
 
@@ -228,6 +233,33 @@ impl DirectoryIndex {
     pub(crate) fn clear(&self) {
         let packs: Vec<TableId> = self.packs.read().slots.iter().flatten().map(|pack| pack.meta().id).collect();
         self.remove_now(&packs);
+    }
+
+    /// The slot of a pack, counted from 0.
+    #[cfg(feature = "experiments")]
+    pub(super) fn slot_of(&self, pack: TableId) -> Option<u32> {
+        self.packs.read().slot_of(pack).map(|slot| slot.get() - 1)
+    }
+
+    /// The pack in a slot, counted from 0.
+    #[cfg(feature = "experiments")]
+    pub(super) fn pack_in(&self, slot: u32) -> Option<Arc<Table>> {
+        self.packs.read().get(NonZeroU32::MIN.checked_add(slot)?).cloned()
+    }
+
+    /// The directories that some packs have.
+    #[cfg(feature = "experiments")]
+    pub(super) fn directories_in(&self, packs: &[TableId]) -> std::collections::BTreeSet<u64> {
+        let slots = self.slots_of(packs);
+        let mut found = std::collections::BTreeSet::new();
+        let mut look = |directory, known: &mut Option<Known>| {
+            let spans = known.as_ref().map_or(&[][..], Known::spans);
+            if spans.iter().any(|span| slots.contains(&span.pack)) {
+                found.insert(directory);
+            }
+        };
+        (0..STRIPES).for_each(|stripe| self.known.update_stripe(stripe, &mut look));
+        found
     }
 
     /// The packs that have a directory, and what they have of it; the one with the greatest sequence number first.

@@ -43,7 +43,12 @@ impl Generation {
             pool: pool.clone(),
             directories: match kind {
                 KeyspaceKind::Ordered => None,
-                KeyspaceKind::Directory(key) => Some(DirectoryIndex::new(key)),
+                KeyspaceKind::Directory(key) => {
+                    let index = DirectoryIndex::new(key);
+                    #[cfg(feature = "experiments")]
+                    options.f_hashes.iter().for_each(|options| index.use_f_hashes(options));
+                    Some(index)
+                }
             },
         })
     }

@@ -42,6 +42,8 @@ impl<'a> Indexing<'a> {
                 return Err(error);
             }
         }
+        #[cfg(feature = "experiments")]
+        index.change_f_hashes(&indexing.outputs, &indexing.replaced).await;
         Ok(indexing)
     }
 
@@ -55,6 +57,8 @@ impl<'a> Indexing<'a> {
     pub(super) fn undo(&self) {
         if let Some(index) = self.index.filter(|_| !self.is_applied.load(Ordering::Relaxed)) {
             let outputs: Vec<TableId> = self.outputs.iter().map(|pack| pack.meta().id).collect();
+            #[cfg(feature = "experiments")]
+            index.lose_f_hashes(&[outputs.as_slice(), &self.replaced].concat());
             index.remove_now(&outputs);
         }
     }

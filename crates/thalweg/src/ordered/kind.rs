@@ -75,7 +75,12 @@ impl Keyspace for OrderedKeyspace {
 
     fn load(&self) -> Result<()> {
         match self.directories() {
-            Some(index) => self.tables().iter().try_for_each(|pack| index.add_now(pack)),
+            Some(index) => {
+                self.tables().iter().try_for_each(|pack| index.add_now(pack))?;
+                #[cfg(feature = "experiments")]
+                index.fill_f_hashes(&self.tables());
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -118,6 +123,8 @@ impl Keyspace for OrderedKeyspace {
         self.lifecycle().set_emptied();
         self.layout().partitions().iter().for_each(|partition| partition.clear());
         if let Some(index) = self.directories() {
+            #[cfg(feature = "experiments")]
+            index.clear_f_hashes();
             index.clear();
         }
     }

@@ -41,9 +41,11 @@ pub(crate) use inspect::dump::dump;
 pub(crate) use inspect::fuzz::{fuzz_block, fuzz_table};
 pub(crate) use inspect::verify::{verify_durably, verify_file};
 pub(crate) use meta::TableMeta;
-pub(crate) use options::TableOptions;
 pub use options::{Compression, TableReads, TableWrites};
+pub(crate) use options::{PackWrites, TableOptions};
 pub(crate) use pack::contents::PackSpan;
+#[cfg(feature = "experiments")]
+pub(crate) use pack::items::{PackBlock, PackItems};
 pub(crate) use pack::open_pack::{PackValue, PackVersion};
 pub(crate) use pack::scan::PackScan;
 pub(crate) use pack::writer::PackWriter;

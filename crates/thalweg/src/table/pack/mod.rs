@@ -8,12 +8,17 @@
 //! - `open_pack`: an open pack, and foreground reads of it
 //! - `read`: foreground reads of a table that is a pack
 //! - `scan`: sequential reads, for compactions
+//! - `items`: the hashes of all items, for indexes that have each item
+//! - `item`: foreground reads for these
 //! - `check`: checks everything in a pack, for `thalweg check`
 
 pub(super) mod block;
 pub(super) mod check;
 pub(super) mod contents;
 pub(super) mod extent;
+#[cfg(feature = "experiments")]
+mod item;
+pub(super) mod items;
 pub(super) mod open_pack;
 pub(super) mod read;
 pub(super) mod scan;

@@ -108,7 +108,7 @@ impl Table {
     }
 
     /// The bytes of a block: from the block cache, the mapping, or the file.
-    fn block_bytes(&self, pack: &OpenPack, at: BlockAt, buffer: &mut BlockBuffer) -> Result<Slice> {
+    pub(super) fn block_bytes(&self, pack: &OpenPack, at: BlockAt, buffer: &mut BlockBuffer) -> Result<Slice> {
         let reads = self.metrics.reads();
         let start = at.offset - at.offset % PAGE_BYTES as u64;
         let skip = (at.offset - start) as usize;

@@ -9,7 +9,8 @@ use crate::format::{SeqNo, TableId, key};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, Lane, Point, Scheduler, Task, Ticket};
 use crate::table::{
-    Compression, TableMeta, TableOptions, TableReads, TableScan, TableStore, TableWriter, TableWriters, TableWrites,
+    Compression, PackWrites, TableMeta, TableOptions, TableReads, TableScan, TableStore, TableWriter, TableWriters,
+    TableWrites,
 };
 use std::future::Future;
 use std::path::PathBuf;
@@ -137,5 +138,14 @@ pub(in crate::table) fn options(
 ) -> TableOptions {
     let (compression_per_level, writes) = (Vec::new(), TableWrites::default());
     let reads = TableReads::default();
-    TableOptions { block_bytes, compression, compression_per_level, filter_bits_per_key, writes, reads, io_depth: 8 }
+    TableOptions {
+        block_bytes,
+        compression,
+        compression_per_level,
+        filter_bits_per_key,
+        writes,
+        reads,
+        io_depth: 8,
+        pack_writes: PackWrites::default(),
+    }
 }
