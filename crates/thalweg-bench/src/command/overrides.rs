@@ -28,6 +28,7 @@ fn apply_work(parameters: &mut Parameters, work: &WorkArgs) {
     given(&mut parameters.threads, work.threads);
     given_some(&mut parameters.key_bytes, work.key_bytes);
     given_some(&mut parameters.value_bytes, work.value_bytes);
+    given_some(&mut parameters.directory_entries, work.directory_entries);
     given(&mut parameters.batch, work.batch);
     given_some(&mut parameters.distribution, work.distribution);
     given_some(&mut parameters.scan_entries_max, work.scan_entries_max);

@@ -1,8 +1,8 @@
 //! `metadata`: the entries of directories, as a file system keeps them (PHAT-E3, figure 9).
 //!
 //! A key is the directory's number (8 bytes, big-endian) and a hash of the entry's name (8 bytes; here of the entry's
-//! number, one to one, so that no two entries of a directory meet). Every directory has 20 entries, the last one
-//! what is left over. Entry `e` is in directory `e / 20`.
+//! number, one to one, so that no two entries of a directory meet). Every directory has 20 entries, or as many as
+//! `directory-entries` says, and the last one what is left over. Entry `e` is in directory `e / 20`.
 //!
 //! The paper does not say in which order entries are put. They are put here in a random order over all directories:
 //! LevelDB's write amplification of 10.3 during the paper's load (PHAT-E4) shows that the keys did not come in order,
@@ -44,7 +44,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         make: |parameters, dataset| {
             let order = order(parameters, dataset)?;
             let value_bytes = parameters.value_bytes.unwrap_or(PUT.value_bytes) as usize;
-            let write = |entry, bytes: &mut [u8]| bytes.copy_from_slice(&key(entry));
+            let entries = entries_of(parameters);
+            let write = move |entry, bytes: &mut [u8]| bytes.copy_from_slice(&key(entry, entries));
             Ok(Box::new(Load::new(parameters, dataset, order, (KEY_BYTES as usize, write), value_bytes)?))
         },
         splits,
@@ -89,17 +90,22 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     },
 ];
 
-fn splits(_parameters: &Parameters, records: u64, partitions: u32) -> Vec<Vec<u8>> {
-    let directories = u128::from(records.div_ceil(ENTRIES));
+/// Entries of a directory.
+fn entries_of(parameters: &Parameters) -> u64 {
+    parameters.directory_entries.unwrap_or(ENTRIES).max(1)
+}
+
+fn splits(parameters: &Parameters, records: u64, partitions: u32) -> Vec<Vec<u8>> {
+    let directories = u128::from(records.div_ceil(entries_of(parameters)));
     (1..partitions)
         .map(|i| (directories * u128::from(i) / u128::from(partitions)) as u64)
         .map(|directory| directory.to_be_bytes().to_vec())
         .collect()
 }
 
-fn key(entry: u64) -> [u8; KEY_BYTES as usize] {
+fn key(entry: u64, entries: u64) -> [u8; KEY_BYTES as usize] {
     let mut key = [0; KEY_BYTES as usize];
-    key[..8].copy_from_slice(&(entry / ENTRIES).to_be_bytes());
+    key[..8].copy_from_slice(&(entry / entries).to_be_bytes());
     key[8..].copy_from_slice(&scrambled(entry).to_be_bytes());
     key
 }
@@ -118,6 +124,7 @@ fn order(parameters: &Parameters, dataset: &Dataset) -> Result<Permutation> {
 struct Gets {
     name: &'static str,
     records: u64,
+    entries: u64,
     order: Permutation,
     chooser: Chooser,
 }
@@ -128,6 +135,7 @@ impl Gets {
         Ok(Gets {
             name,
             records: dataset.records,
+            entries: entries_of(parameters),
             order,
             chooser: Chooser::new(which, dataset.records, dataset.records),
         })
@@ -137,7 +145,7 @@ impl Gets {
 impl Workload for Gets {
     fn client(&self, thread: usize, _threads: usize, seed: u64) -> Box<dyn Client + '_> {
         let random = random(seed, self.name, thread);
-        Box::new(Get { workload: self, chooser: self.chooser.clone(), random, key: key(0) })
+        Box::new(Get { workload: self, chooser: self.chooser.clone(), random, key: key(0, 1) })
     }
 }
 
@@ -152,7 +160,7 @@ impl Client for Get<'_> {
     fn prepare(&mut self) -> Option<Class> {
         // The place in the order of puts is drawn, so that the latest are those that were put last.
         let place = self.chooser.next(self.workload.records, &mut self.random);
-        self.key = key(self.workload.order.number(place));
+        self.key = key(self.workload.order.number(place), self.workload.entries);
         Some(Class::Get)
     }
 
@@ -174,7 +182,7 @@ struct Lists {
 impl Lists {
     fn new(parameters: &Parameters, dataset: &Dataset) -> Result<Lists> {
         order(parameters, dataset)?;
-        let directories = dataset.records.div_ceil(ENTRIES);
+        let directories = dataset.records.div_ceil(entries_of(parameters));
         let distribution = parameters.distribution.unwrap_or(Distribution::Uniform);
         Ok(Lists { directories, chooser: Chooser::new(distribution, directories, directories) })
     }
@@ -264,6 +272,19 @@ mod tests {
     }
 
     #[test]
+    fn directories_have_as_many_entries_as_are_asked_for() {
+        let parameters = Parameters { directory_entries: Some(500), ..Parameters::default() };
+        let dataset = dataset(2_000);
+        let model = loaded(&parameters, &dataset);
+        let directories: BTreeSet<_> = model.state().entries.keys().map(|key| key[..8].to_vec()).collect();
+        assert_eq!(directories.len(), 4);
+        let get = make("metadata-get", &parameters, &dataset);
+        let mut client = get.client(0, 1, 1);
+        client.prepare();
+        assert_eq!(client.execute(&mut *model.session().unwrap()).unwrap().missing, 0);
+    }
+
+    #[test]
     fn entries_do_not_come_in_the_order_of_their_keys() {
         let keys = loaded(&Parameters::default(), &dataset(2_000)).state().keys;
         let rising = keys.windows(2).filter(|pair| pair[0] < pair[1]).count();
@@ -312,7 +333,7 @@ mod tests {
     fn the_latest_entries_are_those_that_were_put_last() {
         let parameters = Parameters { distribution: Some(Distribution::Latest), ..Parameters::default() };
         let dataset = dataset(1_000);
-        let put_last = key(order(&parameters, &dataset).unwrap().number(999));
+        let put_last = key(order(&parameters, &dataset).unwrap().number(999), ENTRIES);
         let (model, get) = (Model::default(), make("metadata-get", &parameters, &dataset));
         let mut client = get.client(0, 1, 1);
         for _ in 0..1_000 {

@@ -212,12 +212,12 @@ impl FHashes {
 
     /// Evicts a page of a shard, and what goes with it. Returns whether there was one.
     fn evict(&self, number: usize) -> bool {
-        let mut buffer = self.scratch.buffer();
+        let mut buffer = None;
         let (eviction, has_found) = self.lock(number).shard.evict(&self.scratch, &mut |bytes| {
-            let appended = buffer.append(bytes);
+            let appended = buffer.get_or_insert_with(|| self.scratch.buffer()).append(bytes);
             debug_assert_eq!(appended, bytes.len(), "the pages of an eviction fit in {PAGE_BYTES} bytes");
         });
-        let Some(eviction) = eviction else { return has_found };
+        let (Some(eviction), Some(buffer)) = (eviction, buffer) else { return has_found };
         self.counters.writes.increment();
         let is_written = self.scratch.write(eviction.scratch, buffer).is_ok();
         self.lock(number).shard.end(eviction, is_written, &self.scratch);

@@ -69,6 +69,10 @@ pub(super) struct Shard {
     cached_bytes: usize,
     /// The number of the last change of any page.
     changes: u32,
+    /// The f-hashes that are lost, the pages of those of several pages, and the f-hashes that share scratch pages.
+    lost: usize,
+    pages: usize,
+    sharing: usize,
 }
 
 /// A page that has to be read before a call can succeed.
@@ -262,18 +266,27 @@ impl Shard {
             _ => State::Pages(slots.into_boxed_slice()),
         };
         let is_pinned = before.is_some_and(|before| before.is_pinned);
+        if let State::Pages(slots) = &state {
+            self.pages += slots.len();
+        }
         self.known.insert(directory, FHash { is_pinned, state });
     }
 
     /// Gives up the f-hash of a directory: lookups do without it.
     pub(super) fn lose(&mut self, directory: u64, scratch: &Scratch) {
         self.empty(directory, scratch);
+        self.lost += 1;
         self.known.insert(directory, FHash { is_pinned: false, state: State::Lost });
     }
 
     /// Removes the f-hash of a directory, with all its pages.
     fn empty(&mut self, directory: u64, scratch: &Scratch) -> Option<FHash> {
         let f_hash = self.known.remove(&directory)?;
+        match &f_hash.state {
+            State::Lost => self.lost -= 1,
+            State::Small(..) => {}
+            State::Pages(slots) => self.pages -= slots.len(),
+        }
         for slot in f_hash.slots() {
             self.take_out(slot.cached);
             self.leave(directory, slot.scratch, scratch);
@@ -287,7 +300,9 @@ impl Shard {
             return;
         }
         if let Some(mates) = self.mates.get_mut(&page) {
+            let before = mates.len();
             mates.retain(|mate| *mate != directory);
+            self.sharing -= before - mates.len();
             if !mates.is_empty() {
                 return;
             }
@@ -307,15 +322,15 @@ impl Shard {
     /// scratch file, which the caller writes: their bytes are put into `out`. `None`: there was nothing to be written.
     /// The second value is whether a page was found.
     pub(super) fn evict(&mut self, scratch: &Scratch, out: &mut dyn FnMut(&[u8])) -> (Option<Eviction>, bool) {
-        let candidates: Vec<u32> = self.recency.oldest(CANDIDATES).filter(|at| !self.is_pinned(*at)).collect();
-        let Some(first) = candidates.first().copied() else { return (None, false) };
+        let first = self.recency.oldest(CANDIDATES).find(|at| !self.is_pinned(*at));
+        let Some(first) = first else { return (None, false) };
         if self.is_clean(first) {
             self.drop_clean(first);
             return (None, true);
         }
         let mut eviction = Eviction { scratch: scratch.allocate(), parts: Vec::new() };
         let mut line = 0;
-        for at in self.neighbours(first, &candidates) {
+        for at in self.neighbours(first) {
             let Some(Some(cached)) = self.cached.get(at as usize) else { continue };
             let lines = cached.page.lines();
             let Some((_, slot)) = self.slot_of(at).filter(|_| line + lines <= LINES_MAX) else { continue };
@@ -331,13 +346,14 @@ impl Shard {
         (Some(eviction), true)
     }
 
-    /// The page that is evicted, and the dirty candidates that may share its scratch page: those of the nearest
-    /// directories first (PHAT-5).
-    fn neighbours(&self, first: u32, candidates: &[u32]) -> Vec<u32> {
+    /// The page that is evicted, and the dirty ones that may share its scratch page: those of the nearest directories
+    /// first (PHAT-5).
+    fn neighbours(&self, first: u32) -> Vec<u32> {
         let of = |at: u32| self.cached.get(at as usize).and_then(Option::as_ref);
         let Some(evicted) = of(first).filter(|evicted| evicted.page.lines() < LINES_MAX) else { return vec![first] };
-        let is_mate = |at: &u32| of(*at).is_some_and(|it| it.page.lines() < LINES_MAX) && !self.is_clean(*at);
-        let mut mates: Vec<u32> = candidates.iter().copied().filter(is_mate).collect();
+        let is_small = |at: &u32| of(*at).is_some_and(|it| it.page.lines() < LINES_MAX);
+        let is_mate = |at: &u32| is_small(at) && !self.is_pinned(*at) && !self.is_clean(*at);
+        let mut mates: Vec<u32> = self.recency.oldest(CANDIDATES).filter(is_mate).collect();
         mates.sort_by_key(|at| of(*at).map(|it| it.directory.abs_diff(evicted.directory)));
         mates
     }
@@ -392,6 +408,7 @@ impl Shard {
         }
         let is_shared = self.cached.get(evicted[0].1 as usize).and_then(Option::as_ref);
         if is_shared.is_some_and(|cached| cached.page.lines() < LINES_MAX) {
+            self.sharing += evicted.len();
             self.mates.insert(eviction.scratch, evicted.iter().map(|(directory, _)| *directory).collect());
         }
         evicted.iter().for_each(|(_, at)| self.drop_clean(*at));
@@ -414,15 +431,13 @@ impl Shard {
 
     /// The number of f-hashes, of those that are lost, and the bytes of memory besides the pages.
     pub(super) fn size(&self) -> (usize, usize, usize) {
-        let is_lost = |f_hash: &&FHash| matches!(f_hash.state, State::Lost);
-        let pages: usize = self.known.values().map(|f_hash| f_hash.slots().len()).filter(|slots| *slots > 1).sum();
         let bytes = self.known.capacity() * (size_of::<(u64, FHash)>() + 1)
-            + pages * size_of::<Slot>()
+            + self.pages * size_of::<Slot>()
             + self.cached.capacity() * size_of::<Option<Cached>>()
             + self.recency.bytes()
             + self.mates.capacity() * (size_of::<(u32, Vec<u64>)>() + 1)
-            + self.mates.values().map(|mates| mates.capacity() * size_of::<u64>()).sum::<usize>();
-        (self.known.len(), self.known.values().filter(is_lost).count(), bytes)
+            + self.sharing * size_of::<u64>();
+        (self.known.len(), self.lost, bytes)
     }
 }
 
