@@ -51,6 +51,8 @@ pub struct Parameters {
     pub key_bytes: Option<u32>,
     /// Bytes of a value.
     pub value_bytes: Option<u32>,
+    /// Entries of a directory (`metadata`).
+    pub directory_entries: Option<u64>,
     /// Entries written at once by fills.
     pub batch: u32,
     /// Which keys are taken, where the workload leaves it open.
@@ -103,6 +105,7 @@ impl Default for Parameters {
             threads: 1,
             key_bytes: None,
             value_bytes: None,
+            directory_entries: None,
             batch: 1,
             distribution: None,
             scan_entries_max: None,

@@ -77,6 +77,16 @@ pub enum Keyspace {
     Directory,
 }
 
+/// How a directory keyspace of Thalweg finds an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Structures {
+    /// By the order of hashes within packs.
+    Ordered,
+    /// As the `PhatKV` paper does: by a hash table of names for each directory (PHAT-3 to PHAT-6).
+    Paper,
+}
+
 /// Which shape Thalweg keeps its levels in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -128,6 +138,10 @@ pub struct Settings {
     pub partitions_max: Option<u32>,
     /// Which kind of keyspace has the records; Thalweg alone has a choice.
     pub keyspace: Option<Keyspace>,
+    /// How a directory keyspace finds an entry.
+    pub structures: Option<Structures>,
+    /// Bytes of the paper's hash tables that are kept in memory.
+    pub f_cache_bytes: Option<u64>,
     /// Which shape the levels are kept in; Thalweg alone has a choice. With vLSM the tuning of the papers is VLSM-12's:
     /// memtables and tables of 8 MiB, of which level 0 passes on each at once.
     pub policy: Option<Policy>,

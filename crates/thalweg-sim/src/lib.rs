@@ -21,6 +21,7 @@ mod sim;
 mod slots;
 mod spot;
 mod stage;
+mod timers;
 mod traced;
 mod violation;
 mod workload;

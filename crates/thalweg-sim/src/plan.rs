@@ -6,7 +6,9 @@ use crate::rng::Rng;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
-use thalweg::{Builder, CompactionPolicy, Compression, Database, Durability, DurabilityBackend, Overlap};
+use thalweg::{
+    Builder, CompactionPolicy, Compression, Database, DirectoryStructures, Durability, DurabilityBackend, Overlap,
+};
 
 static BACKEND: OnceLock<DurabilityBackend> = OnceLock::new();
 
@@ -88,6 +90,7 @@ pub struct Plan {
     /// The bits that hashes of names have: few, so that many names have equal hashes.
     name_hash_bits: Option<u32>,
     pack_block_bytes: usize,
+    directory_structures: DirectoryStructures,
     /// Whether most keys are removed again and again, so that partitions merge.
     pub wanes: bool,
     compaction_workers: usize,
@@ -105,6 +108,12 @@ fn random_policy(mut rng: Rng) -> (CompactionPolicy, Overlap) {
     let overlap = *rng.choose(&[Overlap::Count, Overlap::Ratio]);
     let debt_bytes = *rng.choose(&[0, 0, 3 << 10, 20 << 10]);
     (CompactionPolicy::Vlsm { phi, debt_bytes }, overlap)
+}
+
+/// The paper's structures in one plan of eight, with an f-cache for no page, a few lines, or a page.
+fn random_structures(mut rng: Rng) -> DirectoryStructures {
+    let f_cache_bytes = *rng.choose(&[0, 300, 4 << 10]);
+    if rng.one_in(8) { DirectoryStructures::Paper { f_cache_bytes } } else { DirectoryStructures::Ordered }
 }
 
 impl Plan {
@@ -160,6 +169,7 @@ impl Plan {
             directory_level0_trigger: *rng.aside(26).choose(&[1, 2, 4, 16]),
             name_hash_bits: rng.aside(27).one_in(4).then_some(4),
             pack_block_bytes: *rng.aside(28).choose(&[1, 200, 800, 4 << 10]),
+            directory_structures: random_structures(rng.aside(29)),
             wanes: rng.aside(10).one_in(2),
             compaction_workers: *rng.choose(&[1, 1, 2]),
             removed_piece_bytes: *rng.aside(7).choose(&[300, 300, 300, 1 << 10, 8 << 20]),
@@ -215,6 +225,7 @@ impl Plan {
             directory_level0_trigger: 2,
             name_hash_bits: None,
             pack_block_bytes: 4 << 10,
+            directory_structures: DirectoryStructures::Ordered,
             wanes: false,
             compaction_workers: 1,
             manifest_rotation_bytes: Some(1 << 10),
@@ -227,7 +238,7 @@ impl Plan {
     /// several levels; directories have several blocks, names have equal hashes, and some values are in extents.
     pub fn directories(operations: u64) -> Self {
         Plan {
-            keys: 30,
+            keys: 31,
             value_bytes: 700,
             clears: true,
             memtable_bytes: 4 << 10,
@@ -315,6 +326,7 @@ impl Plan {
             .table_bytes(self.table_bytes)
             .level0_trigger(self.level0_trigger)
             .directory_level0_trigger(self.directory_level0_trigger)
+            .directory_structures(self.directory_structures)
             .level1_bytes(self.level1_bytes)
             .growth_factor(self.growth_factor)
             .partitions_max(self.partitions_max)

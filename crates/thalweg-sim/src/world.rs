@@ -10,11 +10,13 @@
 use crate::pace::Pace;
 use crate::rng::Rng;
 use crate::runnable::{Runnable, Running};
+use crate::timers::Timers;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
+use thalweg::simulation::simulated::SimulatedDisk;
 use thalweg::simulation::{Event, Lane, Point, Task, Ticket};
 
 /// A function that runs between two steps, with the number of the step: write-back, phases of a full disk, power cuts.
@@ -40,6 +42,7 @@ struct State {
     wake_rng: Rng,
     running: Running,
     steps: u64,
+    task_operations: u64,
     /// The step that is a livelock.
     steps_max: u64,
     /// A checksum of the history, to prove that a seed replays.
@@ -47,8 +50,7 @@ struct State {
     next_task: u64,
     tasks: BTreeMap<u64, TaskSlot>,
     ready: Vec<Runnable>,
-    timers: BTreeMap<(u64, u64), Waker>,
-    next_timer: u64,
+    timers: Timers,
     /// The current operation of each client, for reports.
     clients: BTreeMap<usize, String>,
     /// A client yields at one point in this many.
@@ -100,13 +102,13 @@ impl World {
             rng,
             running: Running::Main,
             steps: 0,
+            task_operations: 0,
             steps_max: PATIENCE_STEPS,
             digest: 0xcbf2_9ce4_8422_2325,
             next_task: 0,
             tasks: BTreeMap::new(),
             ready: Vec::new(),
-            timers: BTreeMap::new(),
-            next_timer: 0,
+            timers: Timers::default(),
             clients: BTreeMap::new(),
             point_one_in,
         };
@@ -138,6 +140,11 @@ impl World {
     /// Steps so far.
     pub fn steps(&self) -> u64 {
         self.state().steps
+    }
+
+    /// The operations of the disk that coroutines have made.
+    pub fn task_operations(&self) -> u64 {
+        self.state().task_operations
     }
 
     /// A checksum of the history so far.
@@ -217,15 +224,11 @@ impl World {
     }
 
     pub(crate) fn set_timer(&self, deadline_ns: u64, waker: Waker) -> (u64, u64) {
-        let mut state = self.state();
-        let key = (deadline_ns, state.next_timer);
-        state.next_timer += 1;
-        state.timers.insert(key, waker);
-        key
+        self.state().timers.set(deadline_ns, waker)
     }
 
     pub(crate) fn cancel_timer(&self, key: (u64, u64)) {
-        let waker = self.state().timers.remove(&key);
+        let waker = self.state().timers.cancel(key);
         drop(waker);
     }
 
@@ -370,9 +373,9 @@ impl World {
         let now_ns = self.now_ns.fetch_add(advance, Ordering::Relaxed) + advance;
         let (is_timed, busy) = self.pace().busy(now_ns);
         let free = state.free(&busy);
-        let early = !state.timers.is_empty() && state.rng.one_in(128) && !is_timed;
+        let early = state.timers.len() > 0 && state.rng.one_in(128) && !is_timed;
         let jump = early || free.is_empty();
-        let due = state.take_due(now_ns, jump);
+        let due = state.timers.take_due(now_ns, jump);
         if due.is_empty() {
             if free.is_empty() {
                 let report = state.report();
@@ -406,8 +409,12 @@ impl World {
         let before = std::mem::replace(&mut state.running, Running::Task(number));
         drop(state);
         let waker = Waker::from(token);
+        let operations = SimulatedDisk::operations_of_this_thread();
         let outcome = future.as_mut().poll(&mut Context::from_waker(&waker));
         let mut state = self.state();
+        if !matches!(before, Running::Task(_)) {
+            state.task_operations += SimulatedDisk::operations_of_this_thread() - operations;
+        }
         state.running = before;
         let ended = match (outcome, state.tasks.get_mut(&number)) {
             (Poll::Pending, Some(slot)) => {
@@ -474,14 +481,6 @@ impl State {
             }
         };
         (0..self.ready.len()).filter(|index| busy.is_empty() || is_free(&self.ready[*index])).collect()
-    }
-
-    /// The timers due at `now_ns`; with `jump` at least the earliest.
-    fn take_due(&mut self, now_ns: u64, jump: bool) -> BTreeMap<(u64, u64), Waker> {
-        let earliest = self.timers.keys().next().map(|key| key.0).filter(|_| jump);
-        let until_ns = earliest.map_or(now_ns, |deadline| deadline.max(now_ns));
-        let later = self.timers.split_off(&(until_ns.saturating_add(1), 0));
-        std::mem::replace(&mut self.timers, later)
     }
 
     fn report(&self) -> String {

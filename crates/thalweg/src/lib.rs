@@ -94,7 +94,7 @@ pub use database::{
     StallStatistics, Statistics, TableReads, TableWrites, Values, WriteBatch, WriteOptions, dump,
 };
 #[cfg(feature = "experiments")]
-pub use database::{DurabilityBackend, Overlap};
+pub use database::{DirectoryStructures, DurabilityBackend, FHashStatistics, Overlap};
 pub use error::{Corruption, Error, ErrorKind, LockHolder, Result};
 pub use format::Slice;
 pub use runtime::Runtime;

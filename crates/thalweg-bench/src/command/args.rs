@@ -2,7 +2,7 @@
 
 use super::amount;
 use crate::parameters::{Arrival, Distribution};
-use crate::settings::{Backend, Compression, Keyspace, Overlap, Policy, TableIo, Tuning};
+use crate::settings::{Backend, Compression, Keyspace, Overlap, Policy, Structures, TableIo, Tuning};
 use std::path::PathBuf;
 
 /// Run workloads, and measure what they do and what they cost
@@ -221,6 +221,9 @@ pub(super) struct WorkArgs {
     /// Size of a value
     #[arg(long, value_name = "SIZE", value_parser = amount::small_bytes)]
     pub value_bytes: Option<u32>,
+    /// Entries of a directory, of the `metadata` workloads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub directory_entries: Option<u64>,
     /// Entries that fills write at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub batch: Option<u32>,
@@ -335,6 +338,12 @@ pub(super) struct SettingsArgs {
     /// Which kind of keyspace has the records: `directory` for the `metadata` workloads (Thalweg only)
     #[arg(long, value_name = "KIND")]
     pub keyspace: Option<Keyspace>,
+    /// How a directory keyspace finds an entry: `paper` is with PhatKV's hash tables (Thalweg only)
+    #[arg(long, value_name = "KIND")]
+    pub structures: Option<Structures>,
+    /// Memory for the hash tables of `--structures paper`
+    #[arg(long, value_name = "SIZE", value_parser = amount::bytes)]
+    pub f_cache: Option<u64>,
     /// Which shape the levels are kept in (Thalweg only)
     #[arg(long, value_name = "NAME")]
     pub policy: Option<Policy>,

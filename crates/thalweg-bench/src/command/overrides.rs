@@ -28,6 +28,7 @@ fn apply_work(parameters: &mut Parameters, work: &WorkArgs) {
     given(&mut parameters.threads, work.threads);
     given_some(&mut parameters.key_bytes, work.key_bytes);
     given_some(&mut parameters.value_bytes, work.value_bytes);
+    given_some(&mut parameters.directory_entries, work.directory_entries);
     given(&mut parameters.batch, work.batch);
     given_some(&mut parameters.distribution, work.distribution);
     given_some(&mut parameters.scan_entries_max, work.scan_entries_max);
@@ -62,6 +63,8 @@ pub fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
     given_some(&mut settings.growth_factor, args.growth_factor);
     given_some(&mut settings.partitions_max, args.partitions_max);
     given_some(&mut settings.keyspace, args.keyspace);
+    given_some(&mut settings.structures, args.structures);
+    given_some(&mut settings.f_cache_bytes, args.f_cache);
     given_some(&mut settings.policy, args.policy);
     given_some(&mut settings.phi, args.phi);
     given_some(&mut settings.overlap, args.overlap);

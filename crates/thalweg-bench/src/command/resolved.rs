@@ -119,6 +119,7 @@ fn check_bounds(parameters: &Parameters) -> Result<()> {
         ((1..=1024).contains(&p.threads), "threads must be from 1 to 1024"),
         ((1..=1_000_000).contains(&p.batch), "batch must be from 1 to 1000000"),
         ((1..=100).contains(&p.attempts), "attempts must be from 1 to 100"),
+        (p.directory_entries != Some(0), "directory-entries must be at least 1"),
         (p.scan_entries_max != Some(0), "scan-entries-max must be at least 1"),
         (p.key_bytes.is_none_or(|bytes| bytes <= 64 << 10), "key-bytes must be at most 64 KiB"),
         (p.value_bytes.is_none_or(|bytes| bytes <= 64 << 20), "value-bytes must be at most 64 MiB"),

@@ -6,11 +6,15 @@
 //! - `thalweg`: the engine of this project
 //! - `directory_client`: a thread that uses a directory keyspace of it; `overlapped`: the lookups it has in flight;
 //!   `translation`: words of both
+//! - `terms`: what a reader must know of its settings
+//! - `f_hashes`: what its hash tables of directories have done
 //! - `null`: an engine that does nothing
 
 mod directory_client;
+mod f_hashes;
 mod null;
 mod overlapped;
+mod terms;
 #[cfg(test)]
 pub(crate) mod tests;
 mod thalweg;

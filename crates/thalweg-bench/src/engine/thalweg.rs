@@ -1,17 +1,23 @@
 //! [`Thalweg`]: the engine of this project, through its public interface only.
 
 use super::directory_client::DirectoryClient;
+use super::f_hashes::{f_hash_counters, f_hash_gauges};
+use super::terms::terms;
 use super::translation::{durability, refused};
 use super::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
-use crate::report::number;
-use crate::settings::{self, Backend, Compression, Overlap, Policy, Settings, TableIo};
+use crate::settings::{self, Backend, Compression, Overlap, Policy, Settings, Structures, TableIo, Tuning};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use thalweg::{CompactionPolicy, Database, DirectoryKeyspace, DurabilityBackend, Keyspace, StallStatistics};
+use thalweg::{
+    CompactionPolicy, Database, DirectoryKeyspace, DirectoryStructures, DurabilityBackend, Keyspace, StallStatistics,
+};
 
 const KEYSPACE: &str = "bench";
+
+/// The paper's own f-cache (PHAT-4).
+const F_CACHE_BYTES: u64 = 1 << 30;
 
 /// Opens [Thalweg](thalweg) databases.
 pub struct Thalweg;
@@ -109,7 +115,13 @@ fn ignored(settings: &Settings) -> Vec<String> {
             ("debt_bytes", settings.debt_bytes.is_some()),
         ],
     };
-    given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name.to_owned()).collect()
+    let is_directory = settings.keyspace == Some(settings::Keyspace::Directory);
+    let is_paper = is_directory && settings.structures == Some(Structures::Paper);
+    let of_directories = vec![
+        ("structures", settings.structures.is_some() && !is_directory),
+        ("f_cache_bytes", settings.f_cache_bytes.is_some() && !is_paper),
+    ];
+    given.into_iter().chain(of_directories).filter(|(_, is_given)| *is_given).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// The builder for these settings.
@@ -124,7 +136,9 @@ fn configure(path: &Path, settings: &Settings) -> Result<thalweg::Builder> {
     if let Some(bytes) = settings.table_bytes {
         builder = builder.table_bytes(bytes);
     }
-    if let Some(bytes) = settings.cache_bytes {
+    // By default it depends on the machine's memory: only with the tuning `own`.
+    let alike = (settings.tuning == Tuning::Default).then_some(128 << 20);
+    if let Some(bytes) = settings.cache_bytes.or(alike) {
         builder = builder.block_cache_bytes(bytes);
     }
     if let Some(bits) = settings.filter_bits_per_key {
@@ -154,6 +168,10 @@ fn configure(path: &Path, settings: &Settings) -> Result<thalweg::Builder> {
     }
     if let Some(policy) = compaction_policy(settings) {
         builder = builder.compaction_policy(policy);
+    }
+    if settings.structures == Some(Structures::Paper) {
+        let f_cache_bytes = settings.f_cache_bytes.unwrap_or(F_CACHE_BYTES);
+        builder = builder.directory_structures(DirectoryStructures::Paper { f_cache_bytes });
     }
     if let Some(overlap) = settings.overlap {
         builder = builder.vlsm_overlap(match overlap {
@@ -185,37 +203,6 @@ fn configure_durability(mut builder: thalweg::Builder, settings: &Settings) -> t
         builder = builder.sync_delay(Duration::from_micros(microseconds));
     }
     builder
-}
-
-/// What a reader must know before any figure, from the settings that the builder reports.
-fn terms(settings: &Settings, told: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let text = |name: &str| told.get(name).map_or("", String::as_str);
-    let bytes = |name: &str| number::bytes(text(name).parse().unwrap_or(0.0));
-    let weak = matches!(settings.backend, Some(Backend::None | Backend::Paper));
-    let durability = match (settings.sync, text("log_sync_interval")) {
-        _ if weak => format!("backend {}: a power cut may lose data that was durable before", text("backend")),
-        (true, _) => "each write is durable before it returns".to_owned(),
-        (false, "none") => {
-            "the log is not synced by the clock: a power cut may take all that no flush has written".to_owned()
-        }
-        (false, interval) => {
-            format!(
-                "the log is synced every {interval}: a power cut takes no more than that and one sync, a crash of the \
-                 process nothing"
-            )
-        }
-    };
-    let memtables = text("sealed_memtables_max").parse().unwrap_or(0) + 1;
-    let memory = format!(
-        "block cache {}, up to {memtables} memtables of {}; tables that are read are mapped, and count as resident",
-        bytes("block_cache_bytes"),
-        bytes("memtable_bytes")
-    );
-    let tables = format!("of {}, compression {}", bytes("table_bytes"), text("compression"));
-    let space =
-        "log until what it holds is in tables; replaced tables until those in their place are durable".to_owned();
-    let terms = [("durability", durability), ("memory", memory), ("space", space), ("tables", tables)];
-    terms.map(|(name, is)| (name.to_owned(), is)).into()
 }
 
 impl Engine for Opened {
@@ -294,7 +281,10 @@ impl Engine for Opened {
                 ("poor picks", s.picks_poor),
                 ("settle rounds", s.settle_rounds),
                 ("settle rounds for space", s.settle_rounds_for_space),
-            ]),
+            ])
+            .into_iter()
+            .chain(f_hash_counters(&s))
+            .collect(),
         }
     }
 
@@ -313,6 +303,7 @@ impl Engine for Opened {
             ("chain_stages_mean_100", (chains.stages_mean * 100.0) as u64),
             ("chain_stages_max", chains.stages_max),
         ]);
+        gauges.extend(f_hash_gauges(&s));
         for (level, (mean, max)) in chains.stage_bytes.iter().enumerate() {
             gauges.insert(format!("chain_level{level}_bytes_mean"), *mean as u64);
             gauges.insert(format!("chain_level{level}_bytes_max"), *max);
@@ -381,7 +372,6 @@ fn map(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Tuning;
 
     fn told(settings: &Settings) -> BTreeMap<String, String> {
         let described = configure(Path::new(""), settings).unwrap().described();

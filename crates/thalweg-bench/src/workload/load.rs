@@ -1,8 +1,7 @@
-//! [`Load`]: every record of a dataset put once, in random order.
+//! [`Load`]: every record of a dataset put once.
 
 use super::values::Values;
 use super::{Class, Client, Dataset, Outcome, Workload};
-use crate::distribution::Permutation;
 use crate::engine::Session;
 use crate::error::Result;
 use crate::parameters::Parameters;
@@ -13,8 +12,7 @@ use std::sync::atomic::Ordering;
 pub(super) struct Load<K> {
     /// Its numbers are claimed one by one, so that each is written once, whatever thread comes first.
     dataset: Arc<Dataset>,
-    order: Permutation,
-    /// Writes the key of a record.
+    /// Writes the key of the record that comes in a place.
     key: K,
     key_bytes: usize,
     values: Values,
@@ -23,21 +21,20 @@ pub(super) struct Load<K> {
 }
 
 impl<K: Fn(u64, &mut [u8]) + Sync> Load<K> {
-    /// Puts records `0..records` in the order `order`, with keys of `key_bytes` that `key` writes.
+    /// Puts as many records as the dataset has, with keys of `key_bytes` that `key` writes for the places `0..records`.
     ///
     /// # Errors
     /// `Usage` for parameters of values that make no sense.
     pub fn new(
         parameters: &Parameters,
         dataset: &Arc<Dataset>,
-        order: Permutation,
         (key_bytes, key): (usize, K),
         value_bytes: usize,
     ) -> Result<Load<K>> {
         let values = Values::new(value_bytes, parameters.compressible, parameters.seed)?;
         let sync = parameters.settings.sync;
         dataset.next.store(0, Ordering::SeqCst); // The database is empty.
-        Ok(Load { dataset: Arc::clone(dataset), order, key, key_bytes, values, value_bytes, sync })
+        Ok(Load { dataset: Arc::clone(dataset), key, key_bytes, values, value_bytes, sync })
     }
 }
 
@@ -56,8 +53,8 @@ struct Loader<'a, K> {
 
 impl<K: Fn(u64, &mut [u8]) + Sync> Client for Loader<'_, K> {
     fn prepare(&mut self) -> Option<Class> {
-        let place = self.load.dataset.claim(1, self.load.order.limit())?;
-        (self.load.key)(self.load.order.number(place), &mut self.key);
+        let place = self.load.dataset.claim(1, self.load.dataset.records)?;
+        (self.load.key)(place, &mut self.key);
         self.values.draw(self.load.value_bytes);
         Some(Class::Insert)
     }

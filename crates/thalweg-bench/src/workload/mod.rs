@@ -9,7 +9,7 @@
 //! - `mix`: the next kind of operation, by shares
 //! - `acknowledgements`: which inserts are done, with many threads
 //! - `load`: puts every record once, in random order
-//! - `numbered/`, `ycsb/`, `metadata`, `retail/`, `prefix_dist`: the families of workloads
+//! - `numbered/`, `ycsb/`, `metadata/`, `retail/`, `prefix_dist`: the families of workloads
 
 use crate::engine::Session;
 use crate::error::Result;

@@ -41,7 +41,8 @@ pub(super) const DEFINITIONS: &[Definition] = &[
             let key_bytes = key_bytes(parameters, dataset)?;
             let order = Permutation::new(dataset.records, parameters.seed);
             let value_bytes = parameters.value_bytes.unwrap_or(LOAD.value_bytes) as usize;
-            Ok(Box::new(Load::new(parameters, dataset, order, (key_bytes, write_key), value_bytes)?))
+            let write = move |place, bytes: &mut [u8]| write_key(order.number(place), bytes);
+            Ok(Box::new(Load::new(parameters, dataset, (key_bytes, write), value_bytes)?))
         },
         splits,
     },

@@ -8,7 +8,7 @@ use super::read_only::ReadOnlyDatabase;
 use super::status::RunningStatus;
 use super::{Compression, DamagePolicy, TableReads, TableWrites};
 #[cfg(feature = "experiments")]
-use super::{DurabilityBackend, Overlap};
+use super::{DirectoryStructures, DurabilityBackend, Overlap};
 use crate::clock::{Clock, SystemClock, SystemEntropy};
 use crate::error::{Error, Result};
 use crate::runtime::threads::ThreadScheduler;
@@ -198,6 +198,11 @@ impl Builder {
         self
     }
 
+    #[cfg(feature = "experiments")]
+    option!(
+        /// How directory keyspaces find an entry (default: [`DirectoryStructures::Ordered`]).
+        directory_structures: DirectoryStructures
+    );
     option!(
         /// Bytes that level 1 has at least (default: 256 MiB; 1 KiB and more), and a third of what it has at most: a
         /// quarter of what is below level 0. With vLSM it has `growth_factor` times `table_bytes`.

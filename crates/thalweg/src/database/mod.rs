@@ -2,7 +2,7 @@
 //!
 //! Every handle is a cheap clone and keeps the database open; the last one to be dropped closes it. In reading order:
 //!
-//! - `options`, `limits`: what callers may set and write; `tasks`: background coroutines, counted;
+//! - `options`, `keyspace_options`, `limits`: what callers may set and write; `tasks`: background coroutines, counted;
 //! - `engine`: one open database; `directory`, `open`: how it is opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
 //! - `health`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an engine;
@@ -25,6 +25,7 @@ mod handle;
 mod health;
 mod key_bounds;
 mod keyspace;
+mod keyspace_options;
 mod limits;
 mod live_lookup;
 mod maintenance;
@@ -46,6 +47,8 @@ mod write;
 #[cfg(feature = "experiments")]
 pub use crate::compaction::Overlap;
 #[cfg(feature = "experiments")]
+pub use crate::directory::FHashStatistics;
+#[cfg(feature = "experiments")]
 pub use crate::lineage::DurabilityBackend;
 pub use crate::log::DamagePolicy;
 pub use crate::runtime::BackgroundWork;
@@ -60,6 +63,8 @@ pub use handle::Database;
 pub use health::{BackgroundFailure, Health};
 pub use key_bounds::KeyBounds;
 pub use keyspace::Keyspace;
+#[cfg(feature = "experiments")]
+pub use options::DirectoryStructures;
 pub use options::{CompactionPolicy, Durability, WriteOptions};
 pub use range::{Entry, Keys, Range, Values};
 pub use read_only::{ReadOnlyDatabase, ReadOnlyKeyspace};

@@ -9,6 +9,8 @@ use super::options::Options;
 use super::statistics::StatisticsSource;
 use super::status;
 use super::tasks::TaskCount;
+#[cfg(feature = "experiments")]
+use crate::directory::remove_scratch_files;
 use crate::error::{Error, Result};
 use crate::keyspaces::{
     Backpressure, ClearedGenerations, DefinitionInstaller, IdleMemory, LogPins, Registry, Replay, Replayed, Signals,
@@ -52,9 +54,12 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
     let state = recovered.as_ref().map(|recovered| recovered.state.clone()).unwrap_or_default();
     let tables = table_store(&environment, root, &options, &metrics, &state);
     let space = options.space(&environment.storage, root);
+    let directory_options = options.directories(Arc::clone(&space));
+    #[cfg(feature = "experiments")]
+    let directory_options = with_f_hashes(directory_options, &environment.storage, root, &options)?;
     let kind = OrderedKind {
         options: Arc::new(options.ordered(Arc::clone(&space))),
-        directory_options: Arc::new(options.directories(Arc::clone(&space))),
+        directory_options: Arc::new(directory_options),
         memory: memory(&options, &*environment.storage, &tables),
     };
     let mut replay = Replay::new(&kind, &state, &tables, root);
@@ -283,6 +288,18 @@ fn table_store(
     let cache = options.block_cache(&*environment.storage);
     let directory = root.join("tables");
     TableStore::new(environment.clone(), directory, options.tables(), cache, Arc::clone(metrics), state.next_table)
+}
+
+/// The options of directory keyspaces that are open for writing: with f-hashes, if these were chosen.
+#[cfg(feature = "experiments")]
+fn with_f_hashes(
+    ordered: OrderedOptions,
+    storage: &Arc<dyn Storage>,
+    root: &Path,
+    options: &Options,
+) -> Result<OrderedOptions> {
+    remove_scratch_files(&**storage, root)?;
+    Ok(OrderedOptions { f_hashes: options.f_hashes(storage, root), ..ordered })
 }
 
 /// The pool keeps memory for the active memtable and for one that is flushed meanwhile. With more, idle memory would

@@ -2,12 +2,11 @@
 
 use super::{Compression, DamagePolicy};
 use crate::cache::BlockCache;
-use crate::compaction::{LEVEL0_URGENT, LeveledOptions, Overlap, Policy, VlsmOptions};
+use crate::compaction::Overlap;
 use crate::error::{Error, Result};
 use crate::keyspaces::BackpressureLimits;
-use crate::lineage::{DurabilityBackend, RETAINED_BYTES_MAX, Settling};
+use crate::lineage::{DurabilityBackend, Settling};
 use crate::log::LogOptions;
-use crate::ordered::OrderedOptions;
 use crate::runtime::Space;
 use crate::storage::Storage;
 use crate::table::{PACK_BLOCK_BYTES, PACK_BYTES_MAX, TableOptions, TableReads, TableWrites};
@@ -108,6 +107,24 @@ impl CompactionPolicy {
     pub const VLSM: CompactionPolicy = CompactionPolicy::Vlsm { phi: 32, debt_bytes: 0 };
 }
 
+/// How directory keyspaces find an entry; `docs/directory.md` compares the two. It is stored nowhere: each open may
+/// choose another.
+#[cfg(feature = "experiments")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DirectoryStructures {
+    /// By the order of hashes within packs.
+    #[default]
+    Ordered,
+    /// As the PhatKV paper does (PHAT-3 to PHAT-6, PHAT-13): a hash table of names for each directory, blocks that
+    /// cross no boundary of 4 KiB, and writes of 4 KiB.
+    Paper {
+        /// Bytes of the hash tables of a keyspace that are kept in memory. The others are in a file without a name, in
+        /// the directory of the database.
+        f_cache_bytes: u64,
+    },
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) create_if_missing: bool,
@@ -132,6 +149,8 @@ pub(super) struct Options {
     pub(super) table_bytes: Option<u64>,
     pub(super) level0_trigger: Option<usize>,
     pub(super) directory_level0_trigger: Option<usize>,
+    #[cfg(feature = "experiments")]
+    pub(super) directory_structures: DirectoryStructures,
     pub(super) level1_bytes: u64,
     pub(super) growth_factor: u64,
     pub(super) partitions_max: Option<usize>,
@@ -164,15 +183,6 @@ const MEMTABLES_PART: u64 = 4;
 /// fills the gaps while the first waits for reads, syncs and its edit.
 const COMPACTIONS_A_WORKER_MAX: usize = 2;
 
-/// Levels of a partition, level 0 included.
-const LEVELS_MAX: usize = 7;
-
-/// Level 0 of a directory keyspace is due at so many times the tables of an ordered one.
-const DIRECTORY_LEVEL0_FACTOR: usize = 16;
-
-/// Tables in level 0 at which writers wait, with vLSM: its tables are small.
-const VLSM_LEVEL0_STOP: usize = 24;
-
 impl Default for Options {
     fn default() -> Self {
         Options {
@@ -198,6 +208,8 @@ impl Default for Options {
             table_bytes: None,
             level0_trigger: None,
             directory_level0_trigger: None,
+            #[cfg(feature = "experiments")]
+            directory_structures: DirectoryStructures::default(),
             level1_bytes: 256 * MIB,
             growth_factor: 8,
             partitions_max: None,
@@ -282,6 +294,8 @@ impl Options {
             ("level1_bytes", self.level1_bytes.to_string()),
             ("growth_factor", self.growth_factor.to_string()),
             ("partitions_max", self.partitions_max().to_string()),
+            #[cfg(feature = "experiments")]
+            ("directory_structures", format!("{:?}", self.directory_structures)),
             ("compaction_workers", self.compaction_workers.to_string()),
             ("table_writes", format!("{:?}", self.table_writes)),
             ("table_reads", format!("{:?}", self.table_reads)),
@@ -319,6 +333,7 @@ impl Options {
             compression_per_level: self.compression_per_level.clone(),
             filter_bits_per_key: self.filter_bits_per_key,
             writes: self.table_writes,
+            pack_writes: self.pack_writes(),
             reads: self.table_reads,
             io_depth: self.io_depth,
         }
@@ -329,7 +344,7 @@ impl Options {
         (self.io_depth / self.compaction_workers.max(1)).clamp(1, COMPACTIONS_A_WORKER_MAX)
     }
 
-    fn is_vlsm(&self) -> bool {
+    pub(super) fn is_vlsm(&self) -> bool {
         matches!(self.compaction_policy, CompactionPolicy::Vlsm { .. })
     }
 
@@ -361,107 +376,19 @@ impl Options {
         }
     }
 
-    fn table_bytes(&self) -> u64 {
+    pub(super) fn table_bytes(&self) -> u64 {
         self.table_bytes.unwrap_or(if self.is_vlsm() { 8 * MIB } else { 64 * MIB })
     }
 
-    fn partitions_max(&self) -> usize {
+    pub(super) fn partitions_max(&self) -> usize {
         self.partitions_max.unwrap_or(if self.is_vlsm() { 1 } else { 16 })
     }
 
-    fn level0_trigger(&self) -> usize {
+    pub(super) fn level0_trigger(&self) -> usize {
         self.level0_trigger.unwrap_or(if self.is_vlsm() { 1 } else { 4 })
-    }
-
-    fn policy(&self, table_bytes: u64) -> Policy {
-        match self.compaction_policy {
-            CompactionPolicy::Leveled => Policy::Leveled(LeveledOptions {
-                level0_trigger: self.level0_trigger(),
-                level0_urgent: self.level0_trigger().saturating_mul(LEVEL0_URGENT),
-                level1_bytes: self.level1_bytes,
-                growth_factor: self.growth_factor,
-                table_bytes,
-                table_bytes_max: table_bytes,
-                // The rest is for what the jobs beside it and before it have replaced.
-                job_bytes_max: (self.retained_bytes_max.unwrap_or(RETAINED_BYTES_MAX) / 16 * 11)
-                    .max(self.level1_bytes.saturating_mul(2)),
-                levels_max: LEVELS_MAX,
-            }),
-            CompactionPolicy::Vlsm { phi, debt_bytes } => Policy::Vlsm(VlsmOptions {
-                table_bytes,
-                growth_factor: self.growth_factor,
-                phi,
-                overlap: self.vlsm_overlap,
-                debt_bytes,
-                level0_trigger: self.level0_trigger(),
-                levels_max: LEVELS_MAX,
-            }),
-        }
     }
 
     pub(super) fn backpressure(&self) -> BackpressureLimits {
         BackpressureLimits { sealed_max: self.sealed_memtables_max, log_bytes_max: self.log_bytes_max }
-    }
-
-    fn directory_level0_trigger(&self) -> usize {
-        let default = self.level0_trigger().saturating_mul(DIRECTORY_LEVEL0_FACTOR);
-        self.directory_level0_trigger.unwrap_or(default)
-    }
-
-    /// How directory keyspaces are kept: level 0 gathers many packs, and one merge of all of them makes each directory
-    /// one span. A merge of few packs would write each directory again and again.
-    pub(super) fn directories(&self, space: Arc<Space>) -> OrderedOptions {
-        let ordered = self.ordered(space);
-        let trigger = self.directory_level0_trigger();
-        let table_bytes = ordered.policy.table_bytes().min(PACK_BYTES_MAX / 2);
-        let times = (trigger / self.level0_trigger()).max(1) as u64;
-        OrderedOptions {
-            level0_stop: trigger.saturating_mul(2),
-            partitions_max: 1,
-            policy: Policy::Leveled(LeveledOptions {
-                level0_trigger: trigger,
-                // Half way to where writers wait.
-                level0_urgent: trigger.saturating_add(trigger / 2),
-                level1_bytes: self.level1_bytes.saturating_mul(times),
-                growth_factor: self.growth_factor,
-                table_bytes,
-                table_bytes_max: table_bytes,
-                job_bytes_max: u64::MAX,
-                levels_max: LEVELS_MAX,
-            }),
-            ..ordered
-        }
-    }
-
-    pub(super) fn ordered(&self, space: Arc<Space>) -> OrderedOptions {
-        let level0_stop_min = if self.is_vlsm() { VLSM_LEVEL0_STOP } else { 12 };
-        OrderedOptions {
-            memtable_bytes: self.memtable_bytes(),
-            level0_stop: self.level0_trigger().saturating_mul(5).max(level0_stop_min),
-            compactors: self.compactions_a_worker().saturating_mul(self.compaction_workers),
-            partitions_max: self.partitions_max(),
-            policy: self.policy(space.table_bytes()),
-            space,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::storage::simulated::SimulatedDisk;
-
-    #[test]
-    fn level0_goes_first_before_writers_wait_for_it() {
-        let disk: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
-        for trigger in [1, 4, 100] {
-            let options = Options { level0_trigger: Some(trigger), ..Options::default() };
-            let space = || options.space(&disk, Path::new("/db"));
-            for options in [options.ordered(space()), options.directories(space())] {
-                let Policy::Leveled(leveled) = &options.policy else { unreachable!("the default policy") };
-                assert!(leveled.level0_trigger <= leveled.level0_urgent, "{leveled:?}");
-                assert!(leveled.level0_urgent < options.level0_stop, "{leveled:?}");
-            }
-        }
     }
 }

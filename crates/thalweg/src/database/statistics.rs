@@ -2,6 +2,8 @@
 
 use super::engine::{Engine, Mode, Writable};
 use super::health::Health;
+#[cfg(feature = "experiments")]
+use crate::directory::FHashStatistics;
 use crate::keyspaces::{KeyspaceMap, Registry};
 use crate::lineage::Lineage;
 use crate::log::Log;
@@ -185,6 +187,9 @@ pub struct DirectoryStatistics {
     pub spans: u64,
     /// Bytes of memory that the index takes, but for the filters of its packs.
     pub index_bytes: u64,
+    /// The paper's structures, if the keyspace has them.
+    #[cfg(feature = "experiments")]
+    pub f_hashes: Option<FHashStatistics>,
 }
 
 /// One level of a keyspace.
@@ -429,7 +434,13 @@ fn keyspace_statistics(keyspace: &OrderedKeyspace) -> KeyspaceStatistics {
     }
     let directories = keyspace.directories().map(|index| {
         let (directories, spans, bytes) = index.size();
-        DirectoryStatistics { directories: directories as u64, spans, index_bytes: bytes as u64 }
+        DirectoryStatistics {
+            directories: directories as u64,
+            spans,
+            index_bytes: bytes as u64,
+            #[cfg(feature = "experiments")]
+            f_hashes: index.f_hash_statistics(),
+        }
     });
     let (name, partitions) = (keyspace.name.clone(), layout.partitions().len() as u64);
     KeyspaceStatistics { name, partitions, levels, directories }

@@ -168,7 +168,7 @@ fn encode(process: u32, mut statistics: Statistics) -> String {
         for LevelStatistics { tables, bytes, entries, tombstones } in &keyspace.levels {
             let _ = writeln!(lines, "level {tables} {bytes} {entries} {tombstones}");
         }
-        if let Some(DirectoryStatistics { directories, spans, index_bytes }) = &keyspace.directories {
+        if let Some(DirectoryStatistics { directories, spans, index_bytes, .. }) = &keyspace.directories {
             let _ = writeln!(lines, "directories {directories} {spans} {index_bytes}");
         }
         if left_out == 0 && body.len() + lines.len() < BYTES_MAX - 64 {
@@ -243,7 +243,13 @@ fn decode_line(status: &mut RunningStatus, name: &str, rest: &str) -> Option<()>
         "directories" => {
             let mut numbers = rest.split(' ').map(|number| number.parse().ok());
             let mut next = || numbers.next().flatten();
-            let directories = DirectoryStatistics { directories: next()?, spans: next()?, index_bytes: next()? };
+            let directories = DirectoryStatistics {
+                directories: next()?,
+                spans: next()?,
+                index_bytes: next()?,
+                #[cfg(feature = "experiments")]
+                f_hashes: None,
+            };
             s.keyspaces.last_mut()?.directories = Some(directories);
         }
         _ => {

@@ -62,6 +62,9 @@ pub(crate) struct DirectoryIndex {
     damage: OnceLock<Error>,
     /// Its bytes in the memory budget.
     charge: Mutex<Charge>,
+    /// The paper's structures, if the keyspace has them.
+    #[cfg(feature = "experiments")]
+    pub(super) f_hashes: OnceLock<super::paper::FHashes>,
 }
 
 /// What a look for scattered directories has found.
@@ -140,6 +143,8 @@ impl DirectoryIndex {
             last_look: Mutex::default(),
             damage: OnceLock::new(),
             charge: Mutex::new(Charge::new(cache, 0)),
+            #[cfg(feature = "experiments")]
+            f_hashes: OnceLock::new(),
         })
     }
 
@@ -277,6 +282,33 @@ impl DirectoryIndex {
         let packs: Vec<_> = self.packs.write().slots.iter_mut().map(Option::take).collect();
         drop(packs);
         self.changed();
+    }
+
+    /// The slot of a pack, counted from 0.
+    #[cfg(feature = "experiments")]
+    pub(super) fn slot_of(&self, pack: TableId) -> Option<u32> {
+        self.packs.read().slot_of(pack).map(|slot| slot.get() - 1)
+    }
+
+    /// The pack in a slot, counted from 0.
+    #[cfg(feature = "experiments")]
+    pub(super) fn pack_in(&self, slot: u32) -> Option<Arc<Table>> {
+        self.packs.read().get(NonZeroU32::MIN.checked_add(slot)?).cloned()
+    }
+
+    /// The directories that some packs have.
+    #[cfg(feature = "experiments")]
+    pub(super) fn directories_in(&self, packs: &[TableId]) -> std::collections::BTreeSet<u64> {
+        let slots = self.slots_of(packs);
+        let mut found = std::collections::BTreeSet::new();
+        let mut look = |directory, known: &mut Option<Known>| {
+            let spans = known.as_ref().map_or(&[][..], Known::spans);
+            if spans.iter().any(|span| slots.contains(&span.pack)) {
+                found.insert(directory);
+            }
+        };
+        (0..STRIPES).for_each(|stripe| self.known.update_stripe(stripe, &mut look));
+        found
     }
 
     /// The packs that have a directory, and what they have of it; the one with the greatest sequence number first.

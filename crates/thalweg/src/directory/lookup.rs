@@ -28,6 +28,10 @@ impl DirectoryIndex {
     ///
     /// Newest is by sequence number, not by the order of packs: a merge may put old versions into a pack with new ones.
     pub(crate) fn find(&self, key: &EntryKey<'_>, visible: SeqNo) -> Result<Option<Found>> {
+        #[cfg(feature = "experiments")]
+        if let Some(found) = self.find_by_f_hash(key, visible) {
+            return found;
+        }
         let mut newest: Option<Found> = None;
         for (pack, span) in self.spans_of(key.directory)? {
             let is_enough = |found: &Found| found.version.seq >= pack.meta().seq_max || planted(Bug::PackOrderTrusted);

@@ -7,15 +7,22 @@
 //! - `index`: the packs of a keyspace, and which of them have a directory
 //! - `lookup`: finds one entry; `search`: the same in steps
 //! - `listing`: the entries of a directory, in parts
+//! - `paper/`: the structures of the paper, to compare with (feature `experiments`)
 
 mod index;
 mod listing;
 mod lookup;
 mod p_hash;
+#[cfg(feature = "experiments")]
+mod paper;
 mod search;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use index::DirectoryIndex;
 pub(crate) use listing::{ListedEntry, Part};
+#[cfg(feature = "experiments")]
+pub use paper::FHashStatistics;
+#[cfg(feature = "experiments")]
+pub(crate) use paper::{FHashOptions, remove_scratch_files};
 pub(crate) use search::{EntrySearch, Step};

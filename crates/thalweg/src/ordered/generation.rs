@@ -52,7 +52,12 @@ impl Generation {
             memory: memory.clone(),
             directories: match kind {
                 KeyspaceKind::Ordered => None,
-                KeyspaceKind::Directory(key) => Some(DirectoryIndex::new(key, &memory.cache)),
+                KeyspaceKind::Directory(key) => {
+                    let index = DirectoryIndex::new(key, &memory.cache);
+                    #[cfg(feature = "experiments")]
+                    options.f_hashes.iter().for_each(|options| index.use_f_hashes(options));
+                    Some(index)
+                }
             },
         })
     }

@@ -39,6 +39,8 @@ impl<'a> Indexing<'a> {
         for pack in &self.outputs {
             index.add(pack).await?;
         }
+        #[cfg(feature = "experiments")]
+        index.change_f_hashes(&self.outputs, &self.replaced).await;
         Ok(())
     }
 
@@ -52,6 +54,8 @@ impl<'a> Indexing<'a> {
     pub(super) fn undo(self) -> Vec<Arc<Table>> {
         if let Some(index) = self.index.filter(|_| !self.is_applied.load(Ordering::Relaxed)) {
             let outputs: Vec<TableId> = self.outputs.iter().map(|pack| pack.meta().id).collect();
+            #[cfg(feature = "experiments")]
+            index.lose_f_hashes(&[outputs.as_slice(), &self.replaced].concat());
             index.remove_now(&outputs);
         }
         self.outputs

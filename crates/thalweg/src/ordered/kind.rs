@@ -73,7 +73,12 @@ impl Keyspace for OrderedKeyspace {
 
     fn load(&self) -> Result<()> {
         match self.directories() {
-            Some(index) => self.tables().iter().try_for_each(|pack| index.load(pack)),
+            Some(index) => {
+                self.tables().iter().try_for_each(|pack| index.load(pack))?;
+                #[cfg(feature = "experiments")]
+                index.fill_f_hashes(&self.tables());
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -116,6 +121,8 @@ impl Keyspace for OrderedKeyspace {
         self.lifecycle().set_emptied();
         self.layout().partitions().iter().for_each(|partition| partition.clear());
         if let Some(index) = self.directories() {
+            #[cfg(feature = "experiments")]
+            index.clear_f_hashes();
             index.clear();
         }
     }

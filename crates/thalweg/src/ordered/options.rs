@@ -1,6 +1,8 @@
 //! [`OrderedOptions`]: how ordered keyspaces are kept.
 
 use crate::compaction::Policy;
+#[cfg(feature = "experiments")]
+use crate::directory::FHashOptions;
 use crate::runtime::Space;
 use std::sync::Arc;
 
@@ -17,4 +19,7 @@ pub(crate) struct OrderedOptions {
     pub(crate) partitions_max: usize,
     pub(crate) policy: Policy,
     pub(crate) space: Arc<Space>,
+    /// How the f-hashes of directory keyspaces are kept, if they have them.
+    #[cfg(feature = "experiments")]
+    pub(crate) f_hashes: Option<Arc<FHashOptions>>,
 }

@@ -3,23 +3,25 @@
 use super::partition::{Partition, SuperVersion};
 use crate::compaction::{Job, RunningJob, TIDY_PART};
 use crate::table::Table;
+use std::iter;
 use std::sync::Arc;
 
 /// A job of a database that nobody writes to. The packs of level 0 of a directory keyspace are merged if they have more
-/// than a tenth of what the levels below have, and many of their directories are in other packs too.
+/// than a tenth of what the levels below have, and many of their directories are in other packs too. Otherwise they
+/// stay, and the levels below are tidied.
 pub(super) fn pick_tidy(partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> Option<Job> {
     match &partition.generation.directories {
         None => partition.policy().pick_tidy(&super_version.levels, running),
         Some(index) => {
-            let Some((level0, below)) = super_version.levels.split_first().filter(|(level0, _)| !level0.is_empty())
-            else {
-                return partition.policy().pick_tidy(&super_version.levels, running);
-            };
+            let (level0, below) = super_version.levels.split_first()?;
             let bytes = |tables: &[Arc<Table>]| tables.iter().map(|table| table.meta().bytes).sum::<u64>();
-            let below: u64 = below.iter().map(|level| bytes(level)).sum();
-            let is_due = running.is_empty() && bytes(level0) > below / TIDY_PART;
-            let is_due = is_due && index.is_scattered(level0) == Some(true);
-            is_due.then(|| partition.policy().eager().pick(&super_version.levels, running)).flatten()
+            let bytes_below: u64 = below.iter().map(|level| bytes(level)).sum();
+            let is_due = running.is_empty() && bytes(level0) > bytes_below / TIDY_PART;
+            if is_due && index.is_scattered(level0) == Some(true) {
+                return partition.policy().eager().pick(&super_version.levels, running);
+            }
+            let levels: Vec<_> = iter::once(Vec::new()).chain(below.iter().cloned()).collect();
+            partition.policy().pick_tidy(&levels, running)
         }
     }
 }

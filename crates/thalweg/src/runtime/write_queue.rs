@@ -253,11 +253,6 @@ impl WrittenFile {
         let _ = self.finish().await;
     }
 
-    /// The queue that the file is written through.
-    pub(crate) fn queue(&self) -> &WriteQueue {
-        &self.queue
-    }
-
     /// The file itself.
     pub(crate) fn file(&self) -> &BackgroundFile {
         &self.file

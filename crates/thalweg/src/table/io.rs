@@ -2,7 +2,7 @@
 
 use crate::metrics::Metrics;
 use crate::runtime::{Gate, ReadRings};
-use crate::storage::BufferPool;
+use crate::storage::{ALIGNMENT, BufferPool};
 use std::sync::Arc;
 
 /// The size of the pieces in which background work reads and writes tables. A device is near its full speed at this
@@ -20,6 +20,8 @@ pub(in crate::table) struct TableIo {
     pub(in crate::table) chunk_buffers: Arc<BufferPool>,
     /// Buffers of [`BLOCK_BUFFER_BYTES`], for foreground reads.
     pub(in crate::table) block_buffers: Arc<BufferPool>,
+    /// Buffers of a page, for writes in small pieces.
+    pub(in crate::table) page_buffers: Arc<BufferPool>,
     pub(in crate::table) rings: Arc<ReadRings>,
 }
 
@@ -30,6 +32,7 @@ impl TableIo {
             gate: Gate::new(io_depth, Arc::clone(metrics)),
             chunk_buffers: BufferPool::new(CHUNK_BYTES),
             block_buffers: BufferPool::new(BLOCK_BUFFER_BYTES),
+            page_buffers: BufferPool::new(ALIGNMENT),
             rings: ReadRings::new(Arc::clone(metrics)),
         }
     }

@@ -43,11 +43,13 @@ pub(crate) use inspect::fuzz::{fuzz_block, fuzz_table};
 pub(crate) use inspect::fuzz_pack::{fuzz_pack, fuzz_pack_block};
 pub(crate) use inspect::verify::{verify_durably, verify_file};
 pub(crate) use meta::TableMeta;
-pub(crate) use options::TableOptions;
 pub use options::{Compression, TableReads, TableWrites};
+pub(crate) use options::{PackWrites, TableOptions};
 pub(crate) use pack::PACK_BYTES_MAX;
 pub(crate) use pack::block::BLOCK_BYTES_MAX as PACK_BLOCK_BYTES;
 pub(crate) use pack::contents::PackSpan;
+#[cfg(feature = "experiments")]
+pub(crate) use pack::items::{PackBlock, PackItems};
 pub(crate) use pack::open_pack::{PackValue, PackVersion};
 pub(crate) use pack::part_read::{PackRead, Planned, read_together};
 pub(crate) use pack::scan::PackScan;

@@ -45,6 +45,18 @@ pub enum TableReads {
     Copied,
 }
 
+/// How packs are written, where an index has each item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PackWrites {
+    /// For an index of directories.
+    #[default]
+    ByDirectory,
+    /// For an index of items, as the PhatKV paper has it: no block crosses a boundary of 4 KiB, files are written in
+    /// pieces of 4 KiB (PHAT-13), and there are no filters. The items are kept until the index has them.
+    #[cfg_attr(not(feature = "experiments"), expect(dead_code, reason = "experiments alone choose it"))]
+    ByItem,
+}
+
 /// How tables are written.
 #[derive(Clone, Debug)]
 pub(crate) struct TableOptions {
@@ -59,6 +71,7 @@ pub(crate) struct TableOptions {
     /// Bits a key of the table's filter. 0: no filter.
     pub(crate) filter_bits_per_key: u32,
     pub(crate) writes: TableWrites,
+    pub(crate) pack_writes: PackWrites,
     pub(crate) reads: TableReads,
     /// The operations that the device may have at once before writes wait; see [`crate::runtime::Gate`].
     pub(crate) io_depth: usize,

@@ -4,7 +4,7 @@
 
 use super::io::TableIo;
 use super::meta::TableMeta;
-use super::options::TableOptions;
+use super::options::{PackWrites, TableOptions};
 use super::pack::contents::{Fresh, FreshContents};
 use super::pack::writer::PackWriter;
 use super::page_cache::state::PageCacheState;
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::format::{HashKey, TableId};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, ReadQueue, WriteQueue, write_queue, yield_now};
-use crate::storage::{File, OpenMode};
+use crate::storage::{BufferPool, File, OpenMode};
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -102,6 +102,7 @@ impl TableStore {
     pub(crate) fn rest(&self) {
         self.io.chunk_buffers.rest();
         self.io.block_buffers.rest();
+        self.io.page_buffers.rest();
     }
 
     /// Ends the coroutine of [`TableStore::warming`].
@@ -128,14 +129,18 @@ impl TableStore {
     /// Creates a file for a table of `level`, written through `queue`. An error leaves no file.
     pub(super) async fn create(&self, level: usize, queue: &WriteQueue) -> Result<TableWriter> {
         let is_read = self.is_read();
-        let (id, output) = self.create_file(level, is_read, queue).await?;
+        let (id, output) = self.create_file(level, is_read, queue, queue.buffers()).await?;
         let room = if is_read && !output.is_through_cache() { self.handover_bytes_max() } else { 0 };
         Ok(self.writer(id, level, output, room))
     }
 
     /// Creates a file for a pack of `level`, as [`TableStore::create`] does.
     pub(super) async fn create_pack(&self, level: usize, hash_key: HashKey, queue: &WriteQueue) -> Result<PackWriter> {
-        let (id, output) = self.create_file(level, self.is_read(), queue).await?;
+        let buffers = match self.options.pack_writes {
+            PackWrites::ByDirectory => queue.buffers(),
+            PackWrites::ByItem => &self.io.page_buffers,
+        };
+        let (id, output) = self.create_file(level, self.is_read(), queue, buffers).await?;
         self.count_file(&output);
         let (storage, kept) =
             (Arc::clone(&self.environment.storage), (Arc::clone(&self.unsynced), Arc::clone(&self.fresh)));
@@ -143,7 +148,13 @@ impl TableStore {
     }
 
     /// Creates a file of a name that none has.
-    async fn create_file(&self, level: usize, is_read: bool, queue: &WriteQueue) -> Result<(TableId, Output)> {
+    async fn create_file(
+        &self,
+        level: usize,
+        is_read: bool,
+        queue: &WriteQueue,
+        buffers: &Arc<BufferPool>,
+    ) -> Result<(TableId, Output)> {
         let mut taken = 0;
         loop {
             let id = TableId(self.next_id.fetch_add(1, Ordering::SeqCst));
@@ -152,7 +163,7 @@ impl TableStore {
             let storage = &self.environment.storage;
             let through_cache = self.page_cache.policy.is_through_cache(&**storage, level, is_read);
             match if through_cache { storage.create(&path) } else { storage.create_direct(&path) } {
-                Ok(file) => return Ok((id, Output::new(queue, file, through_cache))),
+                Ok(file) => return Ok((id, Output::new(queue, buffers, file, through_cache))),
                 // An orphan of an earlier life, which no edit names. It is never overwritten, and its id not used.
                 Err(Error::Io { source, .. })
                     if source.kind() == io::ErrorKind::AlreadyExists && taken < TAKEN_NAMES_MAX =>
@@ -198,8 +209,9 @@ impl TableStore {
     /// them into the block cache.
     pub(crate) fn open_written(&self, meta: TableMeta) -> Arc<Table> {
         let kept = self.handover.take(meta.id);
-        let fresh = self.fresh.take(meta.id);
+        let (fresh, items) = (self.fresh.take(meta.id), self.fresh.take_items(meta.id));
         let table = self.open_as(self.unsynced.is_through_cache(meta.id), meta, fresh);
+        table.keep_items(items);
         // If the file cannot be opened, the first read reports it.
         let _ = kept.into_iter().flatten().try_for_each(|kept| table.cache_block(kept.at, kept.content, kept.warmth));
         table
@@ -252,7 +264,7 @@ impl TableStore {
     /// Removes a file that no edit names or will name: a failed output, a settled input, an orphan. A missing file is
     /// no error, because a removal may be repeated after a crash.
     pub(crate) fn remove(&self, id: TableId) -> Result<()> {
-        drop((self.handover.take(id), self.fresh.take(id)));
+        drop((self.handover.take(id), self.fresh.take(id), self.fresh.take_items(id)));
         self.unsynced.remove(id);
         match self.environment.storage.remove(&self.path(id)) {
             Err(error) if is_missing(&error) => Ok(()),

@@ -16,7 +16,7 @@ use crate::runtime::threads::ThreadScheduler;
 use crate::runtime::{Environment, Health, Lane, Space};
 use crate::storage::Storage;
 use crate::storage::simulated::{SimulatedDisk, Strictness};
-use crate::table::{Compression, TableOptions, TableReads, TableStore, TableWriters, TableWrites};
+use crate::table::{Compression, PackWrites, TableOptions, TableReads, TableStore, TableWriters, TableWrites};
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
@@ -270,6 +270,7 @@ fn table_options() -> TableOptions {
         compression_per_level: Vec::new(),
         filter_bits_per_key: 10,
         writes: TableWrites::PageCache,
+        pack_writes: PackWrites::default(),
         reads: TableReads::Copied,
         io_depth: 4,
     }

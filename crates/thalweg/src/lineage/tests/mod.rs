@@ -22,7 +22,9 @@ use crate::log::{DamagePolicy, Log, LogOptions, Operation, RecordBuilder, Scan};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Health, Lane, Scheduler, Space};
 use crate::storage::Storage;
-use crate::table::{Compression, Table, TableMeta, TableOptions, TableReads, TableStore, TableWriters, TableWrites};
+use crate::table::{
+    Compression, PackWrites, Table, TableMeta, TableOptions, TableReads, TableStore, TableWriters, TableWrites,
+};
 use disk::{Fake, OneThread, environment};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -134,6 +136,7 @@ fn tables_in(environment: &Environment) -> Arc<TableStore> {
         compression_per_level: Vec::new(),
         filter_bits_per_key: 0,
         writes: TableWrites::default(),
+        pack_writes: PackWrites::default(),
         reads: TableReads::default(),
         io_depth: 8,
     };

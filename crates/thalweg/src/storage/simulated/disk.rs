@@ -112,6 +112,12 @@ impl SimulatedDisk {
         self.disk().operations
     }
 
+    /// The number of operations that this thread has made, on all simulated disks.
+    #[cfg(feature = "simulation")]
+    pub fn operations_of_this_thread() -> u64 {
+        super::state::operations_of_this_thread()
+    }
+
     /// Sets the space for the files' pages, in bytes, rounded down to whole pages; `None` for no limit. A write that
     /// needs more fails, perhaps after a part. On a full disk a new name and a longer file fail too.
     pub fn set_capacity(&self, bytes: Option<u64>) {

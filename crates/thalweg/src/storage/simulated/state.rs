@@ -7,10 +7,21 @@ use super::fault::{FaultPlan, OperationKinds};
 use super::image::{Image, InodeId};
 use super::inode::{Inode, PAGE_BYTES};
 use super::random::Random;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+
+thread_local! {
+    static OF_THIS_THREAD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The number of operations of this thread, on all simulated disks.
+#[cfg(feature = "simulation")]
+pub(super) fn operations_of_this_thread() -> u64 {
+    OF_THIS_THREAD.get()
+}
 
 /// How an operation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +109,7 @@ impl DiskState {
             return Err(power_cut());
         }
         self.operations += 1;
+        OF_THIS_THREAD.with(|operations| operations.set(operations.get() + 1));
         if self.cut_at.is_some_and(|at| self.operations >= at) {
             self.dead = true;
             return Ok(Fate::PowerCut);

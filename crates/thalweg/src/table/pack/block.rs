@@ -115,12 +115,16 @@ impl BlockBuilder {
         true
     }
 
+    /// The bytes of the block if it were sealed now.
+    pub(in crate::table) fn sealed_bytes(&self) -> usize {
+        (HEADER_BYTES + self.bytes()).next_multiple_of(ALIGNMENT)
+    }
+
     /// Appends the block of `directory` at `place` to `out`, and begins the next. It has items.
     pub(crate) fn seal(&mut self, directory: u64, place: Place<'_>, out: &mut Vec<u8>) {
         assert!(self.len() > 0, "a block has items");
         let start = out.len();
-        let items_at = HEADER_BYTES + self.len() * ARRAY_BYTES;
-        let bytes = (items_at + self.items.len()).next_multiple_of(ALIGNMENT);
+        let (items_at, bytes) = (HEADER_BYTES + self.len() * ARRAY_BYTES, self.sealed_bytes());
         out.put_u32(0);
         out.put_u16(bytes as u16);
         out.put_u16(self.len() as u16);

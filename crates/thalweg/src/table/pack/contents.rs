@@ -11,6 +11,7 @@
 
 use super::ALIGNMENT;
 use super::block::BLOCK_BYTES_MAX;
+use super::items::PackItems;
 use crate::format::codec::{Decoder, Encode};
 use crate::format::{HashKey, TableId};
 use crate::sync::Mutex;
@@ -63,6 +64,8 @@ pub(in crate::table) type Fences = Box<[Fence]>;
 #[derive(Debug, Default)]
 pub(in crate::table) struct FreshContents {
     by_pack: Mutex<BTreeMap<TableId, Fresh>>,
+    /// Their items, where an index has each item.
+    items: Mutex<BTreeMap<TableId, PackItems>>,
 }
 
 /// A region of contents, and where the blocks of the pack end.
@@ -75,6 +78,14 @@ impl FreshContents {
 
     pub(in crate::table) fn take(&self, pack: TableId) -> Option<Fresh> {
         self.by_pack.lock().remove(&pack)
+    }
+
+    pub(in crate::table) fn put_items(&self, pack: TableId, items: PackItems) {
+        self.items.lock().insert(pack, items);
+    }
+
+    pub(in crate::table) fn take_items(&self, pack: TableId) -> Option<PackItems> {
+        self.items.lock().remove(&pack)
     }
 }
 

@@ -9,12 +9,17 @@
 //! - `read`: foreground reads of a table that is a pack
 //! - `part_read`, `search`: lookups in steps, and the reads that they need
 //! - `scan`: sequential reads, for compactions
+//! - `items`: the hashes of all items, for indexes that have each item
+//! - `item`: foreground reads for these
 //! - `check`: checks everything in a pack, for `thalweg check`
 
 pub(super) mod block;
 pub(super) mod check;
 pub(super) mod contents;
 pub(super) mod extent;
+#[cfg(feature = "experiments")]
+mod item;
+pub(super) mod items;
 pub(super) mod open_pack;
 pub(super) mod part_read;
 pub(super) mod read;

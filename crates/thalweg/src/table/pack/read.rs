@@ -111,7 +111,12 @@ impl Table {
 
     /// The bytes of a block: from the block cache, the mapping, or the file. And the pages that were read for it, which
     /// the block cache may have once the block is found to be whole.
-    fn block_bytes(&self, pack: &OpenPack, at: BlockAt, buffer: &mut BlockBuffer) -> Result<(Slice, PagesRead)> {
+    pub(super) fn block_bytes(
+        &self,
+        pack: &OpenPack,
+        at: BlockAt,
+        buffer: &mut BlockBuffer,
+    ) -> Result<(Slice, PagesRead)> {
         let reads = self.metrics.reads();
         let start = at.offset - at.offset % PAGE_BYTES as u64;
         let skip = (at.offset - start) as usize;
@@ -163,7 +168,7 @@ impl Table {
 
 /// Pages that were read from a file, on their way into the block cache.
 #[derive(Default)]
-struct PagesRead {
+pub(super) struct PagesRead {
     /// The number of the first one in its pack.
     first: usize,
     read: Slice,
@@ -171,7 +176,7 @@ struct PagesRead {
 
 impl PagesRead {
     /// Puts them into the block cache, each with memory of its own: one may stay longer than the other.
-    fn cache(self, pack: &OpenPack) {
+    pub(super) fn cache(self, pack: &OpenPack) {
         match self.read.len() {
             0 => {}
             1..=PAGE_BYTES => pack.cached.insert(self.first, self.read),

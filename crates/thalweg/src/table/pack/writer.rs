@@ -6,6 +6,8 @@
 use super::block::{BlockBuilder, Content, Item};
 use super::contents::{ContentsBuilder, FreshContents};
 use super::extent::write_extent;
+use super::items::PackItems;
+use super::open_pack::PAGE_BYTES;
 use super::{INLINE_VALUE_BYTES_MAX, MAGIC, Place};
 use crate::error::Result;
 use crate::format::{EntryKey, EntryKind, HashKey, SeqNo, TableId};
@@ -16,7 +18,7 @@ use crate::table::format::filter::{self, Filter};
 use crate::table::format::footer::{Footer, Region};
 use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
-use crate::table::options::TableOptions;
+use crate::table::options::{PackWrites, TableOptions};
 use crate::table::write::output::Output;
 use crate::table::write::unsynced_files::{UnsyncedFile, UnsyncedFiles};
 use std::sync::Arc;
@@ -54,6 +56,8 @@ pub(crate) struct PackWriter {
     pending: Vec<u8>,
     written: u64,
     checksum: Box<Xxh3>,
+    /// The items, for an index that has each.
+    items: Option<PackItems>,
     failed: bool,
 }
 
@@ -66,7 +70,10 @@ impl PackWriter {
         options: &TableOptions,
         (unsynced, fresh): (Arc<UnsyncedFiles>, Arc<FreshContents>),
     ) -> Self {
-        let filter_bits_per_key = options.filter_bits_per_key;
+        let (filter_bits_per_key, items) = match options.pack_writes {
+            PackWrites::ByDirectory => (options.filter_bits_per_key, None),
+            PackWrites::ByItem => (0, Some(PackItems::default())),
+        };
         PackWriter {
             storage,
             output,
@@ -86,6 +93,7 @@ impl PackWriter {
             pending: Vec::new(),
             written: 0,
             checksum: Box::default(),
+            items,
             failed: false,
         }
     }
@@ -116,6 +124,9 @@ impl PackWriter {
             self.close_block();
             let fits = self.block.push(entry.hash, &item);
             assert!(fits, "an item fits in an empty block");
+        }
+        if let Some(items) = &mut self.items {
+            items.add(entry.hash);
         }
         if self.block.len() == 1 {
             self.fence = entry.hash.fence();
@@ -175,7 +186,16 @@ impl PackWriter {
     /// Ends the open block, and puts its extents behind it.
     fn close_block(&mut self) {
         let Some(directory) = self.directory else { unreachable!("a block has a directory") };
+        if self.items.is_some() {
+            let (skip, bytes) = ((self.offset() % PAGE_BYTES as u64) as usize, self.block.sealed_bytes());
+            if skip + bytes > PAGE_BYTES {
+                self.pending.resize(self.pending.len() + PAGE_BYTES - skip, 0);
+            }
+        }
         let (offset, start, id) = (self.offset(), self.pending.len(), self.id());
+        if let Some(items) = &mut self.items {
+            items.end_block(directory, offset, self.block.len());
+        }
         let path = self.output.path();
         self.block.seal(directory, Place { path, pack: id, offset }, &mut self.pending);
         self.contents.add_block(offset, self.pending.len() - start, self.fence);
@@ -225,6 +245,7 @@ impl PackWriter {
             self.output.sync().await?;
         }
         self.fresh.put(self.id(), (region, data_end));
+        self.items.take().into_iter().for_each(|items| self.fresh.put_items(self.id(), items));
         Ok(is_synced)
     }
 

@@ -20,6 +20,7 @@ use crate::table::format::index::BlockHandle;
 use crate::table::io::{CHUNK_BYTES, TableIo};
 use crate::table::meta::TableMeta;
 use crate::table::pack::contents::{self, Fresh, PackSpan};
+use crate::table::pack::items::PackItems;
 use crate::table::pack::open_pack::OpenPack;
 use crate::table::page_cache::block_buffer::BlockBuffer;
 use crate::table::page_cache::state::PageCacheState;
@@ -38,6 +39,8 @@ pub(crate) struct Table {
     pack: OnceLock<OpenPack>,
     /// Its contents, if it was just written.
     fresh: Mutex<Option<Fresh>>,
+    /// Its items, if it was just written and an index has each item.
+    fresh_items: Mutex<Option<PackItems>>,
     cache: Arc<BlockCache>,
     pub(in crate::table) metrics: Arc<Metrics>,
     pub(in crate::table) io: TableIo,
@@ -73,6 +76,7 @@ impl Table {
             open: OnceLock::new(),
             pack: OnceLock::new(),
             fresh: Mutex::default(),
+            fresh_items: Mutex::default(),
             through_cache: false,
             counted: None,
         }
@@ -194,6 +198,19 @@ impl Table {
         }
         let at = pack.footer.index.offset;
         Err(Error::corruption(&self.path, at, "the hash key of the keyspace", "that of another"))
+    }
+
+    /// Keeps the items of a pack that was just written.
+    pub(in crate::table) fn keep_items(&self, items: Option<PackItems>) {
+        if items.is_some() {
+            *self.fresh_items.lock() = items;
+        }
+    }
+
+    /// What [`Table::keep_items`] has kept, once.
+    #[cfg(feature = "experiments")]
+    pub(in crate::table) fn take_fresh_items(&self) -> Option<PackItems> {
+        self.fresh_items.lock().take()
     }
 
     /// Opens the file of a pack for reads past the page cache, as [`Table::open_direct`] does.

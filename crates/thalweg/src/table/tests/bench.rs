@@ -9,7 +9,8 @@ use crate::format::{SeqNo, TableId, key};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, Lane, Point, Scheduler, Task, Ticket};
 use crate::table::{
-    Compression, TableMeta, TableOptions, TableReads, TableScan, TableStore, TableWriter, TableWriters, TableWrites,
+    Compression, PackWrites, TableMeta, TableOptions, TableReads, TableScan, TableStore, TableWriter, TableWriters,
+    TableWrites,
 };
 use std::future::Future;
 use std::path::PathBuf;
@@ -146,5 +147,6 @@ pub(in crate::table) fn options(
         writes,
         reads,
         io_depth: 8,
+        pack_writes: PackWrites::default(),
     }
 }

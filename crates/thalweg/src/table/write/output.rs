@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::runtime::{BackgroundFile, WriteQueue, WrittenFile};
-use crate::storage::{File, IoBuffer};
+use crate::storage::{BufferPool, File, IoBuffer};
 use crate::table::io::CHUNK_BYTES;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ const RESERVE_STEP_MAX: u64 = 16 << 20;
 /// See the module.
 pub(in crate::table) struct Output {
     file: WrittenFile,
+    buffers: Arc<BufferPool>,
     buffer: IoBuffer,
     /// The offset of the buffer in the file.
     start: u64,
@@ -27,9 +28,15 @@ pub(in crate::table) struct Output {
 }
 
 impl Output {
-    pub(in crate::table) fn new(queue: &WriteQueue, file: Arc<dyn File>, through_cache: bool) -> Self {
-        let buffer = queue.buffers().take();
-        Output { file: queue.file(BackgroundFile::new(file)), buffer, start: 0, reserved: 0, through_cache }
+    /// The file is written in pieces of the size of the `buffers`.
+    pub(in crate::table) fn new(
+        queue: &WriteQueue,
+        buffers: &Arc<BufferPool>,
+        file: Arc<dyn File>,
+        through_cache: bool,
+    ) -> Self {
+        let (file, buffer) = (queue.file(BackgroundFile::new(file)), buffers.take());
+        Output { file, buffers: Arc::clone(buffers), buffer, start: 0, reserved: 0, through_cache }
     }
 
     pub(in crate::table) fn file(&self) -> &Arc<dyn File> {
@@ -51,7 +58,7 @@ impl Output {
             if bytes.is_empty() {
                 return Ok(());
             }
-            let next = self.file.queue().buffers().take();
+            let next = self.buffers.take();
             self.hand_over(next).await?;
         }
     }
@@ -60,7 +67,7 @@ impl Output {
     pub(in crate::table) async fn finish(&mut self) -> Result<()> {
         let bytes = self.start + self.buffer.len() as u64;
         self.buffer.pad();
-        let next = self.file.queue().buffers().take();
+        let next = self.buffers.take();
         self.hand_over(next).await?;
         self.file.finish().await?;
         self.file.file().file().set_bytes(bytes)

@@ -1,0 +1,36 @@
+//! [`terms`]: what a reader must know of Thalweg's settings before any figure.
+
+use crate::report::number;
+use crate::settings::{Backend, Settings};
+use std::collections::BTreeMap;
+
+/// What a reader must know before any figure, from the settings that the builder reports.
+pub(super) fn terms(settings: &Settings, told: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let text = |name: &str| told.get(name).map_or("", String::as_str);
+    let bytes = |name: &str| number::bytes(text(name).parse().unwrap_or(0.0));
+    let weak = matches!(settings.backend, Some(Backend::None | Backend::Paper));
+    let durability = match (settings.sync, text("log_sync_interval")) {
+        _ if weak => format!("backend {}: a power cut may lose data that was durable before", text("backend")),
+        (true, _) => "each write is durable before it returns".to_owned(),
+        (false, "none") => {
+            "the log is not synced by the clock: a power cut may take all that no flush has written".to_owned()
+        }
+        (false, interval) => {
+            format!(
+                "the log is synced every {interval}: a power cut takes no more than that and one sync, a crash of the \
+                 process nothing"
+            )
+        }
+    };
+    let memtables = text("sealed_memtables_max").parse().unwrap_or(0) + 1;
+    let memory = format!(
+        "block cache {}, up to {memtables} memtables of {}; tables that are read are mapped, and count as resident",
+        bytes("block_cache_bytes"),
+        bytes("memtable_bytes")
+    );
+    let tables = format!("of {}, compression {}", bytes("table_bytes"), text("compression"));
+    let space =
+        "log until what it holds is in tables; replaced tables until those in their place are durable".to_owned();
+    let terms = [("durability", durability), ("memory", memory), ("space", space), ("tables", tables)];
+    terms.map(|(name, is)| (name.to_owned(), is)).into()
+}

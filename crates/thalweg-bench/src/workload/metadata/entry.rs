@@ -1,0 +1,21 @@
+//! The keys of entries.
+
+use crate::distribution::scrambled;
+use crate::parameters::Parameters;
+
+/// Entries of a directory: what the paper takes for typical.
+pub(super) const ENTRIES: u64 = 20;
+pub(super) const KEY_BYTES: u32 = 16;
+
+/// Entries of a directory.
+pub(super) fn entries_of(parameters: &Parameters) -> u64 {
+    parameters.directory_entries.unwrap_or(ENTRIES).max(1)
+}
+
+/// The key of an entry, in directories of so many.
+pub(super) fn key(entry: u64, entries: u64) -> [u8; KEY_BYTES as usize] {
+    let mut key = [0; KEY_BYTES as usize];
+    key[..8].copy_from_slice(&(entry / entries).to_be_bytes());
+    key[8..].copy_from_slice(&scrambled(entry).to_be_bytes());
+    key
+}

@@ -1,0 +1,136 @@
+//! What [`Options`] mean for the keyspaces of each kind.
+
+use super::CompactionPolicy;
+#[cfg(feature = "experiments")]
+use super::DirectoryStructures;
+use super::options::Options;
+use crate::compaction::{LEVEL0_URGENT, LeveledOptions, Policy, VlsmOptions};
+#[cfg(feature = "experiments")]
+use crate::directory::FHashOptions;
+use crate::lineage::RETAINED_BYTES_MAX;
+use crate::ordered::OrderedOptions;
+use crate::runtime::Space;
+#[cfg(feature = "experiments")]
+use crate::storage::Storage;
+use crate::table::{PACK_BYTES_MAX, PackWrites};
+#[cfg(feature = "experiments")]
+use std::path::Path;
+use std::sync::Arc;
+
+/// Levels of a partition, level 0 included.
+const LEVELS_MAX: usize = 7;
+
+/// Level 0 of a directory keyspace is due at so many times the tables of an ordered one.
+const DIRECTORY_LEVEL0_FACTOR: usize = 16;
+
+/// Tables in level 0 at which writers wait, with vLSM: its tables are small.
+const VLSM_LEVEL0_STOP: usize = 24;
+
+impl Options {
+    pub(super) fn ordered(&self, space: Arc<Space>) -> OrderedOptions {
+        let level0_stop_min = if self.is_vlsm() { VLSM_LEVEL0_STOP } else { 12 };
+        OrderedOptions {
+            memtable_bytes: self.memtable_bytes(),
+            level0_stop: self.level0_trigger().saturating_mul(5).max(level0_stop_min),
+            compactors: self.compactions_a_worker().saturating_mul(self.compaction_workers),
+            partitions_max: self.partitions_max(),
+            policy: self.policy(space.table_bytes()),
+            space,
+            #[cfg(feature = "experiments")]
+            f_hashes: None,
+        }
+    }
+
+    /// How directory keyspaces are kept: level 0 gathers many packs, and one merge of all of them makes each directory
+    /// one span. A merge of few packs would write each directory again and again.
+    pub(super) fn directories(&self, space: Arc<Space>) -> OrderedOptions {
+        let ordered = self.ordered(space);
+        let trigger = self.directory_level0_trigger();
+        let table_bytes = ordered.policy.table_bytes().min(PACK_BYTES_MAX / 2);
+        let times = (trigger / self.level0_trigger()).max(1) as u64;
+        OrderedOptions {
+            level0_stop: trigger.saturating_mul(2),
+            partitions_max: 1,
+            policy: Policy::Leveled(LeveledOptions {
+                level0_trigger: trigger,
+                // Half way to where writers wait.
+                level0_urgent: trigger.saturating_add(trigger / 2),
+                level1_bytes: self.level1_bytes.saturating_mul(times),
+                growth_factor: self.growth_factor,
+                table_bytes,
+                table_bytes_max: table_bytes,
+                job_bytes_max: u64::MAX,
+                levels_max: LEVELS_MAX,
+            }),
+            ..ordered
+        }
+    }
+
+    fn policy(&self, table_bytes: u64) -> Policy {
+        match self.compaction_policy {
+            CompactionPolicy::Leveled => Policy::Leveled(LeveledOptions {
+                level0_trigger: self.level0_trigger(),
+                level0_urgent: self.level0_trigger().saturating_mul(LEVEL0_URGENT),
+                level1_bytes: self.level1_bytes,
+                growth_factor: self.growth_factor,
+                table_bytes,
+                table_bytes_max: table_bytes,
+                // The rest is for what the jobs beside it and before it have replaced.
+                job_bytes_max: (self.retained_bytes_max.unwrap_or(RETAINED_BYTES_MAX) / 16 * 11)
+                    .max(self.level1_bytes.saturating_mul(2)),
+                levels_max: LEVELS_MAX,
+            }),
+            CompactionPolicy::Vlsm { phi, debt_bytes } => Policy::Vlsm(VlsmOptions {
+                table_bytes,
+                growth_factor: self.growth_factor,
+                phi,
+                overlap: self.vlsm_overlap,
+                debt_bytes,
+                level0_trigger: self.level0_trigger(),
+                levels_max: LEVELS_MAX,
+            }),
+        }
+    }
+
+    pub(super) fn directory_level0_trigger(&self) -> usize {
+        let default = self.level0_trigger().saturating_mul(DIRECTORY_LEVEL0_FACTOR);
+        self.directory_level0_trigger.unwrap_or(default)
+    }
+
+    pub(super) fn pack_writes(&self) -> PackWrites {
+        #[cfg(feature = "experiments")]
+        if let DirectoryStructures::Paper { .. } = self.directory_structures {
+            return PackWrites::ByItem;
+        }
+        PackWrites::default()
+    }
+
+    /// How the f-hashes of a database in `root` are kept, if its directory keyspaces have them.
+    #[cfg(feature = "experiments")]
+    pub(super) fn f_hashes(&self, storage: &Arc<dyn Storage>, root: &Path) -> Option<Arc<FHashOptions>> {
+        let DirectoryStructures::Paper { f_cache_bytes } = self.directory_structures else { return None };
+        Some(FHashOptions::new(storage, root.to_path_buf(), usize::try_from(f_cache_bytes).unwrap_or(usize::MAX)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Storage;
+    use crate::storage::simulated::SimulatedDisk;
+    use std::path::Path;
+
+    #[test]
+    fn level0_goes_first_before_writers_wait_for_it() {
+        let disk: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
+        for trigger in [1, 4, 100] {
+            let options = Options { level0_trigger: Some(trigger), ..Options::default() };
+            let space = || options.space(&disk, Path::new("/db"));
+            for options in [options.ordered(space()), options.directories(space())] {
+                let Policy::Leveled(leveled) = &options.policy else { unreachable!("the default policy") };
+                assert!(leveled.level0_trigger <= leveled.level0_urgent, "{leveled:?}");
+                assert!(leveled.level0_urgent < options.level0_stop, "{leveled:?}");
+            }
+        }
+    }
+}

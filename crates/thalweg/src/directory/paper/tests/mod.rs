@@ -1,0 +1,4 @@
+//! F-hashes against maps.
+
+mod f_cache;
+mod image;

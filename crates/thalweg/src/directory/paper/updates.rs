@@ -1,0 +1,142 @@
+//! Which f-hashes a flush, a merge or an open changes.
+//!
+//! Each item of a pack gets a descriptor, but for items of one hash in one block: there the first one has it, and the
+//! others follow. A flush loads the f-hashes of all its directories for that, which the paper does as well. A merge
+//! puts the descriptors of its outputs in the place of those of its inputs, one directory after the other, before its
+//! edit is in force: outputs have what anybody may read of the inputs. If the edit fails, the f-hashes of these
+//! directories are lost.
+
+use super::descriptor::Descriptor;
+use super::f_hashes::{FHashOptions, FHashes};
+use super::page::Entry;
+use super::statistics::FHashStatistics;
+use crate::directory::index::DirectoryIndex;
+use crate::format::{NameHash, TableId};
+use crate::runtime::yield_now;
+use crate::table::{PackItems, Table};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// So many directories are changed before others of the worker go on.
+const SLICE: usize = 64;
+
+/// What f-hashes get, and what they lose.
+struct Update<'a> {
+    f_hashes: &'a FHashes,
+    /// The slots of packs that go.
+    gone: Vec<u32>,
+    /// The directories that these have and that were not changed yet.
+    left: BTreeSet<u64>,
+    /// The directory whose entries are collected, and whether all of them have a descriptor.
+    directory: Option<u64>,
+    entries: Vec<Entry>,
+    is_whole: bool,
+}
+
+impl DirectoryIndex {
+    /// From now on the keyspace has f-hashes. It is empty.
+    pub(crate) fn use_f_hashes(&self, options: &FHashOptions) {
+        let _ = self.f_hashes.set(FHashes::new(options));
+    }
+
+    /// What the f-hashes have done, and their size. `None`: there are none.
+    pub(crate) fn f_hash_statistics(&self) -> Option<FHashStatistics> {
+        self.f_hashes.get().map(FHashes::statistics)
+    }
+
+    /// Puts the items of packs that were just added into f-hashes, in the place of those of packs that will be removed.
+    pub(crate) async fn change_f_hashes(&self, added: &[Arc<Table>], replaced: &[TableId]) {
+        let Some(mut update) = self.update_of(replaced) else { return };
+        let mut added = added.to_vec();
+        added.sort_by(|a, b| a.meta().key_min.cmp(&b.meta().key_min));
+        for pack in &added {
+            let Some((slot, items)) = self.items_of(pack) else { continue };
+            for some in items.blocks.chunks(SLICE) {
+                some.iter().for_each(|block| update.take(slot, block, &items));
+                yield_now().await;
+            }
+        }
+        update.end_directory();
+        while !update.left.is_empty() {
+            (0..SLICE).for_each(|_| update.take_left());
+            yield_now().await;
+        }
+    }
+
+    /// Puts the items of all packs of an open into f-hashes.
+    pub(crate) fn fill_f_hashes(&self, packs: &[Arc<Table>]) {
+        for pack in packs {
+            let (Some(mut update), Some((slot, items))) = (self.update_of(&[]), self.items_of(pack)) else { continue };
+            items.blocks.iter().for_each(|block| update.take(slot, block, &items));
+            update.end_directory();
+        }
+    }
+
+    /// Gives up the f-hashes of all directories that these packs have.
+    pub(crate) fn lose_f_hashes(&self, packs: &[TableId]) {
+        if let Some(f_hashes) = self.f_hashes.get() {
+            self.directories_in(packs).into_iter().for_each(|directory| f_hashes.lose(directory));
+        }
+    }
+
+    /// Removes all f-hashes.
+    pub(crate) fn clear_f_hashes(&self) {
+        self.f_hashes.get().into_iter().for_each(FHashes::clear);
+    }
+
+    fn update_of(&self, replaced: &[TableId]) -> Option<Update<'_>> {
+        let f_hashes = self.f_hashes.get()?;
+        let gone = replaced.iter().filter_map(|id| self.slot_of(*id)).collect();
+        let left = if replaced.is_empty() { BTreeSet::new() } else { self.directories_in(replaced) };
+        Some(Update { f_hashes, gone, left, directory: None, entries: Vec::new(), is_whole: true })
+    }
+
+    /// The slot of a pack and its items. `None`: they cannot be read; then its directories lose their f-hashes.
+    fn items_of(&self, pack: &Arc<Table>) -> Option<(u32, PackItems)> {
+        let id = pack.meta().id;
+        let found = self.slot_of(id).zip(pack.items().ok());
+        if found.is_none() {
+            self.lose_f_hashes(&[id]);
+        }
+        found
+    }
+}
+
+impl Update<'_> {
+    /// Takes the items of a block.
+    fn take(&mut self, slot: u32, block: &crate::table::PackBlock, items: &PackItems) {
+        if self.directory != Some(block.directory) {
+            self.end_directory();
+            self.directory = Some(block.directory);
+        }
+        let mut before: Option<NameHash> = None;
+        for (number, hash) in items.hashes_of(block).iter().copied().enumerate() {
+            if before.replace(hash) == Some(hash) {
+                continue;
+            }
+            match Descriptor::new(slot, block.place, number) {
+                Some(descriptor) => self.entries.push(Entry { hash, descriptor }),
+                None => self.is_whole = false,
+            }
+        }
+    }
+
+    fn end_directory(&mut self) {
+        let Some(directory) = self.directory.take() else { return };
+        let gone = if self.left.remove(&directory) { self.gone.as_slice() } else { &[] };
+        if self.is_whole {
+            self.f_hashes.change(directory, gone, &self.entries);
+        } else {
+            self.f_hashes.lose(directory);
+        }
+        self.entries.clear();
+        self.is_whole = true;
+    }
+
+    /// Changes a directory of which the outputs have nothing.
+    fn take_left(&mut self) {
+        if let Some(directory) = self.left.pop_first() {
+            self.f_hashes.change(directory, &self.gone, &[]);
+        }
+    }
+}

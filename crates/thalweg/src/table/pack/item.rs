@@ -1,0 +1,115 @@
+//! Foreground reads for indexes that have each item: of one item whose place is known, and of all items.
+
+use super::block::{Block, Content};
+use super::contents::PackSpan;
+use super::items::PackItems;
+use super::open_pack::{BlockAt, PAGE_BYTES, PackValue, PackVersion, version};
+use super::read::PagesRead;
+use super::{ALIGNMENT, block_length};
+use crate::error::Result;
+use crate::format::{EntryKey, SeqNo, Slice, zeroed};
+use crate::table::page_cache::block_buffer::BlockBuffer;
+use crate::table::read::table::Table;
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// So many bytes of a pack are read at a time.
+const READ_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// Where a thread's lookups copy the block of a mapping.
+    static BUFFER: Cell<BlockBuffer> = const { Cell::new(BlockBuffer::new()) };
+}
+
+impl Table {
+    /// All items of a pack. Of one that was just written they are in memory, once; otherwise this reads the pack.
+    pub(crate) fn items(&self) -> Result<PackItems> {
+        if let Some(items) = self.take_fresh_items() {
+            return Ok(items);
+        }
+        let pack = self.pack()?;
+        let mut spans: Vec<(u64, PackSpan)> = Vec::new();
+        self.visit_directories(&mut |directory, span| spans.push((directory, span)))?;
+        let mut items = PackItems::default();
+        let (mut start, mut read) = (0, zeroed(0));
+        for (directory, span) in spans {
+            for at in pack.blocks_of(span) {
+                if at.offset < start || at.offset + at.bytes_max as u64 > start + read.len() as u64 {
+                    let bytes = pack.footer.data_end().saturating_sub(at.offset).min(READ_BYTES as u64);
+                    (start, read) = (at.offset, zeroed(usize::try_from(bytes).unwrap_or(READ_BYTES)));
+                    pack.file.read_exact_at(start, Arc::make_mut(&mut read))?;
+                }
+                let bytes = read.get((at.offset - start) as usize..).unwrap_or_default();
+                let bytes = bytes.get(..block_length(bytes)).unwrap_or(bytes);
+                let block: Block<'_> = pack.decode(bytes, at.offset, directory)?;
+                for number in 0..block.len() {
+                    items.add(pack.hash_key.hash(block.item(number)?.name));
+                }
+                items.end_block(directory, at.offset, block.len());
+            }
+        }
+        Ok(items)
+    }
+
+    /// The newest version of an entry with a sequence number of at most `visible`, among the items of its hash in the
+    /// block at `place`, in units of 8 bytes. The first of these is item `first`.
+    pub(crate) fn version_at(
+        &self,
+        place: u32,
+        first: usize,
+        key: &EntryKey<'_>,
+        visible: SeqNo,
+    ) -> Result<Option<PackVersion>> {
+        // The buffer is gone while the thread ends.
+        let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
+        let found = self.version_in(u64::from(place) * ALIGNMENT as u64, first, key, visible, &mut buffer);
+        let _ = BUFFER.try_with(|kept| kept.set(buffer));
+        found
+    }
+
+    fn version_in(
+        &self,
+        offset: u64,
+        first: usize,
+        key: &EntryKey<'_>,
+        visible: SeqNo,
+        buffer: &mut BlockBuffer,
+    ) -> Result<Option<PackVersion>> {
+        let pack = self.pack()?;
+        let (bytes, pages) = self.bytes_at(offset, buffer)?;
+        let block = pack.decode(&bytes, offset, key.directory)?;
+        pages.cache(pack);
+        let fingerprints = block.fingerprints().enumerate().skip(first);
+        for (number, _) in fingerprints.take_while(|(_, fingerprint)| *fingerprint == key.hash.fingerprint()) {
+            let item = block.item(number)?;
+            if item.name != key.name || item.seq > visible {
+                continue;
+            }
+            let mut extent = offset + bytes.len() as u64;
+            if matches!(item.content, Content::Extent(_)) {
+                extent += block.extents_before(number)?;
+            }
+            // The versions of a name fall in their numbers: this is the newest.
+            let mut found = version(&bytes, &item, extent);
+            // Copied, or it would keep its pages.
+            if let PackValue::Here(value) = &mut found.value {
+                *value = Slice::from(&**value);
+            }
+            return Ok(Some(found));
+        }
+        Ok(None)
+    }
+
+    /// The block at `offset`, of which neither length nor page are known: first what its first page has of it.
+    fn bytes_at(&self, offset: u64, buffer: &mut BlockBuffer) -> Result<(Slice, PagesRead)> {
+        let pack = self.pack()?;
+        let left = pack.footer.data_end().saturating_sub(offset);
+        let of_page = PAGE_BYTES - (offset % PAGE_BYTES as u64) as usize;
+        let read = |bytes_max: usize, buffer: &mut BlockBuffer| {
+            let bytes_max = usize::try_from(left).unwrap_or(bytes_max).min(bytes_max);
+            self.block_bytes(pack, BlockAt { offset, bytes_max, fence: 0 }, buffer)
+        };
+        let (bytes, pages) = read(of_page, buffer)?;
+        if block_length(&bytes) > bytes.len() { read(PAGE_BYTES, buffer) } else { Ok((bytes, pages)) }
+    }
+}
