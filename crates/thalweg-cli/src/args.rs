@@ -141,7 +141,8 @@ pub struct Get {
   thalweg put notes.db monday 'water the plants' --create
   thalweg put photos.db cat.jpg < cat.jpg
   thalweg put index.db '\\x00\\x01' '\\xff' --escaped
-  thalweg put notes.db dash '\\x2d' --escaped --sync")]
+  thalweg put notes.db dash '\\x2d' --escaped --sync
+  thalweg put fs.db notes.txt 'mode 644' --directory 7 --keyspace files --create")]
 pub struct Put {
     #[command(flatten)]
     pub target: Target,
@@ -150,6 +151,9 @@ pub struct Put {
     /// The value; without one, or with -, all bytes of standard input
     #[arg(allow_negative_numbers = true)]
     pub value: Option<OsString>,
+    /// Put the entry with this name into a directory of a directory keyspace
+    #[arg(long, value_name = "NUMBER")]
+    pub directory: Option<u64>,
     /// Return only when the write survives a power cut
     #[arg(long)]
     pub sync: bool,
@@ -165,6 +169,7 @@ pub struct Put {
   thalweg remove /tmp/usr.db --prefix /usr/share/doc/ --yes
   thalweg scan events.db --keys-only --escaped | grep ^2023 |
       thalweg remove events.db --escaped --keys-from -
+  thalweg remove fs.db --directory 7 --all --keyspace files --yes
 
 Named keys are removed all together, others in batches of a thousand; Ctrl-C stops
 between batches. At the end the command waits until compactions have freed the space.
@@ -180,9 +185,12 @@ pub struct Remove {
     pub keys_from: Option<PathBuf>,
     #[command(flatten)]
     pub range: KeyRange,
-    /// Remove all keys of the keyspace
+    /// Remove all keys of the keyspace, or all entries of the directory
     #[arg(long, conflicts_with_all = ["prefix", "from", "to"])]
     pub all: bool,
+    /// Remove the entries with these names from a directory of a directory keyspace
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["prefix", "from", "to"])]
+    pub directory: Option<u64>,
     /// Remove the keys of --prefix, --from, --to or --all instead of counting them
     #[arg(long)]
     pub yes: bool,

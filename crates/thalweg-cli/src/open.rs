@@ -107,6 +107,11 @@ pub fn directories_for_writing(database: &Database, name: &str, create: bool) ->
     Ok(database.directory_keyspace(name)?)
 }
 
+/// Returns the directory keyspace of that name, which must exist.
+pub fn existing_directories(database: &Database, name: &str) -> Result<DirectoryKeyspace, Failure> {
+    database.existing_directory_keyspace(name)?.ok_or_else(|| no_keyspace(name))
+}
+
 fn no_keyspace(name: &str) -> Failure {
     Failure::NotThere(format!(
         "there is no keyspace {}; `thalweg keyspaces DB` lists those there are, --create makes a new one",

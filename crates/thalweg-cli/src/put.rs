@@ -1,4 +1,4 @@
-//! `thalweg put`: writes one key.
+//! `thalweg put`: writes one key, or one entry of a directory.
 //!
 //! The clean close at the end makes the write durable; with `--sync` it is durable before.
 
@@ -28,9 +28,14 @@ pub fn run(args: &Put) -> Result<(), Failure> {
         _ => standard_input()?,
     };
     let database = if is_there { open::for_writing(source)? } else { open::create(source, |builder| builder)? };
-    let keyspace = open::keyspace_for_writing(&database, &name, args.create)?;
     let mut batch = database.batch();
-    batch.insert(&keyspace, &key, &value)?;
+    if let Some(directory) = args.directory {
+        let files = open::directories_for_writing(&database, &name, args.create)?;
+        batch.insert_entry(&files, directory, &key, &value)?;
+    } else {
+        let keyspace = open::keyspace_for_writing(&database, &name, args.create)?;
+        batch.insert(&keyspace, &key, &value)?;
+    }
     let options = if args.sync { Durability::Sync.into() } else { WriteOptions::new() };
     batch.commit_with(options)?;
     Ok(database.close()?)

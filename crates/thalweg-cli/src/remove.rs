@@ -1,4 +1,5 @@
-//! `thalweg remove`: removes named keys, the keys that a file names, or all keys of a prefix or a range.
+//! `thalweg remove`: removes named keys, the keys that a file names, or all keys of a prefix or a range; and entries of
+//! a directory.
 //!
 //! Many keys are removed in batches, each whole or not at all. No other process can write meanwhile, so a range is read
 //! without a snapshot, and compactions can free space while the command runs. After many removals the command waits
@@ -21,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
-use thalweg::{Database, Durability, Keyspace, WriteBatch, WriteOptions};
+use thalweg::{Database, DirectoryKeyspace, Durability, Keyspace, WriteBatch, WriteOptions};
 
 /// The keys, or the bytes, at which a batch is committed.
 const BATCH_KEYS: usize = 1000;
@@ -48,11 +49,12 @@ pub fn run(args: &Remove, output: &mut dyn Write) -> Result<(), Failure> {
     }
     let stop = stop_on_signals()?;
     let database = open::for_writing(&args.target.source)?;
-    let keyspace = open::existing(&database, &name)?;
-    let mut remover = Remover::new(args, &database, &keyspace);
-    let ended = match what {
-        What::Lines(lines) => remover.lines(lines, &spelling, &stop),
-        What::Range(bounds) => remover.range(bounds, &stop),
+    let place = Place::open(args, &database, &name)?;
+    let mut remover = Remover::new(args, &database, &place);
+    let ended = match (what, &place) {
+        (What::Lines(lines), _) => remover.lines(lines, &spelling, &stop),
+        (What::Range(bounds), Place::Keyspace(keyspace)) => remover.range(keyspace, bounds, &stop),
+        (What::Range(_), Place::Directory(files, directory)) => remover.directory(files, *directory, &stop),
     };
     remover.finish(ended, &name, &stop, output)?;
     Ok(database.close()?)
@@ -65,14 +67,36 @@ enum What {
     Range(Bounds),
 }
 
+/// Where keys are removed.
+enum Place {
+    Keyspace(Keyspace),
+    Directory(DirectoryKeyspace, u64),
+}
+
+impl Place {
+    fn open(args: &Remove, database: &Database, name: &str) -> Result<Place, Failure> {
+        Ok(match args.directory {
+            Some(directory) => Place::Directory(open::existing_directories(database, name)?, directory),
+            None => Place::Keyspace(open::existing(database, name)?),
+        })
+    }
+
+    fn remove(&self, batch: &mut WriteBatch, key: &[u8]) -> thalweg::Result<()> {
+        match self {
+            Place::Keyspace(keyspace) => batch.remove(keyspace, key),
+            Place::Directory(files, directory) => batch.remove_entry(files, *directory, key),
+        }
+    }
+}
+
 /// Removes the named keys in one batch.
 fn remove_named(args: &Remove, spelling: &Spelling, name: &str) -> Result<(), Failure> {
     let keys: Vec<_> = args.keys.iter().map(|key| spelling.argument("key", key)).collect::<Result<_, _>>()?;
     let database = open::for_writing(&args.target.source)?;
-    let keyspace = open::existing(&database, name)?;
+    let place = Place::open(args, &database, name)?;
     let mut batch = database.batch();
     for key in keys {
-        batch.remove(&keyspace, key)?;
+        place.remove(&mut batch, &key)?;
     }
     batch.commit_with(options(args.sync))?;
     Ok(database.close()?)
@@ -99,14 +123,23 @@ fn keys_of(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
 
 /// Counts the keys that would be removed, and says so.
 fn unconfirmed(args: &Remove, name: &str, bounds: &Bounds) -> Result<Failure, Failure> {
-    let (_database, keyspace) = open::keyspace_for_reading(&args.target.source, name)?;
+    let source = &args.target.source;
     let mut keys = 0u64;
-    for entry in bounds.of(&keyspace) {
-        entry?;
+    let mut count = |entry: thalweg::Result<()>| {
         keys += 1;
-    }
+        entry
+    };
+    let place = if let Some(directory) = args.directory {
+        let (_database, files) = open::directories_for_reading(source, name)?;
+        files.list(directory).try_for_each(|entry| count(entry.map(drop)))?;
+        format!("directory {directory} of keyspace")
+    } else {
+        let (_database, keyspace) = open::keyspace_for_reading(source, name)?;
+        bounds.of(&keyspace).try_for_each(|entry| count(entry.map(drop)))?;
+        "keyspace".to_owned()
+    };
     let (keys, name) = (counted(keys, "key"), shown(name.as_bytes()));
-    Ok(Failure::Usage(format!("this is about {keys} of keyspace {name}; to remove them, say --yes")))
+    Ok(Failure::Usage(format!("this is about {keys} of {place} {name}; to remove them, say --yes")))
 }
 
 /// Why a removal ends early.
@@ -124,7 +157,7 @@ impl From<thalweg::Error> for Ended {
 struct Remover<'a> {
     args: &'a Remove,
     database: &'a Database,
-    keyspace: &'a Keyspace,
+    place: &'a Place,
     batch: WriteBatch,
     progress: Progress,
     keys: u64,
@@ -132,9 +165,9 @@ struct Remover<'a> {
 }
 
 impl<'a> Remover<'a> {
-    fn new(args: &'a Remove, database: &'a Database, keyspace: &'a Keyspace) -> Self {
+    fn new(args: &'a Remove, database: &'a Database, place: &'a Place) -> Self {
         let batch = database.batch();
-        Remover { args, database, keyspace, batch, progress: Progress::new("key", None), keys: 0, bytes: 0 }
+        Remover { args, database, place, batch, progress: Progress::new("key", None), keys: 0, bytes: 0 }
     }
 
     fn lines(&mut self, input: Box<dyn Read + Send>, spelling: &Spelling, stop: &Stop) -> Result<(), Ended> {
@@ -158,13 +191,13 @@ impl<'a> Remover<'a> {
         }
     }
 
-    fn range(&mut self, mut bounds: Bounds, stop: &Stop) -> Result<(), Ended> {
+    fn range(&mut self, keyspace: &Keyspace, mut bounds: Bounds, stop: &Stop) -> Result<(), Ended> {
         loop {
             if stop.load(Ordering::Relaxed) != 0 {
                 return Err(Ended::Stopped);
             }
             let mut last = None;
-            for entry in bounds.of(self.keyspace) {
+            for entry in bounds.of(keyspace) {
                 let (key, _) = entry?;
                 self.remove(&key)?;
                 last = Some(key.to_vec());
@@ -180,9 +213,22 @@ impl<'a> Remover<'a> {
         }
     }
 
+    fn directory(&mut self, files: &DirectoryKeyspace, directory: u64, stop: &Stop) -> Result<(), Ended> {
+        for entry in files.list(directory) {
+            self.remove(entry?.name())?;
+            if self.is_full() {
+                self.commit()?;
+                if stop.load(Ordering::Relaxed) != 0 {
+                    return Err(Ended::Stopped);
+                }
+            }
+        }
+        self.commit()
+    }
+
     fn remove(&mut self, key: &[u8]) -> thalweg::Result<()> {
         self.bytes += key.len() as u64;
-        self.batch.remove(self.keyspace, key)
+        self.place.remove(&mut self.batch, key)
     }
 
     fn is_full(&self) -> bool {

@@ -164,6 +164,42 @@ fn damage_is_found_by_check_with_its_place() {
 }
 
 #[test]
+fn entries_of_directories_are_put_and_removed() {
+    let scratch = Scratch::new();
+    let database = scratch.path("db");
+    let run = |words: &[&str]| {
+        let (command, rest) = words.split_first().unwrap();
+        let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![command, &database];
+        arguments.extend(rest.iter().map(|word| word as &dyn AsRef<std::ffi::OsStr>));
+        thalweg(&[&arguments[..], &[&"--keyspace", &"files"]].concat())
+    };
+    let put = |directory: &str, name: &str| run(&["put", name, "644", "--directory", directory, "--create"]);
+    let names = |directory: &str| {
+        let scan = run(&["scan", "--directory", directory, "--keys-only"]);
+        let mut names: Vec<String> = scan.ok().lines().map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    for name in ["a", "b", "c", "d"] {
+        put("7", name).ok();
+    }
+    put("8", "a").ok();
+    run(&["put", "key", "value"]).fails(2, &["\"files\" is a directory keyspace"]);
+    run(&["remove", "a", "missing", "--directory", "7"]).ok();
+    assert_eq!(names("7"), ["b", "c", "d"]);
+    let list = scratch.path("list");
+    std::fs::write(&list, "b\n").unwrap();
+    run(&["remove", "--directory", "7", "--keys-from", list.to_str().unwrap()]).ok();
+    run(&["remove", "--directory", "7", "--all"]).fails(2, &["about 2 keys of directory 7 of keyspace files", "--yes"]);
+    assert_eq!(names("7"), ["c", "d"]);
+    let removed = run(&["remove", "--directory", "7", "--all", "--yes"]);
+    assert_eq!(removed.ok(), "removed 2 keys of keyspace files, durable\n");
+    assert_eq!((names("7").len(), names("8")), (0, vec!["a".to_owned()]));
+    let run = run(&["remove", "--directory", "7", "--prefix", "x"]);
+    assert!(run.code == Some(2) && run.errors.contains("cannot be used with"), "{run:?}");
+}
+
+#[test]
 fn directories_are_imported_listed_and_read() {
     let scratch = Scratch::new();
     let (database, file) = (scratch.path("db"), scratch.path("entries"));
