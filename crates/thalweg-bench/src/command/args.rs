@@ -222,7 +222,7 @@ pub(super) struct WorkArgs {
     #[arg(long, value_name = "SIZE", value_parser = amount::small_bytes)]
     pub value_bytes: Option<u32>,
     /// Entries of a directory, of the `metadata` workloads
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = amount::count)]
     pub directory_entries: Option<u64>,
     /// Entries that fills write at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -1,9 +1,9 @@
 //! [`DirectoryKeyspace`]: the handle of a keyspace whose entries lie in directories.
 
-use super::entry_lookup::{entry_key, index_of, value_of};
+use super::entry_lookup::{index_of, value_of};
 use super::get_async::GetAsync;
 use super::keyspace::Keyspace;
-use super::limits::validate_value;
+use super::limits::{validate_entry_name, validate_value};
 use super::many_entries;
 use super::options::WriteOptions;
 use super::reader::Reader;
@@ -11,7 +11,6 @@ use crate::directory::{DirectoryIndex, ListedEntry, Part};
 use crate::error::Result;
 use crate::format::{EntryKey, NameHash, SeqNo, Slice};
 use crate::keyspaces::SnapshotSeq;
-use crate::log::Operation;
 use crate::planted::{Bug, planted};
 use std::fmt;
 use std::sync::Arc;
@@ -59,7 +58,7 @@ impl DirectoryKeyspace {
 
     /// The key of an entry.
     pub(super) fn key(&self, directory: u64, name: &[u8]) -> Result<Vec<u8>> {
-        entry_key(&self.inner, directory, name)
+        self.inner.entry_key(directory, name)
     }
 
     /// Its name.
@@ -86,9 +85,10 @@ impl DirectoryKeyspace {
         value: impl AsRef<[u8]>,
         options: impl Into<WriteOptions>,
     ) -> Result<()> {
-        let (key, value) = (self.key(directory, name.as_ref())?, value.as_ref());
+        let (name, value) = (name.as_ref(), value.as_ref());
+        validate_entry_name(name)?;
         validate_value(value)?;
-        self.inner.write(&key, options.into(), |keyspace| Operation::Put { keyspace, key: &key, value })
+        self.inner.write_entry((directory, name), Some(value), options.into())
     }
 
     /// Removes the entry `name` of a directory; nothing happens when it is not there.
@@ -104,8 +104,8 @@ impl DirectoryKeyspace {
     /// # Errors
     /// As for [`Keyspace::insert_with`](crate::Keyspace::insert_with).
     pub fn remove_with(&self, directory: u64, name: impl AsRef<[u8]>, options: impl Into<WriteOptions>) -> Result<()> {
-        let key = self.key(directory, name.as_ref())?;
-        self.inner.write(&key, options.into(), |keyspace| Operation::Remove { keyspace, key: &key })
+        validate_entry_name(name.as_ref())?;
+        self.inner.write_entry((directory, name.as_ref()), None, options.into())
     }
 
     /// Removes every entry of every directory; see [`Keyspace::clear`](crate::Keyspace::clear).

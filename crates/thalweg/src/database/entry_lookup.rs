@@ -1,18 +1,23 @@
-//! What all lookups of an entry of a directory keyspace begin and end with: the key, the index, and the value that a
+//! What all calls for an entry of a directory keyspace begin and end with: the key, the index, and the value that a
 //! memtable has.
 
-use super::keyspace::Keyspace;
-use super::limits::validate_entry_name;
 use crate::directory::DirectoryIndex;
-use crate::error::Result;
 use crate::format::{EntryKey, EntryKind, Slice, Version};
+use std::cell::Cell;
 use std::sync::Arc;
 
-/// The key of an entry in a directory keyspace.
-pub(super) fn entry_key(keyspace: &Keyspace, directory: u64, name: &[u8]) -> Result<Vec<u8>> {
-    validate_entry_name(name)?;
-    let ordered = keyspace.ordered()?;
-    Ok(EntryKey::new(directory, name, &index_of(ordered.directories()).hash_key).to_bytes())
+thread_local! {
+    static KEY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Gives the bytes of a key to `with`, in memory that the thread keeps for the next one.
+pub(super) fn with_bytes<R>(key: &EntryKey<'_>, with: impl FnOnce(&[u8]) -> R) -> R {
+    // While the thread ends, nothing is kept.
+    let mut bytes = KEY.try_with(Cell::take).unwrap_or_default();
+    key.write(&mut bytes);
+    let result = with(&bytes);
+    let _ = KEY.try_with(|kept| kept.set(bytes));
+    result
 }
 
 /// The index of a directory keyspace.

@@ -1,7 +1,6 @@
 //! [`GetAsync`]: the lookup of an entry as a future, for any executor. Its reads are made by the workers of the
 //! database; the packs are looked into where the future is polled.
 
-use super::entry_lookup::entry_key;
 use super::keyspace::Keyspace;
 use super::live_lookup::LiveLookup;
 use crate::directory::Step;
@@ -32,7 +31,7 @@ struct Reading {
 
 impl GetAsync {
     pub(super) fn new(keyspace: &Keyspace, directory: u64, name: &[u8]) -> GetAsync {
-        let lookup = entry_key(keyspace, directory, name).map(LiveLookup::new);
+        let lookup = keyspace.entry_key(directory, name).map(LiveLookup::new);
         GetAsync { keyspace: keyspace.clone(), lookup: Some(lookup), reading: None }
     }
 

@@ -1,12 +1,13 @@
 //! [`Keyspace`]: the handle of a named map.
 
 use super::engine::Engine;
+use super::entry_lookup::{index_of, with_bytes};
 use super::key_bounds::{KeyBounds, owned};
-use super::limits::{validate_key, validate_value};
+use super::limits::{validate_entry_name, validate_key, validate_value};
 use super::options::WriteOptions;
 use super::range::{Entry, Range};
 use crate::error::Result;
-use crate::format::{KeyspaceId, SeqNo, Slice};
+use crate::format::{EntryKey, KeyspaceId, SeqNo, Slice};
 use crate::keyspaces::SnapshotSeq;
 use crate::log::Operation;
 use crate::ordered::cursor::Bounds;
@@ -137,6 +138,33 @@ impl Keyspace {
         let ordered = self.ordered()?;
         let durability = engine.durability_of(options);
         engine.write_one(&operation(ordered.id), ordered.layout().partition_for(key), durability)
+    }
+
+    /// The key of an entry in a directory keyspace.
+    pub(super) fn entry_key(&self, directory: u64, name: &[u8]) -> Result<Vec<u8>> {
+        validate_entry_name(name)?;
+        let ordered = self.ordered()?;
+        Ok(EntryKey::new(directory, name, &index_of(ordered.directories()).hash_key).to_bytes())
+    }
+
+    /// Writes an entry of a directory; without a value, removes it. Name and value have been checked.
+    pub(super) fn write_entry(
+        &self,
+        (directory, name): (u64, &[u8]),
+        value: Option<&[u8]>,
+        options: WriteOptions,
+    ) -> Result<()> {
+        let engine = &self.engine;
+        engine.writable()?;
+        let ordered = self.ordered()?;
+        let (keyspace, durability) = (ordered.id, engine.durability_of(options));
+        with_bytes(&EntryKey::new(directory, name, &index_of(ordered.directories()).hash_key), |key| {
+            let operation = match value {
+                Some(value) => Operation::Put { keyspace, key, value },
+                None => Operation::Remove { keyspace, key },
+            };
+            engine.write_one(&operation, ordered.layout().partition_for(key), durability)
+        })
     }
 
     /// Removes every entry, durably when it returns, at a cost that does not depend on how many there are. What is

@@ -2,7 +2,7 @@
 //!
 //! In each round the reads that the entries still need are submitted together.
 
-use super::entry_lookup::{entry_key, index_of, value_of};
+use super::entry_lookup::{index_of, value_of};
 use super::keyspace::Keyspace;
 use crate::directory::{EntrySearch, Step};
 use crate::error::Result;
@@ -27,7 +27,7 @@ pub(super) fn multi_get<N: AsRef<[u8]>>(
     seq: SeqNo,
     entries: &[(u64, N)],
 ) -> Result<Vec<Option<Slice>>> {
-    let encoded = entries.iter().map(|(directory, name)| entry_key(keyspace, *directory, name.as_ref()));
+    let encoded = entries.iter().map(|(directory, name)| keyspace.entry_key(*directory, name.as_ref()));
     let encoded = encoded.collect::<Result<Vec<_>>>()?;
     let decoded = encoded.iter().filter_map(|key| EntryKey::decode(key));
     let keys: Vec<EntryKey<'_>> = decoded.collect();

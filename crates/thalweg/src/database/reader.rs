@@ -2,7 +2,6 @@
 //!
 //! Invariant: the number of each read in `queue` is that of a lookup in `waiting`. No locks.
 
-use super::entry_lookup::entry_key;
 use super::keyspace::Keyspace;
 use super::live_lookup::LiveLookup;
 use crate::directory::Step;
@@ -107,7 +106,7 @@ impl<T> Reader<T> {
         if self.is_full() {
             return Err(ReaderFull(tag));
         }
-        match entry_key(&self.keyspace, directory, name.as_ref()) {
+        match self.keyspace.entry_key(directory, name.as_ref()) {
             Ok(key) => self.go_on(tag, LiveLookup::new(key), None),
             Err(error) => self.finished.push_back((tag, Err(error))),
         }

@@ -120,6 +120,14 @@ impl Known {
         }
     }
 
+    fn with(before: Option<Known>, span: Span) -> Known {
+        let Some(before) = before else { return Known::One(span) };
+        let mut spans = Vec::with_capacity(before.spans().len() + 1);
+        spans.extend_from_slice(before.spans());
+        spans.push(span);
+        Known::Several(spans.into_boxed_slice())
+    }
+
     fn of(spans: &[Span]) -> Option<Known> {
         match spans {
             [] => None,
@@ -152,7 +160,7 @@ impl DirectoryIndex {
     pub(crate) async fn add(&self, pack: &Arc<Table>) -> Result<()> {
         let (slot, spans) = self.register(pack)?;
         for some in spans.chunks(SLICE) {
-            some.iter().for_each(|(directory, place)| self.insert(*directory, Span { pack: slot, place: *place }));
+            self.insert(slot, some);
             yield_now().await;
         }
         self.changed();
@@ -174,7 +182,7 @@ impl DirectoryIndex {
                 }
                 Err(error) => return Err(error),
             };
-        spans.into_iter().for_each(|(directory, place)| self.insert(directory, Span { pack: slot, place }));
+        self.insert(slot, &spans);
         self.changed();
         Ok(())
     }
@@ -184,21 +192,20 @@ impl DirectoryIndex {
         self.damage.get().map_or(Ok(()), |damage| Err(damage.clone()))
     }
 
-    /// Gives a pack a slot, and reads where its directories are.
+    /// Gives a pack a slot, and reads where its directories are: in the order of the stripes.
     fn register(&self, pack: &Arc<Table>) -> Result<(NonZeroU32, Vec<(u64, PackSpan)>)> {
         let mut spans = Vec::new();
         pack.visit_directories(&mut |directory, place| spans.push((directory, place)))?;
         self.changes.fetch_add(1, Ordering::Relaxed);
-        Ok((self.packs.write().add(pack), spans))
+        Ok((self.packs.write().add(pack), self.known.by_stripe(&spans)))
     }
 
-    fn insert(&self, directory: u64, span: Span) {
-        self.known.update(directory, |known| {
-            let before = known.as_ref().map_or(&[][..], Known::spans);
+    fn insert(&self, pack: NonZeroU32, spans: &[(u64, PackSpan)]) {
+        self.known.update_all(spans, |place, known| {
             // Counted under the lock of the stripe: nobody takes out what was not counted.
             self.spans.fetch_add(1, Ordering::Relaxed);
-            self.extra_spans.fetch_add(u64::from(!before.is_empty()), Ordering::Relaxed);
-            *known = Known::of(&[before, &[span]].concat());
+            self.extra_spans.fetch_add(u64::from(known.is_some()), Ordering::Relaxed);
+            *known = Some(Known::with(known.take(), Span { pack, place: *place }));
         });
     }
 

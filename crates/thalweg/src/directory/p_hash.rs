@@ -48,23 +48,37 @@ impl<T> PHash<T> {
         read(stripe.find(hash, directory, self.key).ok().and_then(|at| stripe.slots[at].value.as_ref()))
     }
 
-    /// Changes what is known of a directory; `None` stands for nothing.
-    pub(crate) fn update<R>(&self, directory: u64, change: impl FnOnce(&mut Option<T>) -> R) -> R {
-        let hash = mix(directory, self.key);
-        let mut stripe = self.stripe(hash).lock();
-        if let Ok(at) = stripe.find(hash, directory, self.key) {
-            let result = change(&mut stripe.slots[at].value);
-            if stripe.slots[at].value.is_none() {
-                stripe.remove(at, self.key);
+    /// Changes what is known of directories; `None` stands for nothing. `change` is given what comes with a directory,
+    /// too. Directories of a stripe that follow one another have one lock.
+    pub(crate) fn update_all<V>(&self, directories: &[(u64, V)], mut change: impl FnMut(&V, &mut Option<T>)) {
+        let number = |directory: u64| stripe_of(mix(directory, self.key));
+        for some in directories.chunk_by(|(a, _), (b, _)| number(*a) == number(*b)) {
+            let Some((first, _)) = some.first() else { continue };
+            let mut stripe = self.stripes[number(*first)].lock();
+            for (directory, with) in some {
+                stripe.update(mix(*directory, self.key), *directory, self.key, |known| change(with, known));
             }
-            return result;
         }
-        let mut value = None;
-        let result = change(&mut value);
-        if let Some(value) = value {
-            stripe.insert(directory, value, self.key);
+    }
+
+    /// The directories in the order of their stripes: what is known of those of a stripe fits into the processor's
+    /// cache.
+    pub(crate) fn by_stripe<V: Copy>(&self, directories: &[(u64, V)]) -> Vec<(u64, V)> {
+        let number = |directory: u64| stripe_of(mix(directory, self.key));
+        let mut ends = vec![0; STRIPES];
+        directories.iter().for_each(|(directory, _)| ends[number(*directory)] += 1);
+        let mut total = 0;
+        for end in &mut ends {
+            total += *end;
+            *end = total;
         }
-        result
+        let mut ordered = directories.to_vec();
+        for entry in directories.iter().rev() {
+            let end = &mut ends[number(entry.0)];
+            *end -= 1;
+            ordered[*end] = *entry;
+        }
+        ordered
     }
 
     /// Changes what is known of every directory of a stripe.
@@ -108,9 +122,13 @@ impl<T> PHash<T> {
     }
 
     fn stripe(&self, hash: u64) -> &Mutex<Stripe<T>> {
-        // The lower bits choose the stripe, the upper ones the slot.
-        &self.stripes[hash as usize & (STRIPES - 1)]
+        &self.stripes[stripe_of(hash)]
     }
+}
+
+/// The stripe of a hash: the lower bits choose it, the upper ones the slot.
+fn stripe_of(hash: u64) -> usize {
+    hash as usize & (STRIPES - 1)
 }
 
 /// Spreads directory numbers, which are mostly consecutive: the finalizer of splitmix64.
@@ -145,6 +163,22 @@ impl<T> Stripe<T> {
             at = if at + 1 == capacity { 0 } else { at + 1 };
         }
         Err((at, capacity))
+    }
+
+    /// Changes what is known of a directory.
+    fn update(&mut self, hash: u64, directory: u64, key: u64, change: impl FnOnce(&mut Option<T>)) {
+        if let Ok(at) = self.find(hash, directory, key) {
+            change(&mut self.slots[at].value);
+            if self.slots[at].value.is_none() {
+                self.remove(at, key);
+            }
+            return;
+        }
+        let mut value = None;
+        change(&mut value);
+        if let Some(value) = value {
+            self.insert(directory, value, key);
+        }
     }
 
     /// How far the directory of a slot is from its home.

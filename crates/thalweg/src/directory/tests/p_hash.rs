@@ -19,6 +19,12 @@ fn get(table: &PHash<Known>, directory: u64) -> Option<Known> {
     table.read(directory, |known| known.copied())
 }
 
+fn update(table: &PHash<Known>, directory: u64, value: Option<Known>) -> Option<Known> {
+    let mut before = None;
+    table.update_all(&[(directory, value)], |value, known| before = std::mem::replace(known, *value));
+    before
+}
+
 fn all(table: &PHash<Known>) -> BTreeMap<u64, Known> {
     let mut found = BTreeMap::new();
     (0..STRIPES).for_each(|stripe| {
@@ -38,7 +44,7 @@ fn it_is_a_map() {
             // Directories that meet in few stripes.
             let directory = random.u64(..400) << 40;
             let value = random.bool().then(|| known(random.u32(..1000)));
-            let before = table.update(directory, |known| std::mem::replace(known, value));
+            let before = update(&table, directory, value);
             let expected = match value {
                 Some(value) => model.insert(directory, value),
                 None => model.remove(&directory),
@@ -60,7 +66,7 @@ fn a_directory_takes_at_most_46_bytes_however_many_there_are() {
     let table = PHash::new(0x5eed);
     let mut worst: f64 = 0.0;
     for directory in 0..1_000_000_u64 {
-        table.update(directory, |value| *value = Some(known(directory as u32)));
+        update(&table, directory, Some(known(directory as u32)));
         if directory >= 100_000 && directory % 10_000 == 0 {
             worst = worst.max(table.bytes() as f64 / table.len() as f64);
         }
@@ -74,9 +80,14 @@ fn a_directory_takes_at_most_46_bytes_however_many_there_are() {
 fn emptied_directories_give_their_memory_back() {
     let table = PHash::new(1);
     let empty = table.bytes();
-    (0..50_000_u64).for_each(|directory| table.update(directory << 32, |value| *value = Some(known(7))));
+    let put = |value: Option<Known>| {
+        (0..50_000_u64).for_each(|directory| {
+            update(&table, directory << 32, value);
+        });
+    };
+    put(Some(known(7)));
     assert!(table.bytes() > empty + 50_000 * 32);
-    (0..50_000_u64).for_each(|directory| table.update(directory << 32, |value| *value = None));
+    put(None);
     assert_eq!((table.len(), table.bytes()), (0, empty));
 }
 
@@ -88,7 +99,7 @@ fn directories_change_from_many_threads() {
             let table = &table;
             scope.spawn(move || {
                 for directory in 0..5_000_u64 {
-                    table.update(directory, |value| {
+                    table.update_all(&[(directory, ())], |(), value| {
                         let count = value.map_or(0, |value: Known| value.rest[0]);
                         *value = Some(known(count + 1));
                     });
@@ -100,4 +111,25 @@ fn directories_change_from_many_threads() {
         }
     });
     assert!((0..5_000).all(|directory| get(&table, directory) == Some(known(4))));
+}
+
+#[test]
+fn directories_in_the_order_of_their_stripes_are_changed_one_stripe_at_a_time() {
+    let mut random = fastrand::Rng::with_seed(9);
+    for directories in [0, 1, 7, 20_000] {
+        let table = PHash::new(random.u64(..));
+        let given: Vec<_> = (0..directories).map(|number| (random.u64(..5_000), known(number))).collect();
+        let mut sorted = given.clone();
+        let ordered = table.by_stripe(&given);
+        // Of a directory that is given several times, the last one stays.
+        table.update_all(&ordered, |value, known| *known = Some(*value));
+        let model: BTreeMap<_, _> = given.iter().copied().collect();
+        assert_eq!(all(&table), model);
+        // `all` goes from stripe to stripe.
+        let mut stripes = Vec::new();
+        (0..STRIPES).for_each(|stripe| table.update_stripe(stripe, |directory, _| stripes.push((directory, stripe))));
+        let stripe_of: BTreeMap<_, _> = stripes.into_iter().collect();
+        sorted.sort_by_key(|(directory, _)| stripe_of[directory]);
+        assert_eq!(ordered, sorted);
+    }
 }
