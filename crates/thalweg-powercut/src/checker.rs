@@ -7,7 +7,7 @@
 use crate::judge::Found;
 use crate::options::{Choice, builder};
 use crate::workload::Workload;
-use crate::writer;
+use crate::writer::Keyspaces;
 use std::path::Path;
 use thalweg::{Database, Error};
 
@@ -102,9 +102,9 @@ fn open(path: &Path, question: Question) -> Result<Database, String> {
 
 fn go_on(database: Database, question: Question, prefix: u64) -> Result<(), String> {
     let workload = Workload { seed: question.seed };
-    let keyspaces = writer::keyspaces(&database).map_err(|error| format!("a keyspace cannot be made: {error}"))?;
+    let keyspaces = Keyspaces::open(&database).map_err(|error| format!("a keyspace cannot be made: {error}"))?;
     for number in prefix + 1..=prefix + question.go_on {
-        let applied = writer::apply(&database, &keyspaces, workload, &workload.write(number));
+        let applied = keyspaces.apply(&database, workload, &workload.write(number));
         applied.map_err(|error| format!("going on: write {number} failed: {error}"))?;
     }
     database.persist().map_err(|error| format!("going on: persist failed: {error}"))?;

@@ -4,7 +4,7 @@
 //! byte for byte; and the two together are the state after some prefix of the writes that is not shorter than the
 //! promise, so no batch is torn, no removed key and no old version has come back.
 
-use crate::workload::{KEYSPACES, Workload};
+use crate::workload::{FILES, KEYSPACES, Workload, directories, key_of};
 use std::collections::HashMap;
 use thalweg::{Error, ReadOnlyDatabase, Readable};
 
@@ -29,7 +29,8 @@ impl Found {
     /// What is wrong: a read that fails, a value that nobody wrote, two reads that differ.
     pub fn read(database: &ReadOnlyDatabase, workload: Workload) -> Result<Self, String> {
         let mut found = Found::default();
-        for (index, name) in KEYSPACES.iter().enumerate() {
+        found.read_files(database, workload)?;
+        for (index, name) in KEYSPACES.iter().take(FILES).enumerate() {
             let failed = |error: Error| format!("a read of {name} failed: {error}");
             let Some(keyspace) = database.existing_keyspace(name).map_err(failed)? else { continue };
             let mut forwards = Vec::new();
@@ -55,6 +56,36 @@ impl Found {
             }
         }
         Ok(found)
+    }
+
+    /// Reads every directory: as a listing, entry by entry, and all entries at once.
+    fn read_files(&mut self, database: &ReadOnlyDatabase, workload: Workload) -> Result<(), String> {
+        let name = KEYSPACES[FILES];
+        let failed = |error: Error| format!("a read of {name} failed: {error}");
+        let Some(files) = database.existing_directory_keyspace(name).map_err(failed)? else { return Ok(()) };
+        let (mut listed, mut values) = (Vec::new(), Vec::new());
+        for directory in directories() {
+            for entry in files.list(directory) {
+                let entry = entry.map_err(failed)?;
+                let value = entry.value().map_err(failed)?;
+                let (key, told) = (key_of(directory, entry.name()), String::from_utf8_lossy(entry.name()).into_owned());
+                let origin = workload.origin(FILES, &key, &value);
+                let origin =
+                    origin.ok_or_else(|| format!("{name}/{directory}/{told} has a value that nobody wrote"))?;
+                if files.get(directory, entry.name()).map_err(failed)?.as_deref() != Some(&*value) {
+                    return Err(format!("a get of {name}/{directory}/{told} differs from the listing"));
+                }
+                if self.entries.insert((FILES, key), origin).is_some() {
+                    return Err(format!("{name}/{directory}/{told} is listed twice"));
+                }
+                listed.push((directory, entry.name().to_vec()));
+                values.push(Some(value));
+            }
+        }
+        if files.multi_get(&listed).map_err(failed)? != values {
+            return Err(format!("a multi_get of {name} differs from the listing"));
+        }
+        Ok(())
     }
 
     /// How many keys have a value.

@@ -55,4 +55,5 @@ pub fn builder(path: &Path, seed: u64, choice: Choice) -> Builder {
         .block_cache_bytes(4 << 20)
         .settle_interval(Duration::from_millis(random.pick(&[10, 50, 200, 1000])))
         .compaction_policy(if random.percent(50) { CompactionPolicy::Leveled } else { CompactionPolicy::VLSM })
+        .directory_level0_trigger(random.pick(&[2, 2, 4, 16]))
 }

@@ -7,14 +7,21 @@
 use crate::random::Random;
 use thalweg::Durability;
 
-/// The keyspaces: one cut into partitions, one whole, and one that is seldom written and so pins the log.
-pub const KEYSPACES: [&str; 3] = ["split", "whole", "cold"];
+/// The keyspaces: one cut into partitions, one whole, one that is seldom written and so pins the log, and one of
+/// directories.
+pub const KEYSPACES: [&str; 4] = ["split", "whole", "cold", "files"];
+
+/// The index of the last one. Its keys are the number of a directory (8 bytes, big-endian), then the name.
+pub const FILES: usize = 3;
 
 /// Where the partitions of the first keyspace begin, but for the first.
 pub const SPLITS: [&[u8]; 2] = [b"02000", b"04000"];
 
-/// Keys of each of the first two keyspaces.
+/// Keys of each keyspace but the cold one.
 const KEYS: u64 = 6000;
+/// So many names are in directory 0; of the others, a few are in each directory.
+const LARGE_DIRECTORY: u64 = 1500;
+const DIRECTORY_NAMES: u64 = 20;
 const COLD_KEYS: u64 = 50;
 /// Writes of a phase: they have the same durabilities and the same hot keys.
 const PHASE_WRITES: u64 = 1024;
@@ -121,18 +128,46 @@ impl Workload {
     }
 }
 
+/// The directories that may have entries.
+pub fn directories() -> impl Iterator<Item = u64> {
+    std::iter::once(0).chain(LARGE_DIRECTORY / DIRECTORY_NAMES..KEYS.div_ceil(DIRECTORY_NAMES))
+}
+
+/// The directory and the name of a key of [`FILES`].
+pub fn entry_of(key: &[u8]) -> Option<(u64, &[u8])> {
+    let (directory, name) = key.split_first_chunk()?;
+    Some((u64::from_be_bytes(*directory), name))
+}
+
+/// The key of an entry.
+pub fn key_of(directory: u64, name: &[u8]) -> Vec<u8> {
+    [&directory.to_be_bytes(), name].concat()
+}
+
+/// The key with this number.
+fn key(keyspace: usize, number: u64) -> Vec<u8> {
+    let name = format!("{number:05}").into_bytes();
+    let directory = if number < LARGE_DIRECTORY { 0 } else { number / DIRECTORY_NAMES };
+    if keyspace == FILES { key_of(directory, &name) } else { name }
+}
+
+/// One of the keyspaces that are written often.
+fn often_written(random: &mut Random) -> usize {
+    random.pick(&[0, 0, 1, FILES])
+}
+
 fn change(random: &mut Random, hot: u64, removals_percent: u64) -> Change {
-    let keyspace = random.below(2) as usize;
+    let keyspace = often_written(random);
     let number = if random.percent(50) { hot + random.below(300) } else { random.below(KEYS) };
     let length = if random.percent(removals_percent) { None } else { Some(length(random)) };
-    Change { keyspace, key: format!("{number:05}").into_bytes(), length }
+    Change { keyspace, key: key(keyspace, number), length }
 }
 
 /// A change of a shrink phase: a removal of any key in 98 of 100 cases.
 fn shrinking_change(random: &mut Random) -> Change {
-    let (keyspace, key) = (random.below(2) as usize, random.below(KEYS));
+    let (keyspace, number) = (often_written(random), random.below(KEYS));
     let length = if random.percent(2) { Some(length(random)) } else { None };
-    Change { keyspace, key: format!("{key:05}").into_bytes(), length }
+    Change { keyspace, key: key(keyspace, number), length }
 }
 
 fn cold_change(random: &mut Random) -> Change {
@@ -163,7 +198,7 @@ mod tests {
         let (place, change) = write.changes.iter().enumerate().find(|(_, change)| change.length.is_some()).unwrap();
         let mut value = workload.value(write.number, place, change.length.unwrap());
         assert_eq!(workload.origin(change.keyspace, &change.key, &value), Some((write.number, place)));
-        assert_eq!(workload.origin(1 - change.keyspace, &change.key, &value), None, "another keyspace");
+        assert_eq!(workload.origin((change.keyspace + 1) % 4, &change.key, &value), None, "another keyspace");
         assert_eq!(workload.origin(change.keyspace, b"99999", &value), None, "another key");
         for at in 0..value.len() {
             value[at] ^= 1;
@@ -184,7 +219,11 @@ mod tests {
         assert!(any(&|write| write.changes.iter().any(|change| change.length > Some(32 << 10))));
         assert!(any(&|write| {
             let of = |keyspace| write.changes.iter().any(|change| change.keyspace == keyspace);
-            of(0) && of(1)
+            of(0) && of(1) && of(FILES)
         }));
+        let directories: Vec<u64> = directories().collect();
+        for change in writes.iter().flat_map(|write| &write.changes).filter(|change| change.keyspace == FILES) {
+            assert!(directories.contains(&entry_of(&change.key).unwrap().0), "{change:?}");
+        }
     }
 }

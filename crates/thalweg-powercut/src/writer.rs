@@ -7,13 +7,13 @@
 use crate::judge::Found;
 use crate::options::{Choice, builder};
 use crate::random::Random;
-use crate::workload::{KEYSPACES, SPLITS, Workload, Write};
+use crate::workload::{Change, FILES, KEYSPACES, SPLITS, Workload, Write, entry_of};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use thalweg::{Database, Durability, Keyspace};
+use thalweg::{Database, DirectoryKeyspace, Durability, Keyspace};
 
 /// The input of the writer.
 #[derive(Clone, Copy, Debug)]
@@ -46,47 +46,66 @@ impl<W: io::Write> Report<'_, W> {
     }
 }
 
-/// The keyspaces, made where they are missing.
-///
-/// # Errors
-/// What the engine says.
-pub fn keyspaces(database: &Database) -> thalweg::Result<Vec<Keyspace>> {
-    let mut keyspaces = Vec::new();
-    for (index, name) in KEYSPACES.into_iter().enumerate() {
-        let splits: &[&[u8]] = if index == 0 { &SPLITS } else { &[] };
-        keyspaces.push(match database.existing_keyspace(name)? {
-            Some(keyspace) => keyspace,
-            None => database.create_keyspace(name, splits)?,
-        });
-    }
-    Ok(keyspaces)
+/// The keyspaces of the workload.
+pub struct Keyspaces {
+    ordered: Vec<Keyspace>,
+    files: DirectoryKeyspace,
 }
 
-/// Makes one write.
-///
-/// # Errors
-/// What the engine says.
-pub fn apply(database: &Database, keyspaces: &[Keyspace], workload: Workload, write: &Write) -> thalweg::Result<()> {
-    let number = write.number;
-    if let [change] = write.changes.as_slice() {
-        let keyspace = keyspaces.get(change.keyspace).ok_or(thalweg::Error::Closed)?;
-        match change.length {
-            Some(length) => {
-                let value = workload.value(number, 0, length);
-                return keyspace.insert_with(&change.key, value, write.durability);
+impl Keyspaces {
+    /// Makes those that are missing.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn open(database: &Database) -> thalweg::Result<Self> {
+        let mut ordered = Vec::new();
+        for (index, name) in KEYSPACES.into_iter().take(FILES).enumerate() {
+            let splits: &[&[u8]] = if index == 0 { &SPLITS } else { &[] };
+            ordered.push(match database.existing_keyspace(name)? {
+                Some(keyspace) => keyspace,
+                None => database.create_keyspace(name, splits)?,
+            });
+        }
+        Ok(Keyspaces { ordered, files: database.directory_keyspace(KEYSPACES[FILES])? })
+    }
+
+    /// Makes one write.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn apply(&self, database: &Database, workload: Workload, write: &Write) -> thalweg::Result<()> {
+        let (number, durability) = (write.number, write.durability);
+        if let [Change { keyspace, key, length }] = write.changes.as_slice() {
+            let value = length.map(|length| workload.value(number, 0, length));
+            return match (self.ordered.get(*keyspace), value) {
+                (Some(ordered), Some(value)) => ordered.insert_with(key, value, durability),
+                (Some(ordered), None) => ordered.remove_with(key, durability),
+                (None, value) => {
+                    let (directory, name) = entry_of(key).ok_or(thalweg::Error::Closed)?;
+                    match value {
+                        Some(value) => self.files.insert_with(directory, name, value, durability),
+                        None => self.files.remove_with(directory, name, durability),
+                    }
+                }
+            };
+        }
+        let mut batch = database.batch();
+        for (place, Change { keyspace, key, length }) in write.changes.iter().enumerate() {
+            let value = length.map(|length| workload.value(number, place, length));
+            match (self.ordered.get(*keyspace), value) {
+                (Some(ordered), Some(value)) => batch.insert(ordered, key, value)?,
+                (Some(ordered), None) => batch.remove(ordered, key)?,
+                (None, value) => {
+                    let (directory, name) = entry_of(key).ok_or(thalweg::Error::Closed)?;
+                    match value {
+                        Some(value) => batch.insert_entry(&self.files, directory, name, value)?,
+                        None => batch.remove_entry(&self.files, directory, name)?,
+                    }
+                }
             }
-            None => return keyspace.remove_with(&change.key, write.durability),
         }
+        batch.commit_with(durability)
     }
-    let mut batch = database.batch();
-    for (place, change) in write.changes.iter().enumerate() {
-        let keyspace = keyspaces.get(change.keyspace).ok_or(thalweg::Error::Closed)?;
-        match change.length {
-            Some(length) => batch.insert(keyspace, &change.key, workload.value(number, place, length))?,
-            None => batch.remove(keyspace, &change.key)?,
-        }
-    }
-    batch.commit_with(write.durability)
 }
 
 /// Goes on after the last write that is there. Gives the number of the last write.
@@ -99,7 +118,7 @@ pub fn run(path: &Path, plan: Plan, output: &mut (impl io::Write + Send)) -> Res
     let first = Found::read(&database.clone().into(), workload)?.prefix(workload, 0)? + 1;
     let report = Report { lines: Mutex::new((0, output)) };
     report.promised(first - 1)?;
-    let keyspaces = keyspaces(&database).map_err(|error| format!("a keyspace cannot be made: {error}"))?;
+    let keyspaces = Keyspaces::open(&database).map_err(|error| format!("a keyspace cannot be made: {error}"))?;
     let made = AtomicU64::new(first - 1);
     let ended = AtomicBool::new(false);
     let written = std::thread::scope(|scope| {
@@ -117,7 +136,7 @@ pub fn run(path: &Path, plan: Plan, output: &mut (impl io::Write + Send)) -> Res
 
 fn write_all<W: io::Write>(
     database: &Database,
-    keyspaces: &[Keyspace],
+    keyspaces: &Keyspaces,
     plan: Plan,
     first: u64,
     made: &AtomicU64,
@@ -128,7 +147,7 @@ fn write_all<W: io::Write>(
     for number in first..=plan.last.unwrap_or(u64::MAX) {
         let write = workload.write(number);
         let failed = |error| format!("write {number} failed: {error}");
-        apply(database, keyspaces, workload, &write).map_err(failed)?;
+        keyspaces.apply(database, workload, &write).map_err(failed)?;
         made.store(number, Ordering::Release);
         if write.persist {
             database.persist().map_err(failed)?;

@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use thalweg::{Durability, DurabilityBackend};
 use thalweg_powercut::options::{Choice, builder};
 use thalweg_powercut::workload::Workload;
-use thalweg_powercut::writer::{apply, keyspaces};
+use thalweg_powercut::writer::Keyspaces;
 
 /// Splits and merges of the first `writes` writes of `seed`.
 fn reshaped(seed: u64, writes: u64) -> (u64, u64) {
     let directory = Directory(std::env::temp_dir().join(format!("thalweg-shrink-phase-{seed}-{}", std::process::id())));
     let database = builder(&directory.0, seed, Choice { backend: DurabilityBackend::SettleRounds }).open().unwrap();
-    let keyspaces = keyspaces(&database).unwrap();
+    let keyspaces = Keyspaces::open(&database).unwrap();
     let workload = Workload { seed };
     for number in 1..=writes {
         let mut write = workload.write(number);
         write.durability = Durability::Buffered;
-        apply(&database, &keyspaces, workload, &write).unwrap();
+        keyspaces.apply(&database, workload, &write).unwrap();
         // As a disk that is busy with syncs would.
         if number % 512 == 0 {
             database.wait_for_compactions().unwrap();
