@@ -214,16 +214,26 @@ impl<'a> Remover<'a> {
     }
 
     fn directory(&mut self, files: &DirectoryKeyspace, directory: u64, stop: &Stop) -> Result<(), Ended> {
-        for entry in files.list(directory) {
-            self.remove(entry?.name())?;
-            if self.is_full() {
-                self.commit()?;
-                if stop.load(Ordering::Relaxed) != 0 {
-                    return Err(Ended::Stopped);
+        // A listing is of one moment, and compactions keep what it may still show: each batch has one of its own.
+        let mut cursor = 0;
+        loop {
+            let mut last = None;
+            for entry in files.list_from(directory, cursor) {
+                let entry = entry?;
+                // Entries with equal cursors are removed together: none of them is listed after that cursor.
+                if self.is_full() && last != Some(entry.cursor()) {
+                    break;
                 }
+                self.remove(entry.name())?;
+                last = Some(entry.cursor());
+            }
+            self.commit()?;
+            let Some(last) = last else { return Ok(()) };
+            cursor = last;
+            if stop.load(Ordering::Relaxed) != 0 {
+                return Err(Ended::Stopped);
             }
         }
-        self.commit()
     }
 
     fn remove(&mut self, key: &[u8]) -> thalweg::Result<()> {
