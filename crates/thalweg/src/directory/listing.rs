@@ -5,12 +5,13 @@ use crate::error::Result;
 use crate::format::{Cursor, EntryKey, EntryKind, NameHash, SeqNo, Slice, name_hash};
 use crate::memtable::Memtable;
 use crate::planted::{Bug, planted};
-use crate::table::{PackValue, Table};
+use crate::table::{PackSpan, PackValue, Table};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// About so many blocks are read for a part, and so many entries of a memtable.
-const BLOCKS: usize = 64;
+/// About so many blocks are read for a part, and so many entries of a memtable. Few in a simulation, whose directories
+/// are small.
+const BLOCKS: usize = if cfg!(feature = "simulation") { 4 } else { 64 };
 const ENTRIES: usize = 2048;
 
 /// An entry that a listing has found.
@@ -55,21 +56,19 @@ impl DirectoryIndex {
     ) -> Result<Part> {
         let mut found = Vec::new();
         let mut next: Option<NameHash> = None;
-        let mut end_at = |hash: NameHash| {
-            next = Some(match next {
-                Some(next) if !planted(Bug::PartEndsTooLate) => next.min(hash),
-                _ => hash,
-            })
-        };
+        let mut end_at = |hash: NameHash| next = Some(next.map_or(hash, |next| next.min(hash)));
         for memtable in memtables {
             if let Some(hash) = in_memtable(memtable, directory, from, visible, &mut found)? {
                 end_at(hash);
             }
         }
         let spans = self.spans_of(directory)?;
-        let blocks = (BLOCKS / spans.len().max(1)).max(1);
+        if let Some(end) = end_of_blocks(&spans, from)? {
+            end_at(end);
+        }
+        let read_to = next.map(|next| if planted(Bug::PartEndsTooLate) { NameHash(next.0 / 2) } else { next });
         for (pack, span) in &spans {
-            let end = pack.visit_entries(*span, directory, from, blocks, &mut |name, version| {
+            pack.visit_entries(*span, directory, (from, read_to), &mut |name, version| {
                 let hash = self.hash_key.hash(&name);
                 if hash >= from && version.seq <= visible {
                     let (seq, kind, value) = (version.seq, version.kind, version.value);
@@ -77,9 +76,6 @@ impl DirectoryIndex {
                     found.push(ListedEntry { hash, name, seq, kind, value, pack });
                 }
             })?;
-            if let Some(hash) = end {
-                end_at(hash);
-            }
         }
         found.retain(|entry| next.is_none_or(|next| entry.hash < next));
         found.sort_by(|a, b| {
@@ -92,6 +88,17 @@ impl DirectoryIndex {
         found.retain(|entry| entry.kind == EntryKind::Put);
         Ok(Part { entries: found, next })
     }
+}
+
+/// Where a part ends, so that about [`BLOCKS`] blocks are read for it, of all spans together; `None`: fewer are left.
+/// Packs may have the same range of hashes, or one after the other.
+fn end_of_blocks(spans: &[(Arc<Table>, PackSpan)], from: NameHash) -> Result<Option<NameHash>> {
+    let mut fences = Vec::new();
+    for (pack, span) in spans {
+        fences.extend(pack.fences_above(*span, from, BLOCKS)?);
+    }
+    fences.sort_unstable();
+    Ok(fences.get(BLOCKS - 1).map(|fence| NameHash(u64::from(*fence) << 32)))
 }
 
 /// Adds the versions of a directory that a memtable has from `from` on. Returns the hash at which it stopped.

@@ -78,27 +78,31 @@ impl Table {
         Ok(newest)
     }
 
-    /// Gives the versions in some blocks of a span to `visit`: those from the block on that has the hash `from`, at
-    /// least `blocks` blocks. Returns the hash from which on others follow; `None`: none do.
+    /// Gives the versions in some blocks of a span to `visit`: those of all hashes from `from` to below `end`, and
+    /// others that lie in the same blocks.
     pub(crate) fn visit_entries(
         &self,
         span: PackSpan,
         directory: u64,
-        from: NameHash,
-        blocks: usize,
+        (from, end): (NameHash, Option<NameHash>),
         visit: &mut dyn FnMut(Slice, PackVersion),
-    ) -> Result<Option<NameHash>> {
+    ) -> Result<()> {
         let pack = self.pack()?;
-        for (number, at) in pack.blocks_from(span, from).enumerate() {
-            if number >= blocks && at.fence > from.fence() {
-                return Ok(Some(NameHash(u64::from(at.fence) << 32)));
-            }
+        let is_before_end = |at: &BlockAt| end.is_none_or(|end| at.fence < end.fence());
+        for at in pack.blocks_from(span, from).take_while(is_before_end) {
             // What is visited keeps the block: each has memory of its own.
             let (bytes, pages) = self.block_bytes(pack, at, &mut BlockBuffer::new())?;
             visit_block(pack, at.offset, directory, &bytes, visit)?;
             pages.cache(pack);
         }
-        Ok(None)
+        Ok(())
+    }
+
+    /// The first `most` fences of a span that are above that of `from`: each but the first block of a span has one,
+    /// and they ascend.
+    pub(crate) fn fences_above(&self, span: PackSpan, from: NameHash, most: usize) -> Result<Vec<u32>> {
+        let fences = self.pack()?.blocks_from(span, from).map(|at| at.fence);
+        Ok(fences.filter(|fence| *fence > from.fence()).take(most).collect())
     }
 
     /// A value that [`Table::newest_of`] or [`Table::visit_entries`] has found.
