@@ -59,8 +59,7 @@ pub(crate) fn fuzz_pack(bytes: &[u8]) {
 /// Lists a directory block by block, and looks up what was listed.
 fn read_directory(table: &Arc<Table>, directory: u64, span: PackSpan) {
     let (mut from, mut names) = (NameHash(0), vec![Slice::from_long(b"never there")]);
-    loop {
-        let Ok(fences) = table.fences_above(span, from, 1) else { break };
+    while let Ok(fences) = table.fences_above(span, from, 1) {
         let next = fences.first().map(|fence| NameHash(u64::from(*fence) << 32));
         assert!(next.is_none_or(|next| next > from), "a listing goes on");
         let listed = table.visit_entries(span, directory, (from, next), &mut |name, version| {
