@@ -111,7 +111,9 @@ fn both_structures_give_the_same_answers_through_everything() {
         }
         if let DirectoryStructures::Paper { f_cache_bytes } = structures {
             let found = f_hashes(&other);
-            assert_eq!(found.lost, 0);
+            // The hashes of many versions of few names are equal, and a page has room for some of them only. Which
+            // directories do without an f-hash therefore depends on their random key and on the pace of merges.
+            assert!(found.lost * 4 <= found.f_hashes, "{found:?}");
             assert!(found.cached_bytes <= f_cache_bytes.max(4096), "{found:?}");
             assert!(f_cache_bytes > 30_000 || found.reads > 0 && found.writes > 0, "{found:?}");
             assert!(found.lookups > 0 && found.f_hashes > 0);
