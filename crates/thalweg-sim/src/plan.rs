@@ -82,7 +82,7 @@ pub struct Plan {
     level1_bytes: u64,
     growth_factor: u64,
     partitions_max: usize,
-    /// Of a hundred changes and reads, so many go to the directory keyspace; 0: there is none.
+    /// The percentage of changes and reads that go to the directory keyspace; 0: there is none.
     pub files_percent: u64,
     /// Whether several entries of directories are read at once.
     pub reads_many_files: bool,

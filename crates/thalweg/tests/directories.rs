@@ -63,7 +63,7 @@ fn check(files: &DirectoryKeyspace, model: &Model, directories: u64) {
     }
 }
 
-/// The entries after a cursor: so many, and others with the cursor of the last one.
+/// The entries after a cursor: `least`, and others with the cursor of the last one.
 fn page(files: &DirectoryKeyspace, directory: u64, cursor: u64, least: usize) -> Vec<DirectoryEntry> {
     let mut page: Vec<DirectoryEntry> = Vec::new();
     for entry in files.list_from(directory, cursor).map(Result::unwrap) {

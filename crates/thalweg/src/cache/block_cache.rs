@@ -116,7 +116,7 @@ impl BlockCache {
 }
 
 impl TableBlocks {
-    /// The bytes of memory that the slots of so many blocks take.
+    /// The bytes of memory that the slots of `blocks` blocks take.
     pub(crate) fn memory_bytes(blocks: usize) -> usize {
         blocks * size_of::<Slot>()
     }

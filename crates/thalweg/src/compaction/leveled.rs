@@ -46,7 +46,7 @@ pub(crate) struct LeveledOptions {
     pub(crate) levels_max: usize,
 }
 
-/// [`LeveledOptions::level0_urgent`] is mostly so many times the trigger.
+/// [`LeveledOptions::level0_urgent`] of an ordered keyspace, divided by its trigger.
 pub(crate) const LEVEL0_URGENT: usize = 4;
 
 /// Tables of the level below that a job with several upper tables may be as large as.

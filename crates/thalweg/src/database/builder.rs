@@ -103,9 +103,9 @@ impl Builder {
         /// small; at least two segments (default: 512 MiB).
         log_bytes_max: u64
     );
-    /// Bytes at which a partition's memtable is sealed and flushed (default: 32 MiB, or 8 MiB with vLSM,
-    /// and no more than an eighth of a `memory_budget` that was set). Partitions that
-    /// splits have made have so many together: then the largest is.
+    /// Bytes at which a partition's memtable is sealed and flushed (default: 32 MiB, or 8 MiB with vLSM, and no more
+    /// than an eighth of a `memory_budget` that was set). Partitions that splits have made share this number: once
+    /// their memtables have it together, the largest is sealed.
     pub fn memtable_bytes(mut self, memtable_bytes: usize) -> Self {
         self.options.memtable_bytes = Some(memtable_bytes);
         self
@@ -296,15 +296,15 @@ impl Builder {
         self
     }
 
-    /// Directory keyspaces that this database creates have hashes of names of so many bits, 1 to 63, so that many names
-    /// have equal hashes: for simulation. The bits stay with the keyspace.
+    /// For simulation: directory keyspaces that this database creates hash names to `bits` bits, 1 to 63. With few bits
+    /// many names have equal hashes. A keyspace keeps its number of bits.
     #[cfg(feature = "simulation")]
     pub fn name_hash_bits(mut self, bits: u32) -> Self {
         self.options.name_hash_bits = Some(bits);
         self
     }
 
-    /// Blocks of packs are closed at so many bytes, so that small directories have several: for simulation.
+    /// For simulation: a block of a pack ends once it has `bytes` bytes. With few bytes small directories have several.
     #[cfg(feature = "simulation")]
     pub fn pack_block_bytes(mut self, bytes: usize) -> Self {
         self.options.pack_block_bytes = Some(bytes);

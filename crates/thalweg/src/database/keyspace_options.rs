@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Levels of a partition, level 0 included.
 const LEVELS_MAX: usize = 7;
 
-/// Level 0 of a directory keyspace is due at so many times the tables of an ordered one.
+/// The trigger of level 0 of a directory keyspace, divided by that of an ordered one.
 const DIRECTORY_LEVEL0_FACTOR: usize = 16;
 
 /// Tables in level 0 at which writers wait, with vLSM: its tables are small.

@@ -171,11 +171,11 @@ pub(super) struct Options {
 
 const MIB: u64 = 1 << 20;
 
-/// A database takes one part in so many of the memory that its process may have, and at least so much.
+/// By default a database takes a quarter of the memory that its process may have, and at least 64 MiB.
 const MEMORY_PART: u64 = 4;
 const MEMORY_BUDGET_MIN: u64 = 64 * MIB;
 
-/// Memtables have one part in so many of a database's memory.
+/// Memtables have a quarter of a database's memory.
 const MEMTABLES_PART: u64 = 4;
 
 /// Compaction coroutines that share a worker. They take subtasks of one large job, or else whole jobs, of which each

@@ -10,7 +10,7 @@
 //! - A span names a pack that is in `packs`: a pack leaves only once no span names it.
 //!
 //! Locks: that of a stripe of the p-hash, then `packs`; both for lookups and changes, never over I/O. `last_look` is
-//! held alone; `charge` before the locks of the block cache.
+//! held alone; `charge` before those of the stripes, and before those of the block cache.
 
 use super::p_hash::{PHash, STRIPES};
 use crate::cache::{BlockCache, Charge};
@@ -23,10 +23,10 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// So many directories are added or looked at before others of the worker go on.
+/// After this number of directories, the other coroutines of the worker go on.
 const SLICE: usize = 1024;
 
-/// Packs are merged in a quiet database when one of so many of their spans belongs to a directory with others.
+/// A quiet database merges packs when a quarter of their spans belong to directories that have several spans.
 const SCATTERED_PART: u64 = 4;
 
 /// What one pack has of a directory.
@@ -259,8 +259,9 @@ impl DirectoryIndex {
     /// Counts a change, and the bytes that the index takes now.
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
-        let bytes = self.size().2 as u64;
-        self.charge.lock().set(bytes);
+        // Measured under the lock: of two changes at once the later one sees both.
+        let mut charge = self.charge.lock();
+        charge.set(self.size().2 as u64);
     }
 
     /// Lets packs go that no span names.

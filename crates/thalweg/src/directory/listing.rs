@@ -9,9 +9,9 @@ use crate::table::{PackSpan, PackValue, Table};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// About so many blocks are read for a part, and so many entries of a memtable. Few in a simulation, whose directories
-/// are small.
+/// A part has the entries of about this number of blocks. A simulation has small directories, and so a small number.
 const BLOCKS: usize = if cfg!(feature = "simulation") { 4 } else { 64 };
+/// A part has about this number of entries of each memtable.
 const ENTRIES: usize = 2048;
 
 /// An entry that a listing has found.

@@ -1,9 +1,9 @@
 //! [`MemtablePool`]: blocks of memory that memtables have given back, for the next ones.
 //!
 //! So that in the long run no insert meets memory that was never touched, or that the system has to find first
-//! (`docs/memtable.md`). The pool keeps so many bytes at most as it was made for, and no more than memtables leave of
-//! what they may have (`docs/memory.md`); the rest goes back to the system, and
-//! all of it when the database rests, or it and the last of its memtables are gone.
+//! (`docs/memtable.md`). The pool keeps at most the bytes that it was made for, and no more than memtables leave of
+//! what they may have (`docs/memory.md`). The rest goes back to the system. All of it goes back when the database is
+//! idle, or when it and the last of its memtables are gone.
 //!
 //! Locks: `free`, held for a push or a pop.
 

@@ -12,7 +12,7 @@ pub(super) fn entries_of(parameters: &Parameters) -> u64 {
     parameters.directory_entries.unwrap_or(ENTRIES).max(1)
 }
 
-/// The key of an entry, in directories of so many.
+/// The key of entry number `entry`, if each directory has `entries` entries.
 pub(super) fn key(entry: u64, entries: u64) -> [u8; KEY_BYTES as usize] {
     let mut key = [0; KEY_BYTES as usize];
     key[..8].copy_from_slice(&(entry / entries).to_be_bytes());

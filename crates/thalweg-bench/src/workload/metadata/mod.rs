@@ -25,7 +25,7 @@ use self::gets::{Gets, How, make_gets};
 use self::lists::Lists;
 use self::order::{DirectoryOrder, random_order};
 use super::load::Load;
-use super::{Dataset, DatasetKind, Defaults, Definition, Workload};
+use super::{Dataset, DatasetKind, Defaults, Definition, Make, Workload};
 use crate::engine::LookupsBy;
 use crate::error::Result;
 use crate::parameters::{Distribution, Parameters};
@@ -45,108 +45,60 @@ const READ: Defaults = Defaults { operations: Some(1_000_000), seconds: Some(10.
 pub(super) const FAMILY: &[&str] = &["metadata-put", "metadata-get", "metadata-get-zipfian", "metadata-list"];
 
 pub(super) const DEFINITIONS: &[Definition] = &[
-    Definition {
-        name: "metadata-put",
-        about: "put the entries of directories of 20 in random order",
-        source: "PHAT-E3, figure 9a",
-        dataset: DatasetKind::Metadata,
-        load: "metadata-put",
-        defaults: PUT,
-        share: 1,
-        make: |parameters, dataset| {
-            let order = random_order(parameters, dataset)?;
-            make_puts(parameters, dataset, move |place| order.number(place))
+    put("metadata-put", "put the entries of directories of 20 in random order", "PHAT-E3, figure 9a", |p, d| {
+        let order = random_order(p, d)?;
+        make_puts(p, d, move |place| order.number(place))
+    }),
+    put(
+        "metadata-put-local",
+        "put the entries of directories of 20, a directory after the other",
+        "PHAT-E3, figure 9a, with the entries of a directory together",
+        |p, d| {
+            let order = DirectoryOrder::new(p, d)?;
+            make_puts(p, d, move |place| order.entry(place))
         },
-        splits,
-    },
-    Definition {
-        name: "metadata-put-local",
-        about: "put the entries of directories of 20, a directory after the other",
-        source: "PHAT-E3, figure 9a, with the entries of a directory together",
-        dataset: DatasetKind::Metadata,
-        load: "metadata-put-local",
-        defaults: PUT,
-        share: 1,
-        make: |parameters, dataset| {
-            let order = DirectoryOrder::new(parameters, dataset)?;
-            make_puts(parameters, dataset, move |place| order.entry(place))
-        },
-        splits,
-    },
-    Definition {
-        name: "metadata-get",
-        about: "get entries of directories, uniform unless told otherwise",
-        source: "PHAT-E3, figure 9b",
-        dataset: DatasetKind::Metadata,
-        load: "metadata-put",
-        defaults: READ,
-        share: 1,
-        make: |parameters, dataset| make_gets(parameters, dataset, "metadata-get", How::OneByOne),
-        splits,
-    },
-    Definition {
-        name: "metadata-get-zipfian",
-        about: "get entries of directories, a few of them often",
-        source: "PHAT-E3, figure 9c",
-        dataset: DatasetKind::Metadata,
-        load: "metadata-put",
-        defaults: READ,
-        share: 1,
-        make: |parameters, dataset| {
-            let gets = Gets::new(parameters, dataset, "metadata-get-zipfian", How::OneByOne)?;
-            Ok(Box::new(gets.with(Distribution::Zipfian)))
-        },
-        splits,
-    },
-    Definition {
-        name: "metadata-multiget",
-        about: "get entries of directories, 32 (or --batch) in one call",
-        source: "PHAT-E3, figure 9b, with several in flight",
-        dataset: DatasetKind::Metadata,
-        load: "metadata-put",
-        defaults: READ,
-        share: 1,
-        make: |parameters, dataset| make_gets(parameters, dataset, "metadata-multiget", How::AtOnce),
-        splits,
-    },
-    Definition {
-        name: "metadata-get-reader",
-        about: "get entries of directories, 16 (or --batch) in flight on each thread's own ring",
-        source: "PHAT-E3, figure 9b, with several in flight",
-        dataset: DatasetKind::Metadata,
-        load: "metadata-put",
-        defaults: READ,
-        share: 1,
-        make: |parameters, dataset| {
-            make_gets(parameters, dataset, "metadata-get-reader", How::Overlapped(LookupsBy::Reader))
-        },
-        splits,
-    },
-    Definition {
-        name: "metadata-get-async",
-        about: "get entries of directories, 16 (or --batch) futures at once on each thread",
-        source: "PHAT-E3, figure 9b, with several in flight",
-        dataset: DatasetKind::Metadata,
-        load: "metadata-put",
-        defaults: READ,
-        share: 1,
-        make: |parameters, dataset| {
-            make_gets(parameters, dataset, "metadata-get-async", How::Overlapped(LookupsBy::Futures))
-        },
-        splits,
-    },
-    Definition {
-        name: "metadata-list",
-        about: "list all entries of one directory, uniform unless told otherwise",
-        source: "PHAT-E3, figure 9d",
-        dataset: DatasetKind::Metadata,
-        load: "metadata-put",
-        defaults: READ,
-        share: 1,
-        make: |parameters, dataset| Ok(Box::new(Lists::new(parameters, dataset)?)),
-        splits,
-    },
+    ),
+    read("metadata-get", "get entries of directories, uniform unless told otherwise", "PHAT-E3, figure 9b", |p, d| {
+        make_gets(p, d, "metadata-get", How::OneByOne)
+    }),
+    read("metadata-get-zipfian", "get entries of directories, a few of them often", "PHAT-E3, figure 9c", |p, d| {
+        let gets = Gets::new(p, d, "metadata-get-zipfian", How::OneByOne)?;
+        Ok(Box::new(gets.with(Distribution::Zipfian)))
+    }),
+    read("metadata-multiget", "get entries of directories, 32 (or --batch) in one call", IN_FLIGHT, |p, d| {
+        make_gets(p, d, "metadata-multiget", How::AtOnce)
+    }),
+    read(
+        "metadata-get-reader",
+        "get entries of directories, 16 (or --batch) in flight on each thread's own ring",
+        IN_FLIGHT,
+        |p, d| make_gets(p, d, "metadata-get-reader", How::Overlapped(LookupsBy::Reader)),
+    ),
+    read(
+        "metadata-get-async",
+        "get entries of directories, 16 (or --batch) futures at once on each thread",
+        IN_FLIGHT,
+        |p, d| make_gets(p, d, "metadata-get-async", How::Overlapped(LookupsBy::Futures)),
+    ),
+    read(
+        "metadata-list",
+        "list all entries of one directory, uniform unless told otherwise",
+        "PHAT-E3, figure 9d",
+        |p, d| Ok(Box::new(Lists::new(p, d)?)),
+    ),
 ];
+
+const IN_FLIGHT: &str = "PHAT-E3, figure 9b, with several in flight";
+
+const fn put(name: &'static str, about: &'static str, source: &'static str, make: Make) -> Definition {
+    let (dataset, load) = (DatasetKind::Metadata, name);
+    Definition { name, about, source, dataset, load, defaults: PUT, share: 1, make, splits }
+}
+
+const fn read(name: &'static str, about: &'static str, source: &'static str, make: Make) -> Definition {
+    let (dataset, load) = (DatasetKind::Metadata, "metadata-put");
+    Definition { name, about, source, dataset, load, defaults: READ, share: 1, make, splits }
+}
 
 fn splits(parameters: &Parameters, records: u64, partitions: u32) -> Vec<Vec<u8>> {
     let directories = u128::from(records.div_ceil(entries_of(parameters)));

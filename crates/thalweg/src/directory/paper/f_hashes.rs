@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// The number of shards.
 const SHARDS: usize = 16;
 
-/// So many directories with adjacent numbers are in one shard, so that their f-hashes may share a page.
+/// The directories of a shard whose numbers are adjacent. Their f-hashes may share a page.
 const ADJACENT: u64 = 256;
 
 /// How the f-hashes of a database are kept.

@@ -10,7 +10,7 @@ use crate::format::NameHash;
 /// The most pages: 256 MiB.
 const PAGES_MAX: usize = 1 << 16;
 
-/// An f-hash becomes smaller when its entries fill less than one in so many places.
+/// An f-hash becomes smaller when its entries fill less than an eighth of its places.
 const SPARSE_PART: usize = 8;
 
 /// See the module.

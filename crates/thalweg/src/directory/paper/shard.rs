@@ -16,7 +16,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::BuildHasherDefault;
 
-/// Of so many pages that were not used for the longest time, those of the nearest directories are evicted together.
+/// An eviction looks at this number of pages, those that were not used for the longest time. It takes those of the
+/// nearest directories together.
 const CANDIDATES: usize = 64;
 
 /// A hash map whose order is the same in each run.

@@ -17,7 +17,7 @@ use crate::table::{PackItems, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// So many directories are changed before others of the worker go on.
+/// After this number of directories, the other coroutines of the worker go on.
 const SLICE: usize = 64;
 
 /// What f-hashes get, and what they lose.

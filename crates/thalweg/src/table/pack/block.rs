@@ -45,7 +45,7 @@ pub(crate) enum Content<'a> {
     Remove,
     /// The value.
     Inline(&'a [u8]),
-    /// The value has so many bytes and is in an extent.
+    /// The value is in an extent; this is its length in bytes.
     Extent(u32),
 }
 

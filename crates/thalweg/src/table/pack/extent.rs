@@ -11,7 +11,7 @@ use crate::planted::{Bug, planted};
 /// The bytes under one checksum.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The bytes of the extent of a value of so many bytes.
+/// The bytes of the extent of a value with `value_bytes` bytes.
 pub(in crate::table) fn extent_bytes(value_bytes: usize) -> usize {
     (value_bytes + value_bytes.div_ceil(PIECE_BYTES) * 4).next_multiple_of(ALIGNMENT)
 }

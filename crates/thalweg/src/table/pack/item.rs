@@ -13,7 +13,7 @@ use crate::table::read::table::Table;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// So many bytes of a pack are read at a time.
+/// The bytes of one read of a pack.
 const READ_BYTES: usize = 1 << 20;
 
 thread_local! {

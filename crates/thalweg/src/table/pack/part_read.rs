@@ -56,7 +56,7 @@ impl PackRead {
         PackRead { pack: Arc::clone(pack), part: Part::Pages(start, end.saturating_sub(start) as usize) }
     }
 
-    /// A read of a value of so many bytes that is in the extent at `offset`.
+    /// A read of the value in the extent at `offset`.
     pub(crate) fn of_extent(pack: Arc<Table>, offset: u64, value_bytes: u32) -> Result<PackRead> {
         let value_bytes = value_bytes as usize;
         let (open, bytes) = (pack.pack()?, extent_bytes(value_bytes));

@@ -338,7 +338,7 @@ impl Table {
         Arc::new(table)
     }
 
-    /// As [`Table::of`], of a pack of so many bytes.
+    /// As [`Table::of`], of a pack with `bytes` bytes.
     #[cfg(feature = "simulation")]
     pub(in crate::table) fn of_pack(storage: Arc<dyn Storage>, pack: OpenPack, bytes: u64) -> Arc<Self> {
         let table = Table::unopened(storage, pack.file.path(), pack.properties.to_meta(bytes, 0));
