@@ -339,6 +339,31 @@ fn a_tidied_database_has_no_space_for_what_was_overwritten() {
     assert_eq!(db.statistics().compaction_written_bytes, written, "one entry is not worth a merge");
 }
 
+/// Tombstones are few bytes, but what they remove is not.
+#[test]
+fn a_tidied_database_has_no_space_for_what_was_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let (files, rows) = (db.directory_keyspace("files").unwrap(), db.keyspace("rows").unwrap());
+    for number in 0..10_000_u64 {
+        files.insert(number / 2500, number.to_be_bytes(), [7; 600]).unwrap();
+        rows.insert(number.to_be_bytes(), [7; 600]).unwrap();
+    }
+    db.tidy().unwrap();
+    for removed in [2500, 5000, 10_000] {
+        for number in 0..removed {
+            files.remove(number / 2500, number.to_be_bytes()).unwrap();
+            rows.remove(number.to_be_bytes()).unwrap();
+        }
+        db.tidy().unwrap();
+        for keyspace in db.statistics().keyspaces {
+            let (entries, tombstones) =
+                keyspace.levels.iter().fold((0, 0), |sum, level| (sum.0 + level.entries, sum.1 + level.tombstones));
+            assert_eq!((entries, tombstones), (10_000 - removed, 0), "{} after {removed}", keyspace.name);
+        }
+    }
+}
+
 /// Each batch adds a name, removes the one of a thousand batches before, and counts itself in an ordered keyspace.
 #[test]
 fn a_checkpoint_taken_while_merges_run_is_complete() {

@@ -40,6 +40,12 @@ impl Policy {
         Some(self.job(levels, &shape, plan))
     }
 
+    /// What level 0 has, a tombstone counted as the entry that it removes; and the bytes of the levels below.
+    pub(crate) fn level0_weight(levels: &Levels) -> (u64, u64) {
+        let shape = Shape::of(levels);
+        (shape.weight(0), (1..shape.len()).map(|level| shape.bytes(level)).sum())
+    }
+
     /// A job of a database that nobody writes to (see [`super::tidy`]).
     pub(crate) fn pick_tidy(&self, levels: &Levels, running: &[RunningJob]) -> Option<Job> {
         let shape = Shape::of(levels);

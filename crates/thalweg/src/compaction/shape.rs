@@ -59,6 +59,12 @@ impl<'a> Shape<'a> {
         move |table| table.bytes.saturating_add(table.tombstones.saturating_mul(hidden))
     }
 
+    /// The sum of the weights of a level's tables.
+    pub(super) fn weight(&self, level: usize) -> u64 {
+        let weights = self.weights(level);
+        self.level(level).iter().fold(0, |sum: u64, table| sum.saturating_add(weights(table)))
+    }
+
     /// Whether the tombstones of `tables`, which are of `level`, hide half of all that these and the levels below have:
     /// then to merge them down frees as much as it writes, however little is in their level.
     pub(super) fn hide_half<'t>(&self, level: usize, tables: impl Iterator<Item = &'t TableMeta>) -> bool {

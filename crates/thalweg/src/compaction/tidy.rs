@@ -1,8 +1,9 @@
 //! The compactions of a quiet database: while nobody writes, what was replaced goes, so that a small database is small.
 //!
 //! A partition is *untidy* when the levels above its last one have more than a tenth of what that one has: about as
-//! much may be replaced by it. Only partitions of up to [`TIDY_BYTES_MAX`] are tidied, for each byte may be written
-//! once more for every tenth that was replaced: of a large one the policy's own bounds are cheaper.
+//! much may be replaced by it. A tombstone counts as the entry that it removes. Only partitions of up to
+//! [`TIDY_BYTES_MAX`] are tidied, for each byte may be written once more for every tenth that was replaced: of a large
+//! one the policy's own bounds are cheaper.
 
 use super::job::RunningJob;
 use super::plan::{Plan, plan_all, plan_level0};
@@ -20,10 +21,11 @@ pub(super) fn plan(shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
         return None;
     }
     let deepest = shape.deepest();
-    let above: u64 = (0..deepest).map(|level| shape.bytes(level)).sum();
+    let above: u64 = (0..deepest).map(|level| shape.weight(level)).sum();
     let last = shape.bytes(deepest);
     let is_untidy = above > last / TIDY_PART || deepest == 0 && shape.level(0).len() > 1;
-    if !is_untidy || above + last > TIDY_BYTES_MAX {
+    let bytes: u64 = (0..=deepest).map(|level| shape.bytes(level)).sum();
+    if !is_untidy || bytes > TIDY_BYTES_MAX {
         return None;
     }
     match (0..=deepest).find(|level| !shape.level(*level).is_empty())? {

@@ -1,22 +1,19 @@
 //! Which job a partition gets while nobody writes to the database: [`pick_tidy`].
 
 use super::partition::{Partition, SuperVersion};
-use crate::compaction::{Job, RunningJob, TIDY_PART};
-use crate::table::Table;
+use crate::compaction::{Job, Policy, RunningJob, TIDY_PART};
 use std::iter;
-use std::sync::Arc;
 
 /// A job of a database that nobody writes to. The packs of level 0 of a directory keyspace are merged if they have more
-/// than a tenth of what the levels below have, and many of their directories are in other packs too. Otherwise they
-/// stay, and the levels below are tidied.
+/// than a tenth of what the levels below have, and many of their directories are in other packs too. (A tombstone
+/// counts as the entry that it removes.) Otherwise they stay, and the levels below are tidied.
 pub(super) fn pick_tidy(partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> Option<Job> {
     match &partition.generation.directories {
         None => partition.policy().pick_tidy(&super_version.levels, running),
         Some(index) => {
             let (level0, below) = super_version.levels.split_first()?;
-            let bytes = |tables: &[Arc<Table>]| tables.iter().map(|table| table.meta().bytes).sum::<u64>();
-            let bytes_below: u64 = below.iter().map(|level| bytes(level)).sum();
-            let is_due = running.is_empty() && bytes(level0) > bytes_below / TIDY_PART;
+            let (weight, bytes_below) = Policy::level0_weight(&super_version.levels);
+            let is_due = running.is_empty() && weight > bytes_below / TIDY_PART;
             if is_due && index.is_scattered(level0) == Some(true) {
                 return partition.policy().eager().pick(&super_version.levels, running);
             }
