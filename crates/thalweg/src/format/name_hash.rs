@@ -47,15 +47,15 @@ const CUT_MARK: &[u8; 7] = b"CUTHASH";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NameHash(pub(crate) u64);
 
-/// Sixteen bits of a hash: equal for equal names, and for one in 65 536 pairs of different ones.
+/// Eight bits of a hash: equal for equal names, and for one in 256 pairs of different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fingerprint(pub(crate) u16);
+pub(crate) struct Fingerprint(pub(crate) u8);
 
 impl NameHash {
     /// The lowest bits: entries that lie together have the highest bits in common.
     #[inline]
     pub(crate) fn fingerprint(self) -> Fingerprint {
-        Fingerprint(self.0 as u16)
+        Fingerprint(self.0 as u8)
     }
 
     /// The highest bits.

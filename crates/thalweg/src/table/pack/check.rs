@@ -1,6 +1,7 @@
 //! [`check_pack`]: checks everything in a pack, for `thalweg check`.
 
 use super::block::{Block, Content};
+use super::contents::Walk;
 use super::extent::extent_bytes;
 use super::open_pack::OpenPack;
 use super::{ALIGNMENT, block_length};
@@ -8,6 +9,7 @@ use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::{EntryKey, EntryKind, SeqNo, Slice, key, zeroed};
 use crate::storage::Storage;
+use crate::table::format::damage::Damage;
 use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
 use std::cmp::Ordering;
@@ -17,20 +19,24 @@ use std::sync::Arc;
 /// Checks the pack at `path`: checksums, hashes, fingerprints, fences, the order of entries, what the filter passes,
 /// the counts of its properties, and what the manifest says.
 pub(in crate::table) fn check_pack(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<()> {
-    let mut directories = Vec::new();
-    let mut visit = |directory, span| directories.push((directory, span));
-    let pack = OpenPack::open_live(storage, path, meta, &BlockCache::new(0), true, &mut visit)?;
+    let pack = OpenPack::open_live(storage, path, meta, &BlockCache::new(0), true, &mut |_, _| {})?;
     let mut counted = Properties::new(meta.id, pack.properties.filter_bits_per_key);
     let mut last = SeqNo::MAX;
-    for (directory, span) in directories {
-        for (number, at) in pack.blocks_of(span).into_iter().enumerate() {
-            let bytes = read_block(&pack, at.offset)?;
-            counted.data_bytes = check_block(&pack, directory, at.offset, &bytes, (&mut counted, &mut last))?;
+    let in_contents = |damage: Damage| damage.in_block(path, pack.footer.index.offset);
+    let contents = pack.contents()?;
+    let mut walk = Walk::new(&contents, pack.footer.data_end()).map_err(in_contents)?;
+    let mut blocks = Vec::new();
+    while let Some(directory) = walk.next(&contents, &mut blocks).map_err(in_contents)? {
+        for (number, block) in blocks.iter().enumerate() {
+            let (offset, block_bytes) = block.place();
+            let bytes = read_block(&pack, offset)?;
+            counted.data_bytes = check_block(&pack, directory, offset, &bytes, (&mut counted, &mut last))?;
             counted.data_blocks += 1;
-            let first = Block::trusted(&bytes, pack.place(at.offset)).item(0)?;
-            let fence = pack.hash_key.hash(first.name).fence();
-            if number > 0 && at.fence != fence || bytes.len() > at.bytes_max {
-                let (expected, found) = (format!("a block of fence {fence:#x}"), format!("{at:?}"));
+            let first = Block::trusted(&bytes, pack.place(offset)).item(0)?;
+            let fence = if number == 0 { 0 } else { pack.hash_key.hash(first.name).fence() };
+            if block.fence.hash != fence || bytes.len() != block_bytes {
+                let expected = format!("a block of {} bytes and of fence {fence:#x} at {offset}", bytes.len());
+                let found = format!("{block_bytes} bytes and {:#x}", block.fence.hash);
                 return Err(Error::corruption(path, pack.footer.index.offset, expected, found));
             }
         }

@@ -6,12 +6,13 @@
 //! units of 8 bytes. Of a directory with several blocks each but the first also has the highest 32 bits of the hash of
 //! its first entry (4 bytes): its *fence*.
 //!
-//! In memory an open pack keeps the blocks of those directories only that have several: of the others, the index of the
-//! keyspace has the place.
+//! In memory an open pack keeps the blocks of those directories only that have several. Of a directory of one block the
+//! index of the keyspace has the place; and of one of two blocks too, if the second begins with the page after that of
+//! the first, as in most packs of small directories.
 
-use super::ALIGNMENT;
 use super::block::BLOCK_BYTES_MAX;
 use super::items::PackItems;
+use super::{ALIGNMENT, PAGE_BYTES};
 use crate::format::codec::{Decoder, Encode};
 use crate::format::{HashKey, TableId};
 use crate::sync::Mutex;
@@ -30,31 +31,117 @@ pub(in crate::table) struct Fence {
 /// Where the blocks of one directory are in a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackSpan {
-    /// One block: its offset in units of 8 bytes. Several: the number of the first in the fences.
+    /// One block, or a pair: the offset of the first in units of 8 bytes. Several: the number of the first in the
+    /// fences.
     at: u32,
-    /// One block: [`SINGLE`] and its bytes in units of 8. Several: how many.
+    /// One block: [`SINGLE`] and its bytes in units of 8. A pair: [`PAIR`], the bytes of the second block in units of
+    /// 8, and the highest [`PAIR_FENCE_BITS`] of its fence. Several: how many.
     size: u32,
 }
 
 const SINGLE: u32 = 1 << 31;
 
-/// A [`PackSpan`], to be matched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::table) enum Blocks {
-    /// The offset and the bytes of the only block.
-    One(u64, usize),
-    /// Where in the fences the blocks are.
-    Several(usize, usize),
+/// Two blocks, the second at the beginning of the page after that of the first.
+const PAIR: u32 = 1 << 30;
+
+/// The bits of the second fence that a pair has.
+const PAIR_FENCE_BITS: u32 = 20;
+
+const PAIR_FENCE_MASK: u32 = u32::MAX << (u32::BITS - PAIR_FENCE_BITS);
+
+/// Units of 8 bytes in a page.
+const PAGE_UNITS: u32 = (PAGE_BYTES / ALIGNMENT) as u32;
+
+const _: () = assert!((BLOCK_BYTES_MAX / ALIGNMENT) << PAIR_FENCE_BITS < PAIR as usize, "the parts of a pair fit");
+
+/// The blocks of a [`PackSpan`].
+#[derive(Clone, Copy, Debug)]
+pub(in crate::table) enum Blocks<'a> {
+    /// One block or two, and where the last one ends.
+    Here([Fence; 2], usize, u64),
+    /// In the fences of the pack; no block reaches beyond this offset.
+    Listed(&'a [Fence], u64),
+}
+
+/// A block to be read.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::table) struct BlockAt {
+    pub(in crate::table) offset: u64,
+    /// It has no more bytes.
+    pub(in crate::table) bytes_max: usize,
+    /// The highest bits of its first hash, of a pair cut to [`PAIR_FENCE_BITS`]; 0 of the first block.
+    pub(in crate::table) fence: u32,
+}
+
+impl Blocks<'_> {
+    fn fences(&self) -> &[Fence] {
+        match self {
+            Blocks::Here(fences, count, _) => fences.get(..*count).unwrap_or(fences),
+            Blocks::Listed(fences, _) => fences,
+        }
+    }
+
+    /// The number of blocks.
+    pub(in crate::table) fn len(&self) -> usize {
+        self.fences().len()
+    }
+
+    /// The number of the first block that may have entries with a hash of this fence.
+    pub(in crate::table) fn first_for(&self, fence: u32) -> usize {
+        let fence = if matches!(self, Blocks::Here(..)) { fence & PAIR_FENCE_MASK } else { fence };
+        // Entries of one hash may go on from the block before one that begins with the hash.
+        self.fences().partition_point(|block| block.hash < fence).saturating_sub(1)
+    }
+
+    /// A block by its number.
+    pub(in crate::table) fn block(&self, number: usize) -> Option<BlockAt> {
+        let offset_of = |fence: &Fence| u64::from(fence.at) * ALIGNMENT as u64;
+        let (fences, end) = (
+            self.fences(),
+            match self {
+                Blocks::Here(_, _, end) | Blocks::Listed(_, end) => *end,
+            },
+        );
+        let fence = fences.get(number)?;
+        let (offset, next) = (offset_of(fence), fences.get(number + 1).map_or(end, offset_of));
+        let bytes_max = next.saturating_sub(offset).min(BLOCK_BYTES_MAX as u64) as usize;
+        Some(BlockAt { offset, bytes_max, fence: fence.hash })
+    }
 }
 
 impl PackSpan {
-    pub(in crate::table) fn blocks(self) -> Blocks {
-        let unit = ALIGNMENT as u64;
-        match self.size & SINGLE {
-            0 => Blocks::Several(self.at as usize, self.at as usize + self.size as usize),
-            _ => Blocks::One(u64::from(self.at) * unit, (self.size & !SINGLE) as usize * ALIGNMENT),
+    /// One block, or a pair; otherwise `None`.
+    fn of(blocks: &[ContentsBlock]) -> Option<PackSpan> {
+        match *blocks {
+            [ContentsBlock { fence: Fence { at, .. }, units }] => Some(PackSpan { at, size: SINGLE | units }),
+            [first, second] if second.fence.at == page_after(first.fence.at) => {
+                let fence = second.fence.hash >> (u32::BITS - PAIR_FENCE_BITS);
+                Some(PackSpan { at: first.fence.at, size: PAIR | second.units << PAIR_FENCE_BITS | fence })
+            }
+            _ => None,
         }
     }
+
+    /// Its blocks, in a pack with these fences whose blocks end at `data_end`.
+    pub(in crate::table) fn blocks(self, fences: &[Fence], data_end: u64) -> Blocks<'_> {
+        let PackSpan { at, size } = self;
+        let end_of = |at: u32, units: u32| (u64::from(at) + u64::from(units)) * ALIGNMENT as u64;
+        let first = Fence { at, hash: 0 };
+        if size & SINGLE != 0 {
+            return Blocks::Here([first; 2], 1, end_of(at, size & !SINGLE));
+        }
+        if size & PAIR == 0 {
+            let listed = fences.get(at as usize..).and_then(|fences| fences.get(..size as usize));
+            return Blocks::Listed(listed.unwrap_or_default(), data_end);
+        }
+        let second = Fence { at: page_after(at), hash: size << (u32::BITS - PAIR_FENCE_BITS) };
+        Blocks::Here([first, second], 2, end_of(second.at, (size & !PAIR) >> PAIR_FENCE_BITS))
+    }
+}
+
+/// Where the page behind that of a place begins, in units of 8 bytes.
+fn page_after(at: u32) -> u32 {
+    (at / PAGE_UNITS + 1).saturating_mul(PAGE_UNITS)
 }
 
 /// The blocks of directories that have several, in the order of the pack.
@@ -160,14 +247,11 @@ pub(in crate::table) fn decode(
     let (mut fences, mut blocks, mut numbers) = (Vec::new(), Vec::new(), 0);
     while let Some(directory) = walk.next(content, &mut blocks)? {
         numbers += blocks.len() as u64;
-        let span = match *blocks.as_slice() {
-            [ContentsBlock { fence: Fence { at, .. }, units }] => PackSpan { at, size: SINGLE | units },
-            ref several => {
-                let span = PackSpan { at: fences.len() as u32, size: several.len() as u32 };
-                fences.extend(several.iter().map(|block| block.fence));
-                span
-            }
-        };
+        let span = PackSpan::of(&blocks).unwrap_or_else(|| {
+            let span = PackSpan { at: fences.len() as u32, size: blocks.len() as u32 };
+            fences.extend(blocks.iter().map(|block| block.fence));
+            span
+        });
         visit(directory, span);
     }
     Ok(Decoded { hash_key: walk.hash_key, fences: fences.into_boxed_slice(), blocks: numbers })
@@ -179,6 +263,13 @@ pub(in crate::table) struct ContentsBlock {
     pub(in crate::table) fence: Fence,
     /// Its bytes in units of 8, without extents.
     units: u32,
+}
+
+impl ContentsBlock {
+    /// Its offset and its bytes, without extents.
+    pub(in crate::table) fn place(&self) -> (u64, usize) {
+        (u64::from(self.fence.at) * ALIGNMENT as u64, self.units as usize * ALIGNMENT)
+    }
 }
 
 /// A walk over the directories in contents. It keeps its place only, so that a merge of many packs takes little memory.

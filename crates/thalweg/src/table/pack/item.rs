@@ -1,11 +1,11 @@
 //! Foreground reads for indexes that have each item: of one item whose place is known, and of all items.
 
 use super::block::{Block, Content};
-use super::contents::PackSpan;
+use super::contents::{BlockAt, PackSpan};
 use super::items::PackItems;
-use super::open_pack::{BlockAt, PAGE_BYTES, PackValue, PackVersion, version};
+use super::open_pack::{PackValue, PackVersion, version};
 use super::read::PagesRead;
-use super::{ALIGNMENT, block_length};
+use super::{ALIGNMENT, PAGE_BYTES, block_length};
 use crate::error::Result;
 use crate::format::{EntryKey, SeqNo, Slice, zeroed};
 use crate::table::page_cache::block_buffer::BlockBuffer;
@@ -42,8 +42,8 @@ impl Table {
                 let bytes = read.get((at.offset - start) as usize..).unwrap_or_default();
                 let bytes = bytes.get(..block_length(bytes)).unwrap_or(bytes);
                 let block: Block<'_> = pack.decode(bytes, at.offset, directory)?;
-                for number in 0..block.len() {
-                    items.add(pack.hash_key.hash(block.item(number)?.name));
+                for item in block.items() {
+                    items.add(pack.hash_key.hash(item?.name));
                 }
                 items.end_block(directory, at.offset, block.len());
             }

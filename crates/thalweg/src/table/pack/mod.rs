@@ -35,6 +35,9 @@ use std::path::Path;
 /// The longest value that lies in a data block, in bytes. A longer one has an extent of its own.
 pub(crate) const INLINE_VALUE_BYTES_MAX: usize = 2 << 10;
 
+/// The pages that the block cache has. A block lies within one where that wastes little.
+pub(in crate::table) const PAGE_BYTES: usize = 4 << 10;
+
 /// A block, and an extent, begins at a multiple of this.
 pub(in crate::table) const ALIGNMENT: usize = 8;
 

@@ -3,10 +3,10 @@
 //! The block cache has pages of 4 KiB of a pack, not blocks: a page may have the blocks of several directories, which
 //! are read together (PHAT-5). Every read of a block verifies it. No locks: an open pack never changes.
 
-use super::block::{BLOCK_BYTES_MAX, Block, Content, Item};
-use super::contents::{self, Blocks, Decoded, Fences, PackSpan};
+use super::block::{Block, Content, Item};
+use super::contents::{self, BlockAt, Decoded, Fences, PackSpan};
 use super::extent::{extent_bytes, verify_extent};
-use super::{ALIGNMENT, MAGIC, Place};
+use super::{MAGIC, PAGE_BYTES, Place};
 use crate::cache::{BlockCache, Charge, TableBlocks};
 use crate::error::{Error, Result};
 use crate::format::{EntryKind, HashKey, NameHash, SeqNo, Slice, name_hash, zeroed};
@@ -21,9 +21,6 @@ use crate::table::read::file::{open_file, read_region};
 use crate::table::read::file_reads::FileReads;
 use std::path::Path;
 use std::sync::Arc;
-
-/// The pages that the block cache has.
-pub(in crate::table) const PAGE_BYTES: usize = 4 << 10;
 
 /// See the module.
 pub(in crate::table) struct OpenPack {
@@ -139,25 +136,10 @@ impl OpenPack {
 
     /// The blocks of a span from the one on that may have entries with this hash.
     pub(in crate::table) fn blocks_from(&self, span: PackSpan, hash: NameHash) -> impl Iterator<Item = BlockAt> {
-        let data_end = self.footer.data_end();
-        let (single, fences) = match span.blocks() {
-            Blocks::One(offset, bytes_max) => (Some(BlockAt { offset, bytes_max, fence: 0 }), &[][..]),
-            Blocks::Several(from, to) => {
-                let fences = self.fences.get(from..to).unwrap_or_default();
-                // Entries of one hash may go on from the block before one that begins with the hash.
-                let fence_of =
-                    if planted(Bug::EqualFenceSkipped) { hash.fence().saturating_add(1) } else { hash.fence() };
-                let first = fences.partition_point(|fence| fence.hash < fence_of).saturating_sub(1);
-                (None, fences.get(first..).unwrap_or_default())
-            }
-        };
-        let several = fences.iter().enumerate().map(move |(number, fence)| {
-            let offset = u64::from(fence.at) * ALIGNMENT as u64;
-            let next = fences.get(number + 1).map_or(data_end, |next| u64::from(next.at) * ALIGNMENT as u64);
-            let bytes_max = next.saturating_sub(offset).min(BLOCK_BYTES_MAX as u64) as usize;
-            BlockAt { offset, bytes_max, fence: fence.hash }
-        });
-        single.into_iter().chain(several)
+        let blocks = span.blocks(&self.fences, self.footer.data_end());
+        let is_next = planted(Bug::EqualFenceSkipped);
+        let first = blocks.first_for(if is_next { hash.fence().saturating_add(1) } else { hash.fence() });
+        (first..blocks.len()).filter_map(move |number| blocks.block(number))
     }
 
     /// Gives each directory to `visit`.
@@ -206,16 +188,6 @@ impl OpenPack {
     pub(in crate::table) fn place(&self, offset: u64) -> Place<'_> {
         Place { path: self.file.path(), pack: self.footer.table, offset }
     }
-}
-
-/// A block to be read.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::table) struct BlockAt {
-    pub(in crate::table) offset: u64,
-    /// It has no more bytes.
-    pub(in crate::table) bytes_max: usize,
-    /// The highest bits of its first hash; 0 of the first block.
-    pub(in crate::table) fence: u32,
 }
 
 /// The part of `bytes`, which begins a block, that is `part`.

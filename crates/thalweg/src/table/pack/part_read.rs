@@ -4,8 +4,10 @@
 //! A part is one or two pages that have a block, or an extent. Pages are read through the page cache or past it, as a
 //! lookup that blocks reads them; an extent is read through it. A read owns its buffer and holds the pack.
 
+use super::PAGE_BYTES;
+use super::contents::BlockAt;
 use super::extent::{extent_bytes, verify_extent};
-use super::open_pack::{BlockAt, OpenPack, PAGE_BYTES};
+use super::open_pack::OpenPack;
 use crate::error::{Error, Result};
 use crate::format::{Slice, zeroed};
 use crate::runtime::{ForegroundRead, Gate};

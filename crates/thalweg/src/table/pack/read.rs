@@ -2,10 +2,10 @@
 //! ([`crate::table::read::file_reads`]).
 
 use super::block::Content;
-use super::block_length;
-use super::contents::PackSpan;
+use super::contents::{BlockAt, PackSpan};
 use super::extent::extent_bytes;
-use super::open_pack::{BlockAt, OpenPack, PAGE_BYTES, PackValue, PackVersion, part_of, version};
+use super::open_pack::{OpenPack, PackValue, PackVersion, part_of, version};
+use super::{PAGE_BYTES, block_length};
 use crate::error::Result;
 use crate::format::{EntryKey, NameHash, SeqNo, Slice, zeroed};
 use crate::planted::{Bug, planted};
@@ -203,8 +203,8 @@ pub(in crate::table) fn visit_block(
 ) -> Result<()> {
     let block = pack.decode(bytes, offset, directory)?;
     let mut extent = offset + bytes.len() as u64;
-    for number in 0..block.len() {
-        let item = block.item(number)?;
+    for item in block.items() {
+        let item = item?;
         let at = extent;
         if let Content::Extent(value_bytes) = item.content {
             extent += extent_bytes(value_bytes as usize) as u64;

@@ -77,8 +77,9 @@ struct ScannedBlock {
     directory: u64,
     offset: u64,
     items: usize,
-    /// The number of the next item.
+    /// The number of the next item, and where in the block it begins.
     next: usize,
+    next_at: usize,
     /// The extents of the block, one after the other, and where the next one begins in them.
     extents: Slice,
     next_extent: usize,
@@ -137,12 +138,12 @@ impl PackScan {
             let bytes = chunks.bytes(offset, length.max(ALIGNMENT)).await?;
             let block = pack.decode(&bytes, offset, directory)?;
             let mut extents = 0;
-            for number in 0..block.len() {
-                if let Content::Extent(value_bytes) = block.item(number)?.content {
+            for item in block.items() {
+                if let Content::Extent(value_bytes) = item?.content {
                     extents += extent_bytes(value_bytes as usize);
                 }
             }
-            let (items, end) = (block.len(), offset + bytes.len() as u64);
+            let (items, item_at, end) = (block.len(), block.first_offset(), offset + bytes.len() as u64);
             if end + extents as u64 > pack.footer.data_end() {
                 let expected = format!("{extents} bytes of extents before {}", pack.footer.data_end());
                 return Err(Error::corruption(pack.file.path(), end, expected, "the end of the blocks"));
@@ -154,6 +155,7 @@ impl PackScan {
                 offset,
                 items,
                 next: 0,
+                next_at: item_at,
                 extents,
                 next_extent: 0,
                 seq: SeqNo(0),
@@ -193,9 +195,9 @@ impl PackScan {
         let pack = self.table.pack()?;
         let place = pack.place(block.offset);
         // Verified when it was entered.
-        let item = Block::trusted(&block.bytes, place).item(block.next)?;
+        let (item, next_at) = Block::trusted(&block.bytes, place).item_at(block.next, block.next_at)?;
         EntryKey::new(block.directory, item.name, &pack.hash_key).write(&mut self.key);
-        block.next += 1;
+        (block.next, block.next_at) = (block.next + 1, next_at);
         block.seq = item.seq;
         (block.kind, block.value) = match item.content {
             Content::Remove => (EntryKind::Remove, Value::Block(0, 0)),

@@ -2,8 +2,8 @@
 //! is needed next and whose bytes the next step is given. The first step opens the pack if it is not open yet.
 
 use super::block::Content;
-use super::contents::PackSpan;
-use super::open_pack::{BlockAt, OpenPack, PackValue, PackVersion, version};
+use super::contents::{BlockAt, PackSpan};
+use super::open_pack::{OpenPack, PackValue, PackVersion, version};
 use super::part_read::{PackRead, cache, in_memory, of_pages};
 use super::read::trimmed;
 use crate::error::Result;

@@ -3,14 +3,13 @@
 //! As a writer of sorted tables it syncs nothing unless too many files are unsynced, and a dropped one leaves its file
 //! behind, which recovery finds as an orphan.
 
-use super::block::{BlockBuilder, Content, Item};
+use super::block::{BLOCK_BYTES_MAX, BlockBuilder, Content, Item};
 use super::contents::{ContentsBuilder, FreshContents};
 use super::extent::write_extent;
 use super::items::PackItems;
-use super::open_pack::PAGE_BYTES;
-use super::{INLINE_VALUE_BYTES_MAX, MAGIC, Place};
+use super::{INLINE_VALUE_BYTES_MAX, MAGIC, PAGE_BYTES, Place};
 use crate::error::Result;
-use crate::format::{EntryKey, EntryKind, HashKey, SeqNo, TableId};
+use crate::format::{EntryKey, EntryKind, HashKey, NameHash, SeqNo, TableId};
 use crate::planted::{Bug, planted};
 use crate::storage::Storage;
 use crate::table::format::block::seal;
@@ -26,6 +25,9 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Blocks are gathered to this many bytes before they go to the output.
 const PIECE_BYTES: usize = 32 << 10;
+
+/// A page may have this many bytes unused behind its last block: otherwise a block goes on in the next page.
+const UNUSED_BYTES_MAX: usize = 256;
 
 /// A block is closed once it has this many bytes in extents, which are kept in memory until then.
 const EXTENT_BYTES_KEPT: usize = 64 << 10;
@@ -120,11 +122,7 @@ impl PackWriter {
             EntryKind::Put => Content::Inline(value),
         };
         let item = Item { name: entry.name, seq, content };
-        if self.block.bytes() >= self.block_bytes || !self.block.push(entry.hash, &item) {
-            self.close_block();
-            let fits = self.block.push(entry.hash, &item);
-            assert!(fits, "an item fits in an empty block");
-        }
+        self.add_item(entry.hash, &item);
         if let Some(items) = &mut self.items {
             items.add(entry.hash);
         }
@@ -181,6 +179,38 @@ impl PackWriter {
     /// The offset in the file of the next byte.
     fn offset(&self) -> u64 {
         self.written + self.pending.len() as u64
+    }
+
+    /// Adds an item to the open block or, if it does not fit there, to a new one. A block ends where its page ends if
+    /// that leaves little of the page unused: then a lookup needs one page.
+    fn add_item(&mut self, hash: NameHash, item: &Item<'_>) {
+        let is_full = self.block.bytes() >= self.block_bytes;
+        if !is_full && self.block.push(hash, item, self.room()) {
+            return;
+        }
+        if self.block.len() > 0 {
+            let unused = self.room() - self.block.sealed_bytes();
+            if !is_full && unused > UNUSED_BYTES_MAX && self.block.push(hash, item, BLOCK_BYTES_MAX) {
+                return;
+            }
+            self.close_block();
+            if self.block.push(hash, item, self.room()) {
+                return;
+            }
+        }
+        let unused = self.room();
+        if unused <= UNUSED_BYTES_MAX {
+            self.pending.resize(self.pending.len() + unused, 0);
+        }
+        let fits = self.block.push(hash, item, BLOCK_BYTES_MAX);
+        assert!(fits, "an item fits in an empty block");
+    }
+
+    /// How long the open block may become: to the end of its page, unless it has passed that.
+    fn room(&self) -> usize {
+        let of_page = PAGE_BYTES - (self.offset() % PAGE_BYTES as u64) as usize;
+        let is_within = self.items.is_none() && (self.block.len() == 0 || self.block.sealed_bytes() <= of_page);
+        if is_within { of_page } else { BLOCK_BYTES_MAX }
     }
 
     /// Ends the open block, and puts its extents behind it.

@@ -5,7 +5,7 @@ use crate::error::ErrorKind;
 use crate::format::name_hash::NAME_BYTES_MAX;
 use crate::format::{Fingerprint, HashKey, NameHash, SeqNo};
 use crate::table::pack::INLINE_VALUE_BYTES_MAX;
-use crate::table::pack::block::{Block, BlockBuilder, Content, Item};
+use crate::table::pack::block::{BLOCK_BYTES_MAX, Block, BlockBuilder, Content, Item};
 
 const KEY: HashKey = HashKey([3; 16]);
 
@@ -15,7 +15,7 @@ fn put<'a>(name: &'a [u8], seq: u64, value: &'a [u8]) -> Item<'a> {
 
 fn sealed(items: &[Item<'_>]) -> Vec<u8> {
     let mut builder = BlockBuilder::default();
-    assert!(items.iter().all(|item| builder.push(KEY.hash(item.name), item)));
+    assert!(items.iter().all(|item| builder.push(KEY.hash(item.name), item, BLOCK_BYTES_MAX)));
     let mut out = Vec::new();
     builder.seal(5, place(64), &mut out);
     out
@@ -44,8 +44,8 @@ fn the_largest_item_fits_in_an_empty_block_and_the_next_one_does_not() {
     let (name, value) = (vec![b'n'; NAME_BYTES_MAX], vec![b'v'; INLINE_VALUE_BYTES_MAX]);
     let mut builder = BlockBuilder::default();
     let item = put(&name, SeqNo::MAX.0, &value);
-    assert!(builder.push(KEY.hash(&name), &item));
-    assert!(!builder.push(KEY.hash(&name), &item));
+    assert!(builder.push(KEY.hash(&name), &item, BLOCK_BYTES_MAX));
+    assert!(!builder.push(KEY.hash(&name), &item, BLOCK_BYTES_MAX));
     assert_eq!(builder.len(), 1);
     let mut out = Vec::new();
     builder.seal(u64::MAX, place(0), &mut out);
@@ -56,13 +56,13 @@ fn the_largest_item_fits_in_an_empty_block_and_the_next_one_does_not() {
 fn a_block_holds_hundreds_of_small_items() {
     let mut builder = BlockBuilder::default();
     let mut count = 0_u32;
-    while builder.push(NameHash(u64::from(count)), &put(&count.to_le_bytes()[..2], 0, b"")) {
+    while builder.push(NameHash(u64::from(count)), &put(&count.to_le_bytes()[..2], 0, b""), BLOCK_BYTES_MAX) {
         count += 1;
     }
-    assert_eq!(count, 452);
+    assert_eq!(count, 651);
     let mut out = Vec::new();
     builder.seal(1, place(0), &mut out);
-    assert_eq!((Block::decode(&out, place(0)).unwrap().len(), builder.len()), (452, 0));
+    assert_eq!((Block::decode(&out, place(0)).unwrap().len(), builder.len()), (651, 0));
 }
 
 #[test]

@@ -3,10 +3,13 @@
 use super::place;
 use crate::error::ErrorKind;
 use crate::format::HashKey;
-use crate::table::pack::contents::{Blocks, ContentsBuilder, Fence, decode};
+use crate::table::pack::contents::{Blocks, ContentsBuilder, PackSpan, decode};
 use crate::table::pack::extent::{extent_bytes, verify_extent, write_extent};
 
 const KEY: HashKey = HashKey([9; 16]);
+
+/// Where the blocks end.
+const DATA_END: u64 = 12_464;
 
 fn encoded() -> Vec<u8> {
     let mut builder = ContentsBuilder::default();
@@ -23,26 +26,63 @@ fn encoded() -> Vec<u8> {
     out
 }
 
+/// Directories with the offset, the most bytes and the fence of each block.
+fn decoded(bytes: &[u8]) -> Vec<(u64, Vec<(u64, usize, u32)>)> {
+    let mut found = Vec::new();
+    let decoded = decode(bytes, DATA_END, &mut |directory, span| found.push((directory, span))).unwrap();
+    assert_eq!(decoded.hash_key, KEY);
+    let blocks = |span: PackSpan| span.blocks(&decoded.fences, DATA_END);
+    let of_span = |blocks: Blocks<'_>| {
+        let block = |number| blocks.block(number).map(|at| (at.offset, at.bytes_max, at.fence)).unwrap();
+        (0..blocks.len()).map(block).collect()
+    };
+    found.into_iter().map(|(directory, span)| (directory, of_span(blocks(span)))).collect()
+}
+
 #[test]
 fn directories_and_blocks_come_back() {
-    let mut found = Vec::new();
-    let decoded = decode(&encoded(), 12_464, &mut |directory, span| found.push((directory, span))).unwrap();
-    assert_eq!((decoded.hash_key, decoded.blocks), (KEY, 5));
-    let found: Vec<(u64, Blocks)> = found.into_iter().map(|(directory, span)| (directory, span.blocks())).collect();
-    let expected = [(0, Blocks::One(0, 64)), (3, Blocks::Several(0, 3)), (u64::MAX, Blocks::One(12_432, 32))];
-    assert_eq!(found, expected);
-    let fence = |at, hash| Fence { at, hash };
-    assert_eq!(*decoded.fences, [fence(8, 0), fence(520, 8), fence(1042, 8)]);
+    let three = vec![(64, 4096, 0), (4160, 4096, 8), (8336, 4096, 8)];
+    let expected = [(0, vec![(0, 64, 0)]), (3, three), (u64::MAX, vec![(12_432, 32, 0)])];
+    assert_eq!(decoded(&encoded()), expected);
+}
+
+/// The fence of a pair is cut to twenty bits: a hash with these bits may be in either block.
+#[test]
+fn two_blocks_on_two_pages_need_no_fences_in_memory() {
+    let fence = 0xabcd_e123;
+    let mut builder = ContentsBuilder::default();
+    builder.add_block(1000, 3000, 0);
+    builder.add_block(4096, 64, fence);
+    builder.end_directory(1);
+    builder.add_block(4160, 64, 0);
+    builder.add_block(4224, 64, fence);
+    builder.end_directory(2);
+    let mut out = Vec::new();
+    builder.encode(&KEY, &mut out);
+    let pair = vec![(1000, 3096, 0), (4096, 64, 0xabcd_e000)];
+    assert_eq!(decoded(&out), [(1, pair), (2, vec![(4160, 64, 0), (4224, 4096, fence)])]);
+    let mut spans = Vec::new();
+    let listed = decode(&out, DATA_END, &mut |_, span| spans.push(span)).unwrap().fences;
+    assert_eq!(listed.len(), 2, "of the second directory");
+    let first_for = |fence| spans[0].blocks(&listed, DATA_END).first_for(fence);
+    let fences = [0, 0xabcd_dfff, 0xabcd_e000, fence - 1, fence, 0xabcd_efff, 0xabcd_f000, u32::MAX];
+    assert_eq!(fences.map(first_for), [0, 0, 0, 0, 0, 0, 1, 1]);
+    let first_for = |fence| spans[1].blocks(&listed, DATA_END).first_for(fence);
+    assert_eq!(fences.map(first_for), [0, 0, 0, 0, 0, 1, 1, 1]);
 }
 
 #[test]
 fn damaged_contents_are_refused_or_stay_within_the_blocks() {
     let bytes = encoded();
     let check = |bytes: &[u8]| {
-        let _ = decode(bytes, 12_464, &mut |_, span| match span.blocks() {
-            Blocks::One(offset, bytes) => assert!(offset + bytes as u64 <= 12_464),
-            Blocks::Several(from, to) => assert!(from < to),
-        });
+        let mut spans = Vec::new();
+        let Ok(decoded) = decode(bytes, DATA_END, &mut |_, span| spans.push(span)) else { return };
+        for blocks in spans.iter().map(|span| span.blocks(&decoded.fences, DATA_END)) {
+            assert!(blocks.len() > 0);
+            for at in (0..blocks.len()).filter_map(|number| blocks.block(number)) {
+                assert!(at.offset + at.bytes_max as u64 <= DATA_END);
+            }
+        }
     };
     for at in 0..bytes.len() {
         check(&bytes[..at]);
@@ -52,8 +92,8 @@ fn damaged_contents_are_refused_or_stay_within_the_blocks() {
             check(&damaged);
         }
     }
-    assert!(decode(&bytes, 12_463, &mut |_, _| ()).is_err(), "a block behind the end");
-    assert!(decode(&bytes[..bytes.len() - 1], 12_464, &mut |_, _| ()).is_err(), "a byte too few");
+    assert!(decode(&bytes, DATA_END - 1, &mut |_, _| ()).is_err(), "a block behind the end");
+    assert!(decode(&bytes[..bytes.len() - 1], DATA_END, &mut |_, _| ()).is_err(), "a byte too few");
 }
 
 #[test]

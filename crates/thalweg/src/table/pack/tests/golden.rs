@@ -11,10 +11,10 @@ use expect_test::expect;
 const KEY: HashKey = HashKey(*b"a golden hashkey");
 
 /// A directory, a name, a sequence number, and a value or a tombstone.
-type Given<'a> = (u64, &'a [u8], u64, Option<&'a [u8]>);
+pub(super) type Given<'a> = (u64, &'a [u8], u64, Option<&'a [u8]>);
 
 /// Writes entries of directories, given in any order.
-fn write(bench: &Bench, entries: &[Given]) -> TableMeta {
+pub(super) fn write(bench: &Bench, entries: &[Given]) -> TableMeta {
     let mut keyed: Vec<_> = entries
         .iter()
         .map(|(directory, name, seq, value)| (EntryKey::new(*directory, name, &KEY).to_bytes(), *seq, *value))
@@ -38,7 +38,7 @@ fn write(bench: &Bench, entries: &[Given]) -> TableMeta {
 
 /// Three directories: one with a block, one with two blocks, one with an extent.
 fn tiny() -> Bench {
-    let options = TableOptions { pack_block_bytes: 48, ..options(4096, Compression::None, 10) };
+    let options = TableOptions { pack_block_bytes: 40, ..options(4096, Compression::None, 10) };
     let bench = Bench::new(options, 0);
     write(
         &bench,
@@ -75,40 +75,40 @@ fn the_bytes_of_a_tiny_pack() {
     let bench = tiny();
     let bytes = bench.disk.contents(&bench.disk.names()[0]);
     expect![[r#"
-        3d 5b 09 03 50 00 03 00 01 00 00 00 00 00 00 00
-        0b 00 00 00 00 00 00 00 8a 0e 8a 0e 28 c4 24 00
-        2d 00 3f 00 00 07 6d 61 69 6e 2e 72 73 05 07 6d
-        61 69 6e 2e 72 73 08 6d 6f 64 65 20 36 30 30 09
-        06 6c 69 62 2e 72 73 08 6d 6f 64 65 20 36 34 34
-        b1 e9 10 fd 50 00 03 00 2c 01 00 00 00 00 00 00
-        05 00 00 00 00 00 00 00 49 bc ad 61 9d 77 24 00
-        43 00 48 00 01 01 64 1b 61 20 76 61 6c 75 65 20
-        74 68 61 74 20 68 61 73 20 73 6f 6d 65 20 62 79
-        74 65 73 79 01 61 01 31 89 01 01 63 00 00 00 00
-        c2 0a 40 06 28 00 01 00 2c 01 00 00 00 00 00 00
-        15 00 00 00 00 00 00 00 42 f4 1c 00 01 01 62 01
-        32 00 00 00 00 00 00 00 a4 b5 8b 1b 28 00 01 00
-        ff ff ff ff ff ff ff ff 1e 00 00 00 00 00 00 00
-        37 03 1c 00 02 04 6c 6f 6e 67 a0 10 00 00 00 00
+        54 dd 30 e8 48 00 03 00 01 00 00 00 00 00 00 00
+        0b 00 00 00 00 00 00 00 8a 8a 28 00 07 6d 61 69
+        6e 2e 72 73 05 07 6d 61 69 6e 2e 72 73 08 6d 6f
+        64 65 20 36 30 30 09 06 6c 69 62 2e 72 73 08 6d
+        6f 64 65 20 36 34 34 00 54 57 6f 35 48 00 03 00
+        2c 01 00 00 00 00 00 00 05 00 00 00 00 00 00 00
+        49 ad 9d 01 01 64 1b 61 20 76 61 6c 75 65 20 74
+        68 61 74 20 68 61 73 20 73 6f 6d 65 20 62 79 74
+        65 73 79 01 61 01 31 89 01 01 63 00 00 00 00 00
+        41 38 18 9a 20 00 01 00 2c 01 00 00 00 00 00 00
+        15 00 00 00 00 00 00 00 42 01 01 62 01 32 00 00
+        2e cd 65 6f 28 00 01 00 ff ff ff ff ff ff ff ff
+        1e 00 00 00 00 00 00 00 37 02 04 6c 6f 6e 67 a0
+        10 00 00 00 00 00 00 00 65 65 65 65 65 65 65 65
         65 65 65 65 65 65 65 65 65 65 65 65 65 65 65 65
         *
-        fb d6 46 3f 00 00 00 00 02 80 00 00 00 20 40 20
-        00 00 00 00 00 00 00 26 00 00 40 31 01 00 80 00
-        40 40 00 00 00 06 00 00 00 04 22 00 80 01 00 00
-        00 01 00 00 00 01 00 41 85 30 42 80 00 00 00 40
-        40 40 00 00 00 10 10 00 06 00 7f 6d 04 7b 61 20
-        67 6f 6c 64 65 6e 20 68 61 73 68 6b 65 79 03 01
-        01 00 0a ab 02 02 00 0a 00 05 1f 44 09 83 d3 fd
-        ff ff ff ff ff ff ff 01 01 00 05 00 f9 fd f8 fe
-        01 07 08 01 07 9c 01 cd 10 05 1e 04 98 12 01 0a
-        17 00 00 00 00 00 00 00 01 0e dc 75 66 e4 9a 0e
-        8a 6d 61 69 6e 2e 72 73 14 ff ff ff ff ff ff ff
-        ff 4b 87 31 c8 ec 70 03 37 6c 6f 6e 67 00 c8 7b
-        74 35 07 00 00 00 00 00 00 00 5e 09 00 00 00 00
-        00 00 2d 00 00 00 00 00 00 00 18 09 00 00 00 00
-        00 00 41 00 00 00 00 00 00 00 90 09 00 00 00 00
-        00 00 3d 00 00 00 00 00 00 00 b9 91 1a 72 01 00
-        00 00 74 68 61 6c 77 65 67 50"#]]
+        65 65 65 65 65 65 65 65 b8 b7 7d 70 00 00 00 00
+        02 80 00 00 00 20 40 20 00 00 00 00 00 00 00 26
+        00 00 40 31 01 00 80 00 40 40 00 00 00 06 00 00
+        00 04 22 00 80 01 00 00 00 01 00 00 00 01 00 41
+        85 30 42 80 00 00 00 40 40 40 00 00 00 10 10 00
+        06 00 11 60 49 bd 61 20 67 6f 6c 64 65 6e 20 68
+        61 73 68 6b 65 79 03 01 01 00 09 ab 02 02 00 09
+        00 04 1f 44 09 83 d3 fd ff ff ff ff ff ff ff 01
+        01 00 05 00 e2 7f a4 0c 01 07 08 01 07 9c 01 cd
+        10 05 1e 04 80 12 01 0a 17 00 00 00 00 00 00 00
+        01 0e dc 75 66 e4 9a 0e 8a 6d 61 69 6e 2e 72 73
+        14 ff ff ff ff ff ff ff ff 4b 87 31 c8 ec 70 03
+        37 6c 6f 6e 67 00 70 d6 2b 1c 07 00 00 00 00 00
+        00 00 46 09 00 00 00 00 00 00 2d 00 00 00 00 00
+        00 00 00 09 00 00 00 00 00 00 41 00 00 00 00 00
+        00 00 78 09 00 00 00 00 00 00 3d 00 00 00 00 00
+        00 00 11 29 ac b7 01 00 00 00 74 68 61 6c 77 65
+        67 50"#]]
     .assert_eq(&hexadecimal(&bytes));
 }
 
@@ -125,26 +125,26 @@ fn the_dump_of_a_tiny_pack() {
     .unwrap();
     expect![[r#"
         a pack of 3 directories
-        table 7: 2586 bytes
-        filter at 2328: 65 bytes, 10 bits a key
-        index at 2398: 45 bytes
-        properties at 2448: 61 bytes
+        table 7: 2562 bytes
+        filter at 2304: 65 bytes, 10 bits a key
+        index at 2374: 45 bytes
+        properties at 2424: 61 bytes
         8 entries, 1 of them tombstones, of 7 keys; 156 key bytes, 2125 value bytes
-        4 data blocks in 2328 bytes
+        4 data blocks in 2304 bytes
         sequence numbers 5..=30
         keys "\x00\x00\x00\x00\x00\x00\x00\x01\x0e\xdcuf\xe4\x9a\x0e\x8amain.rs"..="\xff\xff\xff\xff\xff\xff
         block at 0 of directory 1
           "main.rs" @11 removed
           "main.rs" @10 = "mode 600"
           "lib.rs" @12 = "mode 644"
-        block at 80 of directory 300
+        block at 72 of directory 300
           "d" @5 = "a value that has some bytes"
           "a" @20 = "1"
           "c" @22 = ""
-        block at 160 of directory 300
+        block at 144 of directory 300
           "b" @21 = "2"
-        block at 200 of directory 18446744073709551615
-          "long" @30 = 2080 bytes at 240
+        block at 176 of directory 18446744073709551615
+          "long" @30 = 2080 bytes at 216
     "#]]
     .assert_eq(&text);
 }

@@ -1,8 +1,10 @@
 //! Blocks, extents and contents hold what was put in, and any damage to them is found. A fixed pack has fixed bytes.
+//! Blocks lie within pages.
 
 mod blocks;
 mod contents;
 mod golden;
+mod pages;
 
 use super::Place;
 use crate::format::TableId;
