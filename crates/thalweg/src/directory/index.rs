@@ -1,7 +1,8 @@
 //! [`DirectoryIndex`]: the packs of a directory keyspace, and which of them have a directory.
 //!
 //! It is in memory only: an open reads the contents of all packs. What a pack has of a directory is a *span* (12
-//! bytes); most directories have one, which is in the p-hash itself.
+//! bytes); most directories have one, which is in the p-hash itself. Those of a directory with several are a list
+//! beside it.
 //!
 //! Invariants:
 //! - An entry that left the memtables is in a pack of the index: a flush adds its pack before the memtable goes.
@@ -13,6 +14,7 @@
 //! held alone; `charge` before those of the stripes, and before those of the block cache.
 
 use super::p_hash::{PHash, STRIPES};
+use super::span_lists::{First, Span, SpanLists};
 use crate::cache::{BlockCache, Charge};
 use crate::error::{Error, Result};
 use crate::format::{HashKey, TableId};
@@ -29,32 +31,22 @@ const SLICE: usize = 1024;
 /// A quiet database merges packs when a quarter of their spans belong to directories that have several spans.
 const SCATTERED_PART: u64 = 4;
 
-/// What one pack has of a directory.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    /// The slot of the pack in `packs`, plus one.
-    pack: NonZeroU32,
-    place: PackSpan,
-}
-
 /// What is known of a directory.
 enum Known {
     One(Span),
     /// Two at least.
-    Several(Box<[Span]>),
+    Several(First),
 }
 
-const _: () = assert!(size_of::<Option<Known>>() == 24, "32 bytes a directory");
+const _: () = assert!(size_of::<Option<Known>>() == 16, "24 bytes a directory");
 
 /// See the module.
 pub(crate) struct DirectoryIndex {
     /// The key of the hashes of names.
     pub(crate) hash_key: HashKey,
-    known: PHash<Known>,
+    known: PHash<Known, SpanLists>,
     packs: RwLock<Packs>,
-    /// Spans, and those of directories that have one already.
     spans: AtomicU64,
-    extra_spans: AtomicU64,
     /// How often packs were added or removed.
     changes: AtomicU64,
     last_look: Mutex<Option<Look>>,
@@ -113,28 +105,34 @@ fn number(slot: usize) -> Option<NonZeroU32> {
 }
 
 impl Known {
-    fn spans(&self) -> &[Span] {
-        match self {
-            Known::One(span) => std::slice::from_ref(span),
-            Known::Several(spans) => spans,
-        }
+    fn spans(&self, lists: &SpanLists) -> impl Iterator<Item = Span> {
+        let (one, several) = match self {
+            Known::One(span) => (Some(*span), None),
+            Known::Several(first) => (None, Some(lists.spans(*first))),
+        };
+        one.into_iter().chain(several.into_iter().flatten())
     }
 
-    fn with(before: Option<Known>, span: Span) -> Known {
-        let Some(before) = before else { return Known::One(span) };
-        let mut spans = Vec::with_capacity(before.spans().len() + 1);
-        spans.extend_from_slice(before.spans());
-        spans.push(span);
-        Known::Several(spans.into_boxed_slice())
+    fn with(before: Option<Known>, span: Span, lists: &mut SpanLists) -> Known {
+        let first = match before {
+            None => return Known::One(span),
+            Some(Known::One(other)) => lists.push(None, other),
+            Some(Known::Several(first)) => first,
+        };
+        Known::Several(lists.push(Some(first), span))
     }
 
-    fn of(spans: &[Span]) -> Option<Known> {
+    fn of(spans: &[Span], lists: &mut SpanLists) -> Option<Known> {
         match spans {
-            [] => None,
             [span] => Some(Known::One(*span)),
-            spans => Some(Known::Several(Box::from(spans))),
+            spans => lists.list(spans.iter().copied()).map(Known::Several),
         }
     }
+}
+
+/// The spans of what is known of a directory.
+fn spans_in(known: Option<&Known>, lists: &SpanLists) -> impl Iterator<Item = Span> {
+    known.into_iter().flat_map(|known| known.spans(lists))
 }
 
 impl DirectoryIndex {
@@ -146,7 +144,6 @@ impl DirectoryIndex {
             known: PHash::new(u64::from_le_bytes(*low)),
             packs: RwLock::default(),
             spans: AtomicU64::new(0),
-            extra_spans: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             last_look: Mutex::default(),
             damage: OnceLock::new(),
@@ -201,11 +198,10 @@ impl DirectoryIndex {
     }
 
     fn insert(&self, pack: NonZeroU32, spans: &[(u64, PackSpan)]) {
-        self.known.update_all(spans, |place, known| {
+        self.known.update_all(spans, |place, known, lists| {
             // Counted under the lock of the stripe: nobody takes out what was not counted.
             self.spans.fetch_add(1, Ordering::Relaxed);
-            self.extra_spans.fetch_add(u64::from(known.is_some()), Ordering::Relaxed);
-            *known = Some(Known::with(known.take(), Span { pack, place: *place }));
+            *known = Some(Known::with(known.take(), Span { pack, place: *place }, lists));
         });
     }
 
@@ -240,18 +236,32 @@ impl DirectoryIndex {
 
     /// Removes the spans of packs from a stripe of the p-hash. Returns how many directories it has looked at.
     fn remove_from(&self, stripe: usize, slots: &[NonZeroU32]) -> usize {
-        let mut looked_at = 0;
-        self.known.update_stripe(stripe, |_, known| {
+        let (mut looked_at, mut kept) = (0, Vec::new());
+        self.known.update_stripe(stripe, |_, known, lists| {
             looked_at += 1;
-            let before = known.as_ref().map_or(&[][..], Known::spans);
-            if !before.iter().any(|span| slots.contains(&span.pack)) {
+            let mut were = 0;
+            kept.clear();
+            kept.extend(
+                spans_in(known.as_ref(), lists).inspect(|_| were += 1).filter(|span| !slots.contains(&span.pack)),
+            );
+            if kept.len() == were {
                 return;
             }
-            let kept: Vec<Span> = before.iter().filter(|span| !slots.contains(&span.pack)).copied().collect();
-            let (were, are) = (before.len() as u64, kept.len() as u64);
-            self.spans.fetch_sub(were - are, Ordering::Relaxed);
-            self.extra_spans.fetch_sub(were.saturating_sub(1) - are.saturating_sub(1), Ordering::Relaxed);
-            *known = Known::of(&kept);
+            self.spans.fetch_sub((were - kept.len()) as u64, Ordering::Relaxed);
+            if let Some(Known::Several(first)) = known {
+                lists.drop_list(*first);
+            }
+            *known = Known::of(&kept, lists);
+        });
+        self.known.update_beside(stripe, |lists, known| {
+            if lists.is_sparse() {
+                let before = std::mem::take(lists);
+                for known in known {
+                    let several = if let Known::Several(first) = known { Some(*first) } else { None };
+                    let several = several.and_then(|first| lists.list(before.spans(first)));
+                    several.into_iter().for_each(|first| *known = Known::Several(first));
+                }
+            }
         });
         looked_at
     }
@@ -280,11 +290,9 @@ impl DirectoryIndex {
     /// Removes everything, after the keyspace was dropped or cleared.
     pub(crate) fn clear(&self) {
         for stripe in 0..STRIPES {
-            for known in self.known.take_stripe(stripe) {
-                let spans = known.spans().len() as u64;
-                self.spans.fetch_sub(spans, Ordering::Relaxed);
-                self.extra_spans.fetch_sub(spans - 1, Ordering::Relaxed);
-            }
+            let (all, lists) = self.known.take_stripe(stripe);
+            let spans: usize = all.map(|known| known.spans(&lists).count()).sum();
+            self.spans.fetch_sub(spans as u64, Ordering::Relaxed);
         }
         // Their slots are not given out again: a flush under way may still add spans with them. Dropped after the lock.
         let packs: Vec<_> = self.packs.write().slots.iter_mut().map(Option::take).collect();
@@ -309,9 +317,8 @@ impl DirectoryIndex {
     pub(super) fn directories_in(&self, packs: &[TableId]) -> std::collections::BTreeSet<u64> {
         let slots = self.slots_of(packs);
         let mut found = std::collections::BTreeSet::new();
-        let mut look = |directory, known: &mut Option<Known>| {
-            let spans = known.as_ref().map_or(&[][..], Known::spans);
-            if spans.iter().any(|span| slots.contains(&span.pack)) {
+        let mut look = |directory, known: &mut Option<Known>, lists: &mut SpanLists| {
+            if spans_in(known.as_ref(), lists).any(|span| slots.contains(&span.pack)) {
                 found.insert(directory);
             }
         };
@@ -322,13 +329,10 @@ impl DirectoryIndex {
     /// The packs that have a directory, and what they have of it; the one with the greatest sequence number first.
     pub(super) fn spans_of(&self, directory: u64) -> Result<Vec<(Arc<Table>, PackSpan)>> {
         self.check()?;
-        let mut spans = self.known.read(directory, |known| {
-            let spans = known.map_or(&[][..], Known::spans);
-            if spans.is_empty() {
-                return Vec::new();
-            }
+        let mut spans: Vec<_> = self.known.read(directory, |known, lists| {
+            let Some(known) = known else { return Vec::new() };
             let packs = self.packs.read();
-            spans.iter().filter_map(|span| Some((Arc::clone(packs.get(span.pack)?), span.place))).collect()
+            known.spans(lists).filter_map(|span| Some((Arc::clone(packs.get(span.pack)?), span.place))).collect()
         });
         spans.sort_by_key(|(pack, _)| std::cmp::Reverse(pack.meta().seq_max));
         Ok(spans)
@@ -357,11 +361,10 @@ impl DirectoryIndex {
             packs.iter().filter_map(|pack| registered.slot_of(pack.meta().id)).collect()
         };
         let (mut all, mut scattered) = (0_u64, 0_u64);
-        let mut count = |_, known: &mut Option<Known>| {
-            let spans = known.as_ref().map_or(&[][..], Known::spans);
-            let of_packs = spans.iter().filter(|span| slots.contains(&span.pack)).count() as u64;
+        let mut count = |_, known: &mut Option<Known>, lists: &mut SpanLists| {
+            let of_packs = spans_in(known.as_ref(), lists).filter(|span| slots.contains(&span.pack)).count() as u64;
             all += of_packs;
-            scattered += if spans.len() > 1 { of_packs } else { 0 };
+            scattered += if matches!(known, Some(Known::Several(_))) { of_packs } else { 0 };
         };
         (0..STRIPES).for_each(|stripe| self.known.update_stripe(stripe, &mut count));
         let is_scattered = scattered > 0 && scattered * SCATTERED_PART >= all;
@@ -370,8 +373,6 @@ impl DirectoryIndex {
 
     /// The number of directories, of spans, and the bytes of memory that the index takes.
     pub(crate) fn size(&self) -> (usize, u64, usize) {
-        let spans = self.spans.load(Ordering::Relaxed);
-        let extra = self.extra_spans.load(Ordering::Relaxed) as usize;
-        (self.known.len(), spans, self.known.bytes().saturating_add(extra.saturating_mul(2 * size_of::<Span>())))
+        (self.known.len(), self.spans.load(Ordering::Relaxed), self.known.bytes(SpanLists::bytes))
     }
 }

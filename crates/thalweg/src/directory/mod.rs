@@ -4,6 +4,7 @@
 //! packs, and reads go through this index instead of through levels. In reading order:
 //!
 //! - `p_hash`: what is known of each directory, by its number
+//! - `span_lists`: the spans of directories that have several; `mapped_vec`: their memory
 //! - `index`: the packs of a keyspace, and which of them have a directory
 //! - `lookup`: finds one entry; `search`: the same in steps
 //! - `listing`: the entries of a directory, in parts
@@ -12,10 +13,12 @@
 mod index;
 mod listing;
 mod lookup;
+mod mapped_vec;
 mod p_hash;
 #[cfg(feature = "experiments")]
 mod paper;
 mod search;
+mod span_lists;
 #[cfg(test)]
 mod tests;
 

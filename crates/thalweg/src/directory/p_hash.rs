@@ -5,6 +5,8 @@
 //! nine tenths full. So an entry takes 1.11 to 1.39 times its bytes, and no operation waits for more than the growth of
 //! one stripe: 8 million directories make stripes of 8 192.
 //!
+//! A stripe has something *beside* its table, for values that are not of one size: it is changed under the same lock.
+//!
 //! Locks: one for each stripe, held for a lookup, a change, or the growth of the stripe.
 
 use crate::sync::Mutex;
@@ -18,15 +20,16 @@ const CAPACITY_MIN: usize = 4;
 /// A table from directories to small values, which callers read and change under the lock of their stripe.
 ///
 /// `Option<T>` should be as small as `T`.
-pub(crate) struct PHash<T> {
+pub(crate) struct PHash<T, B = ()> {
     /// Secret to the keyspace, so that nobody can choose directories that meet in one stripe.
     key: u64,
-    stripes: Box<[Mutex<Stripe<T>>]>,
+    stripes: Box<[Mutex<Stripe<T, B>>]>,
 }
 
-struct Stripe<T> {
+struct Stripe<T, B> {
     slots: Box<[Slot<T>]>,
     used: usize,
+    beside: B,
 }
 
 struct Slot<T> {
@@ -34,29 +37,32 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-impl<T> PHash<T> {
+impl<T, B: Default> PHash<T, B> {
     /// An empty table, whose order depends on `key`.
     pub(crate) fn new(key: u64) -> Self {
-        let empty = || Mutex::new(Stripe { slots: Box::default(), used: 0 });
+        let empty = || Mutex::new(Stripe::default());
         PHash { key, stripes: std::iter::repeat_with(empty).take(STRIPES).collect() }
     }
 
     /// Gives what is known of a directory to `read`.
-    pub(crate) fn read<R>(&self, directory: u64, read: impl FnOnce(Option<&T>) -> R) -> R {
+    pub(crate) fn read<R>(&self, directory: u64, read: impl FnOnce(Option<&T>, &B) -> R) -> R {
         let hash = mix(directory, self.key);
         let stripe = self.stripe(hash).lock();
-        read(stripe.find(hash, directory, self.key).ok().and_then(|at| stripe.slots[at].value.as_ref()))
+        let found = stripe.find(hash, directory, self.key).ok().and_then(|at| stripe.slots[at].value.as_ref());
+        read(found, &stripe.beside)
     }
 
     /// Changes what is known of directories; `None` stands for nothing. `change` is given what comes with a directory,
     /// too. Directories of a stripe that follow one another have one lock.
-    pub(crate) fn update_all<V>(&self, directories: &[(u64, V)], mut change: impl FnMut(&V, &mut Option<T>)) {
+    pub(crate) fn update_all<V>(&self, directories: &[(u64, V)], mut change: impl FnMut(&V, &mut Option<T>, &mut B)) {
         let number = |directory: u64| stripe_of(mix(directory, self.key));
         for some in directories.chunk_by(|(a, _), (b, _)| number(*a) == number(*b)) {
             let Some((first, _)) = some.first() else { continue };
             let mut stripe = self.stripes[number(*first)].lock();
             for (directory, with) in some {
-                stripe.update(mix(*directory, self.key), *directory, self.key, |known| change(with, known));
+                stripe.update(mix(*directory, self.key), *directory, self.key, |known, beside| {
+                    change(with, known, beside)
+                });
             }
         }
     }
@@ -82,8 +88,8 @@ impl<T> PHash<T> {
     }
 
     /// Changes what is known of every directory of a stripe.
-    pub(crate) fn update_stripe(&self, stripe: usize, mut change: impl FnMut(u64, &mut Option<T>)) {
-        let mut stripe = self.stripes[stripe].lock();
+    pub(crate) fn update_stripe(&self, stripe: usize, mut change: impl FnMut(u64, &mut Option<T>, &mut B)) {
+        let stripe = &mut *self.stripes[stripe].lock();
         let mut at = 0;
         while at < stripe.slots.len() {
             let slot = &mut stripe.slots[at];
@@ -91,7 +97,7 @@ impl<T> PHash<T> {
                 at += 1;
                 continue;
             }
-            change(slot.directory, &mut slot.value);
+            change(slot.directory, &mut slot.value, &mut stripe.beside);
             if slot.value.is_some() {
                 at += 1;
             } else if stripe.remove(at, self.key) {
@@ -102,10 +108,16 @@ impl<T> PHash<T> {
         }
     }
 
-    /// Takes everything out of a stripe.
-    pub(crate) fn take_stripe(&self, stripe: usize) -> impl Iterator<Item = T> + use<T> {
-        let taken = std::mem::replace(&mut *self.stripes[stripe].lock(), Stripe { slots: Box::default(), used: 0 });
-        taken.slots.into_iter().filter_map(|slot| slot.value)
+    /// Changes what is beside a stripe together with its values.
+    pub(crate) fn update_beside(&self, stripe: usize, change: impl FnOnce(&mut B, &mut dyn Iterator<Item = &mut T>)) {
+        let stripe = &mut *self.stripes[stripe].lock();
+        change(&mut stripe.beside, &mut stripe.slots.iter_mut().filter_map(|slot| slot.value.as_mut()));
+    }
+
+    /// Takes everything out of a stripe: the values, and what is beside them.
+    pub(crate) fn take_stripe(&self, stripe: usize) -> (impl Iterator<Item = T> + use<T, B>, B) {
+        let taken = std::mem::take(&mut *self.stripes[stripe].lock());
+        (taken.slots.into_iter().filter_map(|slot| slot.value), taken.beside)
     }
 
     /// The number of directories of which something is known.
@@ -113,15 +125,16 @@ impl<T> PHash<T> {
         self.stripes.iter().map(|stripe| stripe.lock().used).sum()
     }
 
-    /// The bytes of memory that it takes.
-    pub(crate) fn bytes(&self) -> usize {
-        let of_stripe = |stripe: &Mutex<Stripe<T>>| {
-            size_of::<Mutex<Stripe<T>>>() + stripe.lock().slots.len() * size_of::<Slot<T>>()
+    /// The bytes of memory that it takes, with those that `of_beside` says.
+    pub(crate) fn bytes(&self, of_beside: impl Fn(&B) -> usize) -> usize {
+        let of_stripe = |locked: &Mutex<Stripe<T, B>>| {
+            let stripe = locked.lock();
+            size_of_val(locked) + size_of_val(&*stripe.slots) + of_beside(&stripe.beside)
         };
         self.stripes.iter().map(of_stripe).sum()
     }
 
-    fn stripe(&self, hash: u64) -> &Mutex<Stripe<T>> {
+    fn stripe(&self, hash: u64) -> &Mutex<Stripe<T, B>> {
         &self.stripes[stripe_of(hash)]
     }
 }
@@ -144,7 +157,13 @@ fn home(hash: u64, capacity: usize) -> usize {
     ((u128::from(hash) * capacity as u128) >> 64) as usize
 }
 
-impl<T> Stripe<T> {
+impl<T, B: Default> Default for Stripe<T, B> {
+    fn default() -> Self {
+        Stripe { slots: Box::default(), used: 0, beside: B::default() }
+    }
+}
+
+impl<T, B> Stripe<T, B> {
     /// The slot of a directory; or the slot before which the search for it ended, and how far that is from its home.
     fn find(&self, hash: u64, directory: u64, key: u64) -> Result<usize, (usize, usize)> {
         let capacity = self.slots.len();
@@ -166,16 +185,16 @@ impl<T> Stripe<T> {
     }
 
     /// Changes what is known of a directory.
-    fn update(&mut self, hash: u64, directory: u64, key: u64, change: impl FnOnce(&mut Option<T>)) {
+    fn update(&mut self, hash: u64, directory: u64, key: u64, change: impl FnOnce(&mut Option<T>, &mut B)) {
         if let Ok(at) = self.find(hash, directory, key) {
-            change(&mut self.slots[at].value);
+            change(&mut self.slots[at].value, &mut self.beside);
             if self.slots[at].value.is_none() {
                 self.remove(at, key);
             }
             return;
         }
         let mut value = None;
-        change(&mut value);
+        change(&mut value, &mut self.beside);
         if let Some(value) = value {
             self.insert(directory, value, key);
         }

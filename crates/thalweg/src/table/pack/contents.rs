@@ -110,6 +110,12 @@ impl Blocks<'_> {
 }
 
 impl PackSpan {
+    /// A span of one block.
+    #[cfg(test)]
+    pub(crate) fn single(at: u32) -> PackSpan {
+        PackSpan { at, size: SINGLE | 1 }
+    }
+
     /// One block, or a pair; otherwise `None`.
     fn of(blocks: &[ContentsBlock]) -> Option<PackSpan> {
         match *blocks {

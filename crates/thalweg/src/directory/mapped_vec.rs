@@ -1,0 +1,187 @@
+//! [`MappedVec`]: a vector whose memory goes back to the system when it goes.
+//!
+//! Lists of spans grow to hundreds of megabytes between two merges and are dropped by another thread, among blocks of
+//! the allocator that live on. There their memory would stay, and be missing for tables. So a vector of more than
+//! [`SMALL_BYTES_MAX`] has a mapping of its own.
+//!
+//! Invariants: `len <= capacity`; the first `len` elements of the memory are initialised. Locks: none.
+
+#![cfg_attr(all(target_os = "linux", not(miri)), allow(unsafe_code))]
+
+use std::ops::{Deref, DerefMut};
+
+/// A smaller vector is left to the allocator: a mapping has 4 KiB at least.
+const SMALL_BYTES_MAX: usize = 2 << 10;
+
+/// See the module.
+pub(super) struct MappedVec<T> {
+    /// The elements, while they are few.
+    small: Vec<T>,
+    #[cfg(all(target_os = "linux", not(miri)))]
+    mapping: Option<mapping::Mapping<T>>,
+}
+
+impl<T> Default for MappedVec<T> {
+    fn default() -> Self {
+        MappedVec {
+            small: Vec::new(),
+            #[cfg(all(target_os = "linux", not(miri)))]
+            mapping: None,
+        }
+    }
+}
+
+impl<T: Copy> MappedVec<T> {
+    /// Appends an element.
+    pub(super) fn push(&mut self, element: T) {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        {
+            if self.mapping.is_none() && (self.small.len() + 1) * size_of::<T>() > SMALL_BYTES_MAX {
+                self.mapping = mapping::Mapping::of(&self.small);
+                if self.mapping.is_some() {
+                    self.small = Vec::new();
+                }
+            }
+            if let Some(mapping) = &mut self.mapping {
+                return mapping.push(element);
+            }
+        }
+        if self.small.len() == self.small.capacity() {
+            self.small.reserve_exact((self.small.len() / 2).max(4));
+        }
+        self.small.push(element);
+    }
+
+    /// The bytes of memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if let Some(mapping) = &self.mapping {
+            return mapping.bytes();
+        }
+        self.small.capacity() * size_of::<T>()
+    }
+}
+
+impl<T> Deref for MappedVec<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if let Some(mapping) = &self.mapping {
+            return mapping.elements();
+        }
+        &self.small
+    }
+}
+
+impl<T> DerefMut for MappedVec<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if let Some(mapping) = &mut self.mapping {
+            return mapping.elements_mut();
+        }
+        &mut self.small
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod mapping {
+    use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munmap};
+    use std::ptr::NonNull;
+
+    const PAGE_BYTES: usize = 4 << 10;
+
+    /// Elements in anonymous memory.
+    pub(super) struct Mapping<T> {
+        memory: NonNull<T>,
+        len: usize,
+        bytes: usize,
+    }
+
+    // SAFETY: the memory is owned, and of no thread.
+    unsafe impl<T: Send> Send for Mapping<T> {}
+    // SAFETY: a shared mapping of memory is read only.
+    unsafe impl<T: Sync> Sync for Mapping<T> {}
+
+    impl<T: Copy> Mapping<T> {
+        /// A mapping with these elements and room for more. `None` where the kernel refuses one.
+        pub(super) fn of(elements: &[T]) -> Option<Self> {
+            const { assert!(size_of::<T>() > 0 && align_of::<T>() <= PAGE_BYTES) };
+            let bytes = (size_of_val(elements) + 1).next_multiple_of(PAGE_BYTES);
+            let flags = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+            // SAFETY: a new mapping where the kernel likes overlaps nothing.
+            let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, flags.0, flags.1) };
+            let memory = NonNull::new(memory.ok()?.cast::<T>())?;
+            let mut mapping = Mapping { memory, len: 0, bytes };
+            elements.iter().for_each(|element| mapping.push(*element));
+            Some(mapping)
+        }
+
+        pub(super) fn push(&mut self, element: T) {
+            if (self.len + 1) * size_of::<T>() > self.bytes {
+                self.grow();
+            }
+            // SAFETY: the element lies within the mapping, which begins at a page and is owned.
+            unsafe { self.memory.add(self.len).write(element) };
+            self.len += 1;
+        }
+
+        /// Grows by a quarter.
+        #[cold]
+        fn grow(&mut self) {
+            let bytes = (self.bytes + (self.bytes / 4).max(size_of::<T>())).next_multiple_of(PAGE_BYTES);
+            // SAFETY: the mapping is owned, and nothing refers to its elements while it is borrowed mutably.
+            let memory = unsafe { mremap(self.memory.as_ptr().cast(), self.bytes, bytes, MremapFlags::MAYMOVE) };
+            match memory.ok().and_then(|memory| NonNull::new(memory.cast::<T>())) {
+                Some(memory) => (self.memory, self.bytes) = (memory, bytes),
+                None => std::alloc::handle_alloc_error(std::alloc::Layout::new::<T>()),
+            }
+        }
+
+        pub(super) fn bytes(&self) -> usize {
+            self.bytes
+        }
+    }
+
+    impl<T> Mapping<T> {
+        #[inline]
+        pub(super) fn elements(&self) -> &[T] {
+            // SAFETY: the first `len` elements are initialised, and nobody changes them while this is borrowed.
+            unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
+        }
+
+        #[inline]
+        pub(super) fn elements_mut(&mut self) -> &mut [T] {
+            // SAFETY: as above, and nobody else refers to them.
+            unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) }
+        }
+    }
+
+    impl<T> Drop for Mapping<T> {
+        fn drop(&mut self) {
+            // SAFETY: the mapping is owned, and nothing refers to it any more. It fails only where the kernel has no
+            // room for the bookkeeping: then the memory stays.
+            let _ = unsafe { munmap(self.memory.as_ptr().cast(), self.bytes) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_stay_as_the_vector_grows() {
+        for count in [0, 1, 127, 128, 129, 1000, 5000] {
+            let mut vector = MappedVec::default();
+            (0..count).for_each(|number: u64| vector.push((number, !number)));
+            assert!((0..count).all(|number| vector[number as usize] == (number, !number)));
+            assert_eq!(vector.len() as u64, count);
+            assert!((count * 16..=count * 20 + 4096).contains(&(vector.bytes() as u64)), "{count}: {}", vector.bytes());
+            vector.iter_mut().for_each(|element| element.0 += 1);
+            assert_eq!(vector.iter().map(|element| element.0).sum::<u64>(), count * (count + 1) / 2);
+        }
+    }
+}
