@@ -68,7 +68,7 @@ impl TableStore {
         Arc::new(TableStore {
             next_id: AtomicU64::new(next_id.0),
             io: TableIo::new(options.io_depth, &metrics),
-            page_cache: PageCacheState::new(options.writes, options.reads, storage),
+            page_cache: PageCacheState::new(options.writes, options.reads, &environment.storage),
             handover: Arc::default(),
             unsynced: Arc::new(UnsyncedFiles::new(storage.open_files_max())),
             fresh: Arc::default(),

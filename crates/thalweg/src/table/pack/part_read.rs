@@ -115,7 +115,7 @@ impl PackRead {
         open.reads.warm(&pack.page_cache);
         let place = (start, bytes as u64);
         let medium = || pack.storage.open(&pack.path, OpenMode::ReadMedium);
-        let direct = open.reads.direct_file(&pack.page_cache, place, medium);
+        let direct = open.reads.way(&pack.page_cache, place, medium).direct;
         let has_ring = has_ring || is_hidden(&open.file);
         let direct = direct.filter(|_| has_ring);
         if !has_ring {

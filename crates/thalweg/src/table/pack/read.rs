@@ -11,7 +11,7 @@ use crate::format::{EntryKey, NameHash, SeqNo, Slice, zeroed};
 use crate::planted::{Bug, planted};
 use crate::storage::OpenMode;
 use crate::table::page_cache::block_buffer::BlockBuffer;
-use crate::table::read::file_reads::{MappedRead, PlannedRead};
+use crate::table::read::file_reads::{MappedRead, PlannedRead, ReadWay};
 use crate::table::read::table::Table;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -139,30 +139,31 @@ impl Table {
             return Ok((trimmed(bytes), PagesRead::default()));
         }
         let end = (start + (pages * PAGE_BYTES) as u64).min(pack.footer.data_end());
-        let read = self.read_pages(pack, start, (end - start) as usize)?;
+        let (read, is_to_cache) = self.read_pages(pack, start, (end - start) as usize)?;
         let to = (skip + at.bytes_max).min(read.len());
         let block = trimmed(read.slice(skip.min(to)..to));
-        Ok((block, PagesRead { first, read }))
+        Ok((block, if is_to_cache { PagesRead { first, read } } else { PagesRead::default() }))
     }
 
-    /// Reads pages from the file, through the page cache or past it.
+    /// Reads pages from the file, through the page cache or past it. Returns also whether the block cache should have
+    /// them.
     #[cold]
-    fn read_pages(&self, pack: &OpenPack, start: u64, bytes: usize) -> Result<Slice> {
+    fn read_pages(&self, pack: &OpenPack, start: u64, bytes: usize) -> Result<(Slice, bool)> {
         pack.reads.warm(&self.page_cache);
         let _at_the_device = self.io.gate.client_read();
         let place = (start, bytes as u64);
-        let direct = pack.reads.direct_file(&self.page_cache, place, || self.open_medium());
+        let ReadWay { direct, is_to_cache } = pack.reads.way(&self.page_cache, place, || self.open_medium());
         let planned = direct.and_then(|file| pack.reads.plan(Some(file), place, &self.io.block_buffers));
         if let Some(PlannedRead { read, skip, bytes }) = planned {
             self.metrics.reads().direct_reads.increment();
             let read = read.carry_out()?;
             if let Some(filled) = read.filled().get(skip..skip + bytes) {
-                return Ok(Slice::from_long(filled));
+                return Ok((Slice::from_long(filled), is_to_cache));
             }
         }
         let mut buffer = zeroed(bytes);
         pack.file.read_exact_at(start, Arc::make_mut(&mut buffer))?;
-        Ok(Slice::start_of(buffer, bytes))
+        Ok((Slice::start_of(buffer, bytes), is_to_cache))
     }
 
     fn open_medium(&self) -> Result<Option<Arc<dyn crate::storage::File>>> {

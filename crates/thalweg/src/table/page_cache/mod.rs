@@ -4,6 +4,7 @@
 //!
 //! - `write_through`: whether a new table is written through the page cache
 //! - `probe`: whether the page cache keeps what it was given
+//! - `room`: whether it has room for all tables, or for more of them than it has
 //! - `recent_reads`: which pieces of a table were read past the page cache recently
 //! - `direct_fd_pool`: second descriptors of tables, for reads past the page cache
 //! - `warming`: the coroutine that reads tables into the page cache and drops the pages of replaced tables
@@ -16,6 +17,7 @@ pub(super) mod direct_fd_pool;
 pub(super) mod mapping;
 pub(super) mod probe;
 pub(super) mod recent_reads;
+pub(super) mod room;
 pub(super) mod state;
 pub(super) mod warming;
 pub(super) mod write_through;

@@ -3,6 +3,7 @@
 use super::direct_fd_pool::DirectFdPool;
 use super::mapping::MappingBudget;
 use super::probe::PageCacheProbe;
+use super::room::PageCacheRoom;
 use super::warming::Warming;
 use super::write_through::WriteThroughPolicy;
 use crate::storage::Storage;
@@ -13,13 +14,14 @@ use std::sync::Arc;
 pub(in crate::table) struct PageCacheState {
     pub(in crate::table) policy: WriteThroughPolicy,
     pub(in crate::table) probe: PageCacheProbe,
+    pub(in crate::table) room: PageCacheRoom,
     pub(in crate::table) direct_fds: Arc<DirectFdPool>,
     pub(in crate::table) mappings: Arc<MappingBudget>,
     pub(in crate::table) warming: Arc<Warming>,
 }
 
 impl PageCacheState {
-    pub(in crate::table) fn new(writes: TableWrites, reads: TableReads, storage: &dyn Storage) -> Arc<Self> {
+    pub(in crate::table) fn new(writes: TableWrites, reads: TableReads, storage: &Arc<dyn Storage>) -> Arc<Self> {
         let mappings = match reads {
             TableReads::Automatic => MappingBudget::new(storage.mappings_max()),
             TableReads::Copied => MappingBudget::none(),
@@ -27,6 +29,7 @@ impl PageCacheState {
         Arc::new(PageCacheState {
             policy: WriteThroughPolicy::new(writes),
             probe: PageCacheProbe::default(),
+            room: PageCacheRoom::new(storage),
             direct_fds: DirectFdPool::new(storage.open_files_max()),
             mappings,
             warming: Arc::default(),

@@ -68,9 +68,14 @@ impl WriteThroughPolicy {
         self.writes != TableWrites::Direct && self.fits(storage)
     }
 
+    /// The bytes of all live tables.
+    pub(in crate::table) fn live_bytes(&self) -> u64 {
+        self.live_bytes.load(Ordering::Relaxed)
+    }
+
     /// Whether memory has room for all live tables.
     fn fits(&self, storage: &dyn Storage) -> bool {
-        storage.file_room_bytes().is_some_and(|room| self.live_bytes.load(Ordering::Relaxed) <= room)
+        storage.file_room_bytes().is_some_and(|room| self.live_bytes() <= room)
     }
 }
 

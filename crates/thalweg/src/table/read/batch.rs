@@ -32,6 +32,7 @@ struct Pending<'a> {
     handle: BlockHandle,
     /// Where in its buffer the block will lie, and its length. `None`: it is too large for a buffer and is read alone.
     part: Option<(usize, usize)>,
+    is_to_cache: bool,
 }
 
 /// Reads `blocks`, each of which should be named once. Returns the result of each, in their order.
@@ -62,10 +63,11 @@ fn plan<'a>(table: &'a Table, at: usize, has_ring: bool, reads: &mut Vec<Foregro
     let table_file = &open.table_file;
     let Some(handle) = table_file.index.handle(at) else { return Err(table_file.ends_early(at)) };
     open.reads.warm(&table.page_cache);
-    let direct = table.direct_file(open, handle);
+    let way = table.way(open, handle);
     let held = table_file.file.held();
     let has_ring = has_ring || held.as_ref().unwrap_or(&table_file.file).descriptor().is_none();
-    let direct = direct.filter(|_| has_ring);
+    let direct = way.direct.filter(|_| has_ring);
+    let is_to_cache = way.is_to_cache || handle.bytes != handle.raw_bytes;
     if !has_ring {
         let end = handle.end().unwrap_or(handle.offset);
         table_file.file.will_need(handle.offset, end - handle.offset);
@@ -77,7 +79,7 @@ fn plan<'a>(table: &'a Table, at: usize, has_ring: bool, reads: &mut Vec<Foregro
         reads.push(read);
         (skip, bytes)
     });
-    Ok(Pending { table, open, at, handle, part })
+    Ok(Pending { table, open, at, handle, part, is_to_cache })
 }
 
 impl Pending<'_> {
@@ -89,7 +91,9 @@ impl Pending<'_> {
             (Some((skip, bytes)), Some(read)) => table_file.unseal_part(&read?, skip, bytes, self.handle)?,
             _ => table_file.read_block(self.handle)?,
         };
-        self.open.cached.insert(self.at, content.clone());
+        if self.is_to_cache {
+            self.open.cached.insert(self.at, content.clone());
+        }
         Ok(ReadBlock { at: self.at, content })
     }
 }

@@ -5,12 +5,20 @@
 //! whole table ([`crate::table::page_cache::warming`]). So the page cache fills.
 //!
 //! Where memory is too short, this only costs: each read allocates a page and evicts another one, and the next read
-//! finds its page gone. So reads probe whether requested pieces are still there
-//! ([`crate::table::page_cache::probe`]). If most are gone, a block that is not in the page cache is read past it,
-//! which leaves the page cache as it is. There are two exceptions:
-//! - One such read in [`REQUEST_EVERY`] requests its piece all the same. So memory that has become free is used.
+//! finds its page gone. It is too short in two cases:
+//! - The tables have more bytes than memory has for files ([`crate::table::page_cache::room`]). Then nothing is
+//!   requested. Blocks are read through the page cache until it is full.
+//! - Requested pieces do not stay, as reads find that probe now and then ([`crate::table::page_cache::probe`]).
+//!
+//! Then a block that is not in the page cache is read past it, which leaves the page cache as it is. There are two
+//! exceptions:
 //! - A block that is read past the page cache again soon goes through it
 //!   ([`crate::table::page_cache::recent_reads`]): it is worth what is evicted for it.
+//! - In the second case, one such read in [`REQUEST_EVERY`] requests its piece all the same. So memory that has become
+//!   free is used.
+//!
+//! Where the tables do not fit, the page cache and the block cache should not have the same blocks: of those that the
+//! page cache has, one read of [`CACHE_EVERY`] goes into the block cache too.
 //!
 //! A table that is all in the page cache is mapped, and its blocks are copied out of the mapping
 //! ([`crate::table::page_cache::mapping`]), unless memory is short.
@@ -26,12 +34,16 @@ use crate::storage::{ALIGNMENT, BufferPool, File};
 use crate::table::page_cache::direct_fd_pool::DirectFd;
 use crate::table::page_cache::mapping::TableMapping;
 use crate::table::page_cache::recent_reads::RecentReads;
+use crate::table::page_cache::room::Room;
 use crate::table::page_cache::state::PageCacheState;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The size of a piece: what the page cache is requested to read when the first block in it is read.
 const PIECE_BYTES: u64 = 64 << 10;
+
+/// The pages that are looked for at random.
+const PAGE_BYTES: u64 = 4 << 10;
 
 /// While memory suffices, one read of this many probes.
 const PROBE_EVERY: u32 = 8;
@@ -42,9 +54,10 @@ const REQUEST_EVERY: u32 = 64;
 /// Of the blocks read from a mapping, one of this many probes.
 const PROBE_EVERY_MAPPED: u32 = 16;
 
-/// Of the blocks that point reads take from a mapping, one of this many goes into the block cache. So blocks that are
-/// read often soon get there. The others do not cost a copy, nor the block that it would push out.
-const CACHE_EVERY_MAPPED: u32 = 8;
+/// Of the blocks that point reads take from a mapping, or from the page cache where it cannot have all tables, one of
+/// this many goes into the block cache. So blocks that are read often soon get there. The others do not cost a copy,
+/// nor the block that it would push out.
+const CACHE_EVERY: u32 = 8;
 
 /// See the module.
 pub(in crate::table) struct FileReads {
@@ -70,6 +83,14 @@ pub(in crate::table) struct FileReads {
 pub(in crate::table) struct MappedRead<'a> {
     pub(in crate::table) mapping: &'a TableMapping,
     /// Whether the block should go into the block cache if a point read needs it.
+    pub(in crate::table) is_to_cache: bool,
+}
+
+/// The way of a read that blocks.
+pub(in crate::table) struct ReadWay<'a> {
+    /// The file past the page cache; `None`: through it.
+    pub(in crate::table) direct: Option<&'a Arc<dyn File>>,
+    /// Whether the block should go into the block cache.
     pub(in crate::table) is_to_cache: bool,
 }
 
@@ -133,7 +154,7 @@ impl FileReads {
                 return None;
             }
         }
-        Some(MappedRead { mapping, is_to_cache: turn.is_multiple_of(CACHE_EVERY_MAPPED) })
+        Some(MappedRead { mapping, is_to_cache: turn.is_multiple_of(CACHE_EVERY) })
     }
 
     /// Whether blocks are read from the mapping, as far as is known.
@@ -160,39 +181,56 @@ impl FileReads {
         }
     }
 
-    /// Returns the file past the page cache if these bytes should be read there, or `None` if it should be read through
-    /// the page cache. `open` opens that file when it is first needed.
-    pub(in crate::table) fn direct_file(
+    /// Which way these bytes should be read. `open` opens the file past the page cache when it is first needed.
+    pub(in crate::table) fn way(
         &self,
         page_cache: &PageCacheState,
         (offset, bytes): (u64, u64),
         open: impl FnOnce() -> Result<Option<Arc<dyn File>>>,
-    ) -> Option<&Arc<dyn File>> {
+    ) -> ReadWay<'_> {
+        let room = page_cache.room.look(page_cache.policy.live_bytes(), |random| self.has_any_page(random));
+        if room == Room::All {
+            let is_direct = self.is_past_short_page_cache(page_cache, offset, bytes);
+            let direct = if is_direct { self.open_direct(page_cache, open) } else { None };
+            return ReadWay { direct, is_to_cache: true };
+        }
+        let is_through =
+            self.file.is_cached(offset, bytes) != Some(false) || room == Room::More || self.recent_reads.record(offset);
+        let direct = if is_through { None } else { self.open_direct(page_cache, open) };
+        ReadWay { direct, is_to_cache: direct.is_some() || page_cache.probe.is_turn(CACHE_EVERY) }
+    }
+
+    /// Whether these bytes should be read past the page cache, which has room for all tables, as far as the system
+    /// says.
+    fn is_past_short_page_cache(&self, page_cache: &PageCacheState, offset: u64, bytes: u64) -> bool {
         let probe = &page_cache.probe;
         let is_short = probe.is_short();
         let was_requested = self.was_requested(offset);
         if !is_short && !was_requested {
             self.request(offset);
-            return None;
+            return false;
         }
         if !is_short && !probe.is_turn(PROBE_EVERY) {
-            return None;
+            return false;
         }
-        let is_cached = self.file.is_cached(offset, bytes)?;
+        let Some(is_cached) = self.file.is_cached(offset, bytes) else { return false };
         if was_requested {
             probe.record(is_cached);
         }
         if is_cached || !is_short {
-            return None;
+            return false;
         }
         if probe.is_turn(REQUEST_EVERY) {
             self.request(offset);
-            return None;
+            return false;
         }
-        if self.recent_reads.record(offset) {
-            return None;
-        }
-        self.open_direct(page_cache, open)
+        !self.recent_reads.record(offset)
+    }
+
+    /// Whether a random page of the table is in the page cache.
+    fn has_any_page(&self, random: u64) -> Option<bool> {
+        let page = random % self.file_bytes.div_ceil(PAGE_BYTES).max(1);
+        self.file.is_cached(page * PAGE_BYTES, PAGE_BYTES.min(self.file_bytes.saturating_sub(page * PAGE_BYTES)))
     }
 
     fn open_direct(

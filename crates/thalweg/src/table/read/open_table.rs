@@ -1,7 +1,7 @@
 //! [`OpenTable`]: an open table: its file, its blocks in the block cache, and the ways of its reads.
 
 use super::file::TableFile;
-use super::file_reads::{FileReads, MappedRead, PlannedRead};
+use super::file_reads::{FileReads, MappedRead, PlannedRead, ReadWay};
 use crate::cache::{BlockCache, Charge, TableBlocks};
 use crate::error::Result;
 use crate::storage::{BufferPool, File};
@@ -49,14 +49,17 @@ impl OpenTable {
         }
     }
 
-    /// See [`FileReads::direct_file`].
-    pub(in crate::table) fn direct_file(
+    /// See [`FileReads::way`].
+    pub(in crate::table) fn way(
         &self,
         page_cache: &PageCacheState,
         handle: BlockHandle,
         open: impl FnOnce() -> Result<Option<Arc<dyn File>>>,
-    ) -> Option<&Arc<dyn File>> {
-        self.reads.direct_file(page_cache, (handle.offset, length(handle)?), open)
+    ) -> ReadWay<'_> {
+        match length(handle) {
+            Some(bytes) => self.reads.way(page_cache, (handle.offset, bytes), open),
+            None => ReadWay { direct: None, is_to_cache: true },
+        }
     }
 
     /// See [`FileReads::plan`].

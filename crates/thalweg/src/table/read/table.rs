@@ -6,7 +6,7 @@
 
 use super::fence::Fence;
 use super::file::TableFile;
-use super::file_reads::{MappedRead, PlannedRead};
+use super::file_reads::{MappedRead, PlannedRead, ReadWay};
 use super::open_table::OpenTable;
 use super::read_ahead::ReadAhead;
 use crate::cache::{BlockCache, Warmth};
@@ -286,18 +286,25 @@ impl Table {
         self.metrics.reads().cache_misses.increment();
         open.reads.warm(&self.page_cache);
         let _at_the_device = self.io.gate.client_read();
-        let content = match ahead {
-            Some(ahead) => ahead.read(&open.table_file, at, handle, || self.read_block(open, handle))?,
-            None => self.read_block(open, handle)?,
+        let mut is_to_cache = true;
+        let mut read_block = || {
+            let way = self.way(open, handle);
+            is_to_cache = way.is_to_cache || handle.bytes != handle.raw_bytes;
+            self.read_block(open, handle, way.direct)
         };
-        open.cached.insert(at, content.clone());
+        let content = match ahead {
+            Some(ahead) => ahead.read(&open.table_file, at, handle, read_block)?,
+            None => read_block()?,
+        };
+        if is_to_cache {
+            open.cached.insert(at, content.clone());
+        }
         Ok(Some(content))
     }
 
     /// Reads a single block, through the page cache or past it.
-    fn read_block(&self, open: &OpenTable, handle: BlockHandle) -> Result<Slice> {
-        let direct = self.direct_file(open, handle).map(|file| open.plan(Some(file), handle, &self.io.block_buffers));
-        match direct.flatten() {
+    fn read_block(&self, open: &OpenTable, handle: BlockHandle, direct: Option<&Arc<dyn File>>) -> Result<Slice> {
+        match direct.and_then(|file| open.plan(Some(file), handle, &self.io.block_buffers)) {
             Some(PlannedRead { read, skip, bytes }) => {
                 self.metrics.reads().direct_reads.increment();
                 open.table_file.unseal_part(&read.carry_out()?, skip, bytes, handle)
@@ -306,9 +313,9 @@ impl Table {
         }
     }
 
-    /// Returns the file past the page cache, if the block should be read there.
-    pub(super) fn direct_file<'a>(&self, open: &'a OpenTable, handle: BlockHandle) -> Option<&'a Arc<dyn File>> {
-        open.direct_file(&self.page_cache, handle, || self.storage.open(&self.path, OpenMode::ReadMedium))
+    /// Which way a block should be read.
+    pub(super) fn way<'a>(&self, open: &'a OpenTable, handle: BlockHandle) -> ReadWay<'a> {
+        open.way(&self.page_cache, handle, || self.storage.open(&self.path, OpenMode::ReadMedium))
     }
 
     /// Returns how often data block `at` is read, as far as the block cache knows.
@@ -349,7 +356,7 @@ impl Table {
     fn unopened(storage: Arc<dyn Storage>, path: &std::path::Path, meta: TableMeta) -> Self {
         use crate::table::options::{TableReads, TableWrites};
         let (cache, metrics) = (BlockCache::new(0), Arc::<Metrics>::default());
-        let page_cache = PageCacheState::new(TableWrites::default(), TableReads::Copied, &*storage);
+        let page_cache = PageCacheState::new(TableWrites::default(), TableReads::Copied, &storage);
         let io = TableIo::new(1, &metrics);
         Table::new(storage, path.to_path_buf(), meta, cache, metrics, io, page_cache)
     }

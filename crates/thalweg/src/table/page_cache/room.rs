@@ -1,0 +1,123 @@
+//! [`PageCacheRoom`]: whether the page cache has room for all tables, or for more of them than it has.
+//!
+//! Where all tables fit, what is read may be brought there in whole pieces. Where they do not, pages that nobody has
+//! read only evict others. But as long as the page cache has less than there is room for, a read through it costs
+//! nothing: after a merge, or when memory has become free.
+//!
+//! How much of the tables it has is estimated: now and then a read checks whether a random page of its table is there,
+//! and a moving mean of these checks is taken for all tables. Reads that prefer some tables make the estimate too high;
+//! then what is read again soon still gets there ([`super::recent_reads`]).
+//!
+//! Deterministic but for what the system says: counts of reads decide, not time. No locks: relaxed atomics; a lost
+//! update is one check less.
+
+use crate::storage::Storage;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The room is asked for again after this many reads. It takes a tenth of a millisecond.
+const ASK_EVERY: u32 = 4096;
+
+/// One read of this many checks a random page.
+const SAMPLE_EVERY: u32 = 8;
+
+/// A share of one, in the mean.
+const ONE: u32 = 1 << 20;
+
+/// The part that one check has in the mean.
+const SAMPLE_PART: u32 = 128;
+
+/// The room that counts: other files of the process have some, too.
+const ROOM_PARTS: (u64, u64) = (7, 8);
+
+/// What there is room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) enum Room {
+    /// All tables, or it is not known for how many bytes.
+    All,
+    /// More of them than the page cache has.
+    More,
+    /// What the page cache has, about.
+    Full,
+}
+
+/// See the module.
+pub(in crate::table) struct PageCacheRoom {
+    storage: Arc<dyn Storage>,
+    reads: AtomicU32,
+    /// The bytes there is room for; all bits set if that is not known.
+    bytes: AtomicU64,
+    /// The part of the tables that the page cache has, of [`ONE`].
+    share: AtomicU32,
+}
+
+impl PageCacheRoom {
+    pub(in crate::table) fn new(storage: &Arc<dyn Storage>) -> Self {
+        let (reads, bytes, share) = (AtomicU32::new(0), AtomicU64::new(u64::MAX), AtomicU32::new(0));
+        PageCacheRoom { storage: Arc::clone(storage), reads, bytes, share }
+    }
+
+    /// What there is room for, of tables that have `live_bytes`. Counts a read. `is_cached` says whether a page of its
+    /// table is in the page cache, given a random number.
+    pub(in crate::table) fn look(&self, live_bytes: u64, is_cached: impl FnOnce(u64) -> Option<bool>) -> Room {
+        let read = self.reads.fetch_add(1, Ordering::Relaxed);
+        if read.is_multiple_of(ASK_EVERY) {
+            self.bytes.store(self.storage.file_room_bytes().unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+        let room = self.bytes.load(Ordering::Relaxed);
+        if live_bytes <= room {
+            return Room::All;
+        }
+        if read.is_multiple_of(SAMPLE_EVERY)
+            && let Some(is_cached) = is_cached(scatter(read))
+        {
+            self.sample(is_cached);
+        }
+        let share = u128::from(self.share.load(Ordering::Relaxed));
+        let cached = (u128::from(live_bytes) * share / u128::from(ONE)) as u64;
+        if cached < room / ROOM_PARTS.1 * ROOM_PARTS.0 { Room::More } else { Room::Full }
+    }
+
+    fn sample(&self, is_cached: bool) {
+        let share = self.share.load(Ordering::Relaxed);
+        let of_sample = if is_cached { ONE / SAMPLE_PART } else { 0 };
+        self.share.store(share - share / SAMPLE_PART + of_sample, Ordering::Relaxed);
+    }
+}
+
+/// A number that looks random: the finalizer of splitmix64.
+fn scatter(number: u32) -> u64 {
+    let mut hash = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ hash >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::tests::disk::{Disk, Memory};
+
+    #[test]
+    fn reads_fill_the_page_cache_up_to_its_room() {
+        let disk = Disk::new(true);
+        disk.file_room.store(800, Ordering::Relaxed);
+        let storage: Arc<dyn Storage> = Arc::new(Memory(Arc::clone(&disk)));
+        let room = PageCacheRoom::new(&storage);
+        assert_eq!(room.look(800, |_| None), Room::All);
+        assert_eq!(room.look(801, |_| None), Room::More);
+        // Of 2000 bytes the page cache has a quarter, then a half: of 800 it may have 700.
+        let look = |parts: u64| (0..20_000).fold(Room::All, |_, _| room.look(2000, |random| Some(random % 4 < parts)));
+        assert_eq!(look(1), Room::More);
+        assert_eq!(look(2), Room::Full);
+        assert_eq!(look(1), Room::More);
+        disk.file_room.store(2000, Ordering::Relaxed);
+        assert_eq!(look(1), Room::All);
+    }
+
+    #[test]
+    fn where_the_room_is_not_known_all_fits() {
+        let storage: Arc<dyn Storage> = Arc::new(Memory(Disk::new(true)));
+        assert_eq!(PageCacheRoom::new(&storage).look(u64::MAX, |_| Some(false)), Room::All);
+    }
+}
