@@ -6,8 +6,8 @@
 //!
 //! Where memory is too short, this only costs: each read allocates a page and evicts another one, and the next read
 //! finds its page gone. It is too short in two cases:
-//! - The tables have more bytes than memory has for files ([`crate::table::page_cache::room`]). Then nothing is
-//!   requested. Blocks are read through the page cache until it is full.
+//! - The tables have more bytes than memory has for files, and the page cache is full
+//!   ([`crate::table::page_cache::room`]).
 //! - Requested pieces do not stay, as reads find that probe now and then ([`crate::table::page_cache::probe`]).
 //!
 //! Then a block that is not in the page cache is read past it, which leaves the page cache as it is. There are two
@@ -194,8 +194,11 @@ impl FileReads {
             let direct = if is_direct { self.open_direct(page_cache, open) } else { None };
             return ReadWay { direct, is_to_cache: true };
         }
-        let is_through =
-            self.file.is_cached(offset, bytes) != Some(false) || room == Room::More || self.recent_reads.record(offset);
+        let is_cached = self.file.is_cached(offset, bytes) != Some(false);
+        if !is_cached && room == Room::More {
+            self.request(offset);
+        }
+        let is_through = is_cached || room == Room::More || self.recent_reads.record(offset);
         let direct = if is_through { None } else { self.open_direct(page_cache, open) };
         ReadWay { direct, is_to_cache: direct.is_some() || page_cache.probe.is_turn(CACHE_EVERY) }
     }
