@@ -192,6 +192,28 @@ fn an_open_makes_the_f_hash_of_a_directory_that_several_packs_have() {
 }
 
 #[test]
+fn without_io_uring_the_answers_are_the_same() {
+    for structures in [DirectoryStructures::Ordered, paper(8 << 10)] {
+        let dir = tempfile::tempdir().unwrap();
+        let builder = Database::builder(dir.path()).memtable_bytes(64 << 10).directory_structures(structures);
+        let database = builder.io_uring(false).open().unwrap();
+        let files = database.directory_keyspace("files").unwrap();
+        let name = |number: u64| format!("entry {number}");
+        (0..4000).for_each(|number| files.insert(number % 50, name(number), "x".repeat(100)).unwrap());
+        database.flush().unwrap();
+        database.tidy().unwrap();
+        let names: Vec<_> = (0..4000).map(|number| (number % 50, name(number))).collect();
+        let entries: Vec<_> = names.iter().map(|(directory, name)| (*directory, name.as_str())).collect();
+        assert!(files.multi_get(&entries).unwrap().iter().all(Option::is_some));
+        assert_eq!(files.list(7).count(), 80);
+        let statistics = database.statistics();
+        assert_eq!((statistics.io_uring, statistics.overlapped_reads), (false, 0));
+        let notes = statistics.io_notes.join("; ");
+        assert_eq!(notes.matches("the option io_uring is off").count(), 2, "{notes}");
+    }
+}
+
+#[test]
 fn blocks_of_the_paper_cross_no_page_and_have_no_filter() {
     let read = |structures| {
         let dir = tempfile::tempdir().unwrap();
