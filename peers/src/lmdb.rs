@@ -104,6 +104,7 @@ fn description(settings: &Settings) -> DescriptionBuilder {
     description.ignored("backend", settings.backend);
     description.ignored("settle_interval_ms", settings.settle_interval_ms);
     description.ignored("flush_delay_us", settings.flush_delay_us);
+    description.ignored("io", settings.io);
     description.ignored("table_io", settings.table_io);
     description.ignored("policy", settings.policy);
     description.ignored("phi", settings.phi);

@@ -52,6 +52,16 @@ pub enum TableIo {
     Direct,
 }
 
+/// How Thalweg makes its reads, writes and syncs (PHAT-13, PHAT-E8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Io {
+    /// By `io_uring`: a thread has several in flight.
+    Uring,
+    /// By plain calls: a thread waits for each.
+    Posix,
+}
+
 /// How tables become durable: Thalweg's back-ends (NOB-E1: with and without syncs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -155,6 +165,8 @@ pub struct Settings {
     pub log_sync_interval_ms: Option<u64>,
     /// Whether tables are written and read through the page cache. The papers' RocksDB goes past it.
     pub table_io: Option<TableIo>,
+    /// How reads, writes and syncs are made; Thalweg alone has a choice.
+    pub io: Option<Io>,
     /// How tables become durable; Thalweg alone has a choice.
     pub backend: Option<Backend>,
     /// Milliseconds between settle rounds.

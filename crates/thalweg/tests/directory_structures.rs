@@ -111,9 +111,9 @@ fn both_structures_give_the_same_answers_through_everything() {
         }
         if let DirectoryStructures::Paper { f_cache_bytes } = structures {
             let found = f_hashes(&other);
-            // The hashes of many versions of few names are equal, and a page has room for some of them only. Which
-            // directories do without an f-hash therefore depends on their random key and on the pace of merges.
-            assert!(found.lost * 4 <= found.f_hashes, "{found:?}");
+            // Versions of a name have equal hashes, and where merges are late a page may have no room for them. Counted
+            // in 8 runs of this test: one directory of 40 in one of 32 lives, with 462 items of 60 names.
+            assert!(found.lost * 10 <= found.f_hashes, "{found:?}");
             assert!(found.cached_bytes <= f_cache_bytes.max(4096), "{found:?}");
             assert!(f_cache_bytes > 30_000 || found.reads > 0 && found.writes > 0, "{found:?}");
             assert!(found.lookups > 0 && found.f_hashes > 0);
@@ -168,6 +168,49 @@ fn what_is_there_is_found_while_flushes_merges_and_evictions_run() {
     assert!(files.get(1, "stays 1").unwrap().is_none());
     database.flush().unwrap();
     assert_eq!(f_hashes(&database).f_hashes, 0);
+}
+
+/// An open reads the packs of a large directory one after the other, each with a range of its hashes.
+#[test]
+fn an_open_makes_the_f_hash_of_a_directory_that_several_packs_have() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path(), DirectoryStructures::Ordered);
+    let files = database.directory_keyspace("files").unwrap();
+    (0..6000).for_each(|number: u64| files.insert(7, number.to_string(), "x".repeat(100)).unwrap());
+    database.flush().unwrap();
+    database.tidy().unwrap();
+    let levels = &database.statistics().keyspaces[0].levels;
+    assert!(levels.iter().skip(1).map(|level| level.tables).max() > Some(8), "{levels:?}");
+    drop(files);
+    database.close().unwrap();
+    let database = open(dir.path(), paper(1 << 20));
+    let files = database.directory_keyspace("files").unwrap();
+    let found = f_hashes(&database);
+    assert_eq!((found.f_hashes, found.lost), (1, 0), "{found:?}");
+    (0..6000).for_each(|number: u64| assert!(files.get(7, number.to_string()).unwrap().is_some(), "{number}"));
+    assert_eq!(f_hashes(&database).lookups, 6000);
+}
+
+#[test]
+fn without_io_uring_the_answers_are_the_same() {
+    for structures in [DirectoryStructures::Ordered, paper(8 << 10)] {
+        let dir = tempfile::tempdir().unwrap();
+        let builder = Database::builder(dir.path()).memtable_bytes(64 << 10).directory_structures(structures);
+        let database = builder.io_uring(false).open().unwrap();
+        let files = database.directory_keyspace("files").unwrap();
+        let name = |number: u64| format!("entry {number}");
+        (0..4000).for_each(|number| files.insert(number % 50, name(number), "x".repeat(100)).unwrap());
+        database.flush().unwrap();
+        database.tidy().unwrap();
+        let names: Vec<_> = (0..4000).map(|number| (number % 50, name(number))).collect();
+        let entries: Vec<_> = names.iter().map(|(directory, name)| (*directory, name.as_str())).collect();
+        assert!(files.multi_get(&entries).unwrap().iter().all(Option::is_some));
+        assert_eq!(files.list(7).count(), 80);
+        let statistics = database.statistics();
+        assert_eq!((statistics.io_uring, statistics.overlapped_reads), (false, 0));
+        let notes = statistics.io_notes.join("; ");
+        assert_eq!(notes.matches("the option io_uring is off").count(), 2, "{notes}");
+    }
 }
 
 #[test]

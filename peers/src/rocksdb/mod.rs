@@ -11,6 +11,7 @@ use crate::description_builder::{DescriptionBuilder, UNSYNCED};
 use crate::partitions::Partitions;
 use crate::syncs::Since;
 use native::{Client, Database, Library, Options};
+use std::collections::BTreeMap;
 use std::ffi::{OsString, c_int};
 use std::fmt::Display;
 use std::io::Read;
@@ -132,6 +133,7 @@ fn configure(settings: &Settings) -> (Options, DescriptionBuilder) {
     description.ignored("backend", settings.backend);
     description.ignored("settle_interval_ms", settings.settle_interval_ms);
     description.ignored("flush_delay_us", settings.flush_delay_us);
+    description.ignored("io", settings.io);
     description.ignored("policy", settings.policy);
     description.ignored("phi", settings.phi);
     description.ignored("overlap", settings.overlap);
@@ -174,6 +176,14 @@ impl Engine for Opened {
         let stall = self.database.property("rocksdb.dbstats").as_deref().and_then(stall_ns);
         counters.stall_ns.extend(stall.map(|ns| ("all causes".to_owned(), ns)));
         counters
+    }
+
+    /// The memory of indexes and filters. RocksDB tells it of one column family at a time, so not of partitions.
+    fn gauges(&self) -> BTreeMap<String, u64> {
+        let is_one = self.partitions.count() == 1;
+        let told = is_one.then(|| self.database.property("rocksdb.estimate-table-readers-mem")).flatten();
+        let bytes = told.and_then(|text| text.trim().parse().ok());
+        bytes.into_iter().map(|bytes| ("index_memory_bytes".to_owned(), bytes)).collect()
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::amount;
 use crate::parameters::{Arrival, Distribution};
-use crate::settings::{Backend, Compression, Keyspace, Overlap, Policy, Structures, TableIo, Tuning};
+use crate::settings::{Backend, Compression, Io, Keyspace, Overlap, Policy, Structures, TableIo, Tuning};
 use std::path::PathBuf;
 
 /// Run workloads, and measure what they do and what they cost
@@ -362,6 +362,9 @@ pub(super) struct SettingsArgs {
     /// Whether tables go through the page cache
     #[arg(long, value_name = "HOW")]
     pub table_io: Option<TableIo>,
+    /// How reads, writes and syncs are made: by io_uring, or by plain calls that a thread waits for (Thalweg only)
+    #[arg(long, value_name = "HOW")]
+    pub io: Option<Io>,
     /// How tables become durable (Thalweg only)
     #[arg(long, value_name = "NAME")]
     pub backend: Option<Backend>,

@@ -71,6 +71,7 @@ pub fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
     given_some(&mut settings.debt_bytes, args.debt);
     given_some(&mut settings.log_sync_interval_ms, args.log_sync_interval);
     given_some(&mut settings.table_io, args.table_io);
+    given_some(&mut settings.io, args.io);
     given_some(&mut settings.backend, args.backend);
     given_some(&mut settings.settle_interval_ms, args.settle_interval);
     given_some(&mut settings.flush_delay_us, args.flush_delay);

@@ -42,9 +42,10 @@ pub(super) fn f_hash_gauges(statistics: &Statistics) -> BTreeMap<String, u64> {
             ("f_hash_file_bytes", |it| it.scratch_bytes),
         ],
     );
-    let index_bytes: Vec<u64> = directories(statistics).map(|directories| directories.index_bytes).collect();
-    if !index_bytes.is_empty() {
-        gauges.insert("directory_index_bytes".to_owned(), index_bytes.iter().sum());
+    let found: Vec<&DirectoryStatistics> = directories(statistics).collect();
+    if !found.is_empty() {
+        gauges.insert("directories".to_owned(), found.iter().map(|it| it.directories).sum());
+        gauges.insert("directory_index_bytes".to_owned(), found.iter().map(|it| it.index_bytes).sum());
     }
     gauges
 }

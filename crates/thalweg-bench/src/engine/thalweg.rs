@@ -6,7 +6,7 @@ use super::terms::terms;
 use super::translation::{durability, refused};
 use super::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
-use crate::settings::{self, Backend, Compression, Overlap, Policy, Settings, Structures, TableIo, Tuning};
+use crate::settings::{self, Backend, Compression, Io, Overlap, Policy, Settings, Structures, TableIo, Tuning};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -193,6 +193,9 @@ fn configure_durability(mut builder: thalweg::Builder, settings: &Settings) -> t
             TableIo::Direct => thalweg::TableWrites::Direct,
         });
     }
+    if let Some(io) = settings.io {
+        builder = builder.io_uring(io == Io::Uring);
+    }
     if let Some(backend) = settings.backend {
         builder = builder.backend(durability_backend(backend));
     }
@@ -295,6 +298,7 @@ impl Engine for Opened {
             ("retained_bytes", s.retained_bytes),
             ("unsettled_edits", s.unsettled_edits),
             ("settle_lag_ms", s.settle_lag_ms),
+            ("index_memory_bytes", s.index_memory_bytes),
             ("chain_memtables", chains.memtables),
             ("chain_bytes_mean", chains.bytes_mean as u64),
             ("chain_bytes_p50", chains.bytes_p50),

@@ -12,7 +12,7 @@ pub fn usage() -> Result<Memory> {
     let status = Process::myself().and_then(|process| process.status());
     let status = status.map_err(|error| refused("read /proc/self/status", error))?;
     let bytes = |kib: Option<u64>| kib.unwrap_or(0) * 1024;
-    Ok(Memory { rss_bytes: bytes(status.vmrss), peak_bytes: bytes(status.vmhwm) })
+    Ok(Memory { rss_bytes: bytes(status.vmrss), peak_bytes: bytes(status.vmhwm), mapped_bytes: bytes(status.rssfile) })
 }
 
 /// Lets the peak begin at what is resident now: "5" in proc(5), `/proc/…/clear_refs`.

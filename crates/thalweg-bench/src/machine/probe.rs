@@ -64,6 +64,7 @@ impl Probe {
             counters: engine.counters().since(&self.counters),
             // One moment's gauges are no peaks: whoever looked in between fills them in.
             peaks: BTreeMap::new(),
+            gauges: engine.gauges(),
         })
     }
 }

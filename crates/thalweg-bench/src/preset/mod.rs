@@ -20,9 +20,8 @@
 //! | PMB-E1, PMB-E2, PMB-E4 to PMB-E7 | inside the fast tier, which is not there: its tables, internal compaction |
 //! | PMB-E3, PMB-E9 | one compaction on several threads or coroutines of one core |
 //! | PHAT-E1 | traces of file systems, no measurement of an engine |
-//! | PHAT-E5 | `KVell`, and `PhatKV`'s asynchronous interface |
 //! | PHAT-E7 | a file system on the engine |
-//! | PHAT-E8 | the cache of directory hashes, its memory, `io_uring` against POSIX: a directory keyspace |
+//! | PHAT-E8 | variants of a directory keyspace, which `docs/results/run --directories` measures |
 //! | NOB-E4 | a crash test; the simulator does more than that |
 
 use crate::parameters::Parameters;
@@ -71,6 +70,7 @@ const FILES: &[(&str, &str)] = &embedded![
     "phat-e2",
     "phat-e3",
     "phat-e4",
+    "phat-e5",
     "phat-e6",
     "pmb-e8",
     "pmb-e10",

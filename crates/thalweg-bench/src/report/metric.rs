@@ -75,12 +75,22 @@ pub enum Metric {
     OtherSyncs,
     /// Syncs of a million operations: what runs of different lengths are compared by.
     SyncsPerMillion,
+    /// From the end of a step that writes until all is synced and nothing is due, in nanoseconds.
+    Drain,
     /// Stalls.
     Stalls,
     /// The longest period without a completed operation, in nanoseconds.
     LongestStall,
     /// Resident memory at its peak, in bytes.
     PeakMemory,
+    /// Resident memory at the end without mapped files, in bytes: what the kernel cannot take back.
+    OwnMemory,
+    /// Memory of indexes and filters at the end, in bytes an entry of the dataset, where the engine tells it.
+    IndexOfEntry,
+    /// Memory of the index of directories and of f-hashes at the end, in bytes a directory.
+    IndexOfDirectory,
+    /// Lookups whose page of the f-hash was in the f-cache, in percent (PHAT-E8).
+    FCacheHits,
     /// Bytes on disk afterwards.
     Space,
     /// The processors' time that others took, in percent.
@@ -172,9 +182,28 @@ impl Metric {
                 kinds.iter().filter(|(kind, _)| *kind != "log").map(|(_, count)| *count).sum::<u64>() as f64
             }
             Metric::SyncsPerMillion => usage.counters.syncs?.count as f64 * 1e6 / all_operations(run)?,
+            Metric::Drain => run.drain_seconds? * 1e9,
             Metric::Stalls => run.stalls.count as f64,
             Metric::LongestStall => run.stalls.longest_ms as f64 * 1e6,
             Metric::PeakMemory => run.usage.memory.peak_bytes.max(usage.memory.peak_bytes) as f64,
+            Metric::OwnMemory => {
+                // A report of an older version does not say what is mapped: no process maps nothing.
+                let mapped = Some(usage.memory.mapped_bytes).filter(|bytes| *bytes > 0)?;
+                usage.memory.rss_bytes.saturating_sub(mapped) as f64
+            }
+            Metric::IndexOfEntry => {
+                let f_hashes = usage.gauges.get("f_hash_memory_bytes").unwrap_or(&0);
+                (usage.gauges.get("index_memory_bytes")? + f_hashes) as f64 / run.records as f64
+            }
+            Metric::IndexOfDirectory => {
+                let f_hashes = usage.gauges.get("f_hash_memory_bytes").unwrap_or(&0);
+                let index = usage.gauges.get("directory_index_bytes")? + f_hashes;
+                index as f64 / *usage.gauges.get("directories")? as f64
+            }
+            Metric::FCacheHits => {
+                let counted = |name: &str| run.usage.counters.other.get(name).map(|count| *count as f64);
+                100.0 * counted("f-hash hits")? / counted("f-hash lookups")?
+            }
             Metric::Space => run.space_bytes as f64,
             Metric::Foreign => run.usage.cpu.foreign_percent,
         };
@@ -194,9 +223,14 @@ impl Metric {
             Metric::Syncs => "syncs".to_owned(),
             Metric::OtherSyncs => "syncs, not the log's".to_owned(),
             Metric::SyncsPerMillion => "syncs/M ops".to_owned(),
+            Metric::Drain => "drain".to_owned(),
             Metric::Stalls => "stalls".to_owned(),
             Metric::LongestStall => "longest stall".to_owned(),
             Metric::PeakMemory => "peak RSS".to_owned(),
+            Metric::OwnMemory => "own memory".to_owned(),
+            Metric::IndexOfEntry => "index/entry".to_owned(),
+            Metric::IndexOfDirectory => "index/directory".to_owned(),
+            Metric::FCacheHits => "f-cache hits".to_owned(),
             Metric::Space => "space".to_owned(),
             Metric::Foreign => "foreign CPU".to_owned(),
         }
@@ -206,18 +240,23 @@ impl Metric {
     pub fn show(self, figure: f64) -> String {
         match self {
             Metric::Throughput => number::rate(figure),
-            Metric::Latency(..) | Metric::LongestStall => number::time(figure),
+            Metric::Latency(..) | Metric::LongestStall | Metric::Drain => number::time(figure),
             Metric::Cpu => number::time(figure * 1e3),
-            Metric::Written | Metric::PeakMemory | Metric::Space => number::bytes(figure),
+            Metric::Written
+            | Metric::PeakMemory
+            | Metric::OwnMemory
+            | Metric::IndexOfEntry
+            | Metric::IndexOfDirectory
+            | Metric::Space => number::bytes(figure),
             Metric::WriteAmplification | Metric::DeviceReads | Metric::Faults => number::plain(figure),
             Metric::Syncs | Metric::OtherSyncs | Metric::SyncsPerMillion | Metric::Stalls => number::count(figure),
-            Metric::Foreign => number::percent(figure),
+            Metric::Foreign | Metric::FCacheHits => number::percent(figure),
         }
     }
 
     /// Whether it is measured by the clock: such a figure does not count if others used the processors; costs do.
     pub fn timed(self) -> bool {
-        matches!(self, Metric::Throughput | Metric::Latency(..) | Metric::Stalls | Metric::LongestStall)
+        matches!(self, Metric::Throughput | Metric::Latency(..) | Metric::Drain | Metric::Stalls | Metric::LongestStall)
     }
 
     /// Whether more is better.
@@ -243,6 +282,7 @@ pub fn class_name(class: Class) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Memory;
     use crate::report::tests::sample;
 
     #[test]
@@ -284,6 +324,34 @@ mod tests {
         counters.syncs_by_kind = kinds.map(|(kind, count)| (kind.to_owned(), count)).into();
         assert_eq!(Metric::OtherSyncs.of(&run), Some(7.0));
         assert_eq!(Metric::OtherSyncs.name(), "syncs, not the log's");
+    }
+
+    #[test]
+    fn memory_is_that_at_the_end_without_mapped_files_and_indexes_with_f_hashes() {
+        let mut run = sample::run("a", 1);
+        (run.records, run.drained) = (1_000, None);
+        run.usage.memory = Memory { rss_bytes: 500, peak_bytes: 900, mapped_bytes: 200 };
+        assert_eq!(Metric::OwnMemory.of(&run), Some(300.0));
+        run.usage.memory.mapped_bytes = 0;
+        assert_eq!(Metric::OwnMemory.of(&run), None, "an older report does not tell");
+        run.usage.gauges.clear();
+        assert_eq!((Metric::IndexOfEntry.of(&run), Metric::IndexOfDirectory.of(&run)), (None, None));
+        let gauges = [("index_memory_bytes", 5_000), ("directories", 50), ("directory_index_bytes", 2_000)];
+        run.usage.gauges = gauges.map(|(name, value)| (name.to_owned(), value)).into();
+        assert_eq!((Metric::IndexOfEntry.of(&run), Metric::IndexOfDirectory.of(&run)), (Some(5.0), Some(40.0)));
+        run.usage.gauges.insert("f_hash_memory_bytes".to_owned(), 10_000);
+        assert_eq!((Metric::IndexOfEntry.of(&run), Metric::IndexOfDirectory.of(&run)), (Some(15.0), Some(240.0)));
+    }
+
+    #[test]
+    fn hits_of_the_f_cache_are_a_share_of_the_lookups() {
+        let mut run = sample::run("a", 1);
+        assert_eq!(Metric::FCacheHits.of(&run), None);
+        let counted = [("f-hash lookups", 400), ("f-hash hits", 100)];
+        run.usage.counters.other = counted.map(|(name, value)| (name.to_owned(), value)).into();
+        assert_eq!(Metric::FCacheHits.of(&run), Some(25.0));
+        run.usage.counters.other.insert("f-hash lookups".to_owned(), 0);
+        assert_eq!(Metric::FCacheHits.of(&run), None, "without lookups");
     }
 
     #[test]

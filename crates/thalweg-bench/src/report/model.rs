@@ -253,6 +253,9 @@ pub struct Usage {
     /// The greatest values seen of what goes up and down in the engine (`retained_bytes`), each 100 ms.
     #[serde(default)]
     pub peaks: BTreeMap<String, u64>,
+    /// The same at the end.
+    #[serde(default)]
+    pub gauges: BTreeMap<String, u64>,
 }
 
 /// Processor time.
@@ -277,6 +280,9 @@ pub struct Memory {
     pub rss_bytes: u64,
     /// Resident at most during the run.
     pub peak_bytes: u64,
+    /// The part of what is resident at the end that is mapped files; 0 in files of older versions.
+    #[serde(default)]
+    pub mapped_bytes: u64,
 }
 
 /// Input and output.

@@ -91,8 +91,18 @@ enum Column {
     P999,
     Max,
     Stalls,
+    /// From the end of a load until nothing is due.
+    Drain,
     Syncs,
     PeakMemory,
+    /// Resident at the end, without mapped files.
+    OwnMemory,
+    /// Bytes of indexes and filters, an entry.
+    IndexOfEntry,
+    /// Bytes of the index of directories, a directory.
+    IndexOfDirectory,
+    /// The share of lookups whose page of the f-hash was in the f-cache.
+    FCacheHits,
     Space,
     /// The greatest mean number of bytes that a memtable waited for.
     Chain,
@@ -303,8 +313,13 @@ impl Column {
             Column::P999 => "P99.9",
             Column::Max => "max",
             Column::Stalls => "stalls",
+            Column::Drain => "drain",
             Column::Syncs => "syncs",
             Column::PeakMemory => "peak RSS",
+            Column::OwnMemory => "own memory",
+            Column::IndexOfEntry => "index/entry",
+            Column::IndexOfDirectory => "index/directory",
+            Column::FCacheHits => "f-cache hits",
             Column::Space => "space",
             Column::Chain => "chain",
         }
@@ -328,8 +343,13 @@ impl Column {
             Column::P999 => latency(step, entry, Quantile::P999),
             Column::Max => latency(step, entry, Quantile::Max),
             Column::Stalls => table::stalls(entry),
+            Column::Drain => table::shown(entry, Metric::Drain),
             Column::Syncs => table::shown(entry, Metric::Syncs),
             Column::PeakMemory => table::shown(entry, Metric::PeakMemory),
+            Column::OwnMemory => table::shown(entry, Metric::OwnMemory),
+            Column::IndexOfEntry => table::shown(entry, Metric::IndexOfEntry),
+            Column::IndexOfDirectory => table::shown(entry, Metric::IndexOfDirectory),
+            Column::FCacheHits => table::shown(entry, Metric::FCacheHits),
             Column::Space => table::shown(entry, Metric::Space),
             Column::Chain => {
                 let mean = |run: &&super::Run| run.usage.peaks.get("chain_bytes_mean").map(|bytes| *bytes as f64);

@@ -260,6 +260,13 @@ impl Builder {
     );
     #[cfg(feature = "experiments")]
     option!(
+        /// For measurements: whether reads, writes and syncs are handed to the kernel's io_uring (default: yes). If
+        /// not, the same threads make plain calls (`pread`, `pwrite`, `fdatasync`), and each waits for its own. Does
+        /// not change the threads of a [`Builder::runtime`].
+        io_uring: bool
+    );
+    #[cfg(feature = "experiments")]
+    option!(
         /// For measurements: as if the device took so much longer for each flush (default: zero). It is added to every
         /// sync of log, tables, manifests and directories, and counted as the sync's time; a sync in the background
         /// that io_uring carries out holds up no worker for it.
@@ -321,7 +328,8 @@ impl Builder {
             Some(runtime) => (runtime.clock(), runtime.tenant(workers)),
             None => {
                 let clock = Arc::new(SystemClock::default());
-                (clock.clone(), Arc::new(ThreadScheduler::new(clock, workers)?))
+                let new = if self.options.io_uring { ThreadScheduler::new } else { ThreadScheduler::without_rings };
+                (clock.clone(), Arc::new(new(clock, workers)?))
             }
         };
         Ok(Environment { storage: Arc::new(LinuxStorage), clock, entropy: Arc::new(SystemEntropy), scheduler })

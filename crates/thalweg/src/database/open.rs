@@ -21,6 +21,7 @@ use crate::log::Log;
 use crate::memtable::MemtablePool;
 use crate::metrics::Metrics;
 use crate::ordered::{Dependencies, Memory, OrderedBackground, OrderedKind, OrderedOptions};
+use crate::runtime::threads::RINGS_ARE_OFF;
 use crate::runtime::{AsyncMutex, Environment, Health, Lane, Space};
 use crate::storage::{Storage, frugal, metered};
 use crate::sync::Mutex;
@@ -285,6 +286,9 @@ fn table_store(
     metrics: &Arc<Metrics>,
     state: &State,
 ) -> Arc<TableStore> {
+    if !options.io_uring {
+        metrics.read_ring_refused.get_or_init(|| RINGS_ARE_OFF.to_owned());
+    }
     let cache = options.block_cache(&*environment.storage);
     let directory = root.join("tables");
     TableStore::new(environment.clone(), directory, options.tables(), cache, Arc::clone(metrics), state.next_table)

@@ -158,6 +158,7 @@ pub(super) struct Options {
     pub(super) table_writes: TableWrites,
     pub(super) table_reads: TableReads,
     pub(super) io_depth: usize,
+    pub(super) io_uring: bool,
     pub(super) sync_delay: Duration,
     #[cfg(feature = "simulation")]
     pub(super) manifest_rotation_bytes: Option<u64>,
@@ -217,6 +218,7 @@ impl Default for Options {
             table_writes: TableWrites::default(),
             table_reads: TableReads::default(),
             io_depth: 8,
+            io_uring: true,
             sync_delay: Duration::ZERO,
             #[cfg(feature = "simulation")]
             manifest_rotation_bytes: None,
@@ -299,6 +301,7 @@ impl Options {
             ("compaction_workers", self.compaction_workers.to_string()),
             ("table_writes", format!("{:?}", self.table_writes)),
             ("table_reads", format!("{:?}", self.table_reads)),
+            ("io_uring", self.io_uring.to_string()),
             ("sync_delay", format!("{:?}", self.sync_delay)),
         ]
     }

@@ -35,6 +35,9 @@ use std::time::Duration;
 /// KiB of the stack. Pages that are not touched use no memory.
 const STACK_BYTES: usize = 1 << 20;
 
+/// The reason why nothing has a ring, where [`crate::Builder::io_uring`] says so.
+pub(crate) const RINGS_ARE_OFF: &str = "the option io_uring is off";
+
 /// Worker threads for background coroutines, and condition variables for foreground waits.
 pub struct ThreadScheduler {
     clock: Arc<dyn Clock>,
@@ -55,6 +58,11 @@ impl ThreadScheduler {
     pub fn new(clock: Arc<dyn Clock>, compaction_workers: usize) -> Result<Self> {
         let ring_clock = Arc::clone(&clock);
         ThreadScheduler::with_rings(clock, compaction_workers, false, || Ring::new(Arc::clone(&ring_clock)))
+    }
+
+    /// As [`ThreadScheduler::new`], with workers that make plain calls instead of using io_uring.
+    pub(crate) fn without_rings(clock: Arc<dyn Clock>, compaction_workers: usize) -> Result<Self> {
+        ThreadScheduler::with_rings(clock, compaction_workers, false, || Err(io::Error::other(RINGS_ARE_OFF)))
     }
 
     /// As [`ThreadScheduler::new`], for several databases: log segments have their own worker.

@@ -251,7 +251,7 @@ fn usage(chance: &mut Chance, operations: u64, user: u64, seconds: usize, place:
             foreign_percent: 1.0 + chance.next(),
             steal_percent: 0.2,
         },
-        memory: Memory { rss_bytes: 300 << 20, peak_bytes: (350 + 100 * place as u64) << 20 },
+        memory: Memory { rss_bytes: 300 << 20, peak_bytes: (350 + 100 * place as u64) << 20, mapped_bytes: 100 << 20 },
         io: Io {
             process: ProcessIo { written_bytes, ..ProcessIo::default() },
             device: Some(DeviceIo {
@@ -269,6 +269,7 @@ fn usage(chance: &mut Chance, operations: u64, user: u64, seconds: usize, place:
         },
         // The first two tell of their chains.
         peaks: if place < 2 { chains(place as u64) } else { BTreeMap::new() },
+        gauges: BTreeMap::new(),
     }
 }
 

@@ -81,6 +81,15 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         |p, d| make_gets(p, d, "metadata-get-async", How::Overlapped(LookupsBy::Futures)),
     ),
     read(
+        "metadata-get-async-zipfian",
+        "as metadata-get-async, a few of the entries often",
+        "PHAT-E5, figure 12: requests in a queue",
+        |p, d| {
+            let gets = Gets::new(p, d, "metadata-get-async-zipfian", How::Overlapped(LookupsBy::Futures))?;
+            Ok(Box::new(gets.with(Distribution::Zipfian)))
+        },
+    ),
+    read(
         "metadata-list",
         "list all entries of one directory, uniform unless told otherwise",
         "PHAT-E3, figure 9d",

@@ -14,7 +14,7 @@ use crate::directory::index::DirectoryIndex;
 use crate::format::{NameHash, TableId};
 use crate::runtime::yield_now;
 use crate::table::{PackItems, Table};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// After this number of directories, the other coroutines of the worker go on.
@@ -27,10 +27,19 @@ struct Update<'a> {
     gone: Vec<u32>,
     /// The directories that these have and that were not changed yet.
     left: BTreeSet<u64>,
-    /// The directory whose entries are collected, and whether all of them have a descriptor.
+    /// The directory whose entries are collected.
     directory: Option<u64>,
+    collected: Collected,
+    /// What is collected of directories whose f-hashes are not changed yet.
+    cut: BTreeMap<u64, Collected>,
+}
+
+/// Entries of one directory.
+#[derive(Default)]
+struct Collected {
     entries: Vec<Entry>,
-    is_whole: bool,
+    /// An item has no descriptor.
+    has_gap: bool,
 }
 
 impl DirectoryIndex {
@@ -64,12 +73,24 @@ impl DirectoryIndex {
     }
 
     /// Puts the items of all packs of an open into f-hashes.
+    ///
+    /// The first and the last directory of a pack may go on in another pack. Then a pack has a range of their hashes
+    /// only, and these belong into few of the pages that the directory needs. So their items are put in at the end,
+    /// those of all packs together.
     pub(crate) fn fill_f_hashes(&self, packs: &[Arc<Table>]) {
+        let Some(f_hashes) = self.f_hashes.get() else { return };
+        let mut cut: BTreeMap<u64, Collected> = BTreeMap::new();
         for pack in packs {
             let (Some(mut update), Some((slot, items))) = (self.update_of(&[]), self.items_of(pack)) else { continue };
+            for end in [items.blocks.first(), items.blocks.last()].into_iter().flatten() {
+                let before = cut.remove(&end.directory);
+                update.cut.entry(end.directory).or_default().add(before.unwrap_or_default());
+            }
             items.blocks.iter().for_each(|block| update.take(slot, block, &items));
             update.end_directory();
+            cut.append(&mut update.cut);
         }
+        cut.iter().for_each(|(directory, collected)| collected.put(f_hashes, *directory, &[]));
     }
 
     /// Gives up the f-hashes of all directories that these packs have.
@@ -88,7 +109,8 @@ impl DirectoryIndex {
         let f_hashes = self.f_hashes.get()?;
         let gone = replaced.iter().filter_map(|id| self.slot_of(*id)).collect();
         let left = if replaced.is_empty() { BTreeSet::new() } else { self.directories_in(replaced) };
-        Some(Update { f_hashes, gone, left, directory: None, entries: Vec::new(), is_whole: true })
+        let (collected, cut) = (Collected::default(), BTreeMap::new());
+        Some(Update { f_hashes, gone, left, directory: None, collected, cut })
     }
 
     /// The slot of a pack and its items. `None`: they cannot be read; then its directories lose their f-hashes.
@@ -115,28 +137,42 @@ impl Update<'_> {
                 continue;
             }
             match Descriptor::new(slot, block.place, number) {
-                Some(descriptor) => self.entries.push(Entry { hash, descriptor }),
-                None => self.is_whole = false,
+                Some(descriptor) => self.collected.entries.push(Entry { hash, descriptor }),
+                None => self.collected.has_gap = true,
             }
         }
     }
 
     fn end_directory(&mut self) {
         let Some(directory) = self.directory.take() else { return };
-        let gone = if self.left.remove(&directory) { self.gone.as_slice() } else { &[] };
-        if self.is_whole {
-            self.f_hashes.change(directory, gone, &self.entries);
-        } else {
-            self.f_hashes.lose(directory);
+        let collected = std::mem::take(&mut self.collected);
+        if let Some(cut) = self.cut.get_mut(&directory) {
+            return cut.add(collected);
         }
-        self.entries.clear();
-        self.is_whole = true;
+        let gone = if self.left.remove(&directory) { self.gone.as_slice() } else { &[] };
+        collected.put(self.f_hashes, directory, gone);
     }
 
     /// Changes a directory of which the outputs have nothing.
     fn take_left(&mut self) {
         if let Some(directory) = self.left.pop_first() {
             self.f_hashes.change(directory, &self.gone, &[]);
+        }
+    }
+}
+
+impl Collected {
+    fn add(&mut self, more: Collected) {
+        self.entries.extend(more.entries);
+        self.has_gap |= more.has_gap;
+    }
+
+    /// Puts the entries into the f-hash of a directory, in the place of those of the packs `gone`.
+    fn put(&self, f_hashes: &FHashes, directory: u64, gone: &[u32]) {
+        if self.has_gap {
+            f_hashes.lose(directory);
+        } else {
+            f_hashes.change(directory, gone, &self.entries);
         }
     }
 }

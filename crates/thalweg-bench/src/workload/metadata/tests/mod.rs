@@ -117,6 +117,7 @@ fn gets_find_what_was_put_whatever_the_distribution() {
         ("metadata-get-zipfian", &uniform),
         ("metadata-get-reader", &uniform),
         ("metadata-get-async", &uniform),
+        ("metadata-get-async-zipfian", &uniform),
     ] {
         let get = make(name, parameters, &dataset);
         let mut client = get.client(0, 1, 1);
