@@ -326,6 +326,14 @@ impl DirectoryIndex {
         found
     }
 
+    /// Gives each directory of which a pack has versions to `visit`, in no order. Holds one lock of a stripe at a time,
+    /// also over `visit`.
+    pub(super) fn visit_directories(&self, mut visit: impl FnMut(u64)) -> Result<()> {
+        self.check()?;
+        (0..STRIPES).for_each(|stripe| self.known.update_stripe(stripe, |directory, _, _| visit(directory)));
+        Ok(())
+    }
+
     /// The packs that have a directory, and what they have of it; the one with the greatest sequence number first.
     pub(super) fn spans_of(&self, directory: u64) -> Result<Vec<(Arc<Table>, PackSpan)>> {
         self.check()?;
