@@ -4,9 +4,9 @@
 
 mod command;
 
-use command::{Run, Scratch, import, thalweg, thalweg_reading};
+use command::{Run, Scratch, files, import, thalweg, thalweg_reading};
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Runs a subcommand on keyspace `files` of a database.
 fn run(database: &Path, words: &[&str], input: &[u8]) -> Run {
@@ -92,4 +92,28 @@ fn a_bad_first_line_of_a_directory_leaves_no_database() {
     import(&[], "word").fails(3, &["line 1: there is no tab", "0 lines are in"]);
     import(&["--skip-bad"], "word\n1\tother\tvalue");
     assert_eq!(run(&database, &["scan", "--keys-only"], b"").ok().lines().count(), 2);
+}
+
+/// A database with a pack of 5 directories, and the path of the pack.
+fn with_a_pack(scratch: &Scratch) -> (PathBuf, PathBuf) {
+    let database = scratch.path("db");
+    import(&database, "a\t1\n");
+    let lines: String = (0..1000).map(|n| format!("{}\tname {n}\t{n}\n", n % 5)).collect();
+    run(&database, &["import", "-", "--directory", "--create"], lines.as_bytes()).ok();
+    let is_pack = |path: &PathBuf| std::fs::read(path).unwrap().ends_with(b"thalwegP");
+    let pack = files(&database.join("tables")).into_iter().map(|(path, _)| path).find(is_pack).unwrap();
+    (database, pack)
+}
+
+#[test]
+fn a_truncated_pack_is_one_fault() {
+    let scratch = Scratch::new();
+    let (database, pack) = with_a_pack(&scratch);
+    let whole = std::fs::read(&pack).unwrap();
+    std::fs::write(&pack, &whole[..whole.len() - 100]).unwrap();
+    let check = thalweg(&[&"check", &database]);
+    assert_eq!(check.code, Some(3), "{check:?}");
+    assert_eq!(check.text().lines().count(), 2, "{check:?}");
+    assert!(check.text().ends_with(": 1 fault\n"), "{check:?}");
+    thalweg(&[&"get", &database, &"a"]).fails(3, &["expected a table of", "thalweg check DB", "restore the file"]);
 }
