@@ -297,7 +297,10 @@ pub struct Dump {
 /// List the keyspaces of a database
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  thalweg keyspaces /tmp/usr.db")]
+  thalweg keyspaces /tmp/usr.db
+
+A line is a name. Behind the name of a directory keyspace come a tab and the word
+\"directory\".")]
 pub struct Keyspaces {
     #[command(flatten)]
     pub source: Source,

@@ -106,6 +106,16 @@ fn with_a_pack(scratch: &Scratch) -> (PathBuf, PathBuf) {
 }
 
 #[test]
+fn the_kind_of_a_keyspace_is_shown() {
+    let scratch = Scratch::new();
+    let (database, _) = with_a_pack(&scratch);
+    assert_eq!(thalweg(&[&"keyspaces", &database]).ok(), "default\nfiles\tdirectory\n");
+    let statistics: serde_json::Value = serde_json::from_str(thalweg(&[&"stat", &database, &"--json"]).ok()).unwrap();
+    let kinds: Vec<_> = statistics["keyspaces"].as_array().unwrap().iter().map(|found| found["kind"].clone()).collect();
+    assert_eq!(kinds, ["ordered", "directory"]);
+}
+
+#[test]
 fn a_truncated_pack_is_one_fault() {
     let scratch = Scratch::new();
     let (database, pack) = with_a_pack(&scratch);
@@ -116,4 +126,29 @@ fn a_truncated_pack_is_one_fault() {
     assert_eq!(check.text().lines().count(), 2, "{check:?}");
     assert!(check.text().ends_with(": 1 fault\n"), "{check:?}");
     thalweg(&[&"get", &database, &"a"]).fails(3, &["expected a table of", "thalweg check DB", "restore the file"]);
+}
+
+#[test]
+fn stat_names_the_damaged_contents_of_a_pack_and_shows_the_rest() {
+    let scratch = Scratch::new();
+    let (database, pack) = with_a_pack(&scratch);
+    let mut bytes = std::fs::read(&pack).unwrap();
+    // The footer has the offset of the contents.
+    let footer = bytes.len() - 72;
+    let contents = u64::from_le_bytes(bytes[footer + 8..footer + 16].try_into().unwrap()) as usize;
+    bytes[contents + 20] ^= 1;
+    std::fs::write(&pack, &bytes).unwrap();
+    let stat = thalweg(&[&"stat", &database]);
+    let name = pack.file_name().unwrap().to_str().unwrap();
+    let line = stat.ok().lines().find(|line| line.contains("damaged pack: ")).unwrap();
+    assert!(line.contains(name) && line.contains(&format!("at offset {contents}")), "{stat:?}");
+    assert!(stat.text().contains("\nkeyspace default (") || stat.text().starts_with("keyspace default ("), "{stat:?}");
+    assert!(stat.text().contains("1,000"), "the entries of the pack: {stat:?}");
+    let json: serde_json::Value = serde_json::from_str(thalweg(&[&"stat", &database, &"--json"]).ok()).unwrap();
+    assert!(json["keyspaces"][1]["directories"]["damage"].as_str().unwrap().contains(name), "{json}");
+    assert_eq!(thalweg(&[&"get", &database, &"a"]).ok(), "1\n");
+    assert_eq!(thalweg(&[&"keyspaces", &database]).ok(), "default\nfiles\tdirectory\n");
+    for options in [&["scan"][..], &["scan", "--directories"], &["get", "name 1", "--directory", "1"]] {
+        run(&database, options, b"").fails(3, &[name, "is damaged at offset", "thalweg check DB"]);
+    }
 }

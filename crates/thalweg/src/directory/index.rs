@@ -189,6 +189,11 @@ impl DirectoryIndex {
         self.damage.get().map_or(Ok(()), |damage| Err(damage.clone()))
     }
 
+    /// What keeps a pack from being in the index, if anything does: then nobody can read the keyspace.
+    pub(crate) fn damage(&self) -> Option<&Error> {
+        self.damage.get()
+    }
+
     /// Gives a pack a slot, and reads where its directories are: in the order of the stripes.
     fn register(&self, pack: &Arc<Table>) -> Result<(NonZeroU32, Vec<(u64, PackSpan)>)> {
         let mut spans = Vec::new();
