@@ -284,11 +284,21 @@ pub struct Check {
     pub database: PathBuf,
 }
 
-/// Print one file of a database (log segment, manifest or table) in readable form
+/// Print one file of a database (log segment, manifest, table or pack) in readable form
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   ls -R /tmp/usr.db
-  thalweg dump /tmp/usr.db/FILE | less")]
+  thalweg dump /tmp/usr.db/FILE | less
+
+Numbers of bytes and offsets are decimal. A pack is a table of a directory keyspace.
+Log segment: the line of a record begins with its offset, the line of an operation with
+its sequence number. \"log durable before 2:64\" says that the log was durable up to
+offset 64 of segment 2 when the record got its place.
+Table and pack: after the sizes of the parts come blocks. An entry is its key (in a pack:
+its name), @ and the sequence number of the write, then the value or \"removed\". Long
+values are cut; \"2080 bytes at 240\" is a long value at offset 240 of the pack.
+In a log or manifest a key of a directory keyspace is the directory (8 bytes), the hash
+of the name (8 bytes) and the name.")]
 pub struct Dump {
     /// The file
     pub file: PathBuf,
