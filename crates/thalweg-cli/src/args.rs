@@ -111,7 +111,7 @@ pub struct Import {
     /// Size of the block cache in MiB
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
     pub cache_mib: Option<u32>,
-    /// How blocks of tables are compressed
+    /// How blocks of tables are compressed; a directory keyspace is never compressed
     #[arg(long, value_name = "CODEC")]
     pub compression: Option<Codec>,
     /// Print all counters at the end, as `stat` does
