@@ -56,10 +56,13 @@ pub enum Command {
   thalweg import orders.db orders.jsonl --jsonl --key-field id --value-field status
   thalweg scan old.db --escaped | thalweg import new.db - --escaped
   thalweg scan old.db --jsonl | thalweg import new.db - --jsonl
+  thalweg scan old.db --keyspace files --escaped |
+      thalweg import new.db - --keyspace files --directory --escaped
 
 A line is key, tab, value; the first tab divides, and all other bytes are taken as they
-stand. A byte order mark before the first line, and carriage returns that end lines, are
-dropped, and a note says so; --verbatim keeps them.
+stand. With --directory a line is directory, tab, name, tab, value. A byte order mark
+before the first line, and carriage returns that end lines, are dropped, and a note says
+so; --verbatim keeps them.
 
 Progress goes to standard error, the summary to standard output. Ctrl-C, SIGTERM and
 SIGHUP stop it; so do a bad line, an error and a full disk. The imported lines are then
@@ -72,7 +75,7 @@ pub struct Import {
     /// Each line is a JSON object
     #[arg(long)]
     pub jsonl: bool,
-    /// The field of a JSON line that holds the key
+    /// The field of a JSON line that holds the key, or with --directory the name
     #[arg(long, value_name = "FIELD", requires = "jsonl", default_value = "key")]
     pub key_field: String,
     /// The field of a JSON line that holds the value; what is not a string is stored as its JSON text
@@ -81,9 +84,12 @@ pub struct Import {
     /// Skip bad lines instead of stopping at the first; the first five are named
     #[arg(long)]
     pub skip_bad: bool,
-    /// Lines are `directory<TAB>name<TAB>value`, for a directory keyspace; the directory is a number
-    #[arg(long, conflicts_with_all = ["jsonl", "escaped"])]
+    /// Lines are directory, tab, name, tab, value, for a directory keyspace; the directory is a number
+    #[arg(long)]
     pub directory: bool,
+    /// The field of a JSON line that holds the directory
+    #[arg(long, value_name = "FIELD", requires_all = ["jsonl", "directory"], default_value = "directory")]
+    pub directory_field: String,
     /// Begin at this line of the input, to go on with a stopped import
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub from_line: u64,
@@ -105,7 +111,7 @@ pub struct Import {
     /// Size of the block cache in MiB
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
     pub cache_mib: Option<u32>,
-    /// How blocks of tables are compressed
+    /// How blocks of tables are compressed; a directory keyspace is never compressed
     #[arg(long, value_name = "CODEC")]
     pub compression: Option<Codec>,
     /// Print all counters at the end, as `stat` does
@@ -148,7 +154,7 @@ pub struct Put {
     pub target: Target,
     /// The key
     pub key: OsString,
-    /// The value; without one, or with -, all bytes of standard input
+    /// The value; without one, or with -, all of standard input (with --escaped: escaped text, less its last newline)
     #[arg(allow_negative_numbers = true)]
     pub value: Option<OsString>,
     /// Put the entry with this name into a directory of a directory keyspace
@@ -199,26 +205,34 @@ pub struct Remove {
     pub sync: bool,
 }
 
-/// Print keys and values in key order
+/// Print keys and values in key order, or the entries of directories
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   thalweg scan /tmp/usr.db --prefix /usr/bin/ --limit 5
   thalweg scan events.db --from 2024-01 --to 2024-02 --jsonl
   thalweg scan events.db --reverse --limit 1
   thalweg scan old.db --escaped | thalweg import new.db - --escaped
+  thalweg scan fs.db --keyspace files
+  thalweg scan fs.db --keyspace files --directory 7
+  thalweg scan fs.db --keyspace files --directories
 
 A line is key, tab, value. Text is printed as it is, other bytes with escapes, and a note
 says so. With --escaped every line reads back exactly; with --jsonl those that need it
-are marked.")]
+are marked. The lines of a whole directory keyspace begin with the directory and a tab
+(\"directory\" in JSON), as `import --directory` reads them. Directories come in the order
+of their numbers; the entries of each come in an order of their own.")]
 pub struct Scan {
     #[command(flatten)]
     pub target: Target,
     #[command(flatten)]
     pub range: KeyRange,
-    /// Print the entries of a directory of a directory keyspace, in an order of their own
+    /// Print only the entries of this directory of a directory keyspace, without its number
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["reverse", "prefix", "from", "to"])]
     pub directory: Option<u64>,
-    /// Stop after N entries
+    /// Print only the numbers of the directories of a directory keyspace, one a line
+    #[arg(long, conflicts_with_all = ["directory", "reverse", "prefix", "from", "to", "jsonl", "keys_only"])]
+    pub directories: bool,
+    /// Stop after N entries or directories
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// Print the last key first
@@ -270,11 +284,21 @@ pub struct Check {
     pub database: PathBuf,
 }
 
-/// Print one file of a database (log segment, manifest or table) in readable form
+/// Print one file of a database (log segment, manifest, table or pack) in readable form
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   ls -R /tmp/usr.db
-  thalweg dump /tmp/usr.db/FILE | less")]
+  thalweg dump /tmp/usr.db/FILE | less
+
+Numbers of bytes and offsets are decimal. A pack is a table of a directory keyspace.
+Log segment: the line of a record begins with its offset, the line of an operation with
+its sequence number. \"log durable before 2:64\" says that the log was durable up to
+offset 64 of segment 2 when the record got its place.
+Table and pack: after the sizes of the parts come blocks. An entry is its key (in a pack:
+its name), @ and the sequence number of the write, then the value or \"removed\". Long
+values are cut; \"2080 bytes at 240\" is a long value at offset 240 of the pack.
+In a log or manifest a key of a directory keyspace is the directory (8 bytes), the hash
+of the name (8 bytes) and the name.")]
 pub struct Dump {
     /// The file
     pub file: PathBuf,
@@ -283,7 +307,10 @@ pub struct Dump {
 /// List the keyspaces of a database
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  thalweg keyspaces /tmp/usr.db")]
+  thalweg keyspaces /tmp/usr.db
+
+A line is a name. Behind the name of a directory keyspace come a tab and the word
+\"directory\".")]
 pub struct Keyspaces {
     #[command(flatten)]
     pub source: Source,

@@ -4,10 +4,10 @@
 //! before it stay. A bad line and a signal also commit the lines read so far. The import then makes durable what it
 //! committed, and names the line to go on with. An import that reaches its end is durable and in tables.
 //!
-//! A missing database is created with the first line.
+//! A missing database is created with the first good line.
 
 use crate::args::{Codec, Import};
-use crate::line::LineFormat;
+use crate::line::{Encoding, LineFormat, Record};
 use crate::numbers::{count, counted, duration, rate, size};
 use crate::open;
 use crate::progress::Progress;
@@ -68,7 +68,7 @@ pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
         }
         Err(Ended::BadLine(why)) => {
             let account = importer.account();
-            let advice = "mend the line, or skip such lines with --skip-bad";
+            let advice = "mend this line first, or skip such lines with --skip-bad";
             return Err(Failure::Said(format!("{input}, {why}; {account}; {advice}")));
         }
         Err(Ended::Stopped) => {
@@ -126,20 +126,14 @@ enum Receiver {
 }
 
 impl Receiver {
-    /// Adds a line to the batch.
-    fn add(&self, batch: &mut WriteBatch, key: &[u8], value: &[u8]) -> thalweg::Result<Result<(), String>> {
+    /// Adds a record to the batch.
+    fn add(&self, batch: &mut WriteBatch, record: &Record<'_>) -> thalweg::Result<Result<(), String>> {
+        let (key, value) = (&record.key, &record.value);
         let added = match self {
             Receiver::Map(keyspace) => batch.insert(keyspace, key, value),
             Receiver::Directories(files) => {
-                let directory = std::str::from_utf8(key).ok().and_then(|number| number.parse().ok());
-                let Some(directory) = directory else {
-                    return Ok(Err(format!("{} is no number of a directory", shown(key))));
-                };
-                let tab = value.iter().position(|byte| *byte == b'\t');
-                let Some((name, value)) = tab.map(|tab| (&value[..tab], &value[tab + 1..])) else {
-                    return Ok(Err("there is no tab between name and value".into()));
-                };
-                batch.insert_entry(files, directory, name, value)
+                let Some(directory) = record.directory else { unreachable!("the format reads a directory") };
+                batch.insert_entry(files, directory, key, value)
             }
         };
         match added {
@@ -151,7 +145,7 @@ impl Receiver {
 }
 
 /// The keyspace that receives the lines. An existing one is opened at once, so that a refusal comes before any input is
-/// read. A missing database is created with the first line.
+/// read. A missing database is created with the first good line.
 struct Destination<'a> {
     args: &'a Import,
     name: String,
@@ -286,7 +280,7 @@ impl<'a> Importer<'a> {
             rest = behind;
         }
         // In JSON a carriage return is white space.
-        if matches!(format, LineFormat::Tabs { .. })
+        if matches!(format.encoding, Encoding::Tabs { .. })
             && let Some(before) = rest.strip_suffix(b"\r")
         {
             if !std::mem::replace(&mut self.reported_returns, true) {
@@ -312,16 +306,17 @@ impl<'a> Importer<'a> {
 
     /// Adds the record of a line to the batch. Commits the batch first if it would become too large.
     fn take(&mut self, line: &[u8], format: &LineFormat) -> Result<Result<(), String>, Ended> {
-        let (key, value) = match format.record(line) {
+        let record = match format.record(line) {
             Ok(record) => record,
             Err(why) => return Ok(Err(why)),
         };
-        if self.batch.as_ref().is_some_and(|batch| batch.bytes() + key.len() + value.len() > BATCH_BYTES) {
+        let bytes = record.key.len() + record.value.len();
+        if self.batch.as_ref().is_some_and(|batch| batch.bytes() + bytes > BATCH_BYTES) {
             self.commit()?;
         }
         let (database, keyspace) = self.destination.open().map_err(Ended::Failed)?;
         let batch = self.batch.get_or_insert_with(|| database.batch());
-        Ok(keyspace.add(batch, &key, &value)?)
+        Ok(keyspace.add(batch, &record)?)
     }
 
     fn commit(&mut self) -> Result<(), Ended> {
@@ -378,11 +373,16 @@ impl<'a> Importer<'a> {
 }
 
 fn format_of(args: &Import) -> LineFormat {
-    if args.jsonl {
-        LineFormat::Json { key_field: args.key_field.clone(), value_field: args.value_field.clone() }
+    let encoding = if args.jsonl {
+        Encoding::Json {
+            directory_field: args.directory_field.clone(),
+            key_field: args.key_field.clone(),
+            value_field: args.value_field.clone(),
+        }
     } else {
-        LineFormat::Tabs { escaped: args.target.escaped }
-    }
+        Encoding::Tabs { escaped: args.target.escaped }
+    };
+    LineFormat { encoding, directories: args.directory }
 }
 
 fn tune(mut builder: Builder, args: &Import) -> Builder {

@@ -1,4 +1,5 @@
-//! `thalweg keyspaces` lists names, sorted, a line each. `thalweg drop-keyspace` removes a keyspace and its data.
+//! `thalweg keyspaces` lists names, sorted, a line each; the line of a directory keyspace ends in a tab and
+//! `directory`. `thalweg drop-keyspace` removes a keyspace and its data.
 
 use crate::args::{DropKeyspace, Keyspaces};
 use crate::numbers::{counted, size};
@@ -10,11 +11,15 @@ use thalweg::{Error, Statistics};
 
 pub fn run(args: &Keyspaces, output: &mut dyn Write) -> Result<(), Failure> {
     let spelling = Spelling::new(args.escaped, "--escaped prints names that --keyspace takes with --escaped");
+    let mut keyspaces = open::for_reading(&args.source)?.statistics().keyspaces;
+    keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
     let mut line = String::new();
-    for name in open::for_reading(&args.source)?.keyspaces() {
+    for keyspace in keyspaces {
         line.clear();
-        spelling.push(name.as_bytes(), &mut line);
-        writeln!(output, "{line}")?;
+        spelling.push(keyspace.name.as_bytes(), &mut line);
+        // A name has no tab here: it would be an escape.
+        let kind = if keyspace.directories.is_some() { "\tdirectory" } else { "" };
+        writeln!(output, "{line}{kind}")?;
     }
     Ok(())
 }

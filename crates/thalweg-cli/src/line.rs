@@ -1,74 +1,133 @@
-//! [`LineFormat`]: reads a line of input as a key and a value.
+//! [`LineFormat`]: reads a line of input as a key and a value, or as an entry of a directory.
 //!
 //! A plain line is `key<TAB>value`, the bytes as they are; the first tab divides. With `--escaped` both are escaped
-//! text. A JSON line is an object with a field for each; a value that is no string is stored as its JSON text.
+//! text. A JSON line is an object with a field for each; a value that is no string is stored as its JSON text. With
+//! `--directory` a plain line begins with the number of the directory and a tab, and a JSON line has a field for it.
 
 use crate::escape::unescape;
+use crate::spelling::shown;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The longest key that the engine accepts, in bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
+/// The longest name of an entry of a directory that the engine accepts, in bytes.
+pub const NAME_BYTES_MAX: usize = 1 << 10;
 /// The longest value that the engine accepts, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
 
-/// How a line holds its key and value.
+/// How a line holds its record.
 #[derive(Clone, Debug)]
-pub enum LineFormat {
-    Tabs { escaped: bool },
-    Json { key_field: String, value_field: String },
+pub struct LineFormat {
+    pub encoding: Encoding,
+    /// Whether a line is an entry of a directory.
+    pub directories: bool,
 }
 
-/// A key and its value, borrowed from the line if they need no unescaping.
-pub type Record<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
+/// How the parts of a record are spelled and told apart.
+#[derive(Clone, Debug)]
+pub enum Encoding {
+    Tabs { escaped: bool },
+    Json { directory_field: String, key_field: String, value_field: String },
+}
+
+/// What a line holds. Key and value are borrowed from the line if they need no unescaping.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The directory, if lines have one. The key is then the name of the entry.
+    pub directory: Option<u64>,
+    pub key: Cow<'a, [u8]>,
+    pub value: Cow<'a, [u8]>,
+}
 
 impl LineFormat {
     /// Returns the record in `line`, which has no newline, or a sentence about what is wrong with it.
     pub fn record<'a>(&self, line: &'a [u8]) -> Result<Record<'a>, String> {
-        let (key, value) = match self {
-            LineFormat::Tabs { escaped } => tabs(line, *escaped)?,
-            LineFormat::Json { key_field, value_field } => json(line, key_field, value_field)?,
+        let record = match &self.encoding {
+            Encoding::Tabs { escaped } => self.tabs(line, *escaped)?,
+            Encoding::Json { directory_field, key_field, value_field } => {
+                json(line, self.directories.then_some(directory_field), key_field, value_field)?
+            }
         };
-        if key.is_empty() {
-            return Err("the key is empty".into());
+        let (what, bytes_max) = if self.directories { ("name", NAME_BYTES_MAX) } else { ("key", KEY_BYTES_MAX) };
+        if record.key.is_empty() {
+            return Err(format!("the {what} is empty"));
         }
-        if key.len() > KEY_BYTES_MAX {
-            return Err(format!("the key has {} bytes, at most {KEY_BYTES_MAX} are possible", key.len()));
+        for (what, bytes, bytes_max) in
+            [(what, record.key.len(), bytes_max), ("value", record.value.len(), VALUE_BYTES_MAX)]
+        {
+            if bytes > bytes_max {
+                return Err(format!("the {what} has {bytes} bytes, at most {bytes_max} are possible"));
+            }
         }
-        if value.len() > VALUE_BYTES_MAX {
-            return Err(format!("the value has {} bytes, at most {VALUE_BYTES_MAX} are possible", value.len()));
-        }
-        Ok((key, value))
+        Ok(record)
     }
 
     /// Returns the length of the longest line that can hold a record. It bounds the memory of an import.
     pub fn line_bytes_max(&self) -> usize {
-        let record = KEY_BYTES_MAX + VALUE_BYTES_MAX + 1;
-        match self {
-            LineFormat::Tabs { escaped: false } => record,
+        // The number of a directory has at most 20 digits.
+        let record = KEY_BYTES_MAX + VALUE_BYTES_MAX + 1 + if self.directories { 21 } else { 0 };
+        match self.encoding {
+            Encoding::Tabs { escaped: false } => record,
             // A byte takes up to four characters: \xNN.
-            LineFormat::Tabs { escaped: true } => 4 * record,
+            Encoding::Tabs { escaped: true } => 4 * record,
             // A byte takes up to six characters, \u00NN; other fields may take as much again.
-            LineFormat::Json { .. } => 8 * record,
+            Encoding::Json { .. } => 8 * record,
         }
+    }
+
+    fn tabs<'a>(&self, line: &'a [u8], escaped: bool) -> Result<Record<'a>, String> {
+        let expected = if self.directories {
+            "with --directory a line must be directory, tab, name, tab, value"
+        } else {
+            "a line must be key, tab, value"
+        };
+        let Some((first, rest)) = at_tab(line) else {
+            let hint = if line.starts_with(b"{") { "; lines of JSON need --jsonl" } else { "" };
+            return Err(format!("there is no tab; {expected}{hint}"));
+        };
+        let (directory, key, value) = if self.directories {
+            let (name, value) = at_tab(rest).ok_or_else(|| format!("there is only one tab; {expected}"))?;
+            (Some(directory_number(first)?), name, value)
+        } else {
+            (None, first, rest)
+        };
+        let typed = |text| if escaped { unescape(text) } else { Ok(Cow::Borrowed(text)) };
+        Ok(Record { directory, key: typed(key)?, value: typed(value)? })
     }
 }
 
-fn tabs(line: &[u8], escaped: bool) -> Result<Record<'_>, String> {
-    let tab = line.iter().position(|&byte| byte == b'\t');
-    let Some((key, value)) = tab.and_then(|tab| Some((line.get(..tab)?, line.get(tab + 1..)?))) else {
-        return Err("there is no tab between a key and a value".into());
-    };
-    if escaped { Ok((unescape(key)?, unescape(value)?)) } else { Ok((Cow::Borrowed(key), Cow::Borrowed(value))) }
+/// Divides bytes at the first tab.
+fn at_tab(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let tab = bytes.iter().position(|&byte| byte == b'\t')?;
+    Some((bytes.get(..tab)?, bytes.get(tab + 1..)?))
 }
 
-fn json<'a>(line: &'a [u8], key_field: &str, value_field: &str) -> Result<Record<'a>, String> {
+fn directory_number(text: &[u8]) -> Result<u64, String> {
+    let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+        let (text, max) = (shown(text), u64::MAX);
+        format!("{text:?} is no number of a directory; it must be a whole number from 0 to {max}")
+    })
+}
+
+fn json<'a>(
+    line: &'a [u8],
+    directory_field: Option<&String>,
+    key_field: &str,
+    value_field: &str,
+) -> Result<Record<'a>, String> {
     let object: BTreeMap<Cow<'a, str>, &'a RawValue> = serde_json::from_slice(line).map_err(|error| match error {
         error if error.is_syntax() || error.is_eof() => format!("this is no JSON: {}", without_place(&error)),
         error => format!("this is no JSON object: {}", without_place(&error)),
     })?;
     let field = |name: &str| object.get(name).copied().ok_or_else(|| format!("there is no field {name:?}"));
+    let directory = directory_field.map(|name| {
+        let number = field(name)?;
+        directory_number(text(number).as_deref().unwrap_or(number.get()).as_bytes())
+    });
+    let directory = directory.transpose()?;
     let (key, value) = (field(key_field)?, field(value_field)?);
     let key = match text(key) {
         Some(text) => text,
@@ -79,9 +138,10 @@ fn json<'a>(line: &'a [u8], key_field: &str, value_field: &str) -> Result<Record
     let key = Cow::Owned(key.into_bytes());
     // `scan --jsonl` marks what is not text.
     if object.get("escaped").is_some_and(|flag| flag.get() == "true") {
-        return Ok((Cow::Owned(unescape(&key)?.into_owned()), Cow::Owned(unescape(&value)?.into_owned())));
+        let (key, value) = (unescape(&key)?.into_owned(), unescape(&value)?.into_owned());
+        return Ok(Record { directory, key: Cow::Owned(key), value: Cow::Owned(value) });
     }
-    Ok((key, value))
+    Ok(Record { directory, key, value })
 }
 
 fn text(value: &RawValue) -> Option<String> {
@@ -103,17 +163,23 @@ mod tests {
     use super::*;
 
     fn json_format() -> LineFormat {
-        LineFormat::Json { key_field: "key".into(), value_field: "value".into() }
+        let (directory_field, key_field, value_field) = ("directory".into(), "key".into(), "value".into());
+        LineFormat { encoding: Encoding::Json { directory_field, key_field, value_field }, directories: false }
+    }
+
+    fn tabs_format(escaped: bool) -> LineFormat {
+        LineFormat { encoding: Encoding::Tabs { escaped }, directories: false }
     }
 
     fn read(format: &LineFormat, line: &str) -> Result<(String, Vec<u8>), String> {
-        let (key, value) = format.record(line.as_bytes())?;
-        Ok((String::from_utf8_lossy(&key).into_owned(), value.into_owned()))
+        let Record { directory, key, value } = format.record(line.as_bytes())?;
+        let directory = directory.map(|number| format!("{number}/")).unwrap_or_default();
+        Ok((directory + &String::from_utf8_lossy(&key), value.into_owned()))
     }
 
     #[test]
     fn the_first_tab_divides() {
-        let format = LineFormat::Tabs { escaped: false };
+        let format = tabs_format(false);
         assert_eq!(read(&format, "a\tb\tc").unwrap(), ("a".into(), b"b\tc".to_vec()));
         assert_eq!(read(&format, "a\t").unwrap(), ("a".into(), Vec::new()));
         assert_eq!(read(&format, "a\\t\tb\\n").unwrap(), ("a\\t".into(), b"b\\n".to_vec()));
@@ -121,16 +187,17 @@ mod tests {
 
     #[test]
     fn escapes_are_read_when_asked() {
-        let format = LineFormat::Tabs { escaped: true };
+        let format = tabs_format(true);
         assert_eq!(read(&format, "a\\t\tb\\xff").unwrap(), ("a\t".into(), b"b\xff".to_vec()));
         assert!(read(&format, "a\tb\\").unwrap_err().contains("backslash"));
     }
 
     #[test]
     fn a_line_without_tab_or_key_or_with_too_much_is_refused() {
-        let format = LineFormat::Tabs { escaped: false };
+        let format = tabs_format(false);
         assert!(read(&format, "word").unwrap_err().contains("no tab"));
-        assert!(read(&format, "").unwrap_err().contains("no tab"));
+        assert!(read(&format, "").unwrap_err().contains("no tab; a line must be key, tab, value"));
+        assert!(read(&format, "{}").unwrap_err().contains("lines of JSON need --jsonl"));
         assert!(read(&format, "\tvalue").unwrap_err().contains("the key is empty"));
         assert!(read(&format, &format!("{}\tv", "k".repeat(KEY_BYTES_MAX))).is_ok());
         assert!(read(&format, &format!("{}\tv", "k".repeat(KEY_BYTES_MAX + 1))).unwrap_err().contains("at most 65536"));
@@ -150,6 +217,30 @@ mod tests {
         let line = r#"{"key":"\\x00k","value":"\\xff","escaped":true}"#;
         assert_eq!(read(&format, line).unwrap(), ("\0k".into(), vec![0xff]));
         assert_eq!(read(&format, r#"{"key":"\\x00k","value":"v"}"#).unwrap().0, "\\x00k");
+    }
+
+    #[test]
+    fn entries_of_directories_are_read_in_every_format() {
+        let of_directories = |format: LineFormat| LineFormat { directories: true, ..format };
+        let (plain, escaped) = (of_directories(tabs_format(false)), of_directories(tabs_format(true)));
+        let json = of_directories(json_format());
+        assert_eq!(read(&plain, "7\ta\tb\tc").unwrap(), ("7/a".into(), b"b\tc".to_vec()));
+        assert_eq!(read(&escaped, "7\ta\\t\tb\\n").unwrap(), ("7/a\t".into(), b"b\n".to_vec()));
+        assert_eq!(read(&json, r#"{"directory":7,"key":"a","value":"b"}"#).unwrap(), ("7/a".into(), b"b".to_vec()));
+        let most = format!(r#"{{"directory":"{}","key":"a","value":"b"}}"#, u64::MAX);
+        assert_eq!(read(&json, &most).unwrap().0, format!("{}/a", u64::MAX));
+        assert!(read(&plain, "7").unwrap_err().contains("no tab; with --directory a line must be directory, tab"));
+        assert!(read(&plain, "7\ta").unwrap_err().contains("only one tab; with --directory a line must be"));
+        for number in ["", "+7", "-1", "7 ", "18446744073709551616"] {
+            let why = read(&plain, &format!("{number}\ta\tb")).unwrap_err();
+            assert!(why.contains("is no number of a directory") && why.contains("from 0 to"), "{why}");
+        }
+        assert!(read(&json, r#"{"directory":1.5,"key":"a","value":"b"}"#).unwrap_err().contains("no number of a"));
+        assert!(read(&json, r#"{"key":"a","value":"b"}"#).unwrap_err().contains("no field \"directory\""));
+        assert!(read(&plain, "7\t\tb").unwrap_err().contains("the name is empty"));
+        assert!(read(&plain, &format!("7\t{}\tb", "n".repeat(NAME_BYTES_MAX))).is_ok());
+        let long = read(&plain, &format!("7\t{}\tb", "n".repeat(NAME_BYTES_MAX + 1)));
+        assert!(long.unwrap_err().contains("the name has 1025 bytes, at most 1024"));
     }
 
     #[test]

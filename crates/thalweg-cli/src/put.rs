@@ -25,7 +25,7 @@ pub fn run(args: &Put) -> Result<(), Failure> {
     }
     let value = match &args.value {
         Some(value) if value != "-" => spelling.argument("value", value)?,
-        _ => standard_input()?,
+        _ => standard_input(&spelling)?,
     };
     let database = if is_there { open::for_writing(source)? } else { open::create(source, |builder| builder)? };
     let mut batch = database.batch();
@@ -41,20 +41,28 @@ pub fn run(args: &Put) -> Result<(), Failure> {
     Ok(database.close()?)
 }
 
-/// Reads all of standard input. Refuses more than a value can have.
-fn standard_input() -> Result<Vec<u8>, Failure> {
+/// Reads the value from standard input: all bytes as they are; with `--escaped` escaped text, of which one newline at
+/// the end is dropped, as it ends the line. Refuses more than a value can have.
+fn standard_input(spelling: &Spelling) -> Result<Vec<u8>, Failure> {
     if io::stdin().is_terminal() {
         say("the value is read from the terminal, up to Ctrl-D at the beginning of a line");
     }
-    let mut value = Vec::new();
+    // With --escaped a byte takes up to four characters, \xNN.
+    let bytes_max = if spelling.is_escaped() { 4 * VALUE_BYTES_MAX + 1 } else { VALUE_BYTES_MAX };
+    let mut input = Vec::new();
     io::stdin()
-        .take(VALUE_BYTES_MAX as u64 + 1)
-        .read_to_end(&mut value)
+        .take(bytes_max as u64 + 1)
+        .read_to_end(&mut input)
         .map_err(|error| Failure::io("read", "standard input", &error))?;
-    if value.len() > VALUE_BYTES_MAX {
-        return Err(Failure::Usage(format!(
-            "the value is longer than {VALUE_BYTES_MAX} bytes; divide it over several keys"
-        )));
+    let too_long =
+        || Failure::Usage(format!("the value is longer than {VALUE_BYTES_MAX} bytes; divide it over several keys"));
+    if input.len() > bytes_max {
+        return Err(too_long());
     }
-    Ok(value)
+    if !spelling.is_escaped() {
+        return Ok(input);
+    }
+    let line = input.strip_suffix(b"\n").unwrap_or(&input);
+    let value = spelling.typed(line).map_err(|why| Failure::Usage(format!("the value cannot be read: {why}")))?;
+    if value.len() > VALUE_BYTES_MAX { Err(too_long()) } else { Ok(value.into_owned()) }
 }

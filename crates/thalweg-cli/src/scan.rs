@@ -1,8 +1,9 @@
-//! `thalweg scan`: prints keys and values in key order, a line each; or the entries of a directory.
+//! `thalweg scan`: prints keys and values in key order, a line each; or the entries of directories; or their numbers.
 //!
 //! A plain line is `key<TAB>value`, text as it is. With `--escaped` both are escaped, and `import --escaped` reads them
 //! back to the same bytes. A JSON line is `{"key":…,"value":…}`. If one of the two is not UTF-8, both are escaped and
-//! the object has `"escaped":true`.
+//! the object has `"escaped":true`. A line of a whole directory keyspace begins with the number of the directory, as
+//! `import --directory` reads it.
 
 use crate::args::Scan;
 use crate::bounds::Bounds;
@@ -11,54 +12,106 @@ use crate::open;
 use crate::report::Failure;
 use crate::spelling::Spelling;
 use std::io::Write;
-use thalweg::{Entry, Slice};
+use thalweg::{DirectorySnapshot, ReadOnlyDatabase};
 
 pub fn run(args: &Scan, output: &mut dyn Write) -> Result<(), Failure> {
     let spelling = Spelling::new(args.target.escaped, "--escaped or --jsonl prints what import reads back exactly");
     let bounds = Bounds::new(&args.range, &spelling)?;
     let name = spelling.name(&args.target.keyspace)?;
-    let limit = args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    if let Some(directory) = args.directory {
+    let mut printer = Printer { args, spelling, output, left: args.limit.unwrap_or(u64::MAX), line: String::new() };
+    if args.directory.is_some() || args.directories {
         let (_database, files) = open::directories_for_reading(&args.target.source, &name)?;
-        let entries = files.list(directory).map(|entry| {
+        return match args.directory {
+            Some(directory) => printer.directory(&files, directory, false),
+            None => printer.numbers(&files),
+        };
+    }
+    let database = open::for_reading(&args.target.source)?;
+    if let Some(files) = directories(&database, &name) {
+        return if args.reverse || args.range.is_given() {
+            let why = "directory keyspaces have no ranges: name one directory with --directory, or print all of them";
+            Err(Failure::Usage(why.into()))
+        } else {
+            printer.all_directories(&files)
+        };
+    }
+    let range = bounds.of(&database.keyspace(&name)?);
+    if args.reverse { printer.range(range.rev()) } else { printer.range(range) }
+}
+
+/// Returns the directory keyspace of that name. `None`: there is none, or it is an ordered keyspace.
+fn directories(database: &ReadOnlyDatabase, name: &str) -> Option<DirectorySnapshot> {
+    database.existing_directory_keyspace(name).ok().flatten()
+}
+
+/// Prints lines, at most as many as the limit allows.
+struct Printer<'a> {
+    args: &'a Scan,
+    spelling: Spelling,
+    output: &'a mut dyn Write,
+    /// How many lines may still be printed.
+    left: u64,
+    line: String,
+}
+
+impl Printer<'_> {
+    /// Prints keys and values.
+    fn range(&mut self, entries: impl Iterator<Item = thalweg::Result<thalweg::Entry>>) -> Result<(), Failure> {
+        for entry in entries.take(self.limit()) {
+            let (key, value) = entry?;
+            self.entry(None, &key, (!self.args.keys_only).then_some(&*value))?;
+        }
+        Ok(())
+    }
+
+    /// Prints the entries of a directory, with its number if `is_numbered`.
+    fn directory(&mut self, files: &DirectorySnapshot, directory: u64, is_numbered: bool) -> Result<(), Failure> {
+        for entry in files.list(directory).take(self.limit()) {
             let entry = entry?;
             // Long values are read only if they are printed.
-            let value = if args.keys_only { Slice::default() } else { entry.value()? };
-            Ok((entry.name().into(), value))
-        });
-        return print(entries.take(limit), args, &spelling, output);
-    }
-    let (_database, keyspace) = open::keyspace_for_reading(&args.target.source, &name)?;
-    let range = bounds.of(&keyspace);
-    if args.reverse {
-        print(range.rev().take(limit), args, &spelling, output)
-    } else {
-        print(range.take(limit), args, &spelling, output)
-    }
-}
-
-fn print(
-    entries: impl Iterator<Item = thalweg::Result<Entry>>,
-    args: &Scan,
-    spelling: &Spelling,
-    output: &mut dyn Write,
-) -> Result<(), Failure> {
-    let mut line = String::new();
-    for entry in entries {
-        let (key, value) = entry?;
-        line.clear();
-        let value = (!args.keys_only).then_some(&*value);
-        if args.jsonl {
-            json_line(&key, value, &mut line);
-        } else {
-            plain_line(&key, value, spelling, &mut line);
+            let value = if self.args.keys_only { None } else { Some(entry.value()?) };
+            self.entry(is_numbered.then_some(directory), entry.name(), value.as_deref())?;
         }
-        output.write_all(line.as_bytes())?;
+        Ok(())
     }
-    Ok(())
+
+    fn all_directories(&mut self, files: &DirectorySnapshot) -> Result<(), Failure> {
+        for directory in files.directories() {
+            if self.left == 0 {
+                break;
+            }
+            self.directory(files, directory?, true)?;
+        }
+        Ok(())
+    }
+
+    fn numbers(&mut self, files: &DirectorySnapshot) -> Result<(), Failure> {
+        for directory in files.directories().take(self.limit()) {
+            writeln!(self.output, "{}", directory?)?;
+        }
+        Ok(())
+    }
+
+    fn limit(&self) -> usize {
+        usize::try_from(self.left).unwrap_or(usize::MAX)
+    }
+
+    fn entry(&mut self, directory: Option<u64>, key: &[u8], value: Option<&[u8]>) -> Result<(), Failure> {
+        self.line.clear();
+        if self.args.jsonl {
+            json_line(directory, key, value, &mut self.line);
+        } else {
+            plain_line(directory, key, value, &self.spelling, &mut self.line);
+        }
+        self.left = self.left.saturating_sub(1);
+        Ok(self.output.write_all(self.line.as_bytes())?)
+    }
 }
 
-fn plain_line(key: &[u8], value: Option<&[u8]>, spelling: &Spelling, line: &mut String) {
+fn plain_line(directory: Option<u64>, key: &[u8], value: Option<&[u8]>, spelling: &Spelling, line: &mut String) {
+    if let Some(directory) = directory {
+        line.push_str(&format!("{directory}\t"));
+    }
     spelling.push(key, line);
     if let Some(value) = value {
         line.push('\t');
@@ -67,17 +120,21 @@ fn plain_line(key: &[u8], value: Option<&[u8]>, spelling: &Spelling, line: &mut 
     line.push('\n');
 }
 
-fn json_line(key: &[u8], value: Option<&[u8]>, line: &mut String) {
+fn json_line(directory: Option<u64>, key: &[u8], value: Option<&[u8]>, line: &mut String) {
     let texts = (std::str::from_utf8(key), value.map(std::str::from_utf8).transpose());
     if let (Ok(key), Ok(value)) = texts {
-        json_object(key, value, false, line);
+        json_object(directory, key, value, false, line);
     } else {
-        json_object(&escape(key), value.map(escape).as_deref(), true, line);
+        json_object(directory, &escape(key), value.map(escape).as_deref(), true, line);
     }
 }
 
-fn json_object(key: &str, value: Option<&str>, escaped: bool, line: &mut String) {
-    line.push_str("{\"key\":");
+fn json_object(directory: Option<u64>, key: &str, value: Option<&str>, escaped: bool, line: &mut String) {
+    line.push('{');
+    if let Some(directory) = directory {
+        line.push_str(&format!("\"directory\":{directory},"));
+    }
+    line.push_str("\"key\":");
     line.push_str(&json_string(key));
     if let Some(value) = value {
         line.push_str(",\"value\":");
@@ -96,34 +153,39 @@ fn json_string(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::LineFormat;
+    use crate::line::{Encoding, LineFormat, Record};
 
     #[test]
     fn json_says_when_it_is_escaped() {
         let mut line = String::new();
-        json_line(b"k\n", Some("ü\"".as_bytes()), &mut line);
+        json_line(None, b"k\n", Some("ü\"".as_bytes()), &mut line);
         assert_eq!(line, "{\"key\":\"k\\n\",\"value\":\"ü\\\"\"}\n");
         line.clear();
-        json_line(b"k", Some(b"\xff\\"), &mut line);
+        json_line(None, b"k", Some(b"\xff\\"), &mut line);
         assert_eq!(line, "{\"key\":\"k\",\"value\":\"\\\\xff\\\\\\\\\",\"escaped\":true}\n");
         line.clear();
-        json_line(b"k", None, &mut line);
+        json_line(None, b"k", None, &mut line);
         assert_eq!(line, "{\"key\":\"k\"}\n");
     }
 
     #[test]
     fn import_reads_back_what_scan_prints() {
-        let plain = LineFormat::Tabs { escaped: true };
-        let json = LineFormat::Json { key_field: "key".into(), value_field: "value".into() };
-        for first in 0..=255u8 {
+        let json = || {
+            let (directory_field, key_field, value_field) = ("directory".into(), "key".into(), "value".into());
+            Encoding::Json { directory_field, key_field, value_field }
+        };
+        for (first, directory) in (0..=255u8).flat_map(|first| [(first, None), (first, Some(u64::MAX))]) {
+            let directories = directory.is_some();
+            let plain = LineFormat { encoding: Encoding::Tabs { escaped: true }, directories };
+            let json = LineFormat { encoding: json(), directories };
             let (key, value) = (vec![first, b'\\', b'x'], vec![b'\t', first, b'"']);
             let (mut plain_text, mut json_text) = (String::new(), String::new());
-            plain_line(&key, Some(&value), &Spelling::of_arguments(true), &mut plain_text);
-            json_line(&key, Some(&value), &mut json_text);
+            plain_line(directory, &key, Some(&value), &Spelling::of_arguments(true), &mut plain_text);
+            json_line(directory, &key, Some(&value), &mut json_text);
+            let expected = Record { directory, key: key.into(), value: value.into() };
             for (format, line) in [(&plain, plain_text), (&json, json_text)] {
                 let line = line.strip_suffix('\n').unwrap();
-                let (key_back, value_back) = format.record(line.as_bytes()).unwrap();
-                assert_eq!((key_back.as_ref(), value_back.as_ref()), (key.as_slice(), value.as_slice()), "{line}");
+                assert_eq!(format.record(line.as_bytes()).unwrap(), expected, "{line}");
             }
         }
     }

@@ -29,6 +29,11 @@ impl Spelling {
         Spelling::new(escaped, "")
     }
 
+    /// Returns whether input and output are escaped text.
+    pub fn is_escaped(&self) -> bool {
+        self.escaped
+    }
+
     /// Returns the bytes that an argument stands for.
     pub fn argument(&self, what: &str, text: &OsStr) -> Result<Vec<u8>, Failure> {
         self.typed(text.as_bytes())

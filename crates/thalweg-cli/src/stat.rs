@@ -118,7 +118,8 @@ pub fn render(statistics: &Statistics, levels: Option<&str>, paint: &Paint) -> S
 
 fn render_keyspace(keyspace: &KeyspaceStatistics, paint: &Paint, text: &mut String) {
     let name = shown(keyspace.name.as_bytes());
-    heading(&format!("keyspace {name} ({})", counted(keyspace.partitions, "partition")), paint, text);
+    let kind = if keyspace.directories.is_some() { "directory keyspace" } else { "keyspace" };
+    heading(&format!("{kind} {name} ({})", counted(keyspace.partitions, "partition")), paint, text);
     let all = total(&keyspace.levels);
     if all.tables == 0 {
         text.push_str("  no tables: what there is lies in the log\n");
@@ -132,6 +133,12 @@ fn render_keyspace(keyspace: &KeyspaceStatistics, paint: &Paint, text: &mut Stri
             count(index.spans),
             size(index.index_bytes)
         );
+        if let Some(damage) = &index.damage {
+            let (damage, advice) = (shown(damage.as_bytes()), "restore the file from a copy, or the database from a");
+            let _ = writeln!(text, "  {}damaged pack: {damage}{}", paint.bad, paint.end);
+            let _ = writeln!(text, "  its directories are not counted, and no entry of the keyspace can be read;");
+            let _ = writeln!(text, "  `thalweg check DB` lists all damage; {advice} checkpoint");
+        }
     }
     let header = ["level", "tables", "size", "entries", "tombstones"].map(String::from);
     let row = |name: String, level: &LevelStatistics| {
@@ -320,6 +327,23 @@ keyspace default (1 partition)
 ";
         assert!(text.starts_with(expected), "{text}");
         assert!(text.contains("write amplification                           2.00\n"), "{text}");
+    }
+
+    #[test]
+    fn a_directory_keyspace_is_marked_and_its_damage_named() {
+        let mut directories = statistics();
+        let mut index = thalweg::DirectoryStatistics::default();
+        index.directories = 3;
+        directories.keyspaces[0].directories = Some(index.clone());
+        let text = render(&directories, None, &Paint::NONE);
+        assert!(text.starts_with("directory keyspace default (1 partition)\n  directories: 3; "), "{text}");
+        assert!(!text.contains("damaged"), "{text}");
+        assert_eq!(to_json(&directories)["keyspaces"][0]["kind"], "directory");
+        assert_eq!(to_json(&statistics())["keyspaces"][0]["kind"], "ordered");
+        index.damage = Some("7.table is damaged".into());
+        directories.keyspaces[0].directories = Some(index);
+        assert!(render(&directories, None, &Paint::NONE).contains("\n  damaged pack: 7.table is damaged\n"));
+        assert_eq!(to_json(&directories)["keyspaces"][0]["directories"]["damage"], "7.table is damaged");
     }
 
     #[test]

@@ -100,9 +100,15 @@ fn keyspace_json(keyspace: &KeyspaceStatistics) -> Value {
     };
     json!({
         "name": keyspace.name,
+        "kind": if keyspace.directories.is_some() { "directory" } else { "ordered" },
         "partitions": keyspace.partitions,
         "directories": keyspace.directories.as_ref().map(|index| {
-            json!({ "directories": index.directories, "spans": index.spans, "index_bytes": index.index_bytes })
+            json!({
+                "directories": index.directories,
+                "spans": index.spans,
+                "index_bytes": index.index_bytes,
+                "damage": index.damage,
+            })
         }),
         "levels": keyspace.levels.iter().enumerate().map(level).collect::<Vec<_>>(),
     })

@@ -58,6 +58,24 @@ fn a_value_from_standard_input_is_taken_as_it_is() {
 }
 
 #[test]
+fn with_escaped_a_value_from_standard_input_is_escaped_text() {
+    let scratch = Scratch::new();
+    let database = scratch.path("db");
+    let value: Vec<u8> = (0..=255).chain(*b"\\x00\n").collect();
+    thalweg_reading(&[&"put", &database, &"a", &"--create"], &value).ok();
+    // What `get` prints, with the newline behind it, goes back in.
+    let printed = thalweg(&[&"get", &database, &"a", &"--escaped"]);
+    assert!(printed.ok().ends_with("\\n\n"), "{printed:?}");
+    thalweg_reading(&[&"put", &database, &"b", &"--escaped"], &printed.output).ok();
+    thalweg_reading(&[&"put", &database, &"c", &"--escaped"], printed.text().trim_end().as_bytes()).ok();
+    for key in ["b", "c"] {
+        assert_eq!(thalweg(&[&"get", &database, &key, &"--raw"]).output, value);
+    }
+    let bad = thalweg_reading(&[&"put", &database, &"b", &"--escaped"], b"a\\q");
+    bad.fails(2, &["the value cannot be read", "there is no escape \\q"]);
+}
+
+#[test]
 fn a_keyspace_is_created_only_where_that_was_said() {
     let scratch = Scratch::new();
     let database = scratch.path("db");

@@ -88,9 +88,9 @@ mod trace;
 
 pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression,
-    DamagePolicy, Database, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot, DirectoryStatistics, Durability,
-    Entry, GetAsync, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Listing, Range,
-    ReadOnlyDatabase, ReadOnlyKeyspace, Readable, Reader, ReaderFull, RunningStatus, Snapshot, SnapshotKeyspace,
+    DamagePolicy, Database, Directories, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot, DirectoryStatistics,
+    Durability, Entry, GetAsync, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Listing,
+    Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, Reader, ReaderFull, RunningStatus, Snapshot, SnapshotKeyspace,
     StallStatistics, Statistics, TableReads, TableWrites, Values, WriteBatch, WriteOptions, dump,
 };
 #[cfg(feature = "experiments")]

@@ -139,13 +139,14 @@ impl Builder {
         block_bytes: usize
     );
     option!(
-        /// How table blocks are compressed (default: [`Compression::Lz4`]).
+        /// How table blocks are compressed (default: [`Compression::Lz4`]). Directory keyspaces are never compressed,
+        /// whatever is set here.
         compression: Compression
     );
     option!(
         /// How table blocks are compressed, by level: the first entry is for level 0 (what flushes write), the next for
         /// level 1 and so on, and the last is also for every level below. When it is not empty it takes the place of
-        /// [`Builder::compression`] (default: empty).
+        /// [`Builder::compression`] (default: empty). Directory keyspaces are never compressed.
         ///
         /// Upper levels are small and rewritten soon, so leaving them as they are saves processor time and costs little
         /// space. A table that moves down a level without a rewrite stays as it was written.

@@ -42,6 +42,11 @@ impl Teller<'_> {
         }
         Ok(())
     }
+
+    /// Whether a fault of this file was reported.
+    fn has_told_of(&self, path: &Path) -> bool {
+        self.told.iter().any(|told| matches!(told, Error::Corruption(damage) if *damage.path == *path))
+    }
 }
 
 /// See [`super::Builder::check`]. The state is the one that an open would recover; what that recovery verifies only in
@@ -113,6 +118,10 @@ fn check_tables(
         report.table_entries += meta.entries;
         report.table_bytes += meta.bytes;
         let path = table::path_in(&root.join("tables"), meta.id);
+        // The open that failed has named the file: another fault of it would count twice.
+        if teller.has_told_of(&path) {
+            continue;
+        }
         table::check(environment, &path, meta).or_else(|error| teller.fault(error))?;
     }
     Ok(())

@@ -225,6 +225,20 @@ impl DirectoryKeyspace {
         Ok(self.list(directory).next().transpose()?.is_none())
     }
 
+    /// The numbers of the directories that have entries as of now, ascending.
+    ///
+    /// The call to [`Directories::next`](Iterator::next) that begins a part goes over the index of all directories, so
+    /// this is made for exports and checks, and not to look whether one directory exists:
+    /// [`DirectoryKeyspace::is_empty`] is.
+    pub fn directories(&self) -> Directories {
+        self.directories_from(0)
+    }
+
+    /// As [`DirectoryKeyspace::directories`], from the number `first` on.
+    pub fn directories_from(&self, first: u64) -> Directories {
+        self.snapshot().directories_from(first)
+    }
+
     /// The keyspace as it is now, to be read as of this moment.
     pub(super) fn snapshot(&self) -> DirectorySnapshot {
         DirectorySnapshot::new(self.clone(), Arc::new(self.inner.engine().pin()))
@@ -283,6 +297,24 @@ impl DirectorySnapshot {
         Listing { snapshot: self.clone(), directory, entries: Vec::new().into_iter(), next }
     }
 
+    /// The numbers of the directories that had entries, ascending; see [`DirectoryKeyspace::directories`].
+    pub fn directories(&self) -> Directories {
+        self.directories_from(0)
+    }
+
+    /// See [`DirectoryKeyspace::directories_from`].
+    pub fn directories_from(&self, first: u64) -> Directories {
+        Directories::new(self.clone(), first)
+    }
+
+    /// The least numbers of directories from `from` on, also of some that have no entries; and from where to go on.
+    fn numbers(&self, from: u64) -> Result<(Vec<u64>, Option<u64>)> {
+        let ordered = self.keyspace.inner.ordered_at(self.seq.seq())?;
+        let super_version = ordered.whole_version()?;
+        let numbers = index_of(ordered.directories()).numbers(super_version.filled_memtables(), from)?;
+        ordered.check_readable().map(|()| numbers)
+    }
+
     fn part(&self, directory: u64, from: NameHash) -> Result<Part> {
         let seq = self.seq.seq();
         let ordered = self.keyspace.inner.ordered_at(seq)?;
@@ -315,6 +347,69 @@ impl Iterator for Listing {
                 Err(error) => return Some(Err(error)),
             }
         }
+    }
+}
+
+/// The numbers of the directories that have entries, ascending, as of one moment. Ends after an error.
+///
+/// To go on later, begin after the last number: [`DirectoryKeyspace::directories_from`].
+///
+/// ```
+/// # fn main() -> thalweg::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("thalweg-doc-numbers-{}", std::process::id()));
+/// # let db = thalweg::Database::open(&dir)?;
+/// let files = db.directory_keyspace("files")?;
+/// files.insert(7, "main.rs", "mode 644")?;
+/// files.insert(1, "src", "directory 7")?;
+/// assert_eq!(files.directories().collect::<thalweg::Result<Vec<_>>>()?, [1, 7]);
+/// # db.close()?; let _ = std::fs::remove_dir_all(dir);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Directories {
+    snapshot: DirectorySnapshot,
+    /// The rest of the part. Some of these directories may have no entries.
+    numbers: std::vec::IntoIter<u64>,
+    /// The number from which on the next part is read.
+    next: Option<u64>,
+}
+
+impl Directories {
+    fn new(snapshot: DirectorySnapshot, first: u64) -> Self {
+        Directories { snapshot, numbers: Vec::new().into_iter(), next: Some(first) }
+    }
+
+    /// Goes to the next number, which may be that of a directory without entries.
+    fn advance(&mut self) -> Result<Option<u64>> {
+        loop {
+            if let Some(number) = self.numbers.next() {
+                return Ok(Some(number));
+            }
+            let Some(from) = self.next.take() else { return Ok(None) };
+            let (numbers, next) = self.snapshot.numbers(from)?;
+            (self.numbers, self.next) = (numbers.into_iter(), next);
+        }
+    }
+
+    fn next_with_entries(&mut self) -> Result<Option<u64>> {
+        while let Some(number) = self.advance()? {
+            if self.snapshot.list(number).next().transpose()?.is_some() {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Directories {
+    type Item = Result<u64>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = self.next_with_entries();
+        if found.is_err() {
+            (self.numbers, self.next) = (Vec::new().into_iter(), None);
+        }
+        found.transpose()
     }
 }
 
@@ -372,5 +467,11 @@ impl fmt::Debug for DirectoryEntry {
 impl fmt::Debug for Listing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listing").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Directories {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Directories").field("snapshot", &self.snapshot).finish_non_exhaustive()
     }
 }

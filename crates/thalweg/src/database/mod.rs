@@ -56,7 +56,7 @@ pub use crate::table::{Compression, TableReads, TableWrites};
 pub use batch::WriteBatch;
 pub use builder::Builder;
 pub use check::CheckReport;
-pub use directory_keyspace::{DirectoryEntry, DirectoryKeyspace, DirectorySnapshot, Listing};
+pub use directory_keyspace::{Directories, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot, Listing};
 pub use dump::dump;
 pub use get_async::GetAsync;
 pub use handle::Database;

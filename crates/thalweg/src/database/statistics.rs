@@ -177,7 +177,7 @@ pub struct KeyspaceStatistics {
     pub directories: Option<DirectoryStatistics>,
 }
 
-/// The index of a directory keyspace. Entries that no flush has written yet are not in it.
+/// The index of a directory keyspace. Entries that no flush has written yet are not in it, and those of damaged packs.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DirectoryStatistics {
@@ -187,6 +187,9 @@ pub struct DirectoryStatistics {
     pub spans: u64,
     /// Bytes of memory that the index takes, but for the filters of its packs.
     pub index_bytes: u64,
+    /// The damage that the open found in a pack, in words: all reads of the keyspace fail with it. `None`: every pack
+    /// is in the index.
+    pub damage: Option<String>,
     /// The paper's structures, if the keyspace has them.
     #[cfg(feature = "experiments")]
     pub f_hashes: Option<FHashStatistics>,
@@ -438,6 +441,7 @@ fn keyspace_statistics(keyspace: &OrderedKeyspace) -> KeyspaceStatistics {
             directories: directories as u64,
             spans,
             index_bytes: bytes as u64,
+            damage: index.damage().map(|damage| damage.to_string()),
             #[cfg(feature = "experiments")]
             f_hashes: index.f_hash_statistics(),
         }

@@ -168,8 +168,11 @@ fn encode(process: u32, mut statistics: Statistics) -> String {
         for LevelStatistics { tables, bytes, entries, tombstones } in &keyspace.levels {
             let _ = writeln!(lines, "level {tables} {bytes} {entries} {tombstones}");
         }
-        if let Some(DirectoryStatistics { directories, spans, index_bytes, .. }) = &keyspace.directories {
+        if let Some(DirectoryStatistics { directories, spans, index_bytes, damage, .. }) = &keyspace.directories {
             let _ = writeln!(lines, "directories {directories} {spans} {index_bytes}");
+            if let Some(damage) = damage {
+                let _ = writeln!(lines, "damage {}", on_one_line(damage));
+            }
         }
         if left_out == 0 && body.len() + lines.len() < BYTES_MAX - 64 {
             body.push_str(&lines);
@@ -247,11 +250,13 @@ fn decode_line(status: &mut RunningStatus, name: &str, rest: &str) -> Option<()>
                 directories: next()?,
                 spans: next()?,
                 index_bytes: next()?,
+                damage: None,
                 #[cfg(feature = "experiments")]
                 f_hashes: None,
             };
             s.keyspaces.last_mut()?.directories = Some(directories);
         }
+        "damage" => s.keyspaces.last_mut()?.directories.as_mut()?.damage = Some(as_it_was(rest)),
         _ => {
             if let Some((_, value)) = scalars(s).into_iter().find(|(known, _)| *known == name) {
                 *value = rest.parse().ok()?;
@@ -352,6 +357,10 @@ mod tests {
             directories: None,
         };
         statistics.keyspaces = vec![keyspace("a b\nc\\n"), keyspace("ü")];
+        let mut index = DirectoryStatistics::default();
+        (index.directories, index.spans, index.index_bytes) = (5, 6, 7);
+        index.damage = Some("a\nb".into());
+        statistics.keyspaces[1].directories = Some(index);
         statistics
     }
 

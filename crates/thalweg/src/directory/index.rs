@@ -189,6 +189,11 @@ impl DirectoryIndex {
         self.damage.get().map_or(Ok(()), |damage| Err(damage.clone()))
     }
 
+    /// What keeps a pack from being in the index, if anything does: then nobody can read the keyspace.
+    pub(crate) fn damage(&self) -> Option<&Error> {
+        self.damage.get()
+    }
+
     /// Gives a pack a slot, and reads where its directories are: in the order of the stripes.
     fn register(&self, pack: &Arc<Table>) -> Result<(NonZeroU32, Vec<(u64, PackSpan)>)> {
         let mut spans = Vec::new();
@@ -324,6 +329,14 @@ impl DirectoryIndex {
         };
         (0..STRIPES).for_each(|stripe| self.known.update_stripe(stripe, &mut look));
         found
+    }
+
+    /// Gives each directory of which a pack has versions to `visit`, in no order. Holds one lock of a stripe at a time,
+    /// also over `visit`.
+    pub(super) fn visit_directories(&self, mut visit: impl FnMut(u64)) -> Result<()> {
+        self.check()?;
+        (0..STRIPES).for_each(|stripe| self.known.update_stripe(stripe, |directory, _, _| visit(directory)));
+        Ok(())
     }
 
     /// The packs that have a directory, and what they have of it; the one with the greatest sequence number first.

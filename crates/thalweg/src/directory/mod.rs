@@ -7,13 +7,14 @@
 //! - `span_lists`: the spans of directories that have several; `mapped_vec`: their memory
 //! - `index`: the packs of a keyspace, and which of them have a directory
 //! - `lookup`: finds one entry; `search`: the same in steps
-//! - `listing`: the entries of a directory, in parts
+//! - `listing`: the entries of a directory, in parts; `numbers`: the numbers of directories, in parts
 //! - `paper/`: the structures of the paper, to compare with (feature `experiments`)
 
 mod index;
 mod listing;
 mod lookup;
 mod mapped_vec;
+mod numbers;
 mod p_hash;
 #[cfg(feature = "experiments")]
 mod paper;

@@ -1,4 +1,7 @@
-//! `thalweg dump` of a segment file: a line for its header and for each fragment, record and operation.
+//! `thalweg dump` of a segment file: a line for its header, for each fragment, and for each operation of a record.
+//!
+//! The line of a fragment begins with its offset, that of an operation with its sequence number. A position in the log
+//! is `segment:offset`.
 //!
 //! A dump shows what is there. Where a fragment is not valid, it says so and continues with the next block. Records are
 //! put together from fragments of this file only. Locks: none.
@@ -10,6 +13,7 @@ use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentHeader, VERSION};
 use super::record::{Operation, Record, Undecodable};
 use super::slots::{SegmentReader, SegmentSource};
 use crate::error::{Error, Result};
+use crate::format::KeyspaceKind;
 use crate::storage::{OpenMode, Storage};
 use std::fmt;
 use std::path::Path;
@@ -39,8 +43,11 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: Line<'_>) -> Result
     let mut out = Output { line, path };
     let id = header.id;
     out.line(format_args!(
-        "segment {} generation {:016x} bytes {} settled edit {}",
-        id.index, id.generation, header.bytes, header.settled
+        "log segment {} of {} bytes, generation {:016x}, prepared after settled edit {}",
+        id.index, header.bytes, id.generation, header.settled
+    ))?;
+    out.line(format_args!(
+        "    offset what begins there; below a record its operations, each with its sequence number"
     ))?;
     let mut reader = SegmentReader::new(SegmentSource::File(file), path.to_path_buf(), header);
     let mut record = None;
@@ -54,7 +61,7 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: Line<'_>) -> Result
             Err(found) => {
                 let is_zero = reader.rest_of_block(offset)?.iter().all(|byte| *byte == 0);
                 if !is_zero {
-                    out.line(format_args!("{offset:>10} not a fragment: {found}"))?;
+                    out.line(format_args!("{offset:>10} nothing valid: {found}"))?;
                 }
                 record = None;
                 offset = block_end(offset);
@@ -91,22 +98,23 @@ impl Output<'_> {
                 let Some(seal) = Seal::decode(payload) else { return Ok(()) };
                 let (next, synced) = (seal.next_seq, seal.synced);
                 self.line(format_args!(
-                    "{offset:>10} seal to segment {} generation {:016x} next seq {next} synced {synced}",
+                    "{offset:>10} end of the segment: sequence number {next} follows in segment {}, generation \
+                     {:016x}; log durable before {synced}",
                     seal.successor.index, seal.successor.generation
                 ))
             }
             Kind::Close => {
                 let Some(close) = Close::decode(payload) else { return Ok(()) };
                 self.line(format_args!(
-                    "{offset:>10} clean close: manifest {} of {} bytes, last seq {}, synced {}",
+                    "{offset:>10} clean close: manifest {} of {} bytes, last sequence number {}; log durable before {}",
                     close.manifest_number, close.manifest_end, close.last_seq, close.synced
                 ))
             }
             Kind::Full | Kind::First => {
                 let Some(header) = RecordHeader::decode(payload) else { return Ok(()) };
                 self.line(format_args!(
-                    "{offset:>10} {} seq {} operations {} body {} synced {}",
-                    if fragment.kind == Kind::Full { "full" } else { "first" },
+                    "{offset:>10} {}: sequence number {}, operations {}, body {} bytes; log durable before {}",
+                    if fragment.kind == Kind::Full { "whole record" } else { "first part of a record" },
                     header.first_seq,
                     header.operations,
                     header.body_bytes,
@@ -117,7 +125,7 @@ impl Output<'_> {
             }
             Kind::Middle | Kind::Last => {
                 let name = if fragment.kind == Kind::Middle { "middle" } else { "last" };
-                self.line(format_args!("{offset:>10} {name} of {bytes} bytes"))?;
+                self.line(format_args!("{offset:>10} {name} part of a record: {bytes} bytes"))?;
                 if let Some((_, body)) = record {
                     body.extend_from_slice(payload);
                 }
@@ -159,15 +167,18 @@ impl fmt::Display for Shown<'_> {
         match self.0 {
             Operation::Put { keyspace, key, value } => {
                 let shown = value.get(..VALUE_BYTES_SHOWN).unwrap_or(value);
-                write!(f, "put {keyspace} \"{}\" = \"{}\"", key.escape_ascii(), shown.escape_ascii())?;
+                write!(f, "put in keyspace {keyspace}: \"{}\" = \"{}\"", key.escape_ascii(), shown.escape_ascii())?;
                 if shown.len() < value.len() {
                     write!(f, "… ({} bytes)", value.len())?;
                 }
                 Ok(())
             }
-            Operation::Remove { keyspace, key } => write!(f, "remove {keyspace} \"{}\"", key.escape_ascii()),
-            Operation::CreateKeyspace { keyspace, name, splits, .. } => {
-                write!(f, "create keyspace {keyspace} {name:?}")?;
+            Operation::Remove { keyspace, key } => {
+                write!(f, "remove from keyspace {keyspace}: \"{}\"", key.escape_ascii())
+            }
+            Operation::CreateKeyspace { keyspace, name, splits, kind } => {
+                let kind = if *kind == KeyspaceKind::Ordered { "" } else { "directory " };
+                write!(f, "create {kind}keyspace {keyspace} {name:?}")?;
                 splits.iter().try_for_each(|split| write!(f, " split \"{}\"", split.escape_ascii()))
             }
             Operation::DropKeyspace { keyspace } => write!(f, "drop keyspace {keyspace}"),

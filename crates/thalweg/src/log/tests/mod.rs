@@ -265,14 +265,15 @@ fn a_dump_tells_header_records_and_operations() {
     bench.write_synced(&builder.finish());
     let text = dump(&bench, &directory().join("00000000.log"));
     let expected = [
-        "segment 1 generation 12345678 bytes 65536 settled edit 0",
-        "        64 full seq 1 operations 2 body 58 synced 1:64",
+        "log segment 1 of 65536 bytes, generation 12345678, prepared after settled edit 0",
+        "    offset what begins there; below a record its operations, each with its sequence number",
+        "        64 whole record: sequence number 1, operations 2, body 58 bytes; log durable before 1:64",
         "           1 create keyspace 3 \"orders\" split \"m\"",
-        "           2 put 3 \"k\\x00\" = \"vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv\"… (40 bytes)",
+        "           2 put in keyspace 3: \"k\\x00\" = \"vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv\"… (40 bytes)",
     ];
     let lines: Vec<_> = text.lines().map(str::to_owned).collect();
     assert_eq!(lines[1..], expected[1..]);
-    assert!(lines[0].starts_with("segment 1 generation "));
+    assert!(lines[0].starts_with("log segment 1 of 65536 bytes, generation "));
 }
 
 fn dump(bench: &Bench, path: &Path) -> String {
