@@ -45,11 +45,10 @@ fn dump_pack(file: Arc<dyn File>, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Res
     let (mut directories, bytes) = (Vec::new(), file.bytes()?);
     let mut visit = |directory, span| directories.push((directory, span));
     let pack = OpenPack::open(file, &BlockCache::new(0), true, &mut visit)?;
-    out(format_args!("a pack of {} directories", directories.len()))?;
-    dump_head(&pack.footer, &pack.properties, bytes, out)?;
+    dump_pack_head(&pack, bytes, directories.len(), out)?;
     for (directory, span) in directories {
         for at in pack.blocks_of(span) {
-            out(format_args!("block at {} of directory {directory}", at.offset))?;
+            out(format_args!("block at {}: directory {directory}", at.offset))?;
             let (mut versions, mut bytes) = (Vec::new(), zeroed(at.bytes_max));
             pack.file.read_exact_at(at.offset, Arc::make_mut(&mut bytes))?;
             let bytes = trimmed(Slice::start_of(bytes, at.bytes_max));
@@ -59,7 +58,7 @@ fn dump_pack(file: Arc<dyn File>, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Res
                 match (kind, value) {
                     (EntryKind::Remove, _) => out(format_args!("  \"{name}\" @{seq} removed"))?,
                     (EntryKind::Put, PackValue::Extent(offset, bytes)) => {
-                        out(format_args!("  \"{name}\" @{seq} = {bytes} bytes at {offset}"))?;
+                        out(format_args!("  \"{name}\" @{seq} = a value of {bytes} bytes at {offset}"))?;
                     }
                     (EntryKind::Put, PackValue::Here(value)) => {
                         let (start, more) = match value.get(..VALUE_BYTES_MAX) {
@@ -73,6 +72,31 @@ fn dump_pack(file: Arc<dyn File>, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Res
         }
     }
     Ok(())
+}
+
+fn dump_pack_head(
+    pack: &OpenPack,
+    bytes: u64,
+    directories: usize,
+    out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>,
+) -> Result<()> {
+    let (footer, properties) = (&pack.footer, &pack.properties);
+    out(format_args!("pack {} (a table of a directory keyspace): {bytes} bytes", footer.table))?;
+    match footer.filter {
+        Some(filter) => out(format_args!(
+            "filter at {}: {} bytes, {} bits an entry",
+            filter.offset, filter.bytes, properties.filter_bits_per_key
+        ))?,
+        None => out(format_args!("no filter"))?,
+    }
+    out(format_args!("contents at {}: {} bytes", footer.index.offset, footer.index.bytes))?;
+    out(format_args!("properties at {}: {} bytes", footer.properties.offset, footer.properties.bytes))?;
+    out(format_args!("directories: {directories}; different names in them: {}", properties.keys))?;
+    out(format_args!("versions of entries: {}; of them removals: {}", properties.entries, properties.tombstones))?;
+    out(format_args!("bytes of values: {}", properties.value_bytes))?;
+    out(format_args!("blocks: {}, in {} bytes with their long values", properties.data_blocks, properties.data_bytes))?;
+    out(format_args!("sequence numbers: {} to {}", properties.seq_min, properties.seq_max))?;
+    out(format_args!("below each block its versions: \"name\" @sequence number = value"))
 }
 
 fn dump_head(

@@ -124,27 +124,28 @@ fn the_dump_of_a_tiny_pack() {
     })
     .unwrap();
     expect![[r#"
-        a pack of 3 directories
-        table 7: 2562 bytes
-        filter at 2304: 65 bytes, 10 bits a key
-        index at 2374: 45 bytes
+        pack 7 (a table of a directory keyspace): 2562 bytes
+        filter at 2304: 65 bytes, 10 bits an entry
+        contents at 2374: 45 bytes
         properties at 2424: 61 bytes
-        8 entries, 1 of them tombstones, of 7 keys; 156 key bytes, 2125 value bytes
-        4 data blocks in 2304 bytes
-        sequence numbers 5..=30
-        keys "\x00\x00\x00\x00\x00\x00\x00\x01\x0e\xdcuf\xe4\x9a\x0e\x8amain.rs"..="\xff\xff\xff\xff\xff\xff
-        block at 0 of directory 1
+        directories: 3; different names in them: 7
+        versions of entries: 8; of them removals: 1
+        bytes of values: 2125
+        blocks: 4, in 2304 bytes with their long values
+        sequence numbers: 5 to 30
+        below each block its versions: "name" @sequence number = value
+        block at 0: directory 1
           "main.rs" @11 removed
           "main.rs" @10 = "mode 600"
           "lib.rs" @12 = "mode 644"
-        block at 72 of directory 300
+        block at 72: directory 300
           "d" @5 = "a value that has some bytes"
           "a" @20 = "1"
           "c" @22 = ""
-        block at 144 of directory 300
+        block at 144: directory 300
           "b" @21 = "2"
-        block at 176 of directory 18446744073709551615
-          "long" @30 = 2080 bytes at 216
+        block at 176: directory 18446744073709551615
+          "long" @30 = a value of 2080 bytes at 216
     "#]]
     .assert_eq(&text);
 }
