@@ -130,7 +130,7 @@ mod tests {
         let used: usize = model.iter().map(|(_, expected)| expected.len()).sum();
         assert_eq!(lists.used, used);
         for (first, expected) in &model {
-            let found = first.into_iter().flat_map(|first| lists.spans(*first)).map(|span| span.pack.get() - 1);
+            let found = first.iter().flat_map(|first| lists.spans(*first)).map(|span| span.pack.get() - 1);
             assert!(found.eq(expected.iter().rev().copied()));
         }
         assert!(lists.nodes.len() < 4 * used, "free nodes are used again: {} for {used}", lists.nodes.len());

@@ -26,8 +26,11 @@ fn encoded() -> Vec<u8> {
     out
 }
 
-/// Directories with the offset, the most bytes and the fence of each block.
-fn decoded(bytes: &[u8]) -> Vec<(u64, Vec<(u64, usize, u32)>)> {
+/// The offset, the most bytes and the fence of a block.
+type Found = (u64, usize, u32);
+
+/// Directories with their blocks.
+fn decoded(bytes: &[u8]) -> Vec<(u64, Vec<Found>)> {
     let mut found = Vec::new();
     let decoded = decode(bytes, DATA_END, &mut |directory, span| found.push((directory, span))).unwrap();
     assert_eq!(decoded.hash_key, KEY);
