@@ -17,9 +17,9 @@ const SEAMS: [&str; 3] = ["storage/linux/", "clock.rs", "runtime/threads.rs"];
 const WORLD: [&str; 8] =
     ["fs", "Instant::now", "SystemTime", "thread::spawn", "thread::Builder", "thread::scope", "getrandom", "rand"];
 
-/// The only files that may be unsafe: a prefetch; the memory of lists of spans; the memtable's memory and its list; the rings; mapped files, the
-/// signal of a page that cannot be read, and what the page cache has; of the peers, what calls other engines' C
-/// interfaces, maps a file, or takes the place of the C library's syncs.
+/// The only files that may be unsafe: a prefetch; the memory of lists of spans; the memtable's memory and its list; the
+/// rings; mapped files, the signal of a page that cannot be read, and what the page cache has; of the peers, what calls
+/// other engines' C interfaces, maps a file, or takes the place of the C library's syncs.
 const UNSAFE: [&str; 21] = [
     "crates/thalweg/src/directory/mapped_vec.rs",
     "crates/thalweg/src/format/prefetch.rs",
