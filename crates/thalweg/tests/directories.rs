@@ -339,6 +339,28 @@ fn a_tidied_database_has_no_space_for_what_was_overwritten() {
     assert_eq!(db.statistics().compaction_written_bytes, written, "one entry is not worth a merge");
 }
 
+/// Packs of one large directory have ranges of its hashes that do not overlap: no block of them is read twice, but
+/// where a part of the listing ends.
+#[test]
+fn a_listing_reads_each_block_about_once_however_many_packs_there_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = builder(dir.path()).block_cache_bytes(0).open().unwrap();
+    let files = db.directory_keyspace("files").unwrap();
+    for number in 0..30_000_u64 {
+        files.insert(7, number.to_be_bytes(), [1; 100]).unwrap();
+    }
+    db.tidy().unwrap();
+    let blocks_read = || db.statistics().cache_hits + db.statistics().cache_misses;
+    let before = blocks_read();
+    assert_eq!(files.list(7).map(Result::unwrap).count(), 30_000);
+    let (read, keyspaces) = (blocks_read() - before, db.statistics().keyspaces);
+    let (packs, bytes) =
+        keyspaces[0].levels.iter().fold((0, 0), |sum, level| (sum.0 + level.tables, sum.1 + level.bytes));
+    assert!(packs > 50, "{packs} packs");
+    let blocks = bytes / 4096;
+    assert!((blocks * 9 / 10..blocks * 3 / 2).contains(&read), "{read} blocks read of {blocks} in {packs} packs");
+}
+
 /// Tombstones are few bytes, but what they remove is not.
 #[test]
 fn a_tidied_database_has_no_space_for_what_was_removed() {

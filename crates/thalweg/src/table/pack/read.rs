@@ -7,7 +7,7 @@ use super::extent::extent_bytes;
 use super::open_pack::{OpenPack, PackValue, PackVersion, part_of, version};
 use super::{PAGE_BYTES, block_length};
 use crate::error::Result;
-use crate::format::{EntryKey, NameHash, SeqNo, Slice, zeroed};
+use crate::format::{EntryKey, NameHash, SeqNo, Slice, name_hash, zeroed};
 use crate::planted::{Bug, planted};
 use crate::storage::OpenMode;
 use crate::table::page_cache::block_buffer::BlockBuffer;
@@ -87,6 +87,9 @@ impl Table {
         (from, end): (NameHash, Option<NameHash>),
         visit: &mut dyn FnMut(Slice, PackVersion),
     ) -> Result<()> {
+        if !self.may_have_hashes(directory, (from, end)) {
+            return Ok(());
+        }
         let pack = self.pack()?;
         let is_before_end = |at: &BlockAt| end.is_none_or(|end| at.fence < end.fence());
         for at in pack.blocks_from(span, from).take_while(is_before_end) {
@@ -96,6 +99,15 @@ impl Table {
             pages.cache(pack);
         }
         Ok(())
+    }
+
+    /// Whether the keys of the pack, from the first to the last, go through any hashes from `from` to below `end`. A
+    /// merge cuts a large directory into packs of one range of hashes each.
+    fn may_have_hashes(&self, directory: u64, (from, end): (NameHash, Option<NameHash>)) -> bool {
+        let meta = self.meta();
+        let ends_before = *meta.key_max < name_hash::prefix(directory, from)[..];
+        let begins_after = |end| *meta.key_min >= name_hash::prefix(directory, end)[..];
+        !ends_before && !end.is_some_and(begins_after)
     }
 
     /// The first `most` fences of a span that are above that of `from`: each but the first block of a span has one,
