@@ -33,7 +33,7 @@ pub(crate) const BLOCK_BYTES_MAX: usize = 4 << 10;
 /// The bytes before the fingerprints.
 const HEADER_BYTES: usize = 24;
 
-/// One item in so many has its offset in the block.
+/// Every eighth item has its offset in the block.
 const STRIDE: usize = 8;
 
 const REMOVE: u64 = 0;
@@ -88,7 +88,7 @@ pub(crate) struct BlockBuilder {
     items: Vec<u8>,
 }
 
-/// The bytes of the fingerprints and offsets of so many items.
+/// The bytes of fingerprints and offsets in a block of `items` items.
 fn array_bytes(items: usize) -> usize {
     items + 2 * (items.saturating_sub(1) / STRIDE)
 }

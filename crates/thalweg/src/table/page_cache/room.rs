@@ -8,8 +8,8 @@
 //! and a moving mean of these checks is taken for all tables. Reads that prefer some tables make the estimate too high;
 //! then what is read again soon still gets there ([`super::recent_reads`]).
 //!
-//! Deterministic but for what the system says: counts of reads decide, not time. No locks: relaxed atomics; a lost
-//! update is one check less.
+//! Counts of reads decide when to ask and to check, not time. No locks: relaxed atomics; a lost update is one check
+//! less.
 
 use crate::storage::Storage;
 use std::sync::Arc;

@@ -18,7 +18,8 @@
 //!   free is used.
 //!
 //! Where the tables do not fit, the page cache and the block cache should not have the same blocks: of those that the
-//! page cache has, one read of [`CACHE_EVERY`] goes into the block cache too.
+//! page cache has, one read of [`CACHE_EVERY`] goes into the block cache too. (Lookups of packs in steps put all their
+//! pages there.)
 //!
 //! A table that is all in the page cache is mapped, and its blocks are copied out of the mapping
 //! ([`crate::table::page_cache::mapping`]), unless memory is short.
