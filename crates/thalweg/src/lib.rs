@@ -87,11 +87,12 @@ mod table;
 mod trace;
 
 pub use database::{
-    BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression,
-    DamagePolicy, Database, Directories, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot, DirectoryStatistics,
-    Durability, Entry, GetAsync, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Listing,
-    Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, Reader, ReaderFull, RunningStatus, Snapshot, SnapshotKeyspace,
-    StallStatistics, Statistics, TableReads, TableWrites, Values, WriteBatch, WriteOptions, dump,
+    BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CommitTicket, CompactionPolicy,
+    Compression, DamagePolicy, Database, Directories, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot,
+    DirectoryStatistics, Durability, Entry, GetAsync, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics,
+    LevelStatistics, Listing, Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, Reader, ReaderFull, RunningStatus,
+    Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads, TableWrites, UntilDurable, Values, WriteBatch,
+    WriteOptions, dump,
 };
 #[cfg(feature = "experiments")]
 pub use database::{DirectoryStructures, DurabilityBackend, FHashStatistics, Overlap};

@@ -54,6 +54,7 @@ pub enum Bug {
     PackTombstoneDropped,
     PackFreedWhileListed,
     LastDirectoryLost,
+    TicketTooEarly,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -4,7 +4,9 @@ use super::directory_keyspace::DirectoryKeyspace;
 use super::engine::Engine;
 use super::keyspace::Keyspace;
 use super::limits::{validate_key, validate_value};
-use super::options::WriteOptions;
+use super::options::{Durability, WriteOptions};
+use super::ticket::CommitTicket;
+use super::write::Written;
 use crate::error::{Error, Result};
 use crate::format::{KeyspaceId, SeqNo};
 use crate::log::{Operation, RecordBuilder};
@@ -165,17 +167,56 @@ impl WriteBatch {
         self.write(options.into()).map(drop)
     }
 
+    /// Writes the batch as [`Durability::Buffered`] and empties it. The ticket says later when it is durable. An empty
+    /// batch gives the ticket of [`Database::ticket`](crate::Database::ticket).
+    ///
+    /// # Errors
+    /// As for [`WriteBatch::commit`].
+    ///
+    /// ```
+    /// # fn main() -> thalweg::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("thalweg-doc-commit-ticket-{}", std::process::id()));
+    /// # let db = thalweg::Database::open(&dir)?;
+    /// let orders = db.keyspace("orders")?;
+    /// let mut batch = db.batch();
+    /// batch.insert(&orders, "1", "one thalweg")?;
+    /// let ticket = batch.commit_ticket()?;
+    /// assert!(orders.get("1")?.is_some()); // visible, and perhaps not durable yet
+    /// ticket.wait()?;
+    /// assert!(ticket.is_durable());
+    /// # db.close()?; let _ = std::fs::remove_dir_all(dir);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn commit_ticket(&mut self) -> Result<CommitTicket> {
+        Ok(self.write_with_ticket()?.1)
+    }
+
     /// As [`WriteBatch::commit_with`]; gives the batch's last sequence number, by which a simulator orders writes.
     #[cfg(feature = "simulation")]
     pub fn commit_seq(&mut self, options: impl Into<WriteOptions>) -> Result<u64> {
-        Ok(self.write(options.into())?.0)
+        Ok(self.write(options.into())?.seq.0)
     }
 
-    fn write(&mut self, options: WriteOptions) -> Result<SeqNo> {
+    /// As [`WriteBatch::commit_ticket`]; also gives the batch's last sequence number, for a simulator.
+    #[cfg(feature = "simulation")]
+    pub fn commit_ticket_seq(&mut self) -> Result<(u64, CommitTicket)> {
+        self.write_with_ticket().map(|(seq, ticket)| (seq.0, ticket))
+    }
+
+    fn write_with_ticket(&mut self) -> Result<(SeqNo, CommitTicket)> {
+        // Before the write: a close may come right after it.
+        let log = Arc::clone(&self.engine.writable()?.log);
+        let written = self.write(Durability::Buffered.into())?;
+        Ok((written.seq, CommitTicket::new(&log, written.end)))
+    }
+
+    fn write(&mut self, options: WriteOptions) -> Result<Written> {
         let engine = &self.engine;
         if self.routes.is_empty() {
-            engine.writable()?.health.check()?;
-            return Ok(SeqNo(0));
+            let writable = engine.writable()?;
+            writable.health.check()?;
+            return Ok(Written { seq: SeqNo(0), end: writable.log.published().position });
         }
         // A cleared keyspace still exists, unless it was dropped afterwards.
         let is_gone = |keyspace: &&Arc<OrderedKeyspace>| {

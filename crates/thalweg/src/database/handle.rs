@@ -8,6 +8,7 @@ use super::keyspace::Keyspace;
 use super::options::Durability;
 use super::snapshot::Snapshot;
 use super::statistics::Statistics;
+use super::ticket::CommitTicket;
 use crate::compaction;
 use crate::error::{Error, Result};
 use crate::format::{HashKey, KeyspaceKind};
@@ -180,6 +181,17 @@ impl Database {
         let writable = self.engine.writable()?;
         writable.health.check()?;
         writable.log.sync(writable.log.published().position)
+    }
+
+    /// A ticket for everything that is visible now. It says when [`Database::persist`], called now, would return, and
+    /// no thread has to wait for it.
+    ///
+    /// # Errors
+    /// `Poisoned`, `Closed`.
+    pub fn ticket(&self) -> Result<CommitTicket> {
+        let writable = self.engine.writable()?;
+        writable.health.check()?;
+        Ok(CommitTicket::new(&writable.log, writable.log.published().position))
     }
 
     /// Writes all memtables to tables and waits until they are in use. Never needed for durability.

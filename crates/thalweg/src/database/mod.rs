@@ -7,6 +7,7 @@
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
 //! - `health`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an engine;
 //! - `entry_lookup`, `live_lookup`, `many_entries`, `reader`, `get_async`: lookups of entries of directories;
+//! - `ticket`: says when a write is durable;
 //! - `key_bounds`, `range`, `keyspace`, `directory_keyspace`, `batch`, `readable`, `snapshot`, `handle`, `read_only`,
 //!   `builder`: the handles.
 
@@ -42,6 +43,7 @@ mod status;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod ticket;
 mod write;
 
 #[cfg(feature = "experiments")]
@@ -75,3 +77,4 @@ pub use statistics::{
     ChainStatistics, DirectoryStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics,
 };
 pub use status::RunningStatus;
+pub use ticket::{CommitTicket, UntilDurable};

@@ -6,7 +6,7 @@
 use super::engine::Engine;
 use super::options::Durability;
 use crate::error::Result;
-use crate::format::{EntryKind, SeqNo};
+use crate::format::{EntryKind, LogPosition, SeqNo};
 use crate::log::{Operation, Record, RecordBuilder, Reservation};
 use crate::ordered::{Partition, Partitions, SuperVersionGuard};
 use std::cell::Cell;
@@ -19,6 +19,14 @@ thread_local! {
 
 /// A thread frees a larger buffer instead of keeping it.
 const BODY_BYTES_KEPT: usize = 64 << 10;
+
+/// A record that was written.
+pub(super) struct Written {
+    /// Its last sequence number.
+    pub(super) seq: SeqNo,
+    /// Where it ends in the log. A sync up to here makes it durable.
+    pub(super) end: LogPosition,
+}
 
 impl Engine {
     /// Writes one operation: a batch of one that owns nothing. Its record is encoded in a buffer that the thread keeps.
@@ -40,8 +48,8 @@ impl Engine {
         done.map(drop)
     }
 
-    /// Writes one record whose operation i goes to `routes[i]`. Returns its last sequence number.
-    pub(super) fn write(&self, record: &Record, routes: &[Arc<Partition>], durability: Durability) -> Result<SeqNo> {
+    /// Writes one record whose operation i goes to `routes[i]`.
+    pub(super) fn write(&self, record: &Record, routes: &[Arc<Partition>], durability: Durability) -> Result<Written> {
         let writable = self.writable()?;
         writable.health.check()?;
         // Operations of one batch mostly come in runs of one partition. A partition may come twice, which does no harm.
@@ -81,7 +89,7 @@ impl Engine {
         if durability == Durability::Sync {
             writable.log.sync(end)?;
         }
-        Ok(seq)
+        Ok(Written { seq, end })
     }
 }
 

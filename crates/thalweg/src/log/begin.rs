@@ -5,6 +5,7 @@
 //! between any two of these writes leaves the same records (`docs/format/log.md`, Going on after recovery). Locks: none
 //! over I/O.
 
+use super::callbacks::Callbacks;
 use super::framing::{Close, SEAL_FRAGMENT_BYTES, Seal};
 use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SegmentHeader, SegmentId};
 use super::lost;
@@ -62,6 +63,8 @@ impl Log {
         let id = tail.segment.id;
         let position = LogPosition::new(id.index, tail.offset);
         let mark = LogMark { position, generation: id.generation, seq: tail.last_seq };
+        let durable = Arc::new(AtomicU64::new(position.raw()));
+        let callbacks = Callbacks::new(&durable, &health);
         Ok(Arc::new(Log {
             advanced: health.watched_event(),
             supplied: health.watched_event(),
@@ -75,7 +78,8 @@ impl Log {
             options,
             visible: AtomicU64::new(mark.seq.0),
             published: Mutex::new(Published::new(mark)),
-            durable: AtomicU64::new(position.raw()),
+            durable,
+            callbacks,
             syncs: Mutex::default(),
             settled: AtomicU64::new(settled.0),
             quiet_at: AtomicU64::new(0),
@@ -86,7 +90,7 @@ impl Log {
         }))
     }
 
-    /// Returns the background coroutines (preparer, sync at intervals), each with its lane. They end after
+    /// Returns the background coroutines (preparer, sync at intervals, callbacks), each with its lane. They end after
     /// [`Log::close`] or [`Log::stop`], or when the database is poisoned.
     ///
     /// Without a ring a sync blocks its worker. Then the preparer runs on another worker than the syncs at intervals,
@@ -101,6 +105,7 @@ impl Log {
         vec![
             (preparer, Box::pin(Arc::clone(self).prepare_segments())),
             (Lane::Log, Box::pin(Arc::clone(self).sync_at_intervals())),
+            (Lane::Log, Box::pin(Arc::clone(self).answer_callbacks())),
         ]
     }
 

@@ -14,16 +14,20 @@
 //! - `sizing`: how large the next segment is, and when it is made ready.
 //! - `supply`, `tail`: spare segments and idle slots; where the next record goes.
 //! - `published`, `syncs`: which records are published; which syncs are in flight.
+//! - `callbacks`: which callbacks wait for a position to be durable.
 //! - `open`: the log of an open database, and its locks.
 //! - `layout`, `reserve`, `write`: places of records, and the copy into them.
 //! - `publish`: makes records visible in order.
 //! - `frontier`, `interval`: the durable frontier, group commit, and the sync at intervals.
+//! - `answer`: syncs the log for the callbacks that wait, and calls them.
 //! - `recycle`, `preparer`, `quiet`: releases segments, makes new ones, gives back what a quiet log does not use.
 //! - `slots`, `walk`, `search`, `scan`: reads a log after a crash.
 //! - `lost`, `begin`: keeps what `PointInTime` drops; begins and closes a log.
 //! - `copy`, `dump`, `fuzz`: checkpoints, `thalweg dump`, fuzzing.
 
+mod answer;
 mod begin;
+mod callbacks;
 mod copy;
 mod dump;
 mod framing;
@@ -57,6 +61,7 @@ mod tests;
 mod walk;
 mod write;
 
+pub(crate) use callbacks::{CallbackId, Callbacks};
 pub(crate) use dump::dump;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use fuzz::fuzz_segment;

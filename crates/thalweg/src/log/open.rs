@@ -3,6 +3,7 @@
 //! Three locks, which nest in this order: `syncs`, `published`, `tail`. Each is held for a few instructions, never over
 //! I/O, a wait or a callback, except the callback of [`Log::at_seal_point`].
 
+use super::callbacks::Callbacks;
 use super::options::LogOptions;
 use super::published::Published;
 use super::syncs::Syncs;
@@ -29,7 +30,8 @@ pub(crate) struct Log {
     /// The sequence number of the published mark.
     pub(super) visible: AtomicU64,
     /// The durable frontier, as a raw position.
-    pub(super) durable: AtomicU64,
+    pub(super) durable: Arc<AtomicU64>,
+    pub(super) callbacks: Arc<Callbacks>,
     /// The last settled edit.
     pub(super) settled: AtomicU64,
     /// The bytes of the segments in use.
@@ -56,10 +58,15 @@ impl Log {
         (!self.is_ended()).then(|| (self.published().position.raw(), self.durable().raw()))
     }
 
+    /// Returns the callbacks that wait for positions of this log.
+    pub(crate) fn callbacks(&self) -> &Arc<Callbacks> {
+        &self.callbacks
+    }
+
     /// Ends the background coroutines.
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
-        for event in [&self.advanced, &self.supplied, &self.wanted, &self.ended] {
+        for event in [&self.advanced, &self.supplied, &self.wanted, &self.ended, &self.callbacks.wanted] {
             event.notify_all();
         }
     }
