@@ -259,6 +259,12 @@ impl Log {
         self.lock_syncs().next_group.members
     }
 
+    /// Returns how many syncs were issued.
+    #[cfg(test)]
+    pub(super) fn issued_syncs_for_tests(&self) -> u64 {
+        self.lock_syncs().next_number
+    }
+
     /// Issues a sync if the caller may lead.
     #[cfg(test)]
     pub(super) fn issue_for_tests(&self, end: LogPosition) -> Option<SyncJob<'_>> {

@@ -1,5 +1,6 @@
 //! Tests of the log over a disk in memory: what comes back after crashes, damage, failures and full disks.
 
+mod callbacks;
 mod damage;
 mod fake;
 mod recycling;
