@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 45] = [
+pub const BUGS: [(&str, Bug); 46] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -53,6 +53,7 @@ pub const BUGS: [(&str, Bug); 45] = [
     ("PackTombstoneDropped", Bug::PackTombstoneDropped),
     ("PackFreedWhileListed", Bug::PackFreedWhileListed),
     ("LastDirectoryLost", Bug::LastDirectoryLost),
+    ("TicketTooEarly", Bug::TicketTooEarly),
 ];
 
 /// The bug with this name.

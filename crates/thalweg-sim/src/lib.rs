@@ -2,6 +2,7 @@
 //!
 //! `docs/simulator.md` describes how it works and how to read a violation.
 
+mod answers;
 mod bugs;
 mod clients;
 mod damage;

@@ -37,6 +37,8 @@ pub struct Plan {
     pub huge_values: bool,
     /// The percentage of writes that wait until they are durable.
     pub sync_percent: u64,
+    /// The percentage of the other batches that give a ticket.
+    pub tickets_percent: u64,
     /// The kernel writes something back in one step of this many.
     pub writeback_one_in: u64,
     /// The file system refuses direct reads.
@@ -128,6 +130,7 @@ impl Plan {
             value_bytes: *rng.choose(&[30, 100, 300, 1200]),
             huge_values: rng.one_in(8),
             sync_percent: *rng.choose(&[0, 5, 25, 60]),
+            tickets_percent: *rng.aside(30).choose(&[0, 0, 30, 80]),
             writeback_one_in: *rng.choose(&[2, 20, 1_000_000]),
             refuse_medium_reads: rng.one_in(6),
             refuse_hard_links: rng.one_in(6),
@@ -188,6 +191,7 @@ impl Plan {
             value_bytes: 150,
             huge_values: false,
             sync_percent: 30,
+            tickets_percent: 30,
             writeback_one_in: 50,
             refuse_medium_reads: false,
             refuse_hard_links: false,
@@ -260,6 +264,7 @@ impl Plan {
         Plan {
             keys: 8,
             value_bytes: 40,
+            tickets_percent: 0,
             block_bytes: 128,
             table_bytes: 1 << 10,
             level1_bytes: 1 << 10,

@@ -380,6 +380,7 @@ impl Session {
             }
         }
         self.expect_no_tasks("the close");
+        self.stage.judge_answers();
     }
 
     fn expect_no_tasks(&self, after: &str) {

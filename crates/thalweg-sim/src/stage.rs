@@ -2,6 +2,7 @@
 //!
 //! Anything that must not happen is a panic here; `violation.rs` turns it into a line of report.
 
+use crate::answers::Answers;
 use crate::keys;
 use crate::oracle::{Oracle, Position};
 use crate::plan::Plan;
@@ -43,6 +44,8 @@ pub struct Stage {
     pub life: Cell<u64>,
     /// The positions acknowledged in this life, with their times.
     pub acknowledged: RefCell<Vec<(u64, Position)>>,
+    /// The callbacks of tickets in this life.
+    pub answers: Answers,
     next_write: Cell<u32>,
     next_instance: Cell<u64>,
 }
@@ -69,6 +72,7 @@ impl Stage {
             poisoned: Cell::new(false),
             life: Cell::new(0),
             acknowledged: RefCell::default(),
+            answers: Answers::default(),
             next_write: Cell::new(0),
             next_instance: Cell::new(0),
         }
@@ -109,6 +113,16 @@ impl Stage {
     /// Whether the power was cut.
     pub fn is_dead(&self) -> bool {
         self.disk.borrow().is_dead()
+    }
+
+    /// Judges the callbacks of tickets after the database was closed: `Ok` was a promise.
+    pub fn judge_answers(&self) {
+        for (position, outcome) in self.answers.take() {
+            match outcome {
+                Ok(()) => self.oracle.borrow_mut().promised(position),
+                Err(error) => self.expect_trouble("a ticket", &error),
+            }
+        }
     }
 
     /// Panics unless the current failures may cause this error.

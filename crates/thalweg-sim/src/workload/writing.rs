@@ -2,10 +2,11 @@
 
 use super::client::ClientRun;
 use crate::keys;
+use crate::oracle::Position;
 use crate::spot::{Value, describe_spot};
 use std::rc::Rc;
 use std::sync::Arc;
-use thalweg::{DirectoryKeyspace, Durability, ErrorKind, Keyspace};
+use thalweg::{CommitTicket, DirectoryKeyspace, Durability, ErrorKind, Keyspace};
 
 /// One change of a batch: the key's place, and its new value.
 type Change = ((Arc<str>, Target), Vec<u8>, Value);
@@ -148,13 +149,48 @@ impl ClientRun {
         let spots = changes.into_iter().map(|((name, _), key, value)| ((name, key), value));
         let id = self.stage.oracle.borrow_mut().begin(label.clone(), spots);
         self.stage.world.doing(|| label.clone());
-        let outcome = batch.commit_seq(durability);
+        let mut ticket = None;
+        let outcome = if durability == Durability::Buffered && self.takes_ticket() {
+            batch.commit_ticket_seq().map(|(seq, given)| {
+                ticket = Some((seq, given));
+                seq
+            })
+        } else {
+            batch.commit_seq(durability)
+        };
         if matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoKeyspace) {
             let is_dropped = |name: &Arc<str>| !self.stage.oracle.borrow().is_keyspace_present(name);
             assert!(names.iter().any(is_dropped), "{label} misses a keyspace, and all are there");
             return self.stage.oracle.borrow_mut().refuse(id);
         }
         self.judge(id, &label, outcome.map(Some), durability);
+        if let Some((seq, ticket)) = ticket.filter(|_| !self.is_overtaken()) {
+            self.use_ticket(&ticket, (seq, 0));
+        }
+    }
+
+    /// Whether the next buffered batch gives a ticket.
+    fn takes_ticket(&self) -> bool {
+        self.rng.aside(31).percent(self.stage.plan.tickets_percent)
+    }
+
+    /// Waits for a ticket for everything up to `position`, by a callback or in place. Or lets it go.
+    fn use_ticket(&mut self, ticket: &CommitTicket, position: Position) {
+        match self.rng.aside(32).below(10) {
+            0 => {}
+            1..4 => {
+                self.stage.world.doing(|| "waits for a ticket".into());
+                match ticket.wait() {
+                    Ok(()) => {
+                        assert!(ticket.is_durable(), "a ticket is not durable after a wait for it");
+                        self.stage.oracle.borrow_mut().promised(position);
+                    }
+                    Err(error) => self.fails("a wait for a ticket", &error),
+                }
+            }
+            _ if ticket.is_durable() => self.stage.oracle.borrow_mut().promised(position),
+            _ => self.stage.answers.ask(ticket, position),
+        }
     }
 
     pub(super) fn judge(
@@ -199,6 +235,12 @@ impl ClientRun {
     pub(super) fn persist(&mut self) {
         self.stage.world.doing(|| "persist".into());
         let before = self.stage.oracle.borrow().newest();
+        if self.takes_ticket() {
+            return match self.db.ticket() {
+                Ok(ticket) => self.use_ticket(&ticket, before),
+                Err(error) => self.fails("ticket", &error),
+            };
+        }
         match self.db.persist() {
             Ok(()) => self.stage.oracle.borrow_mut().promised(before),
             Err(error) => self.fails("persist", &error),
