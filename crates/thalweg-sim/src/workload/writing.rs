@@ -164,7 +164,8 @@ impl ClientRun {
             return self.stage.oracle.borrow_mut().refuse(id);
         }
         self.judge(id, &label, outcome.map(Some), durability);
-        if let Some((seq, ticket)) = ticket.filter(|_| !self.is_overtaken()) {
+        // After a power cut the write is a maybe, though a sync before the cut may have made it durable.
+        if let Some((seq, ticket)) = ticket.filter(|_| !self.is_overtaken() && !self.stage.is_dead()) {
             self.use_ticket(&ticket, (seq, 0));
         }
     }
