@@ -6,7 +6,7 @@ use crate::oracle::Position;
 use crate::spot::{Value, describe_spot};
 use std::rc::Rc;
 use std::sync::Arc;
-use thalweg::{CommitTicket, DirectoryKeyspace, Durability, ErrorKind, Keyspace};
+use thalweg::{CommitTicket, DirectoryKeyspace, Durability, ErrorKind, Keyspace, WriteOptions};
 
 /// One change of a batch: the key's place, and its new value.
 type Change = ((Arc<str>, Target), Vec<u8>, Value);
@@ -149,14 +149,15 @@ impl ClientRun {
         let spots = changes.into_iter().map(|((name, _), key, value)| ((name, key), value));
         let id = self.stage.oracle.borrow_mut().begin(label.clone(), spots);
         self.stage.world.doing(|| label.clone());
+        let options = WriteOptions::from(durability).frees_space(self.rng.aside(33).one_in(3));
         let mut ticket = None;
         let outcome = if durability == Durability::Buffered && self.takes_ticket() {
-            batch.commit_ticket_seq().map(|(seq, given)| {
+            batch.commit_ticket_seq(options).map(|(seq, given)| {
                 ticket = Some((seq, given));
                 seq
             })
         } else {
-            batch.commit_seq(durability)
+            batch.commit_seq(options)
         };
         if matches!(&outcome, Err(error) if error.kind() == ErrorKind::NoKeyspace) {
             let is_dropped = |name: &Arc<str>| !self.stage.oracle.borrow().is_keyspace_present(name);

@@ -189,7 +189,15 @@ impl WriteBatch {
     /// # }
     /// ```
     pub fn commit_ticket(&mut self) -> Result<CommitTicket> {
-        Ok(self.write_with_ticket()?.1)
+        self.commit_ticket_with(Durability::Buffered)
+    }
+
+    /// As [`WriteBatch::commit_ticket`], with options of its own. The ticket of a `Sync` commit is durable.
+    ///
+    /// # Errors
+    /// As for [`WriteBatch::commit`].
+    pub fn commit_ticket_with(&mut self, options: impl Into<WriteOptions>) -> Result<CommitTicket> {
+        Ok(self.write_with_ticket(options.into())?.1)
     }
 
     /// As [`WriteBatch::commit_with`]; gives the batch's last sequence number, by which a simulator orders writes.
@@ -198,16 +206,16 @@ impl WriteBatch {
         Ok(self.write(options.into())?.seq.0)
     }
 
-    /// As [`WriteBatch::commit_ticket`]; also gives the batch's last sequence number, for a simulator.
+    /// As [`WriteBatch::commit_ticket_with`]; also gives the batch's last sequence number, for a simulator.
     #[cfg(feature = "simulation")]
-    pub fn commit_ticket_seq(&mut self) -> Result<(u64, CommitTicket)> {
-        self.write_with_ticket().map(|(seq, ticket)| (seq.0, ticket))
+    pub fn commit_ticket_seq(&mut self, options: impl Into<WriteOptions>) -> Result<(u64, CommitTicket)> {
+        self.write_with_ticket(options.into()).map(|(seq, ticket)| (seq.0, ticket))
     }
 
-    fn write_with_ticket(&mut self) -> Result<(SeqNo, CommitTicket)> {
+    fn write_with_ticket(&mut self, options: WriteOptions) -> Result<(SeqNo, CommitTicket)> {
         // Before the write: a close may come right after it.
         let log = Arc::clone(&self.engine.writable()?.log);
-        let written = self.write(Durability::Buffered.into())?;
+        let written = self.write(options)?;
         Ok((written.seq, CommitTicket::new(&log, written.end)))
     }
 
@@ -226,7 +234,7 @@ impl WriteBatch {
             return Err(dropped.no_keyspace());
         }
         let record = std::mem::take(&mut self.record).finish();
-        let written = engine.write(&record, &self.routes, engine.durability_of(options));
+        let written = engine.write(&record, &self.routes, options);
         self.record = RecordBuilder::resume(record);
         if written.is_ok() {
             self.clear();

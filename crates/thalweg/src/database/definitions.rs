@@ -59,7 +59,7 @@ impl Engine {
         writable.health.check()?;
         writable.backpressure.wait_for_definitions()?;
         let record = record.finish();
-        let reservation = writable.space.reserve(&record)?;
+        let reservation = writable.space.reserve_and(&record, |_, _| ())?;
         writable.log.copy_in(&reservation, &record, true)?;
         apply(reservation.mark(), reservation.first_seq());
         writable.signals.definition_queued();

@@ -136,8 +136,7 @@ impl Keyspace {
         let engine = &self.engine;
         engine.writable()?;
         let ordered = self.ordered()?;
-        let durability = engine.durability_of(options);
-        engine.write_one(&operation(ordered.id), ordered.layout().partition_for(key), durability)
+        engine.write_one(&operation(ordered.id), ordered.layout().partition_for(key), options)
     }
 
     /// The key of an entry in a directory keyspace.
@@ -157,13 +156,13 @@ impl Keyspace {
         let engine = &self.engine;
         engine.writable()?;
         let ordered = self.ordered()?;
-        let (keyspace, durability) = (ordered.id, engine.durability_of(options));
+        let keyspace = ordered.id;
         with_bytes(&EntryKey::new(directory, name, &index_of(ordered.directories()).hash_key), |key| {
             let operation = match value {
                 Some(value) => Operation::Put { keyspace, key, value },
                 None => Operation::Remove { keyspace, key },
             };
-            engine.write_one(&operation, ordered.layout().partition_for(key), durability)
+            engine.write_one(&operation, ordered.layout().partition_for(key), options)
         })
     }
 

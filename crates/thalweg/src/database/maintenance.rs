@@ -37,8 +37,8 @@ impl Writable {
 
     /// Before a write, where room is short: seals memtables so that flushes and compactions give room back, and waits
     /// for it. `NoSpace` when none comes.
-    pub(super) fn wait_for_space(&self, environment: &Environment, record: &Record) -> Result<()> {
-        if !self.space.refuses(record) {
+    pub(super) fn wait_for_space(&self, environment: &Environment, record: &Record, frees_space: bool) -> Result<()> {
+        if !self.space.refuses(record, frees_space) {
             return Ok(());
         }
         let clock = &environment.clock;
@@ -49,12 +49,12 @@ impl Writable {
             self.health.check()?;
             self.lineage.settle_for_space();
             self.signals.compaction_wanted.notify_all();
-            if !self.space.refuses(record) {
+            if !self.space.refuses(record, frees_space) {
                 break;
             }
             let now_ns = clock.now_ns();
             if !self.may_give_room() || now_ns.saturating_sub(start_ns) > WAIT_MAX_NS {
-                self.space.spend_reserve(record)?;
+                self.space.spend_reserve(record, frees_space)?;
                 break;
             }
             environment.scheduler.wait(&self.signals.progress, ticket, Some(now_ns.saturating_add(LOOK_NS)));

@@ -46,18 +46,49 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     pub(super) durability: Option<Durability>,
+    pub(super) frees_space: bool,
 }
 
 impl WriteOptions {
     /// As the database was opened with.
     pub const fn new() -> Self {
-        WriteOptions { durability: None }
+        WriteOptions { durability: None, frees_space: false }
     }
 
     /// When the write returns.
     #[must_use]
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
+        self
+    }
+
+    /// Whether the write frees space in the end, though it also inserts: a batch that removes a file's entry and
+    /// writes its directory's row anew. On a full disk such a batch is accepted as removals are, out of the space that
+    /// is kept for them (`docs/space.md`).
+    ///
+    /// This holds only for a batch that removes something and has at most 64 KiB ([`WriteBatch::bytes`]). For any other
+    /// write it changes nothing: removals alone need no permission, and inserts alone get `NoSpace`. Do not say it of
+    /// batches that insert more than they remove: when the kept space is used up, compactions cannot free any.
+    ///
+    /// [`WriteBatch::bytes`]: crate::WriteBatch::bytes
+    ///
+    /// ```
+    /// use thalweg::WriteOptions;
+    /// # fn main() -> thalweg::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("thalweg-doc-frees-space-{}", std::process::id()));
+    /// # let db = thalweg::Database::open(&dir)?;
+    /// let (files, rows) = (db.keyspace("files")?, db.keyspace("rows")?);
+    /// let mut batch = db.batch();
+    /// batch.remove(&files, "notes.txt")?;
+    /// batch.insert(&rows, "directory 1", "0 entries")?;
+    /// batch.commit_with(WriteOptions::new().frees_space(true))?;
+    /// # db.close()?; let _ = std::fs::remove_dir_all(dir);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn frees_space(mut self, frees_space: bool) -> Self {
+        self.frees_space = frees_space;
         self
     }
 }

@@ -4,7 +4,7 @@
 //! log can fail, and that poisons the database.
 
 use super::engine::Engine;
-use super::options::Durability;
+use super::options::{Durability, WriteOptions};
 use crate::error::Result;
 use crate::format::{EntryKind, LogPosition, SeqNo};
 use crate::log::{Operation, Record, RecordBuilder, Reservation};
@@ -34,13 +34,13 @@ impl Engine {
         &self,
         operation: &Operation<'_>,
         partition: &Arc<Partition>,
-        durability: Durability,
+        options: WriteOptions,
     ) -> Result<()> {
         // A call that waits may let another one of this thread run (in the simulator): that one gets an empty buffer.
         let mut record = RecordBuilder::with_buffer(BODY.take());
         record.push(operation);
         let record = record.finish();
-        let done = self.write(&record, std::slice::from_ref(partition), durability);
+        let done = self.write(&record, std::slice::from_ref(partition), options);
         let body = record.into_buffer();
         if body.capacity() <= BODY_BYTES_KEPT {
             BODY.set(body);
@@ -49,7 +49,8 @@ impl Engine {
     }
 
     /// Writes one record whose operation i goes to `routes[i]`.
-    pub(super) fn write(&self, record: &Record, routes: &[Arc<Partition>], durability: Durability) -> Result<Written> {
+    pub(super) fn write(&self, record: &Record, routes: &[Arc<Partition>], options: WriteOptions) -> Result<Written> {
+        let durability = self.durability_of(options);
         let writable = self.writable()?;
         writable.health.check()?;
         // Operations of one batch mostly come in runs of one partition. A partition may come twice, which does no harm.
@@ -62,12 +63,12 @@ impl Engine {
         };
         writable.backpressure.let_time_pass(routes, record.bytes());
         if writable.space.space().is_short() {
-            writable.wait_for_space(&self.environment, record)?;
+            writable.wait_for_space(&self.environment, record, options.frees_space)?;
         }
         for partition in distinct() {
             writable.backpressure.wait_for_room(&**partition)?;
         }
-        let reservation = writable.space.reserve(record)?;
+        let reservation = writable.space.reserve(record, options.frees_space)?;
         writable.log.copy_in(&reservation, record, durability == Durability::Sync)?;
         let (seq, user_bytes, is_overtaken) = insert(&writable.ordered.partitions, &reservation, record, routes);
         let end = reservation.end();

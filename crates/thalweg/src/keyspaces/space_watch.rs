@@ -1,6 +1,7 @@
 //! [`SpaceWatch`]: what is done where the file system has little room ([`crate::runtime::Space`]).
 //!
-//! Removals go on when puts are refused: out of what was left free, and at last out of the reserve.
+//! Removals go on when puts are refused: out of what was left free, and at last out of the reserve. So do small batches
+//! whose caller says that they free space (`frees_space`), if something is removed in them.
 
 use super::registry::Registry;
 use crate::error::{Error, ErrorKind, Result};
@@ -10,6 +11,10 @@ use crate::log::{Log, Operation, Record, Reservation};
 use crate::runtime::{Room, Space};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The largest record, in bytes, that is taken for one that frees space because its caller says so. A caller that says
+/// so of everything can so spend little of what is kept with each write.
+const FREEING_BYTES_MAX: usize = 64 << 10;
 
 /// See the module.
 pub(crate) struct SpaceWatch {
@@ -64,14 +69,14 @@ impl SpaceWatch {
     }
 
     /// Whether a write of `record` is refused for want of room.
-    pub(crate) fn refuses(&self, record: &Record) -> bool {
+    pub(crate) fn refuses(&self, record: &Record, frees_space: bool) -> bool {
         let room = self.look();
-        room.bytes == 0 && !(room.for_removals && only_removes(record))
+        room.bytes == 0 && !(room.for_removals && is_freeing(record, frees_space))
     }
 
     /// When nothing gives room back to a write that is refused: gives up the reserve for removals, else `NoSpace`.
-    pub(crate) fn spend_reserve(&self, record: &Record) -> Result<()> {
-        if !only_removes(record) {
+    pub(crate) fn spend_reserve(&self, record: &Record, frees_space: bool) -> Result<()> {
+        if !is_freeing(record, frees_space) {
             return Err(Error::NoSpace { path: Arc::from(self.space.root()) });
         }
         // The free space that is left is for removals.
@@ -89,19 +94,26 @@ impl SpaceWatch {
     }
 
     /// Reserves log space. Removals, which may free space in the end, take what was set aside for them.
-    pub(crate) fn reserve(&self, record: &Record) -> Result<Reservation<'_>> {
-        self.reserve_and(record, |_, _| ())
+    pub(crate) fn reserve(&self, record: &Record, frees_space: bool) -> Result<Reservation<'_>> {
+        self.reserve_as(record, frees_space, |_, _| ())
     }
 
     /// As [`SpaceWatch::reserve`], and runs `granted` as [`Log::reserve_and`] does.
-    pub(crate) fn reserve_and(
+    pub(crate) fn reserve_and(&self, record: &Record, granted: impl FnMut(LogMark, SeqNo)) -> Result<Reservation<'_>> {
+        self.reserve_as(record, false, granted)
+    }
+
+    fn reserve_as(
         &self,
         record: &Record,
+        frees_space: bool,
         mut granted: impl FnMut(LogMark, SeqNo),
     ) -> Result<Reservation<'_>> {
         match self.log.reserve_and(record, &mut granted) {
             Err(error)
-                if error.kind() == ErrorKind::NoSpace && only_removes(record) && self.space.give_up_reserve() =>
+                if error.kind() == ErrorKind::NoSpace
+                    && is_freeing(record, frees_space)
+                    && self.space.give_up_reserve() =>
             {
                 self.log.reserve_and(record, granted)
             }
@@ -110,10 +122,12 @@ impl SpaceWatch {
     }
 }
 
-/// Whether a record does nothing but remove.
-fn only_removes(record: &Record) -> bool {
+/// Whether a record may take what is kept for removals. It may if it does nothing but remove. If its caller says that it
+/// frees space, it may also insert, as long as it is small and removes something.
+fn is_freeing(record: &Record, frees_space: bool) -> bool {
     let removes = |operation| {
         matches!(operation, Operation::Remove { .. } | Operation::DropKeyspace { .. } | Operation::ClearKeyspace { .. })
     };
     record.operations().all(removes)
+        || (frees_space && record.bytes() <= FREEING_BYTES_MAX && record.operations().any(removes))
 }
