@@ -1,0 +1,25 @@
+//! The bytes of files: rows up to a size, objects beyond ([`Limits`](crate::Limits)).
+//!
+//! - `rows.rs`: [`RowChange`], and how the bytes of a file lie in rows.
+//! - `write.rs`, `read.rs`, `resize.rs`: what their names say.
+//! - `promote.rs`: from rows to an object.
+//! - `open.rs`: open, close, sync.
+//! - `allocate.rs`: `fallocate` and `SEEK_DATA`.
+//!
+//! **Rows.** A file is cut into chunks of 64 KiB. A row has bytes of one chunk, and its key says where they begin. Rows
+//! do not overlap; what no row has is a hole. A write behind the last byte adds a row; any other write, and the 16th row
+//! of a chunk, makes one row of all that the chunk has.
+//!
+//! **Promotion**, by lineage: the object is complete before the batch that removes the rows, and durable before it if
+//! any of the rows may be. So no power cut takes from a file what was durable.
+
+mod allocate;
+mod open;
+mod promote;
+mod read;
+mod resize;
+mod rows;
+mod write;
+
+pub use allocate::Allocation;
+pub(crate) use rows::CHUNK_BYTES;

@@ -1,0 +1,91 @@
+//! Open, close and sync of files.
+
+use crate::caller::Caller;
+use crate::error::{Result, refuse};
+use crate::node::{Pin, Place};
+use crate::row::{Attributes, Ino};
+use crate::store::{Batch, Promise};
+use crate::volume::Volume;
+
+impl Volume {
+    /// Opens a file or a directory for `access` ([`READ`](crate::READ), [`WRITE`](crate::WRITE)): it stays while it is
+    /// open, also without a name. The open is a reference to the inode of its own; [`Volume::release`] ends it.
+    ///
+    /// # Errors
+    /// `EACCES`; `EISDIR` for a directory and writing; `ESTALE` for an inode that is gone.
+    pub fn open(&self, caller: &Caller<'_>, ino: Ino, access: u8) -> Result<Attributes> {
+        let pin = self.nodes.pin(ino)?;
+        if pin.is_directory() && access & crate::caller::WRITE != 0 {
+            return refuse(libc::EISDIR);
+        }
+        let mut state = pin.write();
+        if state.is_dead() {
+            return refuse(libc::ESTALE);
+        }
+        caller.check(&state.attributes, access)?;
+        state.opens += 1;
+        pin.keep();
+        Ok(state.attributes)
+    }
+
+    /// Ends an open. With the last one a file without a name goes.
+    ///
+    /// # Errors
+    /// `EIO`, `EROFS`: the open has ended; a file without a name goes with the next mount.
+    pub fn release(&self, ino: Ino) -> Result<()> {
+        let pin = self.nodes.pin(ino)?;
+        let done = self.release_pinned(&pin);
+        self.forget(ino, 1);
+        done
+    }
+
+    fn release_pinned(&self, pin: &Pin<'_>) -> Result<()> {
+        let mut state = pin.write();
+        state.opens = state.opens.saturating_sub(1);
+        if state.opens > 0 || !state.is_orphan() {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        batch.set_frees_space();
+        self.remove_rows(&state, &mut batch)?;
+        self.commit(&batch)?;
+        state.place = Place::Dead;
+        self.note_dropped(&state);
+        Ok(())
+    }
+
+    /// Makes everything durable that was done to an inode, its name and its bytes.
+    ///
+    /// # Errors
+    /// `EIO`, `EROFS`: it may not be durable.
+    pub fn sync_file(&self, ino: Ino) -> Result<()> {
+        self.sync_object_of(ino)?;
+        self.store.promise()?.wait()
+    }
+
+    /// The first half of a sync: makes the object's bytes durable. This waits for the device; the rest need not, as the
+    /// promise that is returned tells when it is done.
+    ///
+    /// # Errors
+    /// `EIO`, `EROFS`.
+    pub fn begin_sync(&self, ino: Ino) -> Result<Box<dyn Promise>> {
+        self.sync_object_of(ino)?;
+        self.store.promise()
+    }
+
+    /// Whether a sync of an inode waits for the device itself, and not only for the log.
+    pub fn has_object(&self, ino: Ino) -> bool {
+        self.nodes.try_pin(ino).is_some_and(|pin| pin.read().is_object())
+    }
+
+    fn sync_object_of(&self, ino: Ino) -> Result<()> {
+        let is_object = self.nodes.pin(ino)?.read().is_object();
+        if is_object { self.objects.sync(ino) } else { Ok(()) }
+    }
+
+    /// Before an object replaces another file: its bytes first, or a power cut could leave neither.
+    pub(crate) fn sync_if_dirty(&self, pin: &Pin<'_>) -> Result<()> {
+        let is_object = pin.read().is_object();
+        if is_object { self.objects.sync(pin.ino()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,73 @@
+//! From rows to an object, and what the volume keeps of objects in memory.
+
+use super::rows::RowChange;
+use crate::error::Result;
+use crate::node::State;
+use crate::row::IS_OBJECT;
+use crate::store::Batch;
+use crate::volume::Volume;
+
+impl Volume {
+    /// Moves the bytes of a file from rows to an object. The caller has the file's exclusive lock.
+    ///
+    /// The object is synced first unless no row can be durable yet: the file's first bytes were written so lately that
+    /// a power cut takes the rows as well. A file that replaced another is synced, as the other's bytes are gone.
+    pub(crate) fn promote(&self, state: &mut State) -> Result<()> {
+        let ino = state.attributes.ino;
+        // Before the file is there, so that the search for objects without a row passes over it.
+        self.tasks().promoted.insert(ino);
+        let done = self.promote_noted(state);
+        if done.is_err() {
+            let _ = self.objects.remove(ino);
+        }
+        self.tasks().promoted.remove(&ino);
+        done
+    }
+
+    fn promote_noted(&self, state: &mut State) -> Result<()> {
+        let (ino, size) = (state.attributes.ino, state.attributes.size);
+        let is_durable =
+            state.attributes.bytes > 0 && state.first_write.as_ref().is_none_or(|first| first.is_durable());
+        self.objects.create(ino)?;
+        let mut changes = Vec::new();
+        for row in self.data_rows(ino, 0..u64::MAX)? {
+            self.objects.write_at(ino, row.offset, &row.bytes)?;
+            changes.push(RowChange::remove_at(row.offset));
+        }
+        self.objects.truncate(ino, size)?;
+        self.objects.set_mtime(ino, state.attributes.mtime)?;
+        if is_durable {
+            self.objects.sync(ino)?;
+        }
+        let mut next = state.clone();
+        next.attributes.flags |= IS_OBJECT;
+        next.attributes.epoch = self.epoch;
+        let mut batch = Batch::new();
+        for change in &changes {
+            change.put(ino, &mut batch);
+        }
+        Self::put_object(&mut batch, ino, self.epoch);
+        next.put(&mut batch);
+        self.commit(&batch)?;
+        drop(batch);
+        *state = next;
+        if !is_durable {
+            self.note_dirty(state);
+        }
+        self.take_object_size(state)
+    }
+
+    /// Notes that an object is written now, so that the background syncs it.
+    pub(crate) fn note_dirty(&self, state: &mut State) {
+        if !state.is_dirty {
+            state.is_dirty = true;
+            self.tasks().dirty.insert(state.attributes.ino);
+        }
+    }
+
+    /// Takes size and times from the object's file.
+    pub(crate) fn take_object_size(&self, state: &mut State) -> Result<()> {
+        state.attributes = self.with_object(state.attributes)?;
+        Ok(())
+    }
+}

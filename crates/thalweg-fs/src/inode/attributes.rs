@@ -1,0 +1,192 @@
+//! What `stat` reads and `chmod`, `chown`, `truncate` and `utimensat` change: [`Change`].
+
+use crate::caller::{Caller, WRITE, without_privileges};
+use crate::error::{Result, refuse};
+use crate::node::State;
+use crate::row::{Attributes, HAS_XATTRS, Ino, Kind, Mode, Time, xattr_key};
+use crate::store::{Batch, Space};
+use crate::volume::Volume;
+
+const SET_GROUP: Mode = 0o2000;
+/// The extended attribute that has the capabilities of a program.
+const CAPABILITY: &[u8] = b"security.capability";
+
+/// A time to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The volume's time.
+    Now,
+    /// A given time.
+    To(Time),
+}
+
+/// What is to be changed of an inode. Nothing at all (`Change::default()`) takes its privileges from a file: the bits
+/// set-user-ID and set-group-ID, and its capabilities. That is what the kernel asks for before somebody writes to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Permission bits.
+    pub mode: Option<Mode>,
+    /// Its user.
+    pub uid: Option<u32>,
+    /// Its group.
+    pub gid: Option<u32>,
+    /// Its size in bytes.
+    pub size: Option<u64>,
+    /// The time of access.
+    pub atime: Option<SetTime>,
+    /// The time of change.
+    pub mtime: Option<SetTime>,
+}
+
+impl Volume {
+    /// What `stat` tells about an inode.
+    ///
+    /// # Errors
+    /// `ESTALE`.
+    pub fn attributes(&self, ino: Ino) -> Result<Attributes> {
+        Ok(self.nodes.pin(ino)?.read().attributes)
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// `EINVAL` for anything else, `ESTALE`.
+    pub fn read_link(&self, ino: Ino) -> Result<Box<[u8]>> {
+        let pin = self.nodes.pin(ino)?;
+        if pin.kind() == Kind::Symlink { Ok(pin.read().target.clone()) } else { refuse(libc::EINVAL) }
+    }
+
+    /// Checks access as `access` does: all of [`READ`](crate::READ), [`WRITE`] and [`EXECUTE`](crate::EXECUTE) in
+    /// `access`.
+    ///
+    /// # Errors
+    /// `EACCES`, `ESTALE`.
+    pub fn access(&self, caller: &Caller<'_>, ino: Ino, access: u8) -> Result<()> {
+        if caller.may(&self.nodes.pin(ino)?.read().attributes, access) { Ok(()) } else { refuse(libc::EACCES) }
+    }
+
+    /// Changes an inode, all or nothing.
+    ///
+    /// # Errors
+    /// `EPERM`, `EACCES`; `EISDIR`, `EINVAL`, `EFBIG` for a size; `ENOSPC`, `EROFS`, `EIO`, `ESTALE`.
+    pub fn change(&self, caller: &Caller<'_>, ino: Ino, change: &Change) -> Result<Attributes> {
+        let pin = self.nodes.pin(ino)?;
+        if change.size.is_some() {
+            Self::check_file(&pin)?;
+        }
+        let mut state = pin.write();
+        if change.size.is_some() && state.is_dead() {
+            return refuse(libc::ESTALE);
+        }
+        change.check(caller, &state.attributes)?;
+        let now = self.now();
+        let mut next = state.clone();
+        change.apply(caller, &mut next.attributes, now);
+        let mut batch = Batch::new();
+        if change.takes_privileges(caller, &state.attributes) {
+            self.take_privileges(&mut next, &mut batch)?;
+        }
+        let mut rows = Vec::new();
+        if let Some(size) = change.size {
+            if size < state.attributes.size {
+                batch.set_frees_space();
+            }
+            rows = self.resize(&mut next, size, now)?;
+        }
+        for row in &rows {
+            row.put(ino, &mut batch);
+        }
+        next.put(&mut batch);
+        self.commit(&batch)?;
+        drop(batch);
+        if let Some(mtime) = change.mtime
+            && next.is_object()
+        {
+            self.objects.set_mtime(ino, mtime.at(now))?;
+        }
+        let attributes = next.attributes;
+        *state = next;
+        Ok(attributes)
+    }
+
+    /// Takes set-user-ID, set-group-ID and capabilities from a file.
+    pub(crate) fn take_privileges(&self, next: &mut State, batch: &mut Batch<'_>) -> Result<()> {
+        let attributes = &mut next.attributes;
+        attributes.mode = without_privileges(attributes.kind, attributes.mode);
+        if attributes.kind == Kind::File && attributes.has(HAS_XATTRS) {
+            let key = xattr_key(attributes.ino, CAPABILITY);
+            if self.store.row(Space::Xattrs, &key)?.is_some() {
+                batch.remove(Space::Xattrs, key);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SetTime {
+    fn at(self, now: Time) -> Time {
+        match self {
+            SetTime::Now => now,
+            SetTime::To(time) => time,
+        }
+    }
+}
+
+impl Change {
+    fn check(&self, caller: &Caller<'_>, attributes: &Attributes) -> Result<()> {
+        if caller.is_checked {
+            return Ok(());
+        }
+        if self.mode.is_some() {
+            caller.check_owner(attributes)?;
+        }
+        let gives_away = self.uid.is_some_and(|uid| uid != attributes.uid);
+        let is_foreign = self.gid.is_some_and(|gid| gid != attributes.gid && !caller.is_in_group(gid));
+        if !caller.is_root() && (gives_away || is_foreign) {
+            return refuse(libc::EPERM);
+        }
+        if self.uid.is_some() || self.gid.is_some() {
+            caller.check_owner(attributes)?;
+        }
+        if self.size.is_some() {
+            caller.check(attributes, WRITE)?;
+        }
+        let times = [self.atime, self.mtime];
+        let is_now = times.into_iter().flatten().all(|time| time == SetTime::Now);
+        if times.iter().any(Option::is_some) && caller.check_owner(attributes).is_err() {
+            return if is_now { caller.check(attributes, WRITE) } else { refuse(libc::EPERM) };
+        }
+        Ok(())
+    }
+
+    /// Everything but the size, which also changes rows.
+    fn apply(&self, caller: &Caller<'_>, attributes: &mut Attributes, now: Time) {
+        attributes.ctime = now;
+        if let Some(uid) = self.uid {
+            attributes.uid = uid;
+        }
+        if let Some(gid) = self.gid {
+            attributes.gid = gid;
+        }
+        if let Some(mode) = self.mode {
+            attributes.mode = mode & 0o7777;
+            // A caller that the kernel checked has lost the bit there, as the kernel knows all its groups.
+            if !caller.is_checked && !caller.is_root() && !caller.is_in_group(attributes.gid) {
+                attributes.mode &= !SET_GROUP;
+            }
+        }
+        if let Some(atime) = self.atime {
+            attributes.atime = atime.at(now);
+        }
+        if let Some(mtime) = self.mtime {
+            attributes.mtime = mtime.at(now);
+        }
+    }
+
+    /// Every change of owner takes them, and every change of size by somebody else than root.
+    fn takes_privileges(&self, caller: &Caller<'_>, attributes: &Attributes) -> bool {
+        let is_resized = self.size.is_some_and(|size| size != attributes.size);
+        let changes_owner = self.uid.is_some() || self.gid.is_some();
+        changes_owner && self.mode.is_none() || is_resized && !caller.is_root() || *self == Change::default()
+    }
+}

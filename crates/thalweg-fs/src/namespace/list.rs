@@ -1,0 +1,116 @@
+//! Listing: the entries of a directory, from any place in it on.
+
+use crate::error::{Result, refuse};
+use crate::node::{Pin, Place};
+use crate::row::{Attributes, DirectoryRow, EntryRow, Ino, Kind};
+use crate::volume::Volume;
+
+/// The offsets after "." and "..". Those of other entries are higher.
+const DOT: u64 = 1;
+const DOT_DOT: u64 = 2;
+
+/// An entry of a directory that was listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The inode.
+    pub ino: Ino,
+    /// Its kind.
+    pub kind: Kind,
+    /// The entry's name.
+    pub name: Box<[u8]>,
+    /// Where the listing goes on after this entry.
+    pub offset: u64,
+    /// What `stat` tells, if it was wanted. The caller refers to the inode then. Not of "." and "..".
+    pub attributes: Option<Attributes>,
+}
+
+impl Volume {
+    /// Lists a directory from `offset` on: 0, or [`Entry::offset`] of an entry. Returns at least `entries_max` entries
+    /// unless the directory ends sooner; at its end, none. With `with_attributes` the caller refers to each inode but
+    /// those of "." and "..".
+    ///
+    /// An entry that is there from the beginning of a listing to its end is listed once, whatever happens to others.
+    /// Two names whose hashes are equal (once in 2⁶³ pairs) have one offset: a listing that goes on between them
+    /// repeats the first.
+    ///
+    /// # Errors
+    /// `ENOTDIR`, `ESTALE`, `EIO`.
+    pub fn list(&self, directory: Ino, offset: u64, entries_max: usize, with_attributes: bool) -> Result<Vec<Entry>> {
+        let pin = self.nodes.pin(directory)?;
+        if !pin.is_directory() {
+            return refuse(libc::ENOTDIR);
+        }
+        let mut entries = Vec::with_capacity(entries_max.min(1024));
+        let mut pins: Vec<Option<Pin<'_>>> = Vec::new();
+        {
+            let state = pin.read();
+            let Place::Directory { parent, .. } = state.place else { return Ok(entries) };
+            for (at, name, ino) in [(DOT, &b"."[..], directory), (DOT_DOT, b"..", parent)] {
+                if offset < at {
+                    let (kind, name, attributes) = (Kind::Directory, name.into(), None);
+                    entries.push(Entry { ino, kind, name, offset: at, attributes });
+                    pins.push(None);
+                }
+            }
+            self.list_rows(directory, offset, entries_max, &mut entries, with_attributes.then_some(&mut pins))?;
+        }
+        // After the directory's lock: the locks of directories are taken by number, not from above.
+        for (entry, pin) in entries.iter_mut().zip(&pins) {
+            if let Some(pin) = pin {
+                entry.attributes = Some(pin.read().attributes);
+                pin.keep();
+            }
+        }
+        Ok(entries)
+    }
+
+    fn list_rows<'v>(
+        &'v self,
+        directory: Ino,
+        offset: u64,
+        entries_max: usize,
+        entries: &mut Vec<Entry>,
+        mut pins: Option<&mut Vec<Option<Pin<'v>>>>,
+    ) -> Result<()> {
+        // Of the entries with the current cursor: the offset before them, and where they begin in `entries`.
+        let (mut before, mut group, mut cursor) = (offset.max(DOT_DOT), entries.len(), None);
+        loop {
+            let seen = self.nodes.removals();
+            let mut is_entered = true;
+            for listed in self.store.list(directory, before) {
+                let listed = listed?;
+                if *listed.name == *DirectoryRow::NAME {
+                    continue;
+                }
+                if cursor != Some(listed.cursor) {
+                    if entries.len() >= entries_max {
+                        return Ok(());
+                    }
+                    before = cursor.unwrap_or(before);
+                    (group, cursor) = (entries.len(), Some(listed.cursor));
+                } else if let Some(twin) = entries.last_mut() {
+                    twin.offset = before;
+                }
+                let row = EntryRow::decode(directory, &listed.name, &listed.row)?;
+                let (ino, kind, attributes) = (row.ino(), row.kind(), None);
+                if let Some(pins) = &mut pins {
+                    let Some(pin) = self.enter(directory, &listed.name, row, &seen)? else {
+                        is_entered = false;
+                        break;
+                    };
+                    pins.push(Some(pin));
+                }
+                entries.push(Entry { ino, kind, name: listed.name, offset: listed.cursor, attributes });
+            }
+            if is_entered {
+                return Ok(());
+            }
+            // Another thread dropped inodes: this cursor's entries are read again.
+            entries.truncate(group);
+            if let Some(pins) = &mut pins {
+                pins.truncate(group);
+            }
+            cursor = None;
+        }
+    }
+}

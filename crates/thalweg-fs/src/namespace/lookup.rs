@@ -1,0 +1,124 @@
+//! Finding: an entry of a directory, or what a path leads to.
+
+use super::check_name;
+use crate::caller::{Caller, EXECUTE};
+use crate::error::{Result, refuse};
+use crate::node::{Pin, Place};
+use crate::row::{Attributes, Ino, Kind, ROOT};
+use crate::volume::Volume;
+
+/// How many symbolic links a path may go through.
+const SYMLINKS_MAX: usize = 40;
+/// The longest path, in bytes.
+const PATH_BYTES_MAX: usize = 4096;
+
+impl Volume {
+    /// Finds the entry `name` of a directory, and refers to its inode.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `EACCES`, `ESTALE`, `EIO`.
+    pub fn lookup(&self, caller: &Caller<'_>, directory: Ino, name: &[u8]) -> Result<Attributes> {
+        let directory = self.nodes.pin(directory)?;
+        let found = self.step(caller, &directory, name)?;
+        let attributes = found.read().attributes;
+        found.keep();
+        Ok(attributes)
+    }
+
+    /// Goes one name further, also to "." and "..".
+    fn step(&self, caller: &Caller<'_>, directory: &Pin<'_>, name: &[u8]) -> Result<Pin<'_>> {
+        if !directory.is_directory() {
+            return refuse(libc::ENOTDIR);
+        }
+        let parent = {
+            let state = directory.read();
+            caller.check(&state.attributes, EXECUTE)?;
+            match name {
+                b"." => directory.ino(),
+                b".." => match state.place {
+                    Place::Directory { parent, .. } => parent,
+                    _ => return refuse(libc::ENOENT),
+                },
+                _ => {
+                    check_name(name)?;
+                    return if state.is_dead() { refuse(libc::ENOENT) } else { self.find(directory.ino(), name) };
+                }
+            }
+        };
+        self.directory(parent)
+    }
+
+    /// A directory by its number, in use or not. It must have a name.
+    fn directory(&self, ino: Ino) -> Result<Pin<'_>> {
+        loop {
+            if let Some(pin) = self.nodes.try_pin(ino) {
+                return Ok(pin);
+            }
+            let seen = self.nodes.removals();
+            if let Some(pin) = self.nodes.enter(&seen, self.directory_state(ino)?) {
+                return Ok(pin);
+            }
+        }
+    }
+
+    /// Finds what a path from the root leads to, through symbolic links, and refers to its inode.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `EACCES`, `ELOOP` for more than 40 symbolic links, `EIO`.
+    pub fn resolve(&self, caller: &Caller<'_>, path: &[u8]) -> Result<Attributes> {
+        let found = self.walk(caller, path, true)?;
+        let attributes = found.read().attributes;
+        found.keep();
+        Ok(attributes)
+    }
+
+    /// As [`Volume::resolve`], but a symbolic link at the end of the path is itself what is found.
+    ///
+    /// # Errors
+    /// As for [`Volume::resolve`].
+    pub fn resolve_link(&self, caller: &Caller<'_>, path: &[u8]) -> Result<Attributes> {
+        let found = self.walk(caller, path, false)?;
+        let attributes = found.read().attributes;
+        found.keep();
+        Ok(attributes)
+    }
+
+    fn walk(&self, caller: &Caller<'_>, path: &[u8], follow_last: bool) -> Result<Pin<'_>> {
+        if path.len() >= PATH_BYTES_MAX {
+            return refuse(libc::ENAMETOOLONG);
+        }
+        let mut at = self.nodes.pin(ROOT)?;
+        // The names that are left, the next one last.
+        let mut names: Vec<Vec<u8>> = names_of(path);
+        let mut links = 0;
+        while let Some(name) = names.pop() {
+            let next = self.step(caller, &at, &name)?;
+            let is_followed = next.kind() == Kind::Symlink && (follow_last || !names.is_empty());
+            if !is_followed {
+                at = next;
+                continue;
+            }
+            links += 1;
+            if links > SYMLINKS_MAX {
+                return refuse(libc::ELOOP);
+            }
+            let target = next.read().target.clone();
+            if target.starts_with(b"/") {
+                at = self.nodes.pin(ROOT)?;
+            }
+            names.extend(names_of(&target));
+        }
+        Ok(at)
+    }
+}
+
+/// The names of a path, the last one first. A slash at the end stands for ".", as a directory must be there.
+fn names_of(path: &[u8]) -> Vec<Vec<u8>> {
+    let names = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
+    let mut names: Vec<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
+    if path.ends_with(b"/") {
+        names.push(b".".to_vec());
+    }
+    names.reverse();
+    names
+}

@@ -1,0 +1,290 @@
+//! Moving: rename, with replacement, without, and as an exchange. Each is one batch.
+//!
+//! A directory that moves to another directory must not move below itself. The walk to the root that checks it is done
+//! under the volume's rename lock: only such moves change who is above whom.
+
+use super::check_name;
+use crate::caller::{Caller, EXECUTE, WRITE};
+use crate::error::{Error, Result, refuse};
+use crate::node::{Locked, Pin, Place, State};
+use crate::row::{EntryRow, Ino, Kind, ROOT, Time};
+use crate::store::Batch;
+use crate::volume::Volume;
+use std::sync::PoisonError;
+
+/// How deep a directory may be: deeper means that the rows of parents form a circle.
+const DEPTH_MAX: usize = 1 << 20;
+
+/// What a rename does about an entry that is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RenameFlags {
+    /// It is replaced.
+    #[default]
+    Replace,
+    /// The rename fails.
+    NoReplace,
+    /// The two change places.
+    Exchange,
+}
+
+/// A place for an entry.
+#[derive(Clone, Copy)]
+struct Spot<'a> {
+    directory: Ino,
+    name: &'a [u8],
+}
+
+impl Volume {
+    /// Moves the entry `name` of `directory` to `new_name` of `new_directory`.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EEXIST`, `ENOTEMPTY`, `ENOTDIR`, `EISDIR`, `EINVAL` if a directory would move below itself, `EACCES`,
+    /// `EPERM`, `ENAMETOOLONG`, `ENOSPC`, `EROFS`, `EIO`.
+    pub fn rename(
+        &self,
+        caller: &Caller<'_>,
+        (directory, name): (Ino, &[u8]),
+        (new_directory, new_name): (Ino, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        for name in [name, new_name] {
+            check_name(name)?;
+            if matches!(name, b"." | b"..") {
+                return refuse(libc::EBUSY);
+            }
+        }
+        let (from, to) = (Spot { directory, name }, Spot { directory: new_directory, name: new_name });
+        let parents = [self.nodes.pin(directory)?, self.nodes.pin(new_directory)?];
+        if !parents.iter().all(Pin::is_directory) {
+            return refuse(libc::ENOTDIR);
+        }
+        loop {
+            for parent in &parents {
+                caller.check(&parent.read().attributes, EXECUTE)?;
+            }
+            let moved = self.find(from.directory, from.name)?;
+            let there = match self.find(to.directory, to.name) {
+                Ok(there) => Some(there),
+                Err(error) if error.errno() == libc::ENOENT => None,
+                Err(error) => return Err(error),
+            };
+            if self.try_rename(caller, (from, to), &parents, (&moved, there.as_ref()), flags)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Renames if the entries are still those that were found. `false`: find them again.
+    fn try_rename(
+        &self,
+        caller: &Caller<'_>,
+        (from, to): (Spot<'_>, Spot<'_>),
+        parents: &[Pin<'_>; 2],
+        (moved, there): (&Pin<'_>, Option<&Pin<'_>>),
+        flags: RenameFlags,
+    ) -> Result<bool> {
+        let is_other_directory = from.directory != to.directory;
+        let is_exchange = flags == RenameFlags::Exchange;
+        let moves_down = is_other_directory && moved.is_directory();
+        let moves_up = is_other_directory && is_exchange && there.is_some_and(Pin::is_directory);
+        let _renames = (moves_down || moves_up).then(|| self.renames.lock().unwrap_or_else(PoisonError::into_inner));
+        if moves_down && self.is_below(to.directory, moved.ino())? {
+            return refuse(libc::EINVAL);
+        }
+        if moves_up && there.is_some_and(|there| self.is_below(from.directory, there.ino()).unwrap_or(true)) {
+            return refuse(libc::EINVAL);
+        }
+        if !is_exchange && there.is_some() {
+            self.sync_if_dirty(moved)?;
+        }
+        let pins: Vec<&Pin<'_>> = parents.iter().chain([moved]).chain(there).collect();
+        let mut locked = Locked::new(&pins);
+        let is_still = |spot: Spot<'_>, ino: Option<Ino>| -> Result<bool> {
+            Ok(self.entry_row(spot.directory, spot.name)?.map(|row| row.ino()) == ino)
+        };
+        if !is_still(from, Some(moved.ino()))? || !is_still(to, there.map(Pin::ino))? {
+            return Ok(false);
+        }
+        if parents.iter().any(|parent| locked.get(parent.ino()).is_dead()) {
+            return refuse(libc::ENOENT);
+        }
+        check(caller, (from, to), &locked, (moved, there), flags)?;
+        match there {
+            Some(there) if there.ino() == moved.ino() => {}
+            Some(there) if is_exchange => self.exchange((from, to), &mut locked, (moved, there))?,
+            there => self.move_to((from, to), &mut locked, (moved, there))?,
+        }
+        Ok(true)
+    }
+
+    /// Whether the directory `below` is `above` or somewhere below it. The caller holds the rename lock.
+    fn is_below(&self, below: Ino, above: Ino) -> Result<bool> {
+        let mut at = below;
+        for _ in 0..DEPTH_MAX {
+            if at == above {
+                return Ok(true);
+            }
+            if at == ROOT {
+                return Ok(false);
+            }
+            let place = match self.nodes.try_pin(at) {
+                Some(pin) => pin.read().place.clone(),
+                None => self.directory_state(at)?.place,
+            };
+            at = match place {
+                Place::Directory { parent, .. } => parent,
+                _ => return refuse(libc::ENOENT),
+            };
+        }
+        Err(Error::damaged(format!("directory {below}"), "its parents form a circle"))
+    }
+
+    fn move_to(
+        &self,
+        (from, to): (Spot<'_>, Spot<'_>),
+        locked: &mut Locked<'_>,
+        (moved, there): (&Pin<'_>, Option<&Pin<'_>>),
+    ) -> Result<()> {
+        let now = self.now();
+        let is_directory = i32::from(moved.is_directory());
+        let mut next = locked.get(moved.ino()).clone();
+        next.move_to(to, now);
+        if there.is_some() {
+            // What the other file had is gone with this batch: no promotion may skip its sync.
+            next.first_write = None;
+        }
+        let mut gone = there.map(|there| locked.get(there.ino()).clone());
+        let mut batch = Batch::new();
+        batch.remove_entry(from.directory, from.name);
+        if let Some(gone) = &mut gone {
+            match gone.attributes.kind {
+                Kind::Directory => self.drop_directory(gone, now, &mut batch)?,
+                _ => self.drop_name(gone, now, &mut batch)?,
+            }
+        }
+        let replaced = i64::from(gone.is_some());
+        let source = locked.get(from.directory).with_entries(-1, -is_directory, now);
+        let is_same = from.directory == to.directory;
+        let target = if is_same { &source } else { locked.get(to.directory) };
+        // A directory is replaced only by a directory.
+        let replaced_directory = if replaced == 1 { is_directory } else { 0 };
+        let target = target.with_entries(1 - replaced, is_directory - replaced_directory, now);
+        put_named(&next, to, &mut batch);
+        if !is_same {
+            source.put(&mut batch);
+        }
+        target.put(&mut batch);
+        if let Some(gone) = &gone {
+            gone.put(&mut batch);
+        }
+        self.commit(&batch)?;
+        drop(batch);
+        *locked.get_mut(moved.ino()) = next;
+        if !is_same {
+            *locked.get_mut(from.directory) = source;
+        }
+        *locked.get_mut(to.directory) = target;
+        if let Some(gone) = gone {
+            if gone.attributes.kind == Kind::Directory {
+                self.count_inodes(-1);
+            } else {
+                self.note_dropped(&gone);
+            }
+            let ino = gone.attributes.ino;
+            *locked.get_mut(ino) = gone;
+        }
+        Ok(())
+    }
+
+    fn exchange(
+        &self,
+        (from, to): (Spot<'_>, Spot<'_>),
+        locked: &mut Locked<'_>,
+        (moved, there): (&Pin<'_>, &Pin<'_>),
+    ) -> Result<()> {
+        let now = self.now();
+        let (mut forth, mut back) = (locked.get(moved.ino()).clone(), locked.get(there.ino()).clone());
+        forth.move_to(to, now);
+        back.move_to(from, now);
+        let more_directories = i32::from(moved.is_directory()) - i32::from(there.is_directory());
+        let mut batch = Batch::new();
+        put_named(&forth, to, &mut batch);
+        put_named(&back, from, &mut batch);
+        let is_same = from.directory == to.directory;
+        let change = if is_same { 0 } else { more_directories };
+        let source = locked.get(from.directory).with_entries(0, -change, now);
+        let target = locked.get(to.directory).with_entries(0, change, now);
+        source.put(&mut batch);
+        target.put(&mut batch);
+        self.commit(&batch)?;
+        drop(batch);
+        *locked.get_mut(moved.ino()) = forth;
+        *locked.get_mut(there.ino()) = back;
+        *locked.get_mut(from.directory) = source;
+        *locked.get_mut(to.directory) = target;
+        Ok(())
+    }
+}
+
+/// Checks what POSIX wants of a rename, in the order of its errors.
+fn check(
+    caller: &Caller<'_>,
+    (from, to): (Spot<'_>, Spot<'_>),
+    locked: &Locked<'_>,
+    (moved, there): (&Pin<'_>, Option<&Pin<'_>>),
+    flags: RenameFlags,
+) -> Result<()> {
+    let (source, target) = (&locked.get(from.directory).attributes, &locked.get(to.directory).attributes);
+    let state = locked.get(moved.ino());
+    caller.check_removal(source, &state.attributes)?;
+    caller.check(target, WRITE | EXECUTE)?;
+    let Some(there) = there else {
+        return if flags == RenameFlags::Exchange {
+            refuse(libc::ENOENT)
+        } else {
+            check_parent(caller, state, from, to)
+        };
+    };
+    if flags == RenameFlags::NoReplace {
+        return refuse(libc::EEXIST);
+    }
+    let replaced = locked.get(there.ino());
+    caller.check_removal(target, &replaced.attributes)?;
+    if flags == RenameFlags::Exchange {
+        check_parent(caller, state, from, to)?;
+        return check_parent(caller, replaced, from, to);
+    }
+    match (moved.is_directory(), there.is_directory()) {
+        (true, false) => refuse(libc::ENOTDIR),
+        (false, true) => refuse(libc::EISDIR),
+        (true, true) if there.ino() != moved.ino() && replaced.entries() != 0 => refuse(libc::ENOTEMPTY),
+        _ => check_parent(caller, state, from, to),
+    }
+}
+
+/// A directory that gets another parent is written, so its caller must be allowed to.
+fn check_parent(caller: &Caller<'_>, moved: &State, from: Spot<'_>, to: Spot<'_>) -> Result<()> {
+    let is_written = moved.attributes.is_directory() && from.directory != to.directory;
+    if is_written { caller.check(&moved.attributes, WRITE) } else { Ok(()) }
+}
+
+impl State {
+    /// An inode as it is at another place.
+    fn move_to(&mut self, to: Spot<'_>, now: Time) {
+        self.attributes.ctime = now;
+        match &mut self.place {
+            Place::Entry { directory, name } => (*directory, *name) = (to.directory, to.name.into()),
+            Place::Directory { parent, .. } => *parent = to.directory,
+            Place::Inode | Place::Dead => {}
+        }
+    }
+}
+
+/// Writes an inode's row and, where that is not its entry, the entry.
+fn put_named<'a>(state: &'a State, spot: Spot<'a>, batch: &mut Batch<'a>) {
+    if !matches!(state.place, Place::Entry { .. }) {
+        let pointer = EntryRow::Pointer(state.attributes.ino, state.attributes.kind);
+        batch.put_entry(spot.directory, spot.name, pointer.encode(spot.directory, spot.name));
+    }
+    state.put(batch);
+}

@@ -1,0 +1,110 @@
+//! [`ObjectStore`]: the bytes of files that are too large for rows, each in a file of its own.
+//!
+//! - `folder.rs`: [`FolderObjects`], plain files below a folder.
+//!
+//! An object has the number of its inode. Its size, its allocated bytes and its time of change are those of its file:
+//! no row repeats them.
+
+mod folder;
+
+pub use folder::FolderObjects;
+
+use crate::error::Result;
+use crate::row::{Ino, Time};
+
+/// What the file of an object says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectAttributes {
+    /// Its size in bytes.
+    pub size: u64,
+    /// The bytes that are allocated for it.
+    pub bytes: u64,
+    /// When its bytes changed.
+    pub mtime: Time,
+}
+
+/// The room of the file system that objects and rows are on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes in all.
+    pub total_bytes: u64,
+    /// Bytes that are free.
+    pub free_bytes: u64,
+    /// Bytes that are free for users other than root.
+    pub available_bytes: u64,
+}
+
+/// Where objects are. Calls for one object come one at a time, but reads, and [`ObjectStore::sync`].
+pub trait ObjectStore: Send + Sync {
+    /// Creates the file of an object, empty; one that is there is emptied.
+    ///
+    /// # Errors
+    /// Those of the file system, as for every call.
+    fn create(&self, ino: Ino) -> Result<()>;
+
+    /// Reads at `offset`; fewer bytes than `bytes` has only at the end of the object.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn read_at(&self, ino: Ino, offset: u64, bytes: &mut [u8]) -> Result<usize>;
+
+    /// Writes at `offset`, all or an error.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn write_at(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Sets the size.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn truncate(&self, ino: Ino, size: u64) -> Result<()>;
+
+    /// Allocates, punches or zeroes a range, with the mode of `fallocate`.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn allocate(&self, ino: Ino, mode: i32, offset: u64, bytes: u64) -> Result<()>;
+
+    /// The next place with data, or without, as for `lseek` with `SEEK_DATA` and `SEEK_HOLE`.
+    ///
+    /// # Errors
+    /// `ENXIO` if there is none; see [`ObjectStore::create`].
+    fn seek(&self, ino: Ino, offset: u64, is_hole: bool) -> Result<u64>;
+
+    /// What the file says of itself; `None` if there is no file.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn attributes(&self, ino: Ino) -> Result<Option<ObjectAttributes>>;
+
+    /// Sets the time of change.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn set_mtime(&self, ino: Ino, mtime: Time) -> Result<()>;
+
+    /// Makes the object's bytes, its size and its name durable.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn sync(&self, ino: Ino) -> Result<()>;
+
+    /// Removes the file of an object; nothing happens if there is none.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn remove(&self, ino: Ino) -> Result<()>;
+
+    /// The numbers of all objects that have a file, in any order.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn list(&self) -> Result<Vec<Ino>>;
+
+    /// How much room there is.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn room(&self) -> Result<Room>;
+}

@@ -1,0 +1,174 @@
+//! What is done in the background: [`Volume::work`]. A volume starts no thread; whoever has it calls this.
+//!
+//! - Objects that were written are synced, within a second of being written if `work` is called that often.
+//! - The file of an object without a name goes, in steps, once no power cut can bring the name back: before, the name
+//!   would lead to an empty file.
+//! - Orphans of an earlier mount go: files that were open when their last name went.
+//! - After a volume was left without a close: object files that no row knows go. A promotion that a crash cut short
+//!   leaves one.
+//!
+//! Locks: an inode's, one at a time, never over a sync; `tasks`, over the removal of a file that no row knows, so that
+//! no promotion can begin to write to it.
+
+use crate::error::Result;
+use crate::row::{Debt, Ino, inode_key, inode_of};
+use crate::store::{Batch, Space};
+use crate::volume::Volume;
+
+/// A file is cut by this many bytes at a time before it is removed, so that no journal is full of one removal.
+const CUT_BYTES: u64 = 1 << 30;
+/// How many debts of an earlier mount are paid in one call.
+const DEBTS_PER_CALL: usize = 256;
+
+/// How far the work after an open has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Inherited {
+    /// The inode from which on debts are left; `None` once all are paid.
+    debts_from: Option<Ino>,
+    /// Whether object files must be looked at.
+    has_unknown_objects: bool,
+}
+
+/// What a call of [`Volume::work`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Objects synced.
+    pub synced: u64,
+    /// Files of objects removed.
+    pub removed: u64,
+    /// Orphans of an earlier mount removed.
+    pub orphans: u64,
+    /// Whether work of an earlier mount is left.
+    pub is_behind: bool,
+}
+
+impl Volume {
+    /// Notes what an earlier mount has left.
+    pub(crate) fn inherit(&self, was_clean: bool) {
+        self.tasks().inherited = Inherited { debts_from: Some(0), has_unknown_objects: !was_clean };
+    }
+
+    /// Does what is due in the background. To be called about once a second, and again at once while
+    /// [`Work::is_behind`].
+    ///
+    /// # Errors
+    /// `EIO`, `EROFS`, `ENOSPC`: what could not be done is tried again by a later call.
+    pub fn work(&self) -> Result<Work> {
+        let mut work = Work { synced: self.sync_objects()?, ..Work::default() };
+        self.pay_debts(&mut work)?;
+        if self.tasks().inherited.has_unknown_objects {
+            work.removed += self.remove_unknown_objects()?;
+            self.tasks().inherited.has_unknown_objects = false;
+        }
+        work.removed += self.remove_unlinked()?;
+        work.is_behind = self.tasks().inherited.debts_from.is_some();
+        Ok(work)
+    }
+
+    /// Syncs the objects that were written. Returns how many.
+    pub(crate) fn sync_objects(&self) -> Result<u64> {
+        let mut synced = 0;
+        loop {
+            let Some(ino) = self.tasks().dirty.pop_first() else { return Ok(synced) };
+            if let Some(pin) = self.nodes.try_pin(ino) {
+                pin.write().is_dirty = false;
+            }
+            if let Err(error) = self.objects.sync(ino) {
+                self.tasks().dirty.insert(ino);
+                return Err(error);
+            }
+            synced += 1;
+        }
+    }
+
+    /// Removes the files of objects without a name, once that is durable.
+    fn remove_unlinked(&self) -> Result<u64> {
+        let unlinked: Vec<Ino> = self.tasks().unlinked.iter().copied().collect();
+        if unlinked.is_empty() {
+            return Ok(0);
+        }
+        self.store.promise()?.wait()?;
+        for &ino in &unlinked {
+            while let Some(object) = self.objects.attributes(ino)?
+                && object.size > CUT_BYTES
+            {
+                self.objects.truncate(ino, object.size - CUT_BYTES)?;
+            }
+            self.objects.remove(ino)?;
+            let mut batch = Batch::new();
+            batch.set_frees_space();
+            batch.remove(Space::Reclaim, inode_key(ino));
+            self.commit(&batch)?;
+            self.tasks().unlinked.remove(&ino);
+        }
+        Ok(unlinked.len() as u64)
+    }
+
+    /// Pays some of the debts that the mount before has left.
+    fn pay_debts(&self, work: &mut Work) -> Result<()> {
+        let Some(from) = self.tasks().inherited.debts_from else { return Ok(()) };
+        let mut debts = Vec::new();
+        for row in self.store.rows(Space::Reclaim, &inode_key(from), &inode_key(Ino::MAX)).take(DEBTS_PER_CALL) {
+            let (key, row) = row?;
+            let ino = inode_of(&key).unwrap_or(0);
+            debts.push((ino, Debt::decode(&inode_key(ino), &row)?));
+        }
+        for &(ino, debt) in &debts {
+            match debt {
+                Debt::Object => _ = self.tasks().unlinked.insert(ino),
+                Debt::Orphan => work.orphans += u64::from(self.remove_orphan(ino)?),
+            }
+        }
+        let last = debts.last().filter(|_| debts.len() == DEBTS_PER_CALL);
+        self.tasks().inherited.debts_from = last.map(|(ino, _)| ino + 1);
+        Ok(())
+    }
+
+    /// Removes an orphan, unless it is one of this mount that somebody has open.
+    fn remove_orphan(&self, ino: Ino) -> Result<bool> {
+        let pin = loop {
+            let seen = self.nodes.removals();
+            if let Some(pin) = self.nodes.try_pin(ino) {
+                break pin;
+            }
+            if self.store.row(Space::Inodes, &inode_key(ino))?.is_none() {
+                return Ok(false);
+            }
+            if let Some(pin) = self.nodes.enter(&seen, self.inode_state(ino)?) {
+                break pin;
+            }
+        };
+        let mut state = pin.write();
+        if state.opens > 0 || !state.is_orphan() || state.is_dead() {
+            return Ok(false);
+        }
+        let mut batch = Batch::new();
+        batch.set_frees_space();
+        self.remove_rows(&state, &mut batch)?;
+        self.commit(&batch)?;
+        state.place = crate::node::Place::Dead;
+        self.note_dropped(&state);
+        Ok(true)
+    }
+
+    /// Removes the files of objects that no row knows.
+    fn remove_unknown_objects(&self) -> Result<u64> {
+        let is_known = |ino| -> Result<bool> {
+            let key = inode_key(ino);
+            Ok(self.store.row(Space::Objects, &key)?.is_some() || self.store.row(Space::Reclaim, &key)?.is_some())
+        };
+        let mut removed = 0;
+        for ino in self.objects.list()? {
+            if is_known(ino)? {
+                continue;
+            }
+            // A promotion is in `promoted` before its file is there, and until its row is: look there first.
+            let tasks = self.tasks();
+            if !tasks.promoted.contains(&ino) && !is_known(ino)? {
+                self.objects.remove(ino)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}

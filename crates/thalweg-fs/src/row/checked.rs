@@ -1,0 +1,67 @@
+//! The checksum that ends every row: CRC-32C over the row's key and its bytes.
+
+use crate::error::{Error, Result};
+
+/// Bytes of the checksum.
+const CHECKSUM_BYTES: usize = 4;
+
+/// Appends the checksum to a row.
+pub(super) fn seal(key: &[&[u8]], mut body: Vec<u8>) -> Vec<u8> {
+    let sum = checksum(key, &body);
+    body.extend_from_slice(&sum.to_le_bytes());
+    body
+}
+
+/// Returns the bytes of a row without its checksum.
+///
+/// # Errors
+/// `EIO` that names the row.
+pub(super) fn open<'a>(key: &[&[u8]], row: &'a [u8]) -> Result<&'a [u8]> {
+    let Some((body, sum)) = row.split_last_chunk::<CHECKSUM_BYTES>() else {
+        return Err(damaged(key, format!("{} bytes are too few", row.len())));
+    };
+    let (expected, found) = (checksum(key, body), u32::from_le_bytes(*sum));
+    if expected == found { Ok(body) } else { Err(damaged(key, format!("checksum {found:#x}, not {expected:#x}"))) }
+}
+
+/// Returns the error for a row whose bytes are no such row.
+pub(super) fn damaged(key: &[&[u8]], what: impl Into<String>) -> Error {
+    let parts: Vec<String> = key.iter().map(|part| part.escape_ascii().to_string()).collect();
+    Error::damaged(parts.join("/"), what)
+}
+
+fn checksum(key: &[&[u8]], body: &[u8]) -> u32 {
+    let of_key = key.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part));
+    crc32c::crc32c_append(of_key, body)
+}
+
+/// Reads numbers off the front of a row. A row that is too short gives `None`.
+pub(super) struct Fields<'a>(pub &'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub(super) fn u8(&mut self) -> Option<u8> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_le_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    pub(super) fn i64(&mut self) -> Option<i64> {
+        self.take().map(i64::from_le_bytes)
+    }
+}

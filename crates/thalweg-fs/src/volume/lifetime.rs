@@ -1,0 +1,223 @@
+//! The life of a volume: format, open, close.
+
+use super::{Limits, Tasks, Volume};
+use crate::clock::{Clock, SystemClock};
+use crate::error::{Error, Result};
+use crate::node::{NodeTable, Place, State};
+use crate::object::{FolderObjects, ObjectStore};
+use crate::row::{Attributes, FORMAT_VERSION, Kind, ROOT, Superblock, Totals, decode_number, encode_number};
+use crate::store::{Batch, EngineStore, MetaStore, Space};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicI64;
+use thalweg::{Builder, Database};
+
+/// The folder of a volume that has its database.
+const DATABASE: &str = "db";
+/// The folder of a volume that has its objects.
+const OBJECTS: &str = "objects";
+
+/// How to format a volume.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FormatOptions {
+    /// The owner of the root directory.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Its permission bits; 0 for 755.
+    pub mode: u16,
+    /// The number that tells volumes apart; zeros for a random one.
+    pub uuid: [u8; 16],
+}
+
+/// How to open a volume.
+#[derive(Default)]
+pub struct OpenOptions {
+    limits: Limits,
+    clock: Option<Box<dyn Clock>>,
+    configure: Option<Configure>,
+}
+
+/// Sets options of a volume's database.
+type Configure = Box<dyn FnOnce(Builder) -> Builder>;
+
+impl OpenOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        OpenOptions::default()
+    }
+
+    /// Where rows end and objects begin.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// A clock other than the system's.
+    #[must_use]
+    pub fn clock(mut self, clock: Box<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Sets options of the volume's database, for [`OpenOptions::open`].
+    #[must_use]
+    pub fn database(mut self, configure: impl FnOnce(Builder) -> Builder + 'static) -> Self {
+        self.configure = Some(Box::new(configure));
+        self
+    }
+
+    /// Opens a volume on stores of the caller's.
+    ///
+    /// # Errors
+    /// `EIO` with an explanation if the store has no volume, or a newer one.
+    pub fn open_on(self, store: Box<dyn MetaStore>, objects: Box<dyn ObjectStore>) -> Result<Volume> {
+        let superblock = read_superblock(&*store)?;
+        let epoch = superblock.epoch.saturating_add(1);
+        let high = read_number(&*store, Totals::HIGH_WATER)?.unwrap_or(ROOT + 1);
+        let inodes = read_number(&*store, Totals::KEY)?.unwrap_or(1);
+        let mut batch = Batch::new();
+        batch.put(Space::Volume, Superblock::KEY, Superblock { epoch, is_clean: false, ..superblock }.encode());
+        store.commit(&batch)?;
+        let numbers = super::numbers::Numbers::new(&*store, high)?;
+        let volume = Volume {
+            store,
+            objects,
+            nodes: NodeTable::new(),
+            numbers,
+            renames: Mutex::new(()),
+            clock: self.clock.unwrap_or_else(|| Box::new(SystemClock)),
+            epoch,
+            inodes: AtomicI64::new(i64::try_from(inodes).unwrap_or(i64::MAX)),
+            tasks: Mutex::new(Tasks::default()),
+            limits: self.limits,
+        };
+        let root = volume.directory_state(ROOT)?;
+        volume.nodes.enter_new(root).keep();
+        volume.inherit(superblock.is_clean);
+        Ok(volume)
+    }
+
+    /// Opens the volume in the folder `path`.
+    ///
+    /// # Errors
+    /// `ENOENT` if there is none, `EBUSY` while another process has it; see [`OpenOptions::open_on`].
+    pub fn open(mut self, path: impl AsRef<Path>) -> Result<Volume> {
+        let path = path.as_ref();
+        let database = path.join(DATABASE);
+        if !database.join("CURRENT").exists() {
+            let what = format!("{} is no volume: it has no database; `thalweg fs format` makes one", path.display());
+            return Err(Error::explained(libc::ENOENT, what));
+        }
+        let mut builder = Database::builder(&database);
+        if let Some(configure) = self.configure.take() {
+            builder = configure(builder);
+        }
+        let store = EngineStore::new(builder.create_if_missing(false).open()?)?;
+        let objects = FolderObjects::new(path.join(OBJECTS))?;
+        self.open_on(Box::new(store), Box::new(objects))
+    }
+}
+
+impl Volume {
+    /// Makes a volume in the folder `path`, which must be missing or empty.
+    ///
+    /// # Errors
+    /// `ENOTEMPTY` if there is something; those of making a database.
+    pub fn format(path: impl AsRef<Path>, options: FormatOptions) -> Result<()> {
+        let path = path.as_ref();
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        if std::fs::read_dir(path)?.next().is_some() {
+            return Err(Error::explained(libc::ENOTEMPTY, format!("{} is not empty", path.display())));
+        }
+        FolderObjects::new(path.join(OBJECTS))?;
+        let store = EngineStore::new(Database::builder(path.join(DATABASE)).open()?)?;
+        Self::format_on(&store, options, &SystemClock)?;
+        store.close()?;
+        std::fs::File::open(path)?.sync_all()?;
+        Ok(())
+    }
+
+    /// Makes a volume in an empty store, durably.
+    ///
+    /// # Errors
+    /// Those of the store; `EEXIST` if it has a volume.
+    pub fn format_on(store: &dyn MetaStore, options: FormatOptions, clock: &dyn Clock) -> Result<()> {
+        if store.row(Space::Volume, Superblock::KEY)?.is_some() {
+            return Err(Error::explained(libc::EEXIST, "there is a volume"));
+        }
+        let mut uuid = options.uuid;
+        if uuid == [0; 16] {
+            io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut uuid)?;
+        }
+        let superblock = Superblock { version: FORMAT_VERSION, features: 0, uuid, epoch: 0, is_clean: true };
+        let mode = if options.mode == 0 { 0o755 } else { options.mode & 0o7777 };
+        let attributes = Attributes::new(ROOT, Kind::Directory, mode, (options.uid, options.gid), clock.now());
+        let root = State::new(attributes, Place::Directory { parent: ROOT, entries: 0 }, Box::default());
+        let mut batch = Batch::new();
+        root.put(&mut batch);
+        batch.put(Space::Volume, Superblock::KEY, superblock.encode());
+        batch.put(Space::Volume, Totals::HIGH_WATER, encode_number(Totals::HIGH_WATER, ROOT + 1));
+        batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, 1));
+        store.commit(&batch)?;
+        store.promise()?.wait()
+    }
+
+    /// The number that tells the volume apart.
+    ///
+    /// # Errors
+    /// `EIO`.
+    pub fn uuid(&self) -> Result<[u8; 16]> {
+        Ok(read_superblock(&*self.store)?.uuid)
+    }
+
+    /// Stores how many inodes there are, for the next open.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn save_totals(&self) -> Result<()> {
+        let mut batch = Batch::new();
+        batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, self.inodes()));
+        self.commit(&batch)
+    }
+
+    /// Closes the volume: everything is durable then. Later calls fail.
+    ///
+    /// # Errors
+    /// `EIO`: something may not be durable.
+    pub fn close(&self) -> Result<()> {
+        self.sync_objects()?;
+        self.save_totals()?;
+        let superblock = read_superblock(&*self.store)?;
+        let mut batch = Batch::new();
+        batch.put(Space::Volume, Superblock::KEY, Superblock { is_clean: true, ..superblock }.encode());
+        self.commit(&batch)?;
+        self.store.promise()?.wait()?;
+        self.store.close()
+    }
+}
+
+/// # Errors
+/// `EIO` with an explanation if there is no volume, or a newer one.
+pub(crate) fn read_superblock(store: &dyn MetaStore) -> Result<Superblock> {
+    let Some(row) = store.row(Space::Volume, Superblock::KEY)? else {
+        return Err(Error::explained(libc::EINVAL, "this database is no volume: it has no superblock"));
+    };
+    let superblock = Superblock::decode(&row)?;
+    if superblock.version > FORMAT_VERSION || superblock.features != 0 {
+        let what = format!(
+            "the volume has version {} and features {:#x}; this program reads up to version {FORMAT_VERSION}",
+            superblock.version, superblock.features
+        );
+        return Err(Error::explained(libc::EINVAL, what));
+    }
+    Ok(superblock)
+}
+
+fn read_number(store: &dyn MetaStore, key: &[u8]) -> Result<Option<u64>> {
+    store.row(Space::Volume, key)?.map(|row| decode_number(key, &row)).transpose()
+}

@@ -1,0 +1,132 @@
+//! [`Volume`]: a file system. Its operations are in `namespace/`, `data/` and `attributes/`.
+//!
+//! - `lifetime.rs`: format, open, close.
+//! - `load.rs`: from a name to an inode in use.
+//! - `numbers.rs`: the numbers of new inodes.
+
+mod lifetime;
+mod load;
+mod numbers;
+
+pub use lifetime::{FormatOptions, OpenOptions};
+
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::node::NodeTable;
+use crate::object::ObjectStore;
+use crate::reclaim::Inherited;
+use crate::row::{Ino, Time};
+use crate::store::{Batch, MetaStore, Promise};
+use numbers::Numbers;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The longest name of an entry, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// The longest target of a symbolic link, in bytes.
+pub const TARGET_BYTES_MAX: usize = 4095;
+
+/// A file system on a store of rows and a store of objects.
+///
+/// Inodes are named by number. A number is good while its caller refers to the inode: from a [`Volume::lookup`],
+/// a listing, or a call that creates, until the [`Volume::forget`] for it; the root's always. All operations may be
+/// called from any thread. What an operation has done when it returns survives the death of the process, and a power
+/// cut once [`Volume::sync`] or [`Volume::sync_file`] has returned, or after about 100 ms; after a power cut the names
+/// and small files of a volume are as they were after some prefix of its operations.
+pub struct Volume {
+    pub(crate) store: Box<dyn MetaStore>,
+    pub(crate) objects: Box<dyn ObjectStore>,
+    pub(crate) nodes: NodeTable,
+    numbers: Numbers,
+    /// Held over a rename that moves a directory to another, so that no cycle can form. Taken before any inode's lock.
+    pub(crate) renames: Mutex<()>,
+    clock: Box<dyn Clock>,
+    pub(crate) epoch: u32,
+    /// How many inodes there are.
+    inodes: AtomicI64,
+    pub(crate) tasks: Mutex<Tasks>,
+    pub(crate) limits: Limits,
+}
+
+/// Where rows end and objects begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// A file that grows beyond this becomes an object, in bytes.
+    pub rows_bytes_max: u64,
+    /// So does a file of which more than this was written again because parts of rows were overwritten, in bytes.
+    pub rewritten_bytes_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { rows_bytes_max: 1 << 20, rewritten_bytes_max: 256 << 10 }
+    }
+}
+
+/// What is left for the background.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    /// Objects that were written and not synced since.
+    pub dirty: BTreeSet<Ino>,
+    /// Objects without a name, whose files go once that is durable.
+    pub unlinked: BTreeSet<Ino>,
+    /// Objects whose file is there and whose row is not yet.
+    pub promoted: BTreeSet<Ino>,
+    pub inherited: Inherited,
+}
+
+impl Volume {
+    /// The time by the volume's clock.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub(crate) fn commit(&self, batch: &Batch<'_>) -> Result<()> {
+        if batch.is_empty() { Ok(()) } else { self.store.commit(batch) }
+    }
+
+    /// The number of a new inode.
+    pub(crate) fn new_number(&self) -> Result<Ino> {
+        self.numbers.take(&*self.store)
+    }
+
+    pub(crate) fn count_inodes(&self, difference: i64) {
+        self.inodes.fetch_add(difference, Ordering::Relaxed);
+    }
+
+    pub(crate) fn inodes(&self) -> u64 {
+        u64::try_from(self.inodes.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    pub(crate) fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes all operations that have returned durable, and what was written to objects.
+    ///
+    /// # Errors
+    /// `EIO`, `EROFS`.
+    pub fn sync(&self) -> Result<()> {
+        self.sync_objects()?;
+        self.store.promise()?.wait()
+    }
+
+    /// What has been done so far, to be told when it is durable. Objects are not part of it.
+    ///
+    /// # Errors
+    /// `EIO`, `EROFS`.
+    pub fn promise(&self) -> Result<Box<dyn Promise>> {
+        self.store.promise()
+    }
+
+    /// Gives `lookups` references to an inode back.
+    pub fn forget(&self, ino: Ino, lookups: u64) {
+        self.nodes.release(ino, lookups);
+    }
+
+    /// How many inodes are in use by callers.
+    pub fn inodes_in_use(&self) -> usize {
+        self.nodes.len()
+    }
+}

@@ -1,0 +1,129 @@
+//! A volume, operation by operation.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use tempfile::TempDir;
+use thalweg_fs::{Caller, FormatOptions, NewInode, OpenOptions, READ, ROOT, RenameFlags, Volume, WRITE};
+
+const ME: Caller<'static> = Caller::ROOT;
+
+fn volume() -> (TempDir, Volume) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    Volume::format(&path, FormatOptions::default()).unwrap();
+    let volume = OpenOptions::new().open(&path).unwrap();
+    (folder, volume)
+}
+
+fn reopened(folder: &TempDir, volume: Volume) -> Volume {
+    volume.close().unwrap();
+    drop(volume);
+    OpenOptions::new().open(folder.path().join("volume")).unwrap()
+}
+
+fn assert_sound(volume: &Volume) {
+    let mut findings = Vec::new();
+    volume.check(&mut |finding| findings.push(finding.to_string())).unwrap();
+    assert_eq!(findings, Vec::<String>::new());
+}
+
+#[test]
+fn what_was_written_is_there_after_a_reopen() {
+    let (folder, volume) = volume();
+    let directory = volume.create(&ME, ROOT, b"rivers", NewInode::directory(0o755)).unwrap();
+    let file = volume.create(&ME, directory.ino, b"rhine", NewInode::file(0o644)).unwrap();
+    volume.open(&ME, file.ino, READ | WRITE).unwrap();
+    volume.write(&ME, file.ino, 0, b"1233 km").unwrap();
+    volume.write(&ME, file.ino, 200_000, &[7; 100_000]).unwrap();
+    volume.write(&ME, file.ino, 1, b"999").unwrap();
+    volume.release(file.ino).unwrap();
+    assert_sound(&volume);
+    let volume = reopened(&folder, volume);
+    let found = volume.resolve(&ME, b"/rivers/rhine").unwrap();
+    assert_eq!((found.ino, found.size), (file.ino, 300_000));
+    assert_eq!(volume.read(found.ino, 0, 8).unwrap(), b"1999 km\0");
+    assert_eq!(volume.read(found.ino, 199_999, 3).unwrap(), [0, 7, 7]);
+    assert_sound(&volume);
+}
+
+#[test]
+fn a_large_file_becomes_an_object_and_goes_with_its_name() {
+    let (folder, volume) = volume();
+    let file = volume.create(&ME, ROOT, b"large", NewInode::file(0o644)).unwrap();
+    volume.open(&ME, file.ino, WRITE).unwrap();
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|byte| (byte % 251) as u8).collect();
+    for (index, part) in bytes.chunks(70_000).enumerate() {
+        volume.write(&ME, file.ino, index as u64 * 70_000, part).unwrap();
+    }
+    assert!(volume.has_object(file.ino));
+    assert_eq!(volume.read(file.ino, 0, bytes.len()).unwrap(), bytes);
+    assert_sound(&volume);
+    volume.release(file.ino).unwrap();
+    volume.forget(file.ino, 1);
+    let volume = reopened(&folder, volume);
+    let found = volume.lookup(&ME, ROOT, b"large").unwrap();
+    assert_eq!(found.size, 3_000_000);
+    assert_eq!(volume.read(found.ino, 0, bytes.len()).unwrap(), bytes);
+    volume.unlink(&ME, ROOT, b"large").unwrap();
+    assert_eq!(volume.work().unwrap().removed, 1);
+    let report = volume.check(&mut |finding| panic!("{finding}")).unwrap();
+    assert_eq!((report.objects, report.files), (0, 0));
+}
+
+#[test]
+fn an_open_file_without_a_name_can_be_read_until_it_is_closed() {
+    let (folder, volume) = volume();
+    let file = volume.create(&ME, ROOT, b"a", NewInode::file(0o600)).unwrap();
+    volume.open(&ME, file.ino, READ | WRITE).unwrap();
+    volume.write(&ME, file.ino, 0, b"kept").unwrap();
+    volume.unlink(&ME, ROOT, b"a").unwrap();
+    assert_eq!(volume.lookup(&ME, ROOT, b"a").unwrap_err().errno(), libc::ENOENT);
+    assert_eq!(volume.read(file.ino, 0, 9).unwrap(), b"kept");
+    assert_sound(&volume);
+    // Left open, as by a killed process: the next mount removes it.
+    let volume = reopened(&folder, volume);
+    assert_eq!(volume.work().unwrap().orphans, 1);
+    let report = volume.check(&mut |finding| panic!("{finding}")).unwrap();
+    assert_eq!((report.orphans, report.files, report.row_bytes), (0, 0, 0));
+}
+
+#[test]
+fn names_move_replace_and_change_places() {
+    let (_folder, volume) = volume();
+    let a = volume.create(&ME, ROOT, b"a", NewInode::directory(0o755)).unwrap().ino;
+    let b = volume.create(&ME, a, b"b", NewInode::directory(0o755)).unwrap().ino;
+    let file = volume.create(&ME, b, b"file", NewInode::file(0o644)).unwrap().ino;
+    let errno = |result: thalweg_fs::Result<()>| result.unwrap_err().errno();
+    let replace = RenameFlags::Replace;
+    assert_eq!(errno(volume.rename(&ME, (ROOT, b"a"), (b, b"a"), replace)), libc::EINVAL);
+    assert_eq!(errno(volume.rename(&ME, (a, b"b"), (ROOT, b"a"), replace)), libc::ENOTEMPTY);
+    volume.link(&ME, file, ROOT, b"second").unwrap();
+    volume.rename(&ME, (ROOT, b"second"), (b, b"file"), replace).unwrap();
+    assert_eq!(volume.attributes(file).unwrap().nlink, 2, "two names of one file: nothing happens");
+    let other = volume.create(&ME, ROOT, b"other", NewInode::file(0o644)).unwrap().ino;
+    volume.rename(&ME, (ROOT, b"other"), (b, b"file"), replace).unwrap();
+    assert_eq!(volume.attributes(file).unwrap().nlink, 1);
+    assert_eq!(volume.lookup(&ME, b, b"file").unwrap().ino, other);
+    volume.rename(&ME, (a, b"b"), (ROOT, b"second"), RenameFlags::Exchange).unwrap();
+    assert_eq!(volume.lookup(&ME, ROOT, b"second").unwrap().ino, b);
+    assert_eq!(volume.attributes(a).unwrap().nlink, 2);
+    assert_eq!(volume.attributes(ROOT).unwrap().nlink, 4);
+    assert_sound(&volume);
+}
+
+#[test]
+fn a_listing_goes_on_from_each_of_its_entries() {
+    let (_folder, volume) = volume();
+    for number in 0..300 {
+        volume.create(&ME, ROOT, format!("file {number}").as_bytes(), NewInode::file(0o644)).unwrap();
+    }
+    let all = volume.list(ROOT, 0, 1000, false).unwrap();
+    assert_eq!(all.len(), 302);
+    let mut one_by_one = Vec::new();
+    let mut offset = 0;
+    while let [entry] = &volume.list(ROOT, offset, 1, true).unwrap()[..] {
+        offset = entry.offset;
+        one_by_one.push(entry.name.clone());
+    }
+    assert_eq!(one_by_one, all.iter().map(|entry| entry.name.clone()).collect::<Vec<_>>());
+}
