@@ -25,8 +25,8 @@ pub struct Entry {
 }
 
 impl Volume {
-    /// Lists a directory from `offset` on: 0, or [`Entry::offset`] of an entry. Returns at least `entries_max` entries
-    /// unless the directory ends sooner; at its end, none. With `with_attributes` the caller refers to each inode but
+    /// Lists a directory from `offset` on: 0, or [`Entry::offset`] of an entry. Returns at most `entries_max` entries,
+    /// more only where names have one offset; at the end of the directory, none. With `with_attributes` the caller refers to each inode but
     /// those of "." and "..".
     ///
     /// An entry that is there from the beginning of a listing to its end is listed once, whatever happens to others.
@@ -46,7 +46,7 @@ impl Volume {
             let state = pin.read();
             let Place::Directory { parent, .. } = state.place else { return Ok(entries) };
             for (at, name, ino) in [(DOT, &b"."[..], directory), (DOT_DOT, b"..", parent)] {
-                if offset < at {
+                if offset < at && entries.len() < entries_max {
                     let (kind, name, attributes) = (Kind::Directory, name.into(), None);
                     entries.push(Entry { ino, kind, name, offset: at, attributes });
                     pins.push(None);
