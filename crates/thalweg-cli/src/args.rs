@@ -3,6 +3,10 @@
 //! Keys, values and names of keyspaces are used as they stand; with `--escaped` they are escaped text (see
 //! `spelling`).
 
+mod volume;
+
+pub use volume::{Format, Fs, FsCommand, Mount, Umount};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,6 +25,7 @@ use std::path::PathBuf;
   thalweg get /tmp/usr.db /usr/bin/env
   thalweg stat /tmp/usr.db
   thalweg bench ycsb-a
+  thalweg fs format /tmp/volume && thalweg mount /tmp/volume /mnt
 
 Keys, values and names of keyspaces are taken and printed as they stand. Bytes that are
 no text are printed with escapes, and a note says so. With --escaped all of them are
@@ -46,6 +51,9 @@ pub enum Command {
     Dump(Dump),
     Keyspaces(Keyspaces),
     DropKeyspace(DropKeyspace),
+    Mount(Mount),
+    Umount(Umount),
+    Fs(Fs),
     Bench(Box<thalweg_bench::command::Bench>),
 }
 

@@ -11,10 +11,12 @@ mod bounds;
 mod check;
 mod dump;
 mod escape;
+mod fs;
 mod get;
 mod import;
 mod keyspaces;
 mod line;
+mod mount;
 mod numbers;
 mod open;
 mod progress;
@@ -59,6 +61,9 @@ fn run(command: &Command, output: &mut dyn Write) -> Result<(), Failure> {
         Command::Dump(args) => dump::run(args, output),
         Command::Keyspaces(args) => keyspaces::run(args, output),
         Command::DropKeyspace(args) => keyspaces::drop_keyspace(args, output),
+        Command::Mount(args) => mount::run(args),
+        Command::Umount(args) => mount::unmount(args),
+        Command::Fs(args) => fs::run(&args.command, output),
         Command::Bench(args) => bench::run(args, output),
     }
 }

@@ -66,4 +66,4 @@ pub use store::{
     Batch, Directories, EngineStore, Listed, Listing, MetaStore, NAMES, Operation, Promise, RowReader, Rows, Space,
     WhenDurable,
 };
-pub use volume::{FormatOptions, Limits, NAME_BYTES_MAX, OpenOptions, TARGET_BYTES_MAX, Volume};
+pub use volume::{FormatOptions, Limits, NAME_BYTES_MAX, OpenOptions, TARGET_BYTES_MAX, Usage, Volume};

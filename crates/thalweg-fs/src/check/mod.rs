@@ -8,14 +8,18 @@
 //! a debt and no name; bytes lie in rows of files that are there, within their size, and add up; objects have a row,
 //! and a file unless it is empty; no row belongs to an inode that is not there.
 
+mod dump;
 mod rows;
 mod tree;
 
 use crate::error::{Error, Result};
+use crate::object::ObjectStore;
 use crate::row::{Attributes, Ino};
+use crate::store::MetaStore;
 use crate::volume::Volume;
 use std::collections::HashMap;
 use std::fmt;
+use std::path::Path;
 
 /// Something that is wrong with a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,17 +95,37 @@ impl Check<'_> {
 }
 
 impl Volume {
-    /// Checks the volume as it is at this moment, and calls `found` for everything that is wrong.
+    /// Checks the volume as it is at this moment, and calls `found` for everything that is wrong. The volume may be
+    /// used meanwhile.
     ///
     /// # Errors
     /// `EIO` when the snapshot cannot be read.
     pub fn check(&self, found: &mut dyn FnMut(Finding)) -> Result<CheckReport> {
+        Self::check_on(&*self.store, &*self.objects, found)
+    }
+
+    /// Checks a volume that is not open, in the folder `path`. Its database is recovered, as by an open.
+    ///
+    /// # Errors
+    /// `ENOENT` if there is none, `EBUSY` while it is open; `EIO` when it cannot be read.
+    pub fn check_at(path: impl AsRef<Path>, found: &mut dyn FnMut(Finding)) -> Result<CheckReport> {
+        let (store, objects) = Self::stores_at(path.as_ref(), |builder| builder)?;
+        let report = Self::check_on(&store, &objects, found)?;
+        store.close()?;
+        Ok(report)
+    }
+
+    fn check_on(
+        store: &dyn MetaStore,
+        objects: &dyn ObjectStore,
+        found: &mut dyn FnMut(Finding),
+    ) -> Result<CheckReport> {
         let mut check = Check { report: CheckReport::default(), inodes: HashMap::new(), found };
-        // The snapshot comes first: what is created after it may have an object that the snapshot does not know.
-        let objects_before = self.objects.list()?;
-        let snapshot = self.store.snapshot()?;
+        // Before the snapshot: what is created after it may have an object that the snapshot does not know.
+        let object_files = objects.list()?;
+        let snapshot = store.snapshot()?;
         check.read_tree(&*snapshot);
-        check.read_rows(&*snapshot, &*self.objects, &objects_before)?;
+        check.read_rows(&*snapshot, (store, objects), &object_files)?;
         check.compare();
         Ok(check.report)
     }

@@ -2,10 +2,10 @@
 
 use super::{Check, Seen};
 use crate::data::CHUNK_BYTES;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::object::ObjectStore;
 use crate::row::{Debt, EntryRow, IS_OBJECT, IS_ORPHAN, Ino, Kind, ROOT, data_offset, inode_key, inode_of, xattr_name};
-use crate::store::{RowReader, Space};
+use crate::store::{MetaStore, RowReader, Space};
 use std::collections::HashSet;
 
 const END: [u8; 17] = [0xff; 17];
@@ -15,7 +15,7 @@ impl Check<'_> {
     pub(super) fn read_rows(
         &mut self,
         rows: &dyn RowReader,
-        objects: &dyn ObjectStore,
+        (store, objects): (&dyn MetaStore, &dyn ObjectStore),
         object_files: &[Ino],
     ) -> Result<()> {
         for row in rows.rows(Space::Inodes, &[], &END) {
@@ -46,7 +46,7 @@ impl Check<'_> {
                 self.finding(format!("extended attribute {name}"), format!("inode {ino} is not there"));
             }
         }
-        self.read_objects(rows, objects, object_files)
+        self.read_objects(rows, (store, objects), object_files)
     }
 
     fn see_data(&mut self, ino: Ino, offset: Option<u64>, bytes: u64) {
@@ -64,7 +64,12 @@ impl Check<'_> {
         }
     }
 
-    fn read_objects(&mut self, rows: &dyn RowReader, objects: &dyn ObjectStore, object_files: &[Ino]) -> Result<()> {
+    fn read_objects(
+        &mut self,
+        rows: &dyn RowReader,
+        (store, objects): (&dyn MetaStore, &dyn ObjectStore),
+        object_files: &[Ino],
+    ) -> Result<()> {
         let mut known = HashSet::new();
         for row in rows.rows(Space::Objects, &[], &END) {
             let ino = inode_of(&row?.0).unwrap_or(0);
@@ -72,7 +77,8 @@ impl Check<'_> {
             self.report.objects += 1;
             if !self.inodes.get(&ino).is_some_and(|seen| seen.attributes.has(IS_OBJECT)) {
                 self.finding(format!("object {ino}"), "its inode is not there, or has its bytes in rows");
-            } else if objects.attributes(ino)?.is_none() {
+            } else if objects.attributes(ino)?.is_none() && store.row(Space::Objects, &inode_key(ino))?.is_some() {
+                // Not one that was removed after the snapshot.
                 self.finding(format!("object {ino}"), "its file is missing: it reads as an empty file");
             }
         }
@@ -93,7 +99,10 @@ impl Check<'_> {
             }
         }
         for ino in object_files {
-            if !known.contains(ino) && !owed.contains(ino) {
+            let is_missing = |space| Ok::<_, Error>(store.row(space, &inode_key(*ino))?.is_none());
+            // A file that went, or was just promoted, has changed its rows since.
+            let is_unknown = !known.contains(ino) && !owed.contains(ino) && objects.attributes(*ino)?.is_some();
+            if is_unknown && is_missing(Space::Objects)? && is_missing(Space::Reclaim)? {
                 self.finding(format!("object {ino}"), "a file that no row knows; the next mount removes it");
             }
         }

@@ -83,7 +83,7 @@ impl Volume {
         let mut next = state.clone();
         change.apply(caller, &mut next.attributes, now);
         let mut batch = Batch::new();
-        if change.takes_privileges(caller, &state.attributes) {
+        if change.takes_privileges(caller) {
             self.take_privileges(&mut next, &mut batch)?;
         }
         let mut rows = Vec::new();
@@ -183,10 +183,9 @@ impl Change {
         }
     }
 
-    /// Every change of owner takes them, and every change of size by somebody else than root.
-    fn takes_privileges(&self, caller: &Caller<'_>, attributes: &Attributes) -> bool {
-        let is_resized = self.size.is_some_and(|size| size != attributes.size);
+    /// Every change of owner takes them, and every setting of the size by somebody else than root.
+    fn takes_privileges(&self, caller: &Caller<'_>) -> bool {
         let changes_owner = self.uid.is_some() || self.gid.is_some();
-        changes_owner && self.mode.is_none() || is_resized && !caller.is_root() || *self == Change::default()
+        changes_owner && self.mode.is_none() || self.size.is_some() && !caller.is_root() || *self == Change::default()
     }
 }

@@ -107,18 +107,8 @@ impl OpenOptions {
     /// # Errors
     /// `ENOENT` if there is none, `EBUSY` while another process has it; see [`OpenOptions::open_on`].
     pub fn open(mut self, path: impl AsRef<Path>) -> Result<Volume> {
-        let path = path.as_ref();
-        let database = path.join(DATABASE);
-        if !database.join("CURRENT").exists() {
-            let what = format!("{} is no volume: it has no database; `thalweg fs format` makes one", path.display());
-            return Err(Error::explained(libc::ENOENT, what));
-        }
-        let mut builder = Database::builder(&database);
-        if let Some(configure) = self.configure.take() {
-            builder = configure(builder);
-        }
-        let store = EngineStore::new(builder.create_if_missing(false).open()?)?;
-        let objects = FolderObjects::new(path.join(OBJECTS))?;
+        let configure = self.configure.take().unwrap_or_else(|| Box::new(|builder| builder));
+        let (store, objects) = Volume::stores_at(path.as_ref(), configure)?;
         self.open_on(Box::new(store), Box::new(objects))
     }
 }
@@ -140,6 +130,26 @@ impl Volume {
         store.close()?;
         std::fs::File::open(path)?.sync_all()?;
         Ok(())
+    }
+
+    /// Opens the stores of the volume in the folder `path`.
+    pub(crate) fn stores_at(
+        path: &Path,
+        configure: impl FnOnce(Builder) -> Builder,
+    ) -> Result<(EngineStore, FolderObjects)> {
+        let database = path.join(DATABASE);
+        if !database.join("CURRENT").exists() {
+            let what = format!("{} has no volume; `thalweg fs format` makes one", path.display());
+            return Err(Error::explained(libc::ENOENT, what));
+        }
+        let opened = configure(Database::builder(&database)).create_if_missing(false).open();
+        let database = opened.map_err(|error| match error.kind() {
+            thalweg::ErrorKind::Locked => Error::explained(libc::EBUSY, error.to_string()),
+            _ => error.into(),
+        })?;
+        let store = EngineStore::new(database)?;
+        read_superblock(&store)?;
+        Ok((store, FolderObjects::new(path.join(OBJECTS))?))
     }
 
     /// Makes a volume in an empty store, durably.

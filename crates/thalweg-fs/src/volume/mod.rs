@@ -13,7 +13,7 @@ pub use lifetime::{FormatOptions, OpenOptions};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::node::NodeTable;
-use crate::object::ObjectStore;
+use crate::object::{ObjectStore, Room};
 use crate::reclaim::Inherited;
 use crate::row::{Ino, Time};
 use crate::store::{Batch, MetaStore, Promise};
@@ -47,6 +47,15 @@ pub struct Volume {
     inodes: AtomicI64,
     pub(crate) tasks: Mutex<Tasks>,
     pub(crate) limits: Limits,
+}
+
+/// How much a volume has and may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The room of the file system below.
+    pub room: Room,
+    /// How many inodes there are. After a crash it may be off by those of the last second.
+    pub inodes: u64,
 }
 
 /// Where rows end and objects begin.
@@ -123,6 +132,14 @@ impl Volume {
     /// Gives `lookups` references to an inode back.
     pub fn forget(&self, ino: Ino, lookups: u64) {
         self.nodes.release(ino, lookups);
+    }
+
+    /// How much room there is, and how many inodes: what `statfs` tells.
+    ///
+    /// # Errors
+    /// Those of the file system below.
+    pub fn usage(&self) -> Result<Usage> {
+        Ok(Usage { room: self.objects.room()?, inodes: self.inodes() })
     }
 
     /// How many inodes are in use by callers.

@@ -1,0 +1,62 @@
+//! Calls the volume's background work about once a second.
+
+use crate::session::say;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thalweg_fs::Volume;
+
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The thread that calls it.
+pub(crate) struct Background {
+    ended: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    pub(crate) fn start(volume: Arc<Volume>) -> io::Result<Self> {
+        let ended = Arc::<(Mutex<bool>, Condvar)>::default();
+        let seen = Arc::clone(&ended);
+        let builder = std::thread::Builder::new().name("background".to_owned());
+        let thread = builder.spawn(move || run(&volume, &seen))?;
+        Ok(Background { ended, thread: Some(thread) })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        *self.ended.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.ended.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(volume: &Volume, (ended, changed): &(Mutex<bool>, Condvar)) {
+    let mut last_error = String::new();
+    loop {
+        let (mut pause, done) = (INTERVAL, volume.work().and_then(|work| volume.save_totals().map(|()| work)));
+        match done {
+            Ok(work) => {
+                if work.is_behind {
+                    pause = Duration::ZERO;
+                }
+                last_error.clear();
+            }
+            // A full or failing disk says the same each second: once is enough.
+            Err(error) if error.to_string() != last_error => {
+                last_error = error.to_string();
+                say(&format!("background work failed and is tried again: {error}"));
+            }
+            Err(_) => {}
+        }
+        let guard = ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = changed.wait_timeout_while(guard, pause, |ended| !*ended);
+        if *waited.unwrap_or_else(PoisonError::into_inner).0 {
+            return;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Between the words of the volume and those of `fuser`.
+
+use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_fs::{Attributes, Error, Kind, SetTime, Time};
+
+/// The size that programs are told to read and write by, in bytes.
+const BLOCK_BYTES: u32 = 4096;
+
+pub(crate) fn errno(error: &Error) -> Errno {
+    Errno::from_i32(error.errno())
+}
+
+pub(crate) fn file_type(kind: Kind) -> FileType {
+    match kind {
+        Kind::File => FileType::RegularFile,
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Fifo => FileType::NamedPipe,
+        Kind::Socket => FileType::Socket,
+        Kind::CharacterDevice => FileType::CharDevice,
+        Kind::BlockDevice => FileType::BlockDevice,
+    }
+}
+
+fn system_time(time: Time) -> SystemTime {
+    let whole = Duration::from_secs(time.seconds.unsigned_abs());
+    let base = if time.seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+    base.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(u64::from(time.nanoseconds))
+}
+
+fn time(time: SystemTime) -> Time {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => Time { seconds: seconds(since), nanoseconds: since.subsec_nanos() },
+        Err(before) => {
+            let before = before.duration();
+            match before.subsec_nanos() {
+                0 => Time { seconds: -seconds(before), nanoseconds: 0 },
+                part => Time { seconds: -seconds(before) - 1, nanoseconds: 1_000_000_000 - part },
+            }
+        }
+    }
+}
+
+fn seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn set_time(wanted: TimeOrNow) -> SetTime {
+    match wanted {
+        TimeOrNow::Now => SetTime::Now,
+        TimeOrNow::SpecificTime(wanted) => SetTime::To(time(wanted)),
+    }
+}
+
+/// Attributes as `fuser` has them. The size of a directory is that of its entries, not in bytes; `stat` shows it.
+pub(crate) fn attributes(attributes: &Attributes) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(attributes.ino),
+        size: attributes.size,
+        blocks: attributes.blocks(),
+        atime: system_time(attributes.atime),
+        mtime: system_time(attributes.mtime),
+        ctime: system_time(attributes.ctime),
+        crtime: system_time(attributes.btime),
+        kind: file_type(attributes.kind),
+        perm: attributes.mode,
+        nlink: attributes.nlink,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        rdev: attributes.rdev,
+        blksize: BLOCK_BYTES,
+        flags: 0,
+    }
+}
+
+/// Attributes of which only the number counts: 0 of a name that is not there, or that of a dot in a listing.
+pub(crate) fn bare(ino: u64) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(ino),
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind: FileType::Directory,
+        perm: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: BLOCK_BYTES,
+        flags: 0,
+    }
+}

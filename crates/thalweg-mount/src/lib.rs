@@ -1,0 +1,30 @@
+//! Mounts a volume of `thalweg-fs` by FUSE.
+//!
+//! - `options.rs`: [`MountOptions`], and what the kernel is asked for.
+//! - `serve.rs`: answers the kernel's requests from the volume.
+//! - `convert.rs`: between the words of the volume and those of `fuser`.
+//! - `pool.rs`: threads for what waits for the device.
+//! - `session.rs`: [`mount`]: from the mount to the end of it.
+//! - `background.rs`: calls the volume's background work.
+//! - `operations.rs`, `report.rs`: what was asked of a volume, and what tools are told.
+//! - `control.rs`: the socket by which tools reach a mounted volume.
+//! - `place.rs`: checks of volume and mount point, and dead mounts.
+//!
+//! `fuser` is pinned, and no other crate of the project knows it.
+
+mod background;
+mod control;
+mod convert;
+mod operations;
+mod options;
+mod place;
+mod pool;
+mod report;
+mod serve;
+mod session;
+
+pub use control::{ask, wait_for_end};
+pub use options::{MountOptions, UnknownOption};
+pub use place::{Mounted, find_mount, unmount};
+pub use report::counts;
+pub use session::mount;

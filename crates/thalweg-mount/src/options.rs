@@ -1,0 +1,120 @@
+//! [`MountOptions`]: how a volume is mounted, and what the kernel is asked for.
+
+use fuser::{Config, InitFlags, KernelConfig, MountOption, SessionACL};
+use std::fmt;
+use std::path::Path;
+
+/// The longest write of one request, in bytes: the kernel's limit without a setting of the administrator's.
+const WRITE_BYTES_MAX: u32 = 1 << 20;
+/// Requests that the kernel sends without a process waiting for each, at most: read-ahead, asynchronous direct I/O.
+const BACKGROUND_MAX: u16 = 64;
+/// The name under which mounts are listed: `fuse.thalweg`.
+pub(crate) const SUBTYPE: &str = "thalweg";
+
+/// How a volume is mounted.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    options: Vec<MountOption>,
+    has_devices: bool,
+    has_suid: bool,
+    /// Threads that read requests.
+    pub threads: usize,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions { options: Vec::new(), has_devices: false, has_suid: false, threads: 4 }
+    }
+}
+
+/// A mount option that `thalweg mount` does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownOption(pub String);
+
+impl fmt::Display for UnknownOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = "ro, rw, dev, nodev, suid, nosuid, exec, noexec, noatime, sync, dirsync, threads=N, _netdev";
+        write!(f, "unknown mount option '{}'; known are {known}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownOption {}
+
+impl MountOptions {
+    /// Takes options as mount(8) has them, without the commas.
+    ///
+    /// # Errors
+    /// The first option that is not known.
+    pub fn parse<'a>(options: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownOption> {
+        let mut parsed = MountOptions::default();
+        for option in options {
+            parsed.take(option).ok_or_else(|| UnknownOption(option.to_owned()))?;
+        }
+        Ok(parsed)
+    }
+
+    fn take(&mut self, option: &str) -> Option<()> {
+        match option {
+            "ro" => self.options.push(MountOption::RO),
+            "rw" => self.options.push(MountOption::RW),
+            "dev" => self.has_devices = true,
+            "nodev" => self.has_devices = false,
+            "suid" => self.has_suid = true,
+            "nosuid" => self.has_suid = false,
+            "exec" => self.options.push(MountOption::Exec),
+            "noexec" => self.options.push(MountOption::NoExec),
+            "sync" => self.options.push(MountOption::Sync),
+            "dirsync" => self.options.push(MountOption::DirSync),
+            // What every mount does or has no meaning here; fstab and mount(8) pass them.
+            ""
+            | "_netdev"
+            | "noatime"
+            | "relatime"
+            | "atime"
+            | "defaults"
+            | "auto"
+            | "noauto"
+            | "nofail"
+            | "default_permissions"
+            | "allow_other"
+            | "user"
+            | "nouser" => {}
+            other => self.threads = other.strip_prefix("threads=")?.parse().ok().filter(|n| (1..=64).contains(n))?,
+        }
+        Some(())
+    }
+
+    /// The configuration of a mount of `volume`.
+    pub(crate) fn config(&self, volume: &Path) -> Config {
+        let mut config = Config::default();
+        config.mount_options.push(MountOption::DefaultPermissions);
+        config.mount_options.push(MountOption::FSName(volume.display().to_string()));
+        // fuser's own option for it does not reach the kernel when fuser mounts without libfuse.
+        config.mount_options.push(MountOption::CUSTOM(format!("subtype={SUBTYPE}")));
+        config.mount_options.push(if self.has_devices { MountOption::Dev } else { MountOption::NoDev });
+        config.mount_options.push(if self.has_suid { MountOption::Suid } else { MountOption::NoSuid });
+        config.mount_options.extend(self.options.iter().cloned());
+        config.acl = SessionACL::All;
+        config.n_threads = Some(self.threads);
+        config.clone_fd = true;
+        config
+    }
+}
+
+/// Asks the kernel for its capabilities. What it does not have is left out.
+pub(crate) fn negotiate(config: &mut KernelConfig) {
+    let wanted = InitFlags::FUSE_ASYNC_READ
+        | InitFlags::FUSE_ATOMIC_O_TRUNC
+        | InitFlags::FUSE_CACHE_SYMLINKS
+        | InitFlags::FUSE_DO_READDIRPLUS
+        | InitFlags::FUSE_EXPLICIT_INVAL_DATA
+        | InitFlags::FUSE_HANDLE_KILLPRIV_V2
+        | InitFlags::FUSE_NO_EXPORT_SUPPORT
+        | InitFlags::FUSE_PARALLEL_DIROPS
+        | InitFlags::FUSE_READDIRPLUS_AUTO;
+    // All or none: what the kernel has it grants. The two limits are within fuser's bounds.
+    let granted = config.add_capabilities(wanted & config.capabilities());
+    debug_assert!(granted.is_ok(), "the kernel grants what it has");
+    let limits = (config.set_max_write(WRITE_BYTES_MAX), config.set_max_background(BACKGROUND_MAX));
+    debug_assert!(limits.0.is_ok() && limits.1.is_ok(), "the limits are within bounds");
+}

@@ -1,0 +1,101 @@
+//! Where volumes are mounted: the checks before a mount, dead mounts, and the way from a mount point to its volume.
+
+use crate::options::SUBTYPE;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// A volume that is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mounted {
+    /// The volume's folder.
+    pub volume: PathBuf,
+    /// The directory that it is mounted on.
+    pub directory: PathBuf,
+}
+
+/// What keeps a volume from being mounted at a directory, in words.
+///
+/// # Errors
+/// What is wrong with the two paths.
+pub(crate) fn check(volume: &Path, directory: &Path) -> io::Result<()> {
+    let refused = |what: String| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    if !directory.is_dir() {
+        return refused(format!("{} is no directory", directory.display()));
+    }
+    if directory.starts_with(volume) || volume.starts_with(directory) {
+        let (volume, directory) = (volume.display(), directory.display());
+        return refused(format!(
+            "cannot mount {volume} on {directory}: one is inside the other, so that the volume would wait for itself"
+        ));
+    }
+    Ok(())
+}
+
+/// Detaches a mount whose process is gone, if there is one. Returns whether there was.
+///
+/// # Errors
+/// Those of the unmount.
+pub(crate) fn detach_dead(directory: &Path) -> io::Result<bool> {
+    let is_dead = matches!(rustix::fs::stat(directory), Err(Errno::NOTCONN));
+    if is_dead {
+        rustix::mount::unmount(directory, UnmountFlags::DETACH)?;
+    }
+    Ok(is_dead)
+}
+
+/// The volume that is mounted on a directory; the mount may be dead.
+///
+/// # Errors
+/// Those of reading the list of mounts.
+pub fn find_mount(directory: &Path) -> io::Result<Option<Mounted>> {
+    // A dead mount has no canonical path of its own, but its parent has.
+    let wanted = match (directory.canonicalize(), directory.parent(), directory.file_name()) {
+        (Ok(path), ..) => path,
+        (Err(_), Some(parent), Some(name)) if parent.as_os_str().is_empty() => {
+            Path::new(".").canonicalize()?.join(name)
+        }
+        (Err(_), Some(parent), Some(name)) => parent.canonicalize()?.join(name),
+        (Err(error), ..) => return Err(error),
+    };
+    Ok(mounts()?.into_iter().rev().find(|mounted| mounted.directory == wanted))
+}
+
+/// All volumes that are mounted.
+fn mounts() -> io::Result<Vec<Mounted>> {
+    let list = fs::read("/proc/self/mountinfo")?;
+    let volumes = list.split(|&byte| byte == b'\n').filter_map(|line| {
+        // ID, parent, device, root, MOUNT POINT, options, optional fields, "-", TYPE, SOURCE, …
+        let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+        let dash = fields.iter().position(|field| *field == b"-")?;
+        let (kind, source) = (fields.get(dash + 1)?, fields.get(dash + 2)?);
+        let is_ours = *kind == format!("fuse.{SUBTYPE}").as_bytes();
+        is_ours.then_some(Mounted { volume: unescaped(source), directory: unescaped(fields.get(4)?) })
+    });
+    Ok(volumes.collect())
+}
+
+/// A path as the kernel's list has it: spaces and the like are octal numbers.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = tail.first_chunk::<3>().filter(|_| first == b'\\');
+        let number = octal.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        bytes.push(number.unwrap_or(first));
+        rest = if number.is_some() { &tail[3..] } else { tail };
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// Unmounts a directory; `is_lazy` detaches it, and it ends with its last user.
+///
+/// # Errors
+/// `EBUSY` while somebody uses it, `EPERM`, `EINVAL` if nothing is mounted there.
+pub fn unmount(directory: &Path, is_lazy: bool) -> io::Result<()> {
+    let flags = if is_lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    Ok(rustix::mount::unmount(directory, flags)?)
+}

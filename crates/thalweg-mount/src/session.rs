@@ -1,0 +1,140 @@
+//! [`mount`]: from the mount of a volume to the end of it.
+
+use crate::background::Background;
+use crate::control::Control;
+use crate::options::MountOptions;
+use crate::place;
+use crate::pool::Pool;
+use crate::serve::Serve;
+use fuser::Session;
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_fs::{OpenOptions, Volume};
+
+/// Threads for what waits for the device.
+const DEVICE_THREADS: usize = 4;
+/// How long a mount waits for the process of a dead mount to let go of the volume.
+const CORPSE_WAIT: Duration = Duration::from_secs(30);
+
+/// Mounts the volume in the folder `volume` on `directory`, calls `mounted` once the kernel's first request is
+/// answered, and serves the volume until it is unmounted. SIGINT, SIGTERM and SIGHUP unmount it; while it is in use they
+/// detach it, and it is served to its last user.
+///
+/// A mount on `directory` whose process is gone is detached first.
+///
+/// # Errors
+/// In words for a user: a path that is wrong, a volume that is open elsewhere, no FUSE, no permission.
+pub fn mount(
+    volume: &Path,
+    directory: &Path,
+    options: &MountOptions,
+    database: OpenOptions,
+    mounted: impl FnOnce(),
+) -> io::Result<()> {
+    let is_dead = place::detach_dead(directory)?;
+    if is_dead {
+        say(&format!("{} was a mount whose process is gone: detached", directory.display()));
+    }
+    let directory = directory.canonicalize().map_err(|error| named(directory, &error))?;
+    let folder = volume.canonicalize().map_err(|error| named(volume, &error))?;
+    place::check(&folder, &directory)?;
+    check_device()?;
+    if is_dead {
+        wait_for_corpse(&folder)?;
+    }
+    let opened = database.open(&folder).map_err(|error| io::Error::other(error.to_string()))?;
+    let opened = Arc::new(opened);
+    let served = serve(&folder, &directory, options, &opened, mounted);
+    // Closed whatever happened: what was acknowledged is in the log already, but a clean close spares the next mount
+    // its search.
+    let closed = opened.close().map_err(|error| io::Error::other(format!("the volume was not closed: {error}")));
+    served.and(closed)
+}
+
+fn serve(
+    folder: &Path,
+    directory: &Path,
+    options: &MountOptions,
+    volume: &Arc<Volume>,
+    mounted: impl FnOnce(),
+) -> io::Result<()> {
+    let pool = Arc::new(Pool::new(DEVICE_THREADS)?);
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let serve = Serve::new(Arc::clone(volume), Arc::clone(&pool));
+    let operations = serve.operations();
+    let notifier = serve.notifier();
+    let session = Session::new(serve, directory, &options.config(folder)).map_err(|error| explained(&error))?;
+    let _ = notifier.set(session.notifier());
+    let control = Control::start(folder, Arc::clone(volume), operations)?;
+    let background = Background::start(Arc::clone(volume))?;
+    let handle = signals.handle();
+    let at = directory.to_path_buf();
+    let waiter = std::thread::Builder::new().name("signals".to_owned()).spawn(move || unmount_at(&mut signals, &at))?;
+    mounted();
+    let served = session.run();
+    handle.close();
+    let _ = waiter.join();
+    drop((control, background, pool));
+    served
+}
+
+/// Unmounts at a signal. A mount in use is detached; a second signal ends the process, which loses nothing.
+fn unmount_at(signals: &mut Signals, directory: &PathBuf) {
+    let mut is_asked = false;
+    for _ in signals.forever() {
+        if is_asked {
+            std::process::exit(1);
+        }
+        is_asked = true;
+        if unmount(directory, UnmountFlags::empty()) == Err(Errno::BUSY) {
+            let _ = unmount(directory, UnmountFlags::DETACH);
+        }
+    }
+}
+
+/// Waits until the process of a dead mount has let go of the volume.
+fn wait_for_corpse(folder: &Path) -> io::Result<()> {
+    let start = Instant::now();
+    while let Some(wait) = crate::control::wait_for_end(folder)? {
+        if start.elapsed() > CORPSE_WAIT {
+            return Err(io::Error::other(format!("another process still has {}", folder.display())));
+        }
+        wait()?;
+    }
+    Ok(())
+}
+
+fn check_device() -> io::Result<()> {
+    match std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(io::Error::new(error.kind(), "there is no /dev/fuse: load the kernel module (`modprobe fuse`)"))
+        }
+        Err(error) => Err(io::Error::new(error.kind(), format!("/dev/fuse cannot be opened: {error}"))),
+    }
+}
+
+fn explained(error: &io::Error) -> io::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::PermissionDenied => ": mounting needs root, or the program fusermount3",
+        io::ErrorKind::NotFound => ": without root, mounting needs the program fusermount3",
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("the kernel did not mount: {error}{advice}"))
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// Says something in the daemon's log, which is its standard error.
+pub(crate) fn say(what: &str) {
+    // Nobody may be reading.
+    let _ = writeln!(io::stderr(), "thalweg mount: {what}");
+}
