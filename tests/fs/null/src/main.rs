@@ -7,6 +7,7 @@ mod serve;
 mod tree;
 
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::Parser;
 use yardstick_session::Options;
@@ -21,7 +22,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let Arguments { options } = Arguments::parse();
-    match yardstick_session::serve(serve::Null::new(options.timeout.0), &options, "null", "null") {
+    match yardstick_session::serve(serve::Null::new(options.timeout.0), &options, "null", "null", &OnceLock::new()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => yardstick_session::failed("yardstick-null", &error),
     }

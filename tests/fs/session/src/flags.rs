@@ -57,13 +57,13 @@ impl Options {
     pub(crate) fn config(&self, name: &str, source: &str) -> io::Result<Config> {
         let mut config = Config::default();
         config.mount_options.push(MountOption::DefaultPermissions);
-        // A device or subtype that the command line names takes the place of the yardstick's own: of two, fuser takes
-        // the first.
+        // Of two sources fuser takes the first: that of the command line.
         for option in &self.options {
             config.mount_options.extend(mount_option(option)?);
         }
         config.mount_options.push(MountOption::FSName(source.to_owned()));
-        config.mount_options.push(MountOption::Subtype(name.to_owned()));
+        // fuser's own option of that name never reaches the kernel when fuser mounts without libfuse.
+        config.mount_options.push(MountOption::CUSTOM(format!("subtype={name}")));
         config.acl = SessionACL::All;
         config.n_threads = Some(self.threads);
         config.clone_fd = true;
@@ -86,13 +86,10 @@ fn mount_option(option: &str) -> io::Result<Option<MountOption>> {
         "dirsync" => MountOption::DirSync,
         "" | "_netdev" | "atime" | "relatime" | "default_permissions" | "allow_other" => return Ok(None),
         other => {
-            if let Some(name) = other.strip_prefix("fsname=") {
-                MountOption::FSName(name.to_owned())
-            } else if let Some(name) = other.strip_prefix("subtype=") {
-                MountOption::Subtype(name.to_owned())
-            } else {
+            let Some(name) = other.strip_prefix("fsname=") else {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("unknown mount option '{other}'")));
-            }
+            };
+            MountOption::FSName(name.to_owned())
         }
     }))
 }

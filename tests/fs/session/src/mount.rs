@@ -5,9 +5,10 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 
-use fuser::{Filesystem, Session};
+use fuser::{Filesystem, Notifier, Session};
 use nix::sys::signal::{SigSet, Signal};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
@@ -20,11 +21,18 @@ const MOUNTED: &str = "mounted";
 /// Mounts `filesystem` and serves it until it is unmounted. `name` becomes the subtype, `source` the device.
 ///
 /// With `--background` a child process serves the mount. This process returns when the kernel has the answer to INIT.
+/// `notifier` is filled before the first request: by it the file system tells the kernel to drop what it keeps.
 ///
 /// # Errors
 ///
 /// An option that is unknown, or a mount that fails.
-pub fn serve<F: Filesystem>(filesystem: F, options: &Options, name: &str, source: &str) -> io::Result<()> {
+pub fn serve<F: Filesystem>(
+    filesystem: F,
+    options: &Options,
+    name: &str,
+    source: &str,
+    notifier: &OnceLock<Notifier>,
+) -> io::Result<()> {
     // Also in the process that only starts another: its user reads the error here.
     let config = options.config(name, source)?;
     if options.background {
@@ -37,6 +45,7 @@ pub fn serve<F: Filesystem>(filesystem: F, options: &Options, name: &str, source
     signals.thread_block()?;
     // Mounts, and answers INIT: when it returns, the file system is there.
     let session = Session::new(filesystem, &options.directory, &config)?;
+    notifier.get_or_init(|| session.notifier());
     let directory = options.directory.canonicalize()?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || unmount_at(signals, &directory))?;
     let mut out = io::stdout();
@@ -64,12 +73,8 @@ fn unmount_at(signals: SigSet, directory: &Path) {
 fn in_background() -> io::Result<()> {
     let program = std::env::current_exe()?;
     let arguments = std::env::args_os().skip(1).filter(|argument| argument != OsStr::new("--background"));
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .process_group(0)
-        .spawn()?;
+    let mut child =
+        Command::new(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0).spawn()?;
     let mut line = String::new();
     if let Some(out) = child.stdout.take() {
         BufReader::new(out).read_line(&mut line)?;
