@@ -72,8 +72,8 @@ impl Nodes {
     }
 
     /// Finds `name` in an open directory. Counts nothing.
-    pub(crate) fn find(&self, directory: &OwnedFd, name: &OsStr) -> Result<Found, Errno> {
-        let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
+    pub(crate) fn find(&self, directory: impl AsFd, name: &OsStr) -> Result<Found, Errno> {
+        let stat = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
         let handle = Handle::of(directory.as_fd(), name.as_bytes())?;
         self.found(&stat, handle)
     }

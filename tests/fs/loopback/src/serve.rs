@@ -1,40 +1,28 @@
 //! Answers the kernel's requests by calls on the directory below.
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, KernelConfig, LockOwner, Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig,
+    LockOwner, Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, RawDir, SeekFrom};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 
 use crate::change::{self, Change};
+use crate::data::{self, call};
 use crate::handle::{borrowed, given, taken};
-use crate::nodes::{Found, Nodes, kind, time};
-
-/// The most that one read returns.
-const READ_MAX: usize = 1 << 20;
+use crate::listing::{self, bare};
+use crate::nodes::{Found, Nodes};
 
 /// Of the flags of an open, those that the file below is opened with. The kernel above appends, and its pages stand
 /// between a reader and direct I/O.
 const OPEN_FLAGS: i32 = libc::O_ACCMODE | libc::O_TRUNC | libc::O_DSYNC | libc::O_SYNC;
-
-/// The longest copy that one reply can tell of: its length has 32 bits.
-const COPY_MAX: u64 = 1 << 30;
-
-thread_local! {
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// The file system.
 pub(crate) struct Loopback {
@@ -111,64 +99,6 @@ fn empty(result: Result<()>, reply: ReplyEmpty) {
     }
 }
 
-fn call<T>(result: rustix::io::Result<T>) -> Result<T> {
-    result.map_err(|error| Errno::from_i32(error.raw_os_error()))
-}
-
-/// Answers a request for an extended attribute, or for the list of their names, of at most `size` bytes.
-fn xattr(result: Result<(Vec<u8>, usize)>, size: u32, reply: ReplyXattr) {
-    match result {
-        Ok((_, length)) if size == 0 => reply.size(length as u32),
-        Ok((value, length)) => reply.data(&value[..length]),
-        Err(error) => reply.error(error),
-    }
-}
-
-/// Attributes of which only the number counts: zero, of a name that is not there, or that of a dot in a listing.
-fn bare(ino: u64) -> FileAttr {
-    let never = time(0, 0);
-    FileAttr {
-        ino: INodeNo(ino),
-        size: 0,
-        blocks: 0,
-        atime: never,
-        mtime: never,
-        ctime: never,
-        crtime: never,
-        kind: FileType::Directory,
-        perm: 0,
-        nlink: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
-    }
-}
-
-/// Reads a directory from `offset` on. `add` gets place, name, inode number and type of each entry, and says when the
-/// reply is full. `buffer_bytes` is about what fills a reply, so that little is read twice.
-fn list(
-    fh: &FileHandle,
-    offset: u64,
-    buffer_bytes: usize,
-    mut add: impl FnMut(u64, &OsStr, u64, rustix::fs::FileType) -> Result<bool>,
-) -> Result<()> {
-    let fd = borrowed(fh);
-    call(rustix::fs::seek(fd, SeekFrom::Start(offset)))?;
-    let mut buffer = [MaybeUninit::uninit(); 32 << 10];
-    let end = buffer_bytes.min(buffer.len());
-    let mut entries = RawDir::new(fd, &mut buffer[..end]);
-    while let Some(entry) = entries.next() {
-        let entry = call(entry)?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if add(entry.next_entry_cookie(), name, entry.ino(), entry.file_type())? {
-            break;
-        }
-    }
-    Ok(())
-}
-
 impl Filesystem for Loopback {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         yardstick_session::negotiate(config);
@@ -178,7 +108,7 @@ impl Filesystem for Loopback {
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.nodes.directory(parent).and_then(|directory| self.nodes.find(&directory, name)) {
             // A node number of zero: the kernel keeps that there is no such name.
-            Err(Errno::ENOENT) => reply.entry(&self.timeout, &bare(0), Generation(0)),
+            Err(Errno::ENOENT) => reply.entry(&self.timeout, &bare(INodeNo(0)), Generation(0)),
             found => self.entry(found, reply),
         }
     }
@@ -338,22 +268,7 @@ impl Filesystem for Loopback {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        BUFFER.with_borrow_mut(|buffer| {
-            buffer.resize(READ_MAX, 0);
-            let wanted = READ_MAX.min(size as usize);
-            let mut got = 0;
-            // A short reply means the end of the file to the kernel.
-            while got < wanted {
-                match rustix::io::pread(borrowed(&fh), &mut buffer[got..wanted], offset + got as u64) {
-                    Ok(0) => break,
-                    Ok(bytes) => got += bytes,
-                    Err(rustix::io::Errno::INTR) => {}
-                    Err(error) if got == 0 => return reply.error(Errno::from_i32(error.raw_os_error())),
-                    Err(_) => break,
-                }
-            }
-            reply.data(&buffer[..got]);
-        });
+        data::read(&fh, offset, size, reply);
     }
 
     fn write(
@@ -412,52 +327,12 @@ impl Filesystem for Loopback {
         }
     }
 
-    fn readdir(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let listed = list(&fh, offset, 32 << 10, |place, name, ino, file_type| {
-            Ok(reply.add(self.nodes.number(ino), place, kind(file_type.as_raw_mode()), name))
-        });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error),
-        }
+    fn readdir(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, offset: u64, reply: ReplyDirectory) {
+        listing::names(&self.nodes, &fh, offset, reply);
     }
 
-    fn readdirplus(
-        &self,
-        _request: &Request,
-        _ino: INodeNo,
-        fh: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectoryPlus,
-    ) {
-        let directory = match borrowed(&fh).try_clone_to_owned() {
-            Ok(directory) => directory,
-            Err(error) => return reply.error(error.into()),
-        };
-        // An entry of the reply is 128 bytes longer than one below.
-        let listed = list(&fh, offset, 6 << 10, |place, name, ino, _| {
-            let ino = self.nodes.number(ino);
-            if name == "." || name == ".." {
-                return Ok(reply.add(ino, place, name, &self.timeout, &bare(ino.0), Generation(0)));
-            }
-            let found = match self.nodes.find(&directory, name) {
-                Ok(found) => found,
-                // Gone meanwhile, or a mount point.
-                Err(Errno::ENOENT | Errno::EXDEV) => return Ok(false),
-                Err(error) => return Err(error),
-            };
-            let generation = Generation(found.generation);
-            let full = reply.add(found.attr.ino, place, name, &self.timeout, &found.attr, generation);
-            // Counted before the reply is sent, and only if the entry found room.
-            if !full {
-                self.nodes.count(&found);
-            }
-            Ok(full)
-        });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error),
-        }
+    fn readdirplus(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, offset: u64, reply: ReplyDirectoryPlus) {
+        listing::entries(&self.nodes, &self.timeout, &fh, offset, reply);
     }
 
     fn releasedir(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, _flags: OpenFlags, reply: ReplyEmpty) {
@@ -507,29 +382,13 @@ impl Filesystem for Loopback {
         if change::is_refused(name) {
             return reply.error(Errno::EOPNOTSUPP);
         }
-        let get = |node: OwnedFd| {
-            let path = change::path_of(&node);
-            if size == 0 {
-                return Ok((Vec::new(), call(rustix::fs::getxattr_query(path, name))?));
-            }
-            let mut value = vec![0; size as usize];
-            let length = call(rustix::fs::getxattr(path, name, value.as_mut_slice()))?;
-            Ok((value, length))
-        };
-        xattr(self.nodes.path(ino).and_then(get), size, reply);
+        let value = self.nodes.path(ino).and_then(|node| data::xattr(&node, name, size));
+        data::xattr_reply(value, size, reply);
     }
 
     fn listxattr(&self, _request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        let list = |node: OwnedFd| {
-            let path = change::path_of(&node);
-            if size == 0 {
-                return Ok((Vec::new(), call(rustix::fs::listxattr_query(path))?));
-            }
-            let mut names = vec![0; size as usize];
-            let length = call(rustix::fs::listxattr(path, names.as_mut_slice()))?;
-            Ok((names, length))
-        };
-        xattr(self.nodes.path(ino).and_then(list), size, reply);
+        let names = self.nodes.path(ino).and_then(|node| data::xattr_names(&node, size));
+        data::xattr_reply(names, size, reply);
     }
 
     fn removexattr(&self, _request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -555,12 +414,7 @@ impl Filesystem for Loopback {
     }
 
     fn lseek(&self, _request: &Request, _ino: INodeNo, fh: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
-        let target = match whence {
-            libc::SEEK_DATA => SeekFrom::Data(offset as u64),
-            libc::SEEK_HOLE => SeekFrom::Hole(offset as u64),
-            _ => return reply.error(Errno::EINVAL),
-        };
-        match call(rustix::fs::seek(borrowed(&fh), target)) {
+        match data::seek(&fh, offset, whence) {
             Ok(position) => reply.offset(position as i64),
             Err(error) => reply.error(error),
         }
@@ -579,12 +433,8 @@ impl Filesystem for Loopback {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let (mut from, mut to) = (offset_in, offset_out);
-        let length = len.min(COPY_MAX) as usize;
-        let copied =
-            rustix::fs::copy_file_range(borrowed(&fh_in), Some(&mut from), borrowed(&fh_out), Some(&mut to), length);
-        match call(copied) {
-            Ok(copied) => reply.written(copied as u32),
+        match data::copy((&fh_in, offset_in), (&fh_out, offset_out), len) {
+            Ok(copied) => reply.written(copied),
             Err(error) => reply.error(error),
         }
     }

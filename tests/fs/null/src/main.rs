@@ -1,8 +1,9 @@
 //! A file system in memory that does next to nothing: names and attributes, no data. Its rates are the ceiling of every
 //! FUSE file system on the machine.
 //!
-//! `tree` holds names and attributes, `serve` answers requests from them.
+//! `node` is a file or a directory, `tree` holds all of them, `serve` answers requests from them.
 
+mod node;
 mod serve;
 mod tree;
 
