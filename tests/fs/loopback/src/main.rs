@@ -1,7 +1,7 @@
 //! A FUSE file system that passes every call to a directory below it: what FUSE costs over the file system below.
 //!
-//! `handle` names inodes by kernel file handles, `nodes` is the table of those that the kernel knows, `change` makes and
-//! alters files, `data` reads and copies, `listing` lists directories, `serve` answers requests.
+//! `handle` names inodes by kernel file handles, `nodes` is the table of those that the kernel knows, `change` makes
+//! and alters files, `data` reads and copies, `listing` lists directories, `serve` answers requests.
 
 mod change;
 mod data;

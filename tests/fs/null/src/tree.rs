@@ -1,8 +1,8 @@
 //! Names and attributes, in memory.
 //!
-//! The table of nodes is split into shards. A directory and a node's attributes have a lock each. Locks are taken in the
-//! order directory, attributes, shard, and no two of one kind at once, but for the two directories of a rename: the
-//! lower number first.
+//! The table of nodes is split into shards. A directory and a node's attributes have a lock each. Locks are taken in
+//! the order directory, attributes, shard. Two directories are locked by a rename, the lower number first, and by the
+//! removal of a directory, its parent first. The kernel lets no two such calls meet.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

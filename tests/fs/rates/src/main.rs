@@ -55,7 +55,7 @@ struct Run {
 /// Reports on runs.
 #[derive(Subcommand)]
 enum Report {
-    /// Prints the medians of runs, one column for each name. A file's name begins with that of its column: NAME.ROUND.json
+    /// Prints the medians of runs, one column for each name. A file's name begins with its column's: NAME.ROUND.json
     Medians {
         /// The files that `run --json` wrote.
         files: Vec<PathBuf>,
