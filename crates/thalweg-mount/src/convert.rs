@@ -29,17 +29,14 @@ fn system_time(time: Time) -> SystemTime {
     base.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(u64::from(time.nanoseconds))
 }
 
+/// A time that the kernel sent. Of a time before 1970 fuser 0.18 subtracts the nanoseconds, which the kernel adds.
 fn time(time: SystemTime) -> Time {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => Time { seconds: seconds(since), nanoseconds: since.subsec_nanos() },
-        Err(before) => {
-            let before = before.duration();
-            match before.subsec_nanos() {
-                0 => Time { seconds: -seconds(before), nanoseconds: 0 },
-                part => Time { seconds: -seconds(before) - 1, nanoseconds: 1_000_000_000 - part },
-            }
-        }
-    }
+    let since = time.duration_since(UNIX_EPOCH);
+    let (seconds, part) = match &since {
+        Ok(since) => (seconds(*since), since),
+        Err(before) => (-seconds(before.duration()), &before.duration()),
+    };
+    Time { seconds, nanoseconds: part.subsec_nanos() }
 }
 
 fn seconds(duration: Duration) -> i64 {

@@ -116,8 +116,8 @@ impl Serve {
             && let Some(notifier) = self.notifier.get()
         {
             // The kernel expects a new size and new times of a truncating open, and no new mode.
-            let notifier = notifier.clone();
-            self.pool.run(move || _ = notifier.inval_inode(ino, -1, 0));
+            // Attributes alone are dropped at once, also from a thread that answers requests.
+            let _ = notifier.inval_inode(ino, -1, 0);
         }
         Ok(())
     }
