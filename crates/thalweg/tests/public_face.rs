@@ -8,10 +8,10 @@ use std::fmt::Debug;
 use std::ops::Bound;
 use tempfile::TempDir;
 use thalweg::{
-    Builder, ChainStatistics, CheckReport, CompactionPolicy, Compression, Corruption, DamagePolicy, Database,
-    Durability, Error, ErrorKind, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Range, ReadOnlyDatabase,
-    ReadOnlyKeyspace, Readable, Slice, Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads,
-    TableWrites, Values, WriteBatch, WriteOptions,
+    Builder, ChainStatistics, CheckReport, CommitTicket, CompactionPolicy, Compression, Corruption, DamagePolicy,
+    Database, Durability, Error, ErrorKind, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Range,
+    ReadOnlyDatabase, ReadOnlyKeyspace, Readable, Slice, Snapshot, SnapshotKeyspace, StallStatistics, Statistics,
+    TableReads, TableWrites, UntilDurable, Values, WriteBatch, WriteOptions,
 };
 
 /// Compiles only if each type can be printed, moved to another thread and shared between threads.
@@ -25,6 +25,7 @@ fn every_public_type_is_debug_and_send_and_sync() {
         Builder,
         ChainStatistics,
         CheckReport,
+        CommitTicket,
         CompactionPolicy,
         Compression,
         Corruption,
@@ -47,6 +48,7 @@ fn every_public_type_is_debug_and_send_and_sync() {
         Statistics,
         TableReads,
         TableWrites,
+        UntilDurable,
         Values,
         WriteBatch,
         WriteOptions,

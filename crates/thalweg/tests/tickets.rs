@@ -1,4 +1,4 @@
-//! Tickets of commits: they say when a buffered write is durable, on a thread that waits, by a callback and as a future.
+//! Tickets of commits: they say when a buffered write is durable, to a thread that waits, by a callback, as a future.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -124,8 +124,8 @@ impl IntoFuture for CommitTicket {
     }
 }
 
-/// The future of a [`CommitTicket`], for any executor. Its first poll causes a sync, unless the write is durable. It may
-/// be dropped at any time: then no sync is made for it.
+/// The future of a [`CommitTicket`], for any executor. Its first poll causes a sync, unless the write is durable. It
+/// may be dropped at any time.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct UntilDurable {
     ticket: CommitTicket,

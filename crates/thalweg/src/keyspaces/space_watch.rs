@@ -122,8 +122,8 @@ impl SpaceWatch {
     }
 }
 
-/// Whether a record may take what is kept for removals. It may if it does nothing but remove. If its caller says that it
-/// frees space, it may also insert, as long as it is small and removes something.
+/// Whether a record may take what is kept for removals. It may if it does nothing but remove. If its caller says that
+/// it frees space, it may also insert, as long as it is small and removes something.
 fn is_freeing(record: &Record, frees_space: bool) -> bool {
     let removes = |operation| {
         matches!(operation, Operation::Remove { .. } | Operation::DropKeyspace { .. } | Operation::ClearKeyspace { .. })

@@ -1,8 +1,8 @@
 //! [`Callbacks`]: the callbacks that wait for a position of the log to be durable.
 //!
-//! A callback is called once: by [`Callbacks::when_durable`] itself if its position is durable already, otherwise by the
-//! coroutine in `answer.rs`. Once that coroutine has ended, `when_durable` calls every callback itself. Until then a
-//! callback that waits has notified `wanted`, so the coroutine issues a sync for it.
+//! A callback is called once: by [`Callbacks::when_durable`] itself if its position is durable already, otherwise by
+//! the coroutine in `answer.rs`. Once that coroutine has ended, `when_durable` calls every callback itself. Until then
+//! a callback that waits has notified `wanted`, so the coroutine issues a sync for it.
 //!
 //! This is all that a ticket shares with the log: it is small, and may outlive the log. Locks: `queue`, held for a few
 //! instructions; no callback is called or dropped under it.

@@ -181,7 +181,7 @@ impl World {
         let mut record = RecordBuilder::new();
         record.push(operation);
         let record = record.finish();
-        let reservation = self.space.reserve(&record).unwrap();
+        let reservation = self.space.reserve(&record, false).unwrap();
         self.log.copy_in(&reservation, &record, true).unwrap();
         apply(reservation.mark(), reservation.first_seq());
         self.signals.definition_queued();
@@ -213,7 +213,7 @@ impl World {
         let record = record.finish();
         self.backpressure.let_time_pass(std::slice::from_ref(keyspace), record.bytes());
         self.backpressure.wait_for_room(&**keyspace).unwrap();
-        let reservation = self.space.reserve(&record).unwrap();
+        let reservation = self.space.reserve(&record, false).unwrap();
         self.log.copy_in(&reservation, &record, true).unwrap();
         keyspace.insert(reservation.mark(), key, reservation.first_seq(), EntryKind::Put, value);
         let end = reservation.end();
