@@ -79,7 +79,6 @@ fn shown(space: Space, key: &[u8], row: &[u8]) -> String {
 
 fn attributes(of: &Attributes) -> String {
     let Attributes { ino, kind, mode, nlink, uid, gid, size, bytes, flags, .. } = of;
-    format!(
-        "ino={ino} kind={kind:?} mode={mode:o} nlink={nlink} uid={uid} gid={gid} size={size} bytes={bytes} flags={flags}"
-    )
+    let owner = format!("mode={mode:o} nlink={nlink} uid={uid} gid={gid}");
+    format!("ino={ino} kind={kind:?} {owner} size={size} bytes={bytes} flags={flags}")
 }

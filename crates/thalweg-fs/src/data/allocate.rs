@@ -22,8 +22,8 @@ impl Volume {
     /// Allocates, punches or zeroes a range of a file, which becomes an object.
     ///
     /// # Errors
-    /// `EINVAL` for an empty range, `EFBIG`, `ENOSPC`, `EOPNOTSUPP` where the file system of the objects cannot, `EROFS`,
-    /// `EIO`, `ESTALE`.
+    /// `EINVAL` for an empty range, `EFBIG`, `ENOSPC`, `EOPNOTSUPP` where the file system of the objects cannot,
+    /// `EROFS`, `EIO`, `ESTALE`.
     pub fn allocate(
         &self,
         caller: &Caller<'_>,

@@ -3,7 +3,7 @@
 use super::rows::RowChange;
 use crate::error::Result;
 use crate::node::State;
-use crate::row::IS_OBJECT;
+use crate::row::{IS_OBJECT, Ino};
 use crate::store::Batch;
 use crate::volume::Volume;
 
@@ -55,6 +55,17 @@ impl Volume {
             self.note_dirty(state);
         }
         self.take_object_size(state)
+    }
+
+    /// Whether a write of `ino` that ends at `end` would move its bytes to an object, which copies them and may wait
+    /// for the device.
+    pub fn would_promote(&self, ino: Ino, end: u64) -> bool {
+        self.nodes.try_pin(ino).is_some_and(|pin| self.must_promote(&pin.read(), end))
+    }
+
+    pub(super) fn must_promote(&self, state: &State, end: u64) -> bool {
+        let is_too_large = end > self.limits.rows_bytes_max;
+        !state.is_object() && (is_too_large || state.rewritten_bytes > self.limits.rewritten_bytes_max)
     }
 
     /// Notes that an object is written now, so that the background syncs it.

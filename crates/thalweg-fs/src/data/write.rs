@@ -45,9 +45,7 @@ impl Volume {
         if bytes.is_empty() {
             return Ok(offset);
         }
-        let is_too_large = end > self.limits.rows_bytes_max;
-        let is_rewritten = state.rewritten_bytes > self.limits.rewritten_bytes_max;
-        if !state.is_object() && (is_too_large || is_rewritten) {
+        if self.must_promote(&state, end) {
             self.promote(&mut state)?;
         }
         let now = self.now();

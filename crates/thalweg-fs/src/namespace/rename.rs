@@ -7,7 +7,7 @@ use super::check_name;
 use crate::caller::{Caller, EXECUTE, WRITE};
 use crate::error::{Error, Result, refuse};
 use crate::node::{Locked, Pin, Place, State};
-use crate::row::{EntryRow, Ino, Kind, ROOT, Time};
+use crate::row::{EntryRow, IS_OBJECT, Ino, Kind, ROOT, Time};
 use crate::store::Batch;
 use crate::volume::Volume;
 use std::sync::PoisonError;
@@ -72,6 +72,18 @@ impl Volume {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether a rename would replace a file by an object, whose bytes are made durable first: that waits for the
+    /// device.
+    pub fn rename_waits(&self, (directory, name): (Ino, &[u8]), (new_directory, new_name): (Ino, &[u8])) -> bool {
+        let row = |directory, name| self.entry_row(directory, name).ok().flatten();
+        let is_object = match row(directory, name) {
+            Some(EntryRow::Whole(attributes, _)) => attributes.has(IS_OBJECT),
+            Some(EntryRow::Pointer(_, kind)) => kind == Kind::File,
+            None => false,
+        };
+        is_object && row(new_directory, new_name).is_some()
     }
 
     /// Renames if the entries are still those that were found. `false`: find them again.

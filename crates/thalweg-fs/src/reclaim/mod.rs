@@ -13,21 +13,12 @@
 use crate::error::Result;
 use crate::row::{Debt, Ino, inode_key, inode_of};
 use crate::store::{Batch, Space};
-use crate::volume::Volume;
+use crate::volume::{Inherited, Volume};
 
 /// A file is cut by this many bytes at a time before it is removed, so that no journal is full of one removal.
 const CUT_BYTES: u64 = 1 << 30;
 /// How many debts of an earlier mount are paid in one call.
 const DEBTS_PER_CALL: usize = 256;
-
-/// How far the work after an open has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Inherited {
-    /// The inode from which on debts are left; `None` once all are paid.
-    debts_from: Option<Ino>,
-    /// Whether object files must be looked at.
-    has_unknown_objects: bool,
-}
 
 /// What a call of [`Volume::work`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
