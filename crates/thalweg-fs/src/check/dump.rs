@@ -27,7 +27,7 @@ impl Volume {
 fn dump(rows: &dyn RowReader, line: &mut dyn FnMut(String) -> bool) -> Result<bool> {
     for directory in rows.directories() {
         let directory = directory?;
-        for listed in rows.list(directory, 0) {
+        for listed in rows.list(directory, 0, usize::MAX) {
             let listed = listed?;
             let shown = match &*listed.name {
                 DirectoryRow::NAME => DirectoryRow::decode(directory, &listed.row).map(|row| {

@@ -77,7 +77,8 @@ impl Volume {
         loop {
             let seen = self.nodes.removals();
             let mut is_entered = true;
-            for listed in self.store.list(directory, before) {
+            // One more: that of the next cursor.
+            for listed in self.store.list(directory, before, entries_max.saturating_add(1)) {
                 let listed = listed?;
                 if *listed.name == *DirectoryRow::NAME {
                     continue;
