@@ -344,7 +344,6 @@ impl Listing {
     /// # let db = thalweg::Database::open(&dir)?;
     /// let files = db.directory_keyspace("files")?;
     /// files.insert(7, "main.rs", "mode 644")?;
-    /// files.insert(7, "lib.rs", "mode 644")?;
     /// assert!(files.list(7).in_parts_of(1).next().transpose()?.is_some());
     /// # db.close()?; let _ = std::fs::remove_dir_all(dir);
     /// # Ok(())

@@ -101,7 +101,7 @@ fn end_of_blocks(spans: &[(Arc<Table>, PackSpan)], from: NameHash, blocks: usize
     Ok(fences.get(blocks - 1).map(|fence| NameHash(u64::from(*fence) << 32)))
 }
 
-/// Adds about `wanted` versions of a directory that a memtable has from `from` on. Returns the hash at which it stopped.
+/// Adds about `wanted` versions of a directory that a memtable has from `from` on. Returns the hash where it stopped.
 fn in_memtable(
     memtable: &Arc<Memtable>,
     directory: u64,
