@@ -182,7 +182,6 @@ fn names_of(model: &mut Model, directory: Ino, with_attributes: bool) -> Outcome
 
 fn inode_answer(model: &mut Model, caller: &thalweg_fs::Caller<'_>, operation: &Operation) -> Outcome<Answer> {
     match operation {
-        Operation::Stat(ino) => {}
         Operation::ReadLink(ino) => return Ok(Answer::Bytes(model.read_link(*ino)?.to_vec())),
         Operation::Access(ino, access) => model.access(caller, *ino, *access)?,
         Operation::Open(ino, access) => model.open(caller, *ino, *access)?,

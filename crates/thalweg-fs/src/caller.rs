@@ -80,9 +80,9 @@ impl Caller<'_> {
 }
 
 /// The mode of a file whose contents or owner changed: without set-user-ID, and without set-group-ID where the group
-/// may execute it. Other kinds keep theirs.
+/// may execute it. Directories keep theirs.
 pub(crate) fn without_privileges(kind: Kind, mode: Mode) -> Mode {
-    if kind != Kind::File {
+    if kind == Kind::Directory {
         return mode;
     }
     let is_group_executable = mode & 0o010 != 0;

@@ -100,6 +100,9 @@ impl Model {
             return Err(libc::EOPNOTSUPP);
         }
         let inode = self.used(ino)?;
+        if inode.life == Life::Dead {
+            return Err(libc::ESTALE);
+        }
         let refused = if access == READ { libc::ENODATA } else { libc::EPERM };
         if name.starts_with(b"trusted.") && caller.uid != 0 {
             return Err(refused);
@@ -140,9 +143,6 @@ impl Model {
             (XattrFlags::Replace, false) => return Err(libc::ENODATA),
             _ => {}
         }
-        if inode.life == Life::Dead {
-            return Err(libc::ESTALE);
-        }
         let now = self.now;
         let inode = self.inode_mut(ino);
         inode.xattrs.insert(name.to_vec(), value.to_vec());
@@ -165,7 +165,11 @@ impl Model {
     /// `listxattr`: "trusted." is shown to root alone.
     pub fn list_xattrs(&self, caller: &Caller<'_>, ino: Ino) -> Outcome<Vec<Vec<u8>>> {
         let is_shown = |name: &&Vec<u8>| caller.uid == 0 || !name.starts_with(b"trusted.");
-        Ok(self.used(ino)?.xattrs.keys().filter(is_shown).cloned().collect())
+        let inode = self.used(ino)?;
+        if inode.life == Life::Dead {
+            return Err(libc::ESTALE);
+        }
+        Ok(inode.xattrs.keys().filter(is_shown).cloned().collect())
     }
 }
 

@@ -56,7 +56,9 @@ impl Volume {
         let mut next = state.clone();
         let mut batch = Batch::new();
         next.attributes.ctime = self.now();
-        if !caller.is_root() {
+        if caller.is_root() {
+            self.take_capabilities(&next, &mut batch)?;
+        } else {
             self.take_privileges(&mut next, &mut batch)?;
         }
         next.put(&mut batch);
@@ -79,6 +81,9 @@ impl Volume {
         let pin = self.nodes.pin(ino)?;
         Self::check_file(&pin)?;
         let state = pin.read();
+        if state.is_dead() {
+            return refuse(libc::ESTALE);
+        }
         let size = state.attributes.size;
         if offset >= size {
             return refuse(libc::ENXIO);

@@ -76,7 +76,9 @@ impl Volume {
         }
         (next.attributes.mtime, next.attributes.ctime) = (now, now);
         let mut batch = Batch::new();
-        if !caller.is_root() {
+        if caller.is_root() {
+            self.take_capabilities(&next, &mut batch)?;
+        } else {
             self.take_privileges(&mut next, &mut batch)?;
         }
         for change in &changes {
@@ -155,7 +157,9 @@ impl Volume {
         let ino = state.attributes.ino;
         let mut next = state.clone();
         let mut batch = Batch::new();
-        if !caller.is_root() {
+        if caller.is_root() {
+            self.take_capabilities(&next, &mut batch)?;
+        } else {
             let before = next.attributes.mode;
             self.take_privileges(&mut next, &mut batch)?;
             if before != next.attributes.mode || !batch.is_empty() {
