@@ -70,7 +70,8 @@ impl Model {
                 inode.xattrs.remove(&b"security.capability"[..]);
             }
         }
-        if *change == Change::default() && inode.stat.kind == Kind::File {
+        // As chown with neither a user nor a group.
+        if *change == Change::default() && !inode.is_directory() {
             inode.take_set_id_bits();
             inode.xattrs.remove(&b"security.capability"[..]);
         }

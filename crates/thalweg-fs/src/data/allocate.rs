@@ -66,7 +66,7 @@ impl Volume {
         drop(batch);
         *state = next;
         self.note_dirty(&mut state);
-        self.objects.allocate(ino, mode, offset, bytes)?;
+        self.with_file(&state.attributes, || self.objects.allocate(ino, mode, offset, bytes))?;
         // Of the calls that change bytes, `fallocate` alone leaves the time of change to its caller.
         self.objects.set_mtime(ino, self.now())?;
         self.take_object_size(&mut state)

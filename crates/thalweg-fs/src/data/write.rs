@@ -171,7 +171,7 @@ impl Volume {
         drop(batch);
         *state = next;
         self.note_dirty(state);
-        self.objects.write_at(ino, offset, bytes)?;
+        self.with_file(&state.attributes, || self.objects.write_at(ino, offset, bytes))?;
         self.take_object_size(state)?;
         Ok(())
     }

@@ -103,8 +103,9 @@ impl Volume {
         drop(batch);
         if let Some(mtime) = change.mtime
             && next.is_object()
+            && !next.is_dead()
         {
-            self.objects.set_mtime(ino, mtime.at(now))?;
+            self.with_file(&next.attributes, || self.objects.set_mtime(ino, mtime.at(now)))?;
         }
         let attributes = next.attributes;
         *state = next;
