@@ -7,7 +7,7 @@ use crate::pair::{Applied, Pair};
 use crate::{SharedClock, VirtualClock};
 use std::path::PathBuf;
 use std::sync::Arc;
-use thalweg_fs::{Clock, FormatOptions, Limits, OpenOptions, ROOT, Result, Volume};
+use thalweg_fs::{Clock, Limits, OpenOptions, ROOT, Result, Volume};
 use thalweg_sim::Rng;
 
 /// Where a volume is.
@@ -20,7 +20,7 @@ pub enum Bed {
 
 impl Bed {
     fn format(&self, clock: &VirtualClock) -> Result<()> {
-        let options = FormatOptions { mode: 0o777, uuid: [7; 16], ..FormatOptions::default() };
+        let options = crate::ground::format_options();
         match self {
             Bed::Memory(disk) => Volume::format_on(&disk.rows(), options, clock),
             Bed::Folder(path) => Volume::format(path, options),

@@ -7,18 +7,23 @@
 //! | `pair.rs` | [`Pair`]: a volume and the model, compared |
 //! | `memory/` | [`MemoryDisk`]: rows and objects in memory, with crashes |
 //! | `histories.rs` | histories without crashes |
+//! | `lives.rs` `evidence.rs` `ground.rs` | lives with crashes, and their judgement |
 //!
 //! One client does operations at a time: the locks of inodes are the standard library's, so several clients could not
 //! wait for each other on the one thread of a simulation. The threads of `crates/thalweg-fs/tests/threads.rs` do that.
 
 mod answer;
+mod evidence;
+mod ground;
 mod histories;
+mod lives;
 mod memory;
 mod model;
 mod operation;
 mod pair;
 
 pub use histories::{Bed, run_history};
+pub use lives::{Ground, run_lives};
 pub use memory::{End, MemoryDisk};
 pub use model::Model;
 pub use operation::{CALLERS, Histories, Operation};
@@ -55,4 +60,14 @@ impl Clock for SharedClock {
     fn now(&self) -> Time {
         self.0.now()
     }
+}
+
+/// Runs lives in memory.
+///
+/// # Errors
+/// The first violation.
+pub fn run_memory(seed: u64, says: bool) -> Result<(), String> {
+    let clock = std::sync::Arc::new(VirtualClock::default());
+    let mut disk = MemoryDisk::new(seed, false, &clock);
+    run_lives(seed, &mut disk, &clock, says)
 }
