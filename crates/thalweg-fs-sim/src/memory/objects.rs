@@ -164,6 +164,16 @@ impl ObjectStore for MemoryObjects {
         })
     }
 
+    fn sync_all(&self) -> Result<()> {
+        self.disk.disk().change(|disk| {
+            for object in disk.objects.values_mut() {
+                object.durable = Some(object.live.clone());
+            }
+            disk.removed.clear();
+            Ok(())
+        })
+    }
+
     fn remove(&self, ino: Ino) -> Result<()> {
         self.disk.disk().change(|disk| {
             if let Some(durable) = disk.objects.remove(&ino).and_then(|object| object.durable) {

@@ -27,6 +27,8 @@ pub(crate) struct Inherited {
     debts_from: Option<Ino>,
     /// Whether object files must be looked at.
     has_unknown_objects: bool,
+    /// Whether an earlier process may have written to objects without a sync.
+    has_unsynced_objects: bool,
 }
 
 /// What a call of [`Volume::work`] did.
@@ -45,7 +47,11 @@ pub struct Work {
 impl Volume {
     /// Notes what an earlier mount has left.
     pub(crate) fn inherit(&self, was_clean: bool) {
-        self.tasks().inherited = Inherited { debts_from: Some(0), has_unknown_objects: !was_clean };
+        self.tasks().inherited = Inherited {
+            debts_from: Some(0),
+            has_unknown_objects: !was_clean,
+            has_unsynced_objects: !was_clean,
+        };
     }
 
     /// Does what is due in the background. To be called about once a second, and again at once while
@@ -65,8 +71,12 @@ impl Volume {
         Ok(work)
     }
 
-    /// Syncs the objects that were written. Returns how many.
+    /// Syncs the objects that were written, by this mount or one that was killed. Returns how many of this one.
     pub(crate) fn sync_objects(&self) -> Result<u64> {
+        if self.tasks().inherited.has_unsynced_objects {
+            self.objects.sync_all()?;
+            self.tasks().inherited.has_unsynced_objects = false;
+        }
         let mut synced = 0;
         loop {
             let Some(ino) = self.tasks().dirty.pop_first() else { return Ok(synced) };
