@@ -3,7 +3,7 @@
 use super::rows::RowChange;
 use crate::error::Result;
 use crate::node::State;
-use crate::row::{IS_OBJECT, Ino};
+use crate::row::{Attributes, IS_OBJECT, Ino};
 use crate::store::Batch;
 use crate::volume::Volume;
 
@@ -74,6 +74,18 @@ impl Volume {
             state.is_dirty = true;
             self.tasks().dirty.insert(state.attributes.ino);
         }
+    }
+
+    /// Makes a call on the file of an object. A power cut may have taken a file of an earlier mount that was never
+    /// synced: the object is empty then, and gets a file again.
+    pub(crate) fn with_file(&self, attributes: &Attributes, call: impl Fn() -> Result<()>) -> Result<()> {
+        let done = call();
+        let is_old = attributes.epoch != self.epoch;
+        if done.is_err() && is_old && self.objects.attributes(attributes.ino)?.is_none() {
+            self.objects.create(attributes.ino)?;
+            return call();
+        }
+        done
     }
 
     /// Takes size and times from the object's file.

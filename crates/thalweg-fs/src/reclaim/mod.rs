@@ -36,7 +36,8 @@ pub struct Work {
 impl Volume {
     /// Notes what an earlier mount has left.
     pub(crate) fn inherit(&self, was_clean: bool) {
-        self.tasks().inherited = Inherited { debts_from: Some(0), has_unknown_objects: !was_clean };
+        self.tasks().inherited =
+            Inherited { debts_from: Some(0), has_unknown_objects: !was_clean, has_unsynced_objects: !was_clean };
     }
 
     /// Does what is due in the background. To be called about once a second, and again at once while
@@ -56,8 +57,12 @@ impl Volume {
         Ok(work)
     }
 
-    /// Syncs the objects that were written. Returns how many.
+    /// Syncs the objects that were written, by this mount or one that was killed. Returns how many of this one.
     pub(crate) fn sync_objects(&self) -> Result<u64> {
+        if self.tasks().inherited.has_unsynced_objects {
+            self.objects.sync_all()?;
+            self.tasks().inherited.has_unsynced_objects = false;
+        }
         let mut synced = 0;
         loop {
             let Some(ino) = self.tasks().dirty.pop_first() else { return Ok(synced) };

@@ -23,4 +23,6 @@ pub(crate) struct Inherited {
     pub debts_from: Option<Ino>,
     /// Whether object files must be looked at.
     pub has_unknown_objects: bool,
+    /// Whether an earlier process may have written to objects without a sync.
+    pub has_unsynced_objects: bool,
 }
