@@ -34,11 +34,13 @@ mod stat_json;
 use args::{Arguments, Command};
 use clap::Parser;
 use report::Failure;
+use std::ffi::OsString;
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(command_line());
     let mut output = BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
     let done = run(&arguments.command, &mut output);
     // Show what a failed command printed before it failed. Its failure outranks an error of this flush.
@@ -47,6 +49,16 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// The arguments; under the name of a helper of mount(8), those of `thalweg mount`.
+fn command_line() -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let name = arguments.first().map(Path::new).and_then(Path::file_name);
+    if name.is_some_and(|name| name == "mount.fuse.thalweg" || name == "mount.thalweg") {
+        arguments.insert(1, "mount".into());
+    }
+    arguments
 }
 
 fn run(command: &Command, output: &mut dyn Write) -> Result<(), Failure> {

@@ -9,7 +9,6 @@ use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use thalweg_mount::{MountOptions, find_mount};
 
@@ -25,7 +24,7 @@ pub fn run(args: &Mount) -> Result<(), Failure> {
     let options = MountOptions::parse(args.options.iter().map(String::as_str));
     let options = options.map_err(|error| Failure::Usage(error.to_string()))?;
     if !args.foreground {
-        return start_daemon(&args.volume);
+        return start_daemon(args);
     }
     let budget = args.memory_budget.map(|bytes| bytes.as_u64());
     let database = thalweg_fs::OpenOptions::new().database(move |builder| match budget {
@@ -46,15 +45,21 @@ fn failed(text: &str) -> Failure {
 }
 
 /// Starts the daemon, and returns when it has mounted. What it says until then is its user's to read.
-fn start_daemon(volume: &Path) -> Result<(), Failure> {
-    let log = volume.join(LOG);
+fn start_daemon(args: &Mount) -> Result<(), Failure> {
+    let log = args.volume.join(LOG);
     let log_file = OpenOptions::new().create(true).append(true).mode(0o600).open(&log);
     let log_file =
         log_file.map_err(|error| failed(&Failure::io("write", &log.display().to_string(), &error).to_string()))?;
     let start = log_file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
     let spawned = std::env::current_exe().and_then(|program| {
         let mut command = Command::new(program);
-        command.args(std::env::args_os().skip(1)).arg("--foreground");
+        command.arg("mount").arg(&args.volume).arg(&args.directory).arg("--foreground");
+        if !args.options.is_empty() {
+            command.arg("-o").arg(args.options.join(","));
+        }
+        if let Some(bytes) = args.memory_budget {
+            command.arg("--memory-budget").arg(bytes.as_u64().to_string());
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file).process_group(0).spawn()
     });
     let mut daemon = spawned.map_err(|error| failed(&format!("cannot start the daemon: {error}")))?;

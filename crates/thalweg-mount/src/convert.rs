@@ -91,3 +91,17 @@ pub(crate) fn bare(ino: u64) -> FileAttr {
         flags: 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_1970_keep_their_nanoseconds() {
+        // 23:59:58.25 on the last day of 1969: the kernel sends -2 s and 0.25 s, and fuser takes both from 1970.
+        let sent = UNIX_EPOCH - Duration::from_secs(2) - Duration::from_millis(250);
+        let read = time(sent);
+        assert_eq!(read, Time { seconds: -2, nanoseconds: 250_000_000 });
+        assert_eq!(UNIX_EPOCH.duration_since(system_time(read)).map(|before| before.as_millis()).ok(), Some(1750));
+    }
+}

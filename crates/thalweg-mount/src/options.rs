@@ -17,13 +17,15 @@ pub struct MountOptions {
     options: Vec<MountOption>,
     has_devices: bool,
     has_suid: bool,
+    /// What mounts are listed under in place of the volume's path.
+    source: Option<String>,
     /// Threads that read requests.
     pub threads: usize,
 }
 
 impl Default for MountOptions {
     fn default() -> Self {
-        MountOptions { options: Vec::new(), has_devices: false, has_suid: false, threads: 4 }
+        MountOptions { options: Vec::new(), has_devices: false, has_suid: false, source: None, threads: 4 }
     }
 }
 
@@ -33,7 +35,8 @@ pub struct UnknownOption(pub String);
 
 impl fmt::Display for UnknownOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = "ro, rw, dev, nodev, suid, nosuid, exec, noexec, noatime, sync, dirsync, threads=N, _netdev";
+        let known =
+            "ro, rw, dev, nodev, suid, nosuid, exec, noexec, noatime, sync, dirsync, fsname=NAME, threads=N, _netdev";
         write!(f, "unknown mount option '{}'; known are {known}", self.0)
     }
 }
@@ -79,6 +82,7 @@ impl MountOptions {
             | "allow_other"
             | "user"
             | "nouser" => {}
+            other if other.starts_with("fsname=") => self.source = other.strip_prefix("fsname=").map(str::to_owned),
             other => self.threads = other.strip_prefix("threads=")?.parse().ok().filter(|n| (1..=64).contains(n))?,
         }
         Some(())
@@ -88,7 +92,8 @@ impl MountOptions {
     pub(crate) fn config(&self, volume: &Path) -> Config {
         let mut config = Config::default();
         config.mount_options.push(MountOption::DefaultPermissions);
-        config.mount_options.push(MountOption::FSName(volume.display().to_string()));
+        let source = self.source.clone().unwrap_or_else(|| volume.display().to_string());
+        config.mount_options.push(MountOption::FSName(source));
         // fuser's own option for it does not reach the kernel when fuser mounts without libfuse.
         config.mount_options.push(MountOption::CUSTOM(format!("subtype={SUBTYPE}")));
         config.mount_options.push(if self.has_devices { MountOption::Dev } else { MountOption::NoDev });
@@ -117,4 +122,24 @@ pub(crate) fn negotiate(config: &mut KernelConfig) {
     debug_assert!(granted.is_ok(), "the kernel grants what it has");
     let limits = (config.set_max_write(WRITE_BYTES_MAX), config.set_max_background(BACKGROUND_MAX));
     debug_assert!(limits.0.is_ok() && limits.1.is_ok(), "the limits are within bounds");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_that_is_not_known_is_refused_by_name() {
+        let refused = MountOptions::parse(["ro", "quota"]).err();
+        assert_eq!(refused, Some(UnknownOption("quota".to_owned())));
+        for wrong in ["threads=0", "threads=65", "threads=x", "threads="] {
+            assert!(MountOptions::parse([wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_fstab_passes_is_taken() {
+        let options = MountOptions::parse(["rw", "noatime", "_netdev", "nofail", "threads=8", "fsname=data"]);
+        assert_eq!(options.map(|options| (options.threads, options.source)), Ok((8, Some("data".to_owned()))));
+    }
 }

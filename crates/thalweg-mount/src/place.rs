@@ -35,14 +35,20 @@ pub(crate) fn check(volume: &Path, directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Detaches a mount whose process is gone, if there is one. Returns whether there was.
+/// Detaches the mounts on a directory whose process is gone. Returns whether there was one.
+///
+/// The kernel keeps attributes, so that `stat` may answer for a process that is gone; `statfs` asks the process. One that
+/// is being killed ends the call with `ECONNABORTED`.
 ///
 /// # Errors
 /// Those of the unmount.
 pub(crate) fn detach_dead(directory: &Path) -> io::Result<bool> {
-    let is_dead = matches!(rustix::fs::stat(directory), Err(Errno::NOTCONN));
-    if is_dead {
+    let mut is_dead = false;
+    while find_mount(directory).is_ok_and(|mounted| mounted.is_some())
+        && matches!(rustix::fs::statfs(directory), Err(Errno::NOTCONN | Errno::CONNABORTED))
+    {
         rustix::mount::unmount(directory, UnmountFlags::DETACH)?;
+        is_dead = true;
     }
     Ok(is_dead)
 }
@@ -98,4 +104,15 @@ fn unescaped(field: &[u8]) -> PathBuf {
 pub fn unmount(directory: &Path, is_lazy: bool) -> io::Result<()> {
     let flags = if is_lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     Ok(rustix::mount::unmount(directory, flags)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_spaces_is_read_from_the_list_of_mounts() {
+        assert_eq!(unescaped(br"/a\040b\134c"), PathBuf::from(r"/a b\c"));
+        assert_eq!(unescaped(br"/plain\"), PathBuf::from(r"/plain\"));
+    }
 }
