@@ -54,6 +54,21 @@ impl Volume {
         };
     }
 
+    /// Whether the search for objects that no row knows is still to be done.
+    pub(crate) fn has_unknown_objects(&self) -> bool {
+        self.tasks().inherited.has_unknown_objects
+    }
+
+    /// Makes the removals of object files durable. No row remembers these objects, and after a close nobody looks for
+    /// files that a power cut has brought back.
+    pub(crate) fn sync_removals(&self) -> Result<()> {
+        if self.tasks().has_removed {
+            self.objects.sync_all()?;
+            self.tasks().has_removed = false;
+        }
+        Ok(())
+    }
+
     /// Does what is due in the background. To be called about once a second, and again at once while
     /// [`Work::is_behind`].
     ///
@@ -105,6 +120,7 @@ impl Volume {
                 self.objects.truncate(ino, object.size - CUT_BYTES)?;
             }
             self.objects.remove(ino)?;
+            self.tasks().has_removed = true;
             let mut batch = Batch::new();
             batch.set_frees_space();
             batch.remove(Space::Reclaim, inode_key(ino));
@@ -173,9 +189,10 @@ impl Volume {
                 continue;
             }
             // A promotion is in `promoted` before its file is there, and until its row is: look there first.
-            let tasks = self.tasks();
+            let mut tasks = self.tasks();
             if !tasks.promoted.contains(&ino) && !is_known(ino)? {
                 self.objects.remove(ino)?;
+                tasks.has_removed = true;
                 removed += 1;
             }
         }
