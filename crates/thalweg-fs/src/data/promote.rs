@@ -26,8 +26,7 @@ impl Volume {
 
     fn promote_noted(&self, state: &mut State) -> Result<()> {
         let (ino, size) = (state.attributes.ino, state.attributes.size);
-        let is_durable =
-            state.attributes.bytes > 0 && state.first_write.as_ref().is_none_or(|first| first.is_durable());
+        let is_durable = size > 0 && state.first_write.as_ref().is_none_or(|first| first.is_durable());
         self.objects.create(ino)?;
         let mut changes = Vec::new();
         for row in self.data_rows(ino, 0..u64::MAX)? {

@@ -47,11 +47,8 @@ pub struct Work {
 impl Volume {
     /// Notes what an earlier mount has left.
     pub(crate) fn inherit(&self, was_clean: bool) {
-        self.tasks().inherited = Inherited {
-            debts_from: Some(0),
-            has_unknown_objects: !was_clean,
-            has_unsynced_objects: !was_clean,
-        };
+        self.tasks().inherited =
+            Inherited { debts_from: Some(0), has_unknown_objects: !was_clean, has_unsynced_objects: !was_clean };
     }
 
     /// Whether the search for objects that no row knows is still to be done.
