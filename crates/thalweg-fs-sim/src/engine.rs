@@ -126,11 +126,10 @@ impl SimulatedObjects {
 
 impl ObjectStore for SimulatedObjects {
     fn create(&self, ino: Ino) -> Result<()> {
-        match self.disk.open(&Self::path(ino), OpenMode::ReadWrite)? {
-            Some(file) => file.set_bytes(0)?,
-            None => _ = self.disk.create(&Self::path(ino))?,
+        match self.disk.file_bytes(&Self::path(ino))? {
+            Some(_) => self.truncate(ino, 0),
+            None => Ok(drop(self.disk.create(&Self::path(ino))?)),
         }
-        Ok(())
     }
 
     fn read_at(&self, ino: Ino, offset: u64, bytes: &mut [u8]) -> Result<usize> {

@@ -188,6 +188,9 @@ impl Volume {
             // A promotion is in `promoted` before its file is there, and until its row is: look there first.
             let mut tasks = self.tasks();
             if !tasks.promoted.contains(&ino) && !is_known(ino)? {
+                // Empty for good first: a power cut may bring the name back, under which a later promotion has written.
+                self.objects.truncate(ino, 0)?;
+                self.objects.sync(ino)?;
                 self.objects.remove(ino)?;
                 tasks.has_removed = true;
                 removed += 1;
