@@ -87,7 +87,7 @@ pub fn run_history(
         past.push_back(line);
         let mut outcome = match pair.apply(caller, &operation) {
             Ok(Applied::Agreed(_)) => Ok(()),
-            Ok(Applied::Failed) => Err(format!("{operation:?} failed with EIO")),
+            Ok(Applied::Failed(error)) => Err(format!("{operation:?} failed: {error}")),
             Err(difference) => Err(difference),
         };
         if outcome.is_ok() && (number % compare_every == 0 || number == operations) {

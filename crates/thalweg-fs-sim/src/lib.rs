@@ -8,11 +8,13 @@
 //! | `memory/` | [`MemoryDisk`]: rows and objects in memory, with crashes |
 //! | `histories.rs` | histories without crashes |
 //! | `lives.rs` `evidence.rs` `ground.rs` | lives with crashes, and their judgement |
+//! | `engine.rs` | the engine and objects on the simulated disk |
 //!
 //! One client does operations at a time: the locks of inodes are the standard library's, so several clients could not
 //! wait for each other on the one thread of a simulation. The threads of `crates/thalweg-fs/tests/threads.rs` do that.
 
 mod answer;
+mod engine;
 mod evidence;
 mod ground;
 mod histories;
@@ -22,6 +24,7 @@ mod model;
 mod operation;
 mod pair;
 
+pub use engine::EngineGround;
 pub use histories::{Bed, run_history};
 pub use lives::{Ground, run_lives};
 pub use memory::{End, MemoryDisk};
@@ -70,4 +73,14 @@ pub fn run_memory(seed: u64, says: bool) -> Result<(), String> {
     let clock = std::sync::Arc::new(VirtualClock::default());
     let mut disk = MemoryDisk::new(seed, false, &clock);
     run_lives(seed, &mut disk, &clock, says)
+}
+
+/// Runs lives on the engine, on the simulated disk.
+///
+/// # Errors
+/// The first violation.
+pub fn run_engine(seed: u64, says: bool) -> Result<(), String> {
+    let clock = std::sync::Arc::new(VirtualClock::default());
+    let mut ground = EngineGround::new(seed, &clock);
+    run_lives(seed, &mut ground, &clock, says)
 }

@@ -253,7 +253,7 @@ impl Lives<'_> {
                     self.past.in_flight = Some((caller, operation, pair.model.now));
                     break;
                 }
-                _ => return Err(format!("{operation:?} failed with EIO")),
+                failed => return Err(format!("{operation:?}: {failed:?}")),
             };
             self.highest = pair.highest;
             self.past.states.push(pair.model.clone());

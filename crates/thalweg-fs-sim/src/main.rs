@@ -23,6 +23,18 @@ enum Command {
         #[arg(long, default_value_t = 2_000)]
         operations: u64,
     },
+    /// Lives with crashes, on the engine and the simulated disk.
+    Engine {
+        /// The first seed.
+        #[arg(long, default_value_t = 1)]
+        from: u64,
+        /// How many seeds.
+        #[arg(long, default_value_t = 1_000)]
+        seeds: u64,
+        /// Prints what happens.
+        #[arg(long)]
+        trace: bool,
+    },
     /// Lives with crashes, in memory.
     Memory {
         /// The first seed.
@@ -41,6 +53,9 @@ fn main() -> std::process::ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Histories { from, seeds, operations } => {
             (from..from + seeds).try_for_each(|seed| thalweg_fs_sim::run_history(seed, operations, 200, None))
+        }
+        Command::Engine { from, seeds, trace } => {
+            (from..from + seeds).try_for_each(|seed| thalweg_fs_sim::run_engine(seed, trace))
         }
         Command::Memory { from, seeds, trace } => {
             (from..from + seeds).try_for_each(|seed| thalweg_fs_sim::run_memory(seed, trace))

@@ -24,8 +24,8 @@ pub struct Pair {
 pub enum Applied {
     /// Both agree; the number of a created inode.
     Agreed(Answer),
-    /// The volume failed with `EIO`, and the model did nothing.
-    Failed,
+    /// The volume failed with `EIO`, or `EROFS` after that, and the model did nothing.
+    Failed(String),
 }
 
 impl Pair {
@@ -42,7 +42,9 @@ impl Pair {
         self.model.now = self.clock.advance();
         let answer = match of_volume(&self.volume, caller, operation, &self.model) {
             Ok(answer) => answer,
-            Err(error) if error.errno() == libc::EIO => return Ok(Applied::Failed),
+            Err(error) if matches!(error.errno(), libc::EIO | libc::EROFS) => {
+                return Ok(Applied::Failed(error.to_string()));
+            }
             Err(error) => Answer::Refused(error.errno()),
         };
         let mut new = 0;

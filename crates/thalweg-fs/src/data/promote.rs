@@ -26,8 +26,9 @@ impl Volume {
 
     fn promote_noted(&self, state: &mut State) -> Result<()> {
         let (ino, size) = (state.attributes.ino, state.attributes.size);
-        let is_durable =
-            state.attributes.bytes > 0 && state.first_write.as_ref().is_none_or(|first| first.is_durable());
+        let is_durable = size > 0 && state.first_write.as_ref().is_none_or(|first| first.is_durable());
+        // The file of a promotion that a power cut took back: its bytes must not come back with the next cut.
+        let is_stale = self.objects.attributes(ino)?.is_some();
         self.objects.create(ino)?;
         let mut changes = Vec::new();
         for row in self.data_rows(ino, 0..u64::MAX)? {
@@ -36,7 +37,7 @@ impl Volume {
         }
         self.objects.truncate(ino, size)?;
         self.objects.set_mtime(ino, state.attributes.mtime)?;
-        if is_durable {
+        if is_durable || is_stale {
             self.objects.sync(ino)?;
         }
         let mut next = state.clone();

@@ -65,7 +65,8 @@ impl Volume {
         now: Time,
     ) -> Result<()> {
         let ino = state.attributes.ino;
-        let is_first = state.attributes.bytes == 0;
+        // A size alone, set before any byte was written, may be durable too.
+        let is_first = state.attributes.size == 0;
         let mut next = state.clone();
         let mut changes = Vec::new();
         for piece in pieces(offset..offset + bytes.len() as u64) {

@@ -40,6 +40,21 @@ impl Volume {
             Inherited { debts_from: Some(0), has_unknown_objects: !was_clean, has_unsynced_objects: !was_clean };
     }
 
+    /// Whether the search for objects that no row knows is still to be done.
+    pub(crate) fn has_unknown_objects(&self) -> bool {
+        self.tasks().inherited.has_unknown_objects
+    }
+
+    /// Makes the removals of object files durable. No row remembers these objects, and after a close nobody looks for
+    /// files that a power cut has brought back.
+    pub(crate) fn sync_removals(&self) -> Result<()> {
+        if self.tasks().has_removed {
+            self.objects.sync_all()?;
+            self.tasks().has_removed = false;
+        }
+        Ok(())
+    }
+
     /// Does what is due in the background. To be called about once a second, and again at once while
     /// [`Work::is_behind`].
     ///
@@ -91,6 +106,7 @@ impl Volume {
                 self.objects.truncate(ino, object.size - CUT_BYTES)?;
             }
             self.objects.remove(ino)?;
+            self.tasks().has_removed = true;
             let mut batch = Batch::new();
             batch.set_frees_space();
             batch.remove(Space::Reclaim, inode_key(ino));
@@ -159,9 +175,13 @@ impl Volume {
                 continue;
             }
             // A promotion is in `promoted` before its file is there, and until its row is: look there first.
-            let tasks = self.tasks();
+            let mut tasks = self.tasks();
             if !tasks.promoted.contains(&ino) && !is_known(ino)? {
+                // Empty for good first: a power cut may bring the name back, under which a later promotion has written.
+                self.objects.truncate(ino, 0)?;
+                self.objects.sync(ino)?;
                 self.objects.remove(ino)?;
+                tasks.has_removed = true;
                 removed += 1;
             }
         }

@@ -201,10 +201,13 @@ impl Volume {
     /// `EIO`: something may not be durable.
     pub fn close(&self) -> Result<()> {
         self.sync_objects()?;
+        self.sync_removals()?;
         self.save_totals()?;
         let superblock = read_superblock(&*self.store)?;
+        // The search for objects that no row knows is for the mount that comes to it.
+        let is_clean = !self.has_unknown_objects();
         let mut batch = Batch::new();
-        batch.put(Space::Volume, Superblock::KEY, Superblock { is_clean: true, ..superblock }.encode());
+        batch.put(Space::Volume, Superblock::KEY, Superblock { is_clean, ..superblock }.encode());
         self.commit(&batch)?;
         self.store.promise()?.wait()?;
         self.store.close()

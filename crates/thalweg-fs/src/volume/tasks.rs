@@ -12,6 +12,8 @@ pub(crate) struct Tasks {
     pub unlinked: BTreeSet<Ino>,
     /// Objects whose file is there and whose row is not yet.
     pub promoted: BTreeSet<Ino>,
+    /// Whether files of objects were removed, and it is not known to be durable.
+    pub has_removed: bool,
     /// What an earlier mount has left.
     pub inherited: Inherited,
 }
