@@ -36,13 +36,16 @@ pub trait OrderedReader: Send + Sync {
     fn cursor(&self, from: &[u8]) -> Box<dyn Cursor + '_>;
 }
 
+/// The key of a row, and the row.
+pub type Row<'a> = (&'a [u8], &'a [u8]);
+
 /// A place among the rows.
 pub trait Cursor {
     /// The key and the row at this place; `None`: there are no more.
     ///
     /// # Errors
     /// See [`OrderedReader::get`].
-    fn row(&self) -> Result<Option<(&[u8], &[u8])>, String>;
+    fn row(&self) -> Result<Option<Row<'_>>, String>;
 
     /// Goes to the next row.
     fn advance(&mut self);

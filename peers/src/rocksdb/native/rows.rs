@@ -5,7 +5,7 @@
 
 use super::{Batch, Database, Iterator, ReadOptions, Snapshot, WriteOptions};
 use crate::library::{c_bytes, message, slice};
-use crate::volume::{Change, Cursor, OrderedReader};
+use crate::volume::{Change, Cursor, OrderedReader, Row};
 use std::ptr::null_mut;
 use thalweg::Slice;
 
@@ -193,7 +193,7 @@ struct Place<'a> {
 }
 
 impl Cursor for Place<'_> {
-    fn row(&self) -> Result<Option<(&[u8], &[u8])>, String> {
+    fn row(&self) -> Result<Option<Row<'_>>, String> {
         let f = self.rows.database.f;
         let (mut key_bytes, mut row_bytes, mut error) = (0, 0, null_mut());
         // SAFETY: key and row lie still until the iterator moves, which borrows it mutably.
