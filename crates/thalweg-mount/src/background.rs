@@ -1,6 +1,6 @@
 //! Calls the volume's background work about once a second.
 
-use crate::session::say;
+use crate::daemon_log::say;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;

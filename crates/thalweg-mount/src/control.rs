@@ -4,9 +4,9 @@
 //! `sync` are answered at once; `wait` when the daemon ends, with nothing. An answer begins with "ok" or "error" on
 //! a line of its own.
 
+use crate::daemon_log::say;
 use crate::operations::Operations;
 use crate::report;
-use crate::session::say;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};

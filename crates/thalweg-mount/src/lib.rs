@@ -1,13 +1,15 @@
 //! Mounts a volume of `thalweg-fs` by FUSE.
 //!
 //! - `options.rs`: [`MountOptions`], and what the kernel is asked for.
-//! - `serve.rs`: answers the kernel's requests from the volume.
+//! - `serve.rs`: answers the kernel's requests; `daemon.rs`: [`Daemon`](daemon::Daemon), and how it answers.
+//! - `listing.rs`: lists directories.
+//! - `waiting.rs`: operations that may wait for the device, on the threads of `pool.rs`.
 //! - `convert.rs`: between the words of the volume and those of `fuser`.
-//! - `pool.rs`: threads for what waits for the device.
 //! - `session.rs`: [`mount`]: from the mount to the end of it.
 //! - `background.rs`: calls the volume's background work.
 //! - `operations.rs`, `report.rs`: what was asked of a volume, and what tools are told.
 //! - `control.rs`: the socket by which tools reach a mounted volume.
+//! - `daemon_log.rs`: what the daemon says.
 //! - `place.rs`: checks of volume and mount point, and dead mounts.
 //!
 //! `fuser` is pinned, and no other crate of the project knows it.
@@ -15,6 +17,9 @@
 mod background;
 mod control;
 mod convert;
+mod daemon;
+mod daemon_log;
+mod listing;
 mod operations;
 mod options;
 mod place;
@@ -22,6 +27,7 @@ mod pool;
 mod report;
 mod serve;
 mod session;
+mod waiting;
 
 pub use control::{ask, wait_for_end};
 pub use options::{MountOptions, UnknownOption};

@@ -1,170 +1,29 @@
 //! Answers the kernel's requests from the volume. The kernel checks permissions (`default_permissions`), keeps names
 //! and attributes for ever, as nobody but this mount changes them, and has all locks of `flock` and `fcntl`.
-//!
-//! No thread that reads requests waits for the device: a sync of an object goes to the pool, and one of rows is answered
-//! by the log when its promise is kept.
 
-use crate::convert::{attributes, bare, errno, file_type, set_time};
-use crate::operations::{Begun, Operation, Operations};
+use crate::convert::{attributes, bare, set_time};
+use crate::daemon::{Daemon, FOREVER, GENERATION, caller, mode, sized};
+use crate::operations::Operation;
 use crate::options::negotiate;
-use crate::pool::Pool;
-use crate::session::say;
 use fuser::{
-    AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner,
-    Notifier, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo, KernelConfig, LockOwner, OpenFlags,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
-use thalweg_fs::{
-    Allocation, Attributes, Caller, Change, Error, Kind, Mode, NewInode, READ, Result, Volume, WRITE, XattrFlags,
-};
+use std::time::SystemTime;
+use thalweg_fs::{Allocation, Caller, Change, Kind, NewInode, READ, WRITE, XattrFlags};
 
-/// A year is for ever to a mount.
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
-const GENERATION: Generation = Generation(1);
-/// Entries that are listed at once.
-const LISTED: usize = 128;
-/// As above with attributes, of which those that do not fit the answer must be given back.
-const LISTED_PLUS: usize = 32;
 const BLOCK_BYTES: u64 = 4096;
 /// Inodes that `statfs` tells to be free: numbers do not run out.
 const FREE_INODES: u64 = 1 << 40;
 /// The flags of a handle: its pages stay in the kernel's cache when the file is opened again.
 const CACHED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE;
 
-/// The file system, as `fuser` calls it.
-pub(crate) struct Serve {
-    volume: Arc<Volume>,
-    pool: Arc<Pool>,
-    operations: Arc<Operations>,
-    notifier: Arc<OnceLock<Notifier>>,
-}
-
-impl Serve {
-    pub(crate) fn new(volume: Arc<Volume>, pool: Arc<Pool>) -> Self {
-        Serve { volume, pool, operations: Arc::new(Operations::new()), notifier: Arc::default() }
-    }
-
-    pub(crate) fn operations(&self) -> Arc<Operations> {
-        Arc::clone(&self.operations)
-    }
-
-    /// Where the way to the kernel goes, once there is one.
-    pub(crate) fn notifier(&self) -> Arc<OnceLock<Notifier>> {
-        Arc::clone(&self.notifier)
-    }
-
-    fn begin(&self, operation: Operation) -> Begun {
-        self.operations.begin(operation)
-    }
-
-    /// Counts an operation that ends; gives the number of its error. A fault goes to the log, with its operation.
-    fn end<T>(&self, begun: &Begun, ino: INodeNo, result: Result<T>) -> std::result::Result<T, Errno> {
-        self.operations.end(begun, result.is_ok());
-        result.map_err(|error| {
-            note(begun, ino, &error);
-            errno(&error)
-        })
-    }
-
-    fn empty(&self, begun: &Begun, ino: INodeNo, result: Result<()>, reply: ReplyEmpty) {
-        match self.end(begun, ino, result) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error),
-        }
-    }
-
-    fn entry(&self, begun: &Begun, ino: INodeNo, result: Result<Attributes>, reply: ReplyEntry) {
-        match self.end(begun, ino, result) {
-            Ok(found) => reply.entry(&FOREVER, &attributes(&found), GENERATION),
-            Err(error) => reply.error(error),
-        }
-    }
-
-    fn attr(&self, begun: &Begun, ino: INodeNo, result: Result<Attributes>, reply: ReplyAttr) {
-        match self.end(begun, ino, result) {
-            Ok(found) => reply.attr(&FOREVER, &attributes(&found)),
-            Err(error) => reply.error(error),
-        }
-    }
-
-    fn new_inode(
-        &self,
-        begun: &Begun,
-        request: &Request,
-        (parent, name): (INodeNo, &OsStr),
-        new: NewInode<'_>,
-        reply: ReplyEntry,
-    ) {
-        let made = self.volume.create(&caller(request), parent.0, name.as_bytes(), new);
-        self.entry(begun, parent, made, reply);
-    }
-
-    fn truncate_on_open(&self, request: &Request, ino: INodeNo, flags: i32) -> Result<()> {
-        if flags & libc::O_TRUNC == 0 {
-            return Ok(());
-        }
-        let before = self.volume.attributes(ino.0)?.mode;
-        let change = Change { size: Some(0), ..Change::default() };
-        let after = self.volume.change(&caller(request), ino.0, &change)?.mode;
-        if before != after
-            && let Some(notifier) = self.notifier.get()
-        {
-            // The kernel expects a new size and new times of a truncating open, and no new mode.
-            // Attributes alone are dropped at once, also from a thread that answers requests.
-            let _ = notifier.inval_inode(ino, -1, 0);
-        }
-        Ok(())
-    }
-
-    /// Answers a sync when it is done, without waiting for it here.
-    fn sync(&self, begun: Begun, ino: INodeNo, reply: ReplyEmpty) {
-        let operations = Arc::clone(&self.operations);
-        let answer = move |result: Result<()>| {
-            operations.end(&begun, result.is_ok());
-            match result {
-                Ok(()) => reply.ok(),
-                Err(error) => {
-                    note(&begun, ino, &error);
-                    reply.error(errno(&error));
-                }
-            }
-        };
-        if !self.volume.has_object(ino.0) {
-            return match self.volume.promise() {
-                Ok(promise) => promise.when_durable(Box::new(answer)),
-                Err(error) => answer(Err(error)),
-            };
-        }
-        let volume = Arc::clone(&self.volume);
-        self.pool.run(move || match volume.begin_sync(ino.0) {
-            Ok(promise) => promise.when_durable(Box::new(answer)),
-            Err(error) => answer(Err(error)),
-        });
-    }
-}
-
-/// Says a fault in the log.
-fn note(begun: &Begun, ino: INodeNo, error: &Error) {
-    if error.is_fault() {
-        say(&format!("{:?} of inode {}: {error}", begun.operation(), ino.0));
-    }
-}
-
-fn caller(request: &Request) -> Caller<'static> {
-    Caller::checked(request.uid(), request.gid())
-}
-
-fn mode(mode: u32) -> Mode {
-    (mode & 0o7777) as Mode
-}
-
-impl Filesystem for Serve {
+impl Filesystem for Daemon {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         negotiate(config);
         Ok(())
@@ -303,8 +162,7 @@ impl Filesystem for Serve {
             libc::RENAME_EXCHANGE => thalweg_fs::RenameFlags::Exchange,
             _ => return reply.error(Errno::EINVAL),
         };
-        let (from, to) = ((parent.0, name.as_bytes()), (new_parent.0, new_name.as_bytes()));
-        self.empty(&begun, parent, self.volume.rename(&caller(request), from, to, flags), reply);
+        self.rename_from(begun, caller(request), ((parent, name), (new_parent, new_name)), flags, reply);
     }
 
     fn link(&self, request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -360,10 +218,7 @@ impl Filesystem for Serve {
         // The kernel says whether the writer may keep the file's privileges; its user alone does not tell.
         let is_privileged = !write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let caller = if is_privileged { Caller::ROOT } else { Caller::checked(request.uid().max(1), request.gid()) };
-        match self.end(&begun, ino, self.volume.write(&caller, ino.0, offset, data)) {
-            Ok(()) => reply.written(data.len() as u32),
-            Err(error) => reply.error(error),
-        }
+        self.write_at(begun, caller, ino, (offset, data), reply);
     }
 
     fn flush(&self, _request: &Request, _ino: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
@@ -406,27 +261,8 @@ impl Filesystem for Serve {
         self.sync(self.begin(Operation::fsyncdir), ino, reply);
     }
 
-    fn readdir(&self, _request: &Request, ino: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let begun = self.begin(Operation::readdir);
-        let mut at = offset;
-        loop {
-            let entries = match self.volume.list(ino.0, at, LISTED, false) {
-                Ok(entries) => entries,
-                // What was listed before the fault is answered; the next request meets the fault.
-                Err(_) if at != offset => break,
-                Err(error) => return reply.error(self.end::<()>(&begun, ino, Err(error)).err().unwrap_or(Errno::EIO)),
-            };
-            let Some(last) = entries.last().map(|entry| entry.offset) else { break };
-            let add = |entry: &thalweg_fs::Entry| {
-                reply.add(INodeNo(entry.ino), entry.offset, file_type(entry.kind), OsStr::from_bytes(&entry.name))
-            };
-            if entries.iter().any(add) {
-                break;
-            }
-            at = last;
-        }
-        self.operations.end(&begun, true);
-        reply.ok();
+    fn readdir(&self, _request: &Request, ino: INodeNo, _handle: FileHandle, offset: u64, reply: ReplyDirectory) {
+        self.list_names(ino, offset, reply);
     }
 
     fn readdirplus(
@@ -435,30 +271,9 @@ impl Filesystem for Serve {
         ino: INodeNo,
         _handle: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectoryPlus,
+        reply: ReplyDirectoryPlus,
     ) {
-        let begun = self.begin(Operation::readdirplus);
-        let (mut at, mut is_full) = (offset, false);
-        while !is_full {
-            let entries = match self.volume.list(ino.0, at, LISTED_PLUS, true) {
-                Ok(entries) => entries,
-                Err(_) if at != offset => break,
-                Err(error) => return reply.error(self.end::<()>(&begun, ino, Err(error)).err().unwrap_or(Errno::EIO)),
-            };
-            let Some(last) = entries.last().map(|entry| entry.offset) else { break };
-            for entry in &entries {
-                let found = entry.attributes.as_ref().map_or_else(|| bare(entry.ino), attributes);
-                let name = OsStr::from_bytes(&entry.name);
-                is_full = is_full || reply.add(found.ino, entry.offset, name, &FOREVER, &found, GENERATION);
-                // The kernel refers to what it gets; the rest is given back.
-                if is_full && entry.attributes.is_some() {
-                    self.volume.forget(entry.ino, 1);
-                }
-            }
-            at = last;
-        }
-        self.operations.end(&begun, true);
-        reply.ok();
+        self.list_entries(ino, offset, reply);
     }
 
     fn statfs(&self, _request: &Request, ino: INodeNo, reply: ReplyStatfs) {
@@ -543,8 +358,7 @@ impl Filesystem for Serve {
             libc::FALLOC_FL_ZERO_RANGE => Allocation::Zero,
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
-        let done = self.volume.allocate(&caller(request), ino.0, (what, keeps_size), (offset, length));
-        self.empty(&begun, ino, done, reply);
+        self.allocate(begun, caller(request), ino, (what, keeps_size), (offset, length), reply);
     }
 
     fn lseek(
@@ -565,14 +379,5 @@ impl Filesystem for Serve {
             Ok(found) => reply.offset(i64::try_from(found).unwrap_or(i64::MAX)),
             Err(error) => reply.error(error),
         }
-    }
-}
-
-/// Answers with bytes, or with how many they are, as the kernel asks for either.
-fn sized(bytes: &[u8], size: u32, reply: ReplyXattr) {
-    match size as usize {
-        0 => reply.size(bytes.len() as u32),
-        size if size < bytes.len() => reply.error(Errno::ERANGE),
-        _ => reply.data(bytes),
     }
 }

@@ -2,16 +2,17 @@
 
 use crate::background::Background;
 use crate::control::Control;
+use crate::daemon::Daemon;
+use crate::daemon_log::say;
 use crate::options::MountOptions;
 use crate::place;
 use crate::pool::Pool;
-use crate::serve::Serve;
 use fuser::Session;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,8 +24,8 @@ const DEVICE_THREADS: usize = 4;
 const CORPSE_WAIT: Duration = Duration::from_secs(30);
 
 /// Mounts the volume in the folder `volume` on `directory`, calls `mounted` once the kernel's first request is
-/// answered, and serves the volume until it is unmounted. SIGINT, SIGTERM and SIGHUP unmount it; while it is in use they
-/// detach it, and it is served to its last user.
+/// answered, and serves the volume until it is unmounted. SIGINT, SIGTERM and SIGHUP unmount it; while it is in use
+/// they detach it, and it is served to its last user.
 ///
 /// A mount on `directory` whose process is gone is detached first.
 ///
@@ -50,6 +51,7 @@ pub fn mount(
     }
     let opened = database.open(&folder).map_err(|error| io::Error::other(error.to_string()))?;
     let opened = Arc::new(opened);
+    abort_on_panic();
     let served = serve(&folder, &directory, options, &opened, mounted);
     // Closed whatever happened: what was acknowledged is in the log already, but a clean close spares the next mount
     // its search.
@@ -66,7 +68,7 @@ fn serve(
 ) -> io::Result<()> {
     let pool = Arc::new(Pool::new(DEVICE_THREADS)?);
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let serve = Serve::new(Arc::clone(volume), Arc::clone(&pool));
+    let serve = Daemon::new(Arc::clone(volume), Arc::clone(&pool));
     let operations = serve.operations();
     let notifier = serve.notifier();
     let session = Session::new(serve, directory, &options.config(folder)).map_err(|error| explained(&error))?;
@@ -96,6 +98,16 @@ fn unmount_at(signals: &mut Signals, directory: &PathBuf) {
             let _ = unmount(directory, UnmountFlags::DETACH);
         }
     }
+}
+
+/// Makes a panic the end of the process: what was acknowledged is in the log, and no inode that is half changed in
+/// memory answers any more. A thread of fuser's that panics would just be missing from then on.
+fn abort_on_panic() {
+    let say_it = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |what| {
+        say_it(what);
+        std::process::abort();
+    }));
 }
 
 /// Waits until the process of a dead mount has let go of the volume.
@@ -131,10 +143,4 @@ fn explained(error: &io::Error) -> io::Error {
 
 fn named(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}
-
-/// Says something in the daemon's log, which is its standard error.
-pub(crate) fn say(what: &str) {
-    // Nobody may be reading.
-    let _ = writeln!(io::stderr(), "thalweg mount: {what}");
 }

@@ -6,12 +6,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Where a page's paths may begin, beside the page's own folder.
-const ROOTS: [&str; 7] = [
+const ROOTS: [&str; 9] = [
     "",
     "crates/thalweg",
     "crates/thalweg/src",
     "crates/thalweg-bench/src",
     "crates/thalweg-cli/src",
+    "crates/thalweg-fs/src",
+    "crates/thalweg-mount/src",
     "crates/thalweg-sim/src",
     "peers/src",
 ];

@@ -27,7 +27,7 @@ impl Volume {
 fn dump(rows: &dyn RowReader, line: &mut dyn FnMut(String) -> bool) -> Result<bool> {
     for directory in rows.directories() {
         let directory = directory?;
-        for listed in rows.list(directory, 0) {
+        for listed in rows.list(directory, 0, usize::MAX) {
             let listed = listed?;
             let shown = match &*listed.name {
                 DirectoryRow::NAME => DirectoryRow::decode(directory, &listed.row).map(|row| {
@@ -79,7 +79,6 @@ fn shown(space: Space, key: &[u8], row: &[u8]) -> String {
 
 fn attributes(of: &Attributes) -> String {
     let Attributes { ino, kind, mode, nlink, uid, gid, size, bytes, flags, .. } = of;
-    format!(
-        "ino={ino} kind={kind:?} mode={mode:o} nlink={nlink} uid={uid} gid={gid} size={size} bytes={bytes} flags={flags}"
-    )
+    let owner = format!("mode={mode:o} nlink={nlink} uid={uid} gid={gid}");
+    format!("ino={ino} kind={kind:?} {owner} size={size} bytes={bytes} flags={flags}")
 }

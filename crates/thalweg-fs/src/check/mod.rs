@@ -1,5 +1,9 @@
 //! [`Volume::check`]: reads every row of a volume and compares what they say of each other.
 //!
+//! - `tree.rs`: directories and entries.
+//! - `rows.rs`: the other rows, and the comparison.
+//! - `dump.rs`: [`Volume::dump_at`], every row as text.
+//!
 //! It reads a snapshot, so it may run while the volume is used. Memory: about 60 bytes for each directory and each file
 //! with several names, and 16 bytes for each other inode.
 //!

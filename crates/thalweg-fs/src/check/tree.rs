@@ -32,7 +32,7 @@ impl Check<'_> {
 
     fn read_directory(&mut self, rows: &dyn RowReader, directory: Ino) {
         let mut has_own = false;
-        for listed in rows.list(directory, 0) {
+        for listed in rows.list(directory, 0, usize::MAX) {
             let listed = match listed {
                 Ok(listed) => listed,
                 Err(error) => return self.fault(format!("directory {directory}"), &error),

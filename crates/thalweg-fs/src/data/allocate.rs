@@ -22,8 +22,8 @@ impl Volume {
     /// Allocates, punches or zeroes a range of a file, which becomes an object.
     ///
     /// # Errors
-    /// `EINVAL` for an empty range, `EFBIG`, `ENOSPC`, `EOPNOTSUPP` where the file system of the objects cannot, `EROFS`,
-    /// `EIO`, `ESTALE`.
+    /// `EINVAL` for an empty range, `EFBIG`, `ENOSPC`, `EOPNOTSUPP` where the file system of the objects cannot,
+    /// `EROFS`, `EIO`, `ESTALE`.
     pub fn allocate(
         &self,
         caller: &Caller<'_>,
@@ -56,7 +56,9 @@ impl Volume {
         let mut next = state.clone();
         let mut batch = Batch::new();
         next.attributes.ctime = self.now();
-        if !caller.is_root() {
+        if caller.is_root() {
+            self.take_capabilities(&next, &mut batch)?;
+        } else {
             self.take_privileges(&mut next, &mut batch)?;
         }
         next.put(&mut batch);
@@ -64,7 +66,7 @@ impl Volume {
         drop(batch);
         *state = next;
         self.note_dirty(&mut state);
-        self.objects.allocate(ino, mode, offset, bytes)?;
+        self.with_file(&state.attributes, || self.objects.allocate(ino, mode, offset, bytes))?;
         // Of the calls that change bytes, `fallocate` alone leaves the time of change to its caller.
         self.objects.set_mtime(ino, self.now())?;
         self.take_object_size(&mut state)
@@ -79,6 +81,9 @@ impl Volume {
         let pin = self.nodes.pin(ino)?;
         Self::check_file(&pin)?;
         let state = pin.read();
+        if state.is_dead() {
+            return refuse(libc::ESTALE);
+        }
         let size = state.attributes.size;
         if offset >= size {
             return refuse(libc::ENXIO);

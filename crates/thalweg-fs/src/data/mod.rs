@@ -7,8 +7,8 @@
 //! - `allocate.rs`: `fallocate` and `SEEK_DATA`.
 //!
 //! **Rows.** A file is cut into chunks of 64 KiB. A row has bytes of one chunk, and its key says where they begin. Rows
-//! do not overlap; what no row has is a hole. A write behind the last byte adds a row; any other write, and the 16th row
-//! of a chunk, makes one row of all that the chunk has.
+//! do not overlap; what no row has is a hole. A write behind the last byte adds a row. A write over bytes that are
+//! there makes one row of all that the chunk has, and so does the 17th row of a chunk.
 //!
 //! **Promotion**, by lineage: the object is complete before the batch that removes the rows, and durable before it if
 //! any of the rows may be. So no power cut takes from a file what was durable.

@@ -79,13 +79,15 @@ impl Volume {
     }
 
     fn sync_object_of(&self, ino: Ino) -> Result<()> {
-        let is_object = self.nodes.pin(ino)?.read().is_object();
-        if is_object { self.objects.sync(ino) } else { Ok(()) }
+        let pin = self.nodes.pin(ino)?;
+        self.sync_if_dirty(&pin)
     }
 
     /// Before an object replaces another file: its bytes first, or a power cut could leave neither.
     pub(crate) fn sync_if_dirty(&self, pin: &Pin<'_>) -> Result<()> {
-        let is_object = pin.read().is_object();
-        if is_object { self.objects.sync(pin.ino()) } else { Ok(()) }
+        let state = pin.read();
+        let (is_there, attributes) = (state.is_object() && !state.is_dead(), state.attributes);
+        drop(state);
+        if is_there { self.with_file(&attributes, || self.objects.sync(attributes.ino)) } else { Ok(()) }
     }
 }

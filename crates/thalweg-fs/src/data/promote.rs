@@ -3,7 +3,7 @@
 use super::rows::RowChange;
 use crate::error::Result;
 use crate::node::State;
-use crate::row::IS_OBJECT;
+use crate::row::{Attributes, IS_OBJECT, Ino};
 use crate::store::Batch;
 use crate::volume::Volume;
 
@@ -57,12 +57,35 @@ impl Volume {
         self.take_object_size(state)
     }
 
+    /// Whether a write of `ino` that ends at `end` would move its bytes to an object, which copies them and may wait
+    /// for the device.
+    pub fn would_promote(&self, ino: Ino, end: u64) -> bool {
+        self.nodes.try_pin(ino).is_some_and(|pin| self.must_promote(&pin.read(), end))
+    }
+
+    pub(super) fn must_promote(&self, state: &State, end: u64) -> bool {
+        let is_too_large = end > self.limits.rows_bytes_max;
+        !state.is_object() && (is_too_large || state.rewritten_bytes > self.limits.rewritten_bytes_max)
+    }
+
     /// Notes that an object is written now, so that the background syncs it.
     pub(crate) fn note_dirty(&self, state: &mut State) {
         if !state.is_dirty {
             state.is_dirty = true;
             self.tasks().dirty.insert(state.attributes.ino);
         }
+    }
+
+    /// Makes a call on the file of an object. A power cut may have taken a file of an earlier mount that was never
+    /// synced: the object is empty then, and gets a file again.
+    pub(crate) fn with_file(&self, attributes: &Attributes, call: impl Fn() -> Result<()>) -> Result<()> {
+        let done = call();
+        let is_old = attributes.epoch != self.epoch;
+        if done.is_err() && is_old && self.objects.attributes(attributes.ino)?.is_none() {
+            self.objects.create(attributes.ino)?;
+            return call();
+        }
+        done
     }
 
     /// Takes size and times from the object's file.

@@ -17,6 +17,9 @@ impl Volume {
         let pin = self.nodes.pin(ino)?;
         Self::check_file(&pin)?;
         let state = pin.read();
+        if state.is_dead() {
+            return refuse(libc::ESTALE);
+        }
         let end = offset.saturating_add(bytes_max as u64).min(state.attributes.size);
         if offset >= end {
             return Ok(Vec::new());

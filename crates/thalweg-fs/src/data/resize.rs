@@ -15,7 +15,7 @@ impl Volume {
         (next.attributes.mtime, next.attributes.ctime) = (now, now);
         if next.is_object() {
             self.note_dirty(next);
-            self.objects.truncate(next.attributes.ino, size)?;
+            self.with_file(&next.attributes, || self.objects.truncate(next.attributes.ino, size))?;
             self.take_object_size(next)?;
             return Ok(Vec::new());
         }

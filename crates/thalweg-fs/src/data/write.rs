@@ -45,9 +45,7 @@ impl Volume {
         if bytes.is_empty() {
             return Ok(offset);
         }
-        let is_too_large = end > self.limits.rows_bytes_max;
-        let is_rewritten = state.rewritten_bytes > self.limits.rewritten_bytes_max;
-        if !state.is_object() && (is_too_large || is_rewritten) {
+        if self.must_promote(&state, end) {
             self.promote(&mut state)?;
         }
         let now = self.now();
@@ -76,7 +74,9 @@ impl Volume {
         }
         (next.attributes.mtime, next.attributes.ctime) = (now, now);
         let mut batch = Batch::new();
-        if !caller.is_root() {
+        if caller.is_root() {
+            self.take_capabilities(&next, &mut batch)?;
+        } else {
             self.take_privileges(&mut next, &mut batch)?;
         }
         for change in &changes {
@@ -155,7 +155,9 @@ impl Volume {
         let ino = state.attributes.ino;
         let mut next = state.clone();
         let mut batch = Batch::new();
-        if !caller.is_root() {
+        if caller.is_root() {
+            self.take_capabilities(&next, &mut batch)?;
+        } else {
             let before = next.attributes.mode;
             self.take_privileges(&mut next, &mut batch)?;
             if before != next.attributes.mode || !batch.is_empty() {
@@ -167,7 +169,7 @@ impl Volume {
         drop(batch);
         *state = next;
         self.note_dirty(state);
-        self.objects.write_at(ino, offset, bytes)?;
+        self.with_file(&state.attributes, || self.objects.write_at(ino, offset, bytes))?;
         self.take_object_size(state)?;
         Ok(())
     }

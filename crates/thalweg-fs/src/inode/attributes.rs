@@ -85,6 +85,8 @@ impl Volume {
         let mut batch = Batch::new();
         if change.takes_privileges(caller) {
             self.take_privileges(&mut next, &mut batch)?;
+        } else if change.size.is_some() {
+            self.take_capabilities(&next, &mut batch)?;
         }
         let mut rows = Vec::new();
         if let Some(size) = change.size {
@@ -101,8 +103,9 @@ impl Volume {
         drop(batch);
         if let Some(mtime) = change.mtime
             && next.is_object()
+            && !next.is_dead()
         {
-            self.objects.set_mtime(ino, mtime.at(now))?;
+            self.with_file(&next.attributes, || self.objects.set_mtime(ino, mtime.at(now)))?;
         }
         let attributes = next.attributes;
         *state = next;
@@ -111,9 +114,14 @@ impl Volume {
 
     /// Takes set-user-ID, set-group-ID and capabilities from a file.
     pub(crate) fn take_privileges(&self, next: &mut State, batch: &mut Batch<'_>) -> Result<()> {
-        let attributes = &mut next.attributes;
-        attributes.mode = without_privileges(attributes.kind, attributes.mode);
-        if attributes.kind == Kind::File && attributes.has(HAS_XATTRS) {
+        next.attributes.mode = without_privileges(next.attributes.kind, next.attributes.mode);
+        self.take_capabilities(next, batch)
+    }
+
+    /// Takes the capabilities of a file whose bytes change, whoever changes them: so does `cap_inode_need_killpriv`.
+    pub(crate) fn take_capabilities(&self, next: &State, batch: &mut Batch<'_>) -> Result<()> {
+        let attributes = &next.attributes;
+        if attributes.kind != Kind::Directory && attributes.has(HAS_XATTRS) {
             let key = xattr_key(attributes.ino, CAPABILITY);
             if self.store.row(Space::Xattrs, &key)?.is_some() {
                 batch.remove(Space::Xattrs, key);
@@ -152,7 +160,8 @@ impl Change {
             caller.check(attributes, WRITE)?;
         }
         let times = [self.atime, self.mtime];
-        let is_now = times.into_iter().flatten().all(|time| time == SetTime::Now);
+        // One of them alone, even now, is for the owner (utimensat(2)).
+        let is_now = times.into_iter().all(|time| time == Some(SetTime::Now));
         if times.iter().any(Option::is_some) && caller.check_owner(attributes).is_err() {
             return if is_now { caller.check(attributes, WRITE) } else { refuse(libc::EPERM) };
         }
@@ -183,7 +192,7 @@ impl Change {
         }
     }
 
-    /// Every change of owner takes them, and every setting of the size by somebody else than root.
+    /// Every change of owner takes them, and every truncation by somebody else than root, also to the same size.
     fn takes_privileges(&self, caller: &Caller<'_>) -> bool {
         let changes_owner = self.uid.is_some() || self.gid.is_some();
         changes_owner && self.mode.is_none() || self.size.is_some() && !caller.is_root() || *self == Change::default()

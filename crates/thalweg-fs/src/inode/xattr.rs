@@ -35,6 +35,9 @@ impl Volume {
         check_name(name)?;
         let pin = self.nodes.pin(ino)?;
         let state = pin.read();
+        if state.is_dead() {
+            return refuse(libc::ESTALE);
+        }
         check_access(caller, &state.attributes, name, READ)?;
         if !state.attributes.has(HAS_XATTRS) {
             return refuse(libc::ENODATA);
@@ -60,12 +63,14 @@ impl Volume {
         }
         let pin = self.nodes.pin(ino)?;
         let mut state = pin.write();
+        if state.is_dead() {
+            return refuse(libc::ESTALE);
+        }
         check_access(caller, &state.attributes, name, WRITE)?;
         let is_there = state.attributes.has(HAS_XATTRS) && self.has_xattr(ino, name)?;
         match flags {
             XattrFlags::Create if is_there => return refuse(libc::EEXIST),
             XattrFlags::Replace if !is_there => return refuse(libc::ENODATA),
-            _ if state.is_dead() => return refuse(libc::ESTALE),
             _ => {}
         }
         if !is_there && self.names_bytes(ino)? + name.len() + 1 > LIST_BYTES_MAX {
@@ -91,6 +96,9 @@ impl Volume {
         check_name(name)?;
         let pin = self.nodes.pin(ino)?;
         let mut state = pin.write();
+        if state.is_dead() {
+            return refuse(libc::ESTALE);
+        }
         check_access(caller, &state.attributes, name, WRITE)?;
         if !state.attributes.has(HAS_XATTRS) || !self.has_xattr(ino, name)? {
             return refuse(libc::ENODATA);
@@ -114,6 +122,9 @@ impl Volume {
     pub fn list_xattrs(&self, caller: &Caller<'_>, ino: Ino) -> Result<Vec<Box<[u8]>>> {
         let pin = self.nodes.pin(ino)?;
         let state = pin.read();
+        if state.is_dead() {
+            return refuse(libc::ESTALE);
+        }
         let mut names = Vec::new();
         if state.attributes.has(HAS_XATTRS) {
             for row in self.store.rows(Space::Xattrs, &inode_key(ino), &inode_key(ino + 1)) {

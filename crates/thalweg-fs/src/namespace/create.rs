@@ -50,13 +50,16 @@ impl Volume {
     /// a NUL, `EACCES`, `EPERM` for a device of a caller that is not root, `EMLINK`, `ENOSPC`, `EROFS`, `EIO`.
     pub fn create(&self, caller: &Caller<'_>, directory: Ino, name: &[u8], new: NewInode<'_>) -> Result<Attributes> {
         check_new_name(name)?;
-        new.check(caller)?;
+        new.check()?;
         let parent = self.nodes.pin(directory)?;
         if !parent.is_directory() {
             return refuse(libc::ENOTDIR);
         }
         let mut state = parent.write();
         self.check_free(caller, &state, directory, name)?;
+        if matches!(new.kind, Kind::BlockDevice | Kind::CharacterDevice) && !caller.is_checked && !caller.is_root() {
+            return refuse(libc::EPERM);
+        }
         let is_directory = new.kind == Kind::Directory;
         if is_directory && state.attributes.nlink >= LINKS_MAX {
             return refuse(libc::EMLINK);
@@ -90,11 +93,11 @@ impl Volume {
         if !parent.is_directory() {
             return refuse(libc::ENOTDIR);
         }
+        let mut locked = Locked::new(&[&parent, &file]);
+        self.check_free(caller, locked.get(directory), directory, name)?;
         if file.is_directory() {
             return refuse(libc::EPERM);
         }
-        let mut locked = Locked::new(&[&parent, &file]);
-        self.check_free(caller, locked.get(directory), directory, name)?;
         let now = self.now();
         let mut linked = locked.get(file.ino()).clone();
         if linked.is_dead() || linked.is_orphan() {
@@ -140,10 +143,8 @@ impl Volume {
 }
 
 impl NewInode<'_> {
-    fn check(&self, caller: &Caller<'_>) -> Result<()> {
-        let is_device = matches!(self.kind, Kind::BlockDevice | Kind::CharacterDevice);
+    fn check(&self) -> Result<()> {
         match self.kind {
-            _ if is_device && !caller.is_checked && !caller.is_root() => refuse(libc::EPERM),
             Kind::Symlink if self.target.is_empty() => refuse(libc::ENOENT),
             Kind::Symlink if self.target.len() > TARGET_BYTES_MAX => refuse(libc::ENAMETOOLONG),
             Kind::Symlink if self.target.contains(&0) => refuse(libc::EINVAL),

@@ -26,8 +26,8 @@ pub struct Entry {
 
 impl Volume {
     /// Lists a directory from `offset` on: 0, or [`Entry::offset`] of an entry. Returns at most `entries_max` entries,
-    /// more only where names have one offset; at the end of the directory, none. With `with_attributes` the caller refers to each inode but
-    /// those of "." and "..".
+    /// more only where names have one offset; at the end of the directory, none. With `with_attributes` the caller
+    /// refers to each inode but those of "." and "..".
     ///
     /// An entry that is there from the beginning of a listing to its end is listed once, whatever happens to others.
     /// Two names whose hashes are equal (once in 2⁶³ pairs) have one offset: a listing that goes on between them
@@ -77,7 +77,8 @@ impl Volume {
         loop {
             let seen = self.nodes.removals();
             let mut is_entered = true;
-            for listed in self.store.list(directory, before) {
+            // One more: that of the next cursor.
+            for listed in self.store.list(directory, before, entries_max.saturating_add(1)) {
                 let listed = listed?;
                 if *listed.name == *DirectoryRow::NAME {
                     continue;

@@ -85,6 +85,9 @@ impl Volume {
     }
 
     fn walk(&self, caller: &Caller<'_>, path: &[u8], follow_last: bool) -> Result<Pin<'_>> {
+        if path.is_empty() {
+            return refuse(libc::ENOENT);
+        }
         if path.len() >= PATH_BYTES_MAX {
             return refuse(libc::ENAMETOOLONG);
         }

@@ -28,6 +28,9 @@ impl Volume {
         let file = self.find(directory, name)?;
         if file.is_directory() {
             // Only when the caller may remove at all, as the system call checks that first.
+            drop(parent_state);
+            let locked = Locked::new(&[&parent, &file]);
+            caller.check_removal(&locked.get(directory).attributes, &locked.get(file.ino()).attributes)?;
             return refuse(libc::EISDIR);
         }
         let mut state = file.write();
@@ -66,15 +69,15 @@ impl Volume {
         loop {
             caller.check(&parent.read().attributes, crate::caller::EXECUTE)?;
             let child = self.find(directory, name)?;
-            if !child.is_directory() {
-                return refuse(libc::ENOTDIR);
-            }
             let mut locked = Locked::new(&[&parent, &child]);
             if self.entry_row(directory, name)?.is_none_or(|row| row.ino() != child.ino()) {
                 continue;
             }
             let removed = locked.get(child.ino());
             caller.check_removal(&locked.get(directory).attributes, &removed.attributes)?;
+            if !child.is_directory() {
+                return refuse(libc::ENOTDIR);
+            }
             if removed.entries() != 0 {
                 return refuse(libc::ENOTEMPTY);
             }

@@ -7,7 +7,7 @@ use super::check_name;
 use crate::caller::{Caller, EXECUTE, WRITE};
 use crate::error::{Error, Result, refuse};
 use crate::node::{Locked, Pin, Place, State};
-use crate::row::{EntryRow, Ino, Kind, ROOT, Time};
+use crate::row::{EntryRow, IS_OBJECT, Ino, Kind, ROOT, Time};
 use crate::store::Batch;
 use crate::volume::Volume;
 use std::sync::PoisonError;
@@ -68,10 +68,27 @@ impl Volume {
                 Err(error) if error.errno() == libc::ENOENT => None,
                 Err(error) => return Err(error),
             };
+            match (flags, &there) {
+                (RenameFlags::NoReplace, Some(_)) => return refuse(libc::EEXIST),
+                (RenameFlags::Exchange, None) => return refuse(libc::ENOENT),
+                _ => {}
+            }
             if self.try_rename(caller, (from, to), &parents, (&moved, there.as_ref()), flags)? {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether a rename would replace a file by an object, whose bytes are made durable first: that waits for the
+    /// device.
+    pub fn rename_waits(&self, (directory, name): (Ino, &[u8]), (new_directory, new_name): (Ino, &[u8])) -> bool {
+        let row = |directory, name| self.entry_row(directory, name).ok().flatten();
+        let is_object = match row(directory, name) {
+            Some(EntryRow::Whole(attributes, _)) => attributes.has(IS_OBJECT),
+            Some(EntryRow::Pointer(_, kind)) => kind == Kind::File,
+            None => false,
+        };
+        is_object && row(new_directory, new_name).is_some()
     }
 
     /// Renames if the entries are still those that were found. `false`: find them again.
@@ -108,9 +125,12 @@ impl Volume {
         if parents.iter().any(|parent| locked.get(parent.ino()).is_dead()) {
             return refuse(libc::ENOENT);
         }
-        check(caller, (from, to), &locked, (moved, there), flags)?;
         match there {
-            Some(there) if there.ino() == moved.ino() => {}
+            // Two names of one file: nothing happens, whatever the caller may do.
+            Some(there) if there.ino() == moved.ino() => return Ok(true),
+            _ => check(caller, (from, to), &locked, (moved, there), is_exchange)?,
+        }
+        match there {
             Some(there) if is_exchange => self.exchange((from, to), &mut locked, (moved, there))?,
             there => self.move_to((from, to), &mut locked, (moved, there))?,
         }
@@ -226,40 +246,33 @@ impl Volume {
     }
 }
 
-/// Checks what POSIX wants of a rename, in the order of its errors.
+/// Checks what POSIX wants of a rename, in the order of Linux's errors.
 fn check(
     caller: &Caller<'_>,
     (from, to): (Spot<'_>, Spot<'_>),
     locked: &Locked<'_>,
     (moved, there): (&Pin<'_>, Option<&Pin<'_>>),
-    flags: RenameFlags,
+    is_exchange: bool,
 ) -> Result<()> {
     let (source, target) = (&locked.get(from.directory).attributes, &locked.get(to.directory).attributes);
     let state = locked.get(moved.ino());
     caller.check_removal(source, &state.attributes)?;
-    caller.check(target, WRITE | EXECUTE)?;
     let Some(there) = there else {
-        return if flags == RenameFlags::Exchange {
-            refuse(libc::ENOENT)
-        } else {
-            check_parent(caller, state, from, to)
-        };
+        caller.check(target, WRITE | EXECUTE)?;
+        return check_parent(caller, state, from, to);
     };
-    if flags == RenameFlags::NoReplace {
-        return refuse(libc::EEXIST);
-    }
     let replaced = locked.get(there.ino());
     caller.check_removal(target, &replaced.attributes)?;
-    if flags == RenameFlags::Exchange {
+    if is_exchange {
         check_parent(caller, state, from, to)?;
         return check_parent(caller, replaced, from, to);
     }
     match (moved.is_directory(), there.is_directory()) {
-        (true, false) => refuse(libc::ENOTDIR),
-        (false, true) => refuse(libc::EISDIR),
-        (true, true) if there.ino() != moved.ino() && replaced.entries() != 0 => refuse(libc::ENOTEMPTY),
-        _ => check_parent(caller, state, from, to),
+        (true, false) => return refuse(libc::ENOTDIR),
+        (false, true) => return refuse(libc::EISDIR),
+        _ => check_parent(caller, state, from, to)?,
     }
+    if replaced.entries() == 0 { Ok(()) } else { refuse(libc::ENOTEMPTY) }
 }
 
 /// A directory that gets another parent is written, so its caller must be allowed to.

@@ -197,6 +197,10 @@ impl ObjectStore for FolderObjects {
         Ok(())
     }
 
+    fn sync_all(&self) -> Result<()> {
+        Ok(rustix::fs::syncfs(File::open(&self.folder)?)?)
+    }
+
     fn remove(&self, ino: Ino) -> Result<()> {
         {
             let mut handles = self.handles();

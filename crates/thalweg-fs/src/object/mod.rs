@@ -90,6 +90,12 @@ pub trait ObjectStore: Send + Sync {
     /// See [`ObjectStore::create`].
     fn sync(&self, ino: Ino) -> Result<()>;
 
+    /// Makes everything durable that was done to any object, by an earlier process too: bytes, names, removals.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn sync_all(&self) -> Result<()>;
+
     /// Removes the file of an object; nothing happens if there is none.
     ///
     /// # Errors

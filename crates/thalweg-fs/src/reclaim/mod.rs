@@ -13,21 +13,12 @@
 use crate::error::Result;
 use crate::row::{Debt, Ino, inode_key, inode_of};
 use crate::store::{Batch, Space};
-use crate::volume::Volume;
+use crate::volume::{Inherited, Volume};
 
 /// A file is cut by this many bytes at a time before it is removed, so that no journal is full of one removal.
 const CUT_BYTES: u64 = 1 << 30;
 /// How many debts of an earlier mount are paid in one call.
 const DEBTS_PER_CALL: usize = 256;
-
-/// How far the work after an open has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Inherited {
-    /// The inode from which on debts are left; `None` once all are paid.
-    debts_from: Option<Ino>,
-    /// Whether object files must be looked at.
-    has_unknown_objects: bool,
-}
 
 /// What a call of [`Volume::work`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +36,8 @@ pub struct Work {
 impl Volume {
     /// Notes what an earlier mount has left.
     pub(crate) fn inherit(&self, was_clean: bool) {
-        self.tasks().inherited = Inherited { debts_from: Some(0), has_unknown_objects: !was_clean };
+        self.tasks().inherited =
+            Inherited { debts_from: Some(0), has_unknown_objects: !was_clean, has_unsynced_objects: !was_clean };
     }
 
     /// Does what is due in the background. To be called about once a second, and again at once while
@@ -65,8 +57,12 @@ impl Volume {
         Ok(work)
     }
 
-    /// Syncs the objects that were written. Returns how many.
+    /// Syncs the objects that were written, by this mount or one that was killed. Returns how many of this one.
     pub(crate) fn sync_objects(&self) -> Result<u64> {
+        if self.tasks().inherited.has_unsynced_objects {
+            self.objects.sync_all()?;
+            self.tasks().inherited.has_unsynced_objects = false;
+        }
         let mut synced = 0;
         loop {
             let Some(ino) = self.tasks().dirty.pop_first() else { return Ok(synced) };

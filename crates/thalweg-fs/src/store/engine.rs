@@ -44,8 +44,8 @@ impl RowReader for EngineStore {
         Ok(self.names.get(directory, name)?)
     }
 
-    fn list(&self, directory: Ino, cursor: u64) -> Listing<'_> {
-        Box::new(self.names.list_from(directory, cursor).map(listed))
+    fn list(&self, directory: Ino, cursor: u64, wanted: usize) -> Listing<'_> {
+        Box::new(self.names.list_from(directory, cursor).in_parts_of(wanted).map(listed))
     }
 
     fn directories(&self) -> Directories<'_> {
@@ -73,8 +73,8 @@ impl RowReader for EngineSnapshot<'_> {
         Ok(self.names.get(directory, name)?)
     }
 
-    fn list(&self, directory: Ino, cursor: u64) -> Listing<'_> {
-        Box::new(self.names.list_from(directory, cursor).map(listed))
+    fn list(&self, directory: Ino, cursor: u64, wanted: usize) -> Listing<'_> {
+        Box::new(self.names.list_from(directory, cursor).in_parts_of(wanted).map(listed))
     }
 
     fn directories(&self) -> Directories<'_> {

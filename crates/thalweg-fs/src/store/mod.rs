@@ -102,8 +102,8 @@ pub trait RowReader: Send + Sync {
     fn entry(&self, directory: Ino, name: &[u8]) -> Result<Option<Slice>>;
 
     /// The rows of a directory, those after `cursor`; 0 begins at the first. All rows with one cursor come one after
-    /// the other.
-    fn list(&self, directory: Ino, cursor: u64) -> Listing<'_>;
+    /// the other. About `wanted` of them will be taken.
+    fn list(&self, directory: Ino, cursor: u64, wanted: usize) -> Listing<'_>;
 
     /// The numbers of the directories that have rows, ascending.
     fn directories(&self) -> Directories<'_>;

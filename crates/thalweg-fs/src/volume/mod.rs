@@ -3,22 +3,23 @@
 //! - `lifetime.rs`: format, open, close.
 //! - `load.rs`: from a name to an inode in use.
 //! - `numbers.rs`: the numbers of new inodes.
+//! - `tasks.rs`: [`Tasks`], what is left for the background.
 
 mod lifetime;
 mod load;
 mod numbers;
+mod tasks;
 
 pub use lifetime::{FormatOptions, OpenOptions};
+pub(crate) use tasks::{Inherited, Tasks};
 
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::node::NodeTable;
 use crate::object::{ObjectStore, Room};
-use crate::reclaim::Inherited;
 use crate::row::{Ino, Time};
 use crate::store::{Batch, MetaStore, Promise};
 use numbers::Numbers;
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -71,18 +72,6 @@ impl Default for Limits {
     fn default() -> Self {
         Limits { rows_bytes_max: 1 << 20, rewritten_bytes_max: 256 << 10 }
     }
-}
-
-/// What is left for the background.
-#[derive(Default)]
-pub(crate) struct Tasks {
-    /// Objects that were written and not synced since.
-    pub dirty: BTreeSet<Ino>,
-    /// Objects without a name, whose files go once that is durable.
-    pub unlinked: BTreeSet<Ino>,
-    /// Objects whose file is there and whose row is not yet.
-    pub promoted: BTreeSet<Ino>,
-    pub inherited: Inherited,
 }
 
 impl Volume {

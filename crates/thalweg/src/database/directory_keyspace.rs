@@ -7,7 +7,7 @@ use super::limits::{validate_entry_name, validate_value};
 use super::many_entries;
 use super::options::WriteOptions;
 use super::reader::Reader;
-use crate::directory::{DirectoryIndex, ListedEntry, Part};
+use crate::directory::{DirectoryIndex, ENTRIES_OF_A_PART, ListedEntry, Part};
 use crate::error::Result;
 use crate::format::{EntryKey, NameHash, SeqNo, Slice};
 use crate::keyspaces::SnapshotSeq;
@@ -222,7 +222,7 @@ impl DirectoryKeyspace {
     /// # Errors
     /// As for [`DirectoryKeyspace::get`].
     pub fn is_empty(&self, directory: u64) -> Result<bool> {
-        Ok(self.list(directory).next().transpose()?.is_none())
+        Ok(self.list(directory).in_parts_of(1).next().transpose()?.is_none())
     }
 
     /// The numbers of the directories that have entries as of now, ascending.
@@ -294,7 +294,8 @@ impl DirectorySnapshot {
             cursor if planted(Bug::CursorRepeated) => Some(NameHash(cursor << 1)),
             cursor => Some(NameHash((cursor + 1) << 1)),
         };
-        Listing { snapshot: self.clone(), directory, entries: Vec::new().into_iter(), next }
+        let part_entries = ENTRIES_OF_A_PART;
+        Listing { snapshot: self.clone(), directory, entries: Vec::new().into_iter(), next, part_entries }
     }
 
     /// The numbers of the directories that had entries, ascending; see [`DirectoryKeyspace::directories`].
@@ -315,7 +316,7 @@ impl DirectorySnapshot {
         ordered.check_readable().map(|()| numbers)
     }
 
-    fn part(&self, directory: u64, from: NameHash) -> Result<Part> {
+    fn part(&self, directory: u64, from: (NameHash, usize)) -> Result<Part> {
         let seq = self.seq.seq();
         let ordered = self.keyspace.inner.ordered_at(seq)?;
         let super_version = ordered.whole_version()?;
@@ -331,6 +332,28 @@ pub struct Listing {
     entries: std::vec::IntoIter<ListedEntry>,
     /// The hash from which on the next part is read.
     next: Option<NameHash>,
+    part_entries: usize,
+}
+
+impl Listing {
+    /// Reads about `entries` entries at a time (default: 2 048), for a reader that may stop after as many.
+    ///
+    /// ```
+    /// # fn main() -> thalweg::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("thalweg-doc-parts-{}", std::process::id()));
+    /// # let db = thalweg::Database::open(&dir)?;
+    /// let files = db.directory_keyspace("files")?;
+    /// files.insert(7, "main.rs", "mode 644")?;
+    /// assert!(files.list(7).in_parts_of(1).next().transpose()?.is_some());
+    /// # db.close()?; let _ = std::fs::remove_dir_all(dir);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn in_parts_of(mut self, entries: usize) -> Self {
+        self.part_entries = entries.clamp(1, ENTRIES_OF_A_PART);
+        self
+    }
 }
 
 impl Iterator for Listing {
@@ -342,7 +365,7 @@ impl Iterator for Listing {
                 return Some(Ok(DirectoryEntry(entry)));
             }
             let from = self.next.take()?;
-            match self.snapshot.part(self.directory, from) {
+            match self.snapshot.part(self.directory, (from, self.part_entries)) {
                 Ok(part) => (self.entries, self.next) = (part.entries.into_iter(), part.next),
                 Err(error) => return Some(Err(error)),
             }
@@ -393,7 +416,7 @@ impl Directories {
 
     fn next_with_entries(&mut self) -> Result<Option<u64>> {
         while let Some(number) = self.advance()? {
-            if self.snapshot.list(number).next().transpose()?.is_some() {
+            if self.snapshot.list(number).in_parts_of(1).next().transpose()?.is_some() {
                 return Ok(Some(number));
             }
         }

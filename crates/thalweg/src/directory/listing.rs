@@ -9,10 +9,10 @@ use crate::table::{PackSpan, PackValue, Table};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// A part has the entries of about this number of blocks. A simulation has small directories, and so a small number.
-const BLOCKS: usize = if cfg!(feature = "simulation") { 4 } else { 64 };
-/// A part has about this number of entries of each memtable.
-const ENTRIES: usize = 2048;
+/// A part has about this number of entries of each memtable, unless its reader wants fewer.
+pub(crate) const ENTRIES_OF_A_PART: usize = 2048;
+/// About as many entries have a block. A simulation has small directories, and so small parts.
+const ENTRIES_OF_A_BLOCK: usize = if cfg!(feature = "simulation") { 512 } else { 32 };
 
 /// An entry that a listing has found.
 #[derive(Clone)]
@@ -45,25 +45,25 @@ pub(crate) struct Part {
 }
 
 impl DirectoryIndex {
-    /// The entries of a directory from the hash `from` on, as of the pinned number `visible`. `memtables` were loaded
-    /// before the call.
+    /// About `wanted` entries of a directory from the hash `from` on, as of the pinned number `visible`. `memtables`
+    /// were loaded before the call.
     pub(crate) fn part<'a>(
         &self,
         memtables: impl Iterator<Item = &'a Arc<Memtable>>,
         directory: u64,
-        from: NameHash,
+        (from, wanted): (NameHash, usize),
         visible: SeqNo,
     ) -> Result<Part> {
         let mut found = Vec::new();
         let mut next: Option<NameHash> = None;
         let mut end_at = |hash: NameHash| next = Some(next.map_or(hash, |next| next.min(hash)));
         for memtable in memtables {
-            if let Some(hash) = in_memtable(memtable, directory, from, visible, &mut found)? {
+            if let Some(hash) = in_memtable(memtable, directory, (from, wanted), visible, &mut found)? {
                 end_at(hash);
             }
         }
         let spans = self.spans_of(directory)?;
-        if let Some(end) = end_of_blocks(&spans, from)? {
+        if let Some(end) = end_of_blocks(&spans, from, wanted.div_ceil(ENTRIES_OF_A_BLOCK).max(1))? {
             end_at(end);
         }
         let read_to = next.map(|next| if planted(Bug::PartEndsTooLate) { NameHash(next.0 / 2) } else { next });
@@ -90,22 +90,22 @@ impl DirectoryIndex {
     }
 }
 
-/// Where a part ends, so that about [`BLOCKS`] blocks are read for it, of all spans together; `None`: fewer are left.
+/// Where a part ends, so that about `blocks` blocks are read for it, of all spans together; `None`: fewer are left.
 /// Packs may have the same range of hashes, or one after the other.
-fn end_of_blocks(spans: &[(Arc<Table>, PackSpan)], from: NameHash) -> Result<Option<NameHash>> {
+fn end_of_blocks(spans: &[(Arc<Table>, PackSpan)], from: NameHash, blocks: usize) -> Result<Option<NameHash>> {
     let mut fences = Vec::new();
     for (pack, span) in spans {
-        fences.extend(pack.fences_above(*span, from, BLOCKS)?);
+        fences.extend(pack.fences_above(*span, from, blocks)?);
     }
     fences.sort_unstable();
-    Ok(fences.get(BLOCKS - 1).map(|fence| NameHash(u64::from(*fence) << 32)))
+    Ok(fences.get(blocks - 1).map(|fence| NameHash(u64::from(*fence) << 32)))
 }
 
-/// Adds the versions of a directory that a memtable has from `from` on. Returns the hash at which it stopped.
+/// Adds about `wanted` versions of a directory that a memtable has from `from` on. Returns the hash where it stopped.
 fn in_memtable(
     memtable: &Arc<Memtable>,
     directory: u64,
-    from: NameHash,
+    (from, wanted): (NameHash, usize),
     visible: SeqNo,
     found: &mut Vec<ListedEntry>,
 ) -> Result<Option<NameHash>> {
@@ -117,7 +117,7 @@ fn in_memtable(
         if key.directory != directory {
             break;
         }
-        if count >= ENTRIES && key.hash > last {
+        if count >= wanted && key.hash > last {
             return Ok(Some(key.hash));
         }
         (count, last) = (count + 1, key.hash);

@@ -24,7 +24,7 @@ mod span_lists;
 mod tests;
 
 pub(crate) use index::DirectoryIndex;
-pub(crate) use listing::{ListedEntry, Part};
+pub(crate) use listing::{ENTRIES_OF_A_PART, ListedEntry, Part};
 #[cfg(feature = "experiments")]
 pub use paper::FHashStatistics;
 #[cfg(feature = "experiments")]

@@ -1,0 +1,36 @@
+//! The [`Ground`]s of lives: memory, and the engine on the simulated disk.
+
+use crate::VirtualClock;
+use crate::lives::Ground;
+use crate::memory::{End, MemoryDisk};
+use thalweg_fs::{FormatOptions, OpenOptions, Result, Volume};
+use thalweg_sim::Rng;
+
+/// The format of every volume here.
+pub(crate) fn format_options() -> FormatOptions {
+    FormatOptions { mode: 0o777, uuid: [7; 16], ..FormatOptions::default() }
+}
+
+impl Ground for MemoryDisk {
+    fn format(&mut self, clock: &VirtualClock) -> Result<()> {
+        Volume::format_on(&self.rows(), format_options(), clock)
+    }
+
+    fn open(&mut self, options: OpenOptions) -> Result<Volume> {
+        options.open_on(Box::new(self.rows()), Box::new(self.objects()))
+    }
+
+    fn arm(&mut self, rng: &mut Rng) {
+        if rng.percent(80) {
+            self.die_in(1 + rng.any_size(8));
+        }
+    }
+
+    fn is_dead(&self) -> bool {
+        MemoryDisk::is_dead(self)
+    }
+
+    fn end(&mut self, how: End, _rng: &mut Rng) {
+        MemoryDisk::end(self, how);
+    }
+}

@@ -1,0 +1,359 @@
+//! Lives with crashes. After each, what is found is judged by the *prefix rule*: names and rows are as they were after
+//! some prefix of the operations, one that is not before what was durable; after the death of the process alone,
+//! nothing that was acknowledged is missing. What may be in objects is for [`Evidence`] to say.
+
+use crate::answer::{Answer, of_model};
+use crate::evidence::Evidence;
+use crate::histories::{formatted, small_limits, work_all};
+use crate::memory::End;
+use crate::model::Model;
+use crate::operation::{Histories, Operation};
+use crate::pair::{Applied, Pair, Tree, check};
+use crate::{SharedClock, VirtualClock};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use thalweg_fs::{Ino, Limits, OpenOptions, Promise, ROOT, RenameFlags, Result, Time, Volume};
+use thalweg_sim::Rng;
+
+/// What a volume lives on, and dies with.
+pub trait Ground {
+    /// Makes a volume.
+    ///
+    /// # Errors
+    /// Those of the stores, as for every call.
+    fn format(&mut self, clock: &VirtualClock) -> Result<()>;
+
+    /// Opens the volume.
+    ///
+    /// # Errors
+    /// See [`Ground::format`].
+    fn open(&mut self, options: OpenOptions) -> Result<Volume>;
+
+    /// Lets it die at some later call.
+    fn arm(&mut self, rng: &mut Rng);
+
+    /// Whether it has died.
+    fn is_dead(&self) -> bool;
+
+    /// Ends a life, whose volume was dropped.
+    fn end(&mut self, how: End, rng: &mut Rng);
+}
+
+/// What a life did, until what it left was judged.
+struct Past {
+    /// The states after each operation.
+    states: Vec<Model>,
+    /// How many changes of bytes were noted before each.
+    noted: Vec<u64>,
+    /// The state that is durable.
+    durable: usize,
+    /// The operation during which it ended.
+    in_flight: Option<(usize, Operation, Time)>,
+    how: End,
+}
+
+/// A volume over several lives.
+struct Lives<'g> {
+    ground: &'g mut dyn Ground,
+    clock: Arc<VirtualClock>,
+    rng: Rng,
+    histories: Histories,
+    limits: Limits,
+    evidence: Evidence,
+    past: Past,
+    highest: Ino,
+    /// Files that replaced others: no promotion may skip their sync.
+    replacing: BTreeSet<Ino>,
+    says: bool,
+}
+
+/// Runs the lives of a seed. The clock is that of the ground.
+///
+/// # Errors
+/// The first violation.
+pub fn run_lives(
+    seed: u64,
+    ground: &mut dyn Ground,
+    clock: &Arc<VirtualClock>,
+    says: bool,
+) -> std::result::Result<(), String> {
+    let mut rng = Rng::new(seed ^ 0x11fe);
+    clock.advance();
+    let limits = small_limits(&mut rng);
+    ground.format(clock).map_err(|error| format!("format: {error}"))?;
+    let options = OpenOptions::new().limits(limits).clock(Box::new(SharedClock(Arc::clone(clock))));
+    let volume = ground.open(options).map_err(|error| format!("open: {error}"))?;
+    let model = formatted(&volume, clock);
+    drop(volume);
+    ground.end(End::Kill, &mut rng);
+    let past = Past { states: vec![model], noted: vec![0], durable: 0, in_flight: None, how: End::Kill };
+    let histories = Histories::new(rng.next_u64());
+    let (evidence, replacing) = (Evidence::default(), BTreeSet::new());
+    let clock = Arc::clone(clock);
+    let mut lives = Lives { ground, clock, rng, histories, limits, evidence, past, highest: ROOT, replacing, says };
+    for life in 0..lives.rng.between(2, 6) {
+        lives.say(|| format!("life {life}"));
+        lives.live().map_err(|violation| format!("seed {seed}, life {life}: {violation}"))?;
+    }
+    Ok(())
+}
+
+impl Lives<'_> {
+    fn say(&self, line: impl FnOnce() -> String) {
+        if self.says {
+            eprintln!("{}", line());
+        }
+    }
+
+    fn live(&mut self) -> std::result::Result<(), String> {
+        for attempt in 0.. {
+            if attempt < 3 && self.rng.one_in(3) {
+                self.ground.arm(&mut self.rng);
+            }
+            match self.open_and_judge()? {
+                Some(pair) => {
+                    self.ground.arm(&mut self.rng);
+                    return self.work_and_die(pair);
+                }
+                None => self.end_of_life(None),
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the volume and judges what is there. `None`: it died meanwhile.
+    fn open_and_judge(&mut self) -> std::result::Result<Option<Pair>, String> {
+        let options = OpenOptions::new().limits(self.limits).clock(Box::new(SharedClock(Arc::clone(&self.clock))));
+        let failed = |ground: &dyn Ground, what: String| if ground.is_dead() { Ok(None) } else { Err(what) };
+        let volume = match self.ground.open(options) {
+            Ok(volume) => volume,
+            Err(error) => return failed(self.ground, format!("open: {error}")),
+        };
+        let tree = match Tree::of(&volume) {
+            Ok(tree) => tree,
+            Err(what) => return failed(self.ground, what),
+        };
+        let is_known = |finding: &str| finding.contains("its file is missing") || finding.contains("that no row knows");
+        if let Err(what) = check(&volume, is_known) {
+            return failed(self.ground, what);
+        }
+        let model = self.judge(&tree)?;
+        let (states, how) = (vec![model.clone()], self.past.how);
+        let noted = vec![self.evidence.noted()];
+        self.past = Past { states, noted, durable: 0, in_flight: None, how: End::Kill };
+        for (ino, _) in tree.inodes.iter().filter(|(_, seen)| seen.is_object && how == End::PowerCut) {
+            if let Some(inode) = model.inode(*ino) {
+                self.evidence.is_durable(*ino, &inode.bytes);
+            }
+        }
+        self.replacing.clear();
+        let pair = Pair::new(volume, model, &self.clock, self.highest);
+        if self.rng.one_in(2) {
+            let worked = work_all(&pair.volume)
+                .and_then(|()| pair.check(|finding| finding.contains("its file is missing")))
+                .and_then(|()| pair.compare());
+            if let Err(what) = worked {
+                return failed(self.ground, format!("after the work: {what}"));
+            }
+            self.note_all_synced(&pair.model);
+        }
+        Ok(Some(pair))
+    }
+
+    /// Finds the prefix that was left. Returns its state, with the objects as they are.
+    fn judge(&self, tree: &Tree) -> std::result::Result<Model, String> {
+        let past = &self.past;
+        let last = past.states.len() - 1;
+        let from = if past.how == End::Kill { last } else { past.durable };
+        let mut differences = Vec::new();
+        for (number, mut state) in self.candidates(tree, from) {
+            state.remount();
+            match tree.compare_without_objects(&state) {
+                Ok(()) => return self.judge_objects(tree, state),
+                Err(difference) => differences.push(format!("{number} of {last}: {difference}")),
+            }
+        }
+        differences.truncate(4);
+        Err(format!("what is there is no prefix from {from} on ({:?}):\n{}", past.how, differences.join("\n")))
+    }
+
+    /// The states that may be left, the newest first.
+    fn candidates(&self, tree: &Tree, from: usize) -> Vec<(usize, Model)> {
+        let past = &self.past;
+        let mut all = Vec::new();
+        let last = past.states.len() - 1;
+        if let (Some((caller, operation, now)), Some(state)) = (&past.in_flight, past.states.last()) {
+            let mut state = state.clone();
+            state.now = *now;
+            let new = match operation {
+                Operation::Create { spot, .. } => tree.entries.get(spot).copied().unwrap_or(0),
+                _ => 0,
+            };
+            // A number that was given before is not what was created.
+            if !matches!(operation, Operation::Create { .. }) || new > self.highest {
+                if !matches!(operation, Operation::Release(_) | Operation::Forget(_)) {
+                    let _ = of_model(&mut state, *caller, operation, new);
+                }
+                all.push((last + 1, as_promoted(&state, tree, file_of(operation))));
+                all.push((last + 1, state));
+            }
+            all.extend(past.states.last().map(|state| (last, as_promoted(state, tree, file_of(operation)))));
+        }
+        for number in (from..=last).rev() {
+            all.push((number, past.states[number].clone()));
+            // A promotion is a batch of its own, before that of its operation.
+            let promoted = past.states.get(number + 1).into_iter().flat_map(Model::inodes).filter(|inode| {
+                let before = past.states[number].inode(inode.stat.ino);
+                inode.is_object && before.is_some_and(|before| !before.is_object)
+            });
+            if let Some(promoted) = promoted.map(|inode| inode.stat.ino).next() {
+                all.push((number, as_promoted(&past.states[number], tree, Some(promoted))));
+            }
+        }
+        all
+    }
+
+    fn judge_objects(&self, tree: &Tree, mut state: Model) -> std::result::Result<Model, String> {
+        let changed = self.past.in_flight.as_ref().and_then(|(_, operation, _)| file_of(operation));
+        for (ino, seen) in tree.inodes.iter().filter(|(_, seen)| seen.is_object) {
+            let expected = state.inode(*ino).map(|inode| std::rc::Rc::clone(&inode.bytes)).unwrap_or_default();
+            if self.past.how == End::Kill && changed != Some(*ino) && seen.bytes != *expected {
+                let (found, expected) = (seen.bytes.len(), expected.len());
+                return Err(format!("object {ino}: {found} bytes are not the {expected} that were acknowledged"));
+            }
+            self.evidence.judge(*ino, &seen.bytes)?;
+            let inode = state.inode_mut(*ino);
+            inode.bytes = std::rc::Rc::new(seen.bytes.clone());
+            inode.stat.size = seen.bytes.len() as u64;
+        }
+        Ok(state)
+    }
+
+    fn note_all_synced(&mut self, model: &Model) {
+        for inode in model.inodes().filter(|inode| inode.is_object) {
+            self.evidence.is_durable(inode.stat.ino, &inode.bytes);
+        }
+    }
+
+    fn work_and_die(&mut self, mut pair: Pair) -> std::result::Result<(), String> {
+        let operations = self.rng.between(1, 60);
+        let asks = self.rng.one_in(2);
+        let mut promises: VecDeque<(usize, Box<dyn Promise>)> = VecDeque::new();
+        for _ in 0..operations {
+            let (caller, operation) = self.histories.next(&pair.model);
+            while let Some((number, _)) = promises.pop_front_if(|(_, promise)| promise.is_durable()) {
+                self.past.durable = self.past.durable.max(number);
+            }
+            let size = file_of(&operation).and_then(|ino| pair.model.inode(ino)).map_or(0, |inode| inode.stat.size);
+            self.evidence.note(&operation, size);
+            self.say(|| format!("{} {caller}: {operation:?}", self.past.states.len()));
+            let answer = match pair.apply(caller, &operation)? {
+                Applied::Agreed(answer) if !self.ground.is_dead() => answer,
+                _ if self.ground.is_dead() => {
+                    self.past.in_flight = Some((caller, operation, pair.model.now));
+                    break;
+                }
+                _ => return Err(format!("{operation:?} failed with EIO")),
+            };
+            self.highest = pair.highest;
+            self.past.states.push(pair.model.clone());
+            self.past.noted.push(self.evidence.noted());
+            self.note_done(&pair.model, &operation, &answer);
+            if asks && let Ok(promise) = pair.volume.promise() {
+                promises.push_back((self.past.states.len() - 1, promise));
+            }
+        }
+        if !self.ground.is_dead() && self.rng.one_in(3) {
+            let closed = pair.volume.close();
+            if closed.is_ok() && !self.ground.is_dead() {
+                self.past.durable = self.past.states.len() - 1;
+                self.note_all_synced(&pair.model);
+            }
+        }
+        drop(promises);
+        self.end_of_life(Some(pair.volume));
+        Ok(())
+    }
+
+    fn end_of_life(&mut self, volume: Option<Volume>) {
+        drop(volume);
+        let how = if self.rng.one_in(3) { End::Kill } else { End::PowerCut };
+        self.say(|| format!("ends by {how:?}"));
+        self.ground.end(how, &mut self.rng);
+        // What a death left in the cache, a later power cut can take.
+        if how == End::PowerCut {
+            self.past.how = End::PowerCut;
+        }
+    }
+
+    /// Notes what is durable now.
+    fn note_done(&mut self, model: &Model, operation: &Operation, answer: &Answer) {
+        let now = self.past.states.len() - 1;
+        let is_refused = matches!(answer, Answer::Refused(_));
+        match operation {
+            Operation::SyncFile(ino) if !is_refused => {
+                self.past.durable = now;
+                if let Some(inode) = model.inode(*ino).filter(|inode| inode.is_object) {
+                    self.evidence.is_durable(*ino, &inode.bytes);
+                }
+            }
+            Operation::Sync => {
+                self.past.durable = now;
+                self.note_all_synced(model);
+            }
+            Operation::Work => self.note_all_synced(model),
+            Operation::Rename((old, name), (new, new_name), RenameFlags::Replace) if !is_refused => {
+                let at = |state: &Model, directory: Ino, name: &[u8]| {
+                    state.inode(directory).and_then(|inode| inode.entries.get(name).copied())
+                };
+                let before = &self.past.states[now - 1];
+                if let (Some(moved), Some(there)) = (at(before, *old, name), at(before, *new, new_name))
+                    && moved != there
+                    && let Some(inode) = model.inode(moved)
+                {
+                    if inode.is_object {
+                        self.evidence.is_durable(moved, &inode.bytes);
+                    } else {
+                        self.replacing.insert(moved);
+                    }
+                }
+            }
+            Operation::Write { ino, .. } | Operation::Allocate { ino, .. } => self.note_promoted(model, *ino),
+            _ => {}
+        }
+    }
+
+    /// Notes what a promotion must have synced.
+    fn note_promoted(&mut self, model: &Model, ino: Ino) {
+        let now = self.past.states.len() - 1;
+        let was_rows = |state: &Model| state.inode(ino).is_some_and(|inode| !inode.is_object);
+        if !model.inode(ino).is_some_and(|inode| inode.is_object) || !was_rows(&self.past.states[now - 1]) {
+            return;
+        }
+        let from = if self.replacing.contains(&ino) { now - 1 } else { self.past.durable };
+        let state = &self.past.states[from];
+        if let Some(inode) = state.inode(ino).filter(|inode| !inode.is_object) {
+            self.evidence.was_durable(ino, &inode.bytes, self.past.noted[from]);
+        }
+    }
+}
+
+/// The state with a file as an object, if the volume has one.
+fn as_promoted(state: &Model, tree: &Tree, file: Option<Ino>) -> Model {
+    let mut state = state.clone();
+    if let Some(ino) = file
+        && tree.inodes.get(&ino).is_some_and(|seen| seen.is_object)
+        && state.inode(ino).is_some()
+    {
+        state.inode_mut(ino).is_object = true;
+    }
+    state
+}
+
+/// The file whose bytes an operation changes.
+fn file_of(operation: &Operation) -> Option<Ino> {
+    match operation {
+        Operation::Write { ino, .. } | Operation::Allocate { ino, .. } | Operation::Change(ino, _) => Some(*ino),
+        _ => None,
+    }
+}

@@ -1,0 +1,195 @@
+//! [`MemoryObjects`]: objects as byte vectors, with what of them is durable.
+
+use super::MemoryDisk;
+use thalweg_fs::{Clock, Error, Ino, ObjectAttributes, ObjectStore, Result, Room, Time};
+use thalweg_sim::Rng;
+
+/// The bytes that a power cut keeps or loses together.
+const PAGE_BYTES: usize = 512;
+
+/// An object.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Object {
+    live: Vec<u8>,
+    /// What is durable; `None` while its name is not.
+    durable: Option<Vec<u8>>,
+    mtime: Time,
+}
+
+impl Object {
+    pub(super) fn durable(bytes: Vec<u8>) -> Self {
+        Object { live: bytes.clone(), durable: Some(bytes), mtime: Time::default() }
+    }
+
+    /// What a power cut leaves of it.
+    pub(super) fn after_power_cut(self, rng: &mut Rng) -> Option<Vec<u8>> {
+        if self.durable.is_none() && rng.one_in(2) {
+            return None;
+        }
+        let old = self.durable.unwrap_or_default();
+        let (short, long) = (old.len().min(self.live.len()), old.len().max(self.live.len()));
+        let size = match rng.below(4) {
+            0 => old.len(),
+            1 => short + rng.index(long - short + 1),
+            _ => self.live.len(),
+        };
+        let percent = *rng.choose(&[10, 50, 90]);
+        let mut bytes = old;
+        bytes.resize(size, 0);
+        for (index, page) in bytes.chunks_mut(PAGE_BYTES).enumerate() {
+            let from = index * PAGE_BYTES;
+            let live = self.live.get(from..).unwrap_or_default();
+            let common = live.len().min(page.len());
+            if rng.percent(percent) {
+                page[..common].copy_from_slice(&live[..common]);
+            }
+        }
+        Some(bytes)
+    }
+}
+
+/// Objects of a [`MemoryDisk`].
+pub struct MemoryObjects {
+    disk: MemoryDisk,
+}
+
+impl MemoryObjects {
+    pub(super) fn new(disk: MemoryDisk) -> Self {
+        MemoryObjects { disk }
+    }
+
+    fn change(&self, ino: Ino, effect: impl FnOnce(&mut Object) -> Result<()>) -> Result<()> {
+        self.disk.disk().change(|disk| {
+            let now = disk.clock.now();
+            let object = disk.objects.get_mut(&ino).ok_or_else(|| missing(ino))?;
+            effect(object)?;
+            object.mtime = now;
+            Ok(())
+        })
+    }
+
+    fn look<T>(&self, ino: Ino, at: impl FnOnce(&Object) -> Result<T>) -> Result<T> {
+        let disk = self.disk.disk();
+        disk.read()?;
+        at(disk.objects.get(&ino).ok_or_else(|| missing(ino))?)
+    }
+}
+
+fn missing(ino: Ino) -> Error {
+    Error::explained(libc::EIO, format!("object {ino} has no file"))
+}
+
+impl ObjectStore for MemoryObjects {
+    fn create(&self, ino: Ino) -> Result<()> {
+        self.disk.disk().change(|disk| {
+            let mtime = disk.clock.now();
+            let object = disk.objects.entry(ino).or_default();
+            object.live.clear();
+            object.mtime = mtime;
+            Ok(())
+        })
+    }
+
+    fn read_at(&self, ino: Ino, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        self.look(ino, |object| {
+            let rest = object.live.get(offset as usize..).unwrap_or_default();
+            let length = rest.len().min(bytes.len());
+            bytes[..length].copy_from_slice(&rest[..length]);
+            Ok(length)
+        })
+    }
+
+    fn write_at(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.change(ino, |object| {
+            let (from, to) = (offset as usize, offset as usize + bytes.len());
+            if object.live.len() < to {
+                object.live.resize(to, 0);
+            }
+            object.live[from..to].copy_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    fn truncate(&self, ino: Ino, size: u64) -> Result<()> {
+        self.change(ino, |object| {
+            object.live.resize(size as usize, 0);
+            Ok(())
+        })
+    }
+
+    fn allocate(&self, ino: Ino, mode: i32, offset: u64, bytes: u64) -> Result<()> {
+        self.change(ino, |object| {
+            let (from, to) = (offset as usize, (offset + bytes) as usize);
+            if mode & libc::FALLOC_FL_KEEP_SIZE == 0 && object.live.len() < to {
+                object.live.resize(to, 0);
+            }
+            if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0 {
+                let size = object.live.len();
+                object.live[from.min(size)..to.min(size)].fill(0);
+            }
+            Ok(())
+        })
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, is_hole: bool) -> Result<u64> {
+        self.look(ino, |object| match object.live.len() as u64 {
+            size if offset >= size => Err(Error::posix(libc::ENXIO)),
+            size if is_hole => Ok(size),
+            _ => Ok(offset),
+        })
+    }
+
+    fn attributes(&self, ino: Ino) -> Result<Option<ObjectAttributes>> {
+        let disk = self.disk.disk();
+        disk.read()?;
+        Ok(disk.objects.get(&ino).map(|object| {
+            let size = object.live.len() as u64;
+            ObjectAttributes { size, bytes: size, mtime: object.mtime }
+        }))
+    }
+
+    fn set_mtime(&self, ino: Ino, mtime: Time) -> Result<()> {
+        self.change(ino, |_| Ok(()))?;
+        if let Some(object) = self.disk.disk().objects.get_mut(&ino) {
+            object.mtime = mtime;
+        }
+        Ok(())
+    }
+
+    fn sync(&self, ino: Ino) -> Result<()> {
+        self.disk.disk().change(|disk| {
+            let object = disk.objects.get_mut(&ino).ok_or_else(|| missing(ino))?;
+            object.durable = Some(object.live.clone());
+            Ok(())
+        })
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.disk.disk().change(|disk| {
+            for object in disk.objects.values_mut() {
+                object.durable = Some(object.live.clone());
+            }
+            disk.removed.clear();
+            Ok(())
+        })
+    }
+
+    fn remove(&self, ino: Ino) -> Result<()> {
+        self.disk.disk().change(|disk| {
+            if let Some(durable) = disk.objects.remove(&ino).and_then(|object| object.durable) {
+                disk.removed.insert(ino, durable);
+            }
+            Ok(())
+        })
+    }
+
+    fn list(&self) -> Result<Vec<Ino>> {
+        let disk = self.disk.disk();
+        disk.read()?;
+        Ok(disk.objects.keys().copied().collect())
+    }
+
+    fn room(&self) -> Result<Room> {
+        Ok(Room { total_bytes: 1 << 40, free_bytes: 1 << 39, available_bytes: 1 << 39 })
+    }
+}
