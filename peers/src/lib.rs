@@ -3,9 +3,12 @@
 //! `rocksdb` and `leveldb` load a shared library when a database is opened; `fjall` and `lmdb` are compiled in. `syncs`
 //! takes the place of the C library's syncs, so that the syncs of every peer are counted the same way.
 //!
+//! `volume` has the file system of `thalweg-fs` on these engines; `figure14` measures it.
+//!
 //! What an engine lacks it refuses, or names in its description; nothing is emulated.
 
 mod description_builder;
+pub mod figure14;
 #[cfg(feature = "fjall")]
 pub mod fjall;
 #[cfg(feature = "leveldb")]
@@ -18,6 +21,7 @@ mod partitions;
 #[cfg(feature = "rocksdb")]
 pub mod rocksdb;
 pub mod syncs;
+pub mod volume;
 
 use thalweg_bench::engine::{Factory, Null, Thalweg};
 use thalweg_bench::process::Host;

@@ -1,10 +1,12 @@
-//! The `thalweg-peers` command: the subcommands of `thalweg bench`, with other engines to choose from.
+//! The `thalweg-peers` command: the subcommands of `thalweg bench`, with other engines to choose from, and
+//! `figure14`.
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::io::Write;
 use std::process::ExitCode;
 use thalweg_bench::Error;
 use thalweg_bench::command::{self, Bench};
+use thalweg_peers::figure14::{self, Figure14};
 
 /// Measures Thalweg and other engines with the same workloads.
 #[derive(Parser)]
@@ -15,9 +17,9 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let matches = command::in_words_of(&thalweg_peers::HOST, Arguments::command()).get_matches();
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    match command::run(&thalweg_peers::HOST, &arguments.bench, &mut std::io::stdout().lock()) {
+    let line = command::in_words_of(&thalweg_peers::HOST, Arguments::command()).subcommand(Figure14::command());
+    let matches = line.get_matches();
+    match run(&matches) {
         Ok(()) => ExitCode::SUCCESS,
         // Everything was said already.
         Err(Error::Exit(code)) => ExitCode::from(code),
@@ -27,4 +29,14 @@ fn main() -> ExitCode {
             ExitCode::from(if matches!(error, Error::Usage(_)) { 2 } else { command::FAILED })
         }
     }
+}
+
+fn run(matches: &clap::ArgMatches) -> Result<(), Error> {
+    let mut output = std::io::stdout().lock();
+    if let Some(("figure14", matches)) = matches.subcommand() {
+        let arguments = Figure14::from_arg_matches(matches).unwrap_or_else(|error| error.exit());
+        return figure14::run(&arguments, &mut output);
+    }
+    let arguments = Arguments::from_arg_matches(matches).unwrap_or_else(|error| error.exit());
+    command::run(&thalweg_peers::HOST, &arguments.bench, &mut output)
 }

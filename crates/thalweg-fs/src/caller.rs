@@ -58,6 +58,11 @@ impl Caller<'_> {
         (attributes.mode >> shift) & Mode::from(access) == Mode::from(access)
     }
 
+    /// Whether the caller may search every directory, or the kernel has checked that.
+    pub(crate) fn may_search_all(&self) -> bool {
+        self.is_checked || self.is_root()
+    }
+
     /// # Errors
     /// `EACCES` if the caller may not, unless the kernel has checked that.
     pub(crate) fn check(&self, attributes: &Attributes, access: u8) -> Result<()> {

@@ -127,3 +127,47 @@ fn a_listing_goes_on_from_each_of_its_entries() {
     }
     assert_eq!(one_by_one, all.iter().map(|entry| entry.name.clone()).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_path_leads_to_the_same_inode_for_root_and_for_others() {
+    let (_folder, volume) = volume();
+    let a = volume.create(&ME, ROOT, b"a", NewInode::directory(0o755)).unwrap();
+    let b = volume.create(&ME, a.ino, b"b", NewInode::directory(0o755)).unwrap();
+    let c = volume.create(&ME, b.ino, b"c", NewInode::file(0o644)).unwrap();
+    let closed = volume.create(&ME, ROOT, b"closed", NewInode::directory(0o700)).unwrap();
+    volume.create(&ME, closed.ino, b"d", NewInode::directory(0o755)).unwrap();
+    volume.create(&ME, b.ino, b"up", NewInode::symlink(b"../../a/b")).unwrap();
+    for ino in [a.ino, b.ino, c.ino, closed.ino] {
+        volume.forget(ino, 1);
+    }
+    let somebody = Caller { uid: 1000, gid: 1000, groups: &[], is_checked: false };
+    let long = [&b"/a/"[..], &[b'n'; 300], b"/c"].concat();
+    let paths: [(&[u8], _); 10] = [
+        (b"/", Ok(ROOT)),
+        (b"/a/b/c", Ok(c.ino)),
+        (b"/a/b/../b/./c", Ok(c.ino)),
+        (b"a/b/up/up/c", Ok(c.ino)),
+        (b"//a//b/", Ok(b.ino)),
+        (b"/../../a", Ok(a.ino)),
+        (b"/a/none/c", Err(libc::ENOENT)),
+        (b"/a/b/c/d", Err(libc::ENOTDIR)),
+        (b"/a/b/c/", Err(libc::ENOTDIR)),
+        (&long, Err(libc::ENAMETOOLONG)),
+    ];
+    for (path, expected) in paths {
+        for caller in [ME, somebody, Caller::checked(1000, 1000)] {
+            let found = volume.resolve(&caller, path).map(|found| found.ino).map_err(|error| error.errno());
+            assert_eq!(found, expected, "{} {caller:?}", path.escape_ascii());
+        }
+    }
+    assert_eq!(volume.resolve(&somebody, b"/closed/d").unwrap_err().errno(), libc::EACCES);
+    // Directories in use, of which one is removed and one moves.
+    volume.resolve(&ME, b"/closed").unwrap();
+    volume.resolve(&ME, b"/closed/d").unwrap();
+    volume.remove_directory(&ME, closed.ino, b"d").unwrap();
+    assert_eq!(volume.resolve(&ME, b"/closed/d/e").unwrap_err().errno(), libc::ENOENT);
+    volume.rename(&ME, (ROOT, b"a"), (ROOT, b"z"), RenameFlags::default()).unwrap();
+    assert_eq!(volume.resolve(&ME, b"/a/b/c").unwrap_err().errno(), libc::ENOENT);
+    assert_eq!(volume.resolve(&ME, b"/z/b/c").unwrap().ino, c.ino);
+    assert_sound(&volume);
+}

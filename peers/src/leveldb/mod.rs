@@ -3,26 +3,27 @@
 //! It has one background thread, two memtables, and levels whose sizes are compiled in; it has no column families, so
 //! partitions are refused.
 //!
-//! In reading order: `native` (the C interface), `shape` (which level is due by LevelDB's own rule).
+//! In reading order: `native` (the C interface), `shape` (which level is due by LevelDB's own rule), `settle` (waits
+//! until none is), `volume` (the rows of a file system in it).
 
 mod native;
+mod settle;
 mod shape;
+mod volume;
+
+pub use volume::open_rows;
 
 use crate::description_builder::{DescriptionBuilder, UNSYNCED};
 use crate::syncs::Since;
 use native::{Client, Database, Library, Options};
-use shape::Shape;
 use std::ffi::c_int;
 use std::fmt::Display;
 use std::path::Path;
-use std::time::{Duration, Instant};
 use thalweg_bench::engine::{Counters, Description, Engine, Factory, Session};
 use thalweg_bench::{Compression, Error, Result, Settings};
 
 const NAME: &str = "leveldb";
 const LIBRARIES: [&str; 3] = ["libleveldb.so.1d", "libleveldb.so.1", "libleveldb.so"];
-/// How long a due compaction may leave the levels as they are before it is given up.
-const STUCK: Duration = Duration::from_secs(300);
 
 /// Opens LevelDB databases.
 pub struct LevelDb;
@@ -31,6 +32,12 @@ struct Opened {
     database: Database,
     description: Description,
     syncs: Since,
+}
+
+fn load() -> Result<Library> {
+    Library::load(&LIBRARIES).map_err(|error| {
+        Error::engine(NAME, "load its library", format!("{error}; run `peers/fetch`, or install LevelDB 1.23"))
+    })
 }
 
 impl Factory for LevelDb {
@@ -50,9 +57,7 @@ impl Factory for LevelDb {
             return Err(Error::Usage("LevelDB has no column families: choose one partition".into()));
         }
         let syncs = Since::now();
-        let library = Library::load(&LIBRARIES).map_err(|error| {
-            Error::engine(NAME, "load its library", format!("{error}; run `peers/fetch`, or install LevelDB 1.23"))
-        })?;
+        let library = load()?;
         let (options, description) = configure(&settings.alike(Some(Compression::Snappy)))?;
         let database = Database::open(library, path, &options).map_err(|error| refused("open", error))?;
         Ok(Box::new(Opened { database, description: description.build(NAME, library.version()), syncs }))
@@ -120,19 +125,6 @@ fn describe_setting(description: &mut DescriptionBuilder, name: &str, value: Opt
     }
 }
 
-impl Opened {
-    /// Writes the memtable as a table. A compaction of a range that holds nothing does that first, and then nothing.
-    fn flush(&self) {
-        let beyond = [0xff; 64];
-        self.database.compact_range(&beyond, &beyond);
-    }
-
-    fn shape(&self) -> Result<Shape> {
-        let tables = self.database.property("leveldb.sstables");
-        tables.as_deref().and_then(Shape::read).ok_or_else(|| refused("tell its tables", "unknown property".into()))
-    }
-}
-
 impl Engine for Opened {
     fn describe(&self) -> Description {
         self.description.clone()
@@ -145,30 +137,13 @@ impl Engine for Opened {
     /// LevelDB cannot sync its log but with a write, and that leaves out an earlier log whose memtable is not flushed
     /// yet; so the memtable is flushed, which syncs the table.
     fn persist(&self) -> Result<()> {
-        self.flush();
+        settle::flush(&self.database);
         // The flush tells no error; after one every write is refused.
         self.database.client().put_batch(&[], true).map_err(|message| refused("sync the log", message))
     }
 
-    /// LevelDB cannot wait for compactions; so its tables are looked at until no level is due by its own rule. A
-    /// compaction that only reads asked for is not waited for.
     fn settle(&self) -> Result<bool> {
-        self.flush();
-        let mut shape = self.shape()?;
-        let mut changed = Instant::now();
-        let mut pause = Duration::from_millis(2);
-        while shape.compaction_due() {
-            if changed.elapsed() > STUCK {
-                let what = format!("a compaction is due and nothing changed for {} s", STUCK.as_secs());
-                return Err(refused("compact", what));
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(200));
-            let now = self.shape()?;
-            if now != shape {
-                (shape, changed) = (now, Instant::now());
-            }
-        }
+        settle::settle(&self.database).map_err(|error| refused("compact", error))?;
         Ok(true)
     }
 

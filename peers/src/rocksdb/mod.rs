@@ -3,9 +3,12 @@
 //! Partitions are column families of one database. Bytes by cause are left out: RocksDB counts them only with its
 //! statistics, which slow every operation, or rounds them to hundreds of megabytes.
 //!
-//! `native` has the C interface.
+//! `native` has the C interface; `volume` has the rows of a file system in it.
 
 mod native;
+mod volume;
+
+pub use volume::open_rows;
 
 use crate::description_builder::{DescriptionBuilder, UNSYNCED};
 use crate::partitions::Partitions;
@@ -45,6 +48,13 @@ pub fn library_path() -> OsString {
     })
 }
 
+fn load() -> Result<Library> {
+    Library::load(&library_path()).map_err(|error| {
+        let hint = format!("run `peers/fetch`, or name the library in {LIBRARY}");
+        Error::engine(NAME, "load its library", format!("{error}; {hint}"))
+    })
+}
+
 impl Factory for RocksDb {
     fn name(&self) -> &'static str {
         NAME
@@ -52,10 +62,7 @@ impl Factory for RocksDb {
 
     fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>> {
         let syncs = Since::now();
-        let library = Library::load(&library_path()).map_err(|error| {
-            let hint = format!("run `peers/fetch`, or name the library in {LIBRARY}");
-            Error::engine(NAME, "load its library", format!("{error}; {hint}"))
-        })?;
+        let library = load()?;
         let partitions = Partitions::new(splits)?;
         let (options, description) = configure(&settings.alike(Some(Compression::Lz4)));
         if path.join("CURRENT").exists() {

@@ -9,7 +9,7 @@
 //! - `list`, `limits`, `stored`: the other subcommands
 //! - `output`: prints tables
 
-mod amount;
+pub mod amount;
 mod args;
 mod draft;
 mod limits;

@@ -51,10 +51,7 @@ impl Factory for Thalweg {
 
     fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>> {
         let settings = settings.resolved();
-        let builder = configure(path, &settings)?;
-        let told: BTreeMap<String, String> =
-            builder.described().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let database = builder.open().map_err(|error| refused("open", error))?;
+        let (database, description) = Thalweg::open_database(path, &settings)?;
         let keyspace = match settings.keyspace {
             Some(settings::Keyspace::Directory) => {
                 let keyspace = database.directory_keyspace(KEYSPACE);
@@ -62,6 +59,21 @@ impl Factory for Thalweg {
             }
             _ => Space::Ordered(ordered(&database, splits)?),
         };
+        Ok(Box::new(Opened { database, keyspace, description }))
+    }
+}
+
+impl Thalweg {
+    /// Opens the database in `path` with these settings, for what is measured beside keys and values.
+    ///
+    /// # Errors
+    /// `Usage` for a setting that is out of range; the engine's.
+    pub fn open_database(path: &Path, settings: &Settings) -> Result<(Database, Description)> {
+        let settings = settings.resolved();
+        let builder = configure(path, &settings)?;
+        let told: BTreeMap<String, String> =
+            builder.described().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let database = builder.open().map_err(|error| refused("open", error))?;
         let description = Description {
             name: "thalweg".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -69,7 +81,7 @@ impl Factory for Thalweg {
             settings: told,
             ignored: ignored(&settings),
         };
-        Ok(Box::new(Opened { database, keyspace, description }))
+        Ok((database, description))
     }
 }
 

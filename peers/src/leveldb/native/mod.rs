@@ -3,8 +3,14 @@
 //! Invariants: every pointer comes from the library and is destroyed once, by the type that holds it; a [`Client`] and
 //! what it makes live no longer than their [`Database`]. The database may be used by many threads at once, a client by
 //! one. What the options name (cache, filter policy) lives as long as the database.
+//!
+//! - `rows.rs`: [`RowDatabase`], snapshots and cursors, as the rows of a file system need them.
 
 #![expect(unsafe_code, reason = "calls LevelDB through its C interface")]
+
+mod rows;
+
+pub use rows::RowDatabase;
 
 use crate::library::{self, c_bytes, c_path, functions, message, slice};
 use std::ffi::{CString, c_char, c_int, c_uchar, c_void};
@@ -20,6 +26,7 @@ enum ReadOptions {}
 enum WriteOptions {}
 enum Batch {}
 enum Iterator {}
+enum Snapshot {}
 
 functions!(Functions, "leveldb_", {
     open(*const OptionSet, *const c_char, *mut *mut c_char) -> *mut Db;
@@ -41,6 +48,9 @@ functions!(Functions, "leveldb_", {
     filterpolicy_destroy(*mut Filter);
     readoptions_create() -> *mut ReadOptions;
     readoptions_destroy(*mut ReadOptions);
+    readoptions_set_snapshot(*mut ReadOptions, *const Snapshot);
+    create_snapshot(*mut Db) -> *const Snapshot;
+    release_snapshot(*mut Db, *const Snapshot);
     writeoptions_create() -> *mut WriteOptions;
     writeoptions_destroy(*mut WriteOptions);
     writeoptions_set_sync(*mut WriteOptions, c_uchar);
@@ -51,6 +61,7 @@ functions!(Functions, "leveldb_", {
     writebatch_destroy(*mut Batch);
     writebatch_clear(*mut Batch);
     writebatch_put(*mut Batch, *const c_char, usize, *const c_char, usize);
+    writebatch_delete(*mut Batch, *const c_char, usize);
     write(*mut Db, *const WriteOptions, *mut Batch, *mut *mut c_char);
     create_iterator(*mut Db, *const ReadOptions) -> *mut Iterator;
     iter_destroy(*mut Iterator);

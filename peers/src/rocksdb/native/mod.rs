@@ -3,8 +3,14 @@
 //! Invariants: every pointer comes from the library and is destroyed once, by the type that holds it; a [`Client`] and
 //! what it makes live no longer than their [`Database`]. The database may be used by many threads at once, a client by
 //! one.
+//!
+//! - `rows.rs`: [`RowDatabase`], snapshots and cursors, as the rows of a file system need them.
 
 #![expect(unsafe_code, reason = "calls RocksDB through its C interface")]
+
+mod rows;
+
+pub use rows::RowDatabase;
 
 use crate::library::{self, c_bytes, c_path, functions, message, slice};
 use std::ffi::{CString, OsStr, c_char, c_double, c_int, c_uchar, c_void};
@@ -24,6 +30,7 @@ enum Batch {}
 enum Iterator {}
 enum Pinned {}
 enum WaitOptions {}
+enum Snapshot {}
 
 functions!(Functions, "rocksdb_", {
     open_column_families(*const OptionSet, *const c_char, c_int, *const *const c_char, *const *const OptionSet,
@@ -58,6 +65,9 @@ functions!(Functions, "rocksdb_", {
     filterpolicy_create_bloom_full(c_double) -> *mut Filter;
     readoptions_create() -> *mut ReadOptions;
     readoptions_destroy(*mut ReadOptions);
+    readoptions_set_snapshot(*mut ReadOptions, *const Snapshot);
+    create_snapshot(*mut Db) -> *const Snapshot;
+    release_snapshot(*mut Db, *const Snapshot);
     writeoptions_create() -> *mut WriteOptions;
     writeoptions_destroy(*mut WriteOptions);
     writeoptions_set_sync(*mut WriteOptions, c_uchar);
@@ -70,6 +80,7 @@ functions!(Functions, "rocksdb_", {
     writebatch_destroy(*mut Batch);
     writebatch_clear(*mut Batch);
     writebatch_put_cf(*mut Batch, *mut Family, *const c_char, usize, *const c_char, usize);
+    writebatch_delete_cf(*mut Batch, *mut Family, *const c_char, usize);
     write(*mut Db, *const WriteOptions, *mut Batch, *mut *mut c_char);
     create_iterator_cf(*mut Db, *const ReadOptions, *mut Family) -> *mut Iterator;
     iter_destroy(*mut Iterator);
