@@ -35,12 +35,12 @@ fn check(volume: &Path, output: &mut dyn Write) -> Result<(), Failure> {
     let answer = thalweg_mount::ask(volume, "check").map_err(|error| Failure::Said(error.to_string()))?;
     let is_sound = if let Some(answer) = answer {
         output.write_all(answer.as_bytes())?;
-        !answer.starts_with("finding: ")
+        !answer.lines().any(|line| line.starts_with("finding: "))
     } else {
         let mut written = Ok(());
         let report = Volume::check_at(volume, &mut |finding| {
             if written.is_ok() {
-                written = writeln!(output, "finding: {finding}");
+                written = writeln!(output, "{finding}");
             }
         });
         written?;

@@ -21,7 +21,7 @@ pub(crate) fn stat(volume: &Volume, operations: &Operations, text: &mut String) 
 /// What is wrong with a volume, a line each, and what it has.
 pub(crate) fn check(volume: &Volume, text: &mut String) -> Result<()> {
     let mut findings = String::new();
-    let report = volume.check(&mut |finding: Finding| _ = writeln!(findings, "finding: {finding}"))?;
+    let report = volume.check(&mut |finding: Finding| _ = writeln!(findings, "{finding}"))?;
     text.push_str(&findings);
     text.push_str(&counts(&report));
     Ok(())
@@ -36,6 +36,7 @@ pub fn counts(report: &CheckReport) -> String {
         ("bytes in rows", report.row_bytes),
         ("objects", report.objects),
         ("orphans", report.orphans),
+        ("notes", report.notes),
         ("findings", report.findings),
     ];
     lines.iter().map(|(name, count)| format!("{name:<14} {count}\n")).collect()

@@ -32,11 +32,14 @@ pub struct Finding {
     pub about: String,
     /// What is wrong.
     pub what: String,
+    /// Whether it is something that a power cut may leave of files that were never synced: no damage.
+    pub is_note: bool,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.about, self.what)
+        let word = if self.is_note { "note" } else { "finding" };
+        write!(f, "{word}: {}: {}", self.about, self.what)
     }
 }
 
@@ -55,7 +58,9 @@ pub struct CheckReport {
     pub objects: u64,
     /// Files without a name, which go with the next mount or when they are closed.
     pub orphans: u64,
-    /// Findings.
+    /// What a power cut may leave.
+    pub notes: u64,
+    /// What is wrong.
     pub findings: u64,
 }
 
@@ -89,7 +94,13 @@ pub(crate) struct Check<'c> {
 impl Check<'_> {
     pub(crate) fn finding(&mut self, about: impl Into<String>, what: impl Into<String>) {
         self.report.findings += 1;
-        (self.found)(Finding { about: about.into(), what: what.into() });
+        (self.found)(Finding { about: about.into(), what: what.into(), is_note: false });
+    }
+
+    /// Something that a power cut may leave.
+    pub(crate) fn note(&mut self, about: impl Into<String>, what: impl Into<String>) {
+        self.report.notes += 1;
+        (self.found)(Finding { about: about.into(), what: what.into(), is_note: true });
     }
 
     /// Takes an error for a finding, unless the store itself failed.

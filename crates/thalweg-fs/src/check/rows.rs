@@ -79,7 +79,7 @@ impl Check<'_> {
                 self.finding(format!("object {ino}"), "its inode is not there, or has its bytes in rows");
             } else if objects.attributes(ino)?.is_none() && store.row(Space::Objects, &inode_key(ino))?.is_some() {
                 // Not one that was removed after the snapshot.
-                self.finding(format!("object {ino}"), "its file is missing: it reads as an empty file");
+                self.note(format!("object {ino}"), "its file is missing: it reads as an empty file");
             }
         }
         let mut owed = HashSet::new();
@@ -103,7 +103,7 @@ impl Check<'_> {
             // A file that went, or was just promoted, has changed its rows since.
             let is_unknown = !known.contains(ino) && !owed.contains(ino) && objects.attributes(*ino)?.is_some();
             if is_unknown && is_missing(Space::Objects)? && is_missing(Space::Reclaim)? {
-                self.finding(format!("object {ino}"), "a file that no row knows; the next mount removes it");
+                self.note(format!("object {ino}"), "a file that no row knows; the next mount removes it");
             }
         }
         let unlisted: Vec<Ino> = self
