@@ -1,5 +1,5 @@
-//! `thalweg mount` and its kin, on this machine's kernel. A machine without FUSE, or a user who may not mount, skips what
-//! mounts, with a line that says so.
+//! `thalweg mount` and its kin, on this machine's kernel. A machine without FUSE, or a user who may not mount, skips
+//! what mounts, with a line that says so.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 

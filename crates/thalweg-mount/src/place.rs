@@ -37,8 +37,8 @@ pub(crate) fn check(volume: &Path, directory: &Path) -> io::Result<()> {
 
 /// Detaches the mounts on a directory whose process is gone. Returns whether there was one.
 ///
-/// The kernel keeps attributes, so that `stat` may answer for a process that is gone; `statfs` asks the process. One that
-/// is being killed ends the call with `ECONNABORTED`.
+/// The kernel keeps attributes, so that `stat` may answer for a process that is gone; `statfs` asks the process. One
+/// that is being killed ends the call with `ECONNABORTED`.
 ///
 /// # Errors
 /// Those of the unmount.
