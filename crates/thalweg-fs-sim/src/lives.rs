@@ -313,7 +313,8 @@ impl Lives<'_> {
                 {
                     if inode.is_object {
                         self.evidence.is_durable(moved, &inode.bytes);
-                    } else {
+                    } else if inode.stat.size > 0 {
+                        // An empty file takes no bytes with it that it could lose later.
                         self.replacing.insert(moved);
                     }
                 }
