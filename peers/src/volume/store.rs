@@ -132,7 +132,7 @@ impl<E: OrderedEngine> RowReader for OrderedStore<E> {
         self.reads()?.entry(directory, name)
     }
 
-    fn list(&self, directory: Ino, cursor: u64) -> Listing<'_> {
+    fn list(&self, directory: Ino, cursor: u64, _wanted: usize) -> Listing<'_> {
         self.reads().map_or_else(failed, |reads| reads.list(directory, cursor))
     }
 
@@ -166,7 +166,7 @@ impl RowReader for Past<'_> {
         self.reads().entry(directory, name)
     }
 
-    fn list(&self, directory: Ino, cursor: u64) -> Listing<'_> {
+    fn list(&self, directory: Ino, cursor: u64, _wanted: usize) -> Listing<'_> {
         self.reads().list(directory, cursor)
     }
 

@@ -1,4 +1,8 @@
-//! [`Attributes`]: what is known of an inode, and its 96 bytes.
+//! [`Attributes`]: what is known of an inode, and its bytes.
+//!
+//! A row has only the fields that differ from those of a new inode of root's, and says which (`docs/format/volume.md`):
+//! 26 bytes instead of 98 for an empty file. Rows of directories are not compressed, so they are as many bytes in
+//! memory and on disk.
 
 use super::checked::Fields;
 
@@ -18,6 +22,19 @@ pub(crate) const IS_OBJECT: u8 = 2;
 /// Flag: the file has no name any more.
 pub(crate) const IS_ORPHAN: u8 = 4;
 const FLAGS: u8 = HAS_XATTRS | IS_OBJECT | IS_ORPHAN;
+
+/// Which fields a row has.
+const NLINK: u16 = 1;
+const UID: u16 = 2;
+const GID: u16 = 4;
+const RDEV: u16 = 8;
+const EPOCH: u16 = 16;
+const SIZE: u16 = 32;
+const BYTES: u16 = 64;
+const ATIME: u16 = 128;
+const MTIME: u16 = 256;
+const CTIME: u16 = 512;
+const FIELDS: u16 = 1023;
 
 /// The kind of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -122,12 +139,13 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Bytes of a row of attributes.
-    pub(super) const BYTES: usize = 96;
+    /// The least bytes of attributes in a row, and the most.
+    pub(super) const BYTES_MIN: usize = 26;
+    pub(super) const BYTES_MAX: usize = Self::BYTES_MIN + 5 * 4 + 2 * 8 + 3 * 12;
 
     /// The attributes of an inode that is created now.
     pub(crate) fn new(ino: Ino, kind: Kind, mode: Mode, (uid, gid): (u32, u32), now: Time) -> Self {
-        let nlink = if kind == Kind::Directory { 2 } else { 1 };
+        let nlink = links_of_new(kind);
         let (flags, rdev, epoch, size, bytes) = (0, 0, 0, 0, 0);
         let (atime, mtime, ctime, btime) = (now, now, now, now);
         Attributes { ino, kind, flags, mode, nlink, uid, gid, rdev, epoch, size, bytes, atime, mtime, ctime, btime }
@@ -154,32 +172,58 @@ impl Attributes {
     }
 
     pub(super) fn encode(&self, row: &mut Vec<u8>) {
+        let begin = row.len();
         row.extend_from_slice(&[self.kind.number(), self.flags]);
         row.extend_from_slice(&self.mode.to_le_bytes());
-        for number in [self.nlink, self.uid, self.gid, self.rdev, self.epoch] {
-            row.extend_from_slice(&number.to_le_bytes());
+        row.extend_from_slice(&[0; 2]);
+        row.extend_from_slice(&self.ino.to_le_bytes());
+        put_time(row, self.btime);
+        let mut present = 0_u16;
+        for (number, (found, usual)) in self.numbers().into_iter().enumerate() {
+            if found != usual {
+                present |= 1 << number;
+                row.extend_from_slice(&found.to_le_bytes());
+            }
         }
-        for number in [self.ino, self.size, self.bytes] {
-            row.extend_from_slice(&number.to_le_bytes());
+        for (number, (found, usual)) in [(self.size, 0), (self.bytes, 0)].into_iter().enumerate() {
+            if found != usual {
+                present |= SIZE << number;
+                row.extend_from_slice(&found.to_le_bytes());
+            }
         }
-        for time in [self.atime, self.mtime, self.ctime, self.btime] {
-            row.extend_from_slice(&time.seconds.to_le_bytes());
-            row.extend_from_slice(&time.nanoseconds.to_le_bytes());
+        let times = [(self.atime, self.btime), (self.mtime, self.btime), (self.ctime, self.mtime)];
+        for (number, (found, usual)) in times.into_iter().enumerate() {
+            if found != usual {
+                present |= ATIME << number;
+                put_time(row, found);
+            }
         }
+        if let Some(place) = row.get_mut(begin + 4..begin + 6) {
+            place.copy_from_slice(&present.to_le_bytes());
+        }
+    }
+
+    /// The fields of 32 bits, each with what a new inode of root's has, in the order of their bits.
+    fn numbers(&self) -> [(u32, u32); 5] {
+        let nlink = links_of_new(self.kind);
+        [(self.nlink, nlink), (self.uid, 0), (self.gid, 0), (self.rdev, 0), (self.epoch, 0)]
     }
 
     /// Reads attributes off the front of a row. `None`: these are no attributes.
     pub(super) fn decode(fields: &mut Fields<'_>) -> Option<Self> {
         let (kind, flags, mode) = (Kind::from_number(fields.u8()?)?, fields.u8()?, fields.u16()?);
-        let (nlink, uid, gid) = (fields.u32()?, fields.u32()?, fields.u32()?);
-        let (rdev, epoch) = (fields.u32()?, fields.u32()?);
-        let (ino, size, bytes) = (fields.u64()?, fields.u64()?, fields.u64()?);
-        let mut time = || {
-            let time = Time { seconds: fields.i64()?, nanoseconds: fields.u32()? };
-            (time.nanoseconds < 1_000_000_000).then_some(time)
-        };
-        let (atime, mtime, ctime, btime) = (time()?, time()?, time()?, time()?);
-        let is_sound = flags & !FLAGS == 0 && mode & !0o7777 == 0 && ino != 0 && size <= i64::MAX as u64;
+        let present = fields.u16()?;
+        let (ino, btime) = (fields.u64()?, take_time(fields)?);
+        let mut number = |bit: u16, usual| if present & bit != 0 { fields.u32() } else { Some(usual) };
+        let (nlink, uid, gid) = (number(NLINK, links_of_new(kind))?, number(UID, 0)?, number(GID, 0)?);
+        let (rdev, epoch) = (number(RDEV, 0)?, number(EPOCH, 0)?);
+        let mut long = |bit: u16| if present & bit != 0 { fields.u64() } else { Some(0) };
+        let (size, bytes) = (long(SIZE)?, long(BYTES)?);
+        let mut time = |bit: u16, usual| if present & bit != 0 { take_time(fields) } else { Some(usual) };
+        let (atime, mtime) = (time(ATIME, btime)?, time(MTIME, btime)?);
+        let ctime = time(CTIME, mtime)?;
+        let is_known = flags & !FLAGS == 0 && present & !FIELDS == 0;
+        let is_sound = is_known && mode & !0o7777 == 0 && ino != 0 && size <= i64::MAX as u64;
         is_sound.then_some(Attributes {
             ino,
             kind,
@@ -197,5 +241,80 @@ impl Attributes {
             ctime,
             btime,
         })
+    }
+}
+
+/// The number of names of a new inode.
+fn links_of_new(kind: Kind) -> u32 {
+    if kind == Kind::Directory { 2 } else { 1 }
+}
+
+fn put_time(row: &mut Vec<u8>, time: Time) {
+    row.extend_from_slice(&time.seconds.to_le_bytes());
+    row.extend_from_slice(&time.nanoseconds.to_le_bytes());
+}
+
+fn take_time(fields: &mut Fields<'_>) -> Option<Time> {
+    let time = Time { seconds: fields.i64()?, nanoseconds: fields.u32()? };
+    (time.nanoseconds < 1_000_000_000).then_some(time)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn encoded(attributes: &Attributes) -> Vec<u8> {
+        let mut row = Vec::new();
+        attributes.encode(&mut row);
+        assert_eq!(Attributes::decode(&mut Fields(&row)), Some(*attributes));
+        row
+    }
+
+    #[test]
+    fn a_row_has_the_fields_that_differ_from_a_new_inode() {
+        let moment = |seconds| Time { seconds, nanoseconds: 7 };
+        let new = Attributes::new(42, Kind::File, 0o644, (0, 0), moment(1));
+        assert_eq!(encoded(&new).len(), Attributes::BYTES_MIN);
+        assert_eq!(encoded(&Attributes { kind: Kind::Directory, nlink: 2, ..new }).len(), Attributes::BYTES_MIN);
+        // Each field alone.
+        let (at, before) = (moment(2), moment(-2));
+        let changes: [(Attributes, usize); 10] = [
+            (Attributes { nlink: 3, ..new }, 4),
+            (Attributes { uid: 1, ..new }, 4),
+            (Attributes { gid: 2, ..new }, 4),
+            (Attributes { rdev: 3, ..new }, 4),
+            (Attributes { epoch: 4, ..new }, 4),
+            (Attributes { size: 5, ..new }, 8),
+            (Attributes { bytes: 6, ..new }, 8),
+            (Attributes { atime: before, ..new }, 12),
+            (Attributes { mtime: at, ctime: at, ..new }, 12),
+            (Attributes { ctime: at, ..new }, 12),
+        ];
+        for (changed, bytes) in changes {
+            assert_eq!(encoded(&changed).len(), Attributes::BYTES_MIN + bytes, "{changed:?}");
+        }
+        let all = Attributes {
+            flags: FLAGS,
+            nlink: 9,
+            uid: 1,
+            gid: 2,
+            rdev: 3,
+            epoch: 4,
+            size: 5,
+            bytes: 6,
+            atime: moment(2),
+            mtime: moment(3),
+            ctime: moment(4),
+            ..new
+        };
+        let row = encoded(&all);
+        assert_eq!(row.len(), Attributes::BYTES_MAX);
+        // Bytes are missing, or a field is there that nobody knows.
+        assert!((0..row.len()).all(|bytes| Attributes::decode(&mut Fields(&row[..bytes])).is_none()));
+        let mut unknown = row;
+        unknown[5] |= 0x80;
+        assert_eq!(Attributes::decode(&mut Fields(&unknown)), None);
     }
 }

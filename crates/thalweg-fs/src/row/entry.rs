@@ -35,7 +35,7 @@ impl EntryRow {
 
     /// The row of an inode: for the entry `name` of `directory`.
     pub(crate) fn encode(&self, directory: Ino, name: &[u8]) -> Vec<u8> {
-        let mut row = Vec::with_capacity(8 + Attributes::BYTES);
+        let mut row = Vec::with_capacity(8 + Attributes::BYTES_MAX);
         match self {
             EntryRow::Whole(attributes, target) => {
                 row.push(WHOLE);
@@ -108,7 +108,7 @@ impl DirectoryRow {
     pub(crate) const NAME: &'static [u8] = b".";
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut row = Vec::with_capacity(Attributes::BYTES + 20);
+        let mut row = Vec::with_capacity(Attributes::BYTES_MAX + 20);
         self.attributes.encode(&mut row);
         row.extend_from_slice(&self.parent.to_le_bytes());
         row.extend_from_slice(&self.entries.to_le_bytes());

@@ -1,7 +1,7 @@
 //! The rows of a volume: what is stored for an entry, an inode, a directory and a volume, byte by byte
 //! (`docs/format/volume.md`).
 //!
-//! - `attributes.rs`: [`Attributes`], 96 bytes, and what they are made of.
+//! - `attributes.rs`: [`Attributes`], and what they are made of.
 //! - `entry.rs`: [`EntryRow`] of a name, and [`DirectoryRow`] of a directory's ".".
 //! - `key.rs`: the keys of rows that are found by the number of an inode.
 //! - `checked.rs`: the checksum that ends every row.
