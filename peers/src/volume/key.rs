@@ -6,8 +6,8 @@
 //! | 1, directory (8, big-endian), cursor (8, big-endian), name | an entry of a directory |
 //! | 2 + number of the space, key | a row of a space |
 //!
-//! The cursor of an entry is the keyed hash of its name, from 3 to 2⁶³ − 2. So a listing can begin after any cursor, and
-//! names with one cursor are neighbours.
+//! The cursor of an entry is the keyed hash of its name, from 3 to 2⁶³ − 2. So a listing can begin after any cursor,
+//! and names with one cursor are neighbours.
 
 use siphasher::sip::SipHasher13;
 use thalweg_fs::{Ino, Space};

@@ -1,4 +1,5 @@
-//! [`Model`]: a plain POSIX file system in memory, written from what POSIX and Linux say, and not from the volume's code.
+//! [`Model`]: a plain POSIX file system in memory, written from what POSIX and Linux say, and not from the volume's
+//! code.
 //!
 //! - `names.rs`: create, link, unlink, rmdir, lookup, paths.
 //! - `rename.rs`: rename and its kinds.

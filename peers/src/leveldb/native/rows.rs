@@ -1,7 +1,7 @@
 //! [`RowDatabase`]: one ordered key space of LevelDB, with snapshots and cursors.
 //!
-//! Invariants: as in the module above; a [`View`] and a [`Place`] live no longer than their [`RowDatabase`], and a place
-//! no longer than its view.
+//! Invariants: as in the module above; a [`View`] and a [`Place`] live no longer than their [`RowDatabase`], and a
+//! place no longer than its view.
 
 use super::{Batch, Database, Iterator, ReadOptions, Snapshot, WriteOptions};
 use crate::library::{c_bytes, message, slice};
