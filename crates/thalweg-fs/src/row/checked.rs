@@ -1,9 +1,16 @@
-//! The checksum that ends every row: CRC-32C over the row's key and its bytes.
+//! The checksum that ends every row: CRC-32C over the row's key and its bytes, masked as LevelDB masks it.
+//!
+//! **Why masked.** A CRC is linear. Of two messages that each end with their own CRC, a CRC of the same kind over the
+//! whole is equal. The log has one over each record: with plain CRC-32C at the end of rows it could not tell a row from
+//! an older one of the same key and length, and a torn write that left the old body in a recycled segment passed for
+//! the new one.
 
 use crate::error::{Error, Result};
 
 /// Bytes of the checksum.
 const CHECKSUM_BYTES: usize = 4;
+/// What is added to a rotated CRC, so that it is no CRC any more.
+const MASK: u32 = 0xa282_ead8;
 
 /// Appends the checksum to a row.
 pub(super) fn seal(key: &[&[u8]], mut body: Vec<u8>) -> Vec<u8> {
@@ -32,7 +39,7 @@ pub(super) fn damaged(key: &[&[u8]], what: impl Into<String>) -> Error {
 
 fn checksum(key: &[&[u8]], body: &[u8]) -> u32 {
     let of_key = key.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part));
-    crc32c::crc32c_append(of_key, body)
+    crc32c::crc32c_append(of_key, body).rotate_right(15).wrapping_add(MASK)
 }
 
 /// Reads numbers off the front of a row. A row that is too short gives `None`.
