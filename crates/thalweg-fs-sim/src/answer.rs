@@ -186,11 +186,8 @@ fn inode_answer(model: &mut Model, caller: &thalweg_fs::Caller<'_>, operation: &
         Operation::Access(ino, access) => model.access(caller, *ino, *access)?,
         Operation::Open(ino, access) => model.open(caller, *ino, *access)?,
         Operation::Release(ino) => model.release(*ino),
-        Operation::Forget(ino) => {
-            if *ino != thalweg_fs::ROOT {
-                model.forget(*ino, model.lookups(*ino));
-            }
-        }
+        Operation::Forget(thalweg_fs::ROOT) => {}
+        Operation::Forget(ino) => model.forget(*ino, model.lookups(*ino)),
         Operation::Change(ino, change) => model.change(caller, *ino, change)?,
         Operation::Read { ino, offset, length } => {
             return Ok(Answer::Bytes(model.read(*ino, *offset, *length)?.to_vec()));

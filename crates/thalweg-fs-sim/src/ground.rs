@@ -1,10 +1,33 @@
-//! The [`Ground`]s of lives: memory, and the engine on the simulated disk.
+//! [`Ground`]: what the volume of a life is on. Here is that in memory.
 
-use crate::VirtualClock;
-use crate::lives::Ground;
+use crate::clock::VirtualClock;
 use crate::memory::{End, MemoryDisk};
 use thalweg_fs::{FormatOptions, OpenOptions, Result, Volume};
 use thalweg_sim::Rng;
+
+/// What a volume lives on, and dies with.
+pub trait Ground {
+    /// Makes a volume.
+    ///
+    /// # Errors
+    /// Those of the stores, as for every call.
+    fn format(&mut self, clock: &VirtualClock) -> Result<()>;
+
+    /// Opens the volume.
+    ///
+    /// # Errors
+    /// See [`Ground::format`].
+    fn open(&mut self, options: OpenOptions) -> Result<Volume>;
+
+    /// Lets it die at some later call.
+    fn arm(&mut self, rng: &mut Rng);
+
+    /// Whether it has died.
+    fn is_dead(&self) -> bool;
+
+    /// Ends a life, whose volume was dropped.
+    fn end(&mut self, how: End, rng: &mut Rng);
+}
 
 /// The format of every volume here.
 pub(crate) fn format_options() -> FormatOptions {

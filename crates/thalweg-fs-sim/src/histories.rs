@@ -1,10 +1,10 @@
 //! Histories without crashes: a volume and the model do the same, and are compared after each operation.
 
+use crate::clock::{SharedClock, VirtualClock};
 use crate::memory::MemoryDisk;
 use crate::model::Model;
 use crate::operation::{CALLERS, Histories};
 use crate::pair::{Applied, Pair};
-use crate::{SharedClock, VirtualClock};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_fs::{Clock, Limits, OpenOptions, ROOT, Result, Volume};

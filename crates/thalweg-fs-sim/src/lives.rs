@@ -3,41 +3,18 @@
 //! nothing that was acknowledged is missing. What may be in objects is for [`Evidence`] to say.
 
 use crate::answer::{Answer, of_model};
+use crate::clock::{SharedClock, VirtualClock};
 use crate::evidence::Evidence;
+use crate::ground::Ground;
 use crate::histories::{formatted, small_limits, work_all};
 use crate::memory::End;
 use crate::model::Model;
 use crate::operation::{Histories, Operation};
 use crate::pair::{Applied, Pair, Tree, check};
-use crate::{SharedClock, VirtualClock};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use thalweg_fs::{Ino, Limits, OpenOptions, Promise, ROOT, RenameFlags, Result, Time, Volume};
+use thalweg_fs::{Ino, Limits, OpenOptions, Promise, ROOT, RenameFlags, Time, Volume};
 use thalweg_sim::Rng;
-
-/// What a volume lives on, and dies with.
-pub trait Ground {
-    /// Makes a volume.
-    ///
-    /// # Errors
-    /// Those of the stores, as for every call.
-    fn format(&mut self, clock: &VirtualClock) -> Result<()>;
-
-    /// Opens the volume.
-    ///
-    /// # Errors
-    /// See [`Ground::format`].
-    fn open(&mut self, options: OpenOptions) -> Result<Volume>;
-
-    /// Lets it die at some later call.
-    fn arm(&mut self, rng: &mut Rng);
-
-    /// Whether it has died.
-    fn is_dead(&self) -> bool;
-
-    /// Ends a life, whose volume was dropped.
-    fn end(&mut self, how: End, rng: &mut Rng);
-}
 
 /// What a life did, until what it left was judged.
 struct Past {
@@ -241,7 +218,8 @@ impl Lives<'_> {
         let mut promises: VecDeque<(usize, Box<dyn Promise>)> = VecDeque::new();
         for _ in 0..operations {
             let (caller, operation) = self.histories.next(&pair.model);
-            while let Some((number, _)) = promises.pop_front_if(|(_, promise)| promise.is_durable()) {
+            while promises.front().is_some_and(|(_, promise)| promise.is_durable()) {
+                let number = promises.pop_front().map_or(0, |(number, _)| number);
                 self.past.durable = self.past.durable.max(number);
             }
             let size = file_of(&operation).and_then(|ino| pair.model.inode(ino)).map_or(0, |inode| inode.stat.size);

@@ -1,7 +1,7 @@
 //! [`Pair`]: a volume and the model, one operation at a time.
 
-use crate::VirtualClock;
 use crate::answer::{Answer, of_model, of_volume, stat_of};
+use crate::clock::VirtualClock;
 use crate::model::Model;
 use crate::operation::{CALLERS, Operation};
 use std::collections::BTreeMap;

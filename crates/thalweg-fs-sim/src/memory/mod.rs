@@ -5,81 +5,21 @@
 //! durable, and of an object that was not synced any mixture of old and new pages, any length between, or no file. So
 //! what survives here survives on every store that keeps the promises, and a seed costs milliseconds.
 //!
-//! - `rows.rs`: [`MemoryRows`], a `MetaStore`.
-//! - `objects.rs`: [`MemoryObjects`], an `ObjectStore`.
+//! - `disk.rs`: [`MemoryDisk`].
+//! - `tables.rs`: the rows; `rows.rs`: [`MemoryRows`], a `MetaStore` on them.
+//! - `object.rs`: an object; `objects.rs`: [`MemoryObjects`], an `ObjectStore`.
 
+mod disk;
+mod object;
 mod objects;
 mod rows;
+mod tables;
 
+pub use disk::{End, MemoryDisk};
 pub use objects::MemoryObjects;
 pub use rows::MemoryRows;
 
-use objects::Object;
-use rows::{Change, Tables};
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use thalweg_fs::{Error, Ino, Result};
-use thalweg_sim::Rng;
-
-/// The disk. Clones are the same one.
-#[derive(Clone)]
-pub struct MemoryDisk {
-    disk: Arc<Mutex<Disk>>,
-}
-
-/// How a life ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The process dies; the kernel keeps what it was given.
-    Kill,
-    /// The power fails.
-    PowerCut,
-}
-
-struct Disk {
-    rng: Rng,
-    tables: Tables,
-    /// The tables as they are durable, and the batches since.
-    durable: Tables,
-    pending: VecDeque<Vec<Change>>,
-    /// How many batches were committed, in all.
-    committed: u64,
-    objects: BTreeMap<Ino, Object>,
-    /// Objects whose removal is not durable, with what was.
-    removed: BTreeMap<Ino, Vec<u8>>,
-    /// Calls that change something, and the one at which the disk dies.
-    calls: u64,
-    dies_at: Option<u64>,
-    is_dead: bool,
-    /// Whether batches become durable by themselves.
-    syncs_by_itself: bool,
-    clock: Arc<crate::VirtualClock>,
-}
-
 impl MemoryDisk {
-    /// An empty disk, whose cursors of names are few if `has_twins`.
-    pub fn new(seed: u64, has_twins: bool, clock: &Arc<crate::VirtualClock>) -> Self {
-        let disk = Disk {
-            rng: Rng::new(seed),
-            tables: Tables::new(has_twins),
-            durable: Tables::new(has_twins),
-            pending: VecDeque::new(),
-            committed: 0,
-            objects: BTreeMap::new(),
-            removed: BTreeMap::new(),
-            calls: 0,
-            dies_at: None,
-            is_dead: false,
-            syncs_by_itself: true,
-            clock: Arc::clone(clock),
-        };
-        MemoryDisk { disk: Arc::new(Mutex::new(disk)) }
-    }
-
-    fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The store of rows.
     pub fn rows(&self) -> MemoryRows {
         MemoryRows::new(self.clone())
@@ -89,86 +29,4 @@ impl MemoryDisk {
     pub fn objects(&self) -> MemoryObjects {
         MemoryObjects::new(self.clone())
     }
-
-    /// Lets the disk die at the `calls`th call from now.
-    pub fn die_in(&self, calls: u64) {
-        let mut disk = self.disk();
-        disk.dies_at = Some(disk.calls + calls);
-    }
-
-    /// Whether it has died.
-    pub fn is_dead(&self) -> bool {
-        self.disk().is_dead
-    }
-
-    /// Ends a life, and leaves the disk as the next one finds it.
-    pub fn end(&self, how: End) {
-        let mut disk = self.disk();
-        let disk = &mut *disk;
-        (disk.is_dead, disk.dies_at) = (false, None);
-        if how == End::Kill {
-            return;
-        }
-        let kept = disk.rng.below(disk.pending.len() as u64 + 1);
-        for batch in std::mem::take(&mut disk.pending).into_iter().take(kept as usize) {
-            disk.durable.apply(batch);
-        }
-        disk.tables = disk.durable.clone();
-        for (ino, object) in std::mem::take(&mut disk.objects) {
-            if let Some(left) = object.after_power_cut(&mut disk.rng) {
-                disk.objects.insert(ino, Object::durable(left));
-            }
-        }
-        for (ino, bytes) in std::mem::take(&mut disk.removed) {
-            if !disk.objects.contains_key(&ino) && disk.rng.one_in(2) {
-                disk.objects.insert(ino, Object::durable(bytes));
-            }
-        }
-    }
-}
-
-impl Disk {
-    /// Counts a call that changes something. Returns whether it still takes effect, and then fails.
-    fn begin(&mut self) -> Result<()> {
-        if self.is_dead {
-            return Err(dead());
-        }
-        self.calls += 1;
-        if self.dies_at.is_some_and(|at| self.calls >= at) {
-            self.is_dead = true;
-        }
-        Ok(())
-    }
-
-    /// Runs a call that changes something. The one at which the disk dies takes effect or not.
-    fn change<T>(&mut self, effect: impl FnOnce(&mut Disk) -> Result<T>) -> Result<T> {
-        self.begin()?;
-        if !self.is_dead {
-            return effect(self);
-        }
-        if self.rng.one_in(2) {
-            effect(self)?;
-        }
-        Err(dead())
-    }
-
-    fn read(&self) -> Result<()> {
-        if self.is_dead { Err(dead()) } else { Ok(()) }
-    }
-
-    /// Makes batches up to the `number`th durable.
-    fn make_durable(&mut self, number: u64) {
-        while self.committed - (self.pending.len() as u64) < number {
-            let Some(batch) = self.pending.pop_front() else { break };
-            self.durable.apply(batch);
-        }
-    }
-
-    fn durable_batches(&self) -> u64 {
-        self.committed - self.pending.len() as u64
-    }
-}
-
-fn dead() -> Error {
-    Error::of_store("the disk has died")
 }

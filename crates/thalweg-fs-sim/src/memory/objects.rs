@@ -1,52 +1,8 @@
 //! [`MemoryObjects`]: objects as byte vectors, with what of them is durable.
 
-use super::MemoryDisk;
+use super::disk::MemoryDisk;
+use super::object::Object;
 use thalweg_fs::{Clock, Error, Ino, ObjectAttributes, ObjectStore, Result, Room, Time};
-use thalweg_sim::Rng;
-
-/// The bytes that a power cut keeps or loses together.
-const PAGE_BYTES: usize = 512;
-
-/// An object.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Object {
-    live: Vec<u8>,
-    /// What is durable; `None` while its name is not.
-    durable: Option<Vec<u8>>,
-    mtime: Time,
-}
-
-impl Object {
-    pub(super) fn durable(bytes: Vec<u8>) -> Self {
-        Object { live: bytes.clone(), durable: Some(bytes), mtime: Time::default() }
-    }
-
-    /// What a power cut leaves of it.
-    pub(super) fn after_power_cut(self, rng: &mut Rng) -> Option<Vec<u8>> {
-        if self.durable.is_none() && rng.one_in(2) {
-            return None;
-        }
-        let old = self.durable.unwrap_or_default();
-        let (short, long) = (old.len().min(self.live.len()), old.len().max(self.live.len()));
-        let size = match rng.below(4) {
-            0 => old.len(),
-            1 => short + rng.index(long - short + 1),
-            _ => self.live.len(),
-        };
-        let percent = *rng.choose(&[10, 50, 90]);
-        let mut bytes = old;
-        bytes.resize(size, 0);
-        for (index, page) in bytes.chunks_mut(PAGE_BYTES).enumerate() {
-            let from = index * PAGE_BYTES;
-            let live = self.live.get(from..).unwrap_or_default();
-            let common = live.len().min(page.len());
-            if rng.percent(percent) {
-                page[..common].copy_from_slice(&live[..common]);
-            }
-        }
-        Some(bytes)
-    }
-}
 
 /// Objects of a [`MemoryDisk`].
 pub struct MemoryObjects {

@@ -1,0 +1,150 @@
+//! [`MemoryDisk`]: what is on it, what of that is durable, and how it dies.
+
+use super::object::Object;
+use super::tables::{Change, Tables};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thalweg_fs::{Error, Ino, Result};
+use thalweg_sim::Rng;
+
+/// The disk. Clones are the same one.
+#[derive(Clone)]
+pub struct MemoryDisk {
+    disk: Arc<Mutex<Disk>>,
+}
+
+/// How a life ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The process dies; the kernel keeps what it was given.
+    Kill,
+    /// The power fails.
+    PowerCut,
+}
+
+pub(super) struct Disk {
+    pub rng: Rng,
+    pub tables: Tables,
+    /// The tables as they are durable, and the batches since.
+    pub durable: Tables,
+    pub pending: VecDeque<Vec<Change>>,
+    /// How many batches were committed, in all.
+    pub committed: u64,
+    pub objects: BTreeMap<Ino, Object>,
+    /// Objects whose removal is not durable, with what was.
+    pub removed: BTreeMap<Ino, Vec<u8>>,
+    /// Calls that change something, and the one at which the disk dies.
+    pub calls: u64,
+    pub dies_at: Option<u64>,
+    pub is_dead: bool,
+    /// Whether batches become durable by themselves.
+    pub syncs_by_itself: bool,
+    pub clock: Arc<crate::clock::VirtualClock>,
+}
+
+impl MemoryDisk {
+    /// An empty disk, whose cursors of names are few if `has_twins`.
+    pub fn new(seed: u64, has_twins: bool, clock: &Arc<crate::clock::VirtualClock>) -> Self {
+        let disk = Disk {
+            rng: Rng::new(seed),
+            tables: Tables::new(has_twins),
+            durable: Tables::new(has_twins),
+            pending: VecDeque::new(),
+            committed: 0,
+            objects: BTreeMap::new(),
+            removed: BTreeMap::new(),
+            calls: 0,
+            dies_at: None,
+            is_dead: false,
+            syncs_by_itself: true,
+            clock: Arc::clone(clock),
+        };
+        MemoryDisk { disk: Arc::new(Mutex::new(disk)) }
+    }
+
+    pub(super) fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the disk die at the `calls`th call from now.
+    pub fn die_in(&self, calls: u64) {
+        let mut disk = self.disk();
+        disk.dies_at = Some(disk.calls + calls);
+    }
+
+    /// Whether it has died.
+    pub fn is_dead(&self) -> bool {
+        self.disk().is_dead
+    }
+
+    /// Ends a life, and leaves the disk as the next one finds it.
+    pub fn end(&self, how: End) {
+        let mut disk = self.disk();
+        let disk = &mut *disk;
+        (disk.is_dead, disk.dies_at) = (false, None);
+        if how == End::Kill {
+            return;
+        }
+        let kept = disk.rng.below(disk.pending.len() as u64 + 1);
+        for batch in std::mem::take(&mut disk.pending).into_iter().take(kept as usize) {
+            disk.durable.apply(batch);
+        }
+        disk.tables = disk.durable.clone();
+        for (ino, object) in std::mem::take(&mut disk.objects) {
+            if let Some(left) = object.after_power_cut(&mut disk.rng) {
+                disk.objects.insert(ino, Object::durable(left));
+            }
+        }
+        for (ino, bytes) in std::mem::take(&mut disk.removed) {
+            if !disk.objects.contains_key(&ino) && disk.rng.one_in(2) {
+                disk.objects.insert(ino, Object::durable(bytes));
+            }
+        }
+    }
+}
+
+impl Disk {
+    /// Counts a call that changes something. Returns whether it still takes effect, and then fails.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        if self.is_dead {
+            return Err(dead());
+        }
+        self.calls += 1;
+        if self.dies_at.is_some_and(|at| self.calls >= at) {
+            self.is_dead = true;
+        }
+        Ok(())
+    }
+
+    /// Runs a call that changes something. The one at which the disk dies takes effect or not.
+    pub(super) fn change<T>(&mut self, effect: impl FnOnce(&mut Disk) -> Result<T>) -> Result<T> {
+        self.begin()?;
+        if !self.is_dead {
+            return effect(self);
+        }
+        if self.rng.one_in(2) {
+            effect(self)?;
+        }
+        Err(dead())
+    }
+
+    pub(super) fn read(&self) -> Result<()> {
+        if self.is_dead { Err(dead()) } else { Ok(()) }
+    }
+
+    /// Makes batches up to the `number`th durable.
+    pub(super) fn make_durable(&mut self, number: u64) {
+        while self.committed - (self.pending.len() as u64) < number {
+            let Some(batch) = self.pending.pop_front() else { break };
+            self.durable.apply(batch);
+        }
+    }
+
+    pub(super) fn durable_batches(&self) -> u64 {
+        self.committed - self.pending.len() as u64
+    }
+}
+
+fn dead() -> Error {
+    Error::of_store("the disk has died")
+}
