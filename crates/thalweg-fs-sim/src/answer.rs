@@ -96,9 +96,7 @@ pub fn of_volume(volume: &Volume, caller: usize, operation: &Operation, model: &
             let at = offset.unwrap_or_else(|| model.inode(*ino).map_or(0, |inode| inode.stat.size));
             let bytes = bytes_of(*ino, at, *length, *version);
             match offset {
-                Some(offset) => {
-                    given(volume.write(caller, *ino, *offset, &bytes), |()| Answer::Offset(*offset))
-                }
+                Some(offset) => given(volume.write(caller, *ino, *offset, &bytes), |()| Answer::Offset(*offset)),
                 None => given(volume.append(caller, *ino, &bytes), Answer::Offset),
             }
         }
@@ -129,9 +127,11 @@ fn listing(volume: &Volume, directory: Ino, entries_max: usize, with_attributes:
         let page = volume.list(directory, offset, entries_max, with_attributes)?;
         let Some(last) = page.last() else { break };
         offset = last.offset;
-        all.extend(page.into_iter().map(|entry| {
-            (entry.name.into_vec(), entry.ino, entry.attributes.map(|attributes| stat_of(&attributes)))
-        }));
+        all.extend(
+            page.into_iter().map(|entry| {
+                (entry.name.into_vec(), entry.ino, entry.attributes.map(|attributes| stat_of(&attributes)))
+            }),
+        );
     }
     all.sort_by(|one, other| one.0.cmp(&other.0));
     Ok(Answer::Names(all))

@@ -13,9 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thalweg::Database;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
 use thalweg::simulation::{File, OpenMode, Storage};
-use thalweg_fs::{
-    EngineStore, Error, Ino, ObjectAttributes, ObjectStore, OpenOptions, Result, Room, Time, Volume,
-};
+use thalweg_fs::{EngineStore, Error, Ino, ObjectAttributes, ObjectStore, OpenOptions, Result, Room, Time, Volume};
 use thalweg_sim::{Rng, World, environment};
 
 const OBJECTS: &str = "/objects";
@@ -87,12 +85,8 @@ impl Ground for EngineGround {
     }
 
     fn end(&mut self, how: End, rng: &mut Rng) {
-        let cuts = [
-            Strictness::LoseUnsynced,
-            Strictness::RandomPages,
-            Strictness::TornSectors,
-            Strictness::Ext4Ordered,
-        ];
+        let cuts =
+            [Strictness::LoseUnsynced, Strictness::RandomPages, Strictness::TornSectors, Strictness::Ext4Ordered];
         let strictness = if how == End::Kill { Strictness::ProcessDeath } else { *rng.choose(&cuts) };
         self.disk = self.disk.crash(strictness);
         self.world.clear();
@@ -201,6 +195,7 @@ impl ObjectStore for SimulatedObjects {
     }
 
     fn remove(&self, ino: Ino) -> Result<()> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).remove(&ino);
         if self.disk.file_bytes(&Self::path(ino))?.is_some() {
             self.disk.remove(&Self::path(ino))?;
         }

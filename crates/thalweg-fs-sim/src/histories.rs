@@ -57,7 +57,12 @@ pub(crate) fn formatted(volume: &Volume, clock: &VirtualClock) -> Model {
 ///
 /// # Errors
 /// The first difference, with what led to it.
-pub fn run_history(seed: u64, operations: u64, compare_every: u64, folder: Option<PathBuf>) -> std::result::Result<(), String> {
+pub fn run_history(
+    seed: u64,
+    operations: u64,
+    compare_every: u64,
+    folder: Option<PathBuf>,
+) -> std::result::Result<(), String> {
     let clock = Arc::new(VirtualClock::default());
     clock.advance();
     let mut rng = Rng::new(seed);

@@ -71,7 +71,12 @@ struct Lives<'g> {
 ///
 /// # Errors
 /// The first violation.
-pub fn run_lives(seed: u64, ground: &mut dyn Ground, clock: &Arc<VirtualClock>, says: bool) -> std::result::Result<(), String> {
+pub fn run_lives(
+    seed: u64,
+    ground: &mut dyn Ground,
+    clock: &Arc<VirtualClock>,
+    says: bool,
+) -> std::result::Result<(), String> {
     let mut rng = Rng::new(seed ^ 0x11fe);
     clock.advance();
     let limits = small_limits(&mut rng);

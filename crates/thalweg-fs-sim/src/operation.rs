@@ -302,7 +302,8 @@ impl Histories {
         let (ino, name) = (self.any(model), *self.rng.choose(&XATTRS));
         match self.rng.below(8) {
             0..4 => {
-                let flags = *self.rng.choose(&[XattrFlags::Any, XattrFlags::Any, XattrFlags::Create, XattrFlags::Replace]);
+                let flags =
+                    *self.rng.choose(&[XattrFlags::Any, XattrFlags::Any, XattrFlags::Create, XattrFlags::Replace]);
                 let value = vec![self.rng.below(256) as u8; self.rng.index(40)];
                 Operation::SetXattr { ino, name, value, flags }
             }

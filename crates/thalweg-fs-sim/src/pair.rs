@@ -42,7 +42,9 @@ impl Pair {
         self.model.now = self.clock.advance();
         let answer = match of_volume(&self.volume, caller, operation, &self.model) {
             Ok(answer) => answer,
-            Err(error) if matches!(error.errno(), libc::EIO | libc::EROFS) => return Ok(Applied::Failed(error.to_string())),
+            Err(error) if matches!(error.errno(), libc::EIO | libc::EROFS) => {
+                return Ok(Applied::Failed(error.to_string()));
+            }
             Err(error) => Answer::Refused(error.errno()),
         };
         let mut new = 0;
@@ -64,8 +66,7 @@ impl Pair {
         }
         let expected = of_model(&mut self.model, caller, operation, new);
         self.note_objects(operation);
-        let (answer, expected) =
-            (answer.without_object_times(&self.model), expected.without_object_times(&self.model));
+        let (answer, expected) = (answer.without_object_times(&self.model), expected.without_object_times(&self.model));
         if answer == expected {
             return Ok(Applied::Agreed(answer));
         }

@@ -17,6 +17,7 @@ pub use rows::MemoryRows;
 use objects::Object;
 use rows::{Change, Tables};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_fs::{Error, Ino, Result};
 use thalweg_sim::Rng;
@@ -25,6 +26,8 @@ use thalweg_sim::Rng;
 #[derive(Clone)]
 pub struct MemoryDisk {
     disk: Arc<Mutex<Disk>>,
+    /// Reads since the last one that let other threads run, and how many come between.
+    yields: Arc<(AtomicU64, AtomicU64)>,
 }
 
 /// How a life ends.
@@ -51,8 +54,6 @@ struct Disk {
     calls: u64,
     dies_at: Option<u64>,
     is_dead: bool,
-    /// Whether batches become durable by themselves.
-    syncs_by_itself: bool,
     clock: Arc<crate::VirtualClock>,
 }
 
@@ -70,14 +71,25 @@ impl MemoryDisk {
             calls: 0,
             dies_at: None,
             is_dead: false,
-            syncs_by_itself: true,
             clock: Arc::clone(clock),
         };
-        MemoryDisk { disk: Arc::new(Mutex::new(disk)) }
+        MemoryDisk { disk: Arc::new(Mutex::new(disk)), yields: Arc::default() }
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets other threads run after one in `one_in` reads of rows, where a race would be.
+    pub fn yield_after_reads(&self, one_in: u64) {
+        self.yields.1.store(one_in, Ordering::Relaxed);
+    }
+
+    fn read_ended(&self) {
+        let one_in = self.yields.1.load(Ordering::Relaxed);
+        if one_in > 0 && self.yields.0.fetch_add(1, Ordering::Relaxed) % one_in == 0 {
+            std::thread::sleep(std::time::Duration::from_micros(20));
+        }
     }
 
     /// The store of rows.

@@ -6,7 +6,8 @@ use std::ops::Bound;
 use std::sync::MutexGuard;
 use thalweg::Slice;
 use thalweg_fs::{
-    Batch, Directories, Ino, Listed, Listing, MetaStore, Operation, Promise, Result, RowReader, Rows, Space, WhenDurable,
+    Batch, Directories, Ino, Listed, Listing, MetaStore, Operation, Promise, Result, RowReader, Rows, Space,
+    WhenDurable,
 };
 
 /// One in this many commits makes some batches durable.
@@ -61,7 +62,8 @@ impl Tables {
     fn list(&self, directory: Ino, cursor: u64) -> Vec<Result<Listed>> {
         let from = (directory, cursor.saturating_add(1), Box::from(&b""[..]));
         let rows = self.names.range(from..).take_while(|((of, ..), _)| *of == directory);
-        rows.map(|((_, cursor, name), row)| Ok(Listed { name: name.clone(), row: row.clone(), cursor: *cursor })).collect()
+        rows.map(|((_, cursor, name), row)| Ok(Listed { name: name.clone(), row: row.clone(), cursor: *cursor }))
+            .collect()
     }
 
     fn directories(&self) -> Vec<Result<Ino>> {
@@ -99,7 +101,9 @@ impl MemoryRows {
 
 impl RowReader for MemoryRows {
     fn entry(&self, directory: Ino, name: &[u8]) -> Result<Option<Slice>> {
-        Ok(self.live()?.tables.entry(directory, name))
+        let row = self.live()?.tables.entry(directory, name);
+        self.disk.read_ended();
+        Ok(row)
     }
 
     fn list(&self, directory: Ino, cursor: u64) -> Listing<'_> {
@@ -117,7 +121,9 @@ impl RowReader for MemoryRows {
     }
 
     fn row(&self, space: Space, key: &[u8]) -> Result<Option<Slice>> {
-        Ok(self.live()?.tables.spaces[space as usize].get(key).cloned())
+        let row = self.live()?.tables.spaces[space as usize].get(key).cloned();
+        self.disk.read_ended();
+        Ok(row)
     }
 
     fn rows(&self, space: Space, from: &[u8], to: &[u8]) -> Rows<'_> {
@@ -175,7 +181,7 @@ impl MetaStore for MemoryRows {
             disk.tables.apply(changes.clone());
             disk.pending.push_back(changes);
             disk.committed += 1;
-            if disk.syncs_by_itself && disk.rng.one_in(DURABLE_ONE_IN) {
+            if disk.rng.one_in(DURABLE_ONE_IN) {
                 let number = disk.durable_batches() + disk.rng.below(disk.pending.len() as u64 + 1);
                 disk.make_durable(number);
             }

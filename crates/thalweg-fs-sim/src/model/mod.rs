@@ -95,8 +95,17 @@ pub struct Model {
 impl Model {
     /// An empty file system, whose root is root's.
     pub fn new(now: Time, mode: u16) -> Self {
-        let stat =
-            Stat { ino: ROOT, kind: Kind::Directory, mode, nlink: 2, uid: 0, gid: 0, rdev: 0, size: 0, times: [now; 4] };
+        let stat = Stat {
+            ino: ROOT,
+            kind: Kind::Directory,
+            mode,
+            nlink: 2,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: 0,
+            times: [now; 4],
+        };
         let inodes = BTreeMap::from([(ROOT, Rc::new(Inode::new(stat, ROOT)))]);
         Model { inodes, uses: BTreeMap::from([(ROOT, Use { lookups: 1, opens: 0 })]), now }
     }

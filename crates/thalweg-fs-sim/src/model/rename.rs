@@ -38,7 +38,8 @@ impl Model {
             _ => {}
         }
         let is_exchange = flags == RenameFlags::Exchange;
-        if self.is_at_or_above(moved, new) || is_exchange && there.is_some_and(|there| self.is_at_or_above(there, old)) {
+        if self.is_at_or_above(moved, new) || is_exchange && there.is_some_and(|there| self.is_at_or_above(there, old))
+        {
             return Err(libc::EINVAL);
         }
         if there == Some(moved) {
