@@ -115,6 +115,7 @@ impl ObjectStore for SimulatedObjects {
     }
 
     fn remove(&self, ino: Ino) -> Result<()> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).remove(&ino);
         if self.disk.file_bytes(&Self::path(ino))?.is_some() {
             self.disk.remove(&Self::path(ino))?;
         }

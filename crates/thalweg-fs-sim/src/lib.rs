@@ -12,7 +12,7 @@
 //! | `clock.rs` | the time of volume and model |
 //!
 //! One client does operations at a time: the locks of inodes are the standard library's, so several clients could not
-//! wait for each other on the one thread of a simulation. The threads of `crates/thalweg-fs/tests/threads.rs` do that.
+//! wait for each other on the one thread of a simulation. The threads of `tests/threads.rs` do that.
 
 mod answer;
 mod clock;

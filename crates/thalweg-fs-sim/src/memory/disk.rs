@@ -3,6 +3,7 @@
 use super::object::Object;
 use super::tables::{Change, Tables};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_fs::{Error, Ino, Result};
 use thalweg_sim::Rng;
@@ -11,6 +12,8 @@ use thalweg_sim::Rng;
 #[derive(Clone)]
 pub struct MemoryDisk {
     disk: Arc<Mutex<Disk>>,
+    /// Reads since the last one that let other threads run, and how many come between.
+    yields: Arc<(AtomicU64, AtomicU64)>,
 }
 
 /// How a life ends.
@@ -37,8 +40,6 @@ pub(super) struct Disk {
     pub calls: u64,
     pub dies_at: Option<u64>,
     pub is_dead: bool,
-    /// Whether batches become durable by themselves.
-    pub syncs_by_itself: bool,
     pub clock: Arc<crate::clock::VirtualClock>,
 }
 
@@ -56,14 +57,25 @@ impl MemoryDisk {
             calls: 0,
             dies_at: None,
             is_dead: false,
-            syncs_by_itself: true,
             clock: Arc::clone(clock),
         };
-        MemoryDisk { disk: Arc::new(Mutex::new(disk)) }
+        MemoryDisk { disk: Arc::new(Mutex::new(disk)), yields: Arc::default() }
     }
 
     pub(super) fn disk(&self) -> MutexGuard<'_, Disk> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets other threads run after one in `one_in` reads of rows, where a race would be.
+    pub fn yield_after_reads(&self, one_in: u64) {
+        self.yields.1.store(one_in, Ordering::Relaxed);
+    }
+
+    pub(super) fn read_ended(&self) {
+        let one_in = self.yields.1.load(Ordering::Relaxed);
+        if one_in > 0 && self.yields.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(one_in) {
+            std::thread::sleep(std::time::Duration::from_micros(20));
+        }
     }
 
     /// Lets the disk die at the `calls`th call from now.

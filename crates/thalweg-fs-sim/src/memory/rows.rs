@@ -30,7 +30,9 @@ impl MemoryRows {
 
 impl RowReader for MemoryRows {
     fn entry(&self, directory: Ino, name: &[u8]) -> Result<Option<Slice>> {
-        Ok(self.live()?.tables.entry(directory, name))
+        let row = self.live()?.tables.entry(directory, name);
+        self.disk.read_ended();
+        Ok(row)
     }
 
     fn list(&self, directory: Ino, cursor: u64, _wanted: usize) -> Listing<'_> {
@@ -48,7 +50,9 @@ impl RowReader for MemoryRows {
     }
 
     fn row(&self, space: Space, key: &[u8]) -> Result<Option<Slice>> {
-        Ok(self.live()?.tables.spaces[space as usize].get(key).cloned())
+        let row = self.live()?.tables.spaces[space as usize].get(key).cloned();
+        self.disk.read_ended();
+        Ok(row)
     }
 
     fn rows(&self, space: Space, from: &[u8], to: &[u8]) -> Rows<'_> {
@@ -106,7 +110,7 @@ impl MetaStore for MemoryRows {
             disk.tables.apply(changes.clone());
             disk.pending.push_back(changes);
             disk.committed += 1;
-            if disk.syncs_by_itself && disk.rng.one_in(DURABLE_ONE_IN) {
+            if disk.rng.one_in(DURABLE_ONE_IN) {
                 let number = disk.durable_batches() + disk.rng.below(disk.pending.len() as u64 + 1);
                 disk.make_durable(number);
             }

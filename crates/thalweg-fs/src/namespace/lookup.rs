@@ -31,22 +31,30 @@ impl Volume {
         if !directory.is_directory() {
             return refuse(libc::ENOTDIR);
         }
-        let parent = {
+        {
             let state = directory.read();
             caller.check(&state.attributes, EXECUTE)?;
-            match name {
-                b"." => directory.ino(),
-                b".." => match state.place {
-                    Place::Directory { parent, .. } => parent,
-                    _ => return refuse(libc::ENOENT),
-                },
-                _ => {
-                    check_name(name)?;
-                    return if state.is_dead() { refuse(libc::ENOENT) } else { self.find(directory.ino(), name) };
-                }
+            if !matches!(name, b"." | b"..") {
+                check_name(name)?;
+                return if state.is_dead() { refuse(libc::ENOENT) } else { self.find(directory.ino(), name) };
             }
+        }
+        if name == b"." { self.directory(directory.ino()) } else { self.parent(directory) }
+    }
+
+    /// The directory above another. Both may go while it is looked for.
+    fn parent(&self, directory: &Pin<'_>) -> Result<Pin<'_>> {
+        let above = || match directory.read().place {
+            Place::Directory { parent, .. } => Ok(parent),
+            _ => refuse(libc::ENOENT),
         };
-        self.directory(parent)
+        loop {
+            let parent = above()?;
+            match self.directory(parent) {
+                Err(_) if above()? != parent => {}
+                found => return found,
+            }
+        }
     }
 
     /// A directory by its number, in use or not. It must have a name.

@@ -149,7 +149,12 @@ impl Volume {
             }
             let place = match self.nodes.try_pin(at) {
                 Some(pin) => pin.read().place.clone(),
-                None => self.directory_state(at)?.place,
+                None => match self.directory_state(at) {
+                    Ok(state) => state.place,
+                    // A directory goes only after all below it.
+                    Err(_) if self.is_gone(below) => return refuse(libc::ENOENT),
+                    Err(error) => return Err(error),
+                },
             };
             at = match place {
                 Place::Directory { parent, .. } => parent,
@@ -157,6 +162,10 @@ impl Volume {
             };
         }
         Err(Error::damaged(format!("directory {below}"), "its parents form a circle"))
+    }
+
+    fn is_gone(&self, directory: Ino) -> bool {
+        self.nodes.try_pin(directory).is_none_or(|pin| pin.read().is_dead())
     }
 
     fn move_to(

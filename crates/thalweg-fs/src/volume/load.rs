@@ -14,7 +14,8 @@ impl Volume {
         row.map(|row| EntryRow::decode(directory, name, &row)).transpose()
     }
 
-    /// The inode of the entry `name`, in use. The caller has a lock on the directory.
+    /// The inode of the entry `name`, in use. The caller has a lock on the directory, or must check later that the entry
+    /// is still the same. Without one, inode and entry may be removed after the entry was read: it is read again then.
     ///
     /// # Errors
     /// `ENOENT`, `EIO`.
@@ -22,8 +23,12 @@ impl Volume {
         loop {
             let seen = self.nodes.removals();
             let row = self.entry_row(directory, name)?.ok_or(Error::posix(libc::ENOENT))?;
-            if let Some(pin) = self.enter(directory, name, row, &seen)? {
-                return Ok(pin);
+            match self.enter(directory, name, row.clone(), &seen) {
+                Ok(Some(pin)) => return Ok(pin),
+                Ok(None) => {}
+                // Numbers of inodes never come back: an entry that is still there was there all the time.
+                Err(error) if self.entry_row(directory, name)?.as_ref() == Some(&row) => return Err(error),
+                Err(_) => {}
             }
         }
     }
