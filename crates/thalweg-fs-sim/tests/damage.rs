@@ -56,8 +56,8 @@ impl<S: RowReader> RowReader for Damaging<S> {
         Ok(row.map(|row| self.read(Row::Entry(directory, name.to_vec()), row)))
     }
 
-    fn list(&self, directory: Ino, cursor: u64) -> Listing<'_> {
-        Box::new(self.inner.list(directory, cursor).map(move |listed| {
+    fn list(&self, directory: Ino, cursor: u64, wanted: usize) -> Listing<'_> {
+        Box::new(self.inner.list(directory, cursor, wanted).map(move |listed| {
             let Listed { name, row, cursor } = listed?;
             Ok(Listed { row: self.read(Row::Entry(directory, name.to_vec()), row), name, cursor })
         }))

@@ -88,7 +88,8 @@ impl Worker<'_> {
                 self.done("read", volume.read(ino, 0, 4_096));
             }
             13 => {
-                if self.done("open", volume.open(&ME, ino, *self.rng.clone().choose(&[READ, WRITE]))).is_some() {
+                let access = *self.rng.clone().choose(&[READ, WRITE]);
+                if self.done("open", volume.open(&ME, ino, access)).is_some() {
                     self.done("append", volume.append(&ME, ino, b"more"));
                     self.done("release", volume.release(ino));
                 }
