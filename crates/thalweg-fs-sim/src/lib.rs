@@ -9,12 +9,14 @@
 //! | `histories.rs` | histories without crashes |
 //! | `lives.rs` `evidence.rs` `ground.rs` | lives with crashes, and their judgement |
 //! | `engine.rs` `engine_objects.rs` | the engine and objects on the simulated disk |
+//! | `bugs.rs` | planted bugs, and what catches them |
 //! | `clock.rs` | the time of volume and model |
 //!
 //! One client does operations at a time: the locks of inodes are the standard library's, so several clients could not
 //! wait for each other on the one thread of a simulation. The threads of `tests/threads.rs` do that.
 
 mod answer;
+mod bugs;
 mod clock;
 mod engine;
 mod engine_objects;
@@ -27,6 +29,7 @@ mod model;
 mod operation;
 mod pair;
 
+pub use bugs::{Catch, catch_bug};
 pub use clock::{SharedClock, VirtualClock};
 pub use engine::EngineGround;
 pub use ground::Ground;

@@ -41,6 +41,8 @@ struct Lives<'g> {
     highest: Ino,
     /// Files that replaced others: no promotion may skip their sync.
     replacing: BTreeSet<Ino>,
+    /// Whether the background works right after each removal: in one seed of four.
+    works_after_removals: bool,
     says: bool,
 }
 
@@ -67,7 +69,9 @@ pub fn run_lives(
     let histories = Histories::new(rng.next_u64());
     let (evidence, replacing) = (Evidence::default(), BTreeSet::new());
     let clock = Arc::clone(clock);
-    let mut lives = Lives { ground, clock, rng, histories, limits, evidence, past, highest: ROOT, replacing, says };
+    let (highest, works_after_removals) = (ROOT, seed % 4 == 3);
+    let mut lives =
+        Lives { ground, clock, rng, histories, limits, evidence, past, highest, replacing, works_after_removals, says };
     for life in 0..lives.rng.between(2, 6) {
         lives.say(|| format!("life {life}"));
         lives.live().map_err(|violation| format!("seed {seed}, life {life}: {violation}"))?;
@@ -128,6 +132,7 @@ impl Lives<'_> {
         if self.rng.one_in(2) {
             let worked = work_all(&pair.volume)
                 .and_then(|()| pair.check(|finding| finding.contains("its file is missing")))
+                .and_then(|()| has_no_orphans(&pair.volume))
                 .and_then(|()| pair.compare());
             if let Err(what) = worked {
                 return failed(self.ground, format!("after the work: {what}"));
@@ -215,9 +220,13 @@ impl Lives<'_> {
     fn work_and_die(&mut self, mut pair: Pair) -> std::result::Result<(), String> {
         let operations = self.rng.between(1, 60);
         let asks = self.rng.one_in(2);
+        let mut has_removed = false;
         let mut promises: VecDeque<(usize, Box<dyn Promise>)> = VecDeque::new();
         for _ in 0..operations {
-            let (caller, operation) = self.histories.next(&pair.model);
+            let (caller, mut operation) = self.histories.next(&pair.model);
+            if std::mem::take(&mut has_removed) && self.works_after_removals {
+                operation = Operation::Work;
+            }
             while promises.front().is_some_and(|(_, promise)| promise.is_durable()) {
                 let number = promises.pop_front().map_or(0, |(number, _)| number);
                 self.past.durable = self.past.durable.max(number);
@@ -234,6 +243,7 @@ impl Lives<'_> {
                 failed => return Err(format!("{operation:?}: {failed:?}")),
             };
             self.highest = pair.highest;
+            has_removed = matches!(operation, Operation::Unlink(_) | Operation::Rename(..)) && answer == Answer::Done;
             self.past.states.push(pair.model.clone());
             self.past.noted.push(self.evidence.noted());
             self.note_done(&pair.model, &operation, &answer);
@@ -314,6 +324,15 @@ impl Lives<'_> {
         if let Some(inode) = state.inode(ino).filter(|inode| !inode.is_object) {
             self.evidence.was_durable(ino, &inode.bytes, self.past.noted[from]);
         }
+    }
+}
+
+/// After the work of a mount that has nothing open.
+fn has_no_orphans(volume: &Volume) -> std::result::Result<(), String> {
+    match volume.check(&mut |_| ()) {
+        Ok(report) if report.orphans == 0 => Ok(()),
+        Ok(report) => Err(format!("{} orphans are left", report.orphans)),
+        Err(error) => Err(error.to_string()),
     }
 }
 

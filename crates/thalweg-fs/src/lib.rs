@@ -36,7 +36,7 @@
 //! | 3 | `volume/` | [`Volume`]: what the operations share |
 //! | 2 | `node/` | the inodes in use, and their locks |
 //! | 1 | `store/` `object/` | where rows and large files are, as traits |
-//! | 0 | `row/` `caller.rs` `clock.rs` `error.rs` | the bytes of rows; who calls; time; errors |
+//! | 0 | `row/` `caller.rs` `clock.rs` `error.rs` `planted.rs` | the bytes of rows; who calls; time; errors |
 
 mod caller;
 mod check;
@@ -47,6 +47,7 @@ mod inode;
 mod namespace;
 mod node;
 mod object;
+mod planted;
 mod reclaim;
 mod row;
 mod store;
@@ -60,6 +61,8 @@ pub use error::{Error, Result};
 pub use inode::{Change, SetTime, XattrFlags};
 pub use namespace::{Entry, NewInode, RenameFlags};
 pub use object::{FolderObjects, ObjectAttributes, ObjectStore, Room};
+#[cfg(feature = "planted-bugs")]
+pub use planted::{Bug, plant};
 pub use reclaim::Work;
 pub use row::{Attributes, Ino, Kind, Mode, ROOT, Time};
 pub use store::{

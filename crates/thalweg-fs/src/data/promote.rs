@@ -3,6 +3,7 @@
 use super::rows::RowChange;
 use crate::error::Result;
 use crate::node::State;
+use crate::planted::{Bug, planted};
 use crate::row::{Attributes, IS_OBJECT, Ino};
 use crate::store::Batch;
 use crate::volume::Volume;
@@ -37,14 +38,15 @@ impl Volume {
         }
         self.objects.truncate(ino, size)?;
         self.objects.set_mtime(ino, state.attributes.mtime)?;
-        if is_durable || is_stale {
+        let is_stale = is_stale && !planted(Bug::StaleObjectTrusted);
+        if (is_durable || is_stale) && !planted(Bug::PromotionNotSynced) {
             self.objects.sync(ino)?;
         }
         let mut next = state.clone();
         next.attributes.flags |= IS_OBJECT;
         next.attributes.epoch = self.epoch;
         let mut batch = Batch::new();
-        for change in &changes {
+        for change in changes.iter().filter(|_| !planted(Bug::PromotionLeavesRows)) {
             change.put(ino, &mut batch);
         }
         Self::put_object(&mut batch, ino, self.epoch);

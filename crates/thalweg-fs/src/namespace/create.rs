@@ -4,6 +4,7 @@ use super::{check_name, check_new_name};
 use crate::caller::{Caller, EXECUTE, WRITE};
 use crate::error::{Result, refuse};
 use crate::node::{Locked, Place, State};
+use crate::planted::{Bug, planted};
 use crate::row::{Attributes, EntryRow, Ino, Kind, Mode, Time};
 use crate::store::Batch;
 use crate::volume::{TARGET_BYTES_MAX, Volume};
@@ -112,7 +113,9 @@ impl Volume {
         let pointer = EntryRow::Pointer(file.ino(), file.kind());
         let next = locked.get(directory).with_entries(1, 0, now);
         let mut batch = Batch::new();
-        if let Place::Entry { directory, name } = &first {
+        if let Place::Entry { directory, name } = &first
+            && !planted(Bug::FirstNameForgotten)
+        {
             batch.put_entry(*directory, name, pointer.encode(*directory, name));
         }
         batch.put_entry(directory, name, pointer.encode(directory, name));
@@ -161,7 +164,7 @@ impl NewInode<'_> {
         (directory, name): (Ino, &[u8]),
         now: Time,
     ) -> State {
-        let is_inherited = parent.attributes.mode & SET_GROUP != 0;
+        let is_inherited = parent.attributes.mode & SET_GROUP != 0 && !planted(Bug::GroupNotInherited);
         let gid = if is_inherited { parent.attributes.gid } else { caller.gid };
         let mut mode = self.mode & 0o7777;
         if is_inherited && self.kind == Kind::Directory {

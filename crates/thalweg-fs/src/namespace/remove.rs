@@ -4,6 +4,7 @@ use super::check_name;
 use crate::caller::Caller;
 use crate::error::{Result, refuse};
 use crate::node::{Locked, Pin, Place, State};
+use crate::planted::{Bug, planted};
 use crate::row::{Debt, DirectoryRow, HAS_XATTRS, IS_ORPHAN, Ino, Kind, Time, data_key, encode_number, inode_key};
 use crate::store::{Batch, Space};
 use crate::volume::Volume;
@@ -132,7 +133,8 @@ impl Volume {
         } else if file.is_orphan() {
             batch.remove(Space::Reclaim, ino);
         }
-        if !file.is_object() && file.attributes.kind == Kind::File && file.attributes.bytes > 0 {
+        let leaves_data = planted(Bug::UnlinkLeavesData);
+        if !leaves_data && !file.is_object() && file.attributes.kind == Kind::File && file.attributes.bytes > 0 {
             for row in self.store.rows(Space::Data, &data_key(number, 0), &data_key(number, u64::MAX)) {
                 batch.remove(Space::Data, &*row?.0);
             }
@@ -150,7 +152,7 @@ impl Volume {
     }
 
     fn remove_xattrs(&self, state: &State, batch: &mut Batch<'_>) -> Result<()> {
-        if state.attributes.has(HAS_XATTRS) {
+        if state.attributes.has(HAS_XATTRS) && !planted(Bug::XattrsLeft) {
             let ino = state.attributes.ino;
             for row in self.store.rows(Space::Xattrs, &inode_key(ino), &inode_key(ino + 1)) {
                 batch.remove(Space::Xattrs, &*row?.0);

@@ -7,6 +7,7 @@ use super::check_name;
 use crate::caller::{Caller, EXECUTE, WRITE};
 use crate::error::{Error, Result, refuse};
 use crate::node::{Locked, Pin, Place, State};
+use crate::planted::{Bug, planted};
 use crate::row::{EntryRow, IS_OBJECT, Ino, Kind, ROOT, Time};
 use crate::store::Batch;
 use crate::volume::Volume;
@@ -111,7 +112,7 @@ impl Volume {
         if moves_up && there.is_some_and(|there| self.is_below(from.directory, there.ino()).unwrap_or(true)) {
             return refuse(libc::EINVAL);
         }
-        if !is_exchange && there.is_some() {
+        if !is_exchange && there.is_some() && !planted(Bug::ReplacingNotSynced) {
             self.sync_if_dirty(moved)?;
         }
         let pins: Vec<&Pin<'_>> = parents.iter().chain([moved]).chain(there).collect();
@@ -139,7 +140,7 @@ impl Volume {
 
     /// Whether the directory `below` is `above` or somewhere below it. The caller holds the rename lock.
     fn is_below(&self, below: Ino, above: Ino) -> Result<bool> {
-        let mut at = below;
+        let mut at = if planted(Bug::MoveBelowItself) { ROOT } else { below };
         for _ in 0..DEPTH_MAX {
             if at == above {
                 return Ok(true);
@@ -175,7 +176,7 @@ impl Volume {
         (moved, there): (&Pin<'_>, Option<&Pin<'_>>),
     ) -> Result<()> {
         let now = self.now();
-        let is_directory = i32::from(moved.is_directory());
+        let is_directory = i32::from(moved.is_directory() && !planted(Bug::RenameForgetsLinks));
         let mut next = locked.get(moved.ino()).clone();
         next.move_to(to, now);
         if there.is_some() {
@@ -191,7 +192,7 @@ impl Volume {
                 _ => self.drop_name(gone, now, &mut batch)?,
             }
         }
-        let replaced = i64::from(gone.is_some());
+        let replaced = i64::from(gone.is_some() && !planted(Bug::EntriesMiscounted));
         let source = locked.get(from.directory).with_entries(-1, -is_directory, now);
         let is_same = from.directory == to.directory;
         let target = if is_same { &source } else { locked.get(to.directory) };
@@ -238,7 +239,12 @@ impl Volume {
         let more_directories = i32::from(moved.is_directory()) - i32::from(there.is_directory());
         let mut batch = Batch::new();
         put_named(&forth, to, &mut batch);
-        put_named(&back, from, &mut batch);
+        if planted(Bug::ExchangeForgetsDot) && there.is_directory() {
+            let pointer = EntryRow::Pointer(there.ino(), Kind::Directory);
+            batch.put_entry(from.directory, from.name, pointer.encode(from.directory, from.name));
+        } else {
+            put_named(&back, from, &mut batch);
+        }
         let is_same = from.directory == to.directory;
         let change = if is_same { 0 } else { more_directories };
         let source = locked.get(from.directory).with_entries(0, -change, now);

@@ -11,6 +11,7 @@
 //! no promotion can begin to write to it.
 
 use crate::error::Result;
+use crate::planted::{Bug, planted};
 use crate::row::{Debt, Ino, inode_key, inode_of};
 use crate::store::{Batch, Space};
 use crate::volume::{Inherited, Volume};
@@ -36,13 +37,16 @@ pub struct Work {
 impl Volume {
     /// Notes what an earlier mount has left.
     pub(crate) fn inherit(&self, was_clean: bool) {
-        self.tasks().inherited =
-            Inherited { debts_from: Some(0), has_unknown_objects: !was_clean, has_unsynced_objects: !was_clean };
+        self.tasks().inherited = Inherited {
+            debts_from: Some(0),
+            has_unknown_objects: !was_clean,
+            has_unsynced_objects: !was_clean && !planted(Bug::KilledNotSynced),
+        };
     }
 
     /// Whether the search for objects that no row knows is still to be done.
     pub(crate) fn has_unknown_objects(&self) -> bool {
-        self.tasks().inherited.has_unknown_objects
+        self.tasks().inherited.has_unknown_objects && !planted(Bug::UnknownObjectsForgotten)
     }
 
     /// Makes the removals of object files durable. No row remembers these objects, and after a close nobody looks for
@@ -98,7 +102,9 @@ impl Volume {
         if unlinked.is_empty() {
             return Ok(0);
         }
-        self.store.promise()?.wait()?;
+        if !planted(Bug::ObjectRemovedEarly) {
+            self.store.promise()?.wait()?;
+        }
         for &ino in &unlinked {
             while let Some(object) = self.objects.attributes(ino)?
                 && object.size > CUT_BYTES
@@ -128,6 +134,7 @@ impl Volume {
         for &(ino, debt) in &debts {
             match debt {
                 Debt::Object => _ = self.tasks().unlinked.insert(ino),
+                Debt::Orphan if planted(Bug::OrphanKept) => {}
                 Debt::Orphan => work.orphans += u64::from(self.remove_orphan(ino)?),
             }
         }
