@@ -14,15 +14,15 @@ const OBJECTS: &str = "/objects";
 pub(crate) struct SimulatedObjects {
     disk: SimulatedDisk,
     clock: Arc<VirtualClock>,
-    /// Objects whose name this process made durable.
-    named: Mutex<BTreeSet<Ino>>,
+    /// Objects that this process gave a name, which is not durable.
+    unnamed: Mutex<BTreeSet<Ino>>,
 }
 
 impl SimulatedObjects {
     pub(crate) fn new(disk: SimulatedDisk, clock: &Arc<VirtualClock>) -> Result<Self> {
         disk.create_directory(Path::new(OBJECTS))?;
         disk.sync_directory(Path::new("/"))?;
-        Ok(SimulatedObjects { disk, clock: Arc::clone(clock), named: Mutex::default() })
+        Ok(SimulatedObjects { disk, clock: Arc::clone(clock), unnamed: Mutex::default() })
     }
 
     fn path(ino: Ino) -> PathBuf {
@@ -38,12 +38,11 @@ impl SimulatedObjects {
 impl ObjectStore for SimulatedObjects {
     fn create(&self, ino: Ino) -> Result<()> {
         match self.disk.file_bytes(&Self::path(ino))? {
-            Some(_) => self.truncate(ino, 0),
-            None => {
-                self.disk.create(&Self::path(ino))?;
-                Ok(())
-            }
+            Some(_) => self.truncate(ino, 0)?,
+            None => drop(self.disk.create(&Self::path(ino))?),
         }
+        self.unnamed.lock().unwrap_or_else(PoisonError::into_inner).insert(ino);
+        Ok(())
     }
 
     fn read_at(&self, ino: Ino, offset: u64, bytes: &mut [u8]) -> Result<usize> {
@@ -99,10 +98,10 @@ impl ObjectStore for SimulatedObjects {
 
     fn sync(&self, ino: Ino) -> Result<()> {
         self.file(ino)?.sync()?;
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        if !named.contains(&ino) {
+        let mut unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner);
+        if unnamed.contains(&ino) {
             self.disk.sync_directory(Path::new(OBJECTS))?;
-            named.insert(ino);
+            unnamed.remove(&ino);
         }
         Ok(())
     }
@@ -115,7 +114,7 @@ impl ObjectStore for SimulatedObjects {
     }
 
     fn remove(&self, ino: Ino) -> Result<()> {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner).remove(&ino);
+        self.unnamed.lock().unwrap_or_else(PoisonError::into_inner).remove(&ino);
         if self.disk.file_bytes(&Self::path(ino))?.is_some() {
             self.disk.remove(&Self::path(ino))?;
         }

@@ -95,6 +95,7 @@ impl MemoryDisk {
         let disk = &mut *disk;
         (disk.is_dead, disk.dies_at) = (false, None);
         if how == End::Kill {
+            disk.objects.values_mut().for_each(|object| object.is_inherited = true);
             return;
         }
         let kept = disk.rng.below(disk.pending.len() as u64 + 1);

@@ -12,12 +12,21 @@ pub(super) struct Object {
     pub live: Vec<u8>,
     /// What is durable; `None` while its name is not.
     pub durable: Option<Vec<u8>>,
+    /// Whether an earlier process gave it its name, which a sync of the object does not make durable then.
+    pub is_inherited: bool,
     pub mtime: Time,
 }
 
 impl Object {
     pub(super) fn durable(bytes: Vec<u8>) -> Self {
-        Object { live: bytes.clone(), durable: Some(bytes), mtime: Time::default() }
+        Object { live: bytes.clone(), durable: Some(bytes), ..Object::default() }
+    }
+
+    /// Makes it durable, if its name is or can be.
+    pub(super) fn sync(&mut self) {
+        if !self.is_inherited || self.durable.is_some() {
+            self.durable = Some(self.live.clone());
+        }
     }
 
     /// What a power cut leaves of it.

@@ -41,6 +41,7 @@ impl ObjectStore for MemoryObjects {
             let mtime = disk.clock.now();
             let object = disk.objects.entry(ino).or_default();
             object.live.clear();
+            object.is_inherited = false;
             object.mtime = mtime;
             Ok(())
         })
@@ -115,7 +116,7 @@ impl ObjectStore for MemoryObjects {
     fn sync(&self, ino: Ino) -> Result<()> {
         self.disk.disk().change(|disk| {
             let object = disk.objects.get_mut(&ino).ok_or_else(|| missing(ino))?;
-            object.durable = Some(object.live.clone());
+            object.sync();
             Ok(())
         })
     }

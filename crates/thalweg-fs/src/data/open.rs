@@ -89,6 +89,10 @@ impl Volume {
         let state = pin.read();
         let (is_there, attributes) = (state.is_object() && !state.is_dead(), state.attributes);
         drop(state);
-        if is_there { self.with_file(&attributes, || self.objects.sync(attributes.ino)) } else { Ok(()) }
+        if !is_there {
+            return Ok(());
+        }
+        self.sync_inherited_objects()?;
+        self.with_file(&attributes, || self.objects.sync(attributes.ino))
     }
 }

@@ -84,7 +84,8 @@ pub trait ObjectStore: Send + Sync {
     /// See [`ObjectStore::create`].
     fn set_mtime(&self, ino: Ino, mtime: Time) -> Result<()>;
 
-    /// Makes the object's bytes, its size and its name durable.
+    /// Makes the object's bytes and its size durable, and its name if this process created it. A name that a killed
+    /// process left needs an [`ObjectStore::sync_all`].
     ///
     /// # Errors
     /// See [`ObjectStore::create`].

@@ -78,10 +78,7 @@ impl Volume {
 
     /// Syncs the objects that were written, by this mount or one that was killed. Returns how many of this one.
     pub(crate) fn sync_objects(&self) -> Result<u64> {
-        if self.tasks().inherited.has_unsynced_objects {
-            self.objects.sync_all()?;
-            self.tasks().inherited.has_unsynced_objects = false;
-        }
+        self.sync_inherited_objects()?;
         let mut synced = 0;
         loop {
             let Some(ino) = self.tasks().dirty.pop_first() else { return Ok(synced) };
@@ -94,6 +91,16 @@ impl Volume {
             }
             synced += 1;
         }
+    }
+
+    /// Before the first sync of an object after an unclean mount: all that the process before may have left unsynced,
+    /// names too, which a sync of one object makes durable only if this process gave them.
+    pub(crate) fn sync_inherited_objects(&self) -> Result<()> {
+        if self.tasks().inherited.has_unsynced_objects {
+            self.objects.sync_all()?;
+            self.tasks().inherited.has_unsynced_objects = false;
+        }
+        Ok(())
     }
 
     /// Removes the files of objects without a name, once that is durable.
