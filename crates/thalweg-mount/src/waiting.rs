@@ -21,7 +21,7 @@ impl Daemon {
             Err(error) => reply.error(error),
         };
         if !self.volume.has_object(ino.0) {
-            return match self.volume.promise() {
+            return match self.volume.begin_sync(ino.0) {
                 Ok(promise) => promise.when_durable(Box::new(answer)),
                 Err(error) => answer(Err(error)),
             };

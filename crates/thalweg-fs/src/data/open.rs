@@ -81,6 +81,8 @@ impl Volume {
 
     fn sync_object_of(&self, ino: Ino) -> Result<()> {
         let pin = self.nodes.pin(ino)?;
+        // From here on no promotion may skip its sync: the rows will be durable when the caller is told so.
+        pin.write().first_write = None;
         self.sync_if_dirty(&pin)
     }
 

@@ -13,12 +13,18 @@ impl Volume {
     ///
     /// The object is synced first unless no row can be durable yet: the file's first bytes were written so lately that
     /// a power cut takes the rows as well. A file that replaced another is synced, as the other's bytes are gone.
+    ///
+    /// Rows may become durable while their bytes are copied. A sync of this file that began before has left no
+    /// `first_write`. A sync of the volume looks for dirty objects once the log is durable: the object is listed as one
+    /// before this looks at the rows for the last time, so one of the two syncs it.
     pub(crate) fn promote(&self, state: &mut State) -> Result<()> {
         let ino = state.attributes.ino;
         // Before the file is there, so that the search for objects without a row passes over it.
         self.tasks().promoted.insert(ino);
         let done = self.promote_noted(state);
         if done.is_err() {
+            self.tasks().dirty.remove(&ino);
+            state.is_dirty = false;
             let _ = self.objects.remove(ino);
         }
         self.tasks().promoted.remove(&ino);
@@ -27,7 +33,8 @@ impl Volume {
 
     fn promote_noted(&self, state: &mut State) -> Result<()> {
         let (ino, size) = (state.attributes.ino, state.attributes.size);
-        let is_durable = size > 0 && state.first_write.as_ref().is_none_or(|first| first.is_durable());
+        let first_write = state.first_write.clone();
+        let is_durable = || size > 0 && first_write.as_ref().is_none_or(|first| first.is_durable());
         // The file of a promotion that a power cut took back: its bytes must not come back with the next cut.
         let is_stale = self.objects.attributes(ino)?.is_some();
         self.objects.create(ino)?;
@@ -39,7 +46,8 @@ impl Volume {
         self.objects.truncate(ino, size)?;
         self.objects.set_mtime(ino, state.attributes.mtime)?;
         let is_stale = is_stale && !planted(Bug::StaleObjectTrusted);
-        if (is_durable || is_stale) && !planted(Bug::PromotionNotSynced) {
+        self.note_dirty(state);
+        if (is_durable() || is_stale) && !planted(Bug::PromotionNotSynced) {
             self.objects.sync(ino)?;
         }
         let mut next = state.clone();
@@ -54,9 +62,6 @@ impl Volume {
         self.commit(&batch)?;
         drop(batch);
         *state = next;
-        if !is_durable {
-            self.note_dirty(state);
-        }
         self.take_object_size(state)
     }
 

@@ -86,6 +86,10 @@ impl Volume {
                 pin.write().is_dirty = false;
             }
             if let Err(error) = self.objects.sync(ino) {
+                if self.objects.attributes(ino)?.is_none() {
+                    // Unlinked meanwhile, or its promotion has failed.
+                    continue;
+                }
                 self.tasks().dirty.insert(ino);
                 return Err(error);
             }

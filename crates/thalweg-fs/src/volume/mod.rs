@@ -106,8 +106,10 @@ impl Volume {
     /// # Errors
     /// `EIO`, `EROFS`.
     pub fn sync(&self) -> Result<()> {
+        // The log first: a promotion that has not seen it durable has listed its object by now.
+        self.store.promise()?.wait()?;
         self.sync_objects()?;
-        self.store.promise()?.wait()
+        Ok(())
     }
 
     /// What has been done so far, to be told when it is durable. Objects are not part of it.
