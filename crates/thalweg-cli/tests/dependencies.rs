@@ -81,7 +81,7 @@ fn what_is_published_says_what_it_is_and_names_versions() {
         }
     }
     names.sort_unstable();
-    assert_eq!(names, ["thalweg", "thalweg-bench", "thalweg-cli"]);
+    assert_eq!(names, ["thalweg", "thalweg-bench", "thalweg-cli", "thalweg-fs", "thalweg-mount"]);
 }
 
 #[test]

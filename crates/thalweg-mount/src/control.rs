@@ -102,7 +102,8 @@ pub fn ask(volume: &Path, request: &str) -> io::Result<Option<String>> {
     }
 }
 
-/// Connects to the daemon of a volume, to wait for its end with [`WaitForEnd`]. `None`: there is no daemon.
+/// Connects to the daemon of a volume, to wait for its end: what is returned waits. `None`: there is
+/// no daemon.
 ///
 /// # Errors
 /// Those of the socket.

@@ -1,7 +1,7 @@
 //! Mounts a volume of `thalweg-fs` by FUSE.
 //!
 //! - `options.rs`: [`MountOptions`], and what the kernel is asked for.
-//! - `serve.rs`: answers the kernel's requests; `daemon.rs`: [`Daemon`](daemon::Daemon), and how it answers.
+//! - `serve.rs`: answers the kernel's requests; `daemon.rs`: what all answers share.
 //! - `listing.rs`: lists directories.
 //! - `waiting.rs`: operations that may wait for the device, on the threads of `pool.rs`.
 //! - `convert.rs`: between the words of the volume and those of `fuser`.

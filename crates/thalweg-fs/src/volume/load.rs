@@ -14,8 +14,9 @@ impl Volume {
         row.map(|row| EntryRow::decode(directory, name, &row)).transpose()
     }
 
-    /// The inode of the entry `name`, in use. The caller has a lock on the directory, or must check later that the entry
-    /// is still the same. Without one, inode and entry may be removed after the entry was read: it is read again then.
+    /// The inode of the entry `name`, in use. The caller has a lock on the directory, or must check later that the
+    /// entry is still the same. Without a lock, inode and entry may be removed after the entry was read: it is read
+    /// again then.
     ///
     /// # Errors
     /// `ENOENT`, `EIO`.
