@@ -99,7 +99,8 @@ impl Worker<'_> {
                 let found = self.done("resolve", volume.resolve(&ME, &path));
                 self.held.extend(found.map(|found| found.ino));
             }
-            _ => {}
+            _ if self.rng.one_in(8) => _ = self.done("sync", volume.sync()),
+            _ => _ = self.done("fsync", volume.sync_file(ino)),
         }
         while self.held.len() > 6 {
             let index = self.rng.index(self.held.len());
