@@ -122,7 +122,8 @@ impl Lives<'_> {
         let (states, how) = (vec![model.clone()], self.past.how);
         let noted = vec![self.evidence.noted()];
         self.past = Past { states, noted, durable: 0, in_flight: None, how: End::Kill };
-        for (ino, _) in tree.inodes.iter().filter(|(_, seen)| seen.is_object && how == End::PowerCut) {
+        // Rows are durable once a volume is open; so is what a power cut left of objects.
+        for (ino, _) in tree.inodes.iter().filter(|(_, seen)| !seen.is_object || how == End::PowerCut) {
             if let Some(inode) = model.inode(*ino) {
                 self.evidence.is_durable(*ino, &inode.bytes);
             }
