@@ -34,6 +34,9 @@ pub struct Mount {
 
 /// Unmount a directory, and wait until the volume is closed
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  thalweg umount /mnt
+  thalweg umount --lazy /mnt")]
 pub struct Umount {
     /// The directory that a volume is mounted on
     pub directory: PathBuf,
@@ -44,7 +47,14 @@ pub struct Umount {
 
 /// Make, check and look at volumes
 #[derive(Debug, Args)]
-#[command(subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  thalweg fs format /srv/volume
+  thalweg fs check /srv/volume
+  thalweg fs stat /srv/volume"
+)]
 pub struct Fs {
     #[command(subcommand)]
     pub command: FsCommand,
