@@ -62,7 +62,7 @@ impl Evidence {
         self.was_durable(ino, bytes, self.noted);
     }
 
-    /// Notes that a file was durable when it had these bytes, after so many changes of all files.
+    /// Notes that a file was durable with these bytes, and how many changes of all files came before.
     pub fn was_durable(&mut self, ino: Ino, bytes: &Rc<Vec<u8>>, changes: u64) {
         self.floors.insert(ino, Floor { bytes: Rc::clone(bytes), changes });
     }

@@ -103,7 +103,7 @@ impl Pair {
     /// Checks the volume.
     ///
     /// # Errors
-    /// What was found, but for what `is_allowed` lets pass.
+    /// Checks the volume. Findings that `is_allowed` accepts are no error.
     pub fn check(&self, is_allowed: impl Fn(&str) -> bool) -> Result<(), String> {
         check(&self.volume, is_allowed)
     }
@@ -112,7 +112,7 @@ impl Pair {
 /// Checks a volume.
 ///
 /// # Errors
-/// What was found, but for what `is_allowed` lets pass.
+/// Checks a volume. Findings that `is_allowed` accepts are no error.
 pub fn check(volume: &Volume, is_allowed: impl Fn(&str) -> bool) -> Result<(), String> {
     let mut findings = Vec::new();
     let report = volume.check(&mut |finding| findings.push(finding.to_string()));
@@ -206,7 +206,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Compares with the model, but for the bytes and sizes of objects, which a power cut may take.
+    /// Compares with the model. Leaves out bytes and sizes of objects, which a power cut may take.
     ///
     /// # Errors
     /// How they differ.

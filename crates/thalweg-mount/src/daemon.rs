@@ -21,21 +21,13 @@ pub(crate) struct Daemon {
     pub volume: Arc<Volume>,
     pub pool: Arc<Pool>,
     pub operations: Arc<Operations>,
+    /// The way to the kernel, once there is one.
     pub notifier: Arc<OnceLock<Notifier>>,
 }
 
 impl Daemon {
     pub(crate) fn new(volume: Arc<Volume>, pool: Arc<Pool>) -> Self {
         Daemon { volume, pool, operations: Arc::new(Operations::new()), notifier: Arc::default() }
-    }
-
-    pub(crate) fn operations(&self) -> Arc<Operations> {
-        Arc::clone(&self.operations)
-    }
-
-    /// Where the way to the kernel goes, once there is one.
-    pub(crate) fn notifier(&self) -> Arc<OnceLock<Notifier>> {
-        Arc::clone(&self.notifier)
     }
 
     pub(crate) fn begin(&self, operation: Operation) -> Begun {

@@ -68,10 +68,9 @@ fn serve(
 ) -> io::Result<()> {
     let pool = Arc::new(Pool::new(DEVICE_THREADS)?);
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let serve = Daemon::new(Arc::clone(volume), Arc::clone(&pool));
-    let operations = serve.operations();
-    let notifier = serve.notifier();
-    let session = Session::new(serve, directory, &options.config(folder)).map_err(|error| explained(&error))?;
+    let daemon = Daemon::new(Arc::clone(volume), Arc::clone(&pool));
+    let (operations, notifier) = (Arc::clone(&daemon.operations), Arc::clone(&daemon.notifier));
+    let session = Session::new(daemon, directory, &options.config(folder)).map_err(|error| explained(&error))?;
     let _ = notifier.set(session.notifier());
     let control = Control::start(folder, Arc::clone(volume), operations)?;
     let background = Background::start(Arc::clone(volume))?;

@@ -14,7 +14,7 @@ use thalweg_fs::{Caller, NewInode, Volume};
 const ME: Caller<'static> = Caller::ROOT;
 /// Entries that a listing takes at once.
 const LISTED_AT_ONCE: usize = 1024;
-/// The clock is read once in so many operations.
+/// The number of operations between two looks at the clock.
 const CLOCK_INTERVAL: u64 = 32;
 
 /// Carries out the task that standard input has, and writes its [`Run`] to `output`.
@@ -71,7 +71,7 @@ impl Worker {
         Ok(vec![create, settle, query])
     }
 
-    /// Runs so many operations.
+    /// Runs a number of operations.
     fn count(&self, name: &str, operations: u64, mut operation: impl FnMut(u64) -> Result<u64>) -> Result<Phase> {
         let probe = Probe::start(&self.task.folder, &Null)?;
         for number in 0..operations {

@@ -47,7 +47,8 @@ fn check_name(name: &[u8]) -> Result<()> {
 }
 
 impl State {
-    /// A directory as it is after its entries changed: so many more or fewer of them, and of directories among them.
+    /// Returns the directory as it is after its entries changed, by numbers that may be negative: of entries, and of
+    /// directories among them.
     fn with_entries(&self, entries_changed: i64, directories_changed: i32, now: Time) -> State {
         let mut next = self.clone();
         if let Place::Directory { entries, .. } = &mut next.place {

@@ -105,12 +105,11 @@ impl NodeTable {
 
     /// Refers to an inode that was just created. Nobody can know of it yet.
     pub(crate) fn enter_new(&self, state: State) -> Pin<'_> {
-        loop {
-            let seen = self.removals();
-            if let Some(pin) = self.enter(&seen, state.clone()) {
-                return pin;
-            }
-        }
+        let (ino, kind) = (state.attributes.ino, state.attributes.kind);
+        let node = Arc::new(Node { ino, kind, state: RwLock::new(state) });
+        let known = self.shard(ino).insert(ino, Slot { node: Arc::clone(&node), references: 1 });
+        assert!(known.is_none(), "inode {ino} was numbered twice");
+        Pin { table: self, node }
     }
 
     /// Adds references to an inode that is in use, which [`NodeTable::release`] gives back.

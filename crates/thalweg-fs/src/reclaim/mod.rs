@@ -7,14 +7,15 @@
 //! - After a volume was left without a close: object files that no row knows go. A promotion that a crash cut short
 //!   leaves one.
 //!
-//! Locks: an inode's, one at a time, never over a sync; `tasks`, over the removal of a file that no row knows, so that
-//! no promotion can begin to write to it.
+//! Locks: `syncing`, over the syncs of all dirty objects; an inode's, one at a time, never over a sync; `tasks`, over
+//! the removal of a file that no row knows, so that no promotion can begin to write to it.
 
 use crate::error::Result;
 use crate::planted::{Bug, planted};
 use crate::row::{Debt, Ino, inode_key, inode_of};
 use crate::store::{Batch, Space};
 use crate::volume::{Inherited, Volume};
+use std::sync::PoisonError;
 
 /// A file is cut by this many bytes at a time before it is removed, so that no journal is full of one removal.
 const CUT_BYTES: u64 = 1 << 30;
@@ -78,6 +79,7 @@ impl Volume {
 
     /// Syncs the objects that were written, by this mount or one that was killed. Returns how many of this one.
     pub(crate) fn sync_objects(&self) -> Result<u64> {
+        let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.sync_inherited_objects()?;
         let mut synced = 0;
         loop {

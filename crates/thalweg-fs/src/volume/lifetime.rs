@@ -94,6 +94,7 @@ impl OpenOptions {
             epoch,
             inodes: AtomicI64::new(i64::try_from(inodes).unwrap_or(i64::MAX)),
             tasks: Mutex::new(Tasks::default()),
+            syncing: Mutex::new(()),
             limits: self.limits,
         };
         let root = volume.directory_state(ROOT)?;
@@ -128,7 +129,11 @@ impl Volume {
         let store = EngineStore::new(Database::builder(path.join(DATABASE)).open()?)?;
         Self::format_on(&store, options, &SystemClock)?;
         store.close()?;
-        std::fs::File::open(path)?.sync_all()?;
+        // The folder's own name, too, or a power cut takes the volume with it.
+        let path = path.canonicalize()?;
+        for folder in [Some(path.as_path()), path.parent()].into_iter().flatten() {
+            std::fs::File::open(folder)?.sync_all()?;
+        }
         Ok(())
     }
 

@@ -47,6 +47,8 @@ pub struct Volume {
     /// How many inodes there are.
     inodes: AtomicI64,
     pub(crate) tasks: Mutex<Tasks>,
+    /// Held over the syncs of dirty objects. A caller that finds none dirty must not return before those in flight end.
+    pub(crate) syncing: Mutex<()>,
     pub(crate) limits: Limits,
 }
 
