@@ -10,7 +10,7 @@ use super::framing::{
     Close, FRAGMENT_BYTES, Fragment, Kind, RECORD_HEADER_BYTES, RecordHeader, Seal, align, block_end, decode_fragment,
 };
 use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentHeader, VERSION};
-use super::record::{Operation, Record, Undecodable};
+use super::record::{Operation, Record, Undecodable, body_checksum};
 use super::slots::{SegmentReader, SegmentSource};
 use crate::error::{Error, Result};
 use crate::format::KeyspaceKind;
@@ -139,12 +139,12 @@ impl Output<'_> {
         let Some((header, body)) = record else {
             return self.line(format_args!("{:>10} (the record begins in another segment)", ""));
         };
-        let crc = crc32c::crc32c(&body);
-        if crc != header.body_crc {
-            let right = header.body_crc;
-            return self.line(format_args!("{:>10} body checksum {crc:#010x}, expected {right:#010x}", ""));
+        let found = body_checksum(&body);
+        if found != header.body_checksum {
+            let right = header.body_checksum;
+            return self.line(format_args!("{:>10} body checksum {found:#010x}, expected {right:#010x}", ""));
         }
-        match Record::from_body(body, header.operations, header.body_crc) {
+        match Record::from_body(body, header.operations, header.body_checksum) {
             Err(Undecodable { at, is_newer: true }) => {
                 self.line(format_args!("{:>10} body has an operation of a newer version at byte {at}", ""))
             }

@@ -60,7 +60,7 @@ pub(super) struct RecordHeader {
     /// The durable frontier when the record was reserved.
     pub(super) synced: LogPosition,
     pub(super) body_bytes: u32,
-    pub(super) body_crc: u32,
+    pub(super) body_checksum: u32,
 }
 
 impl RecordHeader {
@@ -69,7 +69,7 @@ impl RecordHeader {
         head.put(&self.operations.to_le_bytes());
         head.put(&self.synced.raw().to_le_bytes());
         head.put(&self.body_bytes.to_le_bytes());
-        head.put(&self.body_crc.to_le_bytes());
+        head.put(&self.body_checksum.to_le_bytes());
     }
     pub(super) fn decode(payload: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::new(payload);
@@ -78,7 +78,7 @@ impl RecordHeader {
             operations: decoder.u32()?,
             synced: LogPosition::from_raw(decoder.u64()?),
             body_bytes: decoder.u32()?,
-            body_crc: decoder.u32()?,
+            body_checksum: decoder.u32()?,
         })
     }
     /// Returns the sequence number of the last operation, if all are in range.

@@ -6,7 +6,7 @@
 
 use super::framing::{Close, FRAGMENT_BYTES, Kind, RECORD_HEADER_BYTES, RecordHeader, Seal, align, decode_fragment};
 use super::header::{HEADER_BYTES, SegmentId, VERSION};
-use super::record::{Record, Undecodable};
+use super::record::{Record, Undecodable, body_checksum};
 use super::slots::{SegmentReader, Slots};
 use crate::error::{Error, Result};
 use crate::format::{LogMark, LogPosition, SeqNo};
@@ -276,14 +276,15 @@ impl<'a> Walk<'a> {
             let (path, position) = (begun.path.clone(), mark.position);
             Err(Ending::Stopped(Stop { path, position, expected, found, is_damage, is_torn: true }))
         };
-        let crc = crc32c::crc32c(&begun.body);
-        if crc != header.body_crc && !planted(Bug::ChecksumNotVerified) {
-            return stop(format!("record body checksum {:#010x}", header.body_crc), format!("{crc:#010x}"), false);
+        let found = body_checksum(&begun.body);
+        if found != header.body_checksum && !planted(Bug::ChecksumNotVerified) {
+            let expected = format!("record body checksum {:#010x}", header.body_checksum);
+            return stop(expected, format!("{found:#010x}"), false);
         }
         let Some(last) = header.last_seq() else {
             return stop("sequence numbers in range".into(), format!("{}", header.first_seq), false);
         };
-        match Record::from_body(begun.body, header.operations, header.body_crc) {
+        match Record::from_body(begun.body, header.operations, header.body_checksum) {
             Ok(record) => {
                 let id = self.reader.header.id;
                 let position = LogPosition::new(id.index, self.offset);

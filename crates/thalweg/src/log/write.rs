@@ -22,7 +22,7 @@ impl Log {
             operations: record.count(),
             synced: reservation.synced,
             body_bytes: record.body().len() as u32,
-            body_crc: record.body_crc(),
+            body_checksum: record.body_checksum(),
         };
         self.copy_part(&reservation.first, &header, record.body(), is_synced)?;
         for part in &reservation.others {
