@@ -1,14 +1,18 @@
-//! The coroutine that makes the log durable for the callbacks that wait, and calls them.
+//! The coroutines that make the log durable for the callbacks that wait, and call them.
 //!
-//! It is one member of the groups of the frontier. Of the positions that are waited for it takes the first one. So it
-//! joins a sync in flight that covers that position. Otherwise it issues one, which covers every callback that waits.
+//! There is one for each sync that may be in flight. Each leads a sync when the callbacks that wait, and the threads
+//! that wait with them, may have one (`frontier.rs`). Otherwise it waits: the end of each sync, and each callback that no
+//! sync covers, wakes it.
 
 use super::callbacks::Callbacks;
+use super::frontier::SyncJob;
 use super::open::Log;
+use super::syncs::IN_FLIGHT_MAX;
+use crate::format::LogPosition;
 use crate::planted::{Bug, planted};
 use std::sync::Arc;
 
-/// Ends the callbacks with the coroutine, however that ends.
+/// Ends the callbacks with the last of the coroutines, however that ends.
 struct End(Arc<Callbacks>);
 
 impl Drop for End {
@@ -17,19 +21,49 @@ impl Drop for End {
     }
 }
 
+/// What a coroutine does next.
+enum Step<'a> {
+    End,
+    Call,
+    Run(SyncJob<'a>),
+}
+
 impl Log {
-    /// Calls each callback soon after its position is durable. A callback that comes while a sync is in flight waits at
-    /// most for that sync and the next one.
-    pub(super) async fn answer_callbacks(self: Arc<Self>) {
-        let callbacks = &End(Arc::clone(&self.callbacks)).0;
+    /// Returns the coroutines. Each callback is called soon after its position is durable.
+    pub(super) fn answer_callbacks(self: &Arc<Self>) -> [impl Future<Output = ()> + Send + use<>; IN_FLIGHT_MAX] {
+        let end = Arc::new(End(Arc::clone(&self.callbacks)));
+        std::array::from_fn(|_| Arc::clone(self).answer(Arc::clone(&end)))
+    }
+
+    async fn answer(self: Arc<Self>, end: Arc<End>) {
+        let callbacks = &end.0;
         loop {
-            let is_due = || if self.is_ended() { Some(None) } else { callbacks.first_wanted().map(Some) };
-            let Some(first) = self.environment.until(&callbacks.wanted, is_due).await else { return };
-            if self.sync_in_background(first).await.is_err() {
-                return;
+            match self.environment.until(&callbacks.wanted, || self.next_step(callbacks)).await {
+                Step::End => return,
+                Step::Call => callbacks.call_up_to(|| self.answerable()),
+                Step::Run(job) => {
+                    let result = job.run_in_background().await;
+                    if self.finish_sync(job, result).is_err() {
+                        return;
+                    }
+                }
             }
-            let is_early = planted(Bug::TicketTooEarly);
-            callbacks.call_up_to(if is_early { self.published().position } else { self.durable() });
         }
+    }
+
+    /// Returns what there is to do, if anything. Callbacks that are due go before the end.
+    fn next_step(&self, callbacks: &Callbacks) -> Option<Step<'_>> {
+        if callbacks.is_due(self.answerable()) {
+            return Some(Step::Call);
+        }
+        if self.is_ended() || self.failure().is_some() {
+            return Some(Step::End);
+        }
+        self.lead_for_callbacks().map(Step::Run)
+    }
+
+    /// Returns up to where callbacks may be called.
+    fn answerable(&self) -> LogPosition {
+        if planted(Bug::TicketTooEarly) { self.published().position } else { self.durable() }
     }
 }

@@ -102,11 +102,12 @@ impl Log {
             true => Lane::LogSegments,
             false => Lane::Flush,
         };
-        vec![
+        let mut tasks: Vec<(Lane, Task)> = vec![
             (preparer, Box::pin(Arc::clone(self).prepare_segments())),
             (Lane::Log, Box::pin(Arc::clone(self).sync_at_intervals())),
-            (Lane::Log, Box::pin(Arc::clone(self).answer_callbacks())),
-        ]
+        ];
+        tasks.extend(self.answer_callbacks().map(|task| (Lane::Log, Box::pin(task) as Task)));
+        tasks
     }
 
     /// Refuses new reservations, waits for writers that have one, and makes the log durable. Returns its end. Even

@@ -1,11 +1,15 @@
 //! [`Callbacks`]: the callbacks that wait for a position of the log to be durable.
 //!
 //! A callback is called once: by [`Callbacks::when_durable`] itself if its position is durable already, otherwise by
-//! the coroutine in `answer.rs`. Once that coroutine has ended, `when_durable` calls every callback itself. Until then
-//! a callback that waits has notified `wanted`, so the coroutine issues a sync for it.
+//! the coroutines in `answer.rs`, in the order of positions. Once these have ended, `when_durable` calls every callback
+//! itself.
+//!
+//! **Groups.** A callback that waits counts as a caller of the next sync (`frontier.rs`), unless a sync was issued that
+//! covers it. Then that sync's end answers it. Otherwise it notifies `wanted`, and a coroutine issues a sync when that
+//! may be.
 //!
 //! This is all that a ticket shares with the log: it is small, and may outlive the log. Locks: `queue`, held for a few
-//! instructions; no callback is called or dropped under it.
+//! instructions, also under the lock of the syncs; no callback is called or dropped under it.
 
 use crate::error::{Error, Result};
 use crate::format::LogPosition;
@@ -24,7 +28,8 @@ pub(crate) struct Callbacks {
     /// The durable frontier, as a raw position. The log moves it.
     durable: Arc<AtomicU64>,
     health: Arc<Health>,
-    /// Notified when a callback begins to wait, and when the coroutines of the log are to end.
+    /// Notified when a callback begins to wait, when the frontier moves while one waits, and when the coroutines of the
+    /// log are to end.
     pub(super) wanted: Arc<Event>,
     queue: Mutex<Queue>,
 }
@@ -34,7 +39,13 @@ struct Queue {
     /// In the order of positions.
     waiting: BTreeMap<CallbackId, Callback>,
     next_number: u64,
-    /// Whether the coroutine has ended.
+    /// How far syncs were issued, as far as the callbacks know.
+    covered: LogPosition,
+    /// How many callbacks wait for positions behind `covered`.
+    uncovered: usize,
+    /// Whether a coroutine calls callbacks.
+    is_calling: bool,
+    /// Whether the coroutines have ended.
     is_ended: bool,
 }
 
@@ -54,7 +65,17 @@ impl Queue {
         let id = CallbackId { position, number: self.next_number };
         self.next_number += 1;
         self.waiting.insert(id, callback);
+        self.uncovered += usize::from(position > self.covered);
         Ok(id)
+    }
+
+    /// Removes and returns the callbacks whose positions are not behind `frontier`.
+    fn take_up_to(&mut self, frontier: LogPosition) -> BTreeMap<CallbackId, Callback> {
+        let later = self.waiting.split_off(&CallbackId { position: frontier, number: u64::MAX });
+        if frontier > self.covered {
+            (self.covered, self.uncovered) = (frontier, later.len());
+        }
+        std::mem::replace(&mut self.waiting, later)
     }
 }
 
@@ -87,10 +108,16 @@ impl Callbacks {
             callback(Ok(()));
             return None;
         }
-        let pushed = self.lock_queue().push(position, callback);
+        let (pushed, is_covered) = {
+            let queue = &mut *self.lock_queue();
+            (queue.push(position, callback), position <= queue.covered)
+        };
         match pushed {
             Ok(id) => {
-                self.wanted.notify_all();
+                // A sync in flight that covers the position notifies at its end. It may have ended just now.
+                if !is_covered || self.is_durable(position) {
+                    self.wanted.notify_all();
+                }
                 Some(id)
             }
             Err(callback) => {
@@ -102,26 +129,65 @@ impl Callbacks {
 
     /// Drops a callback, unless it has been called or is about to be.
     pub(crate) fn forget(&self, id: CallbackId) {
-        let forgotten = self.lock_queue().waiting.remove(&id);
+        let forgotten = {
+            let queue = &mut *self.lock_queue();
+            let forgotten = queue.waiting.remove(&id);
+            queue.uncovered -= usize::from(forgotten.is_some() && id.position > queue.covered);
+            forgotten
+        };
         drop(forgotten);
     }
 
-    /// Returns the first position that a callback waits for.
-    pub(super) fn first_wanted(&self) -> Option<LogPosition> {
-        self.lock_queue().waiting.first_key_value().map(|(id, _)| id.position)
+    /// Returns how many callbacks wait that no sync covers.
+    pub(super) fn uncovered(&self) -> usize {
+        self.lock_queue().uncovered
     }
 
-    /// Calls the callbacks whose positions are not behind `frontier`.
-    pub(super) fn call_up_to(&self, frontier: LogPosition) {
-        let due = {
-            let queue = &mut *self.lock_queue();
-            let later = queue.waiting.split_off(&CallbackId { position: frontier, number: u64::MAX });
-            std::mem::replace(&mut queue.waiting, later)
-        };
-        call(due.into_values(), &Ok(()));
+    /// Notes that a sync up to `to` is issued. Returns how many callbacks it covers that none covered before.
+    pub(super) fn cover(&self, to: LogPosition) -> usize {
+        let queue = &mut *self.lock_queue();
+        if to <= queue.covered {
+            return 0;
+        }
+        // Few: they were published after `to` was read.
+        let later = queue.waiting.range(CallbackId { position: to, number: u64::MAX }..).count();
+        queue.covered = to;
+        std::mem::replace(&mut queue.uncovered, later) - later
     }
 
-    /// Calls all callbacks, because the coroutine ends: each with what its position has come to.
+    /// Wakes the coroutines if callbacks wait, because the frontier has moved.
+    pub(super) fn look_again(&self) {
+        let is_idle = self.lock_queue().waiting.is_empty();
+        if !is_idle {
+            self.wanted.notify_all();
+        }
+    }
+
+    /// Returns whether a callback waits whose position is not behind `frontier`, and no coroutine calls any.
+    pub(super) fn is_due(&self, frontier: LogPosition) -> bool {
+        let queue = &*self.lock_queue();
+        !queue.is_calling && queue.waiting.first_key_value().is_some_and(|(id, _)| id.position <= frontier)
+    }
+
+    /// Calls the callbacks whose positions are not behind the `frontier`, until there are none, unless another coroutine
+    /// is at it: they are called in order.
+    pub(super) fn call_up_to(&self, frontier: impl Fn() -> LogPosition) {
+        let is_at_it = std::mem::replace(&mut self.lock_queue().is_calling, true);
+        while !is_at_it {
+            let due = {
+                let queue = &mut *self.lock_queue();
+                let due = queue.take_up_to(frontier());
+                queue.is_calling = !due.is_empty();
+                due
+            };
+            if due.is_empty() {
+                return;
+            }
+            call(due.into_values(), &Ok(()));
+        }
+    }
+
+    /// Calls all callbacks, because the coroutines end: each with what its position has come to.
     pub(super) fn end(&self) {
         let left = {
             let queue = &mut *self.lock_queue();

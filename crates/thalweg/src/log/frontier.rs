@@ -15,7 +15,8 @@
 //! **Leaders.** With no sync in flight any caller may lead. Beside one sync a caller may lead only when the next group
 //! is as large as the group of that sync. So groups grow equal: n writers that always sync form two groups of n / 2.
 //! One waits for the device while the other gathers. Without this rule the first member of a group to come back would
-//! take the free place alone, and the others would wait for two syncs.
+//! take the free place alone, and the others would wait for two syncs. A callback counts as a caller, too; coroutines
+//! lead for it (`answer.rs`).
 //!
 //! Invariant: while a caller waits in the next group, a sync is in flight, or a woken leader is about to issue one. (Or
 //! the database is poisoned and all callers were woken.) A sync whose leader panics or whose coroutine is dropped
@@ -48,6 +49,7 @@ type Membership = Option<Arc<Event>>;
 pub(super) struct SyncJob<'a> {
     log: &'a Log,
     number: u64,
+    to: LogPosition,
     handle: usize,
     parts: Vec<SyncPart>,
     is_finished: bool,
@@ -145,20 +147,35 @@ impl Log {
             next.members += 1;
             *membership = Some(Arc::clone(&next.woken));
         }
-        let Some(handle) = syncs.free_handle(syncs.next_group.members) else {
-            return join(&syncs.next_group);
-        };
+        match self.lead(&mut syncs) {
+            Some(job) => {
+                assert!(job.to >= end, "only what is published can be made durable");
+                Attempt::Run(job)
+            }
+            None => join(&syncs.next_group),
+        }
+    }
+
+    /// Issues a sync for the callbacks that no sync covers, if there are any and they may have one.
+    pub(super) fn lead_for_callbacks(&self) -> Option<SyncJob<'_>> {
+        let mut syncs = self.lock_syncs();
+        if self.callbacks.uncovered() > 0 { self.lead(&mut syncs) } else { None }
+    }
+
+    /// Issues a sync for the next group and the callbacks, if there may be one.
+    fn lead(&self, syncs: &mut Syncs) -> Option<SyncJob<'_>> {
+        let handle = syncs.free_handle(syncs.next_group.members + self.callbacks.uncovered())?;
         // Read under the lock of the syncs, so the order of issue is the order of positions.
         let to = self.published().position;
-        assert!(to >= end, "only what is published can be made durable");
         // The range of an earlier sync is left out: the frontier waits for that sync anyway.
         let from = syncs.issued.back().map_or(self.durable(), |last| last.to.max(self.durable()));
         let parts = self.sync_parts(from, to);
         let number = syncs.next_number;
         syncs.next_number += 1;
-        let group = std::mem::take(&mut syncs.next_group);
+        let mut group = std::mem::take(&mut syncs.next_group);
+        group.members += self.callbacks.cover(to);
         syncs.issued.push_back(Issued { number, to, handle, is_done: false, group });
-        Attempt::Run(SyncJob { log: self, number, handle, parts, is_finished: false })
+        Some(SyncJob { log: self, number, to, handle, parts, is_finished: false })
     }
 
     /// Returns the ranges of the segments between two positions.
@@ -213,12 +230,15 @@ impl Log {
     fn wake_next_leader(&self) {
         let next = {
             let syncs = self.lock_syncs();
-            let may_lead = syncs.free_handle(syncs.next_group.members).is_some();
+            let members = syncs.next_group.members + self.callbacks.uncovered();
+            let may_lead = syncs.free_handle(members).is_some();
             may_lead.then(|| Arc::clone(&syncs.next_group.woken))
         };
         if let Some(next) = next {
             next.notify_one();
         }
+        // The frontier may have moved over callbacks, and those may lead that have no thread beside them.
+        self.callbacks.look_again();
     }
 
     /// Notes that a sync is done. Returns the groups that are behind the frontier now.
@@ -251,6 +271,7 @@ impl Log {
         };
         // A member that was woken to lead may leave now without a sync. So all members must look again.
         next.notify_all();
+        self.callbacks.look_again();
     }
 
     /// Returns how many callers are in the next group.
@@ -289,7 +310,7 @@ impl SyncJob<'_> {
     }
 
     /// Runs the parts of the sync at the same time, for a coroutine.
-    async fn run_in_background(&self) -> Result<()> {
+    pub(super) async fn run_in_background(&self) -> Result<()> {
         if planted(Bug::LogSyncDropped) {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How many syncs may be in flight, and how many handles a segment has.
-const IN_FLIGHT_MAX: usize = 2;
+pub(super) const IN_FLIGHT_MAX: usize = 2;
 
 /// The syncs in the order of issue, from the first one that is not behind the frontier.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub(super) struct Syncs {
 #[derive(Clone, Default)]
 pub(super) struct Group {
     pub(super) woken: Arc<Event>,
-    /// How many callers have joined. Once the sync is issued this includes the leader.
+    /// How many threads and coroutines have joined. Once the sync is issued this includes the leader, and the callbacks.
     pub(super) members: usize,
 }
 
