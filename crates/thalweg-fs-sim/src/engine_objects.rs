@@ -88,8 +88,8 @@ impl ObjectStore for SimulatedObjects {
 
     fn attributes(&self, ino: Ino) -> Result<Option<ObjectAttributes>> {
         let size = self.disk.file_bytes(&Self::path(ino))?;
-        let mtime = thalweg_fs::Clock::now(&*self.clock);
-        Ok(size.map(|size| ObjectAttributes { size, bytes: size, mtime }))
+        let now = thalweg_fs::Clock::now(&*self.clock);
+        Ok(size.map(|size| ObjectAttributes { size, bytes: size, mtime: now, ctime: now }))
     }
 
     fn set_mtime(&self, _ino: Ino, _mtime: Time) -> Result<()> {

@@ -56,7 +56,7 @@ mod volume;
 pub use caller::{Caller, EXECUTE, READ, WRITE};
 pub use check::{CheckReport, Finding};
 pub use clock::{Clock, SystemClock};
-pub use data::Allocation;
+pub use data::{Allocation, SharedObject};
 pub use error::{Error, Result};
 pub use inode::{Change, SetTime, XattrFlags};
 pub use namespace::{Entry, NewInode, RenameFlags};
@@ -69,4 +69,4 @@ pub use store::{
     Batch, Directories, EngineStore, Listed, Listing, MetaStore, NAMES, Operation, Promise, RowReader, Rows, Space,
     WhenDurable,
 };
-pub use volume::{FormatOptions, Limits, NAME_BYTES_MAX, OpenOptions, TARGET_BYTES_MAX, Usage, Volume};
+pub use volume::{FormatOptions, Limits, NAME_BYTES_MAX, OBJECTS, OpenOptions, TARGET_BYTES_MAX, Usage, Volume};

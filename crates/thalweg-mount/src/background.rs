@@ -1,11 +1,12 @@
 //! Calls the volume's background work about once a second.
 
+use crate::daemon::Shared;
 use crate::daemon_log::say;
+use fuser::INodeNo;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use thalweg_fs::Volume;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -16,11 +17,11 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn start(volume: Arc<Volume>) -> io::Result<Self> {
+    pub(crate) fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let ended = Arc::<(Mutex<bool>, Condvar)>::default();
         let seen = Arc::clone(&ended);
         let builder = std::thread::Builder::new().name("background".to_owned());
-        let thread = builder.spawn(move || run(&volume, &seen))?;
+        let thread = builder.spawn(move || run(&shared, &seen))?;
         Ok(Background { ended, thread: Some(thread) })
     }
 }
@@ -35,7 +36,8 @@ impl Drop for Background {
     }
 }
 
-fn run(volume: &Volume, (ended, changed): &(Mutex<bool>, Condvar)) {
+fn run(shared: &Shared, (ended, changed): &(Mutex<bool>, Condvar)) {
+    let volume = &shared.volume;
     let mut last_error = String::new();
     loop {
         let (mut pause, done) = (INTERVAL, volume.work().and_then(|work| volume.save_totals().map(|()| work)));
@@ -53,6 +55,8 @@ fn run(volume: &Volume, (ended, changed): &(Mutex<bool>, Condvar)) {
             }
             Err(_) => {}
         }
+        // What programs wrote to mapped files the kernel does not see.
+        volume.take_changed().into_iter().for_each(|ino| shared.drop_attributes(INodeNo(ino)));
         let guard = ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = changed.wait_timeout_while(guard, pause, |ended| !*ended);
         if *waited.unwrap_or_else(PoisonError::into_inner).0 {

@@ -4,15 +4,14 @@
 //! `sync` are answered at once; `wait` when the daemon ends, with nothing. An answer begins with "ok" or "error" on
 //! a line of its own.
 
+use crate::daemon::Shared;
 use crate::daemon_log::say;
-use crate::operations::Operations;
 use crate::report;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use thalweg_fs::Volume;
 
 const SOCKET: &str = "control";
 
@@ -23,7 +22,7 @@ pub(crate) struct Control {
 
 impl Control {
     /// Listens for tools, on a thread of its own.
-    pub(crate) fn start(folder: &Path, volume: Arc<Volume>, operations: Arc<Operations>) -> io::Result<Self> {
+    pub(crate) fn start(folder: &Path, shared: Arc<Shared>) -> io::Result<Self> {
         let path = folder.join(SOCKET);
         // The database is locked by this process, so a socket that is there is of a process that is gone.
         match std::fs::remove_file(&path) {
@@ -34,7 +33,7 @@ impl Control {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         let builder = std::thread::Builder::new().name("control".to_owned());
         // It ends with the process: it holds nothing but the volume, which is closed by then.
-        builder.spawn(move || listen(&listener, &volume, &operations))?;
+        builder.spawn(move || listen(&listener, &shared))?;
         Ok(Control { path })
     }
 }
@@ -45,13 +44,13 @@ impl Drop for Control {
     }
 }
 
-fn listen(listener: &UnixListener, volume: &Arc<Volume>, operations: &Arc<Operations>) {
+fn listen(listener: &UnixListener, shared: &Arc<Shared>) {
     for stream in listener.incoming() {
         let Ok(stream) = stream else { return };
-        let (volume, operations) = (Arc::clone(volume), Arc::clone(operations));
+        let shared = Arc::clone(shared);
         let served = std::thread::Builder::new().name("tool".to_owned()).spawn(move || {
             // A tool that is gone is no fault.
-            let _ = serve(stream, &volume, &operations);
+            let _ = serve(stream, &shared);
         });
         if let Err(error) = served {
             say(&format!("no thread for a tool: {error}"));
@@ -59,7 +58,7 @@ fn listen(listener: &UnixListener, volume: &Arc<Volume>, operations: &Arc<Operat
     }
 }
 
-fn serve(mut stream: UnixStream, volume: &Volume, operations: &Operations) -> io::Result<()> {
+fn serve(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
     let mut line = String::new();
     BufReader::new(stream.try_clone()?).read_line(&mut line)?;
     if line.trim_end() == "wait" {
@@ -69,9 +68,9 @@ fn serve(mut stream: UnixStream, volume: &Volume, operations: &Operations) -> io
     }
     let mut text = String::new();
     let done = match line.trim_end() {
-        "stat" => report::stat(volume, operations, &mut text),
-        "check" => report::check(volume, &mut text),
-        "sync" => volume.sync(),
+        "stat" => report::stat(shared, &mut text),
+        "check" => report::check(&shared.volume, &mut text),
+        "sync" => shared.volume.sync(),
         other => Err(thalweg_fs::Error::explained(libc::EINVAL, format!("unknown request '{other}'"))),
     };
     match done {

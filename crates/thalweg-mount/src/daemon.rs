@@ -1,15 +1,17 @@
-//! [`Daemon`]: what serves a mounted volume, and how it answers.
+//! [`Daemon`]: what serves a mounted volume; [`Shared`]: how it answers.
 
 use crate::convert::{attributes, errno};
 use crate::daemon_log::say;
 use crate::operations::{Begun, Operation, Operations};
+use crate::passthrough::Passthrough;
 use crate::pool::Pool;
 use fuser::{Errno, Generation, INodeNo, Notifier, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyXattr, Request};
 use std::ffi::OsStr;
+use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use thalweg_fs::{Attributes, Caller, Change, Error, Mode, NewInode, Result, Volume};
+use thalweg_fs::{Attributes, Caller, Error, Mode, NewInode, Result, Volume};
 
 /// A year is for ever to a mount.
 pub(crate) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -18,25 +20,51 @@ pub(crate) const GENERATION: Generation = Generation(1);
 
 /// The file system, as `fuser` calls it.
 pub(crate) struct Daemon {
-    pub volume: Arc<Volume>,
+    pub shared: Arc<Shared>,
+    /// For syncs, which take as long as the device does.
+    pub syncs: Arc<Pool>,
+    /// For everything else that waits for the device, and not for the syncs.
     pub pool: Arc<Pool>,
-    pub operations: Arc<Operations>,
+    pub wants_passthrough: bool,
+}
+
+/// What all answers share, on whatever thread.
+pub(crate) struct Shared {
+    pub volume: Arc<Volume>,
+    pub operations: Operations,
+    pub passthrough: Passthrough,
     /// The way to the kernel, once there is one.
-    pub notifier: Arc<OnceLock<Notifier>>,
+    pub notifier: OnceLock<Notifier>,
+}
+
+impl Deref for Daemon {
+    type Target = Arc<Shared>;
+
+    fn deref(&self) -> &Arc<Shared> {
+        &self.shared
+    }
 }
 
 impl Daemon {
-    pub(crate) fn new(volume: Arc<Volume>, pool: Arc<Pool>) -> Self {
-        Daemon { volume, pool, operations: Arc::new(Operations::new()), notifier: Arc::default() }
+    pub(crate) fn new(volume: Arc<Volume>, wants_passthrough: bool, (syncs, pool): (Arc<Pool>, Arc<Pool>)) -> Self {
+        let (operations, passthrough, notifier) = (Operations::new(), Passthrough::new(), OnceLock::new());
+        let shared = Arc::new(Shared { volume, operations, passthrough, notifier });
+        Daemon { shared, syncs, pool, wants_passthrough }
     }
+}
 
+impl Shared {
     pub(crate) fn begin(&self, operation: Operation) -> Begun {
         self.operations.begin(operation)
     }
 
     /// Counts an operation that ends; gives the number of its error. A fault goes to the log, with its operation.
     pub(crate) fn end<T>(&self, begun: &Begun, ino: INodeNo, result: Result<T>) -> std::result::Result<T, Errno> {
-        ended(&self.operations, begun, ino, result)
+        self.operations.end(begun, result.is_ok());
+        result.map_err(|error| {
+            note(begun, ino, &error);
+            errno(&error)
+        })
     }
 
     pub(crate) fn empty(&self, begun: &Begun, ino: INodeNo, result: Result<()>, reply: ReplyEmpty) {
@@ -71,23 +99,6 @@ impl Daemon {
         let made = self.volume.create(&caller(request), parent.0, name.as_bytes(), new);
         self.entry(begun, parent, made, reply);
     }
-
-    pub(crate) fn truncate_on_open(&self, request: &Request, ino: INodeNo, flags: i32) -> Result<()> {
-        if flags & libc::O_TRUNC == 0 {
-            return Ok(());
-        }
-        let before = self.volume.attributes(ino.0)?.mode;
-        let change = Change { size: Some(0), ..Change::default() };
-        let after = self.volume.change(&caller(request), ino.0, &change)?.mode;
-        if before != after
-            && let Some(notifier) = self.notifier.get()
-        {
-            // The kernel expects a new size and new times of a truncating open, and no new mode.
-            // Attributes alone are dropped at once, also from a thread that answers requests.
-            let _ = notifier.inval_inode(ino, -1, 0);
-        }
-        Ok(())
-    }
 }
 
 /// Says a fault in the log.
@@ -112,18 +123,4 @@ pub(crate) fn sized(bytes: &[u8], size: u32, reply: ReplyXattr) {
         size if size < bytes.len() => reply.error(Errno::ERANGE),
         _ => reply.data(bytes),
     }
-}
-
-/// Counts an operation that ends; gives the number of its error.
-pub(crate) fn ended<T>(
-    operations: &Operations,
-    begun: &Begun,
-    ino: INodeNo,
-    result: Result<T>,
-) -> std::result::Result<T, Errno> {
-    operations.end(begun, result.is_ok());
-    result.map_err(|error| {
-        note(begun, ino, &error);
-        errno(&error)
-    })
 }

@@ -3,6 +3,7 @@
 //! - `options.rs`: [`MountOptions`], and what the kernel is asked for.
 //! - `serve.rs`: answers the kernel's requests; `daemon.rs`: what all answers share.
 //! - `listing.rs`: lists directories.
+//! - `opening.rs`: opens and closes files; `passthrough.rs`: which of them the kernel reads and writes by itself.
 //! - `waiting.rs`: operations that may wait for the device, on the threads of `pool.rs`.
 //! - `convert.rs`: between the words of the volume and those of `fuser`.
 //! - `session.rs`: [`mount`]: from the mount to the end of it.
@@ -20,8 +21,10 @@ mod convert;
 mod daemon;
 mod daemon_log;
 mod listing;
+mod opening;
 mod operations;
 mod options;
+mod passthrough;
 mod place;
 mod pool;
 mod report;

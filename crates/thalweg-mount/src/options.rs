@@ -21,11 +21,20 @@ pub struct MountOptions {
     source: Option<String>,
     /// Threads that read requests.
     pub threads: usize,
+    /// Whether the kernel reads and writes large files by itself, if it can.
+    pub has_passthrough: bool,
 }
 
 impl Default for MountOptions {
     fn default() -> Self {
-        MountOptions { options: Vec::new(), has_devices: false, has_suid: false, source: None, threads: 4 }
+        MountOptions {
+            options: Vec::new(),
+            has_devices: false,
+            has_suid: false,
+            source: None,
+            threads: 4,
+            has_passthrough: true,
+        }
     }
 }
 
@@ -35,8 +44,8 @@ pub struct UnknownOption(pub String);
 
 impl fmt::Display for UnknownOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known =
-            "ro, rw, dev, nodev, suid, nosuid, exec, noexec, noatime, sync, dirsync, fsname=NAME, threads=N, _netdev";
+        let known = "ro, rw, dev, nodev, suid, nosuid, exec, noexec, noatime, sync, dirsync, no_passthrough, \
+            fsname=NAME, threads=N, _netdev";
         write!(f, "unknown mount option '{}'; known are {known}", self.0)
     }
 }
@@ -67,6 +76,7 @@ impl MountOptions {
             "exec" => self.options.push(MountOption::Exec),
             "noexec" => self.options.push(MountOption::NoExec),
             "sync" => self.options.push(MountOption::Sync),
+            "no_passthrough" => self.has_passthrough = false,
             "dirsync" => self.options.push(MountOption::DirSync),
             // What every mount does or has no meaning here; fstab and mount(8) pass them.
             ""
@@ -106,8 +116,9 @@ impl MountOptions {
     }
 }
 
-/// Asks the kernel for its capabilities. What it does not have is left out.
-pub(crate) fn negotiate(config: &mut KernelConfig) {
+/// Asks the kernel for its capabilities. What it does not have is left out. Returns whether it has passthrough, which
+/// is left out unless it is wanted.
+pub(crate) fn negotiate(config: &mut KernelConfig, wants_passthrough: bool) -> bool {
     let wanted = InitFlags::FUSE_ASYNC_READ
         | InitFlags::FUSE_ATOMIC_O_TRUNC
         | InitFlags::FUSE_CACHE_SYMLINKS
@@ -117,11 +128,16 @@ pub(crate) fn negotiate(config: &mut KernelConfig) {
         | InitFlags::FUSE_NO_EXPORT_SUPPORT
         | InitFlags::FUSE_PARALLEL_DIROPS
         | InitFlags::FUSE_READDIRPLUS_AUTO;
+    let has_passthrough = wants_passthrough && config.capabilities().contains(InitFlags::FUSE_PASSTHROUGH);
+    let wanted = if has_passthrough { wanted | InitFlags::FUSE_PASSTHROUGH } else { wanted };
     // All or none: what the kernel has it grants. The two limits are within fuser's bounds.
     let granted = config.add_capabilities(wanted & config.capabilities());
     debug_assert!(granted.is_ok(), "the kernel grants what it has");
     let limits = (config.set_max_write(WRITE_BYTES_MAX), config.set_max_background(BACKGROUND_MAX));
-    debug_assert!(limits.0.is_ok() && limits.1.is_ok(), "the limits are within bounds");
+    // Backing files are on a file system that stands on a device.
+    let depth = config.set_max_stack_depth(u32::from(has_passthrough));
+    debug_assert!(limits.0.is_ok() && limits.1.is_ok() && depth.is_ok(), "the limits are within bounds");
+    has_passthrough
 }
 
 #[cfg(test)]

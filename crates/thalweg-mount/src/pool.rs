@@ -26,12 +26,12 @@ struct Queue {
 }
 
 impl Pool {
-    pub(crate) fn new(threads: usize) -> io::Result<Self> {
+    pub(crate) fn new(name: &str, threads: usize) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let mut pool = Pool { shared: Arc::clone(&shared), threads: Vec::new() };
         for number in 0..threads {
             let shared = Arc::clone(&shared);
-            let builder = std::thread::Builder::new().name(format!("device-{number}"));
+            let builder = std::thread::Builder::new().name(format!("{name}-{number}"));
             pool.threads.push(builder.spawn(move || shared.work())?);
         }
         Ok(pool)

@@ -1,20 +1,22 @@
 //! What a daemon tells the tools about its volume, as text.
 
-use crate::operations::Operations;
+use crate::daemon::Shared;
 use std::fmt::Write as _;
 use thalweg_fs::{CheckReport, Finding, Result, Volume};
 
 /// How much a volume has, and what was asked of it.
-pub(crate) fn stat(volume: &Volume, operations: &Operations, text: &mut String) -> Result<()> {
+pub(crate) fn stat(shared: &Shared, text: &mut String) -> Result<()> {
+    let volume = &shared.volume;
     let usage = volume.usage()?;
     let _ = writeln!(text, "inodes         {}", usage.inodes);
     let _ = writeln!(text, "inodes in use  {}", volume.inodes_in_use());
     let _ = writeln!(text, "free bytes     {}", usage.room.available_bytes);
     let _ = writeln!(text, "total bytes    {}", usage.room.total_bytes);
+    let _ = writeln!(text, "passthrough    {}", shared.passthrough);
     let headings = ("operation", "asked", "failed", "mean us", "longest us");
     let (operation, asked, failed, mean, longest) = headings;
     let _ = writeln!(text, "\n{operation:<12} {asked:>12} {failed:>10} {mean:>12} {longest:>14}");
-    operations.report(text);
+    shared.operations.report(text);
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 
 use crate::convert::{attributes, bare, set_time};
 use crate::daemon::{Daemon, FOREVER, GENERATION, caller, mode, sized};
+use crate::opening::{CACHED, Opening, THROUGH_DAEMON};
 use crate::operations::Operation;
 use crate::options::negotiate;
 use fuser::{
@@ -20,12 +21,16 @@ use thalweg_fs::{Allocation, Caller, Change, Kind, NewInode, READ, WRITE, XattrF
 const BLOCK_BYTES: u64 = 4096;
 /// Inodes that `statfs` tells to be free: numbers do not run out.
 const FREE_INODES: u64 = 1 << 40;
-/// The flags of a handle: its pages stay in the kernel's cache when the file is opened again.
-const CACHED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE;
 
 impl Filesystem for Daemon {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        negotiate(config);
+        if !negotiate(config, self.wants_passthrough) {
+            self.passthrough.refuse(if self.wants_passthrough {
+                "the kernel has it from Linux 6.9 on"
+            } else {
+                "-o no_passthrough"
+            });
+        }
         Ok(())
     }
 
@@ -71,7 +76,7 @@ impl Filesystem for Daemon {
         let begun = self.begin(Operation::setattr);
         let (atime, mtime) = (atime.map(set_time), mtime.map(set_time));
         let change = Change { mode: new_mode.map(mode), uid, gid, size, atime, mtime };
-        self.attr(&begun, ino, self.volume.change(&caller(request), ino.0, &change), reply);
+        self.change(begun, caller(request), ino, change, reply);
     }
 
     fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
@@ -128,7 +133,10 @@ impl Filesystem for Daemon {
             self.volume.open(&caller, made.ino, READ | WRITE).inspect_err(|_| self.volume.forget(made.ino, 1))
         });
         match self.end(&begun, parent, made) {
-            Ok(made) => reply.created(&FOREVER, &attributes(&made), GENERATION, FileHandle(0), CACHED),
+            Ok(made) => {
+                self.passthrough.enter(made.ino, None, None);
+                reply.created(&FOREVER, &attributes(&made), GENERATION, THROUGH_DAEMON, CACHED);
+            }
             Err(error) => reply.error(error),
         }
     }
@@ -173,15 +181,7 @@ impl Filesystem for Daemon {
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let begun = self.begin(Operation::open);
-        let access = if flags.0 & libc::O_ACCMODE == libc::O_RDONLY { READ } else { READ | WRITE };
-        let opened = self
-            .volume
-            .open(&caller(request), ino.0, access)
-            .and_then(|_| self.truncate_on_open(request, ino, flags.0).inspect_err(|_| _ = self.volume.release(ino.0)));
-        match self.end(&begun, ino, opened) {
-            Ok(()) => reply.opened(FileHandle(0), CACHED),
-            Err(error) => reply.error(error),
-        }
+        self.open_at(Opening { begun, caller: caller(request), ino, flags: flags.0 }, reply);
     }
 
     fn read(
@@ -195,11 +195,7 @@ impl Filesystem for Daemon {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let begun = self.begin(Operation::read);
-        match self.end(&begun, ino, self.volume.read(ino.0, offset, size as usize)) {
-            Ok(bytes) => reply.data(&bytes),
-            Err(error) => reply.error(error),
-        }
+        self.read_at(self.begin(Operation::read), ino, (offset, size), reply);
     }
 
     fn write(
@@ -230,14 +226,14 @@ impl Filesystem for Daemon {
         &self,
         _request: &Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
         let begun = self.begin(Operation::release);
-        self.empty(&begun, ino, self.volume.release(ino.0), reply);
+        self.empty(&begun, ino, self.close_file(ino, handle), reply);
     }
 
     fn fsync(&self, _request: &Request, ino: INodeNo, _handle: FileHandle, _datasync: bool, reply: ReplyEmpty) {

@@ -18,7 +18,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_fs::{OpenOptions, Volume};
 
-/// Threads for what waits for the device.
+/// Threads for syncs of objects.
+const SYNC_THREADS: usize = 4;
+/// Threads for everything else that waits for the device.
 const DEVICE_THREADS: usize = 4;
 /// How long a mount waits for the process of a dead mount to let go of the volume.
 const CORPSE_WAIT: Duration = Duration::from_secs(30);
@@ -66,14 +68,15 @@ fn serve(
     volume: &Arc<Volume>,
     mounted: impl FnOnce(),
 ) -> io::Result<()> {
-    let pool = Arc::new(Pool::new(DEVICE_THREADS)?);
+    let pools = (Arc::new(Pool::new("sync", SYNC_THREADS)?), Arc::new(Pool::new("device", DEVICE_THREADS)?));
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let daemon = Daemon::new(Arc::clone(volume), Arc::clone(&pool));
-    let (operations, notifier) = (Arc::clone(&daemon.operations), Arc::clone(&daemon.notifier));
+    let daemon = Daemon::new(Arc::clone(volume), options.has_passthrough, pools.clone());
+    let shared = Arc::clone(&daemon.shared);
     let session = Session::new(daemon, directory, &options.config(folder)).map_err(|error| explained(&error))?;
-    let _ = notifier.set(session.notifier());
-    let control = Control::start(folder, Arc::clone(volume), operations)?;
-    let background = Background::start(Arc::clone(volume))?;
+    let _ = shared.notifier.set(session.notifier());
+    shared.passthrough.probe(&session, &folder.join(thalweg_fs::OBJECTS));
+    let control = Control::start(folder, Arc::clone(&shared))?;
+    let background = Background::start(Arc::clone(&shared))?;
     let handle = signals.handle();
     let at = directory.to_path_buf();
     let waiter = std::thread::Builder::new().name("signals".to_owned()).spawn(move || unmount_at(&mut signals, &at))?;
@@ -81,7 +84,7 @@ fn serve(
     let served = session.run();
     handle.close();
     let _ = waiter.join();
-    drop((control, background, pool));
+    drop((control, background, pools));
     served
 }
 

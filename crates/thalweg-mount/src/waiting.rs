@@ -1,25 +1,33 @@
 //! Operations that may wait for the device. No thread that reads the kernel's requests does: what waits for an object's
-//! bytes goes to the pool, and a sync of rows is answered by the log when its promise is kept.
+//! bytes goes to a pool, and a sync of rows is answered by the log when its promise is kept. Syncs have a pool of their
+//! own: they take as long as the device has bytes to write, and nothing else waits for a thread meanwhile.
 
-use crate::daemon::{Daemon, ended};
+use crate::daemon::Daemon;
+use crate::opening::Opening;
 use crate::operations::Begun;
-use fuser::{INodeNo, ReplyEmpty, ReplyWrite};
+use fuser::{INodeNo, ReplyAttr, ReplyData, ReplyEmpty, ReplyOpen, ReplyWrite};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use thalweg_fs::{Allocation, Caller, RenameFlags, Result};
+use thalweg_fs::{Allocation, Caller, Change, RenameFlags, Result};
 
 /// A directory and a name in it.
 type Spot<'a> = (INodeNo, &'a OsStr);
 
 impl Daemon {
+    /// Opens, on the pool of the syncs if an object is truncated or synced by it.
+    pub(crate) fn open_at(&self, opening: Opening, reply: ReplyOpen) {
+        if !opening.may_wait() || !self.volume.has_object(opening.ino.0) {
+            return self.open_file(opening, reply);
+        }
+        let shared = Arc::clone(&self.shared);
+        self.syncs.run(move || shared.open_file(opening, reply));
+    }
+
     /// Answers a sync when it is done, without waiting for it here.
     pub(crate) fn sync(&self, begun: Begun, ino: INodeNo, reply: ReplyEmpty) {
-        let operations = Arc::clone(&self.operations);
-        let answer = move |result: Result<()>| match ended(&operations, &begun, ino, result) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error),
-        };
+        let shared = Arc::clone(&self.shared);
+        let answer = move |result: Result<()>| shared.empty(&begun, ino, result, reply);
         if !self.volume.has_object(ino.0) {
             return match self.volume.begin_sync(ino.0) {
                 Ok(promise) => promise.when_durable(Box::new(answer)),
@@ -27,10 +35,26 @@ impl Daemon {
             };
         }
         let volume = Arc::clone(&self.volume);
-        self.pool.run(move || match volume.begin_sync(ino.0) {
+        self.syncs.run(move || match volume.begin_sync(ino.0) {
             Ok(promise) => promise.when_durable(Box::new(answer)),
             Err(error) => answer(Err(error)),
         });
+    }
+
+    /// Reads, on the pool if the bytes of an object are not in memory.
+    pub(crate) fn read_at(&self, begun: Begun, ino: INodeNo, (offset, size): (u64, u32), reply: ReplyData) {
+        let shared = Arc::clone(&self.shared);
+        let answer = move |result: Result<Vec<u8>>| match shared.end(&begun, ino, result) {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(error),
+        };
+        match self.volume.read_now(ino.0, offset, size as usize).transpose() {
+            Some(read) => answer(read),
+            None => {
+                let volume = Arc::clone(&self.volume);
+                self.pool.run(move || answer(volume.read(ino.0, offset, size as usize)));
+            }
+        }
     }
 
     /// Writes, on the pool if the file's bytes move to an object.
@@ -42,9 +66,9 @@ impl Daemon {
         (offset, bytes): (u64, &[u8]),
         reply: ReplyWrite,
     ) {
-        let operations = Arc::clone(&self.operations);
+        let shared = Arc::clone(&self.shared);
         let length = bytes.len() as u32;
-        let answer = move |result: Result<()>| match ended(&operations, &begun, ino, result) {
+        let answer = move |result: Result<()>| match shared.end(&begun, ino, result) {
             Ok(()) => reply.written(length),
             Err(error) => reply.error(error),
         };
@@ -55,7 +79,16 @@ impl Daemon {
         self.pool.run(move || answer(volume.write(&caller, ino.0, offset, &bytes)));
     }
 
-    /// Renames, on the pool if an object replaces a file.
+    /// Changes attributes, on the pool if the size of an object is among them.
+    pub(crate) fn change(&self, begun: Begun, caller: Caller<'static>, ino: INodeNo, change: Change, reply: ReplyAttr) {
+        if change.size.is_none() || !self.volume.has_object(ino.0) {
+            return self.attr(&begun, ino, self.volume.change(&caller, ino.0, &change), reply);
+        }
+        let shared = Arc::clone(&self.shared);
+        self.pool.run(move || shared.attr(&begun, ino, shared.volume.change(&caller, ino.0, &change), reply));
+    }
+
+    /// Renames, on the pool of the syncs if an object replaces a file.
     pub(crate) fn rename_from(
         &self,
         begun: Begun,
@@ -64,19 +97,16 @@ impl Daemon {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let operations = Arc::clone(&self.operations);
+        let shared = Arc::clone(&self.shared);
         let ino = from.0;
-        let answer = move |result: Result<()>| match ended(&operations, &begun, ino, result) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error),
-        };
+        let answer = move |result: Result<()>| shared.empty(&begun, ino, result, reply);
         let (from, to) = ((from.0.0, from.1.as_bytes()), (to.0.0, to.1.as_bytes()));
         if flags != RenameFlags::Replace || !self.volume.rename_waits(from, to) {
             return answer(self.volume.rename(&caller, from, to, flags));
         }
         let (from, to) = ((from.0, from.1.to_vec()), (to.0, to.1.to_vec()));
         let volume = Arc::clone(&self.volume);
-        self.pool.run(move || answer(volume.rename(&caller, (from.0, &from.1), (to.0, &to.1), flags)));
+        self.syncs.run(move || answer(volume.rename(&caller, (from.0, &from.1), (to.0, &to.1), flags)));
     }
 
     /// Allocates, punches or zeroes, on the pool.
@@ -89,10 +119,7 @@ impl Daemon {
         range: (u64, u64),
         reply: ReplyEmpty,
     ) {
-        let (volume, operations) = (Arc::clone(&self.volume), Arc::clone(&self.operations));
-        self.pool.run(move || match ended(&operations, &begun, ino, volume.allocate(&caller, ino.0, what, range)) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error),
-        });
+        let shared = Arc::clone(&self.shared);
+        self.pool.run(move || shared.empty(&begun, ino, shared.volume.allocate(&caller, ino.0, what, range), reply));
     }
 }

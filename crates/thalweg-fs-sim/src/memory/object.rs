@@ -15,6 +15,7 @@ pub(super) struct Object {
     /// Whether an earlier process gave it its name, which a sync of the object does not make durable then.
     pub is_inherited: bool,
     pub mtime: Time,
+    pub ctime: Time,
 }
 
 impl Object {

@@ -19,7 +19,7 @@ impl MemoryObjects {
             let now = disk.clock.now();
             let object = disk.objects.get_mut(&ino).ok_or_else(|| missing(ino))?;
             effect(object)?;
-            object.mtime = now;
+            (object.mtime, object.ctime) = (now, now);
             Ok(())
         })
     }
@@ -38,11 +38,11 @@ fn missing(ino: Ino) -> Error {
 impl ObjectStore for MemoryObjects {
     fn create(&self, ino: Ino) -> Result<()> {
         self.disk.disk().change(|disk| {
-            let mtime = disk.clock.now();
+            let now = disk.clock.now();
             let object = disk.objects.entry(ino).or_default();
             object.live.clear();
             object.is_inherited = false;
-            object.mtime = mtime;
+            (object.mtime, object.ctime) = (now, now);
             Ok(())
         })
     }
@@ -101,7 +101,7 @@ impl ObjectStore for MemoryObjects {
         disk.read()?;
         Ok(disk.objects.get(&ino).map(|object| {
             let size = object.live.len() as u64;
-            ObjectAttributes { size, bytes: size, mtime: object.mtime }
+            ObjectAttributes { size, bytes: size, mtime: object.mtime, ctime: object.ctime }
         }))
     }
 

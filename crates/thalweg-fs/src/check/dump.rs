@@ -1,7 +1,10 @@
 //! Every row of a volume, a line each.
 
 use crate::error::Result;
-use crate::row::{Attributes, DirectoryRow, EntryRow, data_offset, decode_number, inode_key, inode_of, xattr_name};
+use crate::object::ObjectStore;
+use crate::row::{
+    Attributes, DirectoryRow, EntryRow, IS_OBJECT, data_offset, decode_number, inode_key, inode_of, xattr_name,
+};
 use crate::store::{MetaStore, RowReader, Space};
 use crate::volume::Volume;
 use std::path::Path;
@@ -11,20 +14,20 @@ const END: [u8; 17] = [0xff; 17];
 impl Volume {
     /// Gives every row of a volume that is not open to `line`, as text: first the directories with their entries, in
     /// the order of their numbers, then the other keyspaces in the order of their keys. Ends early when `line` says
-    /// `false`. A row that is damaged is a line, too.
+    /// `false`. A row that is damaged is a line, too. The size of an object is that of its file, which no row repeats.
     ///
     /// # Errors
     /// As for [`Volume::check_at`].
     pub fn dump_at(path: impl AsRef<Path>, line: &mut dyn FnMut(String) -> bool) -> Result<()> {
-        let (store, _) = Self::stores_at(path.as_ref(), |builder| builder)?;
-        let dumped = dump(&store, line);
+        let (store, objects) = Self::stores_at(path.as_ref(), |builder| builder)?;
+        let dumped = dump(&store, &objects, line);
         store.close()?;
         dumped.map(drop)
     }
 }
 
 /// Returns whether there was a reader to the end.
-fn dump(rows: &dyn RowReader, line: &mut dyn FnMut(String) -> bool) -> Result<bool> {
+fn dump(rows: &dyn RowReader, objects: &dyn ObjectStore, line: &mut dyn FnMut(String) -> bool) -> Result<bool> {
     for directory in rows.directories() {
         let directory = directory?;
         for listed in rows.list(directory, 0, usize::MAX) {
@@ -32,11 +35,11 @@ fn dump(rows: &dyn RowReader, line: &mut dyn FnMut(String) -> bool) -> Result<bo
             let shown = match &*listed.name {
                 DirectoryRow::NAME => DirectoryRow::decode(directory, &listed.row).map(|row| {
                     let (parent, entries) = (row.parent, row.entries);
-                    format!("{} parent={parent} entries={entries}", attributes(&row.attributes))
+                    format!("{} parent={parent} entries={entries}", attributes(&row.attributes, objects))
                 }),
                 name => EntryRow::decode(directory, name, &listed.row).map(|row| match row {
-                    EntryRow::Whole(of, target) if target.is_empty() => attributes(&of),
-                    EntryRow::Whole(of, target) => format!("{} -> {}", attributes(&of), target.escape_ascii()),
+                    EntryRow::Whole(of, target) if target.is_empty() => attributes(&of, objects),
+                    EntryRow::Whole(of, target) => format!("{} -> {}", attributes(&of, objects), target.escape_ascii()),
                     EntryRow::Pointer(ino, kind) => format!("pointer ino={ino} kind={kind:?}"),
                 }),
             };
@@ -49,7 +52,7 @@ fn dump(rows: &dyn RowReader, line: &mut dyn FnMut(String) -> bool) -> Result<bo
     for space in Space::ALL {
         for row in rows.rows(space, &[], &END) {
             let (key, row) = row?;
-            if !line(format!("{} {}", space.name(), shown(space, &key, &row))) {
+            if !line(format!("{} {}", space.name(), shown((space, &key, &row), objects))) {
                 return Ok(false);
             }
         }
@@ -57,11 +60,11 @@ fn dump(rows: &dyn RowReader, line: &mut dyn FnMut(String) -> bool) -> Result<bo
     Ok(true)
 }
 
-fn shown(space: Space, key: &[u8], row: &[u8]) -> String {
+fn shown((space, key, row): (Space, &[u8], &[u8]), objects: &dyn ObjectStore) -> String {
     let ino = inode_of(key).unwrap_or(0);
     match space {
         Space::Inodes => match EntryRow::decode_inode(ino, row) {
-            Ok((of, _)) => attributes(&of),
+            Ok((of, _)) => attributes(&of, objects),
             Err(error) => error.to_string(),
         },
         Space::Data => format!("ino={ino} offset={} bytes={}", data_offset(key).unwrap_or(0), row.len()),
@@ -77,8 +80,12 @@ fn shown(space: Space, key: &[u8], row: &[u8]) -> String {
     }
 }
 
-fn attributes(of: &Attributes) -> String {
-    let Attributes { ino, kind, mode, nlink, uid, gid, size, bytes, flags, .. } = of;
+fn attributes(of: &Attributes, objects: &dyn ObjectStore) -> String {
+    let Attributes { ino, kind, mode, nlink, uid, gid, mut size, mut bytes, flags, .. } = *of;
+    if of.has(IS_OBJECT) {
+        let object = objects.attributes(ino).ok().flatten().unwrap_or_default();
+        (size, bytes) = (object.size, object.bytes);
+    }
     let owner = format!("mode={mode:o} nlink={nlink} uid={uid} gid={gid}");
     format!("ino={ino} kind={kind:?} {owner} size={size} bytes={bytes} flags={flags}")
 }

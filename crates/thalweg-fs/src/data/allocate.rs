@@ -84,7 +84,7 @@ impl Volume {
         if state.is_dead() {
             return refuse(libc::ESTALE);
         }
-        let size = state.attributes.size;
+        let size = self.attributes_of(&state)?.size;
         if offset >= size {
             return refuse(libc::ENXIO);
         }

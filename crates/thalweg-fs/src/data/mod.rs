@@ -5,6 +5,7 @@
 //! - `promote.rs`: from rows to an object.
 //! - `open.rs`: open, close, sync.
 //! - `allocate.rs`: `fallocate` and `SEEK_DATA`.
+//! - `share.rs`: [`SharedObject`], an object that somebody reads and writes without the volume.
 //!
 //! **Rows.** A file is cut into chunks of 64 KiB. A row has bytes of one chunk, and its key says where they begin. Rows
 //! do not overlap; what no row has is a hole. A write behind the last byte adds a row. A write over bytes that are
@@ -19,7 +20,9 @@ mod promote;
 mod read;
 mod resize;
 mod rows;
+mod share;
 mod write;
 
 pub use allocate::Allocation;
 pub(crate) use rows::CHUNK_BYTES;
+pub use share::SharedObject;

@@ -24,6 +24,7 @@ impl Volume {
             return refuse(libc::ESTALE);
         }
         caller.check(&state.attributes, access)?;
+        self.refresh(&mut state)?;
         state.opens += 1;
         pin.keep();
         Ok(state.attributes)

@@ -7,6 +7,7 @@ use crate::planted::{Bug, planted};
 use crate::row::{Attributes, IS_OBJECT, Ino};
 use crate::store::Batch;
 use crate::volume::Volume;
+use std::sync::Arc;
 
 impl Volume {
     /// Moves the bytes of a file from rows to an object. The caller has the file's exclusive lock.
@@ -61,6 +62,7 @@ impl Volume {
         next.put(&mut batch);
         self.commit(&batch)?;
         drop(batch);
+        next.promoted = Some(Arc::from(self.store.promise()?));
         *state = next;
         self.take_object_size(state)
     }

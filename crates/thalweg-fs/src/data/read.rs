@@ -14,27 +14,48 @@ impl Volume {
     /// # Errors
     /// `EISDIR`, `EINVAL` for what is no file, `ESTALE`, `EIO`.
     pub fn read(&self, ino: Ino, offset: u64, bytes_max: usize) -> Result<Vec<u8>> {
+        self.read_by(ino, offset, bytes_max, |bytes| self.objects.read_at(ino, offset, bytes).map(Some))
+            .map(Option::unwrap_or_default)
+    }
+
+    /// As [`Volume::read`] where that need not wait for the bytes of an object; else `None`.
+    ///
+    /// # Errors
+    /// As for [`Volume::read`].
+    pub fn read_now(&self, ino: Ino, offset: u64, bytes_max: usize) -> Result<Option<Vec<u8>>> {
+        self.read_by(ino, offset, bytes_max, |bytes| self.objects.read_now(ino, offset, bytes))
+    }
+
+    fn read_by(
+        &self,
+        ino: Ino,
+        offset: u64,
+        bytes_max: usize,
+        read_object: impl FnOnce(&mut [u8]) -> Result<Option<usize>>,
+    ) -> Result<Option<Vec<u8>>> {
         let pin = self.nodes.pin(ino)?;
         Self::check_file(&pin)?;
         let state = pin.read();
         if state.is_dead() {
             return refuse(libc::ESTALE);
         }
-        let end = offset.saturating_add(bytes_max as u64).min(state.attributes.size);
+        let end = offset.saturating_add(bytes_max as u64).min(self.attributes_of(&state)?.size);
         if offset >= end {
-            return Ok(Vec::new());
+            return Ok(Some(Vec::new()));
         }
         let Ok(length) = usize::try_from(end - offset) else { return refuse(libc::EINVAL) };
         let mut bytes = vec![0; length];
         if state.is_object() {
-            let read = self.objects.read_at(ino, offset, &mut bytes)?;
-            bytes.truncate(read);
+            match read_object(&mut bytes)? {
+                Some(read) => bytes.truncate(read),
+                None => return Ok(None),
+            }
         } else if let Some(row) = self.only_row(&state)? {
             bytes.copy_from_slice(&row[offset as usize..end as usize]);
         } else {
             self.read_rows(ino, offset..end, &mut bytes)?;
         }
-        Ok(bytes)
+        Ok(Some(bytes))
     }
 
     /// The row that has a whole small file, as most have: one lookup instead of a range.

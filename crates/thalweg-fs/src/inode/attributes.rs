@@ -44,7 +44,7 @@ impl Volume {
     /// # Errors
     /// `ESTALE`.
     pub fn attributes(&self, ino: Ino) -> Result<Attributes> {
-        Ok(self.nodes.pin(ino)?.read().attributes)
+        self.pinned_attributes(&self.nodes.pin(ino)?)
     }
 
     /// The target of a symbolic link.
@@ -79,6 +79,7 @@ impl Volume {
             return refuse(libc::ESTALE);
         }
         change.check(caller, &state.attributes)?;
+        self.refresh(&mut state)?;
         let now = self.now();
         let mut next = state.clone();
         change.apply(caller, &mut next.attributes, now);
@@ -106,6 +107,8 @@ impl Volume {
             && !next.is_dead()
         {
             self.with_file(&next.attributes, || self.objects.set_mtime(ino, mtime.at(now)))?;
+            // The file's own time of this, which is not exactly the volume's.
+            self.take_object_size(&mut next)?;
         }
         let attributes = next.attributes;
         *state = next;

@@ -123,6 +123,7 @@ impl Volume {
         next.put(&mut batch);
         self.commit(&batch)?;
         drop(batch);
+        self.refresh(&mut linked)?;
         let attributes = linked.attributes;
         *locked.get_mut(file.ino()) = linked;
         *locked.get_mut(directory) = next;

@@ -58,10 +58,10 @@ impl Volume {
         // After the directory's lock: the locks of directories are taken by number, not from above.
         for (entry, pin) in entries.iter_mut().zip(&pins) {
             if let Some(pin) = pin {
-                entry.attributes = Some(pin.read().attributes);
-                pin.keep();
+                entry.attributes = Some(self.pinned_attributes(pin)?);
             }
         }
+        pins.iter().flatten().for_each(Pin::keep);
         Ok(entries)
     }
 

@@ -21,7 +21,7 @@ impl Volume {
     pub fn lookup(&self, caller: &Caller<'_>, directory: Ino, name: &[u8]) -> Result<Attributes> {
         let directory = self.nodes.pin(directory)?;
         let found = self.step(caller, &directory, name)?;
-        let attributes = found.read().attributes;
+        let attributes = self.pinned_attributes(&found)?;
         found.keep();
         Ok(attributes)
     }
@@ -76,7 +76,7 @@ impl Volume {
     /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `EACCES`, `ELOOP` for more than 40 symbolic links, `EIO`.
     pub fn resolve(&self, caller: &Caller<'_>, path: &[u8]) -> Result<Attributes> {
         let found = self.walk(caller, path, true)?;
-        let attributes = found.read().attributes;
+        let attributes = self.pinned_attributes(&found)?;
         found.keep();
         Ok(attributes)
     }
@@ -87,7 +87,7 @@ impl Volume {
     /// As for [`Volume::resolve`].
     pub fn resolve_link(&self, caller: &Caller<'_>, path: &[u8]) -> Result<Attributes> {
         let found = self.walk(caller, path, false)?;
-        let attributes = found.read().attributes;
+        let attributes = self.pinned_attributes(&found)?;
         found.keep();
         Ok(attributes)
     }

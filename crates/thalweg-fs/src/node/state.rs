@@ -34,13 +34,28 @@ pub(crate) struct State {
     pub first_write: Option<Arc<dyn Promise>>,
     /// Whether the object was written since it was last synced.
     pub is_dirty: bool,
+    /// Whether somebody may write to the object's file without the volume, so that only the file knows its size and
+    /// times. It stays so while the inode is in use: a file that is mapped is written after its last close.
+    pub is_shared: bool,
+    /// The batch that made an object of the file, if that was since it is in use.
+    pub promoted: Option<Arc<dyn Promise>>,
 }
 
 impl State {
     pub(crate) fn new(attributes: Attributes, place: Place, target: Box<[u8]>) -> Self {
         let tail_rows = (attributes.size == 0).then_some(0);
-        let (opens, rewritten_bytes, first_write, is_dirty) = (0, 0, None, false);
-        State { attributes, place, target, opens, tail_rows, rewritten_bytes, first_write, is_dirty }
+        State {
+            attributes,
+            place,
+            target,
+            tail_rows,
+            opens: 0,
+            rewritten_bytes: 0,
+            first_write: None,
+            is_dirty: false,
+            is_shared: false,
+            promoted: None,
+        }
     }
 
     pub(crate) fn is_dead(&self) -> bool {

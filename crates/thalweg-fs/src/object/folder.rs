@@ -1,14 +1,15 @@
 //! [`FolderObjects`]: objects as plain files, `FOLDER/xx/yy/number`, where x and y are the lowest bytes of the number.
 //!
 //! Handles stay open, at most [`OPEN_MAX`]; the one that was not used for longest is closed first. Locks: `handles`,
-//! held over an open, never over a read, write or sync.
+//! for a few instructions and an `fstat`.
 
 use super::{ObjectAttributes, ObjectStore, Room};
 use crate::error::{Error, Result};
 use crate::row::{Ino, Time};
+use rustix::io::{Errno, ReadWriteFlags};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,14 +53,21 @@ impl FolderObjects {
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn file(&self, ino: Ino) -> Result<Arc<File>> {
-        let mut handles = self.handles();
-        if let Some(file) = handles.used(ino) {
+    fn open(&self, ino: Ino) -> Result<Arc<File>> {
+        let used = self.handles().used(ino);
+        if let Some(file) = used {
             return Ok(file);
         }
         let opened = OpenOptions::new().read(true).write(true).open(self.path(ino));
         let file = Arc::new(opened.map_err(|error| self.explained(ino, &error))?);
-        handles.insert(ino, Arc::clone(&file));
+        let mut handles = self.handles();
+        if let Some(first) = handles.used(ino) {
+            return Ok(first);
+        }
+        // One that was removed meanwhile would keep its bytes on the disk while it is here.
+        if file.metadata()?.nlink() > 0 {
+            handles.insert(ino, Arc::clone(&file));
+        }
         Ok(file)
     }
 
@@ -129,7 +137,7 @@ impl ObjectStore for FolderObjects {
     }
 
     fn read_at(&self, ino: Ino, offset: u64, bytes: &mut [u8]) -> Result<usize> {
-        let file = self.file(ino)?;
+        let file = self.open(ino)?;
         let mut read = 0;
         while read < bytes.len() {
             match file.read_at(&mut bytes[read..], offset + read as u64) {
@@ -142,22 +150,46 @@ impl ObjectStore for FolderObjects {
         Ok(read)
     }
 
+    fn read_now(&self, ino: Ino, offset: u64, bytes: &mut [u8]) -> Result<Option<usize>> {
+        let file = self.open(ino)?;
+        let mut read = 0;
+        while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
+            let rest = &mut [IoSliceMut::new(rest)];
+            match rustix::io::preadv2(&*file, rest, offset + read as u64, ReadWriteFlags::NOWAIT) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                // Where the file system has no such reads, no read is known not to wait.
+                Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR) => return Ok(None),
+                Err(error) => return Err(self.explained(ino, &error.into())),
+            }
+        }
+        Ok(Some(read))
+    }
+
+    fn file(&self, ino: Ino) -> Result<Option<Arc<File>>> {
+        match self.open(ino) {
+            Ok(file) => Ok(Some(file)),
+            Err(_) if self.attributes(ino)?.is_none() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn write_at(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.file(ino)?.write_all_at(bytes, offset).map_err(|error| self.explained(ino, &error))
+        self.open(ino)?.write_all_at(bytes, offset).map_err(|error| self.explained(ino, &error))
     }
 
     fn truncate(&self, ino: Ino, size: u64) -> Result<()> {
-        self.file(ino)?.set_len(size).map_err(|error| self.explained(ino, &error))
+        self.open(ino)?.set_len(size).map_err(|error| self.explained(ino, &error))
     }
 
     fn allocate(&self, ino: Ino, mode: i32, offset: u64, bytes: u64) -> Result<()> {
         let flags = rustix::fs::FallocateFlags::from_bits_retain(u32::try_from(mode).unwrap_or(0));
-        Ok(rustix::fs::fallocate(&*self.file(ino)?, flags, offset, bytes)?)
+        Ok(rustix::fs::fallocate(&*self.open(ino)?, flags, offset, bytes)?)
     }
 
     fn seek(&self, ino: Ino, offset: u64, is_hole: bool) -> Result<u64> {
         let from = if is_hole { rustix::fs::SeekFrom::Hole(offset) } else { rustix::fs::SeekFrom::Data(offset) };
-        Ok(rustix::fs::seek(&*self.file(ino)?, from)?)
+        Ok(rustix::fs::seek(&*self.open(ino)?, from)?)
     }
 
     fn attributes(&self, ino: Ino) -> Result<Option<ObjectAttributes>> {
@@ -168,9 +200,10 @@ impl ObjectStore for FolderObjects {
         };
         match metadata {
             Ok(metadata) => {
-                let nanoseconds = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);
-                let mtime = Time { seconds: metadata.mtime(), nanoseconds };
-                Ok(Some(ObjectAttributes { size: metadata.size(), bytes: metadata.blocks() * 512, mtime }))
+                let time = |seconds, part| Time { seconds, nanoseconds: u32::try_from(part).unwrap_or(0) };
+                let mtime = time(metadata.mtime(), metadata.mtime_nsec());
+                let ctime = time(metadata.ctime(), metadata.ctime_nsec());
+                Ok(Some(ObjectAttributes { size: metadata.size(), bytes: metadata.blocks() * 512, mtime, ctime }))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.explained(ino, &error)),
@@ -178,7 +211,7 @@ impl ObjectStore for FolderObjects {
     }
 
     fn set_mtime(&self, ino: Ino, mtime: Time) -> Result<()> {
-        let file = self.file(ino)?;
+        let file = self.open(ino)?;
         let omitted = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
         let set = rustix::fs::Timespec { tv_sec: mtime.seconds, tv_nsec: i64::from(mtime.nanoseconds) };
         let times = rustix::fs::Timestamps { last_access: omitted, last_modification: set };
@@ -186,7 +219,7 @@ impl ObjectStore for FolderObjects {
     }
 
     fn sync(&self, ino: Ino) -> Result<()> {
-        self.file(ino)?.sync_data().map_err(|error| self.explained(ino, &error))?;
+        self.open(ino)?.sync_data().map_err(|error| self.explained(ino, &error))?;
         // Off the list only when it is durable, so that the next sync tries again after a failure.
         let is_unnamed = self.handles().unnamed.contains(&ino);
         if is_unnamed {
@@ -202,12 +235,13 @@ impl ObjectStore for FolderObjects {
     }
 
     fn remove(&self, ino: Ino) -> Result<()> {
+        let removed = std::fs::remove_file(self.path(ino));
         {
             let mut handles = self.handles();
             handles.forget(ino);
             handles.unnamed.remove(&ino);
         }
-        match std::fs::remove_file(self.path(ino)) {
+        match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.explained(ino, &error)),
             _ => Ok(()),
         }

@@ -11,6 +11,8 @@ pub use folder::FolderObjects;
 
 use crate::error::Result;
 use crate::row::{Ino, Time};
+use std::fs::File;
+use std::sync::Arc;
 
 /// What the file of an object says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,8 +21,10 @@ pub struct ObjectAttributes {
     pub size: u64,
     /// The bytes that are allocated for it.
     pub bytes: u64,
-    /// When its bytes changed.
+    /// When its bytes changed, or what a caller has set.
     pub mtime: Time,
+    /// When its bytes or its times changed. Nobody can set it.
+    pub ctime: Time,
 }
 
 /// The room of the file system that objects and rows are on.
@@ -47,6 +51,23 @@ pub trait ObjectStore: Send + Sync {
     /// # Errors
     /// See [`ObjectStore::create`].
     fn read_at(&self, ino: Ino, offset: u64, bytes: &mut [u8]) -> Result<usize>;
+
+    /// As [`ObjectStore::read_at`] where that need not wait for the device; else `None`.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn read_now(&self, ino: Ino, offset: u64, bytes: &mut [u8]) -> Result<Option<usize>> {
+        self.read_at(ino, offset, bytes).map(Some)
+    }
+
+    /// The file of an object, for somebody who reads and writes it without this store. `None` if there is no file, or
+    /// if objects are not files of the system.
+    ///
+    /// # Errors
+    /// See [`ObjectStore::create`].
+    fn file(&self, _ino: Ino) -> Result<Option<Arc<File>>> {
+        Ok(None)
+    }
 
     /// Writes at `offset`, all or an error.
     ///

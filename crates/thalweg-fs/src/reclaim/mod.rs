@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::planted::{Bug, planted};
 use crate::row::{Debt, Ino, inode_key, inode_of};
 use crate::store::{Batch, Space};
-use crate::volume::{Inherited, Volume};
+use crate::volume::{Inherited, Looks, Volume};
 use std::sync::PoisonError;
 
 /// A file is cut by this many bytes at a time before it is removed, so that no journal is full of one removal.
@@ -66,7 +66,7 @@ impl Volume {
     /// # Errors
     /// `EIO`, `EROFS`, `ENOSPC`: what could not be done is tried again by a later call.
     pub fn work(&self) -> Result<Work> {
-        let mut work = Work { synced: self.sync_objects()?, ..Work::default() };
+        let mut work = Work { synced: self.sync_objects(Looks::Recent)?, ..Work::default() };
         self.pay_debts(&mut work)?;
         if self.tasks().inherited.has_unknown_objects {
             work.removed += self.remove_unknown_objects()?;
@@ -78,9 +78,10 @@ impl Volume {
     }
 
     /// Syncs the objects that were written, by this mount or one that was killed. Returns how many of this one.
-    pub(crate) fn sync_objects(&self) -> Result<u64> {
+    pub(crate) fn sync_objects(&self, looks: Looks) -> Result<u64> {
         let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.sync_inherited_objects()?;
+        self.look_at_shared(looks)?;
         let mut synced = 0;
         loop {
             let Some(ino) = self.tasks().dirty.pop_first() else { return Ok(synced) };
@@ -118,7 +119,13 @@ impl Volume {
         if !planted(Bug::ObjectRemovedEarly) {
             self.store.promise()?.wait()?;
         }
+        let mut removed = 0;
         for &ino in &unlinked {
+            // Somebody may have it mapped: its bytes stay until the kernel forgets the inode.
+            let is_in_use = self.nodes.try_pin(ino).is_some();
+            if is_in_use && self.objects.attributes(ino)?.is_some_and(|object| object.size > CUT_BYTES) {
+                continue;
+            }
             while let Some(object) = self.objects.attributes(ino)?
                 && object.size > CUT_BYTES
             {
@@ -131,8 +138,9 @@ impl Volume {
             batch.remove(Space::Reclaim, inode_key(ino));
             self.commit(&batch)?;
             self.tasks().unlinked.remove(&ino);
+            removed += 1;
         }
-        Ok(unlinked.len() as u64)
+        Ok(removed)
     }
 
     /// Pays some of the debts that the mount before has left.

@@ -1,6 +1,6 @@
 //! The life of a volume: format, open, close.
 
-use super::{Limits, Tasks, Volume};
+use super::{Limits, Looks, Tasks, Volume};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
 use crate::node::{NodeTable, Place, State};
@@ -18,7 +18,7 @@ use thalweg::{Builder, Database};
 /// The folder of a volume that has its database.
 const DATABASE: &str = "db";
 /// The folder of a volume that has its objects.
-const OBJECTS: &str = "objects";
+pub const OBJECTS: &str = "objects";
 
 /// How to format a volume.
 #[derive(Clone, Copy, Debug, Default)]
@@ -205,7 +205,7 @@ impl Volume {
     /// # Errors
     /// `EIO`: something may not be durable.
     pub fn close(&self) -> Result<()> {
-        self.sync_objects()?;
+        self.sync_objects(Looks::All)?;
         self.sync_removals()?;
         self.save_totals()?;
         let superblock = read_superblock(&*self.store)?;

@@ -74,7 +74,7 @@ impl Volume {
                 Some(object) => {
                     (attributes.size, attributes.bytes) = (object.size, object.bytes);
                     attributes.mtime = object.mtime;
-                    attributes.ctime = attributes.ctime.max(object.mtime);
+                    attributes.ctime = attributes.ctime.max(object.ctime);
                 }
                 None => (attributes.size, attributes.bytes) = (0, 0),
             }

@@ -10,8 +10,8 @@ mod load;
 mod numbers;
 mod tasks;
 
-pub use lifetime::{FormatOptions, OpenOptions};
-pub(crate) use tasks::{Inherited, Tasks};
+pub use lifetime::{FormatOptions, OBJECTS, OpenOptions};
+pub(crate) use tasks::{Inherited, Looks, Tasks, Watched};
 
 use crate::clock::Clock;
 use crate::error::Result;
@@ -110,7 +110,7 @@ impl Volume {
     pub fn sync(&self) -> Result<()> {
         // The log first: a promotion that has not seen it durable has listed its object by now.
         self.store.promise()?.wait()?;
-        self.sync_objects()?;
+        self.sync_objects(Looks::All)?;
         Ok(())
     }
 

@@ -1,13 +1,20 @@
 //! [`Tasks`]: what is left for the background, which `reclaim/` does.
 
+use crate::object::ObjectAttributes;
 use crate::row::Ino;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is left for the background.
 #[derive(Default)]
 pub(crate) struct Tasks {
     /// Objects that were written and not synced since.
     pub dirty: BTreeSet<Ino>,
+    /// Objects that somebody may write to without the volume. They are watched while their inodes are in use.
+    pub shared: BTreeMap<Ino, Watched>,
+    /// Objects whose file others have changed, of which nobody was told.
+    pub changed: BTreeSet<Ino>,
+    /// How often all of `shared` may have been looked at.
+    pub looks: u64,
     /// Objects without a name, whose files go once that is durable.
     pub unlinked: BTreeSet<Ino>,
     /// Objects whose file is there and whose row is not yet.
@@ -16,6 +23,26 @@ pub(crate) struct Tasks {
     pub has_removed: bool,
     /// What an earlier mount has left.
     pub inherited: Inherited,
+}
+
+/// An object that somebody may write to without the volume.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watched {
+    /// What its file said before the last sync; `None` if a later write may leave that the same.
+    pub seen: Option<ObjectAttributes>,
+    /// How many have it open for writing.
+    pub writers: u32,
+    /// How many looks have seen no change.
+    pub quiet_looks: u32,
+}
+
+/// Which shared objects are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looks {
+    /// Those that were open for writing or have changed in the last minute.
+    Recent,
+    /// All.
+    All,
 }
 
 /// How far the work after an open has come.
