@@ -1,7 +1,8 @@
 //! `thalweg fs`: format, check, stat, dump and sync of volumes. A volume that is mounted is reached by its daemon.
 
-use crate::args::{Format, FsCommand};
+use crate::args::{CheckVolume, Format, FsCommand};
 use crate::report::{FAILED, Failure};
+use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use thalweg_fs::{FormatOptions, Volume};
@@ -9,7 +10,7 @@ use thalweg_fs::{FormatOptions, Volume};
 pub fn run(command: &FsCommand, output: &mut dyn Write) -> Result<(), Failure> {
     match command {
         FsCommand::Format(args) => format(args, output),
-        FsCommand::Check(args) => check(&args.volume, output),
+        FsCommand::Check(args) => check(args, output),
         FsCommand::Stat(args) => ask(&args.volume, "stat", output),
         FsCommand::Dump(args) => dump(&args.volume, output),
         FsCommand::Sync(args) => ask(&args.volume, "sync", output),
@@ -31,24 +32,48 @@ fn format(args: &Format, output: &mut dyn Write) -> Result<(), Failure> {
 }
 
 /// Checks a volume: by its daemon if it is mounted.
-fn check(volume: &Path, output: &mut dyn Write) -> Result<(), Failure> {
-    let answer = thalweg_mount::ask(volume, "check").map_err(|error| Failure::Said(error.to_string()))?;
-    let is_sound = if let Some(answer) = answer {
-        output.write_all(answer.as_bytes())?;
-        !answer.lines().any(|line| line.starts_with("finding: "))
-    } else {
-        let mut written = Ok(());
-        let report = Volume::check_at(volume, &mut |finding| {
-            if written.is_ok() {
-                written = writeln!(output, "{finding}");
+fn check(args: &CheckVolume, output: &mut dyn Write) -> Result<(), Failure> {
+    let request = if args.json { "check json" } else { "check" };
+    let answer = thalweg_mount::ask(&args.volume, request).map_err(|error| Failure::Said(error.to_string()))?;
+    let is_sound = match answer {
+        Some(answer) => {
+            output.write_all(answer.as_bytes())?;
+            if args.json {
+                has_no_findings(&answer)?
+            } else {
+                !answer.lines().any(|line| line.starts_with("finding: "))
             }
-        });
-        written?;
-        let report = report.map_err(|error| said(&error))?;
-        output.write_all(thalweg_mount::counts(&report).as_bytes())?;
-        report.findings == 0
+        }
+        None => check_here(args, output)?,
     };
     if is_sound { Ok(()) } else { Err(Failure::Exit(FAILED)) }
+}
+
+/// Whether a check as JSON found nothing wrong.
+fn has_no_findings(answer: &str) -> Result<bool, Failure> {
+    let found: Option<Value> = serde_json::from_str(answer).ok();
+    let count = found.and_then(|found| found["counts"]["findings"].as_u64());
+    count.map(|count| count == 0).ok_or_else(|| Failure::Said("the daemon's answer is no check".to_owned()))
+}
+
+/// Checks a volume that is not mounted. Returns whether nothing is wrong. Text has each finding at once: a check of a
+/// large volume takes long.
+fn check_here(args: &CheckVolume, output: &mut dyn Write) -> Result<bool, Failure> {
+    let mut findings = Vec::new();
+    let mut written = Ok(());
+    let report = Volume::check_at(&args.volume, &mut |finding| {
+        if args.json {
+            findings.push(finding);
+        } else if written.is_ok() {
+            written = writeln!(output, "{finding}");
+        }
+    });
+    written?;
+    let report = report.map_err(|error| said(&error))?;
+    let text =
+        if args.json { thalweg_mount::check_as_json(&findings, &report) } else { thalweg_mount::counts(&report) };
+    output.write_all(text.as_bytes())?;
+    Ok(report.findings == 0)
 }
 
 /// Prints what the daemon of a mounted volume answers.

@@ -1,8 +1,8 @@
 //! The socket by which tools reach a volume while it is mounted: `VOLUME/control`.
 //!
-//! A tool connects and writes one line; the daemon answers with text and ends the connection. `stat`, `check` and
-//! `sync` are answered at once; `wait` when the daemon ends, with nothing. An answer begins with "ok" or "error" on
-//! a line of its own.
+//! A tool connects and writes one line; the daemon answers with text and ends the connection. `stat`, `check`, `check
+//! json` and `sync` are answered at once; `wait` when the daemon ends, with nothing. An answer begins with "ok" or
+//! "error" on a line of its own.
 
 use crate::daemon_log::say;
 use crate::operations::Operations;
@@ -71,6 +71,7 @@ fn serve(mut stream: UnixStream, volume: &Volume, operations: &Operations) -> io
     let done = match line.trim_end() {
         "stat" => report::stat(volume, operations, &mut text),
         "check" => report::check(volume, &mut text),
+        "check json" => report::check_json(volume, &mut text),
         "sync" => volume.sync(),
         other => Err(thalweg_fs::Error::explained(libc::EINVAL, format!("unknown request '{other}'"))),
     };

@@ -32,5 +32,5 @@ mod waiting;
 pub use control::{ask, wait_for_end};
 pub use options::{MountOptions, UnknownOption};
 pub use place::{Mounted, find_mount, unmount};
-pub use report::counts;
+pub use report::{check_as_json, counts};
 pub use session::mount;
