@@ -1,11 +1,13 @@
 //! `thalweg fs`: format, check, stat, dump and sync of volumes. A volume that is mounted is reached by its daemon.
 
 use crate::args::{CheckVolume, Format, FsCommand};
+use crate::numbers::counted;
+use crate::progress::Progress;
 use crate::report::{FAILED, Failure};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
-use thalweg_fs::{FormatOptions, Volume};
+use thalweg_fs::{CheckEvent, CheckProgress, FormatOptions, Volume};
 
 pub fn run(command: &FsCommand, output: &mut dyn Write) -> Result<(), Failure> {
     match command {
@@ -33,10 +35,15 @@ fn format(args: &Format, output: &mut dyn Write) -> Result<(), Failure> {
 
 /// Checks a volume: by its daemon if it is mounted.
 fn check(args: &CheckVolume, output: &mut dyn Write) -> Result<(), Failure> {
-    let request = if args.json { "check json" } else { "check" };
-    let answer = thalweg_mount::ask(&args.volume, request).map_err(|error| Failure::Said(error.to_string()))?;
-    let is_sound = match answer {
+    let progress = Progress::on_terminal("inode");
+    let mut request = if args.json { "check json".to_owned() } else { "check".to_owned() };
+    if progress.is_shown() {
+        request.push_str(" progress");
+    }
+    let answer = thalweg_mount::ask_with(&args.volume, &request, &mut |done| show(&progress, done));
+    let is_sound = match answer.map_err(|error| Failure::Said(error.to_string()))? {
         Some(answer) => {
+            progress.finish();
             output.write_all(answer.as_bytes())?;
             if args.json {
                 has_no_findings(&answer)?
@@ -44,9 +51,13 @@ fn check(args: &CheckVolume, output: &mut dyn Write) -> Result<(), Failure> {
                 !answer.lines().any(|line| line.starts_with("finding: "))
             }
         }
-        None => check_here(args, output)?,
+        None => check_here(args, &progress, output)?,
     };
     if is_sound { Ok(()) } else { Err(Failure::Exit(FAILED)) }
+}
+
+fn show(progress: &Progress, done: CheckProgress) {
+    progress.update_of(done.inodes, done.inodes_total, counted(done.rows, "row"));
 }
 
 /// Whether a check as JSON found nothing wrong.
@@ -58,16 +69,18 @@ fn has_no_findings(answer: &str) -> Result<bool, Failure> {
 
 /// Checks a volume that is not mounted. Returns whether nothing is wrong. Text has each finding at once: a check of a
 /// large volume takes long.
-fn check_here(args: &CheckVolume, output: &mut dyn Write) -> Result<bool, Failure> {
+fn check_here(args: &CheckVolume, progress: &Progress, output: &mut dyn Write) -> Result<bool, Failure> {
     let mut findings = Vec::new();
     let mut written = Ok(());
-    let report = Volume::check_at(&args.volume, &mut |finding| {
-        if args.json {
-            findings.push(finding);
-        } else if written.is_ok() {
-            written = writeln!(output, "{finding}");
+    let report = Volume::check_at(&args.volume, &mut |event| match event {
+        CheckEvent::Found(finding) if args.json => findings.push(finding),
+        CheckEvent::Found(finding) if written.is_ok() => {
+            written = progress.above(|| writeln!(output, "{finding}").and_then(|()| output.flush()));
         }
+        CheckEvent::Found(_) => {}
+        CheckEvent::Progress(done) => show(progress, done),
     });
+    progress.finish();
     written?;
     let report = report.map_err(|error| said(&error))?;
     let text =

@@ -54,7 +54,7 @@ mod store;
 mod volume;
 
 pub use caller::{Caller, EXECUTE, READ, WRITE};
-pub use check::{CheckReport, Finding};
+pub use check::{CheckEvent, CheckProgress, CheckReport, Finding};
 pub use clock::{Clock, SystemClock};
 pub use data::Allocation;
 pub use error::{Error, Result};
@@ -63,7 +63,7 @@ pub use namespace::{Entry, NewInode, RenameFlags};
 pub use object::{FolderObjects, ObjectAttributes, ObjectStore, Room};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, plant};
-pub use reclaim::Work;
+pub use reclaim::{Reclaimable, Work};
 pub use row::{Attributes, Ino, Kind, Mode, ROOT, Time};
 pub use store::{
     Batch, Directories, EngineStore, Listed, Listing, MetaStore, NAMES, Operation, Promise, RowReader, Rows, Space,

@@ -1,8 +1,15 @@
 //! The socket by which tools reach a volume while it is mounted: `VOLUME/control`.
 //!
-//! A tool connects and writes one line; the daemon answers with text and ends the connection. `stat`, `check`, `check
-//! json` and `sync` are answered at once; `wait` when the daemon ends, with nothing. An answer begins with "ok" or
-//! "error" on a line of its own.
+//! A tool connects and writes one line; the daemon answers with text and ends the connection.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `stat` | what the volume has, and what was asked of it |
+//! | `check [json] [progress]` | findings and counts; with `progress`, lines "progress INODES OF ROWS" before it |
+//! | `sync` | nothing, once everything is durable |
+//! | `wait` | nothing, when the daemon ends |
+//!
+//! An answer begins with "ok" or "error" on a line of its own.
 
 use crate::daemon_log::say;
 use crate::operations::Operations;
@@ -12,9 +19,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use thalweg_fs::Volume;
+use std::time::{Duration, Instant};
+use thalweg_fs::{CheckProgress, Volume};
 
 const SOCKET: &str = "control";
+/// How often a tool is told how far its check is.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The socket of a daemon. It goes with this.
 pub(crate) struct Control {
@@ -62,22 +72,47 @@ fn listen(listener: &UnixListener, volume: &Arc<Volume>, operations: &Arc<Operat
 fn serve(mut stream: UnixStream, volume: &Volume, operations: &Operations) -> io::Result<()> {
     let mut line = String::new();
     BufReader::new(stream.try_clone()?).read_line(&mut line)?;
-    if line.trim_end() == "wait" {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if words == ["wait"] {
         // The tool reads until this process ends.
         let _ = stream.read(&mut [0])?;
         return Ok(());
     }
     let mut text = String::new();
-    let done = match line.trim_end() {
-        "stat" => report::stat(volume, operations, &mut text),
-        "check" => report::check(volume, &mut text),
-        "check json" => report::check_json(volume, &mut text),
-        "sync" => volume.sync(),
-        other => Err(thalweg_fs::Error::explained(libc::EINVAL, format!("unknown request '{other}'"))),
+    let done = match words[..] {
+        ["stat"] => report::stat(volume, operations, &mut text),
+        ["sync"] => volume.sync(),
+        ["check", ref options @ ..] if options.iter().all(|option| matches!(*option, "json" | "progress")) => {
+            let mut teller = Teller { stream: &stream, is_asked: options.contains(&"progress"), told: None };
+            report::check(volume, options.contains(&"json"), &mut |done| teller.tell(done), &mut text)
+        }
+        _ => {
+            let what = format!("unknown request '{}'", line.trim_end().escape_debug());
+            Err(thalweg_fs::Error::explained(libc::EINVAL, what))
+        }
     };
     match done {
         Ok(()) => write!(stream, "ok\n{text}"),
         Err(error) => write!(stream, "error\n{error}\n"),
+    }
+}
+
+/// Tells a tool how far its check is.
+struct Teller<'s> {
+    stream: &'s UnixStream,
+    is_asked: bool,
+    /// When it was told last.
+    told: Option<Instant>,
+}
+
+impl Teller<'_> {
+    fn tell(&mut self, done: CheckProgress) {
+        if self.is_asked && self.told.is_none_or(|at| at.elapsed() >= PROGRESS_INTERVAL) {
+            self.told = Some(Instant::now());
+            // A tool that is gone is no fault.
+            let CheckProgress { inodes, inodes_total, rows } = done;
+            let _ = writeln!(self.stream, "progress {inodes} {inodes_total} {rows}");
+        }
     }
 }
 
@@ -86,6 +121,14 @@ fn serve(mut stream: UnixStream, volume: &Volume, operations: &Operations) -> io
 /// # Errors
 /// What the daemon says in place of an answer; those of the socket.
 pub fn ask(volume: &Path, request: &str) -> io::Result<Option<String>> {
+    ask_with(volume, request, &mut |_| ())
+}
+
+/// As [`ask`], and calls `progress` while the daemon works, if the request asks for that.
+///
+/// # Errors
+/// As for [`ask`].
+pub fn ask_with(volume: &Path, request: &str, progress: &mut dyn FnMut(CheckProgress)) -> io::Result<Option<String>> {
     let mut stream = match UnixStream::connect(volume.join(SOCKET)) {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
@@ -94,13 +137,30 @@ pub fn ask(volume: &Path, request: &str) -> io::Result<Option<String>> {
         Err(error) => return Err(error),
     };
     writeln!(stream, "{request}")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    match answer.split_once('\n') {
-        Some(("ok", text)) => Ok(Some(text.to_owned())),
-        Some(("error", text)) => Err(io::Error::other(text.trim_end().to_owned())),
-        _ => Err(io::Error::other("the daemon ended before it answered")),
+    let mut answer = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        answer.read_line(&mut line)?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["progress", ref numbers @ ..] => {
+                let numbers: Vec<u64> = numbers.iter().filter_map(|number| number.parse().ok()).collect();
+                if let [inodes, inodes_total, rows] = numbers[..] {
+                    progress(CheckProgress { inodes, inodes_total, rows });
+                }
+            }
+            ["ok"] => break,
+            ["error"] => {
+                let mut text = String::new();
+                answer.read_to_string(&mut text)?;
+                return Err(io::Error::other(text.trim_end().to_owned()));
+            }
+            _ => return Err(io::Error::other("the daemon ended before it answered")),
+        }
     }
+    let mut text = String::new();
+    answer.read_to_string(&mut text)?;
+    Ok(Some(text))
 }
 
 /// Connects to the daemon of a volume, to wait for its end: what is returned waits. `None`: there is
@@ -115,4 +175,40 @@ pub fn wait_for_end(volume: &Path) -> io::Result<Option<impl FnOnce() -> io::Res
     };
     writeln!(stream, "wait")?;
     Ok(Some(move || stream.read_to_end(&mut Vec::new()).map(drop)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use thalweg_fs::{Caller, NewInode, OpenOptions, ROOT};
+
+    #[test]
+    fn a_tool_is_told_how_far_its_check_is_if_it_asks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("volume");
+        Volume::format(&path, Default::default()).unwrap();
+        let volume = Arc::new(OpenOptions::new().open(&path).unwrap());
+        for number in 0..1100 {
+            volume.create(&Caller::ROOT, ROOT, format!("{number}").as_bytes(), NewInode::file(0o644)).unwrap();
+        }
+        volume.save_totals().unwrap();
+        let control = Control::start(&path, Arc::clone(&volume), Arc::new(Operations::new())).unwrap();
+        let asked = |request| {
+            let mut told = Vec::new();
+            let answer = ask_with(&path, request, &mut |progress| told.push(progress)).unwrap().unwrap();
+            (answer, told)
+        };
+        let (plain, told) = asked("check");
+        assert!(plain.contains("files          1100"), "{plain}");
+        assert_eq!(told, []);
+        let (json, told) = asked("check json progress");
+        assert!(json.contains("\"files\": 1100"), "{json}");
+        assert_eq!(told, [CheckProgress { inodes: 1024, inodes_total: 1101, rows: 1024 }]);
+        assert!(asked("stat").0.contains("reclaim bytes  0"));
+        assert!(ask(&path, "check xml").unwrap_err().to_string().contains("unknown request 'check xml'"));
+        drop(control);
+        assert_eq!(ask(&path, "stat").unwrap(), None);
+    }
 }

@@ -3,7 +3,7 @@
 use crate::operations::Operations;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use thalweg_fs::{CheckReport, Finding, Result, Volume};
+use thalweg_fs::{CheckEvent, CheckProgress, CheckReport, Finding, Result, Volume};
 
 /// How much a volume has, and what was asked of it.
 pub(crate) fn stat(volume: &Volume, operations: &Operations, text: &mut String) -> Result<()> {
@@ -12,6 +12,10 @@ pub(crate) fn stat(volume: &Volume, operations: &Operations, text: &mut String) 
     let _ = writeln!(text, "inodes in use  {}", volume.inodes_in_use());
     let _ = writeln!(text, "free bytes     {}", usage.room.available_bytes);
     let _ = writeln!(text, "total bytes    {}", usage.room.total_bytes);
+    let left = volume.reclaimable()?;
+    let _ = writeln!(text, "orphans        {}", left.orphans);
+    let _ = writeln!(text, "reclaim files  {}", left.objects);
+    let _ = writeln!(text, "reclaim bytes  {}", left.object_bytes);
     let headings = ("operation", "asked", "failed", "mean us", "longest us");
     let (operation, asked, failed, mean, longest) = headings;
     let _ = writeln!(text, "\n{operation:<12} {asked:>12} {failed:>10} {mean:>12} {longest:>14}");
@@ -19,20 +23,24 @@ pub(crate) fn stat(volume: &Volume, operations: &Operations, text: &mut String) 
     Ok(())
 }
 
-/// What is wrong with a volume, a line each, and what it has.
-pub(crate) fn check(volume: &Volume, text: &mut String) -> Result<()> {
-    let mut findings = String::new();
-    let report = volume.check(&mut |finding: Finding| _ = writeln!(findings, "{finding}"))?;
-    text.push_str(&findings);
-    text.push_str(&counts(&report));
-    Ok(())
-}
-
-/// The same as one JSON object.
-pub(crate) fn check_json(volume: &Volume, text: &mut String) -> Result<()> {
+/// What is wrong with a volume, and what it has: a line each, or all as one JSON object.
+pub(crate) fn check(
+    volume: &Volume,
+    is_json: bool,
+    progress: &mut dyn FnMut(CheckProgress),
+    text: &mut String,
+) -> Result<()> {
     let mut findings = Vec::new();
-    let report = volume.check(&mut |finding| findings.push(finding))?;
-    text.push_str(&check_as_json(&findings, &report));
+    let report = volume.check_with(&mut |event| match event {
+        CheckEvent::Found(finding) => findings.push(finding),
+        CheckEvent::Progress(done) => progress(done),
+    })?;
+    if is_json {
+        text.push_str(&check_as_json(&findings, &report));
+    } else {
+        findings.iter().for_each(|finding| _ = writeln!(text, "{finding}"));
+        text.push_str(&counts(&report));
+    }
     Ok(())
 }
 

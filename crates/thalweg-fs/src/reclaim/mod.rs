@@ -7,8 +7,14 @@
 //! - After a volume was left without a close: object files that no row knows go. A promotion that a crash cut short
 //!   leaves one.
 //!
+//! `left.rs`: [`Reclaimable`], what is left to remove.
+//!
 //! Locks: `syncing`, over the syncs of all dirty objects; an inode's, one at a time, never over a sync; `tasks`, over
 //! the removal of a file that no row knows, so that no promotion can begin to write to it.
+
+mod left;
+
+pub use left::Reclaimable;
 
 use crate::error::Result;
 use crate::planted::{Bug, planted};

@@ -236,6 +236,7 @@ pub(crate) fn read_superblock(store: &dyn MetaStore) -> Result<Superblock> {
     Ok(superblock)
 }
 
-fn read_number(store: &dyn MetaStore, key: &[u8]) -> Result<Option<u64>> {
+/// The number at a key of the space [`Space::Volume`].
+pub(crate) fn read_number(store: &dyn MetaStore, key: &[u8]) -> Result<Option<u64>> {
     store.row(Space::Volume, key)?.map(|row| decode_number(key, &row)).transpose()
 }

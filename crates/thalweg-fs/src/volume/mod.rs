@@ -10,6 +10,7 @@ mod load;
 mod numbers;
 mod tasks;
 
+pub(crate) use lifetime::read_number;
 pub use lifetime::{FormatOptions, OpenOptions};
 pub(crate) use tasks::{Inherited, Tasks};
 
