@@ -4,7 +4,7 @@ use crate::clock::{SharedClock, VirtualClock};
 use crate::memory::MemoryDisk;
 use crate::model::Model;
 use crate::operation::{CALLERS, Histories};
-use crate::pair::{Applied, Pair};
+use crate::pair::{Applied, Pair, check_totals};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_fs::{Clock, Limits, OpenOptions, ROOT, Result, Volume};
@@ -91,7 +91,7 @@ pub fn run_history(
             Err(difference) => Err(difference),
         };
         if outcome.is_ok() && (number % compare_every == 0 || number == operations) {
-            outcome = pair.compare().and_then(|()| pair.check(|_| false));
+            outcome = pair.compare().and_then(|()| pair.check(|_| false)).and_then(|()| check_totals(&pair.volume));
             if outcome.is_ok() && rng.one_in(2) {
                 past.push_back("reopened".into());
                 pair.volume.close().map_err(|error| failed("close", error))?;

@@ -38,7 +38,7 @@ pub use lives::run_lives;
 pub use memory::{End, MemoryDisk};
 pub use model::Model;
 pub use operation::{CALLERS, Histories, Operation};
-pub use pair::{Applied, Pair, Tree, check};
+pub use pair::{Applied, Pair, Tree, check, check_totals};
 
 /// Runs lives in memory.
 ///

@@ -10,7 +10,7 @@ use crate::histories::{formatted, small_limits, work_all};
 use crate::memory::End;
 use crate::model::Model;
 use crate::operation::{Histories, Operation};
-use crate::pair::{Applied, Pair, Tree, check};
+use crate::pair::{Applied, Pair, Tree, check, recount};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use thalweg_fs::{Ino, Limits, OpenOptions, Promise, ROOT, RenameFlags, Time, Volume};
@@ -134,6 +134,7 @@ impl Lives<'_> {
             let worked = work_all(&pair.volume)
                 .and_then(|()| pair.check(|finding| finding.contains("its file is missing")))
                 .and_then(|()| has_no_orphans(&pair.volume))
+                .and_then(|()| recount(&pair.volume))
                 .and_then(|()| pair.compare());
             if let Err(what) = worked {
                 return failed(self.ground, format!("after the work: {what}"));
@@ -250,6 +251,12 @@ impl Lives<'_> {
             self.note_done(&pair.model, &operation, &answer);
             if asks && let Ok(promise) = pair.volume.promise() {
                 promises.push_back((self.past.states.len() - 1, promise));
+            }
+        }
+        if !self.ground.is_dead() && self.rng.one_in(2) {
+            match recount(&pair.volume) {
+                Err(what) if !self.ground.is_dead() => return Err(format!("after the operations: {what}")),
+                _ => {}
             }
         }
         if !self.ground.is_dead() && self.rng.one_in(3) {

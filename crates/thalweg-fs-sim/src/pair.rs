@@ -109,6 +109,27 @@ impl Pair {
     }
 }
 
+/// Compares the number of inodes that a volume tells with those that a check finds. After a crash it is right once they
+/// were counted again.
+///
+/// # Errors
+/// Both numbers.
+pub fn check_totals(volume: &Volume) -> Result<(), String> {
+    let told = volume.usage().map_err(|error| format!("the usage: {error}"))?.inodes;
+    let report = volume.check(&mut |_| ()).map_err(|error| format!("the check failed: {error}"))?;
+    let found = report.directories + report.files;
+    if told == found { Ok(()) } else { Err(format!("{told} inodes are counted, and {found} are there")) }
+}
+
+/// Counts the inodes of a volume again, if that is due, and compares.
+///
+/// # Errors
+/// As for [`check_totals`].
+pub(crate) fn recount(volume: &Volume) -> Result<(), String> {
+    volume.recount(&|| true).map_err(|error| format!("the recount failed: {error}"))?;
+    check_totals(volume)
+}
+
 /// Checks a volume.
 ///
 /// # Errors

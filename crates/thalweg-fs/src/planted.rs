@@ -31,12 +31,13 @@ pub enum Bug {
     FirstNameForgotten,
     StaleObjectTrusted,
     UnknownObjectsForgotten,
+    TotalsNotRecounted,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Bug; 22] = [
+    pub const ALL: [Bug; 23] = [
         Bug::ObjectRemovedEarly,
         Bug::PromotionNotSynced,
         Bug::PromotionLeavesRows,
@@ -59,6 +60,7 @@ impl Bug {
         Bug::FirstNameForgotten,
         Bug::StaleObjectTrusted,
         Bug::UnknownObjectsForgotten,
+        Bug::TotalsNotRecounted,
     ];
 }
 

@@ -198,3 +198,34 @@ fn a_check_tells_how_far_it_is() {
     let at = |inodes, rows| CheckProgress { inodes, inodes_total: 1101, rows };
     assert_eq!(told, [at(1024, 1024), at(1101, 2048)]);
 }
+
+#[test]
+fn after_a_crash_the_inodes_are_counted_again() {
+    let (folder, volume) = volume();
+    let path = folder.path().join("volume");
+    for number in 0..2000 {
+        let name = format!("file {number}");
+        let file = volume.create(&ME, ROOT, name.as_bytes(), NewInode::file(0o644)).unwrap();
+        if number == 7 {
+            volume.link(&ME, file.ino, ROOT, b"second").unwrap();
+        }
+    }
+    volume.create(&ME, ROOT, b"directory", NewInode::directory(0o755)).unwrap();
+    assert_eq!(volume.recount(&|| true).unwrap(), None, "nothing to count after a clean close");
+    let inodes = |volume: &Volume| volume.usage().unwrap().inodes;
+    assert_eq!(inodes(&volume), 2002);
+    // As a kill: the number was never stored.
+    drop(volume);
+    let volume = OpenOptions::new().open(&path).unwrap();
+    assert_eq!(inodes(&volume), 1);
+    assert_eq!(volume.recount(&|| false).unwrap(), None, "it was ended");
+    // A close before the count leaves it to the next mount.
+    let volume = reopened(&folder, volume);
+    volume.remove_directory(&ME, ROOT, b"directory").unwrap();
+    assert_eq!(volume.recount(&|| true).unwrap(), Some(2001));
+    assert_eq!((inodes(&volume), volume.recount(&|| true).unwrap()), (2001, None));
+    // The search for objects, too, must have ended before a close is clean.
+    volume.work().unwrap();
+    let volume = reopened(&folder, volume);
+    assert_eq!((inodes(&volume), volume.recount(&|| true).unwrap()), (2001, None));
+}

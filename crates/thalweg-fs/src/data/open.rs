@@ -49,7 +49,7 @@ impl Volume {
         let mut batch = Batch::new();
         batch.set_frees_space();
         self.remove_rows(&state, &mut batch)?;
-        self.commit(&batch)?;
+        self.commit_counted(&batch, -1)?;
         state.place = Place::Dead;
         self.note_dropped(&state);
         Ok(())

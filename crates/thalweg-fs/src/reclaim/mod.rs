@@ -1,4 +1,5 @@
-//! What is done in the background: [`Volume::work`]. A volume starts no thread; whoever has it calls this.
+//! What is done in the background: [`Volume::work`] and [`Volume::recount`]. A volume starts no thread; whoever has it
+//! calls these.
 //!
 //! - Objects that were written are synced, within a second of being written if `work` is called that often.
 //! - The file of an object without a name goes, in steps, once no power cut can bring the name back: before, the name
@@ -7,12 +8,13 @@
 //! - After a volume was left without a close: object files that no row knows go. A promotion that a crash cut short
 //!   leaves one.
 //!
-//! `left.rs`: [`Reclaimable`], what is left to remove.
+//! `left.rs`: [`Reclaimable`], what is left to remove. `recount.rs`: [`Volume::recount`], how many inodes there are.
 //!
 //! Locks: `syncing`, over the syncs of all dirty objects; an inode's, one at a time, never over a sync; `tasks`, over
 //! the removal of a file that no row knows, so that no promotion can begin to write to it.
 
 mod left;
+mod recount;
 
 pub use left::Reclaimable;
 
@@ -47,6 +49,7 @@ impl Volume {
         self.tasks().inherited = Inherited {
             debts_from: Some(0),
             has_unknown_objects: !was_clean,
+            has_unknown_totals: !was_clean,
             has_unsynced_objects: !was_clean && !planted(Bug::KilledNotSynced),
         };
     }
@@ -183,7 +186,7 @@ impl Volume {
         let mut batch = Batch::new();
         batch.set_frees_space();
         self.remove_rows(&state, &mut batch)?;
-        self.commit(&batch)?;
+        self.commit_counted(&batch, -1)?;
         state.place = crate::node::Place::Dead;
         self.note_dropped(&state);
         Ok(true)

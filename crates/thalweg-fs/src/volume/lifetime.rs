@@ -1,5 +1,6 @@
 //! The life of a volume: format, open, close.
 
+use super::count::InodeCount;
 use super::{Limits, Tasks, Volume};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
@@ -12,7 +13,6 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicI64;
 use thalweg::{Builder, Database};
 
 /// The folder of a volume that has its database.
@@ -92,7 +92,7 @@ impl OpenOptions {
             renames: Mutex::new(()),
             clock: self.clock.unwrap_or_else(|| Box::new(SystemClock)),
             epoch,
-            inodes: AtomicI64::new(i64::try_from(inodes).unwrap_or(i64::MAX)),
+            inodes: InodeCount::new(inodes),
             tasks: Mutex::new(Tasks::default()),
             syncing: Mutex::new(()),
             limits: self.limits,
@@ -196,7 +196,7 @@ impl Volume {
     /// Those of the store.
     pub fn save_totals(&self) -> Result<()> {
         let mut batch = Batch::new();
-        batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, self.inodes()));
+        batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, self.inodes.get()));
         self.commit(&batch)
     }
 
@@ -209,8 +209,8 @@ impl Volume {
         self.sync_removals()?;
         self.save_totals()?;
         let superblock = read_superblock(&*self.store)?;
-        // The search for objects that no row knows is for the mount that comes to it.
-        let is_clean = !self.has_unknown_objects();
+        // The search for objects that no row knows, and the recount, are for the mount that comes to them.
+        let is_clean = !self.has_unknown_objects() && !self.tasks().inherited.has_unknown_totals;
         let mut batch = Batch::new();
         batch.put(Space::Volume, Superblock::KEY, Superblock { is_clean, ..superblock }.encode());
         self.commit(&batch)?;

@@ -25,6 +25,8 @@ pub(crate) struct Inherited {
     pub debts_from: Option<Ino>,
     /// Whether object files must be looked at.
     pub has_unknown_objects: bool,
+    /// Whether the number of inodes may be wrong.
+    pub has_unknown_totals: bool,
     /// Whether an earlier process may have written to objects without a sync.
     pub has_unsynced_objects: bool,
 }
