@@ -25,6 +25,8 @@ use thalweg_fs::{CheckProgress, Volume};
 const SOCKET: &str = "control";
 /// How often a tool is told how far its check is.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// How long the socket is left alone after an error.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The socket of a daemon. It goes with this.
 pub(crate) struct Control {
@@ -56,8 +58,7 @@ impl Drop for Control {
 }
 
 fn listen(listener: &UnixListener, volume: &Arc<Volume>, operations: &Arc<Operations>) {
-    for stream in listener.incoming() {
-        let Ok(stream) = stream else { return };
+    accept_all(listener.incoming(), ACCEPT_PAUSE, |stream| {
         let (volume, operations) = (Arc::clone(volume), Arc::clone(operations));
         let served = std::thread::Builder::new().name("tool".to_owned()).spawn(move || {
             // A tool that is gone is no fault.
@@ -66,7 +67,38 @@ fn listen(listener: &UnixListener, volume: &Arc<Volume>, operations: &Arc<Operat
         if let Err(error) = served {
             say(&format!("no thread for a tool: {error}"));
         }
+    });
+}
+
+/// Serves all who connect. A process without a descriptor left, or a tool that went before it was accepted, is no end
+/// of this: it goes on after a pause. An error that says that there is no socket any more is. Returns that error.
+fn accept_all<S>(
+    connections: impl Iterator<Item = io::Result<S>>,
+    pause: Duration,
+    mut serve: impl FnMut(S),
+) -> Option<io::Error> {
+    let mut said = None;
+    for connection in connections {
+        match connection {
+            Ok(stream) => {
+                said = None;
+                serve(stream);
+            }
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EBADF | libc::EINVAL | libc::ENOTSOCK)) => {
+                say(&format!("tools reach this process no more: {error}"));
+                return Some(error);
+            }
+            Err(error) => {
+                // The same error comes with each pause while it lasts: once is enough.
+                if said != Some(error.raw_os_error()) {
+                    said = Some(error.raw_os_error());
+                    say(&format!("a tool was not accepted, and the next ones are waited for: {error}"));
+                }
+                std::thread::sleep(pause);
+            }
+        }
     }
+    None
 }
 
 fn serve(mut stream: UnixStream, volume: &Volume, operations: &Operations) -> io::Result<()> {
@@ -210,5 +242,17 @@ mod tests {
         assert!(ask(&path, "check xml").unwrap_err().to_string().contains("unknown request 'check xml'"));
         drop(control);
         assert_eq!(ask(&path, "stat").unwrap(), None);
+    }
+
+    #[test]
+    fn tools_are_served_after_errors_that_pass() {
+        let failed = |errno| Err(io::Error::from_raw_os_error(errno));
+        let passing = [libc::EMFILE, libc::EMFILE, libc::ENFILE, libc::ECONNABORTED, libc::EINTR, libc::ENOMEM];
+        let mut connections: Vec<io::Result<u32>> = passing.map(failed).into_iter().collect();
+        connections.extend([Ok(1), failed(libc::EMFILE), Ok(2), failed(libc::EBADF), Ok(3)]);
+        let (mut served, start, pause) = (Vec::new(), Instant::now(), Duration::from_millis(2));
+        let end = accept_all(connections.into_iter(), pause, |tool| served.push(tool));
+        assert_eq!((served, end.and_then(|error| error.raw_os_error())), (vec![1, 2], Some(libc::EBADF)));
+        assert!(start.elapsed() >= pause * 7, "a process without descriptors would spin");
     }
 }

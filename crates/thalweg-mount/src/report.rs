@@ -16,9 +16,7 @@ pub(crate) fn stat(volume: &Volume, operations: &Operations, text: &mut String) 
     let _ = writeln!(text, "orphans        {}", left.orphans);
     let _ = writeln!(text, "reclaim files  {}", left.objects);
     let _ = writeln!(text, "reclaim bytes  {}", left.object_bytes);
-    let headings = ("operation", "asked", "failed", "mean us", "longest us");
-    let (operation, asked, failed, mean, longest) = headings;
-    let _ = writeln!(text, "\n{operation:<12} {asked:>12} {failed:>10} {mean:>12} {longest:>14}");
+    text.push('\n');
     operations.report(text);
     Ok(())
 }
