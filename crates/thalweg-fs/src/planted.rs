@@ -32,12 +32,15 @@ pub enum Bug {
     StaleObjectTrusted,
     UnknownObjectsForgotten,
     TotalsNotRecounted,
+    WriteErrorSwallowed,
+    RemovalNeedsRoom,
+    ShrinkNeedsRoom,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Bug; 23] = [
+    pub const ALL: [Bug; 26] = [
         Bug::ObjectRemovedEarly,
         Bug::PromotionNotSynced,
         Bug::PromotionLeavesRows,
@@ -61,6 +64,9 @@ impl Bug {
         Bug::StaleObjectTrusted,
         Bug::UnknownObjectsForgotten,
         Bug::TotalsNotRecounted,
+        Bug::WriteErrorSwallowed,
+        Bug::RemovalNeedsRoom,
+        Bug::ShrinkNeedsRoom,
     ];
 }
 

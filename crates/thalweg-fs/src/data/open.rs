@@ -95,6 +95,6 @@ impl Volume {
             return Ok(());
         }
         self.sync_inherited_objects()?;
-        self.with_file(&attributes, || self.objects.sync(attributes.ino))
+        self.with_file(&attributes, || self.sync_object(attributes.ino))
     }
 }

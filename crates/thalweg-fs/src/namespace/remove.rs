@@ -40,7 +40,9 @@ impl Volume {
         let mut left = state.clone();
         let next = parent_state.with_entries(-1, 0, now);
         let mut batch = Batch::new();
-        batch.set_frees_space();
+        if !planted(Bug::RemovalNeedsRoom) {
+            batch.set_frees_space();
+        }
         batch.remove_entry(directory, name);
         self.drop_name(&mut left, now, &mut batch)?;
         next.put(&mut batch);
@@ -165,6 +167,7 @@ impl Volume {
         if file.is_dead() && file.is_object() {
             let mut tasks = self.tasks();
             tasks.dirty.remove(&file.attributes.ino);
+            tasks.failed.remove(&file.attributes.ino);
             tasks.unlinked.insert(file.attributes.ino);
         }
     }

@@ -18,7 +18,7 @@ mod recount;
 
 pub use left::Reclaimable;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use crate::row::{Debt, Ino, inode_key, inode_of};
 use crate::store::{Batch, Space};
@@ -75,7 +75,8 @@ impl Volume {
     /// # Errors
     /// `EIO`, `EROFS`, `ENOSPC`: what could not be done is tried again by a later call.
     pub fn work(&self) -> Result<Work> {
-        let mut work = Work { synced: self.sync_objects()?, ..Work::default() };
+        // An object that cannot be synced holds nothing else up.
+        let (mut work, synced) = (Work::default(), self.sync_objects());
         self.pay_debts(&mut work)?;
         if self.tasks().inherited.has_unknown_objects {
             work.removed += self.remove_unknown_objects()?;
@@ -83,6 +84,7 @@ impl Volume {
         }
         work.removed += self.remove_unlinked()?;
         work.is_behind = self.tasks().inherited.debts_from.is_some();
+        work.synced = synced?;
         Ok(work)
     }
 
@@ -92,20 +94,40 @@ impl Volume {
         self.sync_inherited_objects()?;
         let mut synced = 0;
         loop {
-            let Some(ino) = self.tasks().dirty.pop_first() else { return Ok(synced) };
+            let Some(ino) = self.tasks().dirty.pop_first() else { break };
             if let Some(pin) = self.nodes.try_pin(ino) {
                 pin.write().is_dirty = false;
             }
-            if let Err(error) = self.objects.sync(ino) {
-                if self.objects.attributes(ino)?.is_none() {
-                    // Unlinked meanwhile, or its promotion has failed.
-                    continue;
+            match self.sync_object(ino) {
+                Ok(()) => synced += 1,
+                // Unlinked meanwhile, or its promotion has failed.
+                Err(_) if self.objects.attributes(ino)?.is_none() => _ = self.tasks().failed.remove(&ino),
+                Err(_) if self.tasks().failed.contains(&ino) => {}
+                Err(error) => {
+                    self.tasks().dirty.insert(ino);
+                    return Err(error);
                 }
-                self.tasks().dirty.insert(ino);
-                return Err(error);
             }
-            synced += 1;
         }
+        match self.tasks().failed.first() {
+            Some(ino) => Err(lost(*ino)),
+            None => Ok(synced),
+        }
+    }
+
+    /// Syncs an object. A failure lasts to the end of this mount: the next sync of the kernel's would succeed, and
+    /// nothing of what was lost would be there.
+    pub(crate) fn sync_object(&self, ino: Ino) -> Result<()> {
+        if self.tasks().failed.contains(&ino) {
+            return Err(lost(ino));
+        }
+        let done = self.objects.sync(ino);
+        let has_failed = done.as_ref().is_err_and(|error| error.errno() == libc::EIO);
+        // A file that a power cut took is missing, and nothing of it can be lost now.
+        if has_failed && self.objects.attributes(ino)?.is_some() {
+            self.tasks().failed.insert(ino);
+        }
+        done
     }
 
     /// Before the first sync of an object after an unclean mount: all that the process before may have left unsynced,
@@ -216,4 +238,8 @@ impl Volume {
         }
         Ok(removed)
     }
+}
+
+fn lost(ino: Ino) -> Error {
+    Error::explained(libc::EIO, format!("object {ino} could not be synced, and may have lost what was written to it"))
 }

@@ -81,6 +81,7 @@ impl OpenOptions {
         let high = read_number(&*store, Totals::HIGH_WATER)?.unwrap_or(ROOT + 1);
         let inodes = read_number(&*store, Totals::KEY)?.unwrap_or(1);
         let mut batch = Batch::new();
+        batch.set_needs_no_room();
         batch.put(Space::Volume, Superblock::KEY, Superblock { epoch, is_clean: false, ..superblock }.encode());
         store.commit(&batch)?;
         let numbers = super::numbers::Numbers::new(&*store, high)?;
@@ -196,6 +197,7 @@ impl Volume {
     /// Those of the store.
     pub fn save_totals(&self) -> Result<()> {
         let mut batch = Batch::new();
+        batch.set_needs_no_room();
         batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, self.inodes.get()));
         self.commit(&batch)
     }
@@ -212,6 +214,7 @@ impl Volume {
         // The search for objects that no row knows, and the recount, are for the mount that comes to them.
         let is_clean = !self.has_unknown_objects() && !self.tasks().inherited.has_unknown_totals;
         let mut batch = Batch::new();
+        batch.set_needs_no_room();
         batch.put(Space::Volume, Superblock::KEY, Superblock { is_clean, ..superblock }.encode());
         self.commit(&batch)?;
         self.store.promise()?.wait()?;

@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 pub(crate) struct Tasks {
     /// Objects that were written and not synced since.
     pub dirty: BTreeSet<Ino>,
+    /// Objects of which a sync has failed. The kernel reports that once, and calls their pages clean from then on.
+    pub failed: BTreeSet<Ino>,
     /// Objects without a name, whose files go once that is durable.
     pub unlinked: BTreeSet<Ino>,
     /// Objects whose file is there and whose row is not yet.
