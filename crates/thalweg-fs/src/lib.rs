@@ -38,6 +38,21 @@
 //! | 1 | `store/` `object/` | where rows and large files are, as traits |
 //! | 0 | `row/` `caller.rs` `clock.rs` `error.rs` `planted.rs` | the bytes of rows; who calls; time; errors |
 
+/// The decoders of rows, for fuzz targets: whatever the bytes are, they must not panic.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    /// Reads the bytes as every kind of row. Returns as how many kinds they could be read.
+    pub fn rows(bytes: &[u8]) -> usize {
+        crate::row::fuzz_rows(bytes)
+    }
+
+    /// Bodies of rows of every kind, with names.
+    pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+        crate::row::seeds()
+    }
+}
+
 mod caller;
 mod check;
 mod clock;
