@@ -9,11 +9,14 @@ use super::superblock::{Debt, Superblock, decode_number, encode_number};
 const INO: Ino = 7;
 const NAME: &[u8] = b"name";
 
+/// The key of a row, and how it is decoded and encoded again.
+type Kind<'k> = (&'k [&'k [u8]], fn(&[u8]) -> Option<Vec<u8>>);
+
 /// Decodes bytes as each kind of row: as they are, and with the checksum that they would need. No bytes may cause a
 /// panic. What decodes with a right checksum is encoded again, and must give the same row. Returns how many decoded.
 pub(crate) fn fuzz_rows(bytes: &[u8]) -> usize {
     let ino = INO.to_be_bytes();
-    let kinds: [(&[&[u8]], fn(&[u8]) -> Option<Vec<u8>>); 6] = [
+    let kinds: [Kind<'_>; 6] = [
         (&[&ino, NAME], |row| EntryRow::decode(INO, NAME, row).ok().map(|entry| entry.encode(INO, NAME))),
         (&[&ino], |row| EntryRow::decode_inode(INO, row).ok().map(|(of, target)| EntryRow::encode_inode(&of, &target))),
         (&[&ino, DirectoryRow::NAME], |row| DirectoryRow::decode(INO, row).ok().map(|row| row.encode())),
