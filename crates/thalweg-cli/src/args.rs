@@ -5,7 +5,7 @@
 
 mod volume;
 
-pub use volume::{Format, Fs, FsCommand, Mount, Umount};
+pub use volume::{CheckVolume, Format, Fs, FsCommand, Mount, Umount};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;

@@ -1,15 +1,18 @@
 //! `thalweg fs`: format, check, stat, dump and sync of volumes. A volume that is mounted is reached by its daemon.
 
-use crate::args::{Format, FsCommand};
+use crate::args::{CheckVolume, Format, FsCommand};
+use crate::numbers::counted;
+use crate::progress::Progress;
 use crate::report::{FAILED, Failure};
+use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
-use thalweg_fs::{FormatOptions, Volume};
+use thalweg_fs::{CheckEvent, CheckProgress, FormatOptions, Volume};
 
 pub fn run(command: &FsCommand, output: &mut dyn Write) -> Result<(), Failure> {
     match command {
         FsCommand::Format(args) => format(args, output),
-        FsCommand::Check(args) => check(&args.volume, output),
+        FsCommand::Check(args) => check(args, output),
         FsCommand::Stat(args) => ask(&args.volume, "stat", output),
         FsCommand::Dump(args) => dump(&args.volume, output),
         FsCommand::Sync(args) => ask(&args.volume, "sync", output),
@@ -31,24 +34,59 @@ fn format(args: &Format, output: &mut dyn Write) -> Result<(), Failure> {
 }
 
 /// Checks a volume: by its daemon if it is mounted.
-fn check(volume: &Path, output: &mut dyn Write) -> Result<(), Failure> {
-    let answer = thalweg_mount::ask(volume, "check").map_err(|error| Failure::Said(error.to_string()))?;
-    let is_sound = if let Some(answer) = answer {
-        output.write_all(answer.as_bytes())?;
-        !answer.lines().any(|line| line.starts_with("finding: "))
-    } else {
-        let mut written = Ok(());
-        let report = Volume::check_at(volume, &mut |finding| {
-            if written.is_ok() {
-                written = writeln!(output, "{finding}");
+fn check(args: &CheckVolume, output: &mut dyn Write) -> Result<(), Failure> {
+    let progress = Progress::on_terminal("inode");
+    let mut request = if args.json { "check json".to_owned() } else { "check".to_owned() };
+    if progress.is_shown() {
+        request.push_str(" progress");
+    }
+    let answer = thalweg_mount::ask_with(&args.volume, &request, &mut |done| show(&progress, done));
+    let is_sound = match answer.map_err(|error| Failure::Said(error.to_string()))? {
+        Some(answer) => {
+            progress.finish();
+            output.write_all(answer.as_bytes())?;
+            if args.json {
+                has_no_findings(&answer)?
+            } else {
+                !answer.lines().any(|line| line.starts_with("finding: "))
             }
-        });
-        written?;
-        let report = report.map_err(|error| said(&error))?;
-        output.write_all(thalweg_mount::counts(&report).as_bytes())?;
-        report.findings == 0
+        }
+        None => check_here(args, &progress, output)?,
     };
     if is_sound { Ok(()) } else { Err(Failure::Exit(FAILED)) }
+}
+
+fn show(progress: &Progress, done: CheckProgress) {
+    progress.update_of(done.inodes, done.inodes_total, counted(done.rows, "row"));
+}
+
+/// Whether a check as JSON found nothing wrong.
+fn has_no_findings(answer: &str) -> Result<bool, Failure> {
+    let found: Option<Value> = serde_json::from_str(answer).ok();
+    let count = found.and_then(|found| found["counts"]["findings"].as_u64());
+    count.map(|count| count == 0).ok_or_else(|| Failure::Said("the daemon's answer is no check".to_owned()))
+}
+
+/// Checks a volume that is not mounted. Returns whether nothing is wrong. Text has each finding at once: a check of a
+/// large volume takes long.
+fn check_here(args: &CheckVolume, progress: &Progress, output: &mut dyn Write) -> Result<bool, Failure> {
+    let mut findings = Vec::new();
+    let mut written = Ok(());
+    let report = Volume::check_at(&args.volume, &mut |event| match event {
+        CheckEvent::Found(finding) if args.json => findings.push(finding),
+        CheckEvent::Found(finding) if written.is_ok() => {
+            written = progress.above(|| writeln!(output, "{finding}").and_then(|()| output.flush()));
+        }
+        CheckEvent::Found(_) => {}
+        CheckEvent::Progress(done) => show(progress, done),
+    });
+    progress.finish();
+    written?;
+    let report = report.map_err(|error| said(&error))?;
+    let text =
+        if args.json { thalweg_mount::check_as_json(&findings, &report) } else { thalweg_mount::counts(&report) };
+    output.write_all(text.as_bytes())?;
+    Ok(report.findings == 0)
 }
 
 /// Prints what the daemon of a mounted volume answers.

@@ -20,6 +20,7 @@ pub struct Progress {
 enum Shown {
     Bar(ProgressBar),
     Lines { last: Instant },
+    Nothing,
 }
 
 impl Progress {
@@ -29,6 +30,32 @@ impl Progress {
         let shown =
             if std::io::stderr().is_terminal() { Shown::Bar(bar(total_bytes)) } else { Shown::Lines { last: start } };
         Progress { noun, shown, total_bytes, start }
+    }
+
+    /// Starts to count things of which there are about as many as [`Progress::update_of`] says. Without a terminal
+    /// nothing is shown.
+    pub fn on_terminal(noun: &'static str) -> Progress {
+        let shown = if std::io::stderr().is_terminal() { Shown::Bar(bar_of_things()) } else { Shown::Nothing };
+        Progress { noun, shown, total_bytes: None, start: Instant::now() }
+    }
+
+    /// Whether anything is shown.
+    pub fn is_shown(&self) -> bool {
+        !matches!(self.shown, Shown::Nothing)
+    }
+
+    /// Shows that `number` of about `total` things are done, and what there is to say besides.
+    pub fn update_of(&self, number: u64, total: u64, besides: String) {
+        if let Shown::Bar(bar) = &self.shown {
+            bar.set_length(total.max(number));
+            bar.set_position(number);
+            bar.set_message(format!("{}s, {besides}", self.noun));
+        }
+    }
+
+    /// Runs `print`, which prints lines on the terminal, above the bar if there is one.
+    pub fn above<T>(&self, print: impl FnOnce() -> T) -> T {
+        if let Shown::Bar(bar) = &self.shown { bar.suspend(print) } else { print() }
     }
 
     /// Returns the time since the start.
@@ -54,15 +81,13 @@ impl Progress {
                     say(&plain(number, self.noun, bytes, self.total_bytes, elapsed));
                 }
             }
+            Shown::Nothing => {}
         }
     }
 
     /// Prints a line, above the bar if there is one.
     pub fn say(&self, text: &str) {
-        match &self.shown {
-            Shown::Bar(bar) => bar.suspend(|| say(text)),
-            Shown::Lines { .. } => say(text),
-        }
+        self.above(|| say(text));
     }
 
     /// Removes the bar and returns the time since the start.
@@ -81,6 +106,14 @@ fn bar(total_bytes: Option<u64>) -> ProgressBar {
         }
         None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {msg}  {binary_bytes_per_sec}  {elapsed}"),
     };
+    drawn(bar, template)
+}
+
+fn bar_of_things() -> ProgressBar {
+    drawn(ProgressBar::new(0), "{bar:32} {human_pos}/{human_len} {msg}  {elapsed}")
+}
+
+fn drawn(bar: ProgressBar, template: &str) -> ProgressBar {
     bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("━╸ "));
@@ -116,9 +149,23 @@ mod tests {
     }
 
     #[test]
+    fn a_bar_of_things_reaches_beyond_a_total_that_is_too_low() {
+        let bar = bar_of_things();
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+        let progress =
+            Progress { noun: "inode", shown: Shown::Bar(bar.clone()), total_bytes: None, start: Instant::now() };
+        for (number, total, length) in [(1024, 5000, 5000), (5120, 5000, 5120)] {
+            progress.update_of(number, total, "7 rows".into());
+            assert_eq!(
+                (bar.position(), bar.length(), bar.message().as_str()),
+                (number, Some(length), "inodes, 7 rows")
+            );
+        }
+    }
+
+    #[test]
     fn the_templates_are_valid() {
-        for total in [None, Some(10)] {
-            let bar = bar(total);
+        for bar in [bar(None), bar(Some(10)), bar_of_things()] {
             bar.set_draw_target(ProgressDrawTarget::hidden());
             bar.finish_and_clear();
         }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
+use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -114,6 +115,13 @@ impl Drop for Place {
     }
 }
 
+/// What `fs check --json` prints of a volume that is sound.
+fn checked_as_json(place: &Place) -> Value {
+    let checked: Value = serde_json::from_str(&done(&["fs", "check", place.volume(), "--json"])).unwrap();
+    assert_eq!((&checked["findings"], &checked["notes"]), (&json!([]), &json!([])));
+    checked
+}
+
 #[test]
 fn what_was_written_is_there_after_an_unmount() {
     let place = Place::new();
@@ -126,11 +134,14 @@ fn what_was_written_is_there_after_an_unmount() {
     fs::hard_link(&file, place.directory.join("second")).unwrap();
     fs::write(place.directory.join("large"), vec![7; 3 << 20]).unwrap();
     assert!(done(&["fs", "check", place.volume()]).contains("findings       0"));
+    let counts = checked_as_json(&place)["counts"].clone();
+    assert_eq!((counts["files"].as_u64(), counts["entries"].as_u64()), (Some(2), Some(4)));
     assert!(done(&["fs", "stat", place.volume()]).contains("create"));
     done(&["fs", "sync", place.volume()]);
     done(&["umount", place.directory()]);
     assert_eq!(fs::read_dir(&place.directory).unwrap().count(), 0);
     assert!(done(&["fs", "check", place.volume()]).contains("objects        1"));
+    assert_eq!(checked_as_json(&place)["counts"]["objects"], 1);
     assert!(done(&["fs", "dump", place.volume()]).contains("/second pointer"));
     assert!(place.is_mounted());
     assert_eq!(fs::read(place.directory.join("second")).unwrap(), b"1233 km");
@@ -158,6 +169,34 @@ fn a_killed_daemon_loses_nothing_and_the_next_mount_takes_its_place() {
 }
 
 #[test]
+fn a_check_finds_the_same_as_text_and_as_json() {
+    let place = Place::new();
+    let volume = place.volume();
+    assert_eq!(checked_as_json(&place)["counts"]["directories"], 1);
+    // A file that no row knows is a note; a root without its row is a finding.
+    let folder = place.volume.join("objects/07/00");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("0000000000000007"), "left").unwrap();
+    let noted: Value = serde_json::from_str(&done(&["fs", "check", volume, "--json"])).unwrap();
+    assert_eq!(noted["notes"].as_array().unwrap().len(), 1, "{noted}");
+    assert!(done(&["fs", "check", volume]).starts_with("note: object 7: "));
+    let database = thalweg::Database::open(place.volume.join("db")).unwrap();
+    database.keyspace("data").unwrap().insert(vec![0; 16], "of nobody").unwrap();
+    database.close().unwrap();
+    let output = thalweg(&["fs", "check", volume, "--json"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["findings"][0]["about"], "data of inode 0", "{found}");
+    assert_eq!(found["counts"]["findings"], 1);
+    assert_eq!(thalweg(&["fs", "check", volume]).status.code(), Some(3));
+    if place.is_mounted() {
+        let output = thalweg(&["fs", "check", volume, "--json"]);
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["findings"], found["findings"]);
+    }
+}
+
+#[test]
 fn what_cannot_be_mounted_is_refused_with_a_reason() {
     let place = Place::new();
     let (volume, directory) = (place.volume(), place.directory());
@@ -166,6 +205,7 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
     assert!(refused(&["umount", directory], 1).contains("no volume is mounted on"));
     assert!(refused(&["fs", "stat", volume], 1).contains("is not mounted"));
     assert!(refused(&["fs", "check", directory], 1).contains("has no volume"));
+    assert!(refused(&["fs", "check", directory, "--json"], 1).contains("has no volume"));
     let inside = place.volume.join("objects");
     assert!(refused(&["mount", volume, inside.to_str().unwrap()], 32).contains("one is inside the other"));
     assert!(refused(&["mount", directory, volume], 32).contains("cannot mount"));

@@ -10,7 +10,7 @@ use crate::memory::End;
 use std::path::Path;
 use std::sync::Arc;
 use thalweg::Database;
-use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
+use thalweg::simulation::simulated::{FaultPlan, OperationKinds, SimulatedDisk, Strictness};
 use thalweg_fs::{EngineStore, OpenOptions, Result, Volume};
 use thalweg_sim::{Rng, World, environment};
 
@@ -20,6 +20,8 @@ pub struct EngineGround {
     world: Arc<World>,
     rng: Rng,
     clock: Arc<VirtualClock>,
+    /// Whether a call of this life may have failed.
+    may_fail: bool,
 }
 
 impl EngineGround {
@@ -29,7 +31,7 @@ impl EngineGround {
         let disk = SimulatedDisk::new(rng.next_u64());
         disk.share_journal(rng.one_in(2));
         let world = World::new(rng.next_u64(), false);
-        EngineGround { disk, world, rng, clock: Arc::clone(clock) }
+        EngineGround { disk, world, rng, clock: Arc::clone(clock), may_fail: false }
     }
 
     /// The rows, in a database that flushes and merges often.
@@ -76,6 +78,24 @@ impl Ground for EngineGround {
         }
     }
 
+    fn fail(&mut self, rng: &mut Rng) {
+        let kinds = OperationKinds::WRITES | OperationKinds::SYNCS | OperationKinds::NAMES;
+        self.disk.set_faults(Some(FaultPlan::once(1 + rng.any_size(8)).only(kinds)));
+        self.may_fail = true;
+    }
+
+    fn has_failed(&self) -> bool {
+        self.may_fail
+    }
+
+    fn knows_poison(&self) -> bool {
+        false
+    }
+
+    fn is_poisoned(&self) -> bool {
+        false
+    }
+
     fn is_dead(&self) -> bool {
         self.disk.is_dead()
     }
@@ -83,6 +103,8 @@ impl Ground for EngineGround {
     fn end(&mut self, how: End, rng: &mut Rng) {
         let cuts =
             [Strictness::LoseUnsynced, Strictness::RandomPages, Strictness::TornSectors, Strictness::Ext4Ordered];
+        self.disk.set_faults(None);
+        self.may_fail = false;
         let strictness = if how == End::Kill { Strictness::ProcessDeath } else { *rng.choose(&cuts) };
         self.disk = self.disk.crash(strictness);
         self.world.clear();

@@ -22,6 +22,18 @@ pub trait Ground {
     /// Lets it die at some later call.
     fn arm(&mut self, rng: &mut Rng);
 
+    /// Lets some later call fail with an error of the disk.
+    fn fail(&mut self, rng: &mut Rng);
+
+    /// Whether a call has failed, or may have.
+    fn has_failed(&self) -> bool;
+
+    /// Whether [`Ground::is_poisoned`] is known.
+    fn knows_poison(&self) -> bool;
+
+    /// Whether it is known that rows take no batch any more.
+    fn is_poisoned(&self) -> bool;
+
     /// Whether it has died.
     fn is_dead(&self) -> bool;
 
@@ -47,6 +59,22 @@ impl Ground for MemoryDisk {
         if rng.percent(80) {
             self.die_in(1 + rng.any_size(8));
         }
+    }
+
+    fn fail(&mut self, rng: &mut Rng) {
+        self.fail_in(1 + rng.any_size(8));
+    }
+
+    fn has_failed(&self) -> bool {
+        MemoryDisk::has_failed(self)
+    }
+
+    fn knows_poison(&self) -> bool {
+        true
+    }
+
+    fn is_poisoned(&self) -> bool {
+        MemoryDisk::is_poisoned(self)
     }
 
     fn is_dead(&self) -> bool {

@@ -4,7 +4,7 @@ use crate::clock::{SharedClock, VirtualClock};
 use crate::memory::MemoryDisk;
 use crate::model::Model;
 use crate::operation::{CALLERS, Histories};
-use crate::pair::{Applied, Pair};
+use crate::pair::{Applied, Pair, check_totals};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_fs::{Clock, Limits, OpenOptions, ROOT, Result, Volume};
@@ -78,7 +78,16 @@ pub fn run_history(
     let model = formatted(&volume, &clock);
     let mut pair = Pair::new(volume, model, &clock, ROOT);
     let mut past: std::collections::VecDeque<String> = std::collections::VecDeque::new();
+    // Choices of their own, so that seeds keep their operations.
+    let mut rooms = Rng::new(seed ^ 0xf0_11);
     for number in 1..=operations {
+        if let Bed::Memory(disk) = &bed
+            && rooms.one_in(if pair.is_full { 20 } else { 200 })
+        {
+            pair.is_full = !pair.is_full;
+            disk.set_full(pair.is_full);
+            past.push_back(format!("full: {}", pair.is_full));
+        }
         let (caller, operation) = histories.next(&pair.model);
         let line = format!("{number} {}: {operation:?}", CALLERS[caller].uid);
         if past.len() >= 30 {
@@ -86,20 +95,21 @@ pub fn run_history(
         }
         past.push_back(line);
         let mut outcome = match pair.apply(caller, &operation) {
-            Ok(Applied::Agreed(_)) => Ok(()),
-            Ok(Applied::Failed(error)) => Err(format!("{operation:?} failed: {error}")),
+            Ok(Applied::Agreed(_) | Applied::Full) => Ok(()),
+            Ok(Applied::Failed(_, error)) => Err(format!("{operation:?} failed: {error}")),
             Err(difference) => Err(difference),
         };
         if outcome.is_ok() && (number % compare_every == 0 || number == operations) {
-            outcome = pair.compare().and_then(|()| pair.check(|_| false));
+            outcome = pair.compare().and_then(|()| pair.check(|_| false)).and_then(|()| check_totals(&pair.volume));
             if outcome.is_ok() && rng.one_in(2) {
                 past.push_back("reopened".into());
                 pair.volume.close().map_err(|error| failed("close", error))?;
-                let Pair { volume, mut model, highest, .. } = pair;
+                let Pair { volume, mut model, highest, is_full, .. } = pair;
                 drop(volume);
                 model.remount();
                 let volume = bed.open(limits, &clock).map_err(|error| failed("open", error))?;
                 pair = Pair::new(volume, model, &clock, highest);
+                pair.is_full = is_full;
                 if rng.one_in(2) {
                     outcome = work_all(&pair.volume).and_then(|()| pair.compare()).and_then(|()| pair.check(|_| false));
                 }

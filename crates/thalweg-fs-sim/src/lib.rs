@@ -10,6 +10,7 @@
 //! | `lives.rs` `evidence.rs` `ground.rs` | lives with crashes, and their judgement |
 //! | `engine.rs` `engine_objects.rs` | the engine and objects on the simulated disk |
 //! | `bugs.rs` | planted bugs, and what catches them |
+//! | `hooked.rs` | [`HookedObjects`], for tests of races |
 //! | `clock.rs` | the time of volume and model |
 //!
 //! One client does operations at a time: the locks of inodes are the standard library's, so several clients could not
@@ -23,6 +24,7 @@ mod engine_objects;
 mod evidence;
 mod ground;
 mod histories;
+mod hooked;
 mod lives;
 mod memory;
 mod model;
@@ -34,11 +36,12 @@ pub use clock::{SharedClock, VirtualClock};
 pub use engine::EngineGround;
 pub use ground::Ground;
 pub use histories::{Bed, run_history};
+pub use hooked::{HookedObjects, ObjectCall};
 pub use lives::run_lives;
 pub use memory::{End, MemoryDisk};
 pub use model::Model;
 pub use operation::{CALLERS, Histories, Operation};
-pub use pair::{Applied, Pair, Tree, check};
+pub use pair::{Applied, Pair, Tree, check, check_totals};
 
 /// Runs lives in memory.
 ///

@@ -10,7 +10,7 @@ use crate::histories::{formatted, small_limits, work_all};
 use crate::memory::End;
 use crate::model::Model;
 use crate::operation::{Histories, Operation};
-use crate::pair::{Applied, Pair, Tree, check};
+use crate::pair::{Applied, Pair, Tree, check, recount};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use thalweg_fs::{Ino, Limits, OpenOptions, Promise, ROOT, RenameFlags, Time, Volume};
@@ -26,6 +26,10 @@ struct Past {
     durable: usize,
     /// The operation during which it ended.
     in_flight: Option<(usize, Operation, Time)>,
+    /// The state before that operation, where others came after it that cannot have changed rows.
+    failed_at: Option<usize>,
+    /// Whether the log of an engine may have failed, which keeps less than every batch then, also at a kill.
+    may_lose_batches: bool,
     how: End,
 }
 
@@ -34,6 +38,8 @@ struct Lives<'g> {
     ground: &'g mut dyn Ground,
     clock: Arc<VirtualClock>,
     rng: Rng,
+    /// For choices beside those of `rng`, so that seeds keep their operations.
+    others: Rng,
     histories: Histories,
     limits: Limits,
     evidence: Evidence,
@@ -65,13 +71,34 @@ pub fn run_lives(
     let model = formatted(&volume, clock);
     drop(volume);
     ground.end(End::Kill, &mut rng);
-    let past = Past { states: vec![model], noted: vec![0], durable: 0, in_flight: None, how: End::Kill };
+    let past = Past {
+        states: vec![model],
+        noted: vec![0],
+        durable: 0,
+        in_flight: None,
+        failed_at: None,
+        may_lose_batches: false,
+        how: End::Kill,
+    };
     let histories = Histories::new(rng.next_u64());
     let (evidence, replacing) = (Evidence::default(), BTreeSet::new());
     let clock = Arc::clone(clock);
     let (highest, works_after_removals) = (ROOT, seed % 4 == 3);
-    let mut lives =
-        Lives { ground, clock, rng, histories, limits, evidence, past, highest, replacing, works_after_removals, says };
+    let others = Rng::new(seed ^ 0x07_4e25);
+    let mut lives = Lives {
+        ground,
+        clock,
+        rng,
+        others,
+        histories,
+        limits,
+        evidence,
+        past,
+        highest,
+        replacing,
+        works_after_removals,
+        says,
+    };
     for life in 0..lives.rng.between(2, 6) {
         lives.say(|| format!("life {life}"));
         lives.live().map_err(|violation| format!("seed {seed}, life {life}: {violation}"))?;
@@ -94,6 +121,9 @@ impl Lives<'_> {
             match self.open_and_judge()? {
                 Some(pair) => {
                     self.ground.arm(&mut self.rng);
+                    if self.others.one_in(4) {
+                        self.ground.fail(&mut self.others);
+                    }
                     return self.work_and_die(pair);
                 }
                 None => self.end_of_life(None),
@@ -121,7 +151,15 @@ impl Lives<'_> {
         let model = self.judge(&tree)?;
         let (states, how) = (vec![model.clone()], self.past.how);
         let noted = vec![self.evidence.noted()];
-        self.past = Past { states, noted, durable: 0, in_flight: None, how: End::Kill };
+        self.past = Past {
+            states,
+            noted,
+            durable: 0,
+            in_flight: None,
+            failed_at: None,
+            may_lose_batches: false,
+            how: End::Kill,
+        };
         // Rows are durable once a volume is open; so is what a power cut left of objects.
         for (ino, _) in tree.inodes.iter().filter(|(_, seen)| !seen.is_object || how == End::PowerCut) {
             if let Some(inode) = model.inode(*ino) {
@@ -134,6 +172,7 @@ impl Lives<'_> {
             let worked = work_all(&pair.volume)
                 .and_then(|()| pair.check(|finding| finding.contains("its file is missing")))
                 .and_then(|()| has_no_orphans(&pair.volume))
+                .and_then(|()| recount(&pair.volume))
                 .and_then(|()| pair.compare());
             if let Err(what) = worked {
                 return failed(self.ground, format!("after the work: {what}"));
@@ -147,7 +186,8 @@ impl Lives<'_> {
     fn judge(&self, tree: &Tree) -> std::result::Result<Model, String> {
         let past = &self.past;
         let last = past.states.len() - 1;
-        let from = if past.how == End::Kill { last } else { past.durable };
+        let keeps_all = past.how == End::Kill && !past.may_lose_batches;
+        let from = if keeps_all { last } else { past.durable };
         let mut differences = Vec::new();
         for (number, mut state) in self.candidates(tree, from) {
             state.remount();
@@ -165,7 +205,8 @@ impl Lives<'_> {
         let past = &self.past;
         let mut all = Vec::new();
         let last = past.states.len() - 1;
-        if let (Some((caller, operation, now)), Some(state)) = (&past.in_flight, past.states.last()) {
+        let before = past.failed_at.unwrap_or(last);
+        if let (Some((caller, operation, now)), Some(state)) = (&past.in_flight, past.states.get(before)) {
             let mut state = state.clone();
             state.now = *now;
             let new = match operation {
@@ -235,10 +276,22 @@ impl Lives<'_> {
             let size = file_of(&operation).and_then(|ino| pair.model.inode(ino)).map_or(0, |inode| inode.stat.size);
             self.evidence.note(&operation, size);
             self.say(|| format!("{} {caller}: {operation:?}", self.past.states.len()));
+            let was_poisoned = self.ground.is_poisoned();
+            if was_poisoned && file_of(&operation).is_some() {
+                continue;
+            }
             let answer = match pair.apply(caller, &operation)? {
                 Applied::Agreed(answer) if !self.ground.is_dead() => answer,
                 _ if self.ground.is_dead() => {
-                    self.past.in_flight = Some((caller, operation, pair.model.now));
+                    // Where rows are poisoned, only the operation that failed can have changed them.
+                    self.past.in_flight.get_or_insert((caller, operation, pair.model.now));
+                    break;
+                }
+                Applied::Failed(errno, what) if self.ground.has_failed() => {
+                    self.say(|| format!("failed: {what}"));
+                    if self.goes_on_after((caller, operation), errno, was_poisoned, &pair)? {
+                        continue;
+                    }
                     break;
                 }
                 failed => return Err(format!("{operation:?}: {failed:?}")),
@@ -252,9 +305,22 @@ impl Lives<'_> {
                 promises.push_back((self.past.states.len() - 1, promise));
             }
         }
+        if self.ground.has_failed() && !self.ground.is_dead() {
+            match Tree::of(&pair.volume) {
+                Err(what) if !self.ground.is_dead() => return Err(format!("no reads after an error: {what}")),
+                _ => {}
+            }
+        }
+        if !self.ground.is_dead() && self.others.one_in(2) {
+            match recount(&pair.volume) {
+                Err(what) if !self.ground.is_dead() => return Err(format!("after the operations: {what}")),
+                _ => {}
+            }
+        }
         if !self.ground.is_dead() && self.rng.one_in(3) {
             let closed = pair.volume.close();
-            if closed.is_ok() && !self.ground.is_dead() {
+            // Half a change of an object is durable then, too, and the model has none of it.
+            if closed.is_ok() && !self.ground.is_dead() && self.past.in_flight.is_none() {
                 self.past.durable = self.past.states.len() - 1;
                 self.note_all_synced(&pair.model);
             }
@@ -264,10 +330,39 @@ impl Lives<'_> {
         Ok(())
     }
 
+    /// Judges an operation that failed on a failing disk: `EIO` first, then `EROFS` of what would change rows. Returns
+    /// whether the life goes on: not after half a change of an object, and not where it is not known what has failed.
+    fn goes_on_after(
+        &mut self,
+        (caller, operation): (usize, Operation),
+        errno: i32,
+        was_poisoned: bool,
+        pair: &Pair,
+    ) -> std::result::Result<bool, String> {
+        let syncs_objects = matches!(operation, Operation::Sync | Operation::SyncFile(_) | Operation::Work);
+        if was_poisoned && errno != libc::EROFS && !syncs_objects {
+            return Err(format!("{operation:?} gave {errno} where rows are poisoned"));
+        }
+        let is_poisoned = self.ground.is_poisoned();
+        if is_poisoned && !was_poisoned && errno != libc::EIO {
+            return Err(format!("{operation:?} met the error, and gave {errno}"));
+        }
+        let is_object = file_of(&operation).is_some_and(|ino| pair.volume.has_object(ino));
+        let goes_on = self.ground.knows_poison() && !is_object;
+        if (is_poisoned || !goes_on) && self.past.in_flight.is_none() {
+            self.past.in_flight = Some((caller, operation, pair.model.now));
+            self.past.failed_at = Some(self.past.states.len() - 1);
+        }
+        Ok(goes_on)
+    }
+
     fn end_of_life(&mut self, volume: Option<Volume>) {
         drop(volume);
         let how = if self.rng.one_in(3) { End::Kill } else { End::PowerCut };
         self.say(|| format!("ends by {how:?}"));
+        if self.ground.has_failed() && !self.ground.knows_poison() {
+            self.past.may_lose_batches = true;
+        }
         self.ground.end(how, &mut self.rng);
         // What a death left in the cache, a later power cut can take.
         if how == End::PowerCut {

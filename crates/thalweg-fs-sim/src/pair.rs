@@ -17,6 +17,8 @@ pub struct Pair {
     clock: Arc<VirtualClock>,
     /// The highest number that an inode got.
     pub highest: Ino,
+    /// Whether the disk is full.
+    pub is_full: bool,
 }
 
 /// What an operation came to.
@@ -25,13 +27,15 @@ pub enum Applied {
     /// Both agree; the number of a created inode.
     Agreed(Answer),
     /// The volume failed with `EIO`, or `EROFS` after that, and the model did nothing.
-    Failed(String),
+    Failed(i32, String),
+    /// The volume had no room for it, and the model did nothing.
+    Full,
 }
 
 impl Pair {
     /// A volume that is as the model is.
     pub fn new(volume: Volume, model: Model, clock: &Arc<VirtualClock>, highest: Ino) -> Self {
-        Pair { volume, model, clock: Arc::clone(clock), highest }
+        Pair { volume, model, clock: Arc::clone(clock), highest, is_full: false }
     }
 
     /// Does an operation on both.
@@ -43,7 +47,12 @@ impl Pair {
         let answer = match of_volume(&self.volume, caller, operation, &self.model) {
             Ok(answer) => answer,
             Err(error) if matches!(error.errno(), libc::EIO | libc::EROFS) => {
-                return Ok(Applied::Failed(error.to_string()));
+                return Ok(Applied::Failed(error.errno(), error.to_string()));
+            }
+            Err(error) if error.errno() == libc::ENOSPC && self.is_full => {
+                self.note_objects(operation);
+                let is_refused = || Err(format!("{operation:?} was refused on a full disk"));
+                return if self.needs_room(operation) { Ok(Applied::Full) } else { is_refused() };
             }
             Err(error) => Answer::Refused(error.errno()),
         };
@@ -72,6 +81,23 @@ impl Pair {
         }
         let who = CALLERS[caller];
         Err(format!("{operation:?} by {}:{}:\n  volume {answer:?}\n  model  {expected:?}", who.uid, who.gid))
+    }
+
+    /// Whether an operation may be refused on a full disk. Nothing that makes room may, and nothing that only reads.
+    fn needs_room(&self, operation: &Operation) -> bool {
+        match operation {
+            Operation::Change(ino, change) => {
+                let size = self.model.inode(*ino).map_or(0, |inode| inode.stat.size);
+                change.size.is_none_or(|wanted| wanted >= size)
+            }
+            Operation::Create { .. }
+            | Operation::Link(..)
+            | Operation::Rename(..)
+            | Operation::Write { .. }
+            | Operation::Allocate { .. }
+            | Operation::SetXattr { .. } => true,
+            _ => false,
+        }
     }
 
     /// Notes whether the file of an operation is an object now.
@@ -107,6 +133,27 @@ impl Pair {
     pub fn check(&self, is_allowed: impl Fn(&str) -> bool) -> Result<(), String> {
         check(&self.volume, is_allowed)
     }
+}
+
+/// Compares the number of inodes that a volume tells with those that a check finds. After a crash it is right once they
+/// were counted again.
+///
+/// # Errors
+/// Both numbers.
+pub fn check_totals(volume: &Volume) -> Result<(), String> {
+    let told = volume.usage().map_err(|error| format!("the usage: {error}"))?.inodes;
+    let report = volume.check(&mut |_| ()).map_err(|error| format!("the check failed: {error}"))?;
+    let found = report.directories + report.files;
+    if told == found { Ok(()) } else { Err(format!("{told} inodes are counted, and {found} are there")) }
+}
+
+/// Counts the inodes of a volume again, if that is due, and compares.
+///
+/// # Errors
+/// As for [`check_totals`].
+pub(crate) fn recount(volume: &Volume) -> Result<(), String> {
+    volume.recount(&|| true).map_err(|error| format!("the recount failed: {error}"))?;
+    check_totals(volume)
 }
 
 /// Checks a volume.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_fs::{Caller, Ino, Limits, NewInode, OpenOptions, READ, ROOT, RenameFlags, Volume, WRITE};
-use thalweg_fs_sim::{MemoryDisk, VirtualClock, check};
+use thalweg_fs_sim::{MemoryDisk, VirtualClock, check, check_totals};
 use thalweg_sim::Rng;
 
 const ME: Caller<'static> = Caller::ROOT;
@@ -134,6 +134,10 @@ fn run(volume: &Volume, seed: u64, steps: u64) {
                     for step in 0..steps {
                         worker.step();
                         beats[thread as usize].store(step, Ordering::Relaxed);
+                        if thread == 1 && step == 50 {
+                            let counted = worker.volume.recount(&|| true);
+                            worker.done("recount", counted);
+                        }
                         if thread == 0 && step % 100 == 0 {
                             let work = worker.volume.work();
                             worker.done("work", work);
@@ -154,7 +158,8 @@ fn run(volume: &Volume, seed: u64, steps: u64) {
         }
     });
     assert_eq!(volume.inodes_in_use(), 1, "only the root is in use after all forgets");
-    let checked = volume.work().map_err(|error| error.to_string()).and_then(|_| check(volume, |_| false));
+    let worked = volume.work().map_err(|error| error.to_string());
+    let checked = worked.and_then(|_| check(volume, |_| false)).and_then(|()| check_totals(volume));
     if let Err(found) = checked {
         panic!("seed {seed}: {found}");
     }
@@ -165,11 +170,20 @@ fn threads_in_memory_do_not_break_a_volume() {
     for seed in 1..=40 {
         let clock = Arc::new(VirtualClock::default());
         let disk = MemoryDisk::new(seed, seed % 2 == 0, &clock);
-        let (rows, objects) = (Box::new(disk.rows()), Box::new(disk.objects()));
-        Volume::format_on(&*rows, Default::default(), &*clock).unwrap_or_else(|error| panic!("{error}"));
+        Volume::format_on(&disk.rows(), Default::default(), &*clock).unwrap_or_else(|error| panic!("{error}"));
         disk.yield_after_reads([0, 3, 10, 50][seed as usize % 4]);
         let limits = Limits { rows_bytes_max: 1_000, rewritten_bytes_max: 1_000 };
-        let volume = OpenOptions::new().limits(limits).open_on(rows, objects).unwrap_or_else(|error| panic!("{error}"));
+        let opened = || OpenOptions::new().limits(limits).open_on(Box::new(disk.rows()), Box::new(disk.objects()));
+        // A mount that is left without a close, so that the inodes are counted while the threads run.
+        let left = opened().unwrap_or_else(|error| panic!("{error}"));
+        for name in NAMES {
+            if let Err(error) = left.create(&ME, ROOT, name, NewInode::directory(0o777)) {
+                panic!("{error}");
+            }
+        }
+        drop(left);
+        let volume = opened().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(volume.usage().map(|usage| usage.inodes).ok(), Some(1));
         run(&volume, seed, 4_000);
     }
 }

@@ -38,6 +38,21 @@
 //! | 1 | `store/` `object/` | where rows and large files are, as traits |
 //! | 0 | `row/` `caller.rs` `clock.rs` `error.rs` `planted.rs` | the bytes of rows; who calls; time; errors |
 
+/// The decoders of rows, for fuzz targets: whatever the bytes are, they must not panic.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    /// Reads the bytes as every kind of row. Returns as how many kinds they could be read.
+    pub fn rows(bytes: &[u8]) -> usize {
+        crate::row::fuzz_rows(bytes)
+    }
+
+    /// Bodies of rows of every kind, with names.
+    pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+        crate::row::seeds()
+    }
+}
+
 mod caller;
 mod check;
 mod clock;
@@ -54,7 +69,7 @@ mod store;
 mod volume;
 
 pub use caller::{Caller, EXECUTE, READ, WRITE};
-pub use check::{CheckReport, Finding};
+pub use check::{CheckEvent, CheckProgress, CheckReport, Finding};
 pub use clock::{Clock, SystemClock};
 pub use data::{Allocation, SharedObject};
 pub use error::{Error, Result};
@@ -63,7 +78,7 @@ pub use namespace::{Entry, NewInode, RenameFlags};
 pub use object::{FolderObjects, ObjectAttributes, ObjectStore, Room};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, plant};
-pub use reclaim::Work;
+pub use reclaim::{Reclaimable, Work};
 pub use row::{Attributes, Ino, Kind, Mode, ROOT, Time};
 pub use store::{
     Batch, Directories, EngineStore, Listed, Listing, MetaStore, NAMES, Operation, Promise, RowReader, Rows, Space,

@@ -31,12 +31,16 @@ pub enum Bug {
     FirstNameForgotten,
     StaleObjectTrusted,
     UnknownObjectsForgotten,
+    TotalsNotRecounted,
+    WriteErrorSwallowed,
+    RemovalNeedsRoom,
+    ShrinkNeedsRoom,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Bug; 22] = [
+    pub const ALL: [Bug; 26] = [
         Bug::ObjectRemovedEarly,
         Bug::PromotionNotSynced,
         Bug::PromotionLeavesRows,
@@ -59,6 +63,10 @@ impl Bug {
         Bug::FirstNameForgotten,
         Bug::StaleObjectTrusted,
         Bug::UnknownObjectsForgotten,
+        Bug::TotalsNotRecounted,
+        Bug::WriteErrorSwallowed,
+        Bug::RemovalNeedsRoom,
+        Bug::ShrinkNeedsRoom,
     ];
 }
 

@@ -3,7 +3,10 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use tempfile::TempDir;
-use thalweg_fs::{Caller, FormatOptions, NewInode, OpenOptions, READ, ROOT, RenameFlags, Volume, WRITE};
+use thalweg_fs::{
+    Caller, CheckEvent, CheckProgress, FormatOptions, NewInode, OpenOptions, READ, ROOT, Reclaimable, RenameFlags,
+    Volume, WRITE,
+};
 
 const ME: Caller<'static> = Caller::ROOT;
 
@@ -65,7 +68,11 @@ fn a_large_file_becomes_an_object_and_goes_with_its_name() {
     assert_eq!(found.size, 3_000_000);
     assert_eq!(volume.read(found.ino, 0, bytes.len()).unwrap(), bytes);
     volume.unlink(&ME, ROOT, b"large").unwrap();
+    let left = volume.reclaimable().unwrap();
+    assert_eq!((left.orphans, left.objects), (0, 1), "open only as far as it is known by its number");
+    assert!(left.object_bytes >= 3_000_000, "{left:?}");
     assert_eq!(volume.work().unwrap().removed, 1);
+    assert_eq!(volume.reclaimable().unwrap(), Reclaimable::default());
     let report = volume.check(&mut |finding| panic!("{finding}")).unwrap();
     assert_eq!((report.objects, report.files), (0, 0));
 }
@@ -79,6 +86,7 @@ fn an_open_file_without_a_name_can_be_read_until_it_is_closed() {
     volume.unlink(&ME, ROOT, b"a").unwrap();
     assert_eq!(volume.lookup(&ME, ROOT, b"a").unwrap_err().errno(), libc::ENOENT);
     assert_eq!(volume.read(file.ino, 0, 9).unwrap(), b"kept");
+    assert_eq!(volume.reclaimable().unwrap(), Reclaimable { orphans: 1, ..Default::default() });
     assert_sound(&volume);
     // Left open, as by a killed process: the next mount removes it.
     let volume = reopened(&folder, volume);
@@ -170,4 +178,54 @@ fn a_path_leads_to_the_same_inode_for_root_and_for_others() {
     assert_eq!(volume.resolve(&ME, b"/a/b/c").unwrap_err().errno(), libc::ENOENT);
     assert_eq!(volume.resolve(&ME, b"/z/b/c").unwrap().ino, c.ino);
     assert_sound(&volume);
+}
+
+#[test]
+fn a_check_tells_how_far_it_is() {
+    let (_folder, volume) = volume();
+    for number in 0..1100 {
+        let file = volume.create(&ME, ROOT, format!("file {number}").as_bytes(), NewInode::file(0o644)).unwrap();
+        volume.write(&ME, file.ino, 0, b"a row of bytes").unwrap();
+    }
+    volume.save_totals().unwrap();
+    let mut told = Vec::new();
+    let report = volume.check_with(&mut |event| match event {
+        CheckEvent::Progress(progress) => told.push(progress),
+        CheckEvent::Found(finding) => panic!("{finding}"),
+    });
+    assert_eq!(report.unwrap().files, 1100);
+    // The root, and its entries up to the 1 024th row; then the rows of bytes.
+    let at = |inodes, rows| CheckProgress { inodes, inodes_total: 1101, rows };
+    assert_eq!(told, [at(1024, 1024), at(1101, 2048)]);
+}
+
+#[test]
+fn after_a_crash_the_inodes_are_counted_again() {
+    let (folder, volume) = volume();
+    let path = folder.path().join("volume");
+    for number in 0..2000 {
+        let name = format!("file {number}");
+        let file = volume.create(&ME, ROOT, name.as_bytes(), NewInode::file(0o644)).unwrap();
+        if number == 7 {
+            volume.link(&ME, file.ino, ROOT, b"second").unwrap();
+        }
+    }
+    volume.create(&ME, ROOT, b"directory", NewInode::directory(0o755)).unwrap();
+    assert_eq!(volume.recount(&|| true).unwrap(), None, "nothing to count after a clean close");
+    let inodes = |volume: &Volume| volume.usage().unwrap().inodes;
+    assert_eq!(inodes(&volume), 2002);
+    // As a kill: the number was never stored.
+    drop(volume);
+    let volume = OpenOptions::new().open(&path).unwrap();
+    assert_eq!(inodes(&volume), 1);
+    assert_eq!(volume.recount(&|| false).unwrap(), None, "it was ended");
+    // A close before the count leaves it to the next mount.
+    let volume = reopened(&folder, volume);
+    volume.remove_directory(&ME, ROOT, b"directory").unwrap();
+    assert_eq!(volume.recount(&|| true).unwrap(), Some(2001));
+    assert_eq!((inodes(&volume), volume.recount(&|| true).unwrap()), (2001, None));
+    // The search for objects, too, must have ended before a close is clean.
+    volume.work().unwrap();
+    let volume = reopened(&folder, volume);
+    assert_eq!((inodes(&volume), volume.recount(&|| true).unwrap()), (2001, None));
 }

@@ -1,4 +1,4 @@
-//! Calls the volume's background work about once a second.
+//! Calls the volume's background work about once a second, and after an unclean end counts its inodes beside it.
 
 use crate::daemon::Shared;
 use crate::daemon_log::say;
@@ -7,22 +7,26 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use thalweg_fs::Volume;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The thread that calls it.
+/// The threads that do it.
 pub(crate) struct Background {
     ended: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Background {
     pub(crate) fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let ended = Arc::<(Mutex<bool>, Condvar)>::default();
-        let seen = Arc::clone(&ended);
+        let mut background = Background { ended: Arc::clone(&ended), threads: Vec::new() };
+        let (counted, seen) = (Arc::clone(&shared.volume), Arc::clone(&ended));
+        let builder = std::thread::Builder::new().name("recount".to_owned());
+        background.threads.push(builder.spawn(move || recount(&counted, &seen.0))?);
         let builder = std::thread::Builder::new().name("background".to_owned());
-        let thread = builder.spawn(move || run(&shared, &seen))?;
-        Ok(Background { ended, thread: Some(thread) })
+        background.threads.push(builder.spawn(move || run(&shared, &ended))?);
+        Ok(background)
     }
 }
 
@@ -30,9 +34,18 @@ impl Drop for Background {
     fn drop(&mut self) {
         *self.ended.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.ended.1.notify_all();
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+    }
+}
+
+/// A count of ten million inodes takes long, and objects are synced meanwhile: so it has a thread of its own.
+fn recount(volume: &Volume, ended: &Mutex<bool>) {
+    match volume.recount(&|| !*ended.lock().unwrap_or_else(PoisonError::into_inner)) {
+        Ok(None | Some(0)) => {}
+        Ok(Some(difference)) => say(&format!("counted the inodes after an unclean end: {difference:+}")),
+        Err(error) => say(&format!("the inodes were not counted after an unclean end: {error}")),
     }
 }
 

@@ -1,8 +1,15 @@
 //! The socket by which tools reach a volume while it is mounted: `VOLUME/control`.
 //!
-//! A tool connects and writes one line; the daemon answers with text and ends the connection. `stat`, `check` and
-//! `sync` are answered at once; `wait` when the daemon ends, with nothing. An answer begins with "ok" or "error" on
-//! a line of its own.
+//! A tool connects and writes one line; the daemon answers with text and ends the connection.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `stat` | what the volume has, and what was asked of it |
+//! | `check [json] [progress]` | findings and counts; with `progress`, lines "progress INODES OF ROWS" before it |
+//! | `sync` | nothing, once everything is durable |
+//! | `wait` | nothing, when the daemon ends |
+//!
+//! An answer begins with "ok" or "error" on a line of its own.
 
 use crate::daemon::Shared;
 use crate::daemon_log::say;
@@ -12,8 +19,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_fs::CheckProgress;
 
 const SOCKET: &str = "control";
+/// How often a tool is told how far its check is.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// How long the socket is left alone after an error.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The socket of a daemon. It goes with this.
 pub(crate) struct Control {
@@ -45,8 +58,7 @@ impl Drop for Control {
 }
 
 fn listen(listener: &UnixListener, shared: &Arc<Shared>) {
-    for stream in listener.incoming() {
-        let Ok(stream) = stream else { return };
+    accept_all(listener.incoming(), ACCEPT_PAUSE, |stream| {
         let shared = Arc::clone(shared);
         let served = std::thread::Builder::new().name("tool".to_owned()).spawn(move || {
             // A tool that is gone is no fault.
@@ -55,27 +67,84 @@ fn listen(listener: &UnixListener, shared: &Arc<Shared>) {
         if let Err(error) = served {
             say(&format!("no thread for a tool: {error}"));
         }
+    });
+}
+
+/// Serves all who connect. A process without a descriptor left, or a tool that went before it was accepted, is no end
+/// of this: it goes on after a pause. An error that says that there is no socket any more is. Returns that error.
+fn accept_all<S>(
+    connections: impl Iterator<Item = io::Result<S>>,
+    pause: Duration,
+    mut serve: impl FnMut(S),
+) -> Option<io::Error> {
+    let mut said = None;
+    for connection in connections {
+        match connection {
+            Ok(stream) => {
+                said = None;
+                serve(stream);
+            }
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EBADF | libc::EINVAL | libc::ENOTSOCK)) => {
+                say(&format!("tools reach this process no more: {error}"));
+                return Some(error);
+            }
+            Err(error) => {
+                // The same error comes with each pause while it lasts: once is enough.
+                if said != Some(error.raw_os_error()) {
+                    said = Some(error.raw_os_error());
+                    say(&format!("a tool was not accepted, and the next ones are waited for: {error}"));
+                }
+                std::thread::sleep(pause);
+            }
+        }
     }
+    None
 }
 
 fn serve(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
     let mut line = String::new();
     BufReader::new(stream.try_clone()?).read_line(&mut line)?;
-    if line.trim_end() == "wait" {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if words == ["wait"] {
         // The tool reads until this process ends.
         let _ = stream.read(&mut [0])?;
         return Ok(());
     }
     let mut text = String::new();
-    let done = match line.trim_end() {
-        "stat" => report::stat(shared, &mut text),
-        "check" => report::check(&shared.volume, &mut text),
-        "sync" => shared.volume.sync(),
-        other => Err(thalweg_fs::Error::explained(libc::EINVAL, format!("unknown request '{other}'"))),
+    let done = match words[..] {
+        ["stat"] => report::stat(shared, &mut text),
+        ["sync"] => shared.volume.sync(),
+        ["check", ref options @ ..] if options.iter().all(|option| matches!(*option, "json" | "progress")) => {
+            let mut teller = Teller { stream: &stream, is_asked: options.contains(&"progress"), told: None };
+            report::check(&shared.volume, options.contains(&"json"), &mut |done| teller.tell(done), &mut text)
+        }
+        _ => {
+            let what = format!("unknown request '{}'", line.trim_end().escape_debug());
+            Err(thalweg_fs::Error::explained(libc::EINVAL, what))
+        }
     };
     match done {
         Ok(()) => write!(stream, "ok\n{text}"),
         Err(error) => write!(stream, "error\n{error}\n"),
+    }
+}
+
+/// Tells a tool how far its check is.
+struct Teller<'s> {
+    stream: &'s UnixStream,
+    is_asked: bool,
+    /// When it was told last.
+    told: Option<Instant>,
+}
+
+impl Teller<'_> {
+    fn tell(&mut self, done: CheckProgress) {
+        if self.is_asked && self.told.is_none_or(|at| at.elapsed() >= PROGRESS_INTERVAL) {
+            self.told = Some(Instant::now());
+            // A tool that is gone is no fault.
+            let CheckProgress { inodes, inodes_total, rows } = done;
+            let _ = writeln!(self.stream, "progress {inodes} {inodes_total} {rows}");
+        }
     }
 }
 
@@ -84,6 +153,14 @@ fn serve(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
 /// # Errors
 /// What the daemon says in place of an answer; those of the socket.
 pub fn ask(volume: &Path, request: &str) -> io::Result<Option<String>> {
+    ask_with(volume, request, &mut |_| ())
+}
+
+/// As [`ask`], and calls `progress` while the daemon works, if the request asks for that.
+///
+/// # Errors
+/// As for [`ask`].
+pub fn ask_with(volume: &Path, request: &str, progress: &mut dyn FnMut(CheckProgress)) -> io::Result<Option<String>> {
     let mut stream = match UnixStream::connect(volume.join(SOCKET)) {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
@@ -92,13 +169,30 @@ pub fn ask(volume: &Path, request: &str) -> io::Result<Option<String>> {
         Err(error) => return Err(error),
     };
     writeln!(stream, "{request}")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    match answer.split_once('\n') {
-        Some(("ok", text)) => Ok(Some(text.to_owned())),
-        Some(("error", text)) => Err(io::Error::other(text.trim_end().to_owned())),
-        _ => Err(io::Error::other("the daemon ended before it answered")),
+    let mut answer = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        answer.read_line(&mut line)?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["progress", ref numbers @ ..] => {
+                let numbers: Vec<u64> = numbers.iter().filter_map(|number| number.parse().ok()).collect();
+                if let [inodes, inodes_total, rows] = numbers[..] {
+                    progress(CheckProgress { inodes, inodes_total, rows });
+                }
+            }
+            ["ok"] => break,
+            ["error"] => {
+                let mut text = String::new();
+                answer.read_to_string(&mut text)?;
+                return Err(io::Error::other(text.trim_end().to_owned()));
+            }
+            _ => return Err(io::Error::other("the daemon ended before it answered")),
+        }
     }
+    let mut text = String::new();
+    answer.read_to_string(&mut text)?;
+    Ok(Some(text))
 }
 
 /// Connects to the daemon of a volume, to wait for its end: what is returned waits. `None`: there is
@@ -113,4 +207,52 @@ pub fn wait_for_end(volume: &Path) -> io::Result<Option<impl FnOnce() -> io::Res
     };
     writeln!(stream, "wait")?;
     Ok(Some(move || stream.read_to_end(&mut Vec::new()).map(drop)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use thalweg_fs::{Caller, NewInode, OpenOptions, ROOT, Volume};
+
+    #[test]
+    fn a_tool_is_told_how_far_its_check_is_if_it_asks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("volume");
+        Volume::format(&path, Default::default()).unwrap();
+        let volume = Arc::new(OpenOptions::new().open(&path).unwrap());
+        for number in 0..1100 {
+            volume.create(&Caller::ROOT, ROOT, format!("{number}").as_bytes(), NewInode::file(0o644)).unwrap();
+        }
+        volume.save_totals().unwrap();
+        let control = Control::start(&path, Arc::new(Shared::new(volume))).unwrap();
+        let asked = |request| {
+            let mut told = Vec::new();
+            let answer = ask_with(&path, request, &mut |progress| told.push(progress)).unwrap().unwrap();
+            (answer, told)
+        };
+        let (plain, told) = asked("check");
+        assert!(plain.contains("files          1100"), "{plain}");
+        assert_eq!(told, []);
+        let (json, told) = asked("check json progress");
+        assert!(json.contains("\"files\": 1100"), "{json}");
+        assert_eq!(told, [CheckProgress { inodes: 1024, inodes_total: 1101, rows: 1024 }]);
+        assert!(asked("stat").0.contains("reclaim bytes  0"));
+        assert!(ask(&path, "check xml").unwrap_err().to_string().contains("unknown request 'check xml'"));
+        drop(control);
+        assert_eq!(ask(&path, "stat").unwrap(), None);
+    }
+
+    #[test]
+    fn tools_are_served_after_errors_that_pass() {
+        let failed = |errno| Err(io::Error::from_raw_os_error(errno));
+        let passing = [libc::EMFILE, libc::EMFILE, libc::ENFILE, libc::ECONNABORTED, libc::EINTR, libc::ENOMEM];
+        let mut connections: Vec<io::Result<u32>> = passing.map(failed).into_iter().collect();
+        connections.extend([Ok(1), failed(libc::EMFILE), Ok(2), failed(libc::EBADF), Ok(3)]);
+        let (mut served, start, pause) = (Vec::new(), Instant::now(), Duration::from_millis(2));
+        let end = accept_all(connections.into_iter(), pause, |tool| served.push(tool));
+        assert_eq!((served, end.and_then(|error| error.raw_os_error())), (vec![1, 2], Some(libc::EBADF)));
+        assert!(start.elapsed() >= pause * 7, "a process without descriptors would spin");
+    }
 }

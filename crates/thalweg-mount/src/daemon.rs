@@ -47,13 +47,17 @@ impl Deref for Daemon {
 
 impl Daemon {
     pub(crate) fn new(volume: Arc<Volume>, wants_passthrough: bool, (syncs, pool): (Arc<Pool>, Arc<Pool>)) -> Self {
-        let (operations, passthrough, notifier) = (Operations::new(), Passthrough::new(), OnceLock::new());
-        let shared = Arc::new(Shared { volume, operations, passthrough, notifier });
+        let shared = Arc::new(Shared::new(volume));
         Daemon { shared, syncs, pool, wants_passthrough }
     }
 }
 
 impl Shared {
+    pub(crate) fn new(volume: Arc<Volume>) -> Self {
+        let (operations, passthrough, notifier) = (Operations::new(), Passthrough::new(), OnceLock::new());
+        Shared { volume, operations, passthrough, notifier }
+    }
+
     pub(crate) fn begin(&self, operation: Operation) -> Begun {
         self.operations.begin(operation)
     }

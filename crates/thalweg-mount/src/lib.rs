@@ -32,8 +32,8 @@ mod serve;
 mod session;
 mod waiting;
 
-pub use control::{ask, wait_for_end};
+pub use control::{ask, ask_with, wait_for_end};
 pub use options::{MountOptions, UnknownOption};
 pub use place::{Mounted, find_mount, unmount};
-pub use report::counts;
+pub use report::{check_as_json, counts};
 pub use session::mount;

@@ -67,7 +67,7 @@ pub enum FsCommand {
     /// Make an empty volume in a folder that is missing or empty
     Format(Format),
     /// Read all of a volume, mounted or not, and list what is wrong; exit code 3 if something is
-    Check(OfVolume),
+    Check(CheckVolume),
     /// Show what a mounted volume has, and what was asked of it
     Stat(OfVolume),
     /// Print the rows of a volume that is not mounted, a line each
@@ -90,6 +90,22 @@ pub struct Format {
     /// Its permission bits, octal
     #[arg(long, default_value = "755", value_parser = octal)]
     pub mode: u16,
+}
+
+/// What to check.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  thalweg fs check /srv/volume
+  thalweg fs check /srv/volume --json | jq .findings
+
+Notes are what a power cut may leave of files that were never synced: no damage.
+Exit codes: 0 no findings, 1 no volume, 3 findings, or the volume cannot be read.")]
+pub struct CheckVolume {
+    /// The folder of the volume
+    pub volume: PathBuf,
+    /// Print one JSON object: findings, notes, counts
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// A volume.

@@ -40,6 +40,15 @@ pub(super) struct Disk {
     pub calls: u64,
     pub dies_at: Option<u64>,
     pub is_dead: bool,
+    /// The call that fails with an error of the disk, and whether one has.
+    pub fails_at: Option<u64>,
+    pub has_failed: bool,
+    /// Whether rows take no batch any more, as one has failed.
+    pub is_poisoned: bool,
+    /// The batch that has failed, if it is in the log nevertheless.
+    pub torn: Option<Vec<Change>>,
+    /// Whether there is room only for removals.
+    pub is_full: bool,
     pub clock: Arc<crate::clock::VirtualClock>,
 }
 
@@ -57,6 +66,11 @@ impl MemoryDisk {
             calls: 0,
             dies_at: None,
             is_dead: false,
+            fails_at: None,
+            has_failed: false,
+            is_poisoned: false,
+            torn: None,
+            is_full: false,
             clock: Arc::clone(clock),
         };
         MemoryDisk { disk: Arc::new(Mutex::new(disk)), yields: Arc::default() }
@@ -84,6 +98,27 @@ impl MemoryDisk {
         disk.dies_at = Some(disk.calls + calls);
     }
 
+    /// Lets the `calls`th call from now fail with an error of the disk.
+    pub fn fail_in(&self, calls: u64) {
+        let mut disk = self.disk();
+        disk.fails_at = Some(disk.calls + calls);
+    }
+
+    /// Whether a call has failed in this life.
+    pub fn has_failed(&self) -> bool {
+        self.disk().has_failed
+    }
+
+    /// Whether rows take no batch any more.
+    pub fn is_poisoned(&self) -> bool {
+        self.disk().is_poisoned
+    }
+
+    /// Takes all room away, but for removals, or gives it back.
+    pub fn set_full(&self, is_full: bool) {
+        self.disk().is_full = is_full;
+    }
+
     /// Whether it has died.
     pub fn is_dead(&self) -> bool {
         self.disk().is_dead
@@ -94,8 +129,14 @@ impl MemoryDisk {
         let mut disk = self.disk();
         let disk = &mut *disk;
         (disk.is_dead, disk.dies_at) = (false, None);
+        (disk.has_failed, disk.fails_at, disk.is_poisoned, disk.is_full) = (false, None, false, false);
+        if let Some(torn) = disk.torn.take() {
+            disk.tables.apply(torn.clone());
+            disk.pending.push_back(torn);
+            disk.committed += 1;
+        }
         if how == End::Kill {
-            disk.objects.values_mut().for_each(|object| object.is_inherited = true);
+            disk.objects.values_mut().for_each(|object| (object.is_inherited, object.is_lost) = (true, false));
             return;
         }
         let kept = disk.rng.below(disk.pending.len() as u64 + 1);
@@ -129,8 +170,29 @@ impl Disk {
         Ok(())
     }
 
-    /// Runs a call that changes something. The one at which the disk dies takes effect or not.
+    /// Whether the call that begins now fails with an error of the disk.
+    pub(super) fn strikes(&mut self) -> bool {
+        let strikes = self.fails_at.is_some_and(|at| self.calls + 1 >= at);
+        if strikes {
+            (self.fails_at, self.has_failed) = (None, true);
+        }
+        strikes
+    }
+
+    /// Runs a call that changes something, or lets it fail with an error of the disk, having had its effect or not.
     pub(super) fn change<T>(&mut self, effect: impl FnOnce(&mut Disk) -> Result<T>) -> Result<T> {
+        if !self.strikes() {
+            return self.change_surely(effect);
+        }
+        self.begin()?;
+        if self.rng.one_in(2) {
+            effect(self)?;
+        }
+        Err(failed())
+    }
+
+    /// Runs a call that changes something. The one at which the disk dies takes effect or not.
+    pub(super) fn change_surely<T>(&mut self, effect: impl FnOnce(&mut Disk) -> Result<T>) -> Result<T> {
         self.begin()?;
         if !self.is_dead {
             return effect(self);
@@ -156,6 +218,11 @@ impl Disk {
     pub(super) fn durable_batches(&self) -> u64 {
         self.committed - self.pending.len() as u64
     }
+}
+
+/// What a call gives that the disk lets fail.
+pub(super) fn failed() -> Error {
+    Error::posix(libc::EIO)
 }
 
 fn dead() -> Error {

@@ -5,6 +5,9 @@
 //! durable, and of an object that was not synced any mixture of old and new pages, any length between, or no file. So
 //! what survives here survives on every store that keeps the promises, and a seed costs milliseconds.
 //!
+//! A call may fail with an error of the disk. A batch that fails may be in the log, and no batch is taken after it. An
+//! object whose sync failed is not durable, though later syncs of it succeed. On a full disk only removals are taken.
+//!
 //! - `disk.rs`: [`MemoryDisk`].
 //! - `tables.rs`: the rows; `rows.rs`: [`MemoryRows`], a `MetaStore` on them.
 //! - `object.rs`: an object; `objects.rs`: [`MemoryObjects`], an `ObjectStore`.

@@ -14,6 +14,8 @@ pub(super) struct Object {
     pub durable: Option<Vec<u8>>,
     /// Whether an earlier process gave it its name, which a sync of the object does not make durable then.
     pub is_inherited: bool,
+    /// Whether a sync has failed: later ones succeed and make nothing durable, in this life.
+    pub is_lost: bool,
     pub mtime: Time,
     pub ctime: Time,
 }
@@ -25,7 +27,7 @@ impl Object {
 
     /// Makes it durable, if its name is or can be.
     pub(super) fn sync(&mut self) {
-        if !self.is_inherited || self.durable.is_some() {
+        if !self.is_lost && (!self.is_inherited || self.durable.is_some()) {
             self.durable = Some(self.live.clone());
         }
     }

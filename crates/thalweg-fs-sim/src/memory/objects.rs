@@ -1,6 +1,6 @@
 //! [`MemoryObjects`]: objects as byte vectors, with what of them is durable.
 
-use super::disk::MemoryDisk;
+use super::disk::{MemoryDisk, failed};
 use super::object::Object;
 use thalweg_fs::{Clock, Error, Ino, ObjectAttributes, ObjectStore, Result, Room, Time};
 
@@ -14,11 +14,11 @@ impl MemoryObjects {
         MemoryObjects { disk }
     }
 
-    fn change(&self, ino: Ino, effect: impl FnOnce(&mut Object) -> Result<()>) -> Result<()> {
+    fn change(&self, ino: Ino, effect: impl FnOnce(&mut Object, bool) -> Result<()>) -> Result<()> {
         self.disk.disk().change(|disk| {
-            let now = disk.clock.now();
+            let (now, is_full) = (disk.clock.now(), disk.is_full);
             let object = disk.objects.get_mut(&ino).ok_or_else(|| missing(ino))?;
-            effect(object)?;
+            effect(object, is_full)?;
             (object.mtime, object.ctime) = (now, now);
             Ok(())
         })
@@ -38,6 +38,9 @@ fn missing(ino: Ino) -> Error {
 impl ObjectStore for MemoryObjects {
     fn create(&self, ino: Ino) -> Result<()> {
         self.disk.disk().change(|disk| {
+            if disk.is_full {
+                return Err(Error::posix(libc::ENOSPC));
+            }
             let now = disk.clock.now();
             let object = disk.objects.entry(ino).or_default();
             object.live.clear();
@@ -57,8 +60,11 @@ impl ObjectStore for MemoryObjects {
     }
 
     fn write_at(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.change(ino, |object| {
+        self.change(ino, |object, is_full| {
             let (from, to) = (offset as usize, offset as usize + bytes.len());
+            if is_full && object.live.len() < to {
+                return Err(Error::posix(libc::ENOSPC));
+            }
             if object.live.len() < to {
                 object.live.resize(to, 0);
             }
@@ -68,15 +74,18 @@ impl ObjectStore for MemoryObjects {
     }
 
     fn truncate(&self, ino: Ino, size: u64) -> Result<()> {
-        self.change(ino, |object| {
+        self.change(ino, |object, _| {
             object.live.resize(size as usize, 0);
             Ok(())
         })
     }
 
     fn allocate(&self, ino: Ino, mode: i32, offset: u64, bytes: u64) -> Result<()> {
-        self.change(ino, |object| {
+        self.change(ino, |object, is_full| {
             let (from, to) = (offset as usize, (offset + bytes) as usize);
+            if is_full && mode & libc::FALLOC_FL_PUNCH_HOLE == 0 {
+                return Err(Error::posix(libc::ENOSPC));
+            }
             if mode & libc::FALLOC_FL_KEEP_SIZE == 0 && object.live.len() < to {
                 object.live.resize(to, 0);
             }
@@ -106,7 +115,7 @@ impl ObjectStore for MemoryObjects {
     }
 
     fn set_mtime(&self, ino: Ino, mtime: Time) -> Result<()> {
-        self.change(ino, |_| Ok(()))?;
+        self.change(ino, |_, _| Ok(()))?;
         if let Some(object) = self.disk.disk().objects.get_mut(&ino) {
             object.mtime = mtime;
         }
@@ -114,7 +123,13 @@ impl ObjectStore for MemoryObjects {
     }
 
     fn sync(&self, ino: Ino) -> Result<()> {
-        self.disk.disk().change(|disk| {
+        let mut disk = self.disk.disk();
+        if disk.strikes() {
+            disk.begin()?;
+            disk.objects.get_mut(&ino).ok_or_else(|| missing(ino))?.is_lost = true;
+            return Err(failed());
+        }
+        disk.change_surely(|disk| {
             let object = disk.objects.get_mut(&ino).ok_or_else(|| missing(ino))?;
             object.sync();
             Ok(())

@@ -1,11 +1,11 @@
 //! [`MemoryRows`]: rows in ordered maps.
 
-use super::disk::{Disk, MemoryDisk};
+use super::disk::{Disk, MemoryDisk, failed};
 use super::tables::{Change, Tables};
 use std::sync::MutexGuard;
 use thalweg::Slice;
 use thalweg_fs::{
-    Batch, Directories, Ino, Listing, MetaStore, Operation, Promise, Result, RowReader, Rows, Space, WhenDurable,
+    Batch, Directories, Error, Ino, Listing, MetaStore, Operation, Promise, Result, RowReader, Rows, Space, WhenDurable,
 };
 
 /// One in this many commits makes some batches durable.
@@ -106,7 +106,23 @@ impl MetaStore for MemoryRows {
                 }
             })
             .collect();
-        self.disk.disk().change(|disk| {
+        let has_removal =
+            changes.iter().any(|change| matches!(change, Change::Entry(.., None) | Change::Row(.., None)));
+        let mut disk = self.disk.disk();
+        disk.read()?;
+        if disk.is_poisoned {
+            return Err(Error::posix(libc::EROFS));
+        }
+        if disk.is_full && !(batch.frees_space() && has_removal) {
+            return Err(Error::posix(libc::ENOSPC));
+        }
+        if disk.strikes() {
+            disk.begin()?;
+            disk.is_poisoned = true;
+            disk.torn = disk.rng.one_in(2).then_some(changes);
+            return Err(failed());
+        }
+        disk.change_surely(|disk| {
             disk.tables.apply(changes.clone());
             disk.pending.push_back(changes);
             disk.committed += 1;
@@ -119,7 +135,11 @@ impl MetaStore for MemoryRows {
     }
 
     fn promise(&self) -> Result<Box<dyn Promise>> {
-        let number = self.live()?.committed;
+        let disk = self.live()?;
+        if disk.is_poisoned {
+            return Err(Error::posix(libc::EROFS));
+        }
+        let number = disk.committed;
         Ok(Box::new(MemoryPromise { disk: self.disk.clone(), number }))
     }
 
@@ -139,7 +159,17 @@ impl Promise for MemoryPromise {
     }
 
     fn wait(&self) -> Result<()> {
-        self.disk.disk().change(|disk| {
+        let mut disk = self.disk.disk();
+        disk.read()?;
+        if disk.is_poisoned {
+            return Err(Error::posix(libc::EROFS));
+        }
+        if disk.strikes() {
+            disk.begin()?;
+            disk.is_poisoned = true;
+            return Err(failed());
+        }
+        disk.change_surely(|disk| {
             disk.make_durable(self.number);
             Ok(())
         })

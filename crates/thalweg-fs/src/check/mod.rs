@@ -18,9 +18,9 @@ mod tree;
 
 use crate::error::{Error, Result};
 use crate::object::ObjectStore;
-use crate::row::{Attributes, Ino};
+use crate::row::{Attributes, Ino, Totals};
 use crate::store::MetaStore;
-use crate::volume::Volume;
+use crate::volume::{Volume, read_number};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -64,6 +64,29 @@ pub struct CheckReport {
     pub findings: u64,
 }
 
+/// How far a check is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckProgress {
+    /// Inodes that were looked at.
+    pub inodes: u64,
+    /// The inodes that the volume counts. After a crash the number may be off.
+    pub inodes_total: u64,
+    /// Rows that were looked at, those of inodes and all others.
+    pub rows: u64,
+}
+
+/// What a check tells while it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckEvent {
+    /// Something is wrong.
+    Found(Finding),
+    /// This much is done: told after every 1 024 rows.
+    Progress(CheckProgress),
+}
+
+/// Rows between two reports of progress.
+const ROWS_PER_REPORT: u64 = 1024;
+
 /// What is known of an inode while a check runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
@@ -88,19 +111,31 @@ pub(crate) struct Seen {
 pub(crate) struct Check<'c> {
     pub report: CheckReport,
     pub inodes: HashMap<Ino, Seen>,
-    found: &'c mut dyn FnMut(Finding),
+    inodes_total: u64,
+    rows: u64,
+    tell: &'c mut dyn FnMut(CheckEvent),
 }
 
 impl Check<'_> {
     pub(crate) fn finding(&mut self, about: impl Into<String>, what: impl Into<String>) {
         self.report.findings += 1;
-        (self.found)(Finding { about: about.into(), what: what.into(), is_note: false });
+        (self.tell)(CheckEvent::Found(Finding { about: about.into(), what: what.into(), is_note: false }));
     }
 
     /// Something that a power cut may leave.
     pub(crate) fn note(&mut self, about: impl Into<String>, what: impl Into<String>) {
         self.report.notes += 1;
-        (self.found)(Finding { about: about.into(), what: what.into(), is_note: true });
+        (self.tell)(CheckEvent::Found(Finding { about: about.into(), what: what.into(), is_note: true }));
+    }
+
+    /// Counts a row that is looked at.
+    pub(crate) fn count_row(&mut self) {
+        self.rows += 1;
+        if self.rows.is_multiple_of(ROWS_PER_REPORT) {
+            let inodes = self.report.directories + self.report.files;
+            let progress = CheckProgress { inodes, inodes_total: self.inodes_total, rows: self.rows };
+            (self.tell)(CheckEvent::Progress(progress));
+        }
     }
 
     /// Takes an error for a finding, unless the store itself failed.
@@ -116,16 +151,29 @@ impl Volume {
     /// # Errors
     /// `EIO` when the snapshot cannot be read.
     pub fn check(&self, found: &mut dyn FnMut(Finding)) -> Result<CheckReport> {
-        Self::check_on(&*self.store, &*self.objects, found)
+        self.check_with(&mut |event| {
+            if let CheckEvent::Found(finding) = event {
+                found(finding);
+            }
+        })
     }
 
-    /// Checks a volume that is not open, in the folder `path`. Its database is recovered, as by an open.
+    /// As [`Volume::check`], and also tells how far it is.
+    ///
+    /// # Errors
+    /// As for [`Volume::check`].
+    pub fn check_with(&self, tell: &mut dyn FnMut(CheckEvent)) -> Result<CheckReport> {
+        Self::check_on(&*self.store, &*self.objects, tell)
+    }
+
+    /// Checks a volume that is not open, in the folder `path`. Its database is recovered, as by an open. Calls `tell`
+    /// for everything that is wrong, and for progress.
     ///
     /// # Errors
     /// `ENOENT` if there is none, `EBUSY` while it is open; `EIO` when it cannot be read.
-    pub fn check_at(path: impl AsRef<Path>, found: &mut dyn FnMut(Finding)) -> Result<CheckReport> {
+    pub fn check_at(path: impl AsRef<Path>, tell: &mut dyn FnMut(CheckEvent)) -> Result<CheckReport> {
         let (store, objects) = Self::stores_at(path.as_ref(), |builder| builder)?;
-        let report = Self::check_on(&store, &objects, found)?;
+        let report = Self::check_on(&store, &objects, tell)?;
         store.close()?;
         Ok(report)
     }
@@ -133,12 +181,14 @@ impl Volume {
     fn check_on(
         store: &dyn MetaStore,
         objects: &dyn ObjectStore,
-        found: &mut dyn FnMut(Finding),
+        tell: &mut dyn FnMut(CheckEvent),
     ) -> Result<CheckReport> {
-        let mut check = Check { report: CheckReport::default(), inodes: HashMap::new(), found };
         // Before the snapshot: what is created after it may have an object that the snapshot does not know.
         let object_files = objects.list()?;
         let snapshot = store.snapshot()?;
+        let inodes_total = read_number(store, Totals::KEY).ok().flatten().unwrap_or(0);
+        let (report, inodes, rows) = (CheckReport::default(), HashMap::new(), 0);
+        let mut check = Check { report, inodes, inodes_total, rows, tell };
         check.read_tree(&*snapshot);
         check.read_rows(&*snapshot, (store, objects), &object_files)?;
         check.compare();

@@ -20,6 +20,7 @@ impl Check<'_> {
     ) -> Result<()> {
         for row in rows.rows(Space::Inodes, &[], &END) {
             let (key, row) = row?;
+            self.count_row();
             let ino = inode_of(&key).unwrap_or(0);
             match EntryRow::decode_inode(ino, &row) {
                 Ok((attributes, _)) => {
@@ -36,10 +37,12 @@ impl Check<'_> {
         }
         for row in rows.rows(Space::Data, &[], &END) {
             let (key, bytes) = row?;
+            self.count_row();
             self.see_data(inode_of(&key).unwrap_or(0), data_offset(&key), bytes.len() as u64);
         }
         for row in rows.rows(Space::Xattrs, &[], &END) {
             let (key, _) = row?;
+            self.count_row();
             let ino = inode_of(&key).unwrap_or(0);
             if !self.inodes.contains_key(&ino) {
                 let name = xattr_name(&key).unwrap_or_default().escape_ascii().to_string();
@@ -73,6 +76,7 @@ impl Check<'_> {
         let mut known = HashSet::new();
         for row in rows.rows(Space::Objects, &[], &END) {
             let ino = inode_of(&row?.0).unwrap_or(0);
+            self.count_row();
             known.insert(ino);
             self.report.objects += 1;
             if !self.inodes.get(&ino).is_some_and(|seen| seen.attributes.has(IS_OBJECT)) {
@@ -85,6 +89,7 @@ impl Check<'_> {
         let mut owed = HashSet::new();
         for row in rows.rows(Space::Reclaim, &[], &END) {
             let (key, row) = row?;
+            self.count_row();
             let ino = inode_of(&key).unwrap_or(0);
             match Debt::decode(&inode_key(ino), &row) {
                 Ok(Debt::Object) => _ = owed.insert(ino),

@@ -45,6 +45,7 @@ impl Check<'_> {
                 }
                 continue;
             }
+            self.count_row();
             match EntryRow::decode(directory, &listed.name, &listed.row) {
                 Ok(row) => self.see_entry(directory, &listed.name, row),
                 Err(error) => self.fault(entry_name(directory, &listed.name), &error),

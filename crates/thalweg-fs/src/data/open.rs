@@ -50,7 +50,7 @@ impl Volume {
         let mut batch = Batch::new();
         batch.set_frees_space();
         self.remove_rows(&state, &mut batch)?;
-        self.commit(&batch)?;
+        self.commit_counted(&batch, -1)?;
         state.place = Place::Dead;
         self.note_dropped(&state);
         Ok(())
@@ -96,6 +96,6 @@ impl Volume {
             return Ok(());
         }
         self.sync_inherited_objects()?;
-        self.with_file(&attributes, || self.objects.sync(attributes.ino))
+        self.with_file(&attributes, || self.sync_object(attributes.ino))
     }
 }

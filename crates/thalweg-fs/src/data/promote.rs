@@ -22,17 +22,23 @@ impl Volume {
         let ino = state.attributes.ino;
         // Before the file is there, so that the search for objects without a row passes over it.
         self.tasks().promoted.insert(ino);
-        let done = self.promote_noted(state);
-        if done.is_err() {
+        let mut is_committing = false;
+        let done = self.promote_noted(state, &mut is_committing);
+        if let Err(error) = &done {
             self.tasks().dirty.remove(&ino);
             state.is_dirty = false;
-            let _ = self.objects.remove(ino);
+            // A batch that failed may be in the log, and then the object is the file: unless it is known that it is
+            // not, the next mount finds out.
+            let is_refused = !is_committing || error.errno() == libc::ENOSPC;
+            if is_refused {
+                let _ = self.objects.remove(ino);
+            }
         }
         self.tasks().promoted.remove(&ino);
         done
     }
 
-    fn promote_noted(&self, state: &mut State) -> Result<()> {
+    fn promote_noted(&self, state: &mut State, is_committing: &mut bool) -> Result<()> {
         let (ino, size) = (state.attributes.ino, state.attributes.size);
         let first_write = state.first_write.clone();
         let is_durable = || size > 0 && first_write.as_ref().is_none_or(|first| first.is_durable());
@@ -60,6 +66,7 @@ impl Volume {
         }
         Self::put_object(&mut batch, ino, self.epoch);
         next.put(&mut batch);
+        *is_committing = true;
         self.commit(&batch)?;
         drop(batch);
         next.promoted = Some(Arc::from(self.store.promise()?));

@@ -3,6 +3,7 @@
 use crate::caller::{Caller, WRITE, without_privileges};
 use crate::error::{Result, refuse};
 use crate::node::State;
+use crate::planted::{Bug, planted};
 use crate::row::{Attributes, HAS_XATTRS, Ino, Kind, Mode, Time, xattr_key};
 use crate::store::{Batch, Space};
 use crate::volume::Volume;
@@ -91,8 +92,8 @@ impl Volume {
         }
         let mut rows = Vec::new();
         if let Some(size) = change.size {
-            if size < state.attributes.size {
-                batch.set_frees_space();
+            if size < state.attributes.size && !planted(Bug::ShrinkNeedsRoom) {
+                batch.set_needs_no_room();
             }
             rows = self.resize(&mut next, size, now)?;
         }
@@ -100,7 +101,12 @@ impl Volume {
             row.put(ino, &mut batch);
         }
         next.put(&mut batch);
-        self.commit(&batch)?;
+        if let Err(error) = self.commit(&batch) {
+            if next.is_object() && next.attributes.size > state.attributes.size {
+                let _ = self.objects.truncate(ino, state.attributes.size);
+            }
+            return Err(error);
+        }
         drop(batch);
         if let Some(mtime) = change.mtime
             && next.is_object()

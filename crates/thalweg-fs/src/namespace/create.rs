@@ -75,10 +75,9 @@ impl Volume {
         }
         made.put(&mut batch);
         next.put(&mut batch);
-        self.commit(&batch)?;
+        self.commit_counted(&batch, 1)?;
         drop(batch);
         *state = next;
-        self.count_inodes(1);
         let attributes = made.attributes;
         self.nodes.enter_new(made).keep();
         Ok(attributes)

@@ -40,12 +40,14 @@ impl Volume {
         let mut left = state.clone();
         let next = parent_state.with_entries(-1, 0, now);
         let mut batch = Batch::new();
-        batch.set_frees_space();
+        if !planted(Bug::RemovalNeedsRoom) {
+            batch.set_frees_space();
+        }
         batch.remove_entry(directory, name);
         self.drop_name(&mut left, now, &mut batch)?;
         next.put(&mut batch);
         left.put(&mut batch);
-        self.commit(&batch)?;
+        self.commit_counted(&batch, left.dead())?;
         drop(batch);
         self.note_dropped(&left);
         *state = left;
@@ -90,9 +92,8 @@ impl Volume {
             batch.remove_entry(directory, name);
             self.drop_directory(&mut gone, now, &mut batch)?;
             next.put(&mut batch);
-            self.commit(&batch)?;
+            self.commit_counted(&batch, -1)?;
             drop(batch);
-            self.count_inodes(-1);
             *locked.get_mut(child.ino()) = gone;
             *locked.get_mut(directory) = next;
             return Ok(());
@@ -163,13 +164,10 @@ impl Volume {
 
     /// After the batch of a name that went: what follows in memory.
     pub(crate) fn note_dropped(&self, file: &State) {
-        if !file.is_dead() {
-            return;
-        }
-        self.count_inodes(-1);
-        if file.is_object() {
+        if file.is_dead() && file.is_object() {
             let mut tasks = self.tasks();
             tasks.dirty.remove(&file.attributes.ino);
+            tasks.failed.remove(&file.attributes.ino);
             tasks.unlinked.insert(file.attributes.ino);
         }
     }

@@ -207,7 +207,7 @@ impl Volume {
         if let Some(gone) = &gone {
             gone.put(&mut batch);
         }
-        self.commit(&batch)?;
+        self.commit_counted(&batch, gone.as_ref().map_or(0, State::dead))?;
         drop(batch);
         *locked.get_mut(moved.ino()) = next;
         if !is_same {
@@ -215,11 +215,7 @@ impl Volume {
         }
         *locked.get_mut(to.directory) = target;
         if let Some(gone) = gone {
-            if gone.attributes.kind == Kind::Directory {
-                self.count_inodes(-1);
-            } else {
-                self.note_dropped(&gone);
-            }
+            self.note_dropped(&gone);
             let ino = gone.attributes.ino;
             *locked.get_mut(ino) = gone;
         }

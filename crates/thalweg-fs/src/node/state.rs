@@ -62,6 +62,11 @@ impl State {
         self.place == Place::Dead
     }
 
+    /// What it adds to the number of inodes, of which it was one.
+    pub(crate) fn dead(&self) -> i64 {
+        -i64::from(self.is_dead())
+    }
+
     pub(crate) fn is_object(&self) -> bool {
         self.attributes.has(IS_OBJECT)
     }

@@ -1,4 +1,5 @@
-//! What is done in the background: [`Volume::work`]. A volume starts no thread; whoever has it calls this.
+//! What is done in the background: [`Volume::work`] and [`Volume::recount`]. A volume starts no thread; whoever has it
+//! calls these.
 //!
 //! - Objects that were written are synced, within a second of being written if `work` is called that often.
 //! - The file of an object without a name goes, in steps, once no power cut can bring the name back: before, the name
@@ -7,10 +8,17 @@
 //! - After a volume was left without a close: object files that no row knows go. A promotion that a crash cut short
 //!   leaves one.
 //!
+//! `left.rs`: [`Reclaimable`], what is left to remove. `recount.rs`: [`Volume::recount`], how many inodes there are.
+//!
 //! Locks: `syncing`, over the syncs of all dirty objects; an inode's, one at a time, never over a sync; `tasks`, over
 //! the removal of a file that no row knows, so that no promotion can begin to write to it.
 
-use crate::error::Result;
+mod left;
+mod recount;
+
+pub use left::Reclaimable;
+
+use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use crate::row::{Debt, Ino, inode_key, inode_of};
 use crate::store::{Batch, Space};
@@ -41,6 +49,7 @@ impl Volume {
         self.tasks().inherited = Inherited {
             debts_from: Some(0),
             has_unknown_objects: !was_clean,
+            has_unknown_totals: !was_clean,
             has_unsynced_objects: !was_clean && !planted(Bug::KilledNotSynced),
         };
     }
@@ -66,7 +75,8 @@ impl Volume {
     /// # Errors
     /// `EIO`, `EROFS`, `ENOSPC`: what could not be done is tried again by a later call.
     pub fn work(&self) -> Result<Work> {
-        let mut work = Work { synced: self.sync_objects(Looks::Recent)?, ..Work::default() };
+        // An object that cannot be synced holds nothing else up.
+        let (mut work, synced) = (Work::default(), self.sync_objects(Looks::Recent));
         self.pay_debts(&mut work)?;
         if self.tasks().inherited.has_unknown_objects {
             work.removed += self.remove_unknown_objects()?;
@@ -74,6 +84,7 @@ impl Volume {
         }
         work.removed += self.remove_unlinked()?;
         work.is_behind = self.tasks().inherited.debts_from.is_some();
+        work.synced = synced?;
         Ok(work)
     }
 
@@ -84,20 +95,40 @@ impl Volume {
         self.look_at_shared(looks)?;
         let mut synced = 0;
         loop {
-            let Some(ino) = self.tasks().dirty.pop_first() else { return Ok(synced) };
+            let Some(ino) = self.tasks().dirty.pop_first() else { break };
             if let Some(pin) = self.nodes.try_pin(ino) {
                 pin.write().is_dirty = false;
             }
-            if let Err(error) = self.objects.sync(ino) {
-                if self.objects.attributes(ino)?.is_none() {
-                    // Unlinked meanwhile, or its promotion has failed.
-                    continue;
+            match self.sync_object(ino) {
+                Ok(()) => synced += 1,
+                // Unlinked meanwhile, or its promotion has failed.
+                Err(_) if self.objects.attributes(ino)?.is_none() => _ = self.tasks().failed.remove(&ino),
+                Err(_) if self.tasks().failed.contains(&ino) => {}
+                Err(error) => {
+                    self.tasks().dirty.insert(ino);
+                    return Err(error);
                 }
-                self.tasks().dirty.insert(ino);
-                return Err(error);
             }
-            synced += 1;
         }
+        match self.tasks().failed.first() {
+            Some(ino) => Err(lost(*ino)),
+            None => Ok(synced),
+        }
+    }
+
+    /// Syncs an object. A failure lasts to the end of this mount: the next sync of the kernel's would succeed, and
+    /// nothing of what was lost would be there.
+    pub(crate) fn sync_object(&self, ino: Ino) -> Result<()> {
+        if self.tasks().failed.contains(&ino) {
+            return Err(lost(ino));
+        }
+        let done = self.objects.sync(ino);
+        let has_failed = done.as_ref().is_err_and(|error| error.errno() == libc::EIO);
+        // A file that a power cut took is missing, and nothing of it can be lost now.
+        if has_failed && self.objects.attributes(ino)?.is_some() {
+            self.tasks().failed.insert(ino);
+        }
+        done
     }
 
     /// Before the first sync of an object after an unclean mount: all that the process before may have left unsynced,
@@ -185,7 +216,7 @@ impl Volume {
         let mut batch = Batch::new();
         batch.set_frees_space();
         self.remove_rows(&state, &mut batch)?;
-        self.commit(&batch)?;
+        self.commit_counted(&batch, -1)?;
         state.place = crate::node::Place::Dead;
         self.note_dropped(&state);
         Ok(true)
@@ -215,4 +246,8 @@ impl Volume {
         }
         Ok(removed)
     }
+}
+
+fn lost(ino: Ino) -> Error {
+    Error::explained(libc::EIO, format!("object {ino} could not be synced, and may have lost what was written to it"))
 }

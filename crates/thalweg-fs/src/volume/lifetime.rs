@@ -1,5 +1,6 @@
 //! The life of a volume: format, open, close.
 
+use super::count::InodeCount;
 use super::{Limits, Looks, Tasks, Volume};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
@@ -12,7 +13,6 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicI64;
 use thalweg::{Builder, Database};
 
 /// The folder of a volume that has its database.
@@ -81,6 +81,7 @@ impl OpenOptions {
         let high = read_number(&*store, Totals::HIGH_WATER)?.unwrap_or(ROOT + 1);
         let inodes = read_number(&*store, Totals::KEY)?.unwrap_or(1);
         let mut batch = Batch::new();
+        batch.set_needs_no_room();
         batch.put(Space::Volume, Superblock::KEY, Superblock { epoch, is_clean: false, ..superblock }.encode());
         store.commit(&batch)?;
         let numbers = super::numbers::Numbers::new(&*store, high)?;
@@ -92,7 +93,7 @@ impl OpenOptions {
             renames: Mutex::new(()),
             clock: self.clock.unwrap_or_else(|| Box::new(SystemClock)),
             epoch,
-            inodes: AtomicI64::new(i64::try_from(inodes).unwrap_or(i64::MAX)),
+            inodes: InodeCount::new(inodes),
             tasks: Mutex::new(Tasks::default()),
             syncing: Mutex::new(()),
             limits: self.limits,
@@ -196,7 +197,8 @@ impl Volume {
     /// Those of the store.
     pub fn save_totals(&self) -> Result<()> {
         let mut batch = Batch::new();
-        batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, self.inodes()));
+        batch.set_needs_no_room();
+        batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, self.inodes.get()));
         self.commit(&batch)
     }
 
@@ -209,9 +211,10 @@ impl Volume {
         self.sync_removals()?;
         self.save_totals()?;
         let superblock = read_superblock(&*self.store)?;
-        // The search for objects that no row knows is for the mount that comes to it.
-        let is_clean = !self.has_unknown_objects();
+        // The search for objects that no row knows, and the recount, are for the mount that comes to them.
+        let is_clean = !self.has_unknown_objects() && !self.tasks().inherited.has_unknown_totals;
         let mut batch = Batch::new();
+        batch.set_needs_no_room();
         batch.put(Space::Volume, Superblock::KEY, Superblock { is_clean, ..superblock }.encode());
         self.commit(&batch)?;
         self.store.promise()?.wait()?;
@@ -236,6 +239,7 @@ pub(crate) fn read_superblock(store: &dyn MetaStore) -> Result<Superblock> {
     Ok(superblock)
 }
 
-fn read_number(store: &dyn MetaStore, key: &[u8]) -> Result<Option<u64>> {
+/// The number at a key of the space [`Space::Volume`].
+pub(crate) fn read_number(store: &dyn MetaStore, key: &[u8]) -> Result<Option<u64>> {
     store.row(Space::Volume, key)?.map(|row| decode_number(key, &row)).transpose()
 }

@@ -15,6 +15,8 @@ pub(crate) struct Tasks {
     pub changed: BTreeSet<Ino>,
     /// How often all of `shared` may have been looked at.
     pub looks: u64,
+    /// Objects of which a sync has failed. The kernel reports that once, and calls their pages clean from then on.
+    pub failed: BTreeSet<Ino>,
     /// Objects without a name, whose files go once that is durable.
     pub unlinked: BTreeSet<Ino>,
     /// Objects whose file is there and whose row is not yet.
@@ -52,6 +54,8 @@ pub(crate) struct Inherited {
     pub debts_from: Option<Ino>,
     /// Whether object files must be looked at.
     pub has_unknown_objects: bool,
+    /// Whether the number of inodes may be wrong.
+    pub has_unknown_totals: bool,
     /// Whether an earlier process may have written to objects without a sync.
     pub has_unsynced_objects: bool,
 }

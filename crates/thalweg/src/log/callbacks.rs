@@ -173,7 +173,10 @@ impl Callbacks {
     /// is at it: they are called in order.
     pub(super) fn call_up_to(&self, frontier: impl Fn() -> LogPosition) {
         let is_at_it = std::mem::replace(&mut self.lock_queue().is_calling, true);
-        while !is_at_it {
+        if is_at_it {
+            return;
+        }
+        loop {
             let due = {
                 let queue = &mut *self.lock_queue();
                 let due = queue.take_up_to(frontier());
