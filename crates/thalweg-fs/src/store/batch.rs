@@ -4,6 +4,9 @@ use super::Space;
 use crate::row::Ino;
 use std::borrow::Cow;
 
+/// A key of [`Space::Volume`] without a row.
+const NEVER_THERE: &[u8] = b"never there";
+
 /// A change of one row. A row that is put replaces the one at its key; no row is removed by `None`.
 #[derive(Debug)]
 pub enum Operation<'a> {
@@ -58,6 +61,13 @@ impl<'a> Batch<'a> {
     /// Says that the batch makes room.
     pub(crate) fn set_frees_space(&mut self) {
         self.frees_space = true;
+    }
+
+    /// Says that a full disk must not refuse the batch, because removals can only follow it: that a volume is mounted
+    /// or not. The engine takes such a batch only if it removes something.
+    pub(crate) fn set_needed_on_full_disk(&mut self) {
+        self.remove(Space::Volume, NEVER_THERE);
+        self.set_frees_space();
     }
 
     pub(crate) fn put_entry(&mut self, directory: Ino, name: &'a [u8], row: Vec<u8>) {

@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use thalweg::{Builder, Database};
 
 /// The folder of a volume that has its database.
@@ -82,6 +82,7 @@ impl OpenOptions {
         let inodes = read_number(&*store, Totals::KEY)?.unwrap_or(1);
         let mut batch = Batch::new();
         batch.put(Space::Volume, Superblock::KEY, Superblock { epoch, is_clean: false, ..superblock }.encode());
+        batch.set_needed_on_full_disk();
         store.commit(&batch)?;
         let numbers = super::numbers::Numbers::new(&*store, high)?;
         let volume = Volume {
@@ -93,6 +94,7 @@ impl OpenOptions {
             clock: self.clock.unwrap_or_else(|| Box::new(SystemClock)),
             epoch,
             inodes: AtomicI64::new(i64::try_from(inodes).unwrap_or(i64::MAX)),
+            saved_inodes: AtomicU64::new(inodes),
             tasks: Mutex::new(Tasks::default()),
             syncing: Mutex::new(()),
             limits: self.limits,
@@ -190,14 +192,21 @@ impl Volume {
         Ok(read_superblock(&*self.store)?.uuid)
     }
 
-    /// Stores how many inodes there are, for the next open.
+    /// Stores how many inodes there are, for the next open, if that has changed: to a store that is written each second
+    /// no quiet comes, in which it gives space back.
     ///
     /// # Errors
     /// Those of the store.
     pub fn save_totals(&self) -> Result<()> {
+        let inodes = self.inodes();
+        if self.saved_inodes.load(Ordering::Relaxed) == inodes {
+            return Ok(());
+        }
         let mut batch = Batch::new();
-        batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, self.inodes()));
-        self.commit(&batch)
+        batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, inodes));
+        self.commit(&batch)?;
+        self.saved_inodes.store(inodes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Closes the volume: everything is durable then. Later calls fail.
@@ -207,12 +216,13 @@ impl Volume {
     pub fn close(&self) -> Result<()> {
         self.sync_objects()?;
         self.sync_removals()?;
-        self.save_totals()?;
         let superblock = read_superblock(&*self.store)?;
         // The search for objects that no row knows is for the mount that comes to it.
         let is_clean = !self.has_unknown_objects();
         let mut batch = Batch::new();
+        batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, self.inodes()));
         batch.put(Space::Volume, Superblock::KEY, Superblock { is_clean, ..superblock }.encode());
+        batch.set_needed_on_full_disk();
         self.commit(&batch)?;
         self.store.promise()?.wait()?;
         self.store.close()

@@ -20,7 +20,7 @@ use crate::object::{ObjectStore, Room};
 use crate::row::{Ino, Time};
 use crate::store::{Batch, MetaStore, Promise};
 use numbers::Numbers;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The longest name of an entry, in bytes.
@@ -46,6 +46,8 @@ pub struct Volume {
     pub(crate) epoch: u32,
     /// How many inodes there are.
     inodes: AtomicI64,
+    /// How many of them are stored.
+    saved_inodes: AtomicU64,
     pub(crate) tasks: Mutex<Tasks>,
     /// Held over the syncs of dirty objects. A caller that finds none dirty must not return before those in flight end.
     pub(crate) syncing: Mutex<()>,

@@ -83,5 +83,7 @@ fn store_high(store: &dyn MetaStore, high: u64) -> Result<()> {
     }
     let mut batch = Batch::new();
     batch.put(Space::Volume, Totals::HIGH_WATER, encode_number(Totals::HIGH_WATER, high));
+    // Every mount stores one, also that which is to make room.
+    batch.set_needed_on_full_disk();
     store.commit(&batch)
 }
