@@ -27,10 +27,12 @@ pub fn run(args: &Mount) -> Result<(), Failure> {
         return start_daemon(args);
     }
     let budget = args.memory_budget.map(|bytes| bytes.as_u64());
-    let database = thalweg_fs::OpenOptions::new().database(move |builder| match budget {
-        Some(bytes) => builder.memory_budget(bytes),
-        None => builder,
-    });
+    let database = || {
+        thalweg_fs::OpenOptions::new().database(move |builder| match budget {
+            Some(bytes) => builder.memory_budget(bytes),
+            None => builder,
+        })
+    };
     let served = thalweg_mount::mount(&args.volume, &args.directory, &options, database, || {
         // Nobody may be reading, which is no reason to end.
         let mut output = io::stdout();

@@ -197,6 +197,26 @@ fn a_check_finds_the_same_as_text_and_as_json() {
 }
 
 #[test]
+fn a_mount_waits_for_the_daemon_of_the_mount_before() {
+    let place = Place::new();
+    for round in 0..5 {
+        if !place.is_mounted() {
+            return;
+        }
+        fs::write(place.directory.join(format!("file {round}")), vec![7; 300_000]).unwrap();
+        // It returns while the daemon is still closing the volume.
+        let unmounted = Command::new("umount").arg(&place.directory).status().unwrap();
+        assert!(unmounted.success());
+    }
+    assert!(place.is_mounted());
+    let other = place.directory.with_file_name("other");
+    fs::create_dir(&other).unwrap();
+    assert!(refused(&["mount", place.volume(), other.to_str().unwrap()], 32).contains("is open for writing"));
+    assert_eq!(fs::read_dir(&place.directory).unwrap().count(), 5);
+    done(&["umount", place.directory()]);
+}
+
+#[test]
 fn what_cannot_be_mounted_is_refused_with_a_reason() {
     let place = Place::new();
     let (volume, directory) = (place.volume(), place.directory());

@@ -50,6 +50,22 @@ fn what_was_written_is_there_after_a_reopen() {
 }
 
 #[test]
+fn data_and_holes_are_found_in_blocks() {
+    let (_folder, volume) = volume();
+    let ino = volume.create(&ME, ROOT, b"holed", NewInode::file(0o644)).unwrap().ino;
+    volume.open(&ME, ino, WRITE).unwrap();
+    volume.write(&ME, ino, 10_000, b"x").unwrap();
+    volume.write(&ME, ino, 99_999, b"y").unwrap();
+    let seek = |offset, is_hole| volume.seek(ino, offset, is_hole).map_err(|error| error.errno());
+    assert_eq!((seek(0, false), seek(0, true)), (Ok(8192), Ok(0)));
+    assert_eq!((seek(9000, false), seek(9000, true)), (Ok(9000), Ok(12_288)));
+    assert_eq!((seek(11_000, false), seek(12_288, false)), (Ok(11_000), Ok(98_304)));
+    assert_eq!((seek(98_304, true), seek(99_999, true)), (Ok(100_000), Ok(100_000)));
+    assert_eq!((seek(100_000, true), seek(100_000, false)), (Err(libc::ENXIO), Err(libc::ENXIO)));
+    volume.release(ino).unwrap();
+}
+
+#[test]
 fn a_large_file_becomes_an_object_and_goes_with_its_name() {
     let (folder, volume) = volume();
     let file = volume.create(&ME, ROOT, b"large", NewInode::file(0o644)).unwrap();

@@ -367,9 +367,11 @@ impl Filesystem for Daemon {
         reply: ReplyLseek,
     ) {
         let begun = self.begin(Operation::lseek);
-        let (Ok(from), true) = (u64::try_from(offset), matches!(whence, libc::SEEK_DATA | libc::SEEK_HOLE)) else {
+        if !matches!(whence, libc::SEEK_DATA | libc::SEEK_HOLE) {
             return reply.error(Errno::EINVAL);
-        };
+        }
+        // No file has bytes before its first: of these two, that is no wrong argument.
+        let Ok(from) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
         let found = self.volume.seek(ino.0, from, whence == libc::SEEK_HOLE);
         match self.end(&begun, ino, found) {
             Ok(found) => reply.offset(i64::try_from(found).unwrap_or(i64::MAX)),

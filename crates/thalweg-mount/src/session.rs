@@ -24,12 +24,16 @@ const SYNC_THREADS: usize = 4;
 const DEVICE_THREADS: usize = 4;
 /// How long a mount waits for the process of a dead mount to let go of the volume.
 const CORPSE_WAIT: Duration = Duration::from_secs(30);
+/// After how long a process that has the volume and answers tools counts as one that serves a mount.
+const SERVING_WAIT: Duration = Duration::from_secs(1);
+/// How long a mount waits before it tries again to open a volume that another process has.
+const RETRY: Duration = Duration::from_millis(10);
 
 /// Mounts the volume in the folder `volume` on `directory`, calls `mounted` once the kernel's first request is
 /// answered, and serves the volume until it is unmounted. SIGINT, SIGTERM and SIGHUP unmount it; while it is in use
 /// they detach it, and it is served to its last user.
 ///
-/// A mount on `directory` whose process is gone is detached first.
+/// A mount on `directory` whose process is gone is detached first. A process that is closing the volume is waited for.
 ///
 /// # Errors
 /// In words for a user: a path that is wrong, a volume that is open elsewhere, no FUSE, no permission.
@@ -37,7 +41,7 @@ pub fn mount(
     volume: &Path,
     directory: &Path,
     options: &MountOptions,
-    database: OpenOptions,
+    database: impl Fn() -> OpenOptions,
     mounted: impl FnOnce(),
 ) -> io::Result<()> {
     let is_dead = place::detach_dead(directory)?;
@@ -51,14 +55,31 @@ pub fn mount(
     if is_dead {
         wait_for_corpse(&folder)?;
     }
-    let opened = database.open(&folder).map_err(|error| io::Error::other(error.to_string()))?;
-    let opened = Arc::new(opened);
+    let opened = Arc::new(open(&folder, database)?);
     abort_on_panic();
     let served = serve(&folder, &directory, options, &opened, mounted);
     // Closed whatever happened: what was acknowledged is in the log already, but a clean close spares the next mount
     // its search.
     let closed = opened.close().map_err(|error| io::Error::other(format!("the volume was not closed: {error}")));
     served.and(closed)
+}
+
+/// Opens the volume. After umount(8), which returns before the process that served the mount has closed the volume, it
+/// waits for that process; not for one that goes on answering tools.
+fn open(folder: &Path, database: impl Fn() -> OpenOptions) -> io::Result<Volume> {
+    let (start, mut answered) = (Instant::now(), None);
+    loop {
+        let error = match database().open(folder) {
+            Ok(volume) => return Ok(volume),
+            Err(error) => error,
+        };
+        answered = crate::control::wait_for_end(folder)?.and(answered.or_else(|| Some(Instant::now())));
+        let is_serving = answered.is_some_and(|since| since.elapsed() > SERVING_WAIT);
+        if error.errno() != libc::EBUSY || is_serving || start.elapsed() > CORPSE_WAIT {
+            return Err(io::Error::other(error.to_string()));
+        }
+        std::thread::sleep(RETRY);
+    }
 }
 
 fn serve(

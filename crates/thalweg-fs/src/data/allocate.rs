@@ -7,6 +7,9 @@ use crate::row::Ino;
 use crate::store::Batch;
 use crate::volume::Volume;
 
+/// Data and holes begin and end at multiples of this, as those of objects do.
+const BLOCK_BYTES: u64 = 4096;
+
 /// What [`Volume::allocate`] does to a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocation {
@@ -73,7 +76,7 @@ impl Volume {
     }
 
     /// The next byte from `offset` on that a row or the object has; with `is_hole`, that neither has. The end of a file
-    /// is a hole.
+    /// is a hole. Of a block of 4 KiB all bytes count as data if one is: programs look for no smaller holes.
     ///
     /// # Errors
     /// `ENXIO` if there is none; `EISDIR`, `EINVAL` for what is no file; `ESTALE`, `EIO`.
@@ -93,16 +96,18 @@ impl Volume {
         }
         let mut hole = offset;
         for row in self.data_rows(ino, chunk_of(offset).start..size)? {
-            if row.end() <= offset {
+            let end = row.end().next_multiple_of(BLOCK_BYTES);
+            if end <= offset {
                 continue;
             }
+            let start = row.offset - row.offset % BLOCK_BYTES;
             if !is_hole {
-                return Ok(row.offset.max(offset));
+                return Ok(start.max(offset));
             }
-            if row.offset > hole {
+            if start > hole {
                 break;
             }
-            hole = row.end();
+            hole = end;
         }
         if is_hole { Ok(hole.min(size)) } else { refuse(libc::ENXIO) }
     }

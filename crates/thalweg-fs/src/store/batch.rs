@@ -4,6 +4,9 @@ use super::Space;
 use crate::row::Ino;
 use std::borrow::Cow;
 
+/// A key of [`Space::Volume`] without a row.
+const NEVER_THERE: &[u8] = b"never there";
+
 /// A change of one row. A row that is put replaces the one at its key; no row is removed by `None`.
 #[derive(Debug)]
 pub enum Operation<'a> {
@@ -60,11 +63,11 @@ impl<'a> Batch<'a> {
         self.frees_space = true;
     }
 
-    /// Says that a small batch must not be refused on a full disk: without it nothing could be removed. A store wants a
-    /// removal in such a batch, so it removes a row that never is.
+    /// Says that a full disk must not refuse the batch, because removals can only follow it. The engine takes such a batch
+    /// only if it removes something.
     pub(crate) fn set_needs_no_room(&mut self) {
+        self.remove(Space::Volume, NEVER_THERE);
         self.set_frees_space();
-        self.remove(Space::Volume, b"no row");
     }
 
     pub(crate) fn put_entry(&mut self, directory: Ino, name: &'a [u8], row: Vec<u8>) {

@@ -13,6 +13,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg::{Builder, Database};
 
 /// The folder of a volume that has its database.
@@ -94,6 +95,7 @@ impl OpenOptions {
             clock: self.clock.unwrap_or_else(|| Box::new(SystemClock)),
             epoch,
             inodes: InodeCount::new(inodes),
+            saved_inodes: AtomicU64::new(inodes),
             tasks: Mutex::new(Tasks::default()),
             syncing: Mutex::new(()),
             limits: self.limits,
@@ -191,15 +193,22 @@ impl Volume {
         Ok(read_superblock(&*self.store)?.uuid)
     }
 
-    /// Stores how many inodes there are, for the next open.
+    /// Stores how many inodes there are, for the next open, if that has changed: to a store that is written each second
+    /// no quiet comes, in which it gives space back.
     ///
     /// # Errors
     /// Those of the store.
     pub fn save_totals(&self) -> Result<()> {
+        let inodes = self.inodes.get();
+        if self.saved_inodes.load(Ordering::Relaxed) == inodes {
+            return Ok(());
+        }
         let mut batch = Batch::new();
         batch.set_needs_no_room();
-        batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, self.inodes.get()));
-        self.commit(&batch)
+        batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, inodes));
+        self.commit(&batch)?;
+        self.saved_inodes.store(inodes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Closes the volume: everything is durable then. Later calls fail.
@@ -209,12 +218,12 @@ impl Volume {
     pub fn close(&self) -> Result<()> {
         self.sync_objects(Looks::All)?;
         self.sync_removals()?;
-        self.save_totals()?;
         let superblock = read_superblock(&*self.store)?;
         // The search for objects that no row knows, and the recount, are for the mount that comes to them.
         let is_clean = !self.has_unknown_objects() && !self.tasks().inherited.has_unknown_totals;
         let mut batch = Batch::new();
         batch.set_needs_no_room();
+        batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, self.inodes.get()));
         batch.put(Space::Volume, Superblock::KEY, Superblock { is_clean, ..superblock }.encode());
         self.commit(&batch)?;
         self.store.promise()?.wait()?;

@@ -25,6 +25,7 @@ use crate::row::{Ino, Time};
 use crate::store::{Batch, MetaStore, Promise};
 use count::InodeCount;
 use numbers::Numbers;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The longest name of an entry, in bytes.
@@ -49,6 +50,8 @@ pub struct Volume {
     clock: Box<dyn Clock>,
     pub(crate) epoch: u32,
     pub(crate) inodes: InodeCount,
+    /// How many of them are stored.
+    saved_inodes: AtomicU64,
     pub(crate) tasks: Mutex<Tasks>,
     /// Held over the syncs of dirty objects. A caller that finds none dirty must not return before those in flight end.
     pub(crate) syncing: Mutex<()>,

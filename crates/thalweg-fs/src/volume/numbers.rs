@@ -82,6 +82,7 @@ fn store_high(store: &dyn MetaStore, high: u64) -> Result<()> {
         return Ok(());
     }
     let mut batch = Batch::new();
+    // Every mount stores one, also that which is to make room.
     batch.set_needs_no_room();
     batch.put(Space::Volume, Totals::HIGH_WATER, encode_number(Totals::HIGH_WATER, high));
     store.commit(&batch)
