@@ -63,8 +63,8 @@ impl<'a> Batch<'a> {
         self.frees_space = true;
     }
 
-    /// Says that a full disk must not refuse the batch, because removals can only follow it. The engine takes such a batch
-    /// only if it removes something.
+    /// Says that a full disk must not refuse the batch, because removals can only follow it. The engine takes such a
+    /// batch only if it removes something.
     pub(crate) fn set_needs_no_room(&mut self) {
         self.remove(Space::Volume, NEVER_THERE);
         self.set_frees_space();

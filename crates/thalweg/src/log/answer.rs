@@ -1,8 +1,8 @@
 //! The coroutines that make the log durable for the callbacks that wait, and call them.
 //!
 //! There is one for each sync that may be in flight. Each leads a sync when the callbacks that wait, and the threads
-//! that wait with them, may have one (`frontier.rs`). Otherwise it waits: the end of each sync, and each callback that no
-//! sync covers, wakes it.
+//! that wait with them, may have one (`frontier.rs`). Otherwise it waits: the end of each sync wakes it, and each
+//! callback that no sync covers.
 
 use super::callbacks::Callbacks;
 use super::frontier::SyncJob;

@@ -169,8 +169,8 @@ impl Callbacks {
         !queue.is_calling && queue.waiting.first_key_value().is_some_and(|(id, _)| id.position <= frontier)
     }
 
-    /// Calls the callbacks whose positions are not behind the `frontier`, until there are none, unless another coroutine
-    /// is at it: they are called in order.
+    /// Calls the callbacks whose positions are not behind the `frontier`, until there are none. They are called in
+    /// order: if another coroutine is at it, this does nothing.
     pub(super) fn call_up_to(&self, frontier: impl Fn() -> LogPosition) {
         let is_at_it = std::mem::replace(&mut self.lock_queue().is_calling, true);
         if is_at_it {

@@ -21,7 +21,7 @@ pub(super) struct Syncs {
 #[derive(Clone, Default)]
 pub(super) struct Group {
     pub(super) woken: Arc<Event>,
-    /// How many threads and coroutines have joined. Once the sync is issued this includes the leader, and the callbacks.
+    /// How many threads and coroutines have joined. Once the sync is issued this includes the leader and the callbacks.
     pub(super) members: usize,
 }
 
