@@ -237,7 +237,11 @@ mod tests {
         assert_eq!(told, []);
         let (json, told) = asked("check json progress");
         assert!(json.contains("\"files\": 1100"), "{json}");
-        assert_eq!(told, [CheckProgress { inodes: 1024, inodes_total: 1101, rows: 1024 }]);
+        // The root's row lies somewhere between those of its entries.
+        assert!(
+            matches!(told[..], [CheckProgress { inodes: 1023 | 1024, inodes_total: 1101, rows: 1024 }]),
+            "{told:?}"
+        );
         assert!(asked("stat").0.contains("reclaim bytes  0"));
         assert!(ask(&path, "check xml").unwrap_err().to_string().contains("unknown request 'check xml'"));
         drop(control);

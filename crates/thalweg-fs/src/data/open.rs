@@ -96,6 +96,8 @@ impl Volume {
             return Ok(());
         }
         self.sync_inherited_objects()?;
-        self.with_file(&attributes, || self.sync_object(attributes.ino))
+        let done = self.with_file(&attributes, || self.sync_object(attributes.ino));
+        // Its last name may have gone meanwhile, and its file with it.
+        if done.is_err() && pin.read().is_dead() { Ok(()) } else { done }
     }
 }

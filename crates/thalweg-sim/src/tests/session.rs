@@ -21,7 +21,7 @@ fn has_extents(bytes: &[u8]) -> bool {
 
 #[test]
 fn a_life_of_the_plan_of_directories_reaches_levels_extents_and_a_clear() {
-    for operations in [60, 120] {
+    for operations in [70, 120] {
         let mut session = Session::new(Plan::directories(operations), 0, false);
         session.begin_phase(None);
         let Some(opened) = session.open() else { panic!("the first open failed") };
