@@ -30,9 +30,9 @@ pub(crate) struct Passthrough {
 
 /// The handles of an inode.
 enum Opens {
-    /// So many, all through the daemon.
+    /// All handles go through the daemon. How many there are.
     Daemon(u32),
-    /// So many, all to one backing file.
+    /// All handles go to one backing file. How many there are, and the file.
     Passed(u32, Arc<BackingId>),
 }
 

@@ -114,7 +114,7 @@ impl MemoryDisk {
         self.disk().is_poisoned
     }
 
-    /// Takes all room away, but for removals, or gives it back.
+    /// Makes the disk full, or ends that. A full disk refuses everything but removals.
     pub fn set_full(&self, is_full: bool) {
         self.disk().is_full = is_full;
     }

@@ -16,11 +16,11 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::Arc;
 
-/// An object that nobody has open and that has not changed in so many looks is looked at more rarely.
+/// After this many looks without a change, an object that nobody has open is looked at more rarely.
 const QUIET_LOOKS: u32 = 60;
-/// How often such an object is looked at: once in so many looks.
+/// Every how many looks such an object is looked at.
 const RARELY: u64 = 60;
-/// A file that changed so short a time ago may change again and say the same time, in milliseconds.
+/// Milliseconds after a change in which a second change may leave the file's time as it is.
 const SAME_TIME_MS: i64 = 2000;
 
 /// An object that somebody reads and writes without the volume.
@@ -33,8 +33,8 @@ pub struct SharedObject {
 }
 
 impl Volume {
-    /// Lets the caller, who has the inode open, read and write the object's file without the volume; one that is
-    /// written until [`Volume::end_share`]. `None`: the bytes are in rows, or there is no file.
+    /// Returns the file of an object. The caller has the inode open, and may read and write the file without the
+    /// volume. If it writes, it calls [`Volume::end_share`] at the end. `None`: the bytes are in rows, or there is no file.
     ///
     /// # Errors
     /// `ESTALE`, `EIO`.
