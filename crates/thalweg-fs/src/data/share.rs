@@ -34,7 +34,8 @@ pub struct SharedObject {
 
 impl Volume {
     /// Returns the file of an object. The caller has the inode open, and may read and write the file without the
-    /// volume. If it writes, it calls [`Volume::end_share`] at the end. `None`: the bytes are in rows, or there is no file.
+    /// volume. If it writes, it calls [`Volume::end_share`] at the end. `None`: the bytes are in rows, or there is no
+    /// file.
     ///
     /// # Errors
     /// `ESTALE`, `EIO`.
