@@ -27,7 +27,7 @@
 use super::header::HEADER_BYTES;
 use super::open::Log;
 use super::segment::Segment;
-use super::syncs::{Group, Issued, Syncs};
+use super::syncs::{Group, Issued, RunSync, Syncs};
 use crate::error::{Error, Result};
 use crate::format::{LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
@@ -292,6 +292,11 @@ impl Log {
         if let Attempt::Run(job) = self.attempt(end, &mut None) { Some(job) } else { None }
     }
 
+    /// The last sync that a coroutine ran.
+    pub(super) fn last_in_background(&self) -> Option<RunSync> {
+        self.lock_syncs().last_in_background
+    }
+
     fn lock_syncs(&self) -> MutexGuard<'_, Syncs> {
         self.syncs.lock()
     }
@@ -309,8 +314,17 @@ impl SyncJob<'_> {
         })
     }
 
-    /// Runs the parts of the sync at the same time, for a coroutine.
+    /// Runs the sync for a coroutine.
     pub(super) async fn run_in_background(&self) -> Result<()> {
+        let issued_ns = self.log.environment.clock.now_ns();
+        let result = self.sync_parts_at_once().await;
+        let was_outrun = self.log.published().position > self.to;
+        self.log.lock_syncs().last_in_background = Some(RunSync { issued_ns, was_outrun });
+        result
+    }
+
+    /// Syncs the parts at the same time.
+    async fn sync_parts_at_once(&self) -> Result<()> {
         if planted(Bug::LogSyncDropped) {
             return Ok(());
         }
