@@ -3,6 +3,7 @@
 use crate::convert::{attributes, errno};
 use crate::daemon_log::say;
 use crate::operations::{Begun, Operation, Operations};
+use crate::options::Wanted;
 use crate::passthrough::Passthrough;
 use crate::pool::Pool;
 use fuser::{Errno, Generation, INodeNo, Notifier, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyXattr, Request};
@@ -25,7 +26,7 @@ pub(crate) struct Daemon {
     pub syncs: Arc<Pool>,
     /// For everything else that waits for the device, and not for the syncs.
     pub pool: Arc<Pool>,
-    pub wants_passthrough: bool,
+    pub wants: Wanted,
 }
 
 /// What all answers share, on whatever thread.
@@ -46,9 +47,9 @@ impl Deref for Daemon {
 }
 
 impl Daemon {
-    pub(crate) fn new(volume: Arc<Volume>, wants_passthrough: bool, (syncs, pool): (Arc<Pool>, Arc<Pool>)) -> Self {
+    pub(crate) fn new(volume: Arc<Volume>, wants: Wanted, (syncs, pool): (Arc<Pool>, Arc<Pool>)) -> Self {
         let shared = Arc::new(Shared::new(volume));
-        Daemon { shared, syncs, pool, wants_passthrough }
+        Daemon { shared, syncs, pool, wants }
     }
 }
 

@@ -33,7 +33,7 @@ mod session;
 mod waiting;
 
 pub use control::{ask, ask_with, wait_for_end};
-pub use options::{MountOptions, UnknownOption};
+pub use options::{ListAttributes, MountOptions, UnknownOption};
 pub use place::{Mounted, find_mount, unmount};
 pub use report::{check_as_json, counts};
 pub use session::mount;

@@ -11,6 +11,47 @@ const BACKGROUND_MAX: u16 = 64;
 /// The name under which mounts are listed: `fuse.thalweg`.
 pub(crate) const SUBTYPE: &str = "thalweg";
 
+/// When a listing of a directory gives the kernel the attributes of the entries, beside their names.
+///
+/// With them a `find` or `ls -l` over a directory asks for no file singly. Without them a listing of names alone is
+/// faster, and the kernel and the daemon keep nothing of its files (`docs/file-system.md`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListAttributes {
+    /// With every part of a listing.
+    #[default]
+    Always,
+    /// As the kernel decides: with the first part, and with more once a program has asked for an entry's attributes.
+    Auto,
+    /// Never: each file is asked for singly.
+    Never,
+}
+
+impl ListAttributes {
+    fn parse(word: &str) -> Option<Self> {
+        match word {
+            "always" => Some(ListAttributes::Always),
+            "auto" => Some(ListAttributes::Auto),
+            "never" => Some(ListAttributes::Never),
+            _ => None,
+        }
+    }
+
+    fn flags(self) -> InitFlags {
+        match self {
+            ListAttributes::Always => InitFlags::FUSE_DO_READDIRPLUS,
+            ListAttributes::Auto => InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO,
+            ListAttributes::Never => InitFlags::empty(),
+        }
+    }
+}
+
+/// What a mount wants of the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub passthrough: bool,
+    pub list_attributes: ListAttributes,
+}
+
 /// How a volume is mounted.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
@@ -23,6 +64,8 @@ pub struct MountOptions {
     pub threads: usize,
     /// Whether the kernel reads and writes large files by itself, if it can.
     pub has_passthrough: bool,
+    /// When listings have attributes.
+    pub list_attributes: ListAttributes,
 }
 
 impl Default for MountOptions {
@@ -34,6 +77,7 @@ impl Default for MountOptions {
             source: None,
             threads: 4,
             has_passthrough: true,
+            list_attributes: ListAttributes::default(),
         }
     }
 }
@@ -45,7 +89,7 @@ pub struct UnknownOption(pub String);
 impl fmt::Display for UnknownOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = "ro, rw, dev, nodev, suid, nosuid, exec, noexec, noatime, sync, dirsync, no_passthrough, \
-            fsname=NAME, threads=N, _netdev";
+            readdirplus=always|auto|never, fsname=NAME, threads=N, _netdev";
         write!(f, "unknown mount option '{}'; known are {known}", self.0)
     }
 }
@@ -97,9 +141,17 @@ impl MountOptions {
             | "user"
             | "nouser" => {}
             other if other.starts_with("fsname=") => self.source = other.strip_prefix("fsname=").map(str::to_owned),
+            other if other.starts_with("readdirplus=") => {
+                self.list_attributes = ListAttributes::parse(other.strip_prefix("readdirplus=")?)?;
+            }
             other => self.threads = other.strip_prefix("threads=")?.parse().ok().filter(|n| (1..=64).contains(n))?,
         }
         Some(())
+    }
+
+    /// What a mount with these options wants of the kernel.
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted { passthrough: self.has_passthrough, list_attributes: self.list_attributes }
     }
 
     /// The configuration of a mount of `volume`.
@@ -122,20 +174,19 @@ impl MountOptions {
 
 /// Asks the kernel for its capabilities. What it does not have is left out. Returns whether it has passthrough, which
 /// is left out unless it is wanted.
-pub(crate) fn negotiate(config: &mut KernelConfig, wants_passthrough: bool) -> bool {
-    let wanted = InitFlags::FUSE_ASYNC_READ
+pub(crate) fn negotiate(config: &mut KernelConfig, wants: Wanted) -> bool {
+    let flags = InitFlags::FUSE_ASYNC_READ
         | InitFlags::FUSE_ATOMIC_O_TRUNC
         | InitFlags::FUSE_CACHE_SYMLINKS
-        | InitFlags::FUSE_DO_READDIRPLUS
         | InitFlags::FUSE_EXPLICIT_INVAL_DATA
         | InitFlags::FUSE_HANDLE_KILLPRIV_V2
         | InitFlags::FUSE_NO_EXPORT_SUPPORT
         | InitFlags::FUSE_PARALLEL_DIROPS
-        | InitFlags::FUSE_READDIRPLUS_AUTO;
-    let has_passthrough = wants_passthrough && config.capabilities().contains(InitFlags::FUSE_PASSTHROUGH);
-    let wanted = if has_passthrough { wanted | InitFlags::FUSE_PASSTHROUGH } else { wanted };
+        | wants.list_attributes.flags();
+    let has_passthrough = wants.passthrough && config.capabilities().contains(InitFlags::FUSE_PASSTHROUGH);
+    let flags = if has_passthrough { flags | InitFlags::FUSE_PASSTHROUGH } else { flags };
     // All or none: what the kernel has it grants. The two limits are within fuser's bounds.
-    let granted = config.add_capabilities(wanted & config.capabilities());
+    let granted = config.add_capabilities(flags & config.capabilities());
     debug_assert!(granted.is_ok(), "the kernel grants what it has");
     let limits = (config.set_max_write(WRITE_BYTES_MAX), config.set_max_background(BACKGROUND_MAX));
     // Backing files are on a file system that stands on a device.
@@ -152,9 +203,23 @@ mod tests {
     fn an_option_that_is_not_known_is_refused_by_name() {
         let refused = MountOptions::parse(["ro", "quota"]).err();
         assert_eq!(refused, Some(UnknownOption("quota".to_owned())));
-        for wrong in ["threads=0", "threads=65", "threads=x", "threads="] {
+        for wrong in
+            ["readdirplus", "readdirplus=", "readdirplus=yes", "threads=0", "threads=65", "threads=x", "threads="]
+        {
             assert!(MountOptions::parse([wrong]).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn listings_have_attributes_as_the_option_says() {
+        let parsed =
+            |options: &[&str]| MountOptions::parse(options.iter().copied()).map(|o| o.wanted().list_attributes);
+        assert_eq!(parsed(&[]), Ok(ListAttributes::Always));
+        assert_eq!(parsed(&["readdirplus=auto"]), Ok(ListAttributes::Auto));
+        assert_eq!(parsed(&["readdirplus=auto", "readdirplus=never"]), Ok(ListAttributes::Never));
+        let [always, auto, never] =
+            [ListAttributes::Always, ListAttributes::Auto, ListAttributes::Never].map(ListAttributes::flags);
+        assert!(never.is_empty() && auto.contains(always) && auto != always);
     }
 
     #[test]

@@ -24,8 +24,8 @@ const FREE_INODES: u64 = 1 << 40;
 
 impl Filesystem for Daemon {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        if !negotiate(config, self.wants_passthrough) {
-            self.passthrough.refuse(if self.wants_passthrough {
+        if !negotiate(config, self.wants) {
+            self.passthrough.refuse(if self.wants.passthrough {
                 "the kernel has it from Linux 6.9 on"
             } else {
                 "-o no_passthrough"

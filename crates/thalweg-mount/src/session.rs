@@ -91,7 +91,7 @@ fn serve(
 ) -> io::Result<()> {
     let pools = (Arc::new(Pool::new("sync", SYNC_THREADS)?), Arc::new(Pool::new("device", DEVICE_THREADS)?));
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let daemon = Daemon::new(Arc::clone(volume), options.has_passthrough, pools.clone());
+    let daemon = Daemon::new(Arc::clone(volume), options.wanted(), pools.clone());
     let shared = Arc::clone(&daemon.shared);
     let session = Session::new(daemon, directory, &options.config(folder)).map_err(|error| explained(&error))?;
     let _ = shared.notifier.set(session.notifier());

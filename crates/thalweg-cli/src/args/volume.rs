@@ -13,8 +13,9 @@ use std::path::PathBuf;
 It returns when the directory is mounted; a daemon serves it until `thalweg umount`, and
 keeps its log in VOLUME/mount.log. A directory whose daemon is gone is detached first.
 Options: ro, rw, dev, nodev, suid, nosuid, exec, noexec, sync, dirsync, no_passthrough,
-fsname=NAME, threads=N, and, without effect, noatime and _netdev. nodev and nosuid are
-the default. no_passthrough: large files are read and written by the daemon.
+readdirplus=always|auto|never, fsname=NAME, threads=N, and, without effect, noatime and
+_netdev. nodev and nosuid are the default. no_passthrough: large files are read and written
+by the daemon. readdirplus: when listings bring the attributes of files (default: always).
 A link to this program named mount.fuse.thalweg is a helper of mount(8).
 Exit codes: 0 mounted, 32 not mounted.")]
 pub struct Mount {
