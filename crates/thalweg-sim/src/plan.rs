@@ -53,6 +53,8 @@ pub struct Plan {
     pub open_files_told: Option<u64>,
     /// Whether keyspaces are cleared; twins then differ.
     pub clears: bool,
+    /// Whether keyspaces come and go often.
+    pub churns: bool,
     /// All writes go to one partition, so that only its memtables need the log.
     pub one_partition: bool,
     /// The number of reads in 1000 that come back short.
@@ -138,6 +140,7 @@ impl Plan {
             is_mounted: rng.aside(20).one_in(4),
             open_files_told: *rng.aside(22).choose(&[None, Some(16), Some(40), Some(100)]),
             clears: rng.aside(23).one_in(4),
+            churns: rng.aside(34).one_in(4),
             one_partition: rng.aside(3).one_in(4),
             short_reads_per_mille: *rng.choose(&[0, 0, 100]),
             share_journal: rng.aside(3).one_in(2),
@@ -199,6 +202,7 @@ impl Plan {
             is_mounted: false,
             clears: false,
             open_files_told: Some(40),
+            churns: false,
             one_partition: false,
             short_reads_per_mille: 0,
             share_journal: true,

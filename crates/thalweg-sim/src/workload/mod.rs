@@ -41,6 +41,9 @@ impl ClientRun {
         {
             return self.read_many(&name, &keyspace);
         }
+        if self.number == 0 && self.stage.plan.churns && self.rng.one_in(8) {
+            return self.change_keyspaces();
+        }
         if self.stage.plan.clears && self.rng.one_in(30) {
             return self.clear();
         }

@@ -96,9 +96,10 @@ impl ClientRun {
         if !changes.is_empty() {
             self.commit(write, changes, Durability::Buffered);
         }
-        for wait in [Self::flush, Self::wait_for_compactions] {
+        // Partitions that merge have memtables, too.
+        for step in [Self::flush, Self::batch, Self::wait_for_compactions] {
             if !self.is_overtaken() && !self.broken {
-                wait(self);
+                step(self);
             }
         }
     }

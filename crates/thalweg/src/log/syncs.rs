@@ -19,7 +19,7 @@ pub(super) struct Syncs {
     pub(super) last_in_background: Option<RunSync>,
 }
 
-/// A sync that a coroutine ran, and which kept the worker of the log busy if that worker has no ring.
+/// A sync that a coroutine ran or waited for. Without a ring it kept the worker of the log busy.
 #[derive(Clone, Copy)]
 pub(super) struct RunSync {
     pub(super) issued_ns: u64,

@@ -152,10 +152,10 @@ impl Merger {
         let Some(keyspace) = self.partitions.keyspace_of(left) else { return Ok(false) };
         let are_flushed = || left.sealed_memtables() + right.sealed_memtables() == 0;
         for _ in 0..ROUNDS {
-            self.flush.flush_sealed(writers, left).await?;
             if planted(Bug::MergeBeforeFlush) {
                 break;
             }
+            self.flush.flush_sealed(writers, left).await?;
             self.flush.flush_sealed(writers, right).await?;
             if are_flushed() || self.has_other_flushes(left, right) {
                 break;
