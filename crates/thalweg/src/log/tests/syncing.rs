@@ -214,3 +214,26 @@ fn the_interval_syncer_makes_published_records_durable() {
     scheduler.settle();
     assert!(scheduler.tasks.lock().unwrap().is_empty());
 }
+
+#[test]
+fn a_record_published_while_the_interval_joins_a_callers_sync_has_waited_since() {
+    const INTERVAL_NS: u64 = 1_000_000_000;
+    let disk = Arc::default();
+    let (environment, scheduler) = fake::environment(&disk, 1, false);
+    let sync_interval = Some(Duration::from_nanos(INTERVAL_NS));
+    let options = LogOptions { sync_interval, ..options(&environment, SEGMENT_BYTES) };
+    let bench = Bench::begin_with(&disk, (environment, scheduler), options, None).unwrap();
+    let end = bench.write(&record(1, 10)).unwrap();
+    bench.scheduler.settle();
+    let callers = bench.log.issue_for_tests(end).unwrap();
+    bench.scheduler.pass(INTERVAL_NS);
+    bench.scheduler.settle();
+    let later_end = bench.write(&record(2, 10)).unwrap();
+    bench.scheduler.pass(INTERVAL_NS / 2);
+    bench.log.finish_sync(callers, Ok(())).unwrap();
+    bench.scheduler.settle();
+    assert_eq!(bench.log.durable(), end, "half an interval is left");
+    bench.scheduler.pass(INTERVAL_NS / 2);
+    bench.scheduler.settle();
+    assert_eq!(bench.log.durable(), later_end);
+}
