@@ -11,7 +11,7 @@ use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SegmentHe
 use super::lost;
 use super::open::Log;
 use super::options::LogOptions;
-use super::preparation::Preparation;
+use super::preparation::{NewBlocks, Preparation};
 use super::published::Published;
 use super::scan::Scan;
 use super::search::search;
@@ -29,7 +29,7 @@ use crate::runtime::{Environment, Health, Lane, Task};
 use crate::storage::OpenMode;
 use crate::sync::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 /// How many segments may always be open: the tail, its spares, and one that is being synced.
@@ -82,6 +82,7 @@ impl Log {
             callbacks,
             syncs: Mutex::default(),
             settled: AtomicU64::new(settled.0),
+            callers_in: AtomicU32::new(0),
             quiet_at: AtomicU64::new(0),
             when_quiet: OnceLock::new(),
             is_stopped: AtomicBool::new(false),
@@ -313,6 +314,6 @@ impl Start<'_> {
     /// Creates a segment in slot `number`.
     fn create(&self, number: u32, header: SegmentHeader) -> Result<Segment> {
         let path = slot_path(self.directory, number);
-        Preparation::create(path, header).run(self.environment, self.metrics)
+        Preparation::create(path, header, NewBlocks::Filled).run(self.environment, self.metrics)
     }
 }

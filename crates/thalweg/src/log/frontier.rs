@@ -88,6 +88,7 @@ impl Log {
             return Ok(());
         }
         self.metrics.syncs_waited_for.increment();
+        self.callers_in.fetch_max(end.segment(), Ordering::Relaxed);
         let mut membership = None;
         loop {
             match self.attempt(end, &mut membership) {
@@ -159,7 +160,11 @@ impl Log {
     /// Issues a sync for the callbacks that no sync covers, if there are any and they may have one.
     pub(super) fn lead_for_callbacks(&self) -> Option<SyncJob<'_>> {
         let mut syncs = self.lock_syncs();
-        if self.callbacks.uncovered() > 0 { self.lead(&mut syncs) } else { None }
+        if self.callbacks.uncovered() == 0 {
+            return None;
+        }
+        self.callers_in.fetch_max(self.published().position.segment(), Ordering::Relaxed);
+        self.lead(&mut syncs)
     }
 
     /// Issues a sync for the next group and the callbacks, if there may be one.

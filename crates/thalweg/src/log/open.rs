@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, Health};
 use crate::sync::Mutex;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The log of an open database.
@@ -45,6 +45,8 @@ pub(crate) struct Log {
     pub(super) wanted: Arc<Event>,
     /// Notified when the coroutines are to end.
     pub(super) ended: Arc<Event>,
+    /// The index of the last segment in which a thread or a callback asked for a sync; 0 at first.
+    pub(super) callers_in: AtomicU32,
     /// The published position when the log last became quiet, as a raw position.
     pub(super) quiet_at: AtomicU64,
     /// Notified when the log becomes quiet.

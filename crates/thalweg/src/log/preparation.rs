@@ -3,8 +3,12 @@
 //! A preparation is a sequence of steps. A coroutine can yield between them; an open takes them at once, up to the
 //! populating, which it leaves to the preparer.
 //!
-//! Invariant: a slot with a valid header has all its blocks written and durable, because a new file is filled and
-//! synced before its header is written. A segment is given out only when its header is durable under a durable name.
+//! Invariant: a slot with a valid header has all its blocks, durably, because a new file is allocated or filled, and
+//! synced, before its header is written. A segment is given out only when its header is durable under a durable name.
+//!
+//! Blocks that are only allocated save the writing of zeros. The first sync of such a block commits the file system's
+//! journal, which takes several times as long as a sync of a block that was written before. So a log whose callers wait
+//! for syncs gets new files that are filled, and any other log gets new files that are allocated.
 //!
 //! The pages of a recycled slot may be dirty with an older segment that is not needed on the medium any more. Through a
 //! mapping only the header is synced. The mapping is populated last, because the syncs of the preparation would undo
@@ -25,6 +29,7 @@ const FILL_BYTES: u32 = 16 * BLOCK_BYTES;
 /// The next step of a preparation, with what it needs.
 enum Stage {
     Create,
+    Allocate(Arc<dyn File>),
     Fill(Arc<dyn File>, u32),
     SyncFill(Arc<dyn File>),
     Map,
@@ -35,11 +40,21 @@ enum Stage {
     Done,
 }
 
+/// What a new file gets before its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NewBlocks {
+    /// Zeros are written.
+    Filled,
+    /// Blocks are allocated; where the file system cannot, zeros are written.
+    Allocated,
+}
+
 /// A slot that is being prepared for a new segment.
 pub(super) struct Preparation {
     header: SegmentHeader,
     path: PathBuf,
-    is_new: bool,
+    /// `None`: the slot has its blocks.
+    new_blocks: Option<NewBlocks>,
     /// The directory of a new file that a coroutine prepares.
     directory: Option<BackgroundDirectory>,
     /// The zeros that fill such a file.
@@ -49,12 +64,13 @@ pub(super) struct Preparation {
 
 impl Preparation {
     /// A preparation that creates a new file.
-    pub(super) fn create(path: PathBuf, header: SegmentHeader) -> Self {
-        Preparation { header, path, is_new: true, directory: None, zeros: None, stage: Stage::Create }
+    pub(super) fn create(path: PathBuf, header: SegmentHeader, blocks: NewBlocks) -> Self {
+        Preparation { header, path, new_blocks: Some(blocks), directory: None, zeros: None, stage: Stage::Create }
     }
+
     /// A preparation in a file of the right size whose segment is not needed any more.
     pub(super) fn recycle(path: PathBuf, header: SegmentHeader) -> Self {
-        Preparation { header, path, is_new: false, directory: None, zeros: None, stage: Stage::Map }
+        Preparation { header, path, new_blocks: None, directory: None, zeros: None, stage: Stage::Map }
     }
 
     /// Returns whether the next step only creates or opens a file. Its failure (no descriptor left, no permission)
@@ -67,7 +83,14 @@ impl Preparation {
     /// use; see [`Preparation::discard`].
     pub(super) fn step(&mut self, environment: &Environment, metrics: &Metrics) -> Result<Option<Segment>> {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Create => Stage::Fill(environment.storage.create(&self.path)?, 0),
+            Stage::Create => {
+                let file = environment.storage.create(&self.path)?;
+                if self.new_blocks == Some(NewBlocks::Allocated) { Stage::Allocate(file) } else { Stage::Fill(file, 0) }
+            }
+            Stage::Allocate(file) => match file.allocate(u64::from(self.header.bytes))? {
+                true => Stage::SyncFill(file),
+                false => Stage::Fill(file, 0),
+            },
             Stage::Fill(file, from) => {
                 let count = (self.header.bytes - from).min(FILL_BYTES);
                 file.write_all_at(u64::from(from), &vec![0; count as usize])?;
@@ -87,7 +110,7 @@ impl Preparation {
             }
             Stage::SyncHeader(segment) => {
                 segment.handle(0)?.sync(0, HEADER_BYTES)?;
-                if self.is_new { Stage::SyncDirectory(segment) } else { Stage::Populate(segment, 0) }
+                if self.new_blocks.is_some() { Stage::SyncDirectory(segment) } else { Stage::Populate(segment, 0) }
             }
             Stage::SyncDirectory(segment) => {
                 if let Some(directory) = self.path.parent() {
@@ -136,7 +159,7 @@ impl Preparation {
             }
             Stage::SyncHeader(segment) => {
                 segment.handle(0)?.sync_in_background(0, HEADER_BYTES).await?;
-                if self.is_new { Stage::SyncDirectory(segment) } else { Stage::Populate(segment, 0) }
+                if self.new_blocks.is_some() { Stage::SyncDirectory(segment) } else { Stage::Populate(segment, 0) }
             }
             Stage::SyncDirectory(segment) => {
                 if let Some(directory) = self.directory.take() {

@@ -7,7 +7,7 @@
 
 use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MIN, SegmentHeader, SegmentId};
 use super::open::Log;
-use super::preparation::Preparation;
+use super::preparation::{NewBlocks, Preparation};
 use super::segment::{Segment, slot_path};
 use super::sizing::QUIET_NS;
 use super::supply::{Idle, Supply};
@@ -187,7 +187,11 @@ impl Log {
         if supply.spares.len() < wanted && !supply.failed {
             let fitting = supply.free.iter().position(|idle| supply.takes_any || supply.sizing.fits(idle.bytes));
             let idle = fitting.and_then(|index| supply.free.remove(index));
-            return Some(Work::Prepare(Box::new(self.preparation(supply, idle))));
+            // A caller waited for a sync of this segment or the one before.
+            let last = self.callers_in.load(Ordering::Relaxed);
+            let has_callers = last > 0 && last.saturating_add(1) >= tail.segment.id.index;
+            let blocks = if has_callers { NewBlocks::Filled } else { NewBlocks::Allocated };
+            return Some(Work::Prepare(Box::new(self.preparation(supply, idle, blocks))));
         }
         let next = u64::from(supply.sizing.next());
         let in_use: u64 = tail.segments.values().map(|segment| u64::from(segment.bytes)).sum();
@@ -205,13 +209,13 @@ impl Log {
     }
 
     /// Returns the preparation of the next segment, in an idle slot or in a new one.
-    fn preparation(&self, supply: &mut Supply, idle: Option<Idle>) -> Preparation {
+    fn preparation(&self, supply: &mut Supply, idle: Option<Idle>, blocks: NewBlocks) -> Preparation {
         let new = || self.options.space.segment_bytes(supply.sizing.next()) / BLOCK_BYTES * BLOCK_BYTES;
         let bytes = idle.as_ref().map_or_else(|| new().max(SEGMENT_BYTES_MIN), |idle| idle.bytes);
         let header = self.next_header(supply, bytes);
         match idle {
             Some(idle) => Preparation::recycle(idle.path, header),
-            None => Preparation::create(self.next_path(supply), header),
+            None => Preparation::create(self.next_path(supply), header, blocks),
         }
     }
 

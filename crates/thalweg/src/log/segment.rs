@@ -1,8 +1,7 @@
 //! [`Segment`]: a segment file that is open for writing.
 //!
-//! Invariant: a slot with a valid header has all its blocks written and durable ([`super::preparation`]). Stores
-//! through a mapping depend on that: a block that exists cannot be refused when a full disk and a power cut come
-//! together. And no sync has to write more than the bytes of records. Locks: none.
+//! Invariant: a slot with a valid header has all its blocks, durably ([`super::preparation`]). Stores through a mapping
+//! depend on that: a block that exists cannot be refused when a full disk and a power cut come together. Locks: none.
 
 use super::header::SegmentId;
 use crate::error::{Error, Result};
@@ -83,7 +82,7 @@ impl Segment {
         })
     }
 
-    /// Opens the segment for the log to continue in, with a mapping where possible. All its blocks must be written.
+    /// Opens the segment for the log to continue in, with a mapping where possible. It must have all its blocks.
     pub(super) fn open_mapped(environment: &Environment, path: PathBuf, id: SegmentId, bytes: u32) -> Result<Segment> {
         let handle = || SegmentHandle::open(environment, &path, Some(bytes));
         Ok(Segment { id, bytes, handles: Some([handle()?, handle()?]), path })

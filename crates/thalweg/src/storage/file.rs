@@ -80,8 +80,8 @@ pub trait File: Send + Sync + 'static {
     fn bytes(&self) -> Result<u64>;
     /// Cuts the file, or extends it with zeros.
     fn set_bytes(&self, bytes: u64) -> Result<()>;
-    /// Maps the first `bytes` of the file for stores. `Ok(None)` where a store could fail: where blocks are not written
-    /// yet, or the file system does not overwrite in place. The caller then writes by position. The mapping and this
+    /// Maps the first `bytes` of the file for stores. `Ok(None)` where a store could fail: where blocks are missing,
+    /// or the file system does not overwrite in place. The caller then writes by position. The mapping and this
     /// handle share the report of a failed write-back.
     fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
         self.inner().map_or(Ok(None), |inner| inner.map(bytes))
@@ -95,6 +95,12 @@ pub trait File: Send + Sync + 'static {
     /// extend nothing. May do nothing. Reports a full disk.
     fn reserve(&self, bytes: u64) -> Result<()> {
         self.inner().map_or(Ok(()), |inner| inner.reserve(bytes))
+    }
+    /// Allocates blocks for the first `bytes` bytes of a new file, and extends its length. They read as zeros, and the
+    /// file may be mapped ([`File::map`]) although nothing was written. `false` where that is impossible: the caller
+    /// then writes zeros. Reports a full disk.
+    fn allocate(&self, bytes: u64) -> Result<bool> {
+        self.inner().map_or(Ok(false), |inner| inner.allocate(bytes))
     }
     /// Whether reads and writes bypass the page cache, and writes must be aligned.
     fn is_direct(&self) -> bool {

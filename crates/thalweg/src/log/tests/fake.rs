@@ -30,6 +30,8 @@ pub(super) struct Disk {
     pub(super) refuses_space: AtomicBool,
     pub(super) fails_syncs: AtomicBool,
     pub(super) refuses_direct_reads: AtomicBool,
+    /// Blocks can be allocated without writing them.
+    pub(super) allocates: AtomicBool,
     /// Files can be mapped.
     pub(super) maps: AtomicBool,
     /// Called when a file is closed or unmapped.
@@ -163,6 +165,13 @@ impl File for Handle {
     fn set_bytes(&self, bytes: u64) -> Result<()> {
         self.content.lock().unwrap().written.resize(bytes as usize, 0);
         Ok(())
+    }
+    fn allocate(&self, bytes: u64) -> Result<bool> {
+        let allocates = self.disk.allocates.load(Ordering::SeqCst);
+        if allocates {
+            self.write_all_at(0, &vec![0; bytes as usize])?;
+        }
+        Ok(allocates)
     }
     fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
         assert!(bytes <= self.bytes()?);

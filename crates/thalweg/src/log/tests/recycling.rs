@@ -1,6 +1,7 @@
 //! Releasing segments and using their slots again.
 
 use super::*;
+use crate::runtime::Lane;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
@@ -100,6 +101,38 @@ fn slots_that_were_in_use_at_once_are_kept_and_used_again() {
     assert_eq!(bench.disk.paths(), slots);
     let headers = bench.metrics.log_prepared_bytes.get() - prepared;
     assert!(headers < u64::from(SEGMENT_BYTES), "{headers} bytes to make segments ready again");
+}
+
+#[test]
+fn new_segments_are_filled_only_for_callers_that_wait_for_syncs() {
+    let prepared = |allocates: bool, is_synced: bool| {
+        let disk = Arc::<Disk>::default();
+        disk.allocates.store(allocates, Ordering::SeqCst);
+        let bench = Bench::try_begin(&disk, 1, None).unwrap();
+        for seed in 0..150 {
+            bench.write(&record(seed, 5000)).unwrap();
+            bench.scheduler.settle();
+            // As the sync at intervals, which no caller waits for.
+            let end = bench.log.published().position;
+            match is_synced {
+                true => bench.log.sync(end).unwrap(),
+                false => {
+                    let log = Arc::clone(&bench.log);
+                    let sync = async move { log.sync_in_background(end).await.unwrap() };
+                    bench.scheduler.spawn(Lane::Log, Box::pin(sync));
+                    bench.scheduler.settle();
+                    assert!(bench.log.durable() >= end);
+                }
+            }
+        }
+        let segments = bench.disk.paths().len() as u64;
+        assert!(segments >= 12, "{segments} segments");
+        bench.metrics.log_prepared_bytes.get() / segments
+    };
+    let whole = u64::from(SEGMENT_BYTES);
+    assert!(prepared(true, false) < whole / 4, "only headers, and the first segment");
+    assert!(prepared(true, true) >= whole, "a sync of filled blocks needs no commit of a journal");
+    assert!(prepared(false, false) >= whole, "the file system cannot allocate");
 }
 
 #[test]

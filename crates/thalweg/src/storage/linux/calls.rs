@@ -29,12 +29,13 @@ pub(super) fn bytes(file: &fs::File, path: &Path) -> Result<u64> {
     file.metadata().map(|metadata| metadata.len()).map_err(|error| Error::io("look at", path, error))
 }
 
-/// Allocates space for the first `bytes` bytes; does nothing where the file system cannot.
-pub(super) fn reserve(file: &fs::File, path: &Path, bytes: u64) -> Result<()> {
+/// Allocates space for the first `bytes` bytes. `false` where the file system cannot.
+pub(super) fn allocate(file: &fs::File, path: &Path, bytes: u64) -> Result<bool> {
     loop {
         return match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
             Err(Errno::INTR) => continue,
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
             Err(error) => Err(Error::io("reserve space for", path, error.into())),
         };
     }

@@ -172,7 +172,7 @@ impl File for DirectFile {
 
     fn reserve(&self, bytes: u64) -> Result<()> {
         self.need_writable("reserve space for")?;
-        calls::reserve(&self.file, &self.path, bytes)
+        calls::allocate(&self.file, &self.path, bytes).map(drop)
     }
 
     fn is_direct(&self) -> bool {

@@ -1,4 +1,4 @@
-//! [`are_written`]: whether a file's bytes lie in blocks that were written, by the file system's block map (`FIEMAP`,
+//! [`are_written`], [`are_allocated`]: whether a file's bytes lie in blocks, by the file system's block map (`FIEMAP`,
 //! which writes nothing for the answer).
 //!
 //! On ext4 a write-back that meets a damaged block map drops the pages, and reports that only to the caller that began
@@ -16,8 +16,11 @@ const EXTENTS: usize = 32;
 /// The flag of the file's last extent (linux/fiemap.h).
 const LAST: u32 = 0x1;
 
-/// The flags of an extent without written blocks: of unknown place, not allocated yet, allocated and not written.
-const NOT_THERE: u32 = 0x2 | 0x4 | 0x800;
+/// The flags of an extent without blocks: of unknown place, not allocated yet.
+const NOT_ALLOCATED: u32 = 0x2 | 0x4;
+
+/// The flags of an extent without written blocks: also those that are allocated and read as zeros.
+const NOT_WRITTEN: u32 = NOT_ALLOCATED | 0x800;
 
 /// `struct fiemap_extent`.
 #[repr(C)]
@@ -48,6 +51,16 @@ const FIEMAP: libc::Ioctl = libc::_IOWR::<[u64; 4]>(b'f' as u32, 11);
 
 /// Whether the first `bytes` of the file lie in blocks that were written. `None` where the file system does not tell.
 pub(super) fn are_written(file: BorrowedFd<'_>, bytes: u64) -> Option<bool> {
+    lie_in_extents(file, bytes, NOT_WRITTEN)
+}
+
+/// Whether the first `bytes` of the file lie in blocks, written or not. `None` where the file system does not tell.
+pub(super) fn are_allocated(file: BorrowedFd<'_>, bytes: u64) -> Option<bool> {
+    lie_in_extents(file, bytes, NOT_ALLOCATED)
+}
+
+/// Whether the first `bytes` of the file lie in extents that have none of the flags `unfit`.
+fn lie_in_extents(file: BorrowedFd<'_>, bytes: u64, unfit: u32) -> Option<bool> {
     let mut at = 0;
     while at < bytes {
         let room = EXTENTS as u32;
@@ -61,7 +74,7 @@ pub(super) fn are_written(file: BorrowedFd<'_>, bytes: u64) -> Option<bool> {
         }
         let found = map.extents.get(..map.mapped as usize)?;
         for extent in found {
-            if extent.logical > at || extent.flags & NOT_THERE != 0 {
+            if extent.logical > at || extent.flags & unfit != 0 {
                 return Some(false);
             }
             at = at.max(extent.logical.saturating_add(extent.bytes));
@@ -97,9 +110,12 @@ mod tests {
         file.write_all_at(&[1; 100_000], 200_000).unwrap();
         file.sync_all().unwrap();
         assert_eq!(are_written(file.as_fd(), 300_000), Some(false), "a hole in the middle");
+        assert_eq!(are_allocated(file.as_fd(), 300_000), Some(false), "a hole in the middle");
         let reserved = create(&directory.0.join("reserved")).unwrap();
         if rustix::fs::fallocate(&reserved, rustix::fs::FallocateFlags::empty(), 0, 100_000).is_ok() {
             assert_eq!(are_written(reserved.as_fd(), 100_000), Some(false), "reserved only");
+            assert_eq!(are_allocated(reserved.as_fd(), 100_000), Some(true));
+            assert_eq!(are_allocated(reserved.as_fd(), 300_000), Some(false), "it ends before");
         }
         let many = create(&directory.0.join("many")).unwrap();
         for piece in (0..200_u64).rev() {

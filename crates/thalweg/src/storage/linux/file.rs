@@ -108,7 +108,11 @@ impl File for LinuxFile {
     }
 
     fn reserve(&self, bytes: u64) -> Result<()> {
-        calls::reserve(&self.file, &self.path, bytes)
+        calls::allocate(&self.file, &self.path, bytes).map(drop)
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<bool> {
+        calls::allocate(&self.file, &self.path, bytes)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

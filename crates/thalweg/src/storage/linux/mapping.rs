@@ -1,7 +1,8 @@
 //! [`LinuxMapping`]: a file mapped shared and writable, so that a store is a write to the page cache.
 //!
 //! A mapping exists only where a store can neither fail nor move a block: ext2, ext3 and ext4 overwrite in place, and
-//! [`map`] also requires that all blocks are written. Elsewhere (XFS with shared extents, btrfs, sparse files) a store
+//! [`map`] also requires that all blocks are allocated. A write-back marks blocks as written that were only allocated;
+//! if that takes a block of the extent tree, ext4 has reserved blocks for it, also on a full disk. Elsewhere (XFS with shared extents, btrfs, sparse files) a store
 //! may need space that is not left, and the kernel then sends a signal. There the callers write by position.
 //!
 //! What it relies on, of Linux:
@@ -20,6 +21,7 @@
 //! Locks: none. The memory is only written, by stores that never overlap; only raw pointers refer to it.
 #![allow(unsafe_code)]
 
+use super::extents;
 use super::memory::may_map;
 use crate::error::{Error, Result};
 use crate::storage::Mapping;
@@ -59,9 +61,14 @@ pub(super) fn map(file: BorrowedFd<'_>, path: &Arc<Path>, bytes: u64) -> Result<
     let is_ext = fstatfs(file).map_err(failed)?.f_type as i64 == EXT_MAGIC;
     let stat = fstat(file).map_err(failed)?;
     let allocated = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK_BYTES);
-    // Blocks of the file's block map count too, so enough allocated blocks do not exclude a hole.
-    let hole = seek(file, SeekFrom::Hole(0)).unwrap_or(0);
-    let is_whole = u64::try_from(stat.st_size).is_ok_and(|size| size >= bytes) && allocated >= bytes && hole >= bytes;
+    let is_long = u64::try_from(stat.st_size).is_ok_and(|size| size >= bytes) && allocated >= bytes;
+    // Blocks of the file's block map count too, so enough allocated blocks do not exclude a hole. A search for holes
+    // also finds blocks that are allocated and not written.
+    let has_no_hole = || {
+        let hole = seek(file, SeekFrom::Hole(0)).unwrap_or(0);
+        hole >= bytes || extents::are_allocated(file, bytes) == Some(true)
+    };
+    let is_whole = is_long && has_no_hole();
     let Ok(length) = usize::try_from(bytes) else { return Ok(None) };
     if !is_ext || !is_whole || length == 0 || !may_map(bytes) {
         return Ok(None);

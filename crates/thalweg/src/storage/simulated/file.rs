@@ -208,6 +208,16 @@ impl File for SimulatedFile {
         if bytes > self.bytes()? { self.set_bytes(bytes) } else { Ok(()) }
     }
 
+    fn allocate(&self, bytes: u64) -> Result<bool> {
+        if self.disk.disk().properties.refuses_mappings {
+            return Ok(false);
+        }
+        // Blocks that read as zeros: after a power cut too, once a sync has made them durable.
+        let zeros = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+        self.write(0, &zeros).map_err(self.failed("reserve space for"))?;
+        Ok(true)
+    }
+
     fn map(&self, bytes: u64) -> Result<Option<Arc<dyn Mapping>>> {
         let can_map = self.disk.operate(OperationKinds::LOOKUPS, "map", &self.path, |disk| {
             self.need_writable()?;

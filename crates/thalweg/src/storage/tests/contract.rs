@@ -326,6 +326,34 @@ fn a_mapping_outlives_the_handle_it_was_made_from() {
 }
 
 #[test]
+fn what_was_allocated_reads_as_zeros_and_can_be_mapped() {
+    on_each("allocated", |storage, directory| {
+        let path = directory.join("a");
+        let file = storage.create(&path).unwrap();
+        if !file.allocate(100_000).unwrap() {
+            assert_eq!(file.bytes().unwrap(), 0);
+            return;
+        }
+        assert_eq!(contents(storage, &path), vec![0; 100_000]);
+        file.sync().unwrap();
+        // Not every file system is mapped; where one is, blocks that were never written are enough.
+        let written = create_with(storage, &directory.join("written"), &[1; 100_000]);
+        written.sync().unwrap();
+        let mapping = file.map(100_000).unwrap();
+        assert_eq!(mapping.is_some(), written.map(100_000).unwrap().is_some());
+        let Some(mapping) = mapping else { return };
+        mapping.populate(0, 100_000).unwrap();
+        mapping.write(50_000, &[2; 10]);
+        mapping.sync_range(50_000, 50_010).unwrap();
+        drop((mapping, file));
+        let mut expected = vec![0; 100_000];
+        expected[50_000..50_010].fill(2);
+        assert_eq!(contents(storage, &path), expected);
+        assert!(open(storage, &path, OpenMode::ReadWrite).map(100_000).unwrap().is_some(), "partly written");
+    });
+}
+
+#[test]
 fn what_has_holes_or_is_too_short_is_not_mapped() {
     on_each("holes-unmapped", |storage, directory| {
         let sparse = storage.create(&directory.join("sparse")).unwrap();
