@@ -1,6 +1,7 @@
 //! The rows beside the tree, and the comparison of all with all.
 
-use super::{Check, Seen};
+use super::Check;
+use super::seen::Seen;
 use crate::data::CHUNK_BYTES;
 use crate::error::{Error, Result};
 use crate::object::ObjectStore;
@@ -25,11 +26,11 @@ impl Check<'_> {
             match EntryRow::decode_inode(ino, &row) {
                 Ok((attributes, _)) => {
                     self.report.files += 1;
-                    let seen = self.inodes.entry(ino).or_insert_with(|| Seen::new(attributes));
+                    let seen = self.inodes.entry(ino).or_insert_with(|| Seen::pointed_at(attributes.kind));
                     if seen.is_whole {
                         self.finding(format!("inode {ino}"), "it has a row in its entry and another in `inodes`");
                     } else {
-                        (seen.attributes, seen.is_whole) = (attributes, true);
+                        seen.take(&attributes);
                     }
                 }
                 Err(error) => self.fault(format!("inode {ino}"), &error),
@@ -59,9 +60,11 @@ impl Check<'_> {
         let Some(seen) = self.inodes.get_mut(&ino) else {
             return self.finding(about(), format!("the row at {offset} is of no inode"));
         };
-        let overlaps = seen.end > offset;
+        let end = offset.saturating_add(bytes);
+        let overlaps = self.last_data.0 == ino && self.last_data.1 > offset;
         let leaves_chunk = offset % CHUNK_BYTES + bytes > CHUNK_BYTES || bytes == 0;
-        (seen.bytes, seen.end) = (seen.bytes + bytes, offset + bytes);
+        seen.take_row(end, bytes);
+        self.last_data = (ino, end);
         if overlaps || leaves_chunk {
             self.finding(about(), format!("the row at {offset} with {bytes} bytes is where it must not be"));
         }
@@ -79,7 +82,7 @@ impl Check<'_> {
             self.count_row();
             known.insert(ino);
             self.report.objects += 1;
-            if !self.inodes.get(&ino).is_some_and(|seen| seen.attributes.has(IS_OBJECT)) {
+            if !self.inodes.get(&ino).is_some_and(|seen| seen.has(IS_OBJECT)) {
                 self.finding(format!("object {ino}"), "its inode is not there, or has its bytes in rows");
             } else if objects.attributes(ino)?.is_none() && store.row(Space::Objects, &inode_key(ino))?.is_some() {
                 // Not one that was removed after the snapshot.
@@ -95,7 +98,7 @@ impl Check<'_> {
                 Ok(Debt::Object) => _ = owed.insert(ino),
                 Ok(Debt::Orphan) => {
                     self.report.orphans += 1;
-                    let is_orphan = |seen: &Seen| seen.attributes.has(IS_ORPHAN) && seen.names == 0;
+                    let is_orphan = |seen: &Seen| seen.has(IS_ORPHAN) && seen.names == 0;
                     if !self.inodes.get(&ino).is_some_and(is_orphan) {
                         self.finding(format!("inode {ino}"), "it is to be removed, and is there");
                     }
@@ -111,13 +114,9 @@ impl Check<'_> {
                 self.note(format!("object {ino}"), "a file that no row knows; the next mount removes it");
             }
         }
-        let unlisted: Vec<Ino> = self
-            .inodes
-            .values()
-            .filter(|seen| seen.attributes.has(IS_OBJECT))
-            .map(|seen| seen.attributes.ino)
-            .collect();
-        for ino in unlisted.into_iter().filter(|ino| !known.contains(ino)) {
+        let objects = self.inodes.iter().filter(|(_, seen)| seen.has(IS_OBJECT)).map(|(ino, _)| *ino);
+        let unlisted: Vec<Ino> = objects.filter(|ino| !known.contains(ino)).collect();
+        for ino in unlisted {
             self.finding(format!("inode {ino}"), "its bytes are in an object that no row knows");
         }
         Ok(())
@@ -128,36 +127,42 @@ impl Check<'_> {
         let mut findings = Vec::new();
         for (&ino, seen) in &self.inodes {
             let mut wrong = |what: String| findings.push((ino, what));
-            let attributes = &seen.attributes;
             if !seen.is_whole {
                 wrong(format!("{} names lead to it, and it has no row", seen.names));
                 continue;
             }
-            if attributes.kind == Kind::Directory {
-                let nlink = 2 + seen.xattrs;
-                if seen.entries != seen.rows || attributes.size != seen.rows {
-                    wrong(format!("it counts {} entries and has {}", seen.entries, seen.rows));
+            if seen.kind == Kind::Directory {
+                let directory = self.directories.get(&ino).cloned().unwrap_or_default();
+                let (entries, nlink) = (directory.entries_found, 2 + directory.directories_found);
+                if directory.entries != entries || seen.size != entries {
+                    wrong(format!("it counts {} entries and has {entries}", directory.entries));
                 }
-                if u64::from(attributes.nlink) != nlink {
-                    wrong(format!("it counts {} links and has {nlink}", attributes.nlink));
+                if u64::from(seen.nlink) != nlink {
+                    wrong(format!("it counts {} links and has {nlink}", seen.nlink));
                 }
-                let entered_by = if ino == ROOT { ROOT } else { seen.entered_by };
-                if seen.parent != entered_by {
-                    wrong(format!("it names {} as the directory it is in, and is in {entered_by}", seen.parent));
+                let entered_by = if ino == ROOT { ROOT } else { directory.entered_by };
+                if directory.parent != entered_by {
+                    let parent = directory.parent;
+                    wrong(format!("it names {parent} as the directory it is in, and is in {entered_by}"));
                 }
                 continue;
             }
-            let names = if attributes.has(IS_ORPHAN) { 0 } else { u64::from(attributes.nlink) };
+            let names = if seen.has(IS_ORPHAN) { 0 } else { seen.nlink };
             if seen.names != names {
-                wrong(format!("it counts {} names and has {}", attributes.nlink, seen.names));
+                wrong(format!("it counts {} names and has {}", seen.nlink, seen.names));
             }
-            if attributes.has(IS_OBJECT) {
-                if seen.bytes > 0 {
+            if seen.has(IS_OBJECT) {
+                if seen.has_rows {
                     wrong("it is an object and has rows of bytes".to_owned());
                 }
-            } else if seen.bytes != attributes.bytes || seen.end > attributes.size {
-                let (rows, row, size, end) = (seen.bytes, attributes.bytes, attributes.size, seen.end);
-                wrong(format!("it counts {row} bytes of {size} and has {rows}, up to {end}"));
+                continue;
+            }
+            if seen.bytes_left != 0 {
+                let word = if seen.bytes_left < 0 { "more" } else { "fewer" };
+                wrong(format!("its rows have {} bytes {word} than it counts", seen.bytes_left.unsigned_abs()));
+            }
+            if seen.is_beyond {
+                wrong(format!("its rows go beyond its size of {} bytes", seen.size));
             }
         }
         findings.extend(self.unreachable().into_iter().map(|ino| (ino, "it is in no directory below the root".into())));
@@ -171,16 +176,16 @@ impl Check<'_> {
     fn unreachable(&self) -> Vec<Ino> {
         let mut reachable = HashSet::from([ROOT]);
         let mut unreachable = Vec::new();
-        for seen in self.inodes.values().filter(|seen| seen.attributes.kind == Kind::Directory) {
-            let (mut at, mut way) = (seen.attributes.ino, Vec::new());
+        for (&ino, _) in self.inodes.iter().filter(|(_, seen)| seen.kind == Kind::Directory) {
+            let (mut at, mut way) = (ino, Vec::new());
             while !reachable.contains(&at) && way.len() <= self.inodes.len() {
                 way.push(at);
-                match self.inodes.get(&at) {
+                match self.directories.get(&at) {
                     Some(next) if next.entered_by != 0 => at = next.entered_by,
                     _ => break,
                 }
             }
-            if reachable.contains(&at) { reachable.extend(way) } else { unreachable.push(seen.attributes.ino) }
+            if reachable.contains(&at) { reachable.extend(way) } else { unreachable.push(ino) }
         }
         unreachable
     }

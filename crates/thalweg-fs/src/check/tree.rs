@@ -1,20 +1,9 @@
 //! The tree: directories and their entries.
 
-use super::{Check, Seen};
-use crate::row::{Attributes, DirectoryRow, EntryRow, Ino, Kind, ROOT};
+use super::Check;
+use super::seen::Seen;
+use crate::row::{DirectoryRow, EntryRow, Ino, Kind, ROOT};
 use crate::store::RowReader;
-
-impl Seen {
-    pub(super) fn new(attributes: Attributes) -> Self {
-        let (names, bytes, rows, end, xattrs, entered_by, parent, entries) = (0, 0, 0, 0, 0, 0, 0, 0);
-        Seen { attributes, names, bytes, rows, end, xattrs, entered_by, parent, entries, is_whole: false }
-    }
-
-    /// An inode of which only an entry is known so far.
-    fn pointed_at(ino: Ino, kind: Kind) -> Self {
-        Seen::new(Attributes::new(ino, kind, 0, (0, 0), crate::row::Time::default()))
-    }
-}
 
 impl Check<'_> {
     /// Reads all entries of all directories.
@@ -31,11 +20,15 @@ impl Check<'_> {
     }
 
     fn read_directory(&mut self, rows: &dyn RowReader, directory: Ino) {
-        let mut has_own = false;
+        let (mut has_own, mut entries, mut directories) = (false, 0, 0);
+        let mut failure = None;
         for listed in rows.list(directory, 0, usize::MAX) {
             let listed = match listed {
                 Ok(listed) => listed,
-                Err(error) => return self.fault(format!("directory {directory}"), &error),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
             };
             if *listed.name == *DirectoryRow::NAME {
                 has_own = true;
@@ -47,45 +40,54 @@ impl Check<'_> {
             }
             self.count_row();
             match EntryRow::decode(directory, &listed.name, &listed.row) {
-                Ok(row) => self.see_entry(directory, &listed.name, row),
+                Ok(row) => {
+                    entries += 1;
+                    directories += u64::from(row.kind() == Kind::Directory);
+                    self.see_entry(directory, &listed.name, &row);
+                }
                 Err(error) => self.fault(entry_name(directory, &listed.name), &error),
             }
         }
-        if !has_own {
-            self.finding(format!("directory {directory}"), "it has entries, and no row of its own");
+        if entries > 0 {
+            // One without a row of its own is found in the comparison, too.
+            self.inodes.entry(directory).or_insert_with(|| Seen::pointed_at(Kind::Directory));
+            let seen = self.directories.entry(directory).or_default();
+            (seen.entries_found, seen.directories_found) = (entries, directories);
+        }
+        match failure {
+            Some(error) => self.fault(format!("directory {directory}"), &error),
+            None if !has_own => {
+                self.finding(format!("directory {directory}"), "it has entries, and no row of its own");
+            }
+            None => {}
         }
     }
 
     fn see_directory(&mut self, row: &DirectoryRow) {
         self.report.directories += 1;
         let ino = row.attributes.ino;
-        let seen = self.inodes.entry(ino).or_insert_with(|| Seen::pointed_at(ino, Kind::Directory));
-        (seen.attributes, seen.parent, seen.entries, seen.is_whole) = (row.attributes, row.parent, row.entries, true);
+        self.inodes.entry(ino).or_insert_with(|| Seen::pointed_at(Kind::Directory)).take(&row.attributes);
+        let seen = self.directories.entry(ino).or_default();
+        (seen.parent, seen.entries) = (row.parent, row.entries);
     }
 
-    fn see_entry(&mut self, directory: Ino, name: &[u8], row: EntryRow) {
+    fn see_entry(&mut self, directory: Ino, name: &[u8], row: &EntryRow) {
         self.report.entries += 1;
-        // What the directory counts is compared with what is counted here.
-        let of_directory = self.inodes.entry(directory).or_insert_with(|| Seen::pointed_at(directory, Kind::Directory));
-        of_directory.rows += 1;
         let (ino, kind) = (row.ino(), row.kind());
-        let twice = self.inodes.get(&ino).is_some_and(|seen| seen.names > 0);
-        let seen = self.inodes.entry(ino).or_insert_with(|| Seen::pointed_at(ino, kind));
-        seen.names += 1;
-        let is_other_kind = seen.is_whole && seen.attributes.kind != kind;
+        let seen = self.inodes.entry(ino).or_insert_with(|| Seen::pointed_at(kind));
+        let twice = seen.names > 0;
+        seen.names = seen.names.saturating_add(1);
+        let is_other_kind = seen.is_whole && seen.kind != kind;
         match row {
             EntryRow::Whole(attributes, _) => {
-                (seen.attributes, seen.is_whole) = (attributes, true);
+                seen.take(attributes);
                 self.report.files += 1;
                 if twice {
                     self.finding(entry_name(directory, name), format!("inode {ino} has another name"));
                 }
             }
             EntryRow::Pointer(_, Kind::Directory) => {
-                seen.entered_by = directory;
-                if let Some(above) = self.inodes.get_mut(&directory) {
-                    above.xattrs += 1;
-                }
+                self.directories.entry(ino).or_default().entered_by = directory;
                 if twice {
                     self.finding(entry_name(directory, name), format!("directory {ino} has another name"));
                 }
