@@ -16,6 +16,8 @@
 mod dump;
 mod rows;
 mod seen;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use crate::error::{Error, Result};

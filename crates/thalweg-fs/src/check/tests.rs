@@ -1,0 +1,154 @@
+//! Each kind of finding, by a row that says something wrong.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use crate::row::{Attributes, DirectoryRow, EntryRow, IS_OBJECT, Ino, Kind, ROOT, data_key};
+use crate::store::{Batch, Space};
+use crate::volume::Volume;
+use crate::{Caller, FormatOptions, NewInode, OpenOptions};
+
+const ME: Caller<'static> = Caller::ROOT;
+
+/// A volume with a directory "d", the file "d/f" of 100 000 bytes, and the file "a" with the second name "b".
+struct Bench {
+    _folder: tempfile::TempDir,
+    volume: Volume,
+    directory: Ino,
+    file: Ino,
+    linked: Ino,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("volume");
+        Volume::format(&path, FormatOptions::default()).unwrap();
+        let volume = OpenOptions::new().open(&path).unwrap();
+        let directory = volume.create(&ME, ROOT, b"d", NewInode::directory(0o755)).unwrap().ino;
+        let file = volume.create(&ME, directory, b"f", NewInode::file(0o644)).unwrap().ino;
+        volume.write(&ME, file, 0, &[7; 100_000]).unwrap();
+        let linked = volume.create(&ME, ROOT, b"a", NewInode::file(0o644)).unwrap().ino;
+        volume.link(&ME, linked, ROOT, b"b").unwrap();
+        let bench = Bench { _folder: folder, volume, directory, file, linked };
+        assert_eq!(bench.found_after(|_| ()), Vec::<String>::new());
+        bench
+    }
+
+    /// What a check finds after these changes of rows.
+    fn found_after(&self, change: impl FnOnce(&mut Batch<'_>)) -> Vec<String> {
+        let mut batch = Batch::new();
+        change(&mut batch);
+        if !batch.is_empty() {
+            self.volume.store.commit(&batch).unwrap();
+        }
+        let mut found = Vec::new();
+        self.volume.check(&mut |finding| found.push(finding.to_string())).unwrap();
+        found
+    }
+
+    /// Puts the row of "d/f", changed.
+    fn with_file(&self, change: impl FnOnce(&mut Attributes)) -> Vec<String> {
+        let mut attributes = self.volume.attributes(self.file).unwrap();
+        change(&mut attributes);
+        let row = EntryRow::Whole(attributes, Box::default()).encode(self.directory, b"f");
+        self.found_after(|batch| batch.put_entry(self.directory, b"f", row))
+    }
+
+    /// Puts the row of "d", changed.
+    fn with_directory(&self, change: impl FnOnce(&mut DirectoryRow)) -> Vec<String> {
+        let attributes = self.volume.attributes(self.directory).unwrap();
+        let mut row = DirectoryRow { attributes, parent: ROOT, entries: attributes.size };
+        change(&mut row);
+        self.found_after(|batch| batch.put_entry(self.directory, DirectoryRow::NAME, row.encode()))
+    }
+
+    fn about(&self, ino: Ino, what: &str) -> Vec<String> {
+        vec![format!("finding: inode {ino}: {what}")]
+    }
+}
+
+#[test]
+fn bytes_that_do_not_add_up_are_found() {
+    let bench = Bench::new();
+    let found = bench.with_file(|file| file.bytes += 5);
+    assert_eq!(found, bench.about(bench.file, "its rows have 5 bytes fewer than it counts"));
+    let found = bench.with_file(|file| file.bytes -= 5);
+    assert_eq!(found, bench.about(bench.file, "its rows have 5 bytes more than it counts"));
+    let found = bench.with_file(|file| file.size -= 1);
+    assert_eq!(found, bench.about(bench.file, "its rows go beyond its size of 99999 bytes"));
+    let found = bench.with_file(|file| file.flags |= IS_OBJECT);
+    let expected = ["its bytes are in an object that no row knows", "it is an object and has rows of bytes"];
+    assert_eq!(found, expected.map(|what| bench.about(bench.file, what)).concat());
+    assert_eq!(bench.with_file(|_| ()), Vec::<String>::new());
+}
+
+#[test]
+fn rows_of_bytes_in_wrong_places_are_found() {
+    let bench = Bench::new();
+    let put = |ino, offset, bytes: usize| {
+        let mut found = bench.found_after(|batch| batch.put(Space::Data, data_key(ino, offset), vec![7; bytes]));
+        bench.found_after(|batch| batch.remove(Space::Data, data_key(ino, offset)));
+        // What the row makes wrong beside its own place is another test's.
+        found.truncate(1);
+        found
+    };
+    let of = |ino, what: &str| vec![format!("finding: data of inode {ino}: {what}")];
+    assert_eq!(put(999, 0, 5), of(999, "the row at 0 is of no inode"));
+    let is_misplaced = |offset, bytes| format!("the row at {offset} with {bytes} bytes is where it must not be");
+    assert_eq!(put(bench.file, 10, 5), of(bench.file, &is_misplaced(10, 5)));
+    assert_eq!(put(bench.linked, 65_000, 5000), of(bench.linked, &is_misplaced(65_000, 5000)));
+    // The first row of a file begins anew, whatever the file before it had.
+    assert_eq!(put(bench.linked, 0, 5), bench.about(bench.linked, "its rows go beyond its size of 0 bytes"));
+}
+
+#[test]
+fn counts_of_names_and_entries_that_are_wrong_are_found() {
+    let bench = Bench::new();
+    let found = bench.with_directory(|row| row.entries = 7);
+    assert_eq!(found, bench.about(bench.directory, "it counts 7 entries and has 1"));
+    let found = bench.with_directory(|row| row.attributes.nlink = 3);
+    assert_eq!(found, bench.about(bench.directory, "it counts 3 links and has 2"));
+    let found = bench.with_directory(|row| row.parent = 77);
+    assert_eq!(found, bench.about(bench.directory, "it names 77 as the directory it is in, and is in 1"));
+    assert_eq!(bench.with_directory(|_| ()), Vec::<String>::new());
+    let found = bench.with_file(|file| file.nlink = 2);
+    assert_eq!(found, bench.about(bench.file, "it counts 2 names and has 1"));
+    bench.with_file(|_| ());
+    let mut attributes = bench.volume.attributes(bench.linked).unwrap();
+    attributes.nlink = 3;
+    let row = EntryRow::encode_inode(&attributes, &[]);
+    let found = bench.found_after(|batch| batch.put(Space::Inodes, bench.linked.to_be_bytes(), row));
+    assert_eq!(found, bench.about(bench.linked, "it counts 3 names and has 2"));
+}
+
+#[test]
+fn directories_that_are_not_in_the_tree_are_found() {
+    let bench = Bench::new();
+    // A directory that is in itself alone; the root has one entry and one link fewer than it counts.
+    let own = EntryRow::Pointer(bench.directory, Kind::Directory).encode(bench.directory, b"self");
+    let found = bench.found_after(|batch| {
+        batch.remove_entry(ROOT, b"d");
+        batch.put_entry(bench.directory, b"self", own);
+    });
+    let ino = bench.directory;
+    let unreachable = format!("finding: inode {ino}: it is in no directory below the root");
+    assert!(found.contains(&unreachable), "{found:?}");
+    assert!(found.contains(&"finding: inode 1: it counts 3 entries and has 2".to_owned()), "{found:?}");
+    let found = bench.found_after(|batch| batch.remove_entry(bench.directory, DirectoryRow::NAME));
+    assert!(found.contains(&format!("finding: directory {ino}: it has entries, and no row of its own")), "{found:?}");
+    assert!(found.contains(&format!("finding: inode {ino}: 1 names lead to it, and it has no row")), "{found:?}");
+}
+
+#[test]
+fn an_inode_with_two_rows_or_kinds_is_found() {
+    let bench = Bench::new();
+    let attributes = bench.volume.attributes(bench.file).unwrap();
+    let again = EntryRow::Whole(attributes, Box::default()).encode(bench.directory, b"again");
+    let found = bench.found_after(|batch| batch.put_entry(bench.directory, b"again", again));
+    let is_twice = |line: &String| line.ends_with(&format!("inode {} has another name", bench.file));
+    assert_eq!(found.iter().filter(|line| is_twice(line)).count(), 1, "{found:?}");
+    bench.found_after(|batch| batch.remove_entry(bench.directory, b"again"));
+    let row = EntryRow::encode_inode(&attributes, &[]);
+    let found = bench.found_after(|batch| batch.put(Space::Inodes, bench.file.to_be_bytes(), row));
+    assert_eq!(found, bench.about(bench.file, "it has a row in its entry and another in `inodes`"));
+}
