@@ -2,8 +2,9 @@
 //!
 //! A mapping exists only where a store can neither fail nor move a block: ext2, ext3 and ext4 overwrite in place, and
 //! [`map`] also requires that all blocks are allocated. A write-back marks blocks as written that were only allocated;
-//! if that takes a block of the extent tree, ext4 has reserved blocks for it, also on a full disk. Elsewhere (XFS with shared extents, btrfs, sparse files) a store
-//! may need space that is not left, and the kernel then sends a signal. There the callers write by position.
+//! if that takes a block of the extent tree, ext4 has reserved blocks for it, also on a full disk. Elsewhere (XFS with
+//! shared extents, btrfs, sparse files) a store may need space that is not left, and the kernel then sends a signal.
+//! There the callers write by position.
 //!
 //! What it relies on, of Linux:
 //! - A store is in the page cache at once: readers of the file see it, and it survives the death of the process.
