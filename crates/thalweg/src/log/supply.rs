@@ -36,7 +36,7 @@ pub(super) struct Supply {
     /// Slots to be removed, with the spares that some of them hold.
     pub(super) useless: Vec<(PathBuf, Option<Arc<Segment>>)>,
     /// The recent peak of the bytes in use. Flushes release many segments at a time; a slot removed then would have to
-    /// be created and filled again.
+    /// be created again.
     pub(super) peak_bytes: u64,
     /// Segments below this index are not needed any more.
     pub(super) let_go_before: u32,
