@@ -72,17 +72,29 @@ impl PageCacheRoom {
         }
     }
 
+    /// Whether memory has room for all tables, which have `live_bytes`, as far as is known.
+    #[inline]
+    pub(in crate::table) fn has_all(&self, live_bytes: u64) -> bool {
+        live_bytes <= self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts reads, and asks for the room when it is time. Returns the number of reads before these.
+    pub(in crate::table) fn count(&self, reads: u32) -> u32 {
+        let before = self.reads.fetch_add(reads, Ordering::Relaxed);
+        if before.wrapping_neg() % ASK_EVERY < reads {
+            self.bytes.store(self.storage.file_room_bytes().unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+        before
+    }
+
     /// What there is room for, of tables that have `live_bytes`. Counts a read. `is_cached` says whether a page of its
     /// table is in the page cache, given a random number.
     pub(in crate::table) fn look(&self, live_bytes: u64, is_cached: impl FnOnce(u64) -> Option<bool>) -> Room {
-        let read = self.reads.fetch_add(1, Ordering::Relaxed);
-        if read.is_multiple_of(ASK_EVERY) {
-            self.bytes.store(self.storage.file_room_bytes().unwrap_or(u64::MAX), Ordering::Relaxed);
-        }
-        let room = self.bytes.load(Ordering::Relaxed);
-        if live_bytes <= room {
+        let read = self.count(1);
+        if self.has_all(live_bytes) {
             return Room::All;
         }
+        let room = self.bytes.load(Ordering::Relaxed);
         if read.is_multiple_of(SAMPLE_EVERY)
             && let Some(is_cached) = is_cached(scatter(read))
         {
