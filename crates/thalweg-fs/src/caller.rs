@@ -85,12 +85,14 @@ impl Caller<'_> {
     }
 }
 
-/// The mode of a file whose contents or owner changed: without set-user-ID, and without set-group-ID where the group
-/// may execute it. Directories keep theirs.
-pub(crate) fn without_privileges(kind: Kind, mode: Mode) -> Mode {
+/// The mode of a file of the group `gid` whose contents or owner `caller` changes: without set-user-ID, and without
+/// set-group-ID where the group may execute it, or where the caller is neither root nor of the group (as Linux 6.0 and
+/// later, `setattr_should_drop_sgid`). Directories keep theirs.
+pub(crate) fn without_privileges(caller: &Caller<'_>, gid: u32, kind: Kind, mode: Mode) -> Mode {
     if kind == Kind::Directory || planted(Bug::PrivilegesKept) {
         return mode;
     }
     let is_group_executable = mode & 0o010 != 0;
-    mode & !0o4000 & if is_group_executable { !0o2000 } else { !0 }
+    let is_foreign = !caller.is_root() && !caller.is_in_group(gid);
+    mode & !0o4000 & if is_group_executable || is_foreign { !0o2000 } else { !0 }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg::{Database, Slice};
 use thalweg_fs::{
-    Batch, Caller, Directories, EngineStore, Error, FolderObjects, FormatOptions, Ino, Listing, MetaStore, NewInode,
-    OpenOptions, Operation, Promise, ROOT, Result, RowReader, Rows, Space, Volume,
+    Allocation, Batch, Caller, Directories, EngineStore, Error, FolderObjects, FormatOptions, Ino, Listing, MetaStore,
+    NewInode, OpenOptions, Operation, Promise, ROOT, Result, RowReader, Rows, Space, Volume,
 };
 
 const ME: Caller<'static> = Caller::ROOT;
@@ -94,5 +94,24 @@ fn a_volume_on_a_full_disk_is_opened_emptied_and_closed() {
     is_full.store(false, Ordering::Relaxed);
     let volume = open().unwrap();
     assert_eq!(volume.usage().unwrap().inodes, 1);
+    volume.close().unwrap();
+}
+
+#[test]
+fn the_space_of_a_removed_object_is_there_when_a_caller_needs_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    Volume::format(&path, FormatOptions::default()).unwrap();
+    let volume = OpenOptions::new().open(&path).unwrap();
+    let made = volume.create(&ME, ROOT, b"file", NewInode::file(0o644)).unwrap();
+    volume.allocate(&ME, made.ino, (Allocation::Allocate, false), (0, 4 << 20)).unwrap();
+    assert!(!volume.may_make_room());
+    volume.unlink(&ME, ROOT, b"file").unwrap();
+    volume.forget(made.ino, 1);
+    assert!(volume.may_make_room());
+    assert!(volume.reclaimable().unwrap().object_bytes >= 4 << 20);
+    volume.make_room().unwrap();
+    assert!(!volume.may_make_room());
+    assert_eq!(volume.reclaimable().unwrap().objects, 0);
     volume.close().unwrap();
 }

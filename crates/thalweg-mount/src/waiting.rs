@@ -9,7 +9,7 @@ use fuser::{INodeNo, ReplyAttr, ReplyData, ReplyEmpty, ReplyOpen, ReplyWrite};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use thalweg_fs::{Allocation, Caller, Change, RenameFlags, Result};
+use thalweg_fs::{Allocation, Caller, Change, Error, RenameFlags, Result, Volume};
 
 /// A directory and a name in it.
 type Spot<'a> = (INodeNo, &'a OsStr);
@@ -57,7 +57,8 @@ impl Daemon {
         }
     }
 
-    /// Writes, on the pool if the file's bytes move to an object.
+    /// Writes, on the pool if the file's bytes move to an object, or if the disk is full and files are gone whose
+    /// objects are still there.
     pub(crate) fn write_at(
         &self,
         begun: Begun,
@@ -73,10 +74,13 @@ impl Daemon {
             Err(error) => reply.error(error),
         };
         if !self.volume.would_promote(ino.0, offset.saturating_add(bytes.len() as u64)) {
-            return answer(self.volume.write(&caller, ino.0, offset, bytes));
+            match self.volume.write(&caller, ino.0, offset, bytes) {
+                Err(error) if may_try_again(&self.volume, &error) => {}
+                done => return answer(done),
+            }
         }
         let (volume, bytes) = (Arc::clone(&self.volume), bytes.to_vec());
-        self.pool.run(move || answer(volume.write(&caller, ino.0, offset, &bytes)));
+        self.pool.run(move || answer(with_room(&volume, || volume.write(&caller, ino.0, offset, &bytes))));
     }
 
     /// Changes attributes, on the pool if the size of an object is among them.
@@ -109,7 +113,7 @@ impl Daemon {
         self.syncs.run(move || answer(volume.rename(&caller, (from.0, &from.1), (to.0, &to.1), flags)));
     }
 
-    /// Allocates, punches or zeroes, on the pool.
+    /// Allocates, punches or zeroes, on the pool. See [`Daemon::write_at`] for a full disk.
     pub(crate) fn allocate(
         &self,
         begun: Begun,
@@ -120,6 +124,24 @@ impl Daemon {
         reply: ReplyEmpty,
     ) {
         let shared = Arc::clone(&self.shared);
-        self.pool.run(move || shared.empty(&begun, ino, shared.volume.allocate(&caller, ino.0, what, range), reply));
+        self.pool.run(move || {
+            let volume = &shared.volume;
+            shared.empty(&begun, ino, with_room(volume, || volume.allocate(&caller, ino.0, what, range)), reply);
+        });
     }
+}
+
+/// Makes a call that needs room. On a full disk it is made again once the objects of files that are gone are removed.
+fn with_room(volume: &Volume, call: impl Fn() -> Result<()>) -> Result<()> {
+    match call() {
+        Err(error) if may_try_again(volume, &error) => {
+            // A failure is the background's to report, which tries again: what the caller lacks is room.
+            volume.make_room().or(Err(error)).and_then(|()| call())
+        }
+        done => done,
+    }
+}
+
+fn may_try_again(volume: &Volume, error: &Error) -> bool {
+    error.errno() == libc::ENOSPC && volume.may_make_room()
 }

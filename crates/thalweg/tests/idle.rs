@@ -81,6 +81,7 @@ fn an_idle_database_is_small() {
     assert!(own.ticks <= 5, "idle databases tick: {own:?}");
     assert_eq!(Usage::now().threads, 0, "closed databases leave no thread behind");
     what_flushes_kept_goes_back();
+    what_merges_freed_goes_back();
 }
 
 /// Memory of memtables and buffers, after a load of several memtables and a while of quiet.
@@ -98,4 +99,26 @@ fn what_flushes_kept_goes_back() {
     let quiet = Usage::now();
     let kept_kib = |usage: Usage| usage.anonymous_kib.saturating_sub(before.anonymous_kib);
     assert!(kept_kib(quiet) <= 8 << 10, "{} KiB after the load, {} later", kept_kib(loaded), kept_kib(quiet));
+}
+
+/// Memory that a merge of many packs has freed, and that the allocator keeps for the thread of the merge.
+fn what_merges_freed_goes_back() {
+    const DIRECTORIES: u64 = 100_000;
+    let directory = tempfile::tempdir().unwrap();
+    let before = Usage::now();
+    let builder = Database::builder(directory.path()).memtable_bytes(4 << 20).table_bytes(4 << 20);
+    let database = builder.open().unwrap();
+    let files = database.directory_keyspace("files").unwrap();
+    for number in 0..1_500_000_u64 {
+        // Multiplied by an odd number, so that consecutive entries are of different directories.
+        let entry = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        files.insert(entry % DIRECTORIES, entry.to_be_bytes(), [7; 100]).unwrap();
+    }
+    database.flush().unwrap();
+    database.tidy().unwrap();
+    let loaded = Usage::now();
+    std::thread::sleep(Duration::from_secs(10));
+    let quiet = Usage::now();
+    let kept_kib = |usage: Usage| usage.anonymous_kib.saturating_sub(before.anonymous_kib);
+    assert!(kept_kib(quiet) <= 20 << 10, "{} KiB after the load, {} later", kept_kib(loaded), kept_kib(quiet));
 }

@@ -62,17 +62,18 @@ impl Model {
                 inode.stat.mode &= !0o2000;
             }
         }
+        let gid = inode.stat.gid;
         if change.uid.is_some() || change.gid.is_some() {
             (inode.stat.uid, inode.stat.gid) =
                 (change.uid.unwrap_or(inode.stat.uid), change.gid.unwrap_or(inode.stat.gid));
             if !inode.is_directory() {
-                inode.take_set_id_bits();
+                inode.take_set_id_bits(caller, gid);
                 inode.xattrs.remove(&b"security.capability"[..]);
             }
         }
         // As chown with neither a user nor a group.
         if *change == Change::default() && !inode.is_directory() {
-            inode.take_set_id_bits();
+            inode.take_set_id_bits(caller, gid);
             inode.xattrs.remove(&b"security.capability"[..]);
         }
         if let Some(size) = change.size {
@@ -212,7 +213,7 @@ impl Inode {
     pub(super) fn written(&mut self, caller: &Caller<'_>, now: Time) {
         (self.stat.times[1], self.stat.times[2]) = (now, now);
         if caller.uid != 0 {
-            self.take_set_id_bits();
+            self.take_set_id_bits(caller, self.stat.gid);
         }
         // A change of bytes takes capabilities, whoever makes it (`cap_inode_need_killpriv`).
         self.xattrs.remove(&b"security.capability"[..]);

@@ -248,10 +248,11 @@ impl Inode {
         caller.uid == 0 || caller.uid == self.stat.uid
     }
 
-    /// What a write by somebody takes: set-user-ID, and set-group-ID where the group may execute.
-    fn take_set_id_bits(&mut self) {
+    /// What a write takes: set-user-ID, and set-group-ID where the group may execute, or the caller is neither root nor
+    /// of the group, which was `gid` before a change of the owner.
+    fn take_set_id_bits(&mut self, caller: &Caller<'_>, gid: u32) {
         self.stat.mode &= !0o4000;
-        if self.stat.mode & 0o010 != 0 {
+        if self.stat.mode & 0o010 != 0 || caller.uid != 0 && !is_in_group(caller, gid) {
             self.stat.mode &= !0o2000;
         }
     }

@@ -62,7 +62,7 @@ impl Volume {
         if caller.is_root() {
             self.take_capabilities(&next, &mut batch)?;
         } else {
-            self.take_privileges(&mut next, &mut batch)?;
+            self.take_privileges(caller, state.attributes.gid, &mut next, &mut batch)?;
         }
         next.put(&mut batch);
         self.commit(&batch)?;

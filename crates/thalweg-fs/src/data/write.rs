@@ -80,7 +80,7 @@ impl Volume {
         if caller.is_root() {
             self.take_capabilities(&next, &mut batch)?;
         } else {
-            self.take_privileges(&mut next, &mut batch)?;
+            self.take_privileges(caller, state.attributes.gid, &mut next, &mut batch)?;
         }
         for change in &changes {
             change.put(ino, &mut batch);
@@ -162,7 +162,7 @@ impl Volume {
             self.take_capabilities(&next, &mut batch)?;
         } else {
             let before = next.attributes.mode;
-            self.take_privileges(&mut next, &mut batch)?;
+            self.take_privileges(caller, state.attributes.gid, &mut next, &mut batch)?;
             if before != next.attributes.mode || !batch.is_empty() {
                 next.attributes.ctime = now;
                 next.put(&mut batch);

@@ -86,7 +86,7 @@ impl Volume {
         change.apply(caller, &mut next.attributes, now);
         let mut batch = Batch::new();
         if change.takes_privileges(caller) {
-            self.take_privileges(&mut next, &mut batch)?;
+            self.take_privileges(caller, state.attributes.gid, &mut next, &mut batch)?;
         } else if change.size.is_some() {
             self.take_capabilities(&next, &mut batch)?;
         }
@@ -121,9 +121,17 @@ impl Volume {
         Ok(attributes)
     }
 
-    /// Takes set-user-ID, set-group-ID and capabilities from a file.
-    pub(crate) fn take_privileges(&self, next: &mut State, batch: &mut Batch<'_>) -> Result<()> {
-        next.attributes.mode = without_privileges(next.attributes.kind, next.attributes.mode);
+    /// Takes set-user-ID, set-group-ID and capabilities from a file that has, or had before this change, the group
+    /// `gid`.
+    pub(crate) fn take_privileges(
+        &self,
+        caller: &Caller<'_>,
+        gid: u32,
+        next: &mut State,
+        batch: &mut Batch<'_>,
+    ) -> Result<()> {
+        let Attributes { kind, mode, .. } = next.attributes;
+        next.attributes.mode = without_privileges(caller, gid, kind, mode);
         self.take_capabilities(next, batch)
     }
 

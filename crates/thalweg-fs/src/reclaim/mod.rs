@@ -10,7 +10,9 @@
 //!
 //! `left.rs`: [`Reclaimable`], what is left to remove. `recount.rs`: [`Volume::recount`], how many inodes there are.
 //!
-//! Locks: `syncing`, over the syncs of all dirty objects; an inode's, one at a time, never over a sync; `tasks`, over
+//! On a full disk the space of files that are gone is there at once: [`Volume::make_room`].
+//!
+//! Locks: `syncing`, over the syncs of all dirty objects; `removing`, over the removal of objects without a name; an inode's, one at a time, never over a sync; `tasks`, over
 //! the removal of a file that no row knows, so that no promotion can begin to write to it.
 
 mod left;
@@ -141,8 +143,23 @@ impl Volume {
         Ok(())
     }
 
+    /// Whether [`Volume::make_room`] may give room: files are gone whose objects the background has not removed yet.
+    pub fn may_make_room(&self) -> bool {
+        !self.tasks().unlinked.is_empty()
+    }
+
+    /// Removes the objects of files that are gone now, instead of leaving them to [`Volume::work`]. For a caller whose
+    /// operation got `ENOSPC`: it should try again. Waits until the removals of the names are durable.
+    ///
+    /// # Errors
+    /// As for [`Volume::work`].
+    pub fn make_room(&self) -> Result<()> {
+        self.remove_unlinked().map(drop)
+    }
+
     /// Removes the files of objects without a name, once that is durable.
     fn remove_unlinked(&self) -> Result<u64> {
+        let _removing = self.removing.lock().unwrap_or_else(PoisonError::into_inner);
         let unlinked: Vec<Ino> = self.tasks().unlinked.iter().copied().collect();
         if unlinked.is_empty() {
             return Ok(0);

@@ -98,6 +98,7 @@ impl OpenOptions {
             saved_inodes: AtomicU64::new(inodes),
             tasks: Mutex::new(Tasks::default()),
             syncing: Mutex::new(()),
+            removing: Mutex::new(()),
             limits: self.limits,
         };
         let root = volume.directory_state(ROOT)?;

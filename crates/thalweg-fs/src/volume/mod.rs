@@ -55,6 +55,8 @@ pub struct Volume {
     pub(crate) tasks: Mutex<Tasks>,
     /// Held over the syncs of dirty objects. A caller that finds none dirty must not return before those in flight end.
     pub(crate) syncing: Mutex<()>,
+    /// Held over the removal of the objects of files that are gone: two callers would remove the same ones.
+    pub(crate) removing: Mutex<()>,
     pub(crate) limits: Limits,
 }
 

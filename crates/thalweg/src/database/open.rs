@@ -182,8 +182,7 @@ fn assemble(
         cleared: Arc::clone(&cleared),
         signals: Arc::clone(&signals),
     });
-    let (pool, idle_tables) = (kind.memory.pool.clone(), Arc::clone(&tables));
-    let idle_memory = Arc::new(IdleMemory { environment: environment.clone(), pool, tables: idle_tables });
+    let idle_memory = Arc::new(IdleMemory::new(&environment, &kind.memory.pool, &tables, &metrics));
     let with = Dependencies {
         environment,
         health,

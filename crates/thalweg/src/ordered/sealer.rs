@@ -30,7 +30,7 @@ impl Sealer {
             backpressure: Arc::clone(&with.backpressure),
             signals: Arc::clone(&with.signals),
             options: Arc::clone(&with.options),
-            pool: with.idle_memory.pool.clone(),
+            pool: with.idle_memory.pool().clone(),
         })
     }
 

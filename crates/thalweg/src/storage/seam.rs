@@ -94,6 +94,13 @@ pub trait Storage: Send + Sync + 'static {
     fn file_room_bytes(&self) -> Option<u64> {
         self.inner()?.file_room_bytes()
     }
+    /// Gives memory that the allocator of the process keeps free back to the system, if the allocator does not do so
+    /// by itself.
+    fn trim_heap(&self) {
+        if let Some(inner) = self.inner() {
+            inner.trim_heap();
+        }
+    }
     /// The number of files that this process may have open at a time; `None` where there is no bound.
     fn open_files_max(&self) -> Option<u64> {
         self.inner()?.open_files_max()

@@ -18,10 +18,10 @@ const WORLD: [&str; 8] =
     ["fs", "Instant::now", "SystemTime", "thread::spawn", "thread::Builder", "thread::scope", "getrandom", "rand"];
 
 /// The only files that may be unsafe: a prefetch; the memory of lists of spans; the memtable's memory and its list; the
-/// rings; mapped files, the signal of a page that cannot be read, and what the page cache has; of the peers, what calls
-/// other engines' C interfaces, maps a file, or takes the place of the C library's syncs; of the yardsticks, what calls
-/// for file handles.
-const UNSAFE: [&str; 24] = [
+/// rings; mapped files, the signal of a page that cannot be read, what the page cache has, and the allocator's free
+/// memory; of the peers, what calls other engines' C interfaces, maps a file, or takes the place of the C library's
+/// syncs; of the yardsticks, what calls for file handles.
+const UNSAFE: [&str; 25] = [
     "crates/thalweg/src/directory/mapped_vec.rs",
     "crates/thalweg/src/format/prefetch.rs",
     "crates/thalweg/src/memtable/arena.rs",
@@ -35,6 +35,7 @@ const UNSAFE: [&str; 24] = [
     "crates/thalweg/src/runtime/ring.rs",
     "crates/thalweg/src/storage/linux/page_cache.rs",
     "crates/thalweg/src/storage/linux/extents.rs",
+    "crates/thalweg/src/storage/linux/heap.rs",
     "crates/thalweg/src/storage/linux/mapping.rs",
     "crates/thalweg/src/storage/linux/read_mapping.rs",
     "crates/thalweg/src/storage/linux/sigbus.rs",

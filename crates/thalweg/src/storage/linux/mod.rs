@@ -16,13 +16,14 @@
 //! - `extents.rs`: whether the blocks of a file were written;
 //! - `journal.rs`: whether a file system has one journal, and its commits;
 //! - `lock.rs`: the advisory lock on a database;
-//! - `memory.rs`: how much memory and address space there is;
+//! - `memory.rs`: how much memory and address space there is; `heap.rs`: the allocator's free memory;
 //! - `mapping.rs`, `read_mapping.rs`: files mapped for stores and for reads; `sigbus.rs`: pages that cannot be read.
 
 mod calls;
 mod direct;
 mod extents;
 mod file;
+mod heap;
 mod journal;
 mod lock;
 mod mapping;

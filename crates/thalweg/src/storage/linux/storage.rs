@@ -1,6 +1,6 @@
 //! [`LinuxStorage`]: the file systems of Linux.
 
-use super::{calls, direct, file, journal, lock, memory};
+use super::{calls, direct, file, heap, journal, lock, memory};
 use crate::error::{Error, Result};
 use crate::storage::{DirectoryEntry, File, OpenMode, Storage, StorageLock};
 use rustix::io::Errno;
@@ -138,6 +138,10 @@ impl Storage for LinuxStorage {
 
     fn file_room_bytes(&self) -> Option<u64> {
         memory::file_room_bytes()
+    }
+
+    fn trim_heap(&self) {
+        heap::trim();
     }
 
     fn commits_together(&self, directories: &[&Path]) -> bool {

@@ -22,7 +22,8 @@
 //! pages there.)
 //!
 //! A table that is all in the page cache is mapped, and its blocks are copied out of the mapping
-//! ([`crate::table::page_cache::mapping`]), unless memory is short.
+//! ([`crate::table::page_cache::mapping`]), unless memory is short: a read of a page that was evicted since would have
+//! the kernel read it and its neighbours, and evict others for them.
 //!
 //! Deterministic: counts of reads decide, not time. Nothing here is needed for correctness: a table never changes, so
 //! all ways give the same bytes, and each block is verified whichever way it came.
@@ -149,6 +150,7 @@ impl FileReads {
         let turn = self.mapped_reads.load(Ordering::Relaxed).wrapping_add(1);
         self.mapped_reads.store(turn, Ordering::Relaxed);
         if turn.is_multiple_of(PROBE_EVERY_MAPPED) {
+            page_cache.room.count(PROBE_EVERY_MAPPED);
             let is_cached = self.file.is_cached(offset, bytes);
             is_cached.inspect(|is_cached| page_cache.probe.record(*is_cached));
             if is_cached == Some(false) {
@@ -163,7 +165,10 @@ impl FileReads {
     pub(in crate::table) fn is_mapped(&self, page_cache: &PageCacheState) -> bool {
         let is_usable =
             self.mapping.get().is_none_or(|mapping| mapping.as_ref().is_some_and(|mapping| !mapping.has_failed()));
-        is_usable && self.is_resident.load(Ordering::Relaxed) && !page_cache.probe.is_short()
+        is_usable
+            && self.is_resident.load(Ordering::Relaxed)
+            && !page_cache.probe.is_short()
+            && page_cache.room.has_all(page_cache.policy.live_bytes())
     }
 
     /// Maps the file. Two threads at once map it twice, and one mapping is dropped.

@@ -96,6 +96,27 @@ fn while_memory_is_short_the_mapping_is_not_read() {
 }
 
 #[test]
+fn once_the_tables_do_not_fit_mappings_are_not_read() {
+    let (bench, table) = mapped(Compression::None, 0);
+    read_all(&table);
+    let (_, mapped, direct) = counts(&bench);
+    assert!(mapped > 0 && direct == 0, "{mapped} {direct}");
+    // Pages of this table stay in memory, so that probes find nothing.
+    bench.disk.file_room.store(1000, Ordering::Relaxed);
+    (0..20).for_each(|_| read_all(&table));
+    let (_, still_mapped, _) = counts(&bench);
+    assert!(
+        still_mapped < mapped + 4096 + u64::from(ENTRIES),
+        "the room is asked for every 4096 reads: {still_mapped}"
+    );
+    read_all(&table);
+    assert_eq!(counts(&bench).1, still_mapped);
+    bench.disk.file_room.store(1 << 30, Ordering::Relaxed);
+    (0..20).for_each(|_| read_all(&table));
+    assert!(counts(&bench).1 > still_mapped, "it is read there again");
+}
+
+#[test]
 fn a_table_that_is_not_known_to_be_in_memory_is_not_mapped() {
     let (bench, table) = mapped(Compression::None, 0);
     read_all(&bench.store.open(table.meta().clone()));
