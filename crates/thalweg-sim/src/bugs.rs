@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 46] = [
+pub const BUGS: [(&str, Bug); 49] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -51,6 +51,9 @@ pub const BUGS: [(&str, Bug); 46] = [
     ("PartEndsTooLate", Bug::PartEndsTooLate),
     ("CursorRepeated", Bug::CursorRepeated),
     ("PackTombstoneDropped", Bug::PackTombstoneDropped),
+    ("PackNumberDroppedEarly", Bug::PackNumberDroppedEarly),
+    ("PackNumberDroppedUnderSnapshot", Bug::PackNumberDroppedUnderSnapshot),
+    ("InputsLeaveOneByOne", Bug::InputsLeaveOneByOne),
     ("PackFreedWhileListed", Bug::PackFreedWhileListed),
     ("LastDirectoryLost", Bug::LastDirectoryLost),
     ("TicketTooEarly", Bug::TicketTooEarly),

@@ -49,7 +49,9 @@ pub(crate) async fn merge_packs(
     let runs = runs(job.level, &inputs(&job.upper), &inputs(&job.lower), range);
     let outputs = Outputs::new(store, job.level + 1, job.cut.clone());
     let bottom = job.bottom || planted(Bug::PackTombstoneDropped);
-    merge_runs(runs, retention(snapshots, bottom), outputs, cancelled).await
+    // A block of a pack saves what numbers of 0 do not take (`docs/directory.md`, sequence number 0).
+    let retention = retention(snapshots, bottom).with_zero_numbers(job.bottom);
+    merge_runs(runs, retention, outputs, cancelled).await
 }
 
 /// What a job keeps.
@@ -180,7 +182,8 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
     #[inline]
     fn add(&mut self) -> Option<Pause> {
         let entry = self.entries.entry();
-        let due = self.outputs.add(entry.key(), entry.seq(), entry.kind(), entry.value(), entry.warmth());
+        let seq = self.retention.number(entry.seq());
+        let due = self.outputs.add(entry.key(), seq, entry.kind(), entry.value(), entry.warmth());
         due.then_some(Pause::Write)
     }
 }

@@ -11,6 +11,10 @@
 //!   here (it would be in stripe 0) nor anywhere else (see [`super::leveled`]).
 //!
 //! A later snapshot is at or above the last one, so what it sees is kept as well.
+//!
+//! At the bottom, what stays of stripe 0 is the oldest version of its key, and every reader may see it. Where shorter
+//! numbers save space, it is written with the number 0: it stays older than any other version, and visible to all. Of a
+//! key one version at most gets the number, since one version of stripe 0 at most stays.
 
 use crate::format::{EntryKind, SeqNo};
 use crate::planted::{Bug, planted};
@@ -22,6 +26,8 @@ pub(super) struct Retention<'a> {
     bottom: bool,
     /// The stripe of the last version of the key at hand; `usize::MAX` before its first.
     stripe: usize,
+    /// Oldest versions that all readers may see get the number 0.
+    zeroes_numbers: bool,
 }
 
 impl<'a> Retention<'a> {
@@ -29,7 +35,22 @@ impl<'a> Retention<'a> {
         assert!(!snapshots.is_empty(), "the visible sequence number is always among the snapshots");
         assert!(snapshots.is_sorted(), "snapshots ascend");
         let ignored = if planted(Bug::SnapshotIgnoredByCompaction) { snapshots.len() - 1 } else { 0 };
-        Retention { snapshots: snapshots.get(ignored..).unwrap_or_default(), bottom, stripe: usize::MAX }
+        let snapshots = snapshots.get(ignored..).unwrap_or_default();
+        Retention { snapshots, bottom, stripe: usize::MAX, zeroes_numbers: false }
+    }
+
+    /// The same, and [`Retention::number`] is 0 where that does no harm. `bottom`: no older versions of the keys are
+    /// anywhere else.
+    pub(super) fn with_zero_numbers(self, bottom: bool) -> Self {
+        Retention { zeroes_numbers: bottom || planted(Bug::PackNumberDroppedEarly), ..self }
+    }
+
+    /// The sequence number with which an entry is written that has this one, and of which [`Retention::keep`] has just
+    /// said that it stays.
+    #[inline]
+    pub(super) fn number(&self, seq: SeqNo) -> SeqNo {
+        let is_seen_by_all = self.stripe == 0 || planted(Bug::PackNumberDroppedUnderSnapshot);
+        if self.zeroes_numbers && is_seen_by_all { SeqNo(0) } else { seq }
     }
 
     /// Whether the next entry stays. `key_changed`: it is the first of its user key.
@@ -154,6 +175,48 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_reader_sees_the_same_with_numbers_that_became_0() {
+        for versions in all_versions() {
+            for snapshots in all_snapshots() {
+                let given: Vec<SeqNo> = snapshots.iter().copied().map(SeqNo).collect();
+                let mut retention = Retention::new(&given, true).with_zero_numbers(true);
+                let (mut kept, mut first, mut numbers) = (Versions::new(), true, Vec::new());
+                for (seq, kind) in &versions {
+                    if retention.keep(std::mem::take(&mut first), SeqNo(*seq), *kind) {
+                        kept.push((retention.number(SeqNo(*seq)).0, *kind));
+                        numbers.push(*seq);
+                    }
+                }
+                assert!(kept.windows(2).all(|two| two[0].0 > two[1].0), "{kept:?}");
+                let last = *snapshots.last().unwrap();
+                for reader in snapshots.iter().copied().chain(last..=SEQ_MAX) {
+                    // The version that is seen, by the number that it had.
+                    let newest =
+                        kept.iter().position(|(seq, _)| *seq <= reader).filter(|at| kept[*at].1 == EntryKind::Put);
+                    let context = format!("reader {reader} of {versions:?} with {snapshots:?}: {kept:?}");
+                    assert_eq!(newest.map(|at| numbers[at]), seen(&versions, reader), "{context}");
+                }
+                let is_zero = |seq: u64| kept.iter().zip(&numbers).any(|((now, _), was)| *was == seq && *now == 0);
+                assert!(
+                    numbers.iter().all(|seq| is_zero(*seq) == (*seq <= snapshots[0])),
+                    "{versions:?} {snapshots:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn above_the_bottom_numbers_stay() {
+        let snapshots = [SeqNo(10)];
+        for mut retention in
+            [Retention::new(&snapshots, true), Retention::new(&snapshots, false).with_zero_numbers(false)]
+        {
+            assert!(retention.keep(true, SeqNo(4), EntryKind::Put));
+            assert_eq!(retention.number(SeqNo(4)), SeqNo(4));
         }
     }
 

@@ -69,7 +69,11 @@ impl<'a> Indexing<'a> {
                 index.add(pack).await?;
             }
         }
-        if !self.replaced.is_empty() {
+        if planted(Bug::InputsLeaveOneByOne) {
+            for input in self.replaced.iter().rev() {
+                index.remove(&[*input]).await;
+            }
+        } else if !self.replaced.is_empty() {
             index.remove(&self.replaced).await;
         }
         Ok(())

@@ -30,8 +30,8 @@ pub(crate) fn fuzz_pack_block(bytes: &[u8]) {
     }
     for bytes in [bytes, &sealed] {
         let Ok(block) = Block::decode(bytes, place) else { continue };
-        let _ = (block.directory(), block.fingerprints().count(), block.extents_before(block.len()));
-        for number in 0..=block.len() {
+        let _ = (block.directory(), block.fingerprints().count(), block.extents_before(block.head().len()));
+        for number in 0..=block.head().len() {
             if let Ok(item) = block.item(number) {
                 let bytes = if let Content::Inline(value) = item.content { value.len() } else { 0 };
                 assert!(item.name.len() + bytes < sealed.len(), "an item is within its block");

@@ -6,39 +6,44 @@
 //! | 4 | 2 | bytes of the block, a multiple of 8 |
 //! | 6 | 2 | n, the number of items, at least 1 |
 //! | 8 | 8 | directory |
-//! | 16 | 8 | base, to which sequence numbers are relative |
-//! | 24 | n | fingerprint of each item |
-//! | 24 + n | 2m | offset in the block of items 8, 16, 24 …: m = (n - 1) / 8, rounded down |
-//! | 24 + n + 2m | | items, then zeros |
+//! | 16 | 1 | form: b, d, and whether the items are equal |
+//! | 17 | b | base, to which sequence numbers are relative |
+//! | 17 + b | | of equal items: the length of each name and of each value, varints |
+//! | f | n | fingerprint of each item |
+//! | f + n | nd | sequence number of each item, less the base |
+//! | f + n + nd | 2m | offset in the block of items 8, 16, 24 …: m = (n - 1) / 8, rounded down; equal items: m = 0 |
+//! | f + n + nd + 2m | | items, then zeros |
 //!
-//! An item is `varint(zigzag(seq - base) << 2 | kind)`, the name with its length as a varint, and by kind: 0, a
-//! tombstone: nothing; 1: the value with its length as a varint; 2, an extent: the bytes of the value as a varint. The
-//! extents of a block follow it in the order of its items ([`super::extent`]).
+//! An item is `varint(name bytes << 2 | kind)`, the name, and by kind: 0, a tombstone: nothing; 1: the value with its
+//! length as a varint; 2, an extent: the bytes of the value as a varint. The extents of a block follow it in the order
+//! of its items ([`super::extent`]). An item of equal ones is the name and the value.
 //!
-//! Items are in the order of hash, name and falling sequence number. An item is found from the next offset before it: a
-//! lookup passes seven items at most, and an entry takes a quarter of a byte for offsets instead of two. The paper's
-//! fingerprints have two bytes (PHAT-7); of one byte a block of 28 items lets one name in nine be compared in vain.
+//! Items are in the order of hash, name and falling sequence number. An item of equal ones is found by its number. Any
+//! other is found from the next offset before it: a lookup passes seven items at most, and an entry takes a quarter of
+//! a byte for offsets instead of two. The paper's fingerprints have two bytes (PHAT-7); of one byte a block of 28 items
+//! lets one name in nine be compared in vain.
 
+use super::Place;
 use super::extent::extent_bytes;
-use super::{ALIGNMENT, Place};
 use crate::error::{Error, Result};
-use crate::format::codec::{Decoder, Encode};
+use crate::format::codec::Decoder;
 use crate::format::name_hash::NAME_BYTES_MAX;
-use crate::format::{Fingerprint, NameHash, SeqNo};
+use crate::format::{Fingerprint, SeqNo};
 use crate::planted::{Bug, planted};
 
 /// The most bytes of a block.
 pub(crate) const BLOCK_BYTES_MAX: usize = 4 << 10;
 
-/// The bytes before the fingerprints.
-const HEADER_BYTES: usize = 24;
+/// The bytes before the base.
+pub(super) const HEADER_BYTES: usize = 17;
 
 /// Every eighth item has its offset in the block.
-const STRIDE: usize = 8;
+pub(super) const STRIDE: usize = 8;
 
-const REMOVE: u64 = 0;
-const INLINE: u64 = 1;
-const EXTENT: u64 = 2;
+/// The kinds of items.
+pub(super) const REMOVE: u64 = 0;
+pub(super) const INLINE: u64 = 1;
+pub(super) const EXTENT: u64 = 2;
 
 /// What an item says of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,96 +64,103 @@ pub(crate) struct Item<'a> {
     pub(crate) content: Content<'a>,
 }
 
-impl Item<'_> {
-    fn encode(&self, base: SeqNo, out: &mut Vec<u8>) {
-        let kind = match self.content {
-            Content::Remove => REMOVE,
-            Content::Inline(_) => INLINE,
-            Content::Extent(_) => EXTENT,
-        };
-        let delta = self.seq.0.cast_signed() - base.0.cast_signed();
-        out.put_varint(((delta << 1) ^ (delta >> 63)).cast_unsigned() << 2 | kind);
-        out.put_bytes(self.name);
-        match self.content {
-            Content::Remove => {}
-            Content::Inline(value) => out.put_bytes(value),
-            Content::Extent(bytes) => out.put_varint(u64::from(bytes)),
-        }
+/// The lengths of all names and of all values of a block, in bytes, if its items are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EqualLengths {
+    pub(super) name: usize,
+    pub(super) value: usize,
+}
+
+impl EqualLengths {
+    pub(super) fn item_bytes(self) -> usize {
+        self.name + self.value
     }
 }
 
-/// Collects the items of a block.
-#[derive(Debug, Default)]
-pub(crate) struct BlockBuilder {
-    /// The sequence number of the first item.
+/// The byte of a block's head that says its form.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    /// The bytes of the base, 0 to 7.
+    pub(super) base_bytes: usize,
+    /// The bytes of each sequence number less the base, 0 to 7.
+    pub(super) number_bytes: usize,
+    pub(super) is_equal: bool,
+}
+
+impl Form {
+    pub(super) fn encode(self) -> u8 {
+        (self.base_bytes | self.number_bytes << 3) as u8 | u8::from(self.is_equal) << 6
+    }
+
+    /// `None`: no form of format 1.
+    fn decode(byte: u8) -> Option<Form> {
+        let (base_bytes, number_bytes) = (usize::from(byte & 7), usize::from(byte >> 3 & 7));
+        (byte & 0x80 == 0).then_some(Form { base_bytes, number_bytes, is_equal: byte & 0x40 != 0 })
+    }
+}
+
+/// The bytes of offsets in a block of `items` items that are not equal.
+pub(super) fn offset_bytes(items: usize) -> usize {
+    2 * (items.saturating_sub(1) / STRIDE)
+}
+
+/// What the head of a block says, and where its parts begin.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::table) struct Head {
+    directory: u64,
+    items: usize,
     base: SeqNo,
-    fingerprints: Vec<Fingerprint>,
-    /// The offsets in `items` of those items that have one in the block.
-    offsets: Vec<u16>,
-    items: Vec<u8>,
+    number_bytes: usize,
+    equal: Option<EqualLengths>,
+    fingerprints_at: usize,
+    items_at: usize,
 }
 
-/// The bytes of fingerprints and offsets in a block of `items` items.
-fn array_bytes(items: usize) -> usize {
-    items + 2 * (items.saturating_sub(1) / STRIDE)
+impl Head {
+    /// The directory whose items the block has.
+    pub(in crate::table) fn directory(&self) -> u64 {
+        self.directory
+    }
+
+    /// The number of items.
+    pub(in crate::table) fn len(&self) -> usize {
+        self.items
+    }
+
+    /// Where item 0 begins.
+    pub(in crate::table) fn first_offset(&self) -> usize {
+        self.items_at
+    }
+
+    /// The checksum that a block has, the bytes that it claims, and its head.
+    fn decode(bytes: &[u8]) -> Option<(u32, usize, Head)> {
+        let mut decoder = Decoder::new(bytes);
+        let checksum = decoder.u32()?;
+        let (length, items) = (usize::from(decoder.u16()?), usize::from(decoder.u16()?));
+        let (directory, form) = (decoder.u64()?, Form::decode(decoder.u8()?)?);
+        let base = SeqNo(little_endian(decoder.take(form.base_bytes)?));
+        let equal = if form.is_equal { Some(decode_lengths(&mut decoder)?) } else { None };
+        let (fingerprints_at, number_bytes) = (decoder.offset(), form.number_bytes);
+        let offsets = if form.is_equal { 0 } else { offset_bytes(items) };
+        let items_at = fingerprints_at + items + items * number_bytes + offsets;
+        Some((checksum, length, Head { directory, items, base, number_bytes, equal, fingerprints_at, items_at }))
+    }
+
+    /// The least bytes that the block has.
+    fn bytes_min(&self) -> usize {
+        self.items_at + self.equal.map_or(0, |lengths| self.items * lengths.item_bytes())
+    }
 }
 
-impl BlockBuilder {
-    /// The number of items so far.
-    pub(crate) fn len(&self) -> usize {
-        self.fingerprints.len()
-    }
+fn decode_lengths(decoder: &mut Decoder<'_>) -> Option<EqualLengths> {
+    let (name, value) = (decoder.varint_usize()?, decoder.varint_usize()?);
+    let is_possible = (1..=NAME_BYTES_MAX).contains(&name) && value <= BLOCK_BYTES_MAX;
+    is_possible.then_some(EqualLengths { name, value })
+}
 
-    /// The bytes of the items so far.
-    pub(in crate::table) fn bytes(&self) -> usize {
-        self.items.len() + array_bytes(self.len())
-    }
-
-    /// Adds an item if the sealed block then has at most `bytes_max` bytes. Every item that the engine takes fits in an
-    /// empty block of [`BLOCK_BYTES_MAX`].
-    pub(crate) fn push(&mut self, hash: NameHash, item: &Item<'_>, bytes_max: usize) -> bool {
-        if self.len() == 0 {
-            self.base = item.seq;
-        }
-        let offset = self.items.len();
-        item.encode(self.base, &mut self.items);
-        let bytes = HEADER_BYTES + array_bytes(self.len() + 1) + self.items.len();
-        if bytes.next_multiple_of(ALIGNMENT) > bytes_max {
-            self.items.truncate(offset);
-            return false;
-        }
-        if self.len() > 0 && self.len().is_multiple_of(STRIDE) {
-            self.offsets.push(offset as u16);
-        }
-        self.fingerprints.push(hash.fingerprint());
-        true
-    }
-
-    /// The bytes of the block if it were sealed now.
-    pub(in crate::table) fn sealed_bytes(&self) -> usize {
-        (HEADER_BYTES + self.bytes()).next_multiple_of(ALIGNMENT)
-    }
-
-    /// Appends the block of `directory` at `place` to `out`, and begins the next. It has items.
-    pub(crate) fn seal(&mut self, directory: u64, place: Place<'_>, out: &mut Vec<u8>) {
-        assert!(self.len() > 0, "a block has items");
-        let start = out.len();
-        let (items_at, bytes) = (HEADER_BYTES + array_bytes(self.len()), self.sealed_bytes());
-        out.put_u32(0);
-        out.put_u16(bytes as u16);
-        out.put_u16(self.len() as u16);
-        out.put_u64(directory);
-        out.put_u64(self.base.0);
-        out.extend(self.fingerprints.iter().map(|fingerprint| fingerprint.0));
-        self.offsets.iter().for_each(|offset| out.put_u16(items_at as u16 + offset));
-        out.extend_from_slice(&self.items);
-        out.resize(start + bytes, 0);
-        let crc = place.checksum(&out[start..]); // in bounds: the block begins at `start`
-        out[start..start + 4].copy_from_slice(&crc.to_le_bytes()); // in bounds: and has a head
-        self.fingerprints.clear();
-        self.offsets.clear();
-        self.items.clear();
-    }
+/// The number that at most 8 bytes hold, the lowest byte first.
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// A data block that was read, with the right checksum.
@@ -156,9 +168,7 @@ impl BlockBuilder {
 pub(crate) struct Block<'a> {
     bytes: &'a [u8],
     place: Place<'a>,
-    items: usize,
-    directory: u64,
-    base: SeqNo,
+    head: Head,
 }
 
 impl<'a> Block<'a> {
@@ -167,39 +177,45 @@ impl<'a> Block<'a> {
         let damaged = |at: u64, expected: String, found: String| {
             Error::corruption(place.path, place.offset + at, expected, found)
         };
-        let Some((stored, length, items, directory, base)) = decode_header(bytes) else {
-            return Err(damaged(0, format!("the {HEADER_BYTES} bytes of a block's head"), format!("{}", bytes.len())));
+        let Some((stored, length, head)) = Head::decode(bytes) else {
+            let found = format!("none in {} bytes", bytes.len());
+            return Err(damaged(0, "the head of a block".into(), found));
         };
-        let Some(bytes) = bytes.get(..length).filter(|bytes| bytes.len() >= HEADER_BYTES + array_bytes(items)) else {
-            let expected = format!("a block of {items} items in at most {} bytes", bytes.len());
+        let Some(bytes) = bytes.get(..length).filter(|bytes| bytes.len() >= head.bytes_min()) else {
+            let expected = format!("a block of {} items in at most {} bytes", head.items, bytes.len());
             return Err(damaged(4, expected, format!("one of {length} bytes")));
         };
         let crc = place.checksum(bytes);
         if crc != stored && !planted(Bug::ChecksumNotVerified) {
             return Err(damaged(0, format!("block checksum {stored:#010x}"), format!("{crc:#010x}")));
         }
-        Ok(Block { bytes, place, items, directory, base })
+        Ok(Block { bytes, place, head })
     }
 
-    /// A block whose bytes were decoded before.
-    pub(in crate::table) fn trusted(bytes: &'a [u8], place: Place<'a>) -> Block<'a> {
-        let (_, _, items, directory, base) = decode_header(bytes).unwrap_or_default();
-        Block { bytes, place, items, directory, base }
+    /// A block that was decoded before: its bytes, and its head.
+    pub(in crate::table) fn trusted(bytes: &'a [u8], place: Place<'a>, head: Head) -> Block<'a> {
+        Block { bytes, place, head }
+    }
+
+    /// What its head says.
+    pub(in crate::table) fn head(&self) -> Head {
+        self.head
+    }
+
+    /// An error of this block.
+    pub(in crate::table) fn damaged(&self, expected: String, found: String) -> Error {
+        Error::corruption(self.place.path, self.place.offset, expected, found)
     }
 
     /// The directory whose items it has.
     pub(crate) fn directory(&self) -> u64 {
-        self.directory
-    }
-
-    /// The number of items.
-    pub(crate) fn len(&self) -> usize {
-        self.items
+        self.head.directory
     }
 
     /// The fingerprints of the items, in their order.
     pub(crate) fn fingerprints(&self) -> impl Iterator<Item = Fingerprint> + 'a {
-        let array = self.bytes.get(HEADER_BYTES..HEADER_BYTES + self.items).unwrap_or_default();
+        let at = self.head.fingerprints_at;
+        let array = self.bytes.get(at..at + self.head.items).unwrap_or_default();
         array.iter().map(|byte| Fingerprint(*byte))
     }
 
@@ -216,24 +232,27 @@ impl<'a> Block<'a> {
 
     /// The items, in their order. Ends after an error.
     pub(crate) fn items(self) -> impl Iterator<Item = Result<Item<'a>>> {
-        let (mut number, mut offset) = (0, self.first_offset());
+        let (mut number, mut offset) = (0, self.head.items_at);
         std::iter::from_fn(move || {
-            if number == self.items {
+            if number == self.head.items {
                 return None;
             }
             let item = self.item_at(number, offset);
-            (number, offset) = item.as_ref().map_or((self.items, 0), |(_, next)| (number + 1, *next));
+            (number, offset) = item.as_ref().map_or((self.head.items, 0), |(_, next)| (number + 1, *next));
             Some(item.map(|(item, _)| item))
         })
     }
 
-    /// An item by its number, below [`Block::len`].
+    /// An item by its number, below [`Head::len`].
     pub(crate) fn item(&self, number: usize) -> Result<Item<'a>> {
+        if let Some(lengths) = self.head.equal {
+            return Ok(self.item_at(number, self.head.items_at + number * lengths.item_bytes())?.0);
+        }
         let mut offset = match (number / STRIDE).checked_sub(1) {
-            None => self.first_offset(),
+            None => self.head.items_at,
             Some(place) => {
-                let at = HEADER_BYTES + self.items + 2 * place;
-                let offset = self.bytes.get(at..).and_then(|rest| rest.first_chunk());
+                let offsets_at = self.head.items_at - offset_bytes(self.head.items);
+                let offset = self.bytes.get(offsets_at + 2 * place..).and_then(|rest| rest.first_chunk());
                 offset.map_or(usize::MAX, |offset| usize::from(u16::from_le_bytes(*offset)))
             }
         };
@@ -243,44 +262,43 @@ impl<'a> Block<'a> {
         Ok(self.item_at(number, offset)?.0)
     }
 
-    /// Where item 0 begins.
-    pub(in crate::table) fn first_offset(&self) -> usize {
-        HEADER_BYTES + array_bytes(self.items)
-    }
-
     /// Item `number`, which begins at `offset`, and where the next one begins.
+    #[inline]
     pub(in crate::table) fn item_at(&self, number: usize, offset: usize) -> Result<(Item<'a>, usize)> {
-        let rest = self.bytes.get(offset..).unwrap_or_default();
-        let mut decoder = Decoder::new(rest);
-        match decode_item(&mut decoder, self.base) {
-            Some(item) => Ok((item, offset + decoder.offset())),
-            None => {
-                let found = format!("none at byte {offset} of the block");
-                Err(Error::corruption(self.place.path, self.place.offset, format!("item {number}"), found))
-            }
+        match self.decode_item(number, offset) {
+            Some(found) => Ok(found),
+            None => Err(self.damaged(format!("item {number}"), format!("none at byte {offset} of the block"))),
         }
     }
-}
 
-/// Checksum, bytes, number of items, directory and base.
-fn decode_header(bytes: &[u8]) -> Option<(u32, usize, usize, u64, SeqNo)> {
-    let mut decoder = Decoder::new(bytes);
-    let checksum = decoder.u32()?;
-    let (length, items) = (usize::from(decoder.u16()?), usize::from(decoder.u16()?));
-    Some((checksum, length, items, decoder.u64()?, SeqNo(decoder.u64()?)))
-}
+    #[inline]
+    fn decode_item(&self, number: usize, offset: usize) -> Option<(Item<'a>, usize)> {
+        let (seq, rest) = (self.seq_of(number)?, self.bytes.get(offset..)?);
+        if let Some(lengths) = self.head.equal {
+            let (name, rest) = rest.split_at_checked(lengths.name)?;
+            let content = Content::Inline(rest.get(..lengths.value)?);
+            return Some((Item { name, seq, content }, offset + lengths.item_bytes()));
+        }
+        let mut decoder = Decoder::new(rest);
+        let head = decoder.varint()?;
+        let name_bytes = usize::try_from(head >> 2).ok().filter(|bytes| (1..=NAME_BYTES_MAX).contains(bytes))?;
+        let name = decoder.take(name_bytes)?;
+        let content = match head & 3 {
+            REMOVE => Content::Remove,
+            INLINE => Content::Inline(decoder.bytes()?),
+            EXTENT => Content::Extent(u32::try_from(decoder.varint()?).ok()?),
+            _ => return None,
+        };
+        Some((Item { name, seq, content }, offset + decoder.offset()))
+    }
 
-fn decode_item<'a>(decoder: &mut Decoder<'a>, base: SeqNo) -> Option<Item<'a>> {
-    let head = decoder.varint()?;
-    let zigzag = head >> 2;
-    let delta = (zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed();
-    let seq = SeqNo(base.0.checked_add_signed(delta).filter(|seq| *seq <= SeqNo::MAX.0)?);
-    let name = decoder.bytes().filter(|name| (1..=NAME_BYTES_MAX).contains(&name.len()))?;
-    let content = match head & 3 {
-        REMOVE => Content::Remove,
-        INLINE => Content::Inline(decoder.bytes()?),
-        EXTENT => Content::Extent(u32::try_from(decoder.varint()?).ok()?),
-        _ => return None,
-    };
-    Some(Item { name, seq, content })
+    /// The sequence number of an item.
+    #[inline]
+    fn seq_of(&self, number: usize) -> Option<SeqNo> {
+        let Head { items, base, number_bytes, fingerprints_at, .. } = self.head;
+        let at = fingerprints_at + items + number * number_bytes;
+        let above = little_endian(self.bytes.get(at..at + number_bytes)?);
+        // Both have at most 7 bytes.
+        base.0.checked_add(above).map(SeqNo).filter(|seq| *seq <= SeqNo::MAX)
+    }
 }

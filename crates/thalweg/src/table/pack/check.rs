@@ -27,16 +27,16 @@ pub(in crate::table) fn check_pack(storage: &dyn Storage, path: &Path, meta: &Ta
     let mut walk = Walk::new(&contents, pack.footer.data_end()).map_err(in_contents)?;
     let mut blocks = Vec::new();
     while let Some(directory) = walk.next(&contents, &mut blocks).map_err(in_contents)? {
-        for (number, block) in blocks.iter().enumerate() {
-            let (offset, block_bytes) = block.place();
+        for (number, listed) in blocks.iter().enumerate() {
+            let (offset, block_bytes) = listed.place();
             let bytes = read_block(&pack, offset)?;
-            counted.data_bytes = check_block(&pack, directory, offset, &bytes, (&mut counted, &mut last))?;
+            let block = pack.decode(&bytes, offset, directory)?;
+            counted.data_bytes = check_block(&pack, &block, offset + bytes.len() as u64, (&mut counted, &mut last))?;
             counted.data_blocks += 1;
-            let first = Block::trusted(&bytes, pack.place(offset)).item(0)?;
-            let fence = if number == 0 { 0 } else { pack.hash_key.hash(first.name).fence() };
-            if block.fence.hash != fence || bytes.len() != block_bytes {
+            let fence = if number == 0 { 0 } else { pack.hash_key.hash(block.item(0)?.name).fence() };
+            if listed.fence.hash != fence || bytes.len() != block_bytes {
                 let expected = format!("a block of {} bytes and of fence {fence:#x} at {offset}", bytes.len());
-                let found = format!("{block_bytes} bytes and {:#x}", block.fence.hash);
+                let found = format!("{block_bytes} bytes and {:#x}", listed.fence.hash);
                 return Err(Error::corruption(path, pack.footer.index.offset, expected, found));
             }
         }
@@ -57,18 +57,16 @@ fn read_block(pack: &OpenPack, offset: u64) -> Result<Slice> {
     Ok(Slice::start_of(buffer, bytes))
 }
 
-/// Checks a block after those that were `counted`; `last` is the sequence number of the entry before. Returns where the
-/// block ends with its extents.
+/// Checks a block after those that were `counted`, whose extents begin at `extent`; `last` is the sequence number of
+/// the entry before. Returns where the block ends with its extents.
 fn check_block(
     pack: &OpenPack,
-    directory: u64,
-    offset: u64,
-    bytes: &[u8],
+    block: &Block<'_>,
+    mut extent: u64,
     (counted, last): (&mut Properties, &mut SeqNo),
 ) -> Result<u64> {
-    let damaged = |expected: String, found: String| Error::corruption(pack.file.path(), offset, expected, found);
-    let block = pack.decode(bytes, offset, directory)?;
-    let mut extent = offset + bytes.len() as u64;
+    let directory = block.directory();
+    let damaged = |expected: String, found: String| block.damaged(expected, found);
     for (number, fingerprint) in block.fingerprints().enumerate() {
         let item = block.item(number)?;
         let key = EntryKey::new(directory, item.name, &pack.hash_key);

@@ -45,7 +45,7 @@ impl Table {
                 for item in block.items() {
                     items.add(pack.hash_key.hash(item?.name));
                 }
-                items.end_block(directory, at.offset, block.len());
+                items.end_block(directory, at.offset, block.head().len());
             }
         }
         Ok(items)

@@ -1,7 +1,7 @@
 //! Packs: the tables of directory keyspaces (`docs/format/pack.md`): entries of a directory lie together, in the order
 //! of the hashes of their names (PHAT-7; X8: nothing is overwritten).
 //!
-//! - `block`: the entries of one directory in at most 4 KiB
+//! - `block`: the entries of one directory in at most 4 KiB; `block_builder`: writes one
 //! - `extent`: a long value
 //! - `contents`: which directories a pack has, and where their blocks are
 //! - `writer`: writes one pack
@@ -14,6 +14,7 @@
 //! - `check`: checks everything in a pack, for `thalweg check`
 
 pub(super) mod block;
+mod block_builder;
 pub(super) mod check;
 pub(super) mod contents;
 pub(super) mod extent;

@@ -2,7 +2,7 @@
 //!
 //! It reads ahead past the block cache, as a scan of a sorted table does, and verifies every block and every extent.
 
-use super::block::{Block, Content};
+use super::block::{Block, Content, Head};
 use super::contents::{ContentsBlock, Fence, Walk};
 use super::extent::{extent_bytes, verify_extent};
 use super::{ALIGNMENT, block_length};
@@ -74,9 +74,8 @@ impl Position {
 /// The block of the current entry.
 struct ScannedBlock {
     bytes: Slice,
-    directory: u64,
+    head: Head,
     offset: u64,
-    items: usize,
     /// The number of the next item, and where in the block it begins.
     next: usize,
     next_at: usize,
@@ -143,7 +142,7 @@ impl PackScan {
                     extents += extent_bytes(value_bytes as usize);
                 }
             }
-            let (items, item_at, end) = (block.len(), block.first_offset(), offset + bytes.len() as u64);
+            let (head, end) = (block.head(), offset + bytes.len() as u64);
             if end + extents as u64 > pack.footer.data_end() {
                 let expected = format!("{extents} bytes of extents before {}", pack.footer.data_end());
                 return Err(Error::corruption(pack.file.path(), end, expected, "the end of the blocks"));
@@ -151,11 +150,10 @@ impl PackScan {
             let extents = if extents > 0 { chunks.bytes(end, extents).await? } else { Slice::EMPTY };
             self.block = Some(ScannedBlock {
                 bytes,
-                directory,
+                head,
                 offset,
-                items,
                 next: 0,
-                next_at: item_at,
+                next_at: head.first_offset(),
                 extents,
                 next_extent: 0,
                 seq: SeqNo(0),
@@ -188,15 +186,15 @@ impl PackScan {
 
     fn advance_in_block(&mut self) -> Result<bool> {
         let Some(block) = &mut self.block else { return Ok(false) };
-        if block.next == block.items {
+        if block.next == block.head.len() {
             self.block = None;
             return Ok(false);
         }
         let pack = self.table.pack()?;
         let place = pack.place(block.offset);
         // Verified when it was entered.
-        let (item, next_at) = Block::trusted(&block.bytes, place).item_at(block.next, block.next_at)?;
-        EntryKey::new(block.directory, item.name, &pack.hash_key).write(&mut self.key);
+        let (item, next_at) = Block::trusted(&block.bytes, place, block.head).item_at(block.next, block.next_at)?;
+        EntryKey::new(block.head.directory(), item.name, &pack.hash_key).write(&mut self.key);
         (block.next, block.next_at) = (block.next + 1, next_at);
         block.seq = item.seq;
         (block.kind, block.value) = match item.content {

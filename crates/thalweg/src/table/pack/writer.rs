@@ -3,7 +3,8 @@
 //! As a writer of sorted tables it syncs nothing unless too many files are unsynced, and a dropped one leaves its file
 //! behind, which recovery finds as an orphan.
 
-use super::block::{BLOCK_BYTES_MAX, BlockBuilder, Content, Item};
+use super::block::{BLOCK_BYTES_MAX, Content, Item};
+use super::block_builder::BlockBuilder;
 use super::contents::{ContentsBuilder, FreshContents};
 use super::extent::write_extent;
 use super::items::PackItems;

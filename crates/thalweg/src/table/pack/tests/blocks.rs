@@ -5,7 +5,8 @@ use crate::error::ErrorKind;
 use crate::format::name_hash::NAME_BYTES_MAX;
 use crate::format::{Fingerprint, HashKey, NameHash, SeqNo};
 use crate::table::pack::INLINE_VALUE_BYTES_MAX;
-use crate::table::pack::block::{BLOCK_BYTES_MAX, Block, BlockBuilder, Content, Item};
+use crate::table::pack::block::{BLOCK_BYTES_MAX, Block, Content, Item};
+use crate::table::pack::block_builder::BlockBuilder;
 
 const KEY: HashKey = HashKey([3; 16]);
 
@@ -32,11 +33,89 @@ fn items_come_back_as_they_were_put_in() {
     let bytes = sealed(&items);
     assert_eq!(bytes.len() % 8, 0);
     let block = Block::decode(&bytes, place(64)).unwrap();
-    assert_eq!((block.directory(), block.len()), (5, 4));
+    assert_eq!((block.directory(), block.head().len()), (5, 4));
     let found: Vec<Item<'_>> = (0..4).map(|number| block.item(number).unwrap()).collect();
     assert_eq!(found, items);
     let fingerprints: Vec<Fingerprint> = items.iter().map(|item| KEY.hash(item.name).fingerprint()).collect();
     assert_eq!(block.fingerprints().collect::<Vec<_>>(), fingerprints);
+}
+
+/// The items of a sealed block, found one by one and all together.
+fn reread(bytes: &[u8]) -> Vec<(Vec<u8>, u64, Option<Vec<u8>>)> {
+    let block = Block::decode(bytes, place(64)).unwrap();
+    let owned = |item: Item<'_>| {
+        let value = if let Content::Inline(value) = item.content { Some(value.to_vec()) } else { None };
+        (item.name.to_vec(), item.seq.0, value)
+    };
+    let all: Vec<_> = block.items().map(|item| owned(item.unwrap())).collect();
+    let each: Vec<_> = (0..block.head().len()).map(|number| owned(block.item(number).unwrap())).collect();
+    assert_eq!(all, each);
+    all
+}
+
+#[test]
+fn equal_items_have_no_lengths_and_no_offsets() {
+    let names: Vec<[u8; 8]> = (0..20_u64).map(u64::to_be_bytes).collect();
+    let items: Vec<Item<'_>> = names.iter().map(|name| put(name, 0, &[7; 128])).collect();
+    let bytes = sealed(&items);
+    // The head; the length of a name, and of a value; a fingerprint, a name and a value for each.
+    assert_eq!(bytes.len(), (17_usize + 1 + 2 + 20 * (1 + 8 + 128)).next_multiple_of(8));
+    let expected: Vec<_> = names.iter().map(|name| (name.to_vec(), 0, Some(vec![7; 128]))).collect();
+    assert_eq!(reread(&bytes), expected);
+}
+
+#[test]
+fn one_other_item_makes_a_block_of_items_with_lengths() {
+    let names: Vec<[u8; 8]> = (0..20_u64).map(u64::to_be_bytes).collect();
+    let longer = put(b"a longer name", 9, &[7; 128]);
+    let others = [longer, put(&[9; 8], 9, &[7; 127]), Item { content: Content::Remove, ..put(&[9; 8], 9, b"") }];
+    for other in others {
+        for at in [0, 1, 10, 20] {
+            let mut items: Vec<Item<'_>> = names.iter().map(|name| put(name, 9, &[7; 128])).collect();
+            items.insert(at, other);
+            let found = reread(&sealed(&items));
+            assert_eq!(found.len(), 21);
+            for (item, (name, seq, value)) in items.iter().zip(found) {
+                assert_eq!((item.name, item.seq.0), (&name[..], seq));
+                assert_eq!(item.content, value.as_deref().map_or(Content::Remove, Content::Inline));
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_take_the_bytes_that_their_differences_have() {
+    let bytes_with = |numbers: [u64; 3]| {
+        let bytes = sealed(&numbers.map(|seq| put(b"name", seq, b"value")));
+        assert_eq!(reread(&bytes).iter().map(|(_, seq, _)| *seq).collect::<Vec<_>>(), numbers);
+        // The base, and the numbers: b and d of the form.
+        (usize::from(bytes[16] & 7), usize::from(bytes[16] >> 3 & 7))
+    };
+    assert_eq!(bytes_with([0, 0, 0]), (0, 0));
+    assert_eq!(bytes_with([255, 255, 255]), (1, 0));
+    assert_eq!(bytes_with([256, 256, 1]), (1, 1));
+    assert_eq!(bytes_with([300, 299, 256]), (2, 1));
+    assert_eq!(bytes_with([10_000_000, 9_000_000, 70_000]), (3, 3));
+    assert_eq!(bytes_with([SeqNo::MAX.0, 1, 0]), (0, 7));
+    assert_eq!(bytes_with([SeqNo::MAX.0, SeqNo::MAX.0, SeqNo::MAX.0 - 1]), (7, 1));
+}
+
+#[test]
+fn numbers_beyond_the_greatest_and_unknown_forms_are_damage() {
+    let sealed_again = |mut bytes: Vec<u8>| {
+        let crc = place(64).checksum(&bytes);
+        bytes[..4].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    };
+    let whole = sealed(&[put(b"name", SeqNo::MAX.0, b"value"), put(b"name", SeqNo::MAX.0 - 1, b"value")]);
+    let mut beyond = whole.clone();
+    beyond[17..24].fill(0xff);
+    let beyond = sealed_again(beyond);
+    let error = Block::decode(&beyond, place(64)).unwrap().item(0).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    let mut unknown = whole;
+    unknown[16] |= 0x80;
+    assert_eq!(Block::decode(&sealed_again(unknown), place(64)).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 #[test]
@@ -59,18 +138,25 @@ fn a_block_holds_hundreds_of_small_items() {
     while builder.push(NameHash(u64::from(count)), &put(&count.to_le_bytes()[..2], 0, b""), BLOCK_BYTES_MAX) {
         count += 1;
     }
-    assert_eq!(count, 651);
+    assert_eq!(count, 1359);
     let mut out = Vec::new();
     builder.seal(1, place(0), &mut out);
-    assert_eq!((Block::decode(&out, place(0)).unwrap().len(), builder.len()), (651, 0));
+    assert_eq!((Block::decode(&out, place(0)).unwrap().head().len(), builder.len()), (1359, 0));
 }
 
 #[test]
 fn every_flipped_byte_and_every_wrong_place_is_found() {
-    let bytes = sealed(&[put(b"main.rs", 107, b"mode 644"), put(b"lib.rs", 108, b"mode 600")]);
+    let equal = [put(b"main.rs", 107, b"mode 644"), put(b"core.rs", 108, b"mode 600")];
+    let with_lengths = [put(b"main.rs", 107, b"mode 644"), put(b"lib.rs", 108, b"mode 600")];
+    for items in [equal, with_lengths] {
+        every_damage_is_found(&sealed(&items));
+    }
+}
+
+fn every_damage_is_found(bytes: &[u8]) {
     for at in 0..bytes.len() {
         for mask in [1, 0x80] {
-            let mut damaged = bytes.clone();
+            let mut damaged = bytes.to_vec();
             damaged[at] ^= mask;
             let error = Block::decode(&damaged, place(64)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corruption, "byte {at}");
@@ -79,7 +165,7 @@ fn every_flipped_byte_and_every_wrong_place_is_found() {
     for length in 0..bytes.len() {
         assert!(Block::decode(&bytes[..length], place(64)).is_err(), "cut at {length}");
     }
-    assert!(Block::decode(&bytes, place(72)).is_err(), "another offset");
+    assert!(Block::decode(bytes, place(72)).is_err(), "another offset");
 }
 
 #[test]
@@ -93,7 +179,7 @@ fn any_bytes_with_a_right_checksum_are_items_or_errors() {
         let crc = place(0).checksum(&bytes);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
         let Ok(block) = Block::decode(&bytes, place(0)) else { continue };
-        for number in 0..block.len() {
+        for number in 0..block.head().len() {
             if let Err(error) = block.item(number) {
                 assert_eq!(error.kind(), ErrorKind::Corruption);
             }

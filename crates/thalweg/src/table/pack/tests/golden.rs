@@ -75,40 +75,37 @@ fn the_bytes_of_a_tiny_pack() {
     let bench = tiny();
     let bytes = bench.disk.contents(&bench.disk.names()[0]);
     expect![[r#"
-        54 dd 30 e8 48 00 03 00 01 00 00 00 00 00 00 00
-        0b 00 00 00 00 00 00 00 8a 8a 28 00 07 6d 61 69
-        6e 2e 72 73 05 07 6d 61 69 6e 2e 72 73 08 6d 6f
-        64 65 20 36 30 30 09 06 6c 69 62 2e 72 73 08 6d
-        6f 64 65 20 36 34 34 00 54 57 6f 35 48 00 03 00
-        2c 01 00 00 00 00 00 00 05 00 00 00 00 00 00 00
-        49 ad 9d 01 01 64 1b 61 20 76 61 6c 75 65 20 74
-        68 61 74 20 68 61 73 20 73 6f 6d 65 20 62 79 74
-        65 73 79 01 61 01 31 89 01 01 63 00 00 00 00 00
-        41 38 18 9a 20 00 01 00 2c 01 00 00 00 00 00 00
-        15 00 00 00 00 00 00 00 42 01 01 62 01 32 00 00
-        2e cd 65 6f 28 00 01 00 ff ff ff ff ff ff ff ff
-        1e 00 00 00 00 00 00 00 37 02 04 6c 6f 6e 67 a0
-        10 00 00 00 00 00 00 00 65 65 65 65 65 65 65 65
+        ca c7 00 8c 48 00 03 00 01 00 00 00 00 00 00 00
+        09 0a 8a 8a 28 01 00 02 1c 6d 61 69 6e 2e 72 73
+        1d 6d 61 69 6e 2e 72 73 08 6d 6f 64 65 20 36 30
+        30 19 6c 69 62 2e 72 73 08 6d 6f 64 65 20 36 34
+        34 00 00 00 00 00 00 00 e8 69 47 af 40 00 03 00
+        2c 01 00 00 00 00 00 00 09 05 49 ad 9d 00 0f 11
+        05 64 1b 61 20 76 61 6c 75 65 20 74 68 61 74 20
+        68 61 73 20 73 6f 6d 65 20 62 79 74 65 73 05 61
+        01 31 05 63 00 00 00 00 d9 6f 19 04 18 00 01 00
+        2c 01 00 00 00 00 00 00 41 15 01 01 42 62 32 00
+        4a a4 cd c2 20 00 01 00 ff ff ff ff ff ff ff ff
+        01 1e 37 12 6c 6f 6e 67 a0 10 00 00 00 00 00 00
         65 65 65 65 65 65 65 65 65 65 65 65 65 65 65 65
         *
-        65 65 65 65 65 65 65 65 b8 b7 7d 70 00 00 00 00
-        02 80 00 00 00 20 40 20 00 00 00 00 00 00 00 26
-        00 00 40 31 01 00 80 00 40 40 00 00 00 06 00 00
-        00 04 22 00 80 01 00 00 00 01 00 00 00 01 00 41
-        85 30 42 80 00 00 00 40 40 40 00 00 00 10 10 00
-        06 00 11 60 49 bd 61 20 67 6f 6c 64 65 6e 20 68
-        61 73 68 6b 65 79 03 01 01 00 09 ab 02 02 00 09
-        00 04 1f 44 09 83 d3 fd ff ff ff ff ff ff ff 01
-        01 00 05 00 e2 7f a4 0c 01 07 08 01 07 9c 01 cd
-        10 05 1e 04 80 12 01 0a 17 00 00 00 00 00 00 00
-        01 0e dc 75 66 e4 9a 0e 8a 6d 61 69 6e 2e 72 73
-        14 ff ff ff ff ff ff ff ff 4b 87 31 c8 ec 70 03
-        37 6c 6f 6e 67 00 70 d6 2b 1c 07 00 00 00 00 00
-        00 00 46 09 00 00 00 00 00 00 2d 00 00 00 00 00
-        00 00 00 09 00 00 00 00 00 00 41 00 00 00 00 00
-        00 00 78 09 00 00 00 00 00 00 3d 00 00 00 00 00
-        00 00 11 29 ac b7 01 00 00 00 74 68 61 6c 77 65
-        67 50"#]]
+        d6 ba 30 b6 00 00 00 00 02 80 00 00 00 20 40 20
+        00 00 00 00 00 00 00 26 00 00 40 31 01 00 80 00
+        40 40 00 00 00 06 00 00 00 04 22 00 80 01 00 00
+        00 01 00 00 00 01 00 41 85 30 42 80 00 00 00 40
+        40 40 00 00 00 10 10 00 06 00 cc 70 70 b4 61 20
+        67 6f 6c 64 65 6e 20 68 61 73 68 6b 65 79 03 01
+        01 00 09 ab 02 02 00 08 00 03 1f 44 09 83 d3 fd
+        ff ff ff ff ff ff ff 01 01 00 04 00 f3 44 c2 4c
+        01 07 08 01 07 9c 01 cd 10 05 1e 04 e8 11 01 0a
+        17 00 00 00 00 00 00 00 01 0e dc 75 66 e4 9a 0e
+        8a 6d 61 69 6e 2e 72 73 14 ff ff ff ff ff ff ff
+        ff 4b 87 31 c8 ec 70 03 37 6c 6f 6e 67 00 b6 42
+        a6 1c 07 00 00 00 00 00 00 00 2e 09 00 00 00 00
+        00 00 2d 00 00 00 00 00 00 00 e8 08 00 00 00 00
+        00 00 41 00 00 00 00 00 00 00 60 09 00 00 00 00
+        00 00 3d 00 00 00 00 00 00 00 f8 e7 1f 98 01 00
+        00 00 74 68 61 6c 77 65 67 50"#]]
     .assert_eq(&hexadecimal(&bytes));
 }
 
@@ -124,14 +121,14 @@ fn the_dump_of_a_tiny_pack() {
     })
     .unwrap();
     expect![[r#"
-        pack 7 (a table of a directory keyspace): 2562 bytes
-        filter at 2304: 65 bytes, 10 bits an entry
-        contents at 2374: 45 bytes
-        properties at 2424: 61 bytes
+        pack 7 (a table of a directory keyspace): 2538 bytes
+        filter at 2280: 65 bytes, 10 bits an entry
+        contents at 2350: 45 bytes
+        properties at 2400: 61 bytes
         directories: 3; different names in them: 7
         versions of entries: 8; of them removals: 1
         bytes of values: 2125
-        blocks: 4, in 2304 bytes with their long values
+        blocks: 4, in 2280 bytes with their long values
         sequence numbers: 5 to 30
         below each block its versions: "name" @sequence number = value
         block at 0: directory 1
@@ -142,10 +139,10 @@ fn the_dump_of_a_tiny_pack() {
           "d" @5 = "a value that has some bytes"
           "a" @20 = "1"
           "c" @22 = ""
-        block at 144: directory 300
+        block at 136: directory 300
           "b" @21 = "2"
-        block at 176: directory 18446744073709551615
-          "long" @30 = a value of 2080 bytes at 216
+        block at 160: directory 18446744073709551615
+          "long" @30 = a value of 2080 bytes at 192
     "#]]
     .assert_eq(&text);
 }
@@ -168,5 +165,5 @@ fn a_check_refuses_an_extent_beyond_the_blocks_before_it_is_read() {
     bench.disk.put(&path, &bytes);
     let error = check_pack(&*bench.environment.storage, &path, &meta).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
-    assert!(error.to_string().contains("expected an extent of 2097280 bytes before 20048"), "{error}");
+    assert!(error.to_string().contains("expected an extent of 2097280 bytes before 20040"), "{error}");
 }
