@@ -12,8 +12,9 @@
 //!
 //! On a full disk the space of files that are gone is there at once: [`Volume::make_room`].
 //!
-//! Locks: `syncing`, over the syncs of all dirty objects; `removing`, over the removal of objects without a name; an inode's, one at a time, never over a sync; `tasks`, over
-//! the removal of a file that no row knows, so that no promotion can begin to write to it.
+//! Locks: `syncing`, over the syncs of all dirty objects; `removing`, over the removal of objects without a name; an
+//! inode's, one at a time, never over a sync; `tasks`, over the removal of a file that no row knows, so that no
+//! promotion can begin to write to it.
 
 mod left;
 mod recount;
