@@ -29,6 +29,7 @@ mod answer;
 mod begin;
 mod callbacks;
 mod copy;
+mod demand;
 mod dump;
 mod framing;
 mod frontier;
