@@ -138,6 +138,11 @@ impl Callbacks {
         drop(forgotten);
     }
 
+    /// Returns how many callbacks have begun to wait since the log began.
+    pub(super) fn begun(&self) -> u64 {
+        self.lock_queue().next_number
+    }
+
     /// Returns how many callbacks wait that no sync covers.
     pub(super) fn uncovered(&self) -> usize {
         self.lock_queue().uncovered

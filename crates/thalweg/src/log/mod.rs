@@ -12,6 +12,7 @@
 //! - `segment`: a segment file that is open for writing.
 //! - `preparation`: how a slot gets the identity of a new segment.
 //! - `sizing`: how large the next segment is, and when it is made ready.
+//! - `demand`: whether callers often wait for syncs.
 //! - `supply`, `tail`: spare segments and idle slots; where the next record goes.
 //! - `published`, `syncs`: which records are published; which syncs are in flight.
 //! - `callbacks`: which callbacks wait for a position to be durable.
@@ -29,6 +30,7 @@ mod answer;
 mod begin;
 mod callbacks;
 mod copy;
+mod demand;
 mod dump;
 mod framing;
 mod frontier;

@@ -55,6 +55,7 @@ pub(super) struct Preparation {
     path: PathBuf,
     /// `None`: the slot has its blocks.
     new_blocks: Option<NewBlocks>,
+    is_mapped: bool,
     /// The directory of a new file that a coroutine prepares.
     directory: Option<BackgroundDirectory>,
     /// The zeros that fill such a file.
@@ -65,12 +66,18 @@ pub(super) struct Preparation {
 impl Preparation {
     /// A preparation that creates a new file.
     pub(super) fn create(path: PathBuf, header: SegmentHeader, blocks: NewBlocks) -> Self {
-        Preparation { header, path, new_blocks: Some(blocks), directory: None, zeros: None, stage: Stage::Create }
+        Preparation { stage: Stage::Create, new_blocks: Some(blocks), ..Preparation::recycle(path, header) }
     }
 
     /// A preparation in a file of the right size whose segment is not needed any more.
     pub(super) fn recycle(path: PathBuf, header: SegmentHeader) -> Self {
-        Preparation { header, path, new_blocks: None, directory: None, zeros: None, stage: Stage::Map }
+        let (new_blocks, directory, zeros) = (None, None, None);
+        Preparation { header, path, new_blocks, is_mapped: true, directory, zeros, stage: Stage::Map }
+    }
+
+    /// The same preparation of a segment that is written by position, without a mapping ([`super::demand`]).
+    pub(super) fn by_position(self) -> Self {
+        Preparation { is_mapped: false, ..self }
     }
 
     /// Returns whether the next step only creates or opens a file. Its failure (no descriptor left, no permission)
@@ -79,8 +86,8 @@ impl Preparation {
         matches!(self.stage, Stage::Create | Stage::Map)
     }
 
-    /// Takes one step. The last one returns the segment, mapped and populated. After an error the file holds nothing of
-    /// use; see [`Preparation::discard`].
+    /// Takes one step. The last one returns the segment, populated if it is mapped. After an error the file holds nothing
+    /// of use; see [`Preparation::discard`].
     pub(super) fn step(&mut self, environment: &Environment, metrics: &Metrics) -> Result<Option<Segment>> {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Create => {
@@ -175,9 +182,10 @@ impl Preparation {
         Ok(None)
     }
 
-    /// Opens and maps the segment.
+    /// Opens the segment, and maps it unless it is to be written by position.
     fn map(&self, environment: &Environment) -> Result<Segment> {
-        Segment::open_mapped(environment, self.path.clone(), self.header.id, self.header.bytes)
+        let open = if self.is_mapped { Segment::open_mapped } else { Segment::open };
+        open(environment, self.path.clone(), self.header.id, self.header.bytes)
     }
 
     /// Takes all steps but the populating, for an open.

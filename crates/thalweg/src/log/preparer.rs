@@ -191,7 +191,11 @@ impl Log {
             let last = self.callers_in.load(Ordering::Relaxed);
             let has_callers = last > 0 && last.saturating_add(1) >= tail.segment.id.index;
             let blocks = if has_callers { NewBlocks::Filled } else { NewBlocks::Allocated };
-            return Some(Work::Prepare(Box::new(self.preparation(supply, idle, blocks))));
+            let callers = self.metrics.syncs_waited_for.get() + self.callbacks.begun();
+            let is_frequent = supply.demand.look(callers, self.metrics.log_written_bytes.get());
+            let preparation = self.preparation(supply, idle, blocks);
+            let preparation = if has_callers && is_frequent { preparation.by_position() } else { preparation };
+            return Some(Work::Prepare(Box::new(preparation)));
         }
         let next = u64::from(supply.sizing.next());
         let in_use: u64 = tail.segments.values().map(|segment| u64::from(segment.bytes)).sum();

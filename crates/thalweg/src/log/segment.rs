@@ -59,7 +59,7 @@ impl SegmentHandle {
 }
 
 impl Segment {
-    /// Opens the segment in the file at `path` without a mapping, for few writes.
+    /// Opens the segment in the file at `path` without a mapping: it is written by position.
     pub(super) fn open(environment: &Environment, path: PathBuf, id: SegmentId, bytes: u32) -> Result<Segment> {
         let handle = || SegmentHandle::open(environment, &path, None);
         Ok(Segment { id, bytes, handles: Some([handle()?, handle()?]), path })

@@ -1,5 +1,6 @@
 //! [`Supply`]: the segments and slots from which new segments come.
 
+use super::demand::Demand;
 use super::segment::Segment;
 use super::sizing::Sizing;
 use crate::error::Error;
@@ -16,6 +17,7 @@ pub(super) struct Idle {
 /// Spare segments, idle slots, and what decides how many there are.
 pub(super) struct Supply {
     pub(super) sizing: Sizing,
+    pub(super) demand: Demand,
     /// Segments that are ready, in the order of their indexes.
     pub(super) spares: VecDeque<Arc<Segment>>,
     /// How many spares the first waiting record needs.
@@ -53,6 +55,7 @@ impl Supply {
     pub(super) fn new(sizing: Sizing, next_index: u32, next_number: u32) -> Supply {
         Supply {
             sizing,
+            demand: Demand::default(),
             spares: VecDeque::new(),
             wanted: 0,
             waiting: VecDeque::new(),

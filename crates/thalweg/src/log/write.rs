@@ -1,7 +1,8 @@
 //! Copies a record into its reserved place.
 //!
 //! The copy goes through the segment's mapping, straight from the record: no system call, no buffer. Where there is no
-//! mapping, or a sync follows at once, it is one positional write for each segment.
+//! mapping (also if callers often wait for syncs, `demand.rs`), or a sync follows at once, it is one positional write
+//! for each segment.
 
 use super::framing::RecordHeader;
 use super::layout::Part;

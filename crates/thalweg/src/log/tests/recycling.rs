@@ -136,6 +136,30 @@ fn new_segments_are_filled_only_for_callers_that_wait_for_syncs() {
 }
 
 #[test]
+fn segments_are_mapped_unless_callers_often_wait_for_syncs() {
+    // 5 kB a record: a caller for each record, or for each 30.
+    for (records_a_caller, is_mapped) in [(1, false), (30, true)] {
+        let disk = Arc::<Disk>::default();
+        disk.maps.store(true, Ordering::SeqCst);
+        let bench = Bench::try_begin(&disk, 1, None).unwrap();
+        assert!(bench.log.lock_tail().segment.mapping().is_some(), "the first segment");
+        for seed in 0..150 {
+            let end = bench.write(&record(seed, 5000)).unwrap();
+            if seed % records_a_caller == 0 {
+                bench.log.sync(end).unwrap();
+            }
+            bench.scheduler.settle();
+        }
+        let tail = bench.log.lock_tail();
+        let mut later = tail.segments.values().skip(4);
+        assert!(
+            later.len() > 0 && later.all(|segment| segment.is_closed() || segment.mapping().is_some() == is_mapped)
+        );
+        assert_eq!(tail.segment.mapping().is_some(), is_mapped, "a caller for each {records_a_caller} records");
+    }
+}
+
+#[test]
 fn a_spare_that_is_not_wanted_any_more_is_unmapped_outside_the_lock() {
     let disk = Arc::<Disk>::default();
     disk.maps.store(true, Ordering::SeqCst);

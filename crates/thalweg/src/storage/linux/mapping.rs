@@ -8,9 +8,12 @@
 //!
 //! What it relies on, of Linux:
 //! - A store is in the page cache at once: readers of the file see it, and it survives the death of the process.
-//! - `msync(MS_SYNC)` of a range is `vfs_fsync_range(file, range, datasync)`: it writes the dirty pages of that range
+//! - `msync(MS_SYNC)` of a range is `vfs_fsync_range(file, range, datasync)`: it writes the dirty folios of that range
 //!   only, waits for them, and flushes the device. Pages outside the range that were populated stay writable and dirty,
 //!   so stores to them do not fault. A sync of the whole file would write and write-protect all pages.
+//! - A folio may have many pages (ext4 from Linux 6.16 on; seen: 512 KiB). A store to one of them makes all dirty once
+//!   the folio was written, and a sync writes and write-protects all. So a log that is synced every few records is not
+//!   mapped (`log/demand.rs`).
 //! - Before the kernel writes a dirty page it write-protects the page in every mapping, and interrupts every processor
 //!   that runs the process: an interrupt a page. `madvise(MADV_DONTNEED)` of a range takes its pages out of the mapping
 //!   with one interrupt, and leaves them dirty in the page cache.
