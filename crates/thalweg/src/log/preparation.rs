@@ -86,8 +86,8 @@ impl Preparation {
         matches!(self.stage, Stage::Create | Stage::Map)
     }
 
-    /// Takes one step. The last one returns the segment, populated if it is mapped. After an error the file holds nothing
-    /// of use; see [`Preparation::discard`].
+    /// Takes one step. The last one returns the segment, populated if it is mapped. After an error the file holds
+    /// nothing of use; see [`Preparation::discard`].
     pub(super) fn step(&mut self, environment: &Environment, metrics: &Metrics) -> Result<Option<Segment>> {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Create => {
