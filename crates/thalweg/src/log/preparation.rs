@@ -55,6 +55,7 @@ pub(super) struct Preparation {
     path: PathBuf,
     /// `None`: the slot has its blocks.
     new_blocks: Option<NewBlocks>,
+    /// Whether the segment is mapped where that is possible.
     is_mapped: bool,
     /// The directory of a new file that a coroutine prepares.
     directory: Option<BackgroundDirectory>,
@@ -86,8 +87,8 @@ impl Preparation {
         matches!(self.stage, Stage::Create | Stage::Map)
     }
 
-    /// Takes one step. The last one returns the segment, populated if it is mapped. After an error the file holds nothing
-    /// of use; see [`Preparation::discard`].
+    /// Takes one step. The last one returns the segment, populated if it is mapped. After an error the file holds
+    /// nothing of use; see [`Preparation::discard`].
     pub(super) fn step(&mut self, environment: &Environment, metrics: &Metrics) -> Result<Option<Segment>> {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Create => {
