@@ -55,6 +55,7 @@ pub(super) struct Preparation {
     path: PathBuf,
     /// `None`: the slot has its blocks.
     new_blocks: Option<NewBlocks>,
+    /// Whether the segment is mapped where that is possible.
     is_mapped: bool,
     /// The directory of a new file that a coroutine prepares.
     directory: Option<BackgroundDirectory>,
