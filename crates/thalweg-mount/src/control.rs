@@ -206,7 +206,11 @@ pub fn wait_for_end(volume: &Path) -> io::Result<Option<impl FnOnce() -> io::Res
         Err(_) => return Ok(None),
     };
     writeln!(stream, "wait")?;
-    Ok(Some(move || stream.read_to_end(&mut Vec::new()).map(drop)))
+    Ok(Some(move || match stream.read_to_end(&mut Vec::new()) {
+        // The daemon ended before it read the request.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
+        read => read.map(drop),
+    }))
 }
 
 #[cfg(test)]
@@ -215,6 +219,19 @@ mod tests {
 
     use super::*;
     use thalweg_fs::{Caller, NewInode, OpenOptions, ROOT, Volume};
+
+    #[test]
+    fn a_daemon_that_ends_before_it_reads_the_request_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
+        let accepted = wait_for_end(folder.path()).unwrap().unwrap();
+        drop(socket.accept().unwrap());
+        accepted().unwrap();
+        let waiting = wait_for_end(folder.path()).unwrap().unwrap();
+        drop(socket);
+        waiting().unwrap();
+        assert!(wait_for_end(folder.path()).unwrap().is_none());
+    }
 
     #[test]
     fn a_tool_is_told_how_far_its_check_is_if_it_asks() {
