@@ -4,7 +4,7 @@
 //! and one store to a large folio makes all its pages dirty: the next sync writes the whole folio again, up to 512 KiB.
 //! So with few bytes between two syncs writes by position cost less, for the processor and for the device.
 
-/// Callers wait often if there is one for each so many bytes of the log.
+/// Callers wait often if the log has at most this number of bytes for each of them.
 const BYTES_A_CALLER: u64 = 64 << 10;
 
 /// The callers and bytes of the log up to the latest look, and what they said.
