@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 49] = [
+pub const BUGS: [(&str, Bug); 50] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -49,6 +49,7 @@ pub const BUGS: [(&str, Bug); 49] = [
     ("FingerprintTrusted", Bug::FingerprintTrusted),
     ("EqualFenceSkipped", Bug::EqualFenceSkipped),
     ("PartEndsTooLate", Bug::PartEndsTooLate),
+    ("PartEndRounded", Bug::PartEndRounded),
     ("CursorRepeated", Bug::CursorRepeated),
     ("PackTombstoneDropped", Bug::PackTombstoneDropped),
     ("PackNumberDroppedEarly", Bug::PackNumberDroppedEarly),

@@ -91,8 +91,8 @@ pub struct Plan {
     /// Whether several entries of directories are read at once.
     pub reads_many_files: bool,
     directory_level0_trigger: usize,
-    /// The bits that hashes of names have: few, so that many names have equal hashes.
-    name_hash_bits: Option<u32>,
+    /// The highest and the lowest bits that hashes of names have: few, so that many names have equal hashes or fences.
+    name_hash_bits: Option<(u32, u32)>,
     pack_block_bytes: usize,
     directory_structures: DirectoryStructures,
     /// Whether most keys are removed again and again, so that partitions merge.
@@ -118,6 +118,11 @@ fn random_policy(mut rng: Rng) -> (CompactionPolicy, Overlap) {
 fn random_structures(mut rng: Rng) -> DirectoryStructures {
     let f_cache_bytes = *rng.choose(&[0, 300, 4 << 10]);
     if rng.one_in(8) { DirectoryStructures::Paper { f_cache_bytes } } else { DirectoryStructures::Ordered }
+}
+
+/// Hashes of four bits in one plan of four, and in one of four such that parts of listings end between equal fences.
+fn random_hash_bits(rng: &Rng) -> Option<(u32, u32)> {
+    if rng.aside(27).one_in(4) { Some((4, 0)) } else { rng.aside(35).one_in(3).then_some((2, 6)) }
 }
 
 impl Plan {
@@ -173,7 +178,7 @@ impl Plan {
             files_percent: *rng.aside(25).choose(&[0, 0, 30, 85]),
             reads_many_files: rng.aside(27).one_in(2),
             directory_level0_trigger: *rng.aside(26).choose(&[1, 2, 4, 16]),
-            name_hash_bits: rng.aside(27).one_in(4).then_some(4),
+            name_hash_bits: random_hash_bits(rng),
             pack_block_bytes: *rng.aside(28).choose(&[1, 200, 800, 4 << 10]),
             directory_structures: random_structures(rng.aside(29)),
             wanes: rng.aside(10).one_in(2),
@@ -252,7 +257,7 @@ impl Plan {
             memtable_bytes: 4 << 10,
             level1_bytes: 3 << 10,
             files_percent: 85,
-            name_hash_bits: Some(4),
+            name_hash_bits: Some((4, 0)),
             pack_block_bytes: 600,
             ..Plan::fixed(operations)
         }
@@ -312,8 +317,8 @@ impl Plan {
         if let Some(bytes) = self.manifest_rotation_bytes {
             builder = builder.manifest_rotation_bytes(bytes);
         }
-        if let Some(bits) = self.name_hash_bits {
-            builder = builder.name_hash_bits(bits);
+        if let Some((highest, lowest)) = self.name_hash_bits {
+            builder = builder.name_hash_bits(highest, lowest);
         }
         builder = builder.removed_piece_bytes(self.removed_piece_bytes).pack_block_bytes(self.pack_block_bytes);
         builder

@@ -20,7 +20,7 @@ fn builder(disk: &SimulatedDisk, seed: u64) -> (Arc<World>, Builder) {
 fn open_small(disk: &SimulatedDisk, seed: u64) -> (Arc<World>, Database, DirectoryKeyspace) {
     let (world, builder) = builder(disk, seed);
     let db = builder
-        .name_hash_bits(4)
+        .name_hash_bits(4, 0)
         .pack_block_bytes(300)
         .log_segment_bytes(64 << 10)
         .log_bytes_max(128 << 10)

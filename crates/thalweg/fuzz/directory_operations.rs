@@ -20,7 +20,7 @@ struct Open {
 impl Open {
     fn new(path: &Path) -> Open {
         let db = Database::builder(path)
-            .name_hash_bits(4)
+            .name_hash_bits(4, 0)
             .pack_block_bytes(100)
             .log_segment_bytes(64 << 10)
             .log_bytes_max(128 << 10)

@@ -50,6 +50,7 @@ pub enum Bug {
     FingerprintTrusted,
     EqualFenceSkipped,
     PartEndsTooLate,
+    PartEndRounded,
     CursorRepeated,
     PackTombstoneDropped,
     PackNumberDroppedEarly,

@@ -98,7 +98,7 @@ fn a_directory_keyspace_is_a_map_of_directories_through_everything() {
 #[cfg(feature = "simulation")]
 #[test]
 fn a_directory_keyspace_is_a_map_even_if_hashes_have_four_bits() {
-    run_against_a_model(|path| builder(path).name_hash_bits(4));
+    run_against_a_model(|path| builder(path).name_hash_bits(4, 0));
 }
 
 fn run_against_a_model(builder: impl Fn(&std::path::Path) -> Builder) {
@@ -184,7 +184,7 @@ fn a_listing_that_is_resumed_gives_every_lasting_name_once() {
 #[cfg(feature = "simulation")]
 #[test]
 fn a_listing_that_is_resumed_where_cursors_are_equal_gives_every_lasting_name_once() {
-    resume_a_listing(|path| builder(path).name_hash_bits(8));
+    resume_a_listing(|path| builder(path).name_hash_bits(8, 0));
 }
 
 fn resume_a_listing(builder: impl Fn(&std::path::Path) -> Builder) {
@@ -224,6 +224,57 @@ fn resume_a_listing(builder: impl Fn(&std::path::Path) -> Builder) {
     lasting.dedup();
     assert_eq!(lasting.len(), 5000);
     assert!(step > 15);
+}
+
+/// A part of a listing then ends between hashes with equal fences: in front of a block, or within one.
+#[cfg(feature = "simulation")]
+#[test]
+fn a_listing_in_parts_has_names_whose_hashes_differ_in_their_lowest_bits_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = builder(dir.path()).name_hash_bits(1, 20).open().unwrap();
+    let files = db.directory_keyspace("files").unwrap();
+    // In four packs and a memtable.
+    for number in 0..2000 {
+        files.insert(1, format!("{number}"), "value").unwrap();
+        if number % 400 == 399 && number < 1600 {
+            db.flush().unwrap();
+        }
+    }
+    for wanted in [1, 7, 60, 300] {
+        let listing = files.list(1).in_parts_of(wanted);
+        let names: std::collections::BTreeSet<_> = listing.map(|entry| entry.unwrap().name().to_vec()).collect();
+        assert_eq!(names.len(), 2000, "parts of {wanted}");
+    }
+    resume_a_listing(|path| builder(path).name_hash_bits(3, 25));
+}
+
+#[test]
+fn a_listing_has_the_version_of_its_moment_among_many_of_a_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let files = db.directory_keyspace("files").unwrap();
+    let mut snapshots = Vec::new();
+    for version in 0..3000 {
+        files.insert(1, ".", format!("{version}")).unwrap();
+        files.insert(1, format!("file {version}"), "").unwrap();
+        if version % 1000 == 500 {
+            snapshots.push((version, db.snapshot()));
+        }
+    }
+    files.remove(1, ".").unwrap();
+    let value = |listing: thalweg::Listing| {
+        let mut found = listing.map(|entry| entry.unwrap()).filter(|entry| entry.name() == b".");
+        found.next().map(|entry| String::from_utf8(entry.value().unwrap().to_vec()).unwrap())
+    };
+    for wanted in [1, 100, 2048] {
+        assert_eq!(value(files.list(1).in_parts_of(wanted)), None);
+        assert_eq!(files.list(1).in_parts_of(wanted).count(), 3000);
+        for (version, snapshot) in &snapshots {
+            let then = snapshot.directory_keyspace(&files).unwrap();
+            assert_eq!(value(then.list(1).in_parts_of(wanted)), Some(version.to_string()));
+            assert_eq!(then.list(1).in_parts_of(wanted).count(), version + 2);
+        }
+    }
 }
 
 #[test]

@@ -34,12 +34,17 @@ impl ClientRun {
         }
     }
 
+    /// How many entries a listing reads at a time: few, so that memtables and packs end parts anywhere.
+    fn part(&mut self) -> usize {
+        *self.rng.choose(&[1, 2, 5, 2048])
+    }
+
     /// A listing is of the moment at which it began, whatever others do meanwhile.
     fn list_directory(&mut self, name: &Arc<str>, files: &DirectoryKeyspace) {
         let directory = self.rng.below(keys::DIRECTORIES);
         self.stage.world.doing(|| format!("lists directory {directory}"));
         let began = self.stage.tick();
-        let listing = files.list(directory);
+        let listing = files.list(directory).in_parts_of(self.part());
         let ended = self.stage.tick();
         self.stage.world.pause();
         let mut listed = BTreeMap::new();
@@ -100,13 +105,14 @@ impl ClientRun {
     }
 
     fn list_in_a_snapshot(&mut self, name: &Arc<str>, files: &DirectoryKeyspace) {
+        let part = self.part();
         let Some(view) = self.views.last() else { return self.get_entry(name, files) };
         let (began, ended) = (view.began, view.ended);
         self.stage.world.doing(|| "lists a directory in a snapshot".into());
         let directory = self.rng.below(keys::DIRECTORIES);
         let mut listed = BTreeMap::new();
         let outcome = view.snapshot.directory_keyspace(files);
-        match outcome.and_then(|files| list(files.list(directory), directory, &mut listed)) {
+        match outcome.and_then(|files| list(files.list(directory).in_parts_of(part), directory, &mut listed)) {
             Ok(()) => self.check_listed(name, directory, &listed, began, ended),
             Err(error) => self.reading_fails(name, "list in a snapshot", &error),
         }

@@ -100,6 +100,9 @@ enum Pause {
     ChunkEnd,
     /// The entry stays, and there is no table with room for it.
     NoRoom,
+    /// The entry stays, and its value is not in memory: a long one is read only then, so that a merge has one at a
+    /// time, and not one of each run.
+    Value,
     /// A chunk of a table is full.
     Write,
     /// It is time to give way.
@@ -130,6 +133,12 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
                 }
                 Some(Pause::NoRoom) => {
                     self.outputs.next_table().await?;
+                    pause = self.add();
+                    continue;
+                }
+                Some(Pause::Value) => {
+                    self.entries.read_value().await?;
+                    self.step_bytes += self.entries.entry().value().len();
                     pause = self.add();
                     continue;
                 }
@@ -170,7 +179,7 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
     #[inline]
     fn take(&mut self) -> Option<Pause> {
         let (entry, relation) = (self.entries.entry(), self.entries.relation());
-        self.step_bytes += entry.key().len() + entry.value().len();
+        self.step_bytes += entry.key().len() + if entry.has_value() { entry.value().len() } else { 0 };
         self.outputs.pass(relation);
         if relation.is_repeated || !self.retention.keep(relation.key_changed, entry.seq(), entry.kind()) {
             return None;
@@ -182,6 +191,9 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
     #[inline]
     fn add(&mut self) -> Option<Pause> {
         let entry = self.entries.entry();
+        if !entry.has_value() {
+            return Some(Pause::Value);
+        }
         let seq = self.retention.number(entry.seq());
         let due = self.outputs.add(entry.key(), seq, entry.kind(), entry.value(), entry.warmth());
         due.then_some(Pause::Write)
@@ -234,6 +246,20 @@ mod tests {
         let twice = vec![run(vec![vec![E::put("a", 9, ""), E::put("a", 9, "")]])];
         let error = merged(twice, &[0], false, u64::MAX, &FakeStore::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
+    }
+
+    #[test]
+    fn long_values_are_read_if_they_stay() {
+        let upper = vec![E::put("a", 9, "long 9"), E::put("b", 8, "8"), E::put("c", 7, "long 7")];
+        let lower = vec![vec![E::put("a", 2, "long 2"), E::put("c", 5, "5")], vec![E::put("d", 1, "long 1")]];
+        let merge = |table_bytes| {
+            let runs = vec![run(vec![upper.clone()]), run(lower.clone())];
+            merged(runs, &[9], false, table_bytes, &FakeStore::default()).unwrap().concat()
+        };
+        let kept = [upper.clone(), vec![E::put("d", 1, "long 1")]].concat();
+        assert_eq!(merge(u64::MAX), kept);
+        // Each in a table of its own: the value is read after there is room for it.
+        assert_eq!(merge(1), kept);
     }
 
     #[test]

@@ -37,8 +37,17 @@ pub(super) trait Scan: Send + Sync {
     fn key(&self) -> &[u8];
     fn seq(&self) -> SeqNo;
     fn kind(&self) -> EntryKind;
+    /// Requires that [`Scan::has_value`].
     fn value(&self) -> &[u8];
     fn warmth(&self) -> Warmth;
+    /// Whether the value is in memory. If not, [`Scan::read_value`] reads it.
+    #[inline]
+    fn has_value(&self) -> bool {
+        true
+    }
+    fn read_value(&mut self) -> impl Future<Output = Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
 }
 
 impl Input for Arc<Table> {
@@ -118,6 +127,13 @@ impl Scan for PackScan {
     }
     fn warmth(&self) -> Warmth {
         Warmth::Cold
+    }
+    #[inline]
+    fn has_value(&self) -> bool {
+        PackScan::has_value(self)
+    }
+    async fn read_value(&mut self) -> Result<()> {
+        PackScan::read_value(self).await
     }
 }
 
@@ -239,6 +255,15 @@ impl<I: Input> MergedRuns<I> {
         match self.winner().and_then(Run::scan) {
             Some(scan) => scan,
             None => unreachable!("no entry after the end"),
+        }
+    }
+
+    /// Reads the value of the entry, if it is not in memory. Requires that the last step gave `true`.
+    pub(super) async fn read_value(&mut self) -> Result<()> {
+        let Some(tournament) = &self.tournament else { return Ok(()) };
+        match &mut self.runs[tournament.winner()].current {
+            Some((_, scan)) => scan.read_value().await,
+            None => Ok(()),
         }
     }
 

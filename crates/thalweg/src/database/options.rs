@@ -196,7 +196,7 @@ pub(super) struct Options {
     #[cfg(feature = "simulation")]
     pub(super) removed_piece_bytes: Option<u64>,
     #[cfg(feature = "simulation")]
-    pub(super) name_hash_bits: Option<u32>,
+    pub(super) name_hash_bits: Option<(u32, u32)>,
     #[cfg(feature = "simulation")]
     pub(super) pack_block_bytes: Option<usize>,
 }

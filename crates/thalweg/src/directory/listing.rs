@@ -101,7 +101,8 @@ fn end_of_blocks(spans: &[(Arc<Table>, PackSpan)], from: NameHash, blocks: usize
     Ok(fences.get(blocks - 1).map(|fence| NameHash(u64::from(*fence) << 32)))
 }
 
-/// Adds about `wanted` versions of a directory that a memtable has from `from` on. Returns the hash where it stopped.
+/// Adds about `wanted` entries of a directory that a memtable has from `from` on, each in its newest visible version.
+/// Returns the hash where it stopped.
 fn in_memtable(
     memtable: &Arc<Memtable>,
     directory: u64,
@@ -111,7 +112,7 @@ fn in_memtable(
 ) -> Result<Option<NameHash>> {
     let mut cursor = memtable.cursor();
     cursor.seek(&name_hash::prefix(directory, from), SeqNo::MAX)?;
-    let (mut count, mut last) = (0, from);
+    let (mut count, mut last, mut before) = (0, from, Vec::new());
     while cursor.valid() {
         let Some(key) = EntryKey::decode(cursor.key()) else { unreachable!("a directory keyspace has entry keys") };
         if key.directory != directory {
@@ -120,18 +121,29 @@ fn in_memtable(
         if count >= wanted && key.hash > last {
             return Ok(Some(key.hash));
         }
-        (count, last) = (count + 1, key.hash);
-        if cursor.seq() <= visible {
-            found.push(ListedEntry {
-                hash: key.hash,
-                name: Slice::from_long(key.name),
-                seq: cursor.seq(),
-                kind: cursor.kind(),
-                value: PackValue::Here(cursor.value()),
-                pack: None,
-            });
+        last = key.hash;
+        key.write(&mut before);
+        if cursor.seq() > visible {
+            cursor.seek(&before, visible)?;
+            continue;
         }
+        count += 1;
+        found.push(ListedEntry {
+            hash: key.hash,
+            name: Slice::from_long(key.name),
+            seq: cursor.seq(),
+            kind: cursor.kind(),
+            value: PackValue::Here(cursor.value()),
+            pack: None,
+        });
         cursor.next()?;
+        // An entry may have many versions, as the row of a directory in which files are created.
+        if cursor.valid() && cursor.key() == before {
+            cursor.seek(&before, SeqNo(0))?;
+            while cursor.valid() && cursor.key() == before {
+                cursor.next()?;
+            }
+        }
     }
     Ok(None)
 }

@@ -20,12 +20,13 @@ impl HashKey {
         NameHash(hash)
     }
 
-    /// A key like this one whose hashes have only their highest `bits` bits, 1 to 63; the others are zeros. So names
-    /// with equal hashes are everywhere. The key itself says so: wherever it is kept, the hashes stay the same.
+    /// A key like this one whose hashes have only their highest `highest` bits, 1 to 32, and their lowest `lowest`, 0 to
+    /// 31; the others are zeros. So names with equal hashes are everywhere, and with `lowest` bits also different hashes
+    /// with equal fences. The key itself says so: wherever it is kept, the hashes stay the same.
     #[cfg(feature = "simulation")]
-    pub(crate) fn with_bits(mut self, bits: u32) -> Self {
-        assert!((1..64).contains(&bits), "a hash has 1 to 63 bits");
-        self.0[8] = bits as u8;
+    pub(crate) fn with_bits(mut self, (highest, lowest): (u32, u32)) -> Self {
+        assert!((1..=32).contains(&highest) && lowest < 32, "1 to 32 and 0 to 31 bits");
+        (self.0[7], self.0[8]) = (lowest as u8, highest as u8);
         self.0[9..].copy_from_slice(CUT_MARK);
         self
     }
@@ -34,12 +35,13 @@ impl HashKey {
     #[cfg(feature = "simulation")]
     #[inline]
     fn mask(&self) -> u64 {
-        let bits = u32::from(self.0[8]);
-        if self.0.ends_with(CUT_MARK) && (1..64).contains(&bits) { u64::MAX << (64 - bits) } else { u64::MAX }
+        let (lowest, highest) = (u32::from(self.0[7]), u32::from(self.0[8]));
+        let is_cut = self.0.ends_with(CUT_MARK) && (1..=32).contains(&highest) && lowest < 32;
+        if is_cut { u64::MAX << (64 - highest) | ((1 << lowest) - 1) } else { u64::MAX }
     }
 }
 
-/// The end of a key whose hashes are cut; its number of bits is before it. A random key ends so once in 2⁵⁶.
+/// The end of a key whose hashes are cut; before it are the numbers of their lowest and highest bits. A random key ends so once in 2⁵⁶.
 #[cfg(feature = "simulation")]
 const CUT_MARK: &[u8; 7] = b"CUTHASH";
 
@@ -152,9 +154,13 @@ mod tests {
     #[cfg(feature = "simulation")]
     #[test]
     fn a_key_may_cut_its_hashes_to_their_highest_bits() {
-        let key = HashKey([7; 16]).with_bits(4);
-        let hashes: std::collections::BTreeSet<u64> = (0..1000_u32).map(|n| key.hash(&n.to_le_bytes()).0).collect();
-        assert_eq!(hashes, (0..16).map(|highest| highest << 60).collect());
+        let hashes = |key: HashKey| -> std::collections::BTreeSet<u64> {
+            (0..1000_u32).map(|n| key.hash(&n.to_le_bytes()).0).collect()
+        };
+        let key = HashKey([7; 16]).with_bits((4, 0));
+        assert_eq!(hashes(key), (0..16).map(|highest| highest << 60).collect());
+        let both = (0..4).flat_map(|highest| (0..8).map(move |lowest| highest << 62 | lowest));
+        assert_eq!(hashes(HashKey([7; 16]).with_bits((2, 3))), both.collect());
         assert_eq!(HashKey(key.0).hash(b"src"), key.hash(b"src"));
         assert_eq!(HashKey([7; 16]).mask(), u64::MAX);
     }

@@ -153,6 +153,8 @@ pub(super) struct ReadRing {
     entries: usize,
     /// Reads in flight, by the number in their user data.
     in_flight: Vec<Option<InFlight>>,
+    /// The numbers of the reads that the kernel does not know of yet.
+    pushed: Vec<usize>,
     count: usize,
     /// Whether the kernel has stopped reporting completions.
     is_lost: bool,
@@ -161,7 +163,9 @@ pub(super) struct ReadRing {
 /// A read that the ring owns.
 struct InFlight {
     read: ForegroundRead,
-    _at_the_device: AdmittedRead,
+    gate: Arc<Gate>,
+    /// From its submission on.
+    at_the_device: Option<AdmittedRead>,
 }
 
 /// A read with its number, and the bytes that it brought.
@@ -174,7 +178,14 @@ impl ReadRing {
         if !uring.params().is_feature_nodrop() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's io_uring may lose completions"));
         }
-        Ok(ReadRing { uring, entries: entries as usize, in_flight: Vec::new(), count: 0, is_lost: false })
+        Ok(ReadRing {
+            uring,
+            entries: entries as usize,
+            in_flight: Vec::new(),
+            pushed: Vec::new(),
+            count: 0,
+            is_lost: false,
+        })
     }
 
     /// Reads in flight, and pushed.
@@ -205,8 +216,8 @@ impl ReadRing {
         if self.in_flight.len() <= number {
             self.in_flight.resize_with(number + 1, || None);
         }
-        let _at_the_device = gate.owned_client_read();
-        let free = self.in_flight[number].replace(InFlight { read, _at_the_device });
+        let in_flight = InFlight { read, gate: Arc::clone(gate), at_the_device: None };
+        let free = self.in_flight[number].replace(in_flight);
         assert!(free.is_none(), "two reads of one number");
         // SAFETY: the file and the memory belong to `in_flight`, which releases a read only at its completion, and
         // leaks it if there is none. Moving a read moves neither.
@@ -215,12 +226,19 @@ impl ReadRing {
             return Err(back.read);
         }
         self.count += 1;
+        self.pushed.push(number);
         Ok(())
     }
 
     /// Submits what was pushed, and waits until `wanted` completions are there. The caller tries again if they are not.
     /// `false`: the kernel reports no more completions; see [`ReadRing::give_up`].
     pub(super) fn enter(&mut self, wanted: usize) -> bool {
+        // What only waits to be submitted must not hold up the database's writes.
+        for number in self.pushed.drain(..) {
+            if let Some(Some(submitted)) = self.in_flight.get_mut(number) {
+                submitted.at_the_device = Some(submitted.gate.owned_client_read());
+            }
+        }
         match self.uring.submit_and_wait(wanted) {
             Ok(_) => true,
             // Interrupted, or busy until completions are reaped.

@@ -82,7 +82,7 @@ impl Input for FakeTable {
     }
     fn scan(&self, range: &Arc<KeyRange>) -> FakeScan {
         let within = |entry: &&FakeEntry| !range.is_after(&entry.key) && !range.is_before(&entry.key);
-        FakeScan { entries: Arc::new(self.entries.iter().filter(within).cloned().collect()), next: 0 }
+        FakeScan { entries: Arc::new(self.entries.iter().filter(within).cloned().collect()), next: 0, read: 0 }
     }
     /// Blocks of two entries.
     fn samples(&self, most: usize) -> Result<Vec<(Box<[u8]>, u64)>> {
@@ -95,9 +95,12 @@ impl Input for FakeTable {
     }
 }
 
+/// Values that begin with "long" are not in memory until they are read.
 pub(in crate::compaction) struct FakeScan {
     entries: Arc<Vec<FakeEntry>>,
     next: usize,
+    /// The entry whose value was read, as `next` is the current one.
+    read: usize,
 }
 
 impl FakeScan {
@@ -128,7 +131,15 @@ impl Scan for FakeScan {
         self.entry().kind
     }
     fn value(&self) -> &[u8] {
+        assert!(self.has_value(), "it was not read");
         &self.entry().value
+    }
+    fn has_value(&self) -> bool {
+        self.read == self.next || !self.entry().value.starts_with(b"long")
+    }
+    async fn read_value(&mut self) -> Result<()> {
+        self.read = self.next;
+        Ok(())
     }
     /// Even numbers come from hot blocks.
     fn warmth(&self) -> Warmth {

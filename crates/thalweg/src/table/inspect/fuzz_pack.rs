@@ -88,6 +88,9 @@ async fn scan(table: &Arc<Table>) {
         if !is_there && !matches!(scan.enter_next_chunk().await, Ok(true)) {
             return;
         }
+        if scan.read_value().await.is_err() {
+            return;
+        }
         let _ = (scan.key(), scan.seq(), scan.kind(), scan.value());
     }
 }

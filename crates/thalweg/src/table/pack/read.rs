@@ -91,7 +91,13 @@ impl Table {
             return Ok(());
         }
         let pack = self.pack()?;
-        let is_before_end = |at: &BlockAt| end.is_none_or(|end| at.fence < end.fence());
+        // A fence has the highest bits of a hash, and a part may end at any hash: the block of an equal fence may begin
+        // before that.
+        let begins_before = |at: &BlockAt, end: NameHash| {
+            let is_rounded = planted(Bug::PartEndRounded);
+            if is_rounded { at.fence < end.fence() } else { NameHash(u64::from(at.fence) << 32) < end }
+        };
+        let is_before_end = |at: &BlockAt| end.is_none_or(|end| begins_before(at, end));
         for at in pack.blocks_from(span, from).take_while(is_before_end) {
             // What is visited keeps the block: each has memory of its own.
             let (bytes, pages) = self.block_bytes(pack, at, &mut BlockBuffer::new())?;

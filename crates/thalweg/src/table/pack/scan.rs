@@ -1,6 +1,7 @@
 //! [`PackScan`]: a forward scan of a pack, or of a range of its keys, for compactions.
 //!
-//! It reads ahead past the block cache, as a scan of a sorted table does, and verifies every block and every extent.
+//! It reads ahead past the block cache, as a scan of a sorted table does, and verifies every block. An extent is read,
+//! and verified, only when its value is asked for: a merge of many packs must not have one of each in memory.
 
 use super::block::{Block, Content, Head};
 use super::contents::{ContentsBlock, Fence, Walk};
@@ -79,18 +80,21 @@ struct ScannedBlock {
     /// The number of the next item, and where in the block it begins.
     next: usize,
     next_at: usize,
-    /// The extents of the block, one after the other, and where the next one begins in them.
-    extents: Slice,
-    next_extent: usize,
+    /// The offset of the extent of the next item that has one.
+    next_extent: u64,
     seq: SeqNo,
     kind: EntryKind,
     value: Value,
 }
 
-/// The place of the current value: in the block, or in the extents.
+/// The current value.
 enum Value {
+    /// Its place in the block.
     Block(usize, usize),
-    Extent(usize, usize),
+    /// The offset of its extent, and its bytes.
+    Extent(u64, u32),
+    /// That of an extent that was read.
+    Read(Slice),
 }
 
 impl PackScan {
@@ -147,15 +151,13 @@ impl PackScan {
                 let expected = format!("{extents} bytes of extents before {}", pack.footer.data_end());
                 return Err(Error::corruption(pack.file.path(), end, expected, "the end of the blocks"));
             }
-            let extents = if extents > 0 { chunks.bytes(end, extents).await? } else { Slice::EMPTY };
             self.block = Some(ScannedBlock {
                 bytes,
                 head,
                 offset,
                 next: 0,
                 next_at: head.first_offset(),
-                extents,
-                next_extent: 0,
+                next_extent: end,
                 seq: SeqNo(0),
                 kind: EntryKind::Remove,
                 value: Value::Block(0, 0),
@@ -204,13 +206,9 @@ impl PackScan {
                 (EntryKind::Put, Value::Block(start, start + value.len()))
             }
             Content::Extent(value_bytes) => {
-                let (start, value_bytes) = (block.next_extent, value_bytes as usize);
-                let bytes = extent_bytes(value_bytes);
-                let offset = block.offset + (block.bytes.len() + start) as u64;
-                let extent = block.extents.get(start..start + bytes).unwrap_or_default();
-                verify_extent(extent, value_bytes, pack.place(offset))?;
-                block.next_extent += bytes;
-                (EntryKind::Put, Value::Extent(start, start + value_bytes))
+                let offset = block.next_extent;
+                block.next_extent += extent_bytes(value_bytes as usize) as u64;
+                (EntryKind::Put, Value::Extent(offset, value_bytes))
             }
         };
         Ok(true)
@@ -237,12 +235,30 @@ impl PackScan {
         self.entry().kind
     }
 
+    /// Whether the value is in memory.
+    #[inline]
+    pub(crate) fn has_value(&self) -> bool {
+        !matches!(self.entry().value, Value::Extent(..))
+    }
+
+    /// Reads and verifies the value, if it is in an extent.
+    pub(crate) async fn read_value(&mut self) -> Result<()> {
+        let (Some(block), Some((chunks, _))) = (&mut self.block, &mut self.source) else { return Ok(()) };
+        let Value::Extent(offset, value_bytes) = block.value else { return Ok(()) };
+        let value_bytes = value_bytes as usize;
+        let extent = chunks.bytes(offset, extent_bytes(value_bytes)).await?;
+        verify_extent(&extent, value_bytes, self.table.pack()?.place(offset))?;
+        block.value = Value::Read(extent.slice(0..value_bytes));
+        Ok(())
+    }
+
+    /// The value, which is in memory.
     pub(crate) fn value(&self) -> &[u8] {
         let block = self.entry();
-        match block.value {
-            Value::Block(start, end) => block.bytes.get(start..end),
-            Value::Extent(start, end) => block.extents.get(start..end),
+        match &block.value {
+            Value::Block(start, end) => block.bytes.get(*start..*end).unwrap_or_default(),
+            Value::Read(value) => value,
+            Value::Extent(..) => panic!("a value that was not read"),
         }
-        .unwrap_or_default()
     }
 }
