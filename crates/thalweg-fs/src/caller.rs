@@ -45,6 +45,12 @@ impl Caller<'_> {
         self.gid == gid || self.groups.contains(&gid)
     }
 
+    /// Whether the caller may give set-group-ID to a file of this group. The kernel has taken the bit of a caller that it
+    /// checked and that may not: it knows all its groups.
+    pub(crate) fn may_set_group(&self, gid: u32) -> bool {
+        self.is_checked || self.is_root() || self.is_in_group(gid)
+    }
+
     /// Whether the permission bits of an inode let the caller do all of `access`.
     pub(crate) fn may(&self, attributes: &Attributes, access: u8) -> bool {
         if self.is_root() {

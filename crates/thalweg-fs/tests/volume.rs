@@ -112,6 +112,49 @@ fn an_open_file_without_a_name_can_be_read_until_it_is_closed() {
 }
 
 #[test]
+fn a_database_that_is_no_volume_is_refused_and_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let database = thalweg::Database::open(&path).unwrap();
+    database.keyspace("rivers").unwrap().insert("Rhine", "1233 km").unwrap();
+    database.close().unwrap();
+    let refused = OpenOptions::new().open(folder.path()).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("no volume"), "{refused}");
+    assert!(Volume::check_at(folder.path(), &mut |_| ()).is_err());
+    let database = thalweg::Database::open(&path).unwrap();
+    assert_eq!(database.keyspaces(), ["rivers"]);
+}
+
+/// As a shell sees it whose working directory was removed.
+#[test]
+fn a_removed_directory_that_is_in_use_can_be_opened_and_is_empty() {
+    let (_folder, volume) = volume();
+    let directory = volume.create(&ME, ROOT, b"d", NewInode::directory(0o755)).unwrap().ino;
+    volume.remove_directory(&ME, ROOT, b"d").unwrap();
+    volume.open(&ME, directory, READ).unwrap();
+    assert_eq!(volume.list_xattrs(&ME, directory).unwrap(), Vec::<Box<[u8]>>::new());
+    assert_eq!(volume.xattr(&ME, directory, b"user.a").unwrap_err().errno(), libc::ENODATA);
+    let created = volume.create(&ME, directory, b"f", NewInode::file(0o644));
+    assert_eq!(created.unwrap_err().errno(), libc::ENOENT);
+    volume.release(directory).unwrap();
+    volume.forget(directory, 1);
+    assert_sound(&volume);
+}
+
+/// The kernel knows all groups of a caller that it has checked.
+#[test]
+fn set_group_id_of_a_new_file_is_for_members_of_the_group() {
+    let (_folder, volume) = volume();
+    let directory = volume.create(&ME, ROOT, b"d", NewInode::directory(0o2777)).unwrap().ino;
+    let made = |caller: &Caller<'_>, name: &[u8]| {
+        volume.create(caller, directory, name, NewInode::file(0o2775)).unwrap().mode & 0o7777
+    };
+    assert_eq!(made(&Caller { uid: 5, gid: 5, groups: &[], is_checked: false }, b"other"), 0o775);
+    assert_eq!(made(&Caller { uid: 5, gid: 5, groups: &[0], is_checked: false }, b"member"), 0o2775);
+    assert_eq!(made(&Caller::checked(5, 5), b"checked"), 0o2775);
+}
+
+#[test]
 fn names_move_replace_and_change_places() {
     let (_folder, volume) = volume();
     let a = volume.create(&ME, ROOT, b"a", NewInode::directory(0o755)).unwrap().ino;

@@ -26,7 +26,7 @@ impl Model {
         if inode.is_directory() && access & WRITE != 0 {
             return Err(libc::EISDIR);
         }
-        if inode.life == Life::Dead {
+        if inode.life == Life::Dead && !inode.is_directory() {
             return Err(libc::ESTALE);
         }
         inode.allow(caller, access)?;
@@ -102,7 +102,7 @@ impl Model {
             return Err(libc::EOPNOTSUPP);
         }
         let inode = self.used(ino)?;
-        if inode.life == Life::Dead {
+        if inode.life == Life::Dead && !(inode.is_directory() && access == READ) {
             return Err(libc::ESTALE);
         }
         let refused = if access == READ { libc::ENODATA } else { libc::EPERM };
@@ -128,6 +128,9 @@ impl Model {
     /// `getxattr`.
     pub fn xattr(&self, caller: &Caller<'_>, ino: Ino, name: &[u8]) -> Outcome<&[u8]> {
         let inode = self.check_xattr(caller, ino, name, READ)?;
+        if inode.life == Life::Dead {
+            return Err(libc::ENODATA);
+        }
         inode.xattrs.get(name).map(Vec::as_slice).ok_or(libc::ENODATA)
     }
 
@@ -169,7 +172,7 @@ impl Model {
         let is_shown = |name: &&Vec<u8>| caller.uid == 0 || !name.starts_with(b"trusted.");
         let inode = self.used(ino)?;
         if inode.life == Life::Dead {
-            return Err(libc::ESTALE);
+            return if inode.is_directory() { Ok(Vec::new()) } else { Err(libc::ESTALE) };
         }
         Ok(inode.xattrs.keys().filter(is_shown).cloned().collect())
     }

@@ -8,7 +8,7 @@
 //!
 //! The order of errors is Linux's, with one exception: replacing a directory above by something else is what POSIX
 //! says, `EISDIR`. Of the volume's interface it takes this: a number that nobody refers to is `ESTALE`, and so is the
-//! use of the bytes of a file that is gone.
+//! use of the bytes of a file that is gone. A directory that is gone can be opened, and has nothing.
 
 mod data;
 mod inode;

@@ -5,7 +5,10 @@ use super::seen::Seen;
 use crate::data::CHUNK_BYTES;
 use crate::error::{Error, Result};
 use crate::object::ObjectStore;
-use crate::row::{Debt, EntryRow, IS_OBJECT, IS_ORPHAN, Ino, Kind, ROOT, data_offset, inode_key, inode_of, xattr_name};
+use crate::row::{
+    Debt, EntryRow, IS_OBJECT, IS_ORPHAN, Ino, Kind, ROOT, Totals, data_offset, decode_number, inode_key, inode_of,
+    xattr_name,
+};
 use crate::store::{MetaStore, RowReader, Space};
 use std::collections::HashSet;
 
@@ -50,7 +53,23 @@ impl Check<'_> {
                 self.finding(format!("extended attribute {name}"), format!("inode {ino} is not there"));
             }
         }
+        self.read_numbers(rows)?;
         self.read_objects(rows, (store, objects), object_files)
+    }
+
+    /// The numbers of the volume, without which no mount opens it.
+    fn read_numbers(&mut self, rows: &dyn RowReader) -> Result<()> {
+        let mut read = |key: &[u8]| -> Result<Option<u64>> {
+            let Some(row) = rows.row(Space::Volume, key)? else { return Ok(None) };
+            let number = decode_number(key, &row);
+            Ok(number.inspect_err(|error| self.fault("the volume", error)).ok())
+        };
+        let (high, _) = (read(Totals::HIGH_WATER)?, read(Totals::KEY)?);
+        let highest = self.inodes.keys().copied().max().unwrap_or(ROOT);
+        if let Some(high) = high.filter(|high| highest >= *high) {
+            self.finding(format!("inode {highest}"), format!("numbers from {high} on are given to new inodes"));
+        }
+        Ok(())
     }
 
     fn see_data(&mut self, ino: Ino, offset: Option<u64>, bytes: u64) {
@@ -78,9 +97,13 @@ impl Check<'_> {
     ) -> Result<()> {
         let mut known = HashSet::new();
         for row in rows.rows(Space::Objects, &[], &END) {
-            let ino = inode_of(&row?.0).unwrap_or(0);
+            let (key, row) = row?;
+            let ino = inode_of(&key).unwrap_or(0);
             self.count_row();
             known.insert(ino);
+            if let Err(error) = decode_number(&inode_key(ino), &row) {
+                self.fault(format!("object {ino}"), &error);
+            }
             self.report.objects += 1;
             if !self.inodes.get(&ino).is_some_and(|seen| seen.has(IS_OBJECT)) {
                 self.finding(format!("object {ino}"), "its inode is not there, or has its bytes in rows");
@@ -98,9 +121,9 @@ impl Check<'_> {
                 Ok(Debt::Object) => _ = owed.insert(ino),
                 Ok(Debt::Orphan) => {
                     self.report.orphans += 1;
-                    let is_orphan = |seen: &Seen| seen.has(IS_ORPHAN) && seen.names == 0;
-                    if !self.inodes.get(&ino).is_some_and(is_orphan) {
-                        self.finding(format!("inode {ino}"), "it is to be removed, and is there");
+                    match self.inodes.get_mut(&ino) {
+                        Some(seen) if seen.has(IS_ORPHAN) && seen.names == 0 => seen.is_owed = true,
+                        _ => self.finding(format!("inode {ino}"), "it is to be removed, and is there"),
                     }
                 }
                 Err(error) => self.fault(format!("debt of inode {ino}"), &error),
@@ -150,6 +173,9 @@ impl Check<'_> {
             let names = if seen.has(IS_ORPHAN) { 0 } else { seen.nlink };
             if seen.names != names {
                 wrong(format!("it counts {} names and has {}", seen.nlink, seen.names));
+            }
+            if seen.has(IS_ORPHAN) && !seen.is_owed {
+                wrong("it has no name, and no row says that it is to be removed".to_owned());
             }
             if seen.has(IS_OBJECT) {
                 if seen.has_rows {

@@ -21,13 +21,16 @@ pub(super) struct Seen {
     pub has_rows: bool,
     /// Whether one of them is beyond its size.
     pub is_beyond: bool,
+    /// Whether a debt says that it goes.
+    pub is_owed: bool,
 }
 
 impl Seen {
     /// An inode of which only an entry is known.
     pub fn pointed_at(kind: Kind) -> Self {
         let (size, bytes_left, nlink, names, flags) = (0, 0, 0, 0, 0);
-        Seen { size, bytes_left, nlink, names, kind, flags, is_whole: false, has_rows: false, is_beyond: false }
+        let (is_whole, has_rows, is_beyond, is_owed) = (false, false, false, false);
+        Seen { size, bytes_left, nlink, names, kind, flags, is_whole, has_rows, is_beyond, is_owed }
     }
 
     /// Takes what its own row says.

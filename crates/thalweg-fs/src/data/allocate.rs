@@ -69,10 +69,12 @@ impl Volume {
         drop(batch);
         *state = next;
         self.note_dirty(&mut state);
-        self.with_file(&state.attributes, || self.objects.allocate(ino, mode, offset, bytes))?;
+        let allocated = self.with_file(&state.attributes, || self.objects.allocate(ino, mode, offset, bytes));
         // Of the calls that change bytes, `fallocate` alone leaves the time of change to its caller.
-        self.objects.set_mtime(ino, self.now())?;
-        self.take_object_size(&mut state)
+        let allocated = allocated.and_then(|()| self.objects.set_mtime(ino, self.now()));
+        // A call that fails may have allocated a part, and made the file longer.
+        let taken = self.take_object_size(&mut state);
+        allocated.and(taken)
     }
 
     /// The next byte from `offset` on that a row or the object has; with `is_hole`, that neither has. The end of a file

@@ -89,7 +89,8 @@ impl Volume {
         self.commit(&batch)?;
         drop(batch);
         if is_first {
-            next.first_write = Some(Arc::from(self.store.promise()?));
+            // None if there can be no promises any more: then a promotion takes the rows for durable.
+            next.first_write = self.store.promise().ok().map(Arc::from);
         }
         *state = next;
         Ok(())
@@ -172,8 +173,9 @@ impl Volume {
         drop(batch);
         *state = next;
         self.note_dirty(state);
-        self.with_file(&state.attributes, || self.objects.write_at(ino, offset, bytes))?;
-        self.take_object_size(state)?;
-        Ok(())
+        let written = self.with_file(&state.attributes, || self.objects.write_at(ino, offset, bytes));
+        // A write that fails may have written a part.
+        let taken = self.take_object_size(state);
+        written.and(taken)
     }
 }

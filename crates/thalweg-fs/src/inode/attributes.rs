@@ -108,17 +108,16 @@ impl Volume {
             return Err(error);
         }
         drop(batch);
-        if let Some(mtime) = change.mtime
-            && next.is_object()
-            && !next.is_dead()
-        {
-            self.with_file(&next.attributes, || self.objects.set_mtime(ino, mtime.at(now)))?;
-            // The file's own time of this, which is not exactly the volume's.
-            self.take_object_size(&mut next)?;
-        }
-        let attributes = next.attributes;
         *state = next;
-        Ok(attributes)
+        if let Some(mtime) = change.mtime
+            && state.is_object()
+            && !state.is_dead()
+        {
+            self.with_file(&state.attributes, || self.objects.set_mtime(ino, mtime.at(now)))?;
+            // The file's own time of this, which is not exactly the volume's.
+            self.take_object_size(&mut state)?;
+        }
+        Ok(state.attributes)
     }
 
     /// Takes set-user-ID, set-group-ID and capabilities from a file that has, or had before this change, the group
@@ -196,8 +195,7 @@ impl Change {
         }
         if let Some(mode) = self.mode {
             attributes.mode = mode & 0o7777;
-            // A caller that the kernel checked has lost the bit there, as the kernel knows all its groups.
-            if !caller.is_checked && !caller.is_root() && !caller.is_in_group(attributes.gid) {
+            if !caller.may_set_group(attributes.gid) {
                 attributes.mode &= !SET_GROUP;
             }
         }

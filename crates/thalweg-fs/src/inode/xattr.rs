@@ -35,11 +35,11 @@ impl Volume {
         check_name(name)?;
         let pin = self.nodes.pin(ino)?;
         let state = pin.read();
-        if state.is_dead() {
+        if state.is_dead() && !pin.is_directory() {
             return refuse(libc::ESTALE);
         }
         check_access(caller, &state.attributes, name, READ)?;
-        if !state.attributes.has(HAS_XATTRS) {
+        if state.is_dead() || !state.attributes.has(HAS_XATTRS) {
             return refuse(libc::ENODATA);
         }
         self.store.row(Space::Xattrs, &xattr_key(ino, name))?.ok_or(Error::posix(libc::ENODATA))
@@ -122,11 +122,11 @@ impl Volume {
     pub fn list_xattrs(&self, caller: &Caller<'_>, ino: Ino) -> Result<Vec<Box<[u8]>>> {
         let pin = self.nodes.pin(ino)?;
         let state = pin.read();
-        if state.is_dead() {
+        if state.is_dead() && !pin.is_directory() {
             return refuse(libc::ESTALE);
         }
         let mut names = Vec::new();
-        if state.attributes.has(HAS_XATTRS) {
+        if !state.is_dead() && state.attributes.has(HAS_XATTRS) {
             for row in self.store.rows(Space::Xattrs, &inode_key(ino), &inode_key(ino + 1)) {
                 let (key, _) = row?;
                 let name = xattr_name(&key).unwrap_or_default();

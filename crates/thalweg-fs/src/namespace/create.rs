@@ -100,6 +100,7 @@ impl Volume {
         }
         let now = self.now();
         let mut linked = locked.get(file.ino()).clone();
+        self.refresh(&mut linked)?;
         if linked.is_dead() || linked.is_orphan() {
             return refuse(libc::ENOENT);
         }
@@ -122,7 +123,6 @@ impl Volume {
         next.put(&mut batch);
         self.commit(&batch)?;
         drop(batch);
-        self.refresh(&mut linked)?;
         let attributes = linked.attributes;
         *locked.get_mut(file.ino()) = linked;
         *locked.get_mut(directory) = next;
@@ -169,7 +169,7 @@ impl NewInode<'_> {
         let mut mode = self.mode & 0o7777;
         if is_inherited && self.kind == Kind::Directory {
             mode |= SET_GROUP;
-        } else if is_inherited && mode & 0o2010 == 0o2010 && !caller.is_root() && !caller.is_in_group(gid) {
+        } else if is_inherited && mode & 0o2010 == 0o2010 && !caller.may_set_group(gid) {
             mode &= !SET_GROUP;
         }
         let mut attributes = Attributes::new(ino, self.kind, mode, (caller.uid, gid), now);

@@ -103,13 +103,15 @@ impl NodeTable {
         Some(Pin { table: self, node: Arc::clone(&slot.node) })
     }
 
-    /// Refers to an inode that was just created. Nobody can know of it yet.
+    /// Refers to an inode that was just created. Another thread may have found its row since, and refer to it already.
     pub(crate) fn enter_new(&self, state: State) -> Pin<'_> {
         let (ino, kind) = (state.attributes.ino, state.attributes.kind);
-        let node = Arc::new(Node { ino, kind, state: RwLock::new(state) });
-        let known = self.shard(ino).insert(ino, Slot { node: Arc::clone(&node), references: 1 });
-        assert!(known.is_none(), "inode {ino} was numbered twice");
-        Pin { table: self, node }
+        let mut shard = self.shard(ino);
+        let slot = shard
+            .entry(ino)
+            .or_insert_with(|| Slot { node: Arc::new(Node { ino, kind, state: RwLock::new(state) }), references: 0 });
+        slot.references += 1;
+        Pin { table: self, node: Arc::clone(&slot.node) }
     }
 
     /// Adds references to an inode that is in use, which [`NodeTable::release`] gives back.
@@ -167,5 +169,29 @@ impl Pin<'_> {
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
         self.table.release(self.node.ino, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Place;
+    use crate::row::{Attributes, Time};
+
+    #[test]
+    fn an_inode_that_another_thread_has_found_before_its_creator_entered_it_has_one_node() {
+        let table = NodeTable::new();
+        let state = || {
+            let attributes = Attributes::new(9, Kind::File, 0o644, (0, 0), Time::default());
+            State::new(attributes, Place::Inode, Box::default())
+        };
+        let found = table.enter(&table.removals(), state()).unwrap();
+        let made = table.enter_new(state());
+        found.write().opens = 3;
+        assert_eq!(made.read().opens, 3);
+        drop(found);
+        assert_eq!(table.len(), 1);
+        drop(made);
+        assert_eq!(table.len(), 0);
     }
 }

@@ -12,9 +12,9 @@
 //!
 //! On a full disk the space of files that are gone is there at once: [`Volume::make_room`].
 //!
-//! Locks: `syncing`, over the syncs of all dirty objects; `removing`, over the removal of objects without a name; an
-//! inode's, one at a time, never over a sync; `tasks`, over the removal of a file that no row knows, so that no
-//! promotion can begin to write to it.
+//! Locks: `syncing`, over the syncs of all dirty objects; that of an object in `object_syncs`, over its sync;
+//! `removing`, over the removal of objects without a name; an inode's, one at a time, never over a sync; `tasks`, over
+//! the removal of a file that no row knows, so that no promotion can begin to write to it.
 
 mod left;
 mod recount;
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use crate::row::{Debt, Ino, inode_key, inode_of};
 use crate::store::{Batch, Space};
-use crate::volume::{Inherited, Looks, Volume};
+use crate::volume::{Inherited, Looks, OBJECT_SYNCS, Volume};
 use std::sync::PoisonError;
 
 /// A file is cut by this many bytes at a time before it is removed, so that no journal is full of one removal.
@@ -78,57 +78,85 @@ impl Volume {
     /// # Errors
     /// `EIO`, `EROFS`, `ENOSPC`: what could not be done is tried again by a later call.
     pub fn work(&self) -> Result<Work> {
-        // An object that cannot be synced holds nothing else up.
-        let (mut work, synced) = (Work::default(), self.sync_objects(Looks::Recent));
-        self.pay_debts(&mut work)?;
-        if self.tasks().inherited.has_unknown_objects {
-            work.removed += self.remove_unknown_objects()?;
-            self.tasks().inherited.has_unknown_objects = false;
-        }
-        work.removed += self.remove_unlinked()?;
+        // What cannot be done holds nothing else up.
+        let mut work = Work::default();
+        let synced = self.sync_objects(Looks::Recent);
+        let paid = self.pay_debts(&mut work);
+        let searched = self.search_for_unknown_objects();
+        let removed = self.remove_unlinked();
         work.is_behind = self.tasks().inherited.debts_from.is_some();
         work.synced = synced?;
+        paid?;
+        work.removed = searched? + removed?;
         Ok(work)
     }
 
-    /// Syncs the objects that were written, by this mount or one that was killed. Returns how many of this one.
+    fn search_for_unknown_objects(&self) -> Result<u64> {
+        if !self.tasks().inherited.has_unknown_objects {
+            return Ok(0);
+        }
+        let removed = self.remove_unknown_objects()?;
+        self.tasks().inherited.has_unknown_objects = false;
+        Ok(removed)
+    }
+
+    /// Syncs the objects that were written before this call, by this mount or one that was killed. Returns how many of
+    /// this one. What is written meanwhile is left to the next call: somebody may write to an object without a pause.
     pub(crate) fn sync_objects(&self, looks: Looks) -> Result<u64> {
         let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.sync_inherited_objects()?;
         self.look_at_shared(looks)?;
-        let mut synced = 0;
-        loop {
-            let Some(ino) = self.tasks().dirty.pop_first() else { break };
-            if let Some(pin) = self.nodes.try_pin(ino) {
-                pin.write().is_dirty = false;
-            }
-            match self.sync_object(ino) {
-                Ok(()) => synced += 1,
-                // Unlinked meanwhile, or its promotion has failed.
-                Err(_) if self.objects.attributes(ino)?.is_none() => _ = self.tasks().failed.remove(&ino),
-                Err(_) if self.tasks().failed.contains(&ino) => {}
+        let dirty = std::mem::take(&mut self.tasks().dirty);
+        let (mut synced, mut failure) = (0, None);
+        for ino in dirty {
+            match self.sync_dirty(ino) {
+                Ok(is_synced) => synced += u64::from(is_synced),
                 Err(error) => {
                     self.tasks().dirty.insert(ino);
-                    return Err(error);
+                    failure = failure.or(Some(error));
                 }
             }
         }
-        match self.tasks().failed.first() {
-            Some(ino) => Err(lost(*ino)),
-            None => Ok(synced),
+        let lost = self.tasks().failed.first().map(|ino| lost(*ino));
+        lost.or(failure).map_or(Ok(synced), Err)
+    }
+
+    /// Syncs an object that was listed as dirty. Returns `false` for one of which nothing can be synced any more.
+    ///
+    /// # Errors
+    /// A later call may succeed.
+    fn sync_dirty(&self, ino: Ino) -> Result<bool> {
+        if let Some(pin) = self.nodes.try_pin(ino) {
+            // Whoever writes now has the lock, and lists the object again only after this.
+            pin.write().is_dirty = false;
+        }
+        match self.sync_object(ino) {
+            Ok(()) => Ok(true),
+            // Unlinked meanwhile, or its promotion has failed.
+            Err(_) if self.objects.attributes(ino)?.is_none() => {
+                self.tasks().failed.remove(&ino);
+                Ok(false)
+            }
+            Err(_) if self.tasks().failed.contains(&ino) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
-    /// Syncs an object. A failure lasts to the end of this mount: the next sync of the kernel's would succeed, and
-    /// nothing of what was lost would be there.
+    /// Syncs an object. A failure lasts to the end of this mount: the kernel reports it once, to one of those who sync
+    /// at that time. The next sync would succeed, and nothing of what was lost would be there. So one thread at a time
+    /// syncs an object, and those after it are told.
     pub(crate) fn sync_object(&self, ino: Ino) -> Result<()> {
+        let alone = &self.object_syncs[(ino % OBJECT_SYNCS as u64) as usize];
+        let _alone = alone.lock().unwrap_or_else(PoisonError::into_inner);
         if self.tasks().failed.contains(&ino) {
             return Err(lost(ino));
         }
         let done = self.objects.sync(ino);
-        let has_failed = done.as_ref().is_err_and(|error| error.errno() == libc::EIO);
+        // Without a descriptor or memory nothing was tried, and nothing is lost.
+        let was_tried =
+            |error: &Error| !matches!(error.errno(), libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR);
         // A file that a power cut took is missing, and nothing of it can be lost now.
-        if has_failed && self.objects.attributes(ino)?.is_some() {
+        if done.as_ref().is_err_and(was_tried) && self.objects.attributes(ino)?.is_some() {
             self.tasks().failed.insert(ino);
         }
         done
@@ -168,49 +196,68 @@ impl Volume {
         if !planted(Bug::ObjectRemovedEarly) {
             self.store.promise()?.wait()?;
         }
-        let mut removed = 0;
+        let (mut removed, mut failure) = (0, None);
         for &ino in &unlinked {
-            // Somebody may have it mapped: its bytes stay until the kernel forgets the inode.
-            let is_in_use = self.nodes.try_pin(ino).is_some();
-            if is_in_use && self.objects.attributes(ino)?.is_some_and(|object| object.size > CUT_BYTES) {
-                continue;
+            match self.remove_object(ino) {
+                Ok(is_removed) => removed += u64::from(is_removed),
+                Err(error) => failure = failure.or(Some(error)),
             }
-            while let Some(object) = self.objects.attributes(ino)?
-                && object.size > CUT_BYTES
-            {
-                self.objects.truncate(ino, object.size - CUT_BYTES)?;
-            }
-            self.objects.remove(ino)?;
-            self.tasks().has_removed = true;
-            let mut batch = Batch::new();
-            batch.set_frees_space();
-            batch.remove(Space::Reclaim, inode_key(ino));
-            self.commit(&batch)?;
-            self.tasks().unlinked.remove(&ino);
-            removed += 1;
         }
-        Ok(removed)
+        failure.map_or(Ok(removed), Err)
     }
 
-    /// Pays some of the debts that the mount before has left.
+    /// Removes the file of an object without a name, and the debt. Returns `false` if it must stay for now.
+    fn remove_object(&self, ino: Ino) -> Result<bool> {
+        // Somebody may have it mapped: its bytes stay until the kernel forgets the inode.
+        let is_in_use = self.nodes.try_pin(ino).is_some();
+        if is_in_use && self.objects.attributes(ino)?.is_some_and(|object| object.size > CUT_BYTES) {
+            return Ok(false);
+        }
+        while let Some(object) = self.objects.attributes(ino)?
+            && object.size > CUT_BYTES
+        {
+            self.objects.truncate(ino, object.size - CUT_BYTES)?;
+        }
+        self.objects.remove(ino)?;
+        self.tasks().has_removed = true;
+        let mut batch = Batch::new();
+        batch.set_frees_space();
+        batch.remove(Space::Reclaim, inode_key(ino));
+        self.commit(&batch)?;
+        self.tasks().unlinked.remove(&ino);
+        Ok(true)
+    }
+
+    /// Pays some of the debts that the mount before has left. One that a damaged row keeps from being paid is left to
+    /// the next mount; the error tells.
     fn pay_debts(&self, work: &mut Work) -> Result<()> {
         let Some(from) = self.tasks().inherited.debts_from else { return Ok(()) };
         let mut debts = Vec::new();
         for row in self.store.rows(Space::Reclaim, &inode_key(from), &inode_key(Ino::MAX)).take(DEBTS_PER_CALL) {
             let (key, row) = row?;
             let ino = inode_of(&key).unwrap_or(0);
-            debts.push((ino, Debt::decode(&inode_key(ino), &row)?));
+            debts.push((ino, Debt::decode(&inode_key(ino), &row)));
         }
-        for &(ino, debt) in &debts {
-            match debt {
-                Debt::Object => _ = self.tasks().unlinked.insert(ino),
-                Debt::Orphan if planted(Bug::OrphanKept) => {}
-                Debt::Orphan => work.orphans += u64::from(self.remove_orphan(ino)?),
+        let last = debts.last().filter(|_| debts.len() == DEBTS_PER_CALL).map(|(ino, _)| *ino);
+        let mut damage = None;
+        for (ino, debt) in debts {
+            let paid = match debt {
+                Ok(Debt::Object) => {
+                    self.tasks().unlinked.insert(ino);
+                    Ok(false)
+                }
+                Ok(Debt::Orphan) if planted(Bug::OrphanKept) => Ok(false),
+                Ok(Debt::Orphan) => self.remove_orphan(ino),
+                Err(error) => Err(error),
+            };
+            match paid {
+                Ok(is_removed) => work.orphans += u64::from(is_removed),
+                Err(error) if error.errno() == libc::EIO => damage = damage.or(Some(error)),
+                Err(error) => return Err(error),
             }
         }
-        let last = debts.last().filter(|_| debts.len() == DEBTS_PER_CALL);
-        self.tasks().inherited.debts_from = last.map(|(ino, _)| ino + 1);
-        Ok(())
+        self.tasks().inherited.debts_from = last.map(|ino| ino + 1);
+        damage.map_or(Ok(()), Err)
     }
 
     /// Removes an orphan, unless it is one of this mount that somebody has open.

@@ -1,7 +1,7 @@
 //! The life of a volume: format, open, close.
 
 use super::count::InodeCount;
-use super::{Limits, Looks, Tasks, Volume};
+use super::{Limits, Looks, OBJECT_SYNCS, Tasks, Volume};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
 use crate::node::{NodeTable, Place, State};
@@ -99,6 +99,7 @@ impl OpenOptions {
             tasks: Mutex::new(Tasks::default()),
             syncing: Mutex::new(()),
             removing: Mutex::new(()),
+            object_syncs: [const { Mutex::new(()) }; OBJECT_SYNCS],
             limits: self.limits,
         };
         let root = volume.directory_state(ROOT)?;
@@ -156,6 +157,10 @@ impl Volume {
             thalweg::ErrorKind::Locked => Error::explained(libc::EBUSY, error.to_string()),
             _ => error.into(),
         })?;
+        // Before the keyspaces of a volume are made in somebody else's database.
+        if !database.keyspaces().iter().any(|name| name == Space::Volume.name()) {
+            return Err(no_volume());
+        }
         let store = EngineStore::new(database)?;
         read_superblock(&store)?;
         Ok((store, FolderObjects::new(path.join(OBJECTS))?))
@@ -232,11 +237,15 @@ impl Volume {
     }
 }
 
+fn no_volume() -> Error {
+    Error::explained(libc::EINVAL, "this database is no volume: it has no superblock")
+}
+
 /// # Errors
 /// `EIO` with an explanation if there is no volume, or a newer one.
 pub(crate) fn read_superblock(store: &dyn MetaStore) -> Result<Superblock> {
     let Some(row) = store.row(Space::Volume, Superblock::KEY)? else {
-        return Err(Error::explained(libc::EINVAL, "this database is no volume: it has no superblock"));
+        return Err(no_volume());
     };
     let superblock = Superblock::decode(&row)?;
     if superblock.version > FORMAT_VERSION || superblock.features != 0 {

@@ -57,8 +57,13 @@ pub struct Volume {
     pub(crate) syncing: Mutex<()>,
     /// Held over the removal of the objects of files that are gone: two callers would remove the same ones.
     pub(crate) removing: Mutex<()>,
+    /// Each held over the syncs of one object at a time, by the number of the object.
+    pub(crate) object_syncs: [Mutex<()>; OBJECT_SYNCS],
     pub(crate) limits: Limits,
 }
+
+/// Objects that may be synced at the same time.
+pub(crate) const OBJECT_SYNCS: usize = 64;
 
 /// How much a volume has and may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

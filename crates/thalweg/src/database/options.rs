@@ -66,7 +66,7 @@ impl WriteOptions {
     /// writes its directory's row anew. On a full disk such a batch is accepted as removals are, out of the space that
     /// is kept for them (`docs/space.md`).
     ///
-    /// This holds only for a batch that removes something and has at most 64 KiB ([`WriteBatch::bytes`]). For any other
+    /// This holds only for a batch that removes something and has at most 80 KiB ([`WriteBatch::bytes`]). For any other
     /// write it changes nothing: removals alone need no permission, and inserts alone get `NoSpace`. Do not say it of
     /// batches that insert more than they remove: when the kept space is used up, compactions cannot free any.
     ///

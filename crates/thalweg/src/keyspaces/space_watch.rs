@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The largest record, in bytes, that is taken for one that frees space because its caller says so. A caller that says
-/// so of everything can so spend little of what is kept with each write.
-const FREEING_BYTES_MAX: usize = 64 << 10;
+/// so of everything can so spend little of what is kept with each write. A file system that cuts a file writes the rest
+/// of a row of 64 KiB again.
+const FREEING_BYTES_MAX: usize = 80 << 10;
 
 /// See the module.
 pub(crate) struct SpaceWatch {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use crate::row::{Attributes, DirectoryRow, EntryRow, IS_OBJECT, Ino, Kind, ROOT, data_key};
+use crate::row::{Attributes, DirectoryRow, EntryRow, IS_OBJECT, Ino, Kind, ROOT, Totals, data_key, encode_number};
 use crate::store::{Batch, Space};
 use crate::volume::Volume;
 use crate::{Caller, FormatOptions, NewInode, OpenOptions};
@@ -137,6 +137,55 @@ fn directories_that_are_not_in_the_tree_are_found() {
     let found = bench.found_after(|batch| batch.remove_entry(bench.directory, DirectoryRow::NAME));
     assert!(found.contains(&format!("finding: directory {ino}: it has entries, and no row of its own")), "{found:?}");
     assert!(found.contains(&format!("finding: inode {ino}: 1 names lead to it, and it has no row")), "{found:?}");
+}
+
+#[test]
+fn numbers_of_the_volume_that_no_mount_could_use_are_found() {
+    let bench = Bench::new();
+    let (file, linked) = (bench.file, bench.linked);
+    let number = |key: &'static [u8], number| (key, encode_number(key, number));
+    let put = |(key, row): (&'static [u8], Vec<u8>)| bench.found_after(|batch| batch.put(Space::Volume, key, row));
+    let found = put(number(Totals::HIGH_WATER, linked));
+    assert_eq!(found, bench.about(linked, &format!("numbers from {linked} on are given to new inodes")));
+    assert_eq!(put(number(Totals::HIGH_WATER, linked + 1)), Vec::<String>::new());
+    for key in [Totals::HIGH_WATER, Totals::KEY] {
+        let found = put((key, b"no number".to_vec()));
+        assert!(found.len() == 1 && found[0].starts_with("finding: the volume: "), "{found:?}");
+        put(number(key, 1 << 20));
+    }
+    // An object whose own row is damaged.
+    bench.volume.write(&ME, file, 0, &vec![7; 2 << 20]).unwrap();
+    assert_eq!(bench.found_after(|_| ()), Vec::<String>::new());
+    let found = bench.found_after(|batch| batch.put(Space::Objects, file.to_be_bytes(), b"no epoch".to_vec()));
+    assert!(found.len() == 1 && found[0].starts_with(&format!("finding: object {file}: ")), "{found:?}");
+}
+
+#[test]
+fn a_file_without_a_name_that_nothing_would_remove_is_found() {
+    let bench = Bench::new();
+    bench.volume.open(&ME, bench.file, crate::READ).unwrap();
+    bench.volume.unlink(&ME, bench.directory, b"f").unwrap();
+    assert_eq!(bench.found_after(|_| ()), Vec::<String>::new());
+    let found = bench.found_after(|batch| batch.remove(Space::Reclaim, bench.file.to_be_bytes()));
+    assert_eq!(found, bench.about(bench.file, "it has no name, and no row says that it is to be removed"));
+}
+
+#[test]
+fn a_damaged_debt_holds_no_other_up() {
+    let bench = Bench::new();
+    bench.volume.write(&ME, bench.file, 0, &vec![7; 2 << 20]).unwrap();
+    let other = bench.volume.create(&ME, ROOT, b"other", NewInode::file(0o644)).unwrap().ino;
+    bench.volume.write(&ME, other, 0, &vec![7; 2 << 20]).unwrap();
+    bench.volume.sync().unwrap();
+    bench.volume.unlink(&ME, ROOT, b"other").unwrap();
+    let damaged = |batch: &mut Batch<'_>| batch.put(Space::Reclaim, bench.file.to_be_bytes(), b"no debt".to_vec());
+    assert_eq!(bench.found_after(damaged).len(), 1);
+    let Bench { _folder, volume, .. } = bench;
+    volume.close().unwrap();
+    let volume = OpenOptions::new().open(_folder.path().join("volume")).unwrap();
+    assert_eq!(volume.work().unwrap_err().errno(), libc::EIO);
+    assert_eq!(volume.objects.attributes(other).unwrap(), None, "its debt is paid");
+    volume.work().unwrap();
 }
 
 #[test]
