@@ -61,11 +61,19 @@ impl Keyspace {
         }
         match self.engine.keyspaces().get(ordered.id).cloned().and_then(|keyspace| keyspace.downcast()) {
             Some(next) => {
-                self.ordered.store(next);
-                Ok(self.ordered.load())
+                self.ordered.store(Arc::clone(&next));
+                // Not what is stored now: another thread may have stored an earlier one that it found before.
+                Ok(Guard::from_inner(next))
             }
             None => Err(ordered.no_keyspace()),
         }
+    }
+
+    /// The generation that the registry has now. The caller keeps others from clearing it.
+    fn present(&self) -> Result<Arc<OrderedKeyspace>> {
+        let ordered = self.ordered()?;
+        let present = self.engine.keyspaces().get(ordered.id).cloned().and_then(|keyspace| keyspace.downcast());
+        present.ok_or_else(|| ordered.no_keyspace())
     }
 
     /// The generation that a snapshot of number `seq` reads.
@@ -199,7 +207,7 @@ impl Keyspace {
     }
 
     fn write_clear(&self) -> Result<SeqNo> {
-        self.engine.clear_keyspace(|| Ok(Arc::clone(&*self.ordered()?)))
+        self.engine.clear_keyspace(|| self.present())
     }
 
     /// The value of `key`.
@@ -243,12 +251,16 @@ impl Keyspace {
             match super_version {
                 Ok(super_version) if seq >= ordered.cleared_at => return Ok((ordered, super_version, seq)),
                 Ok(_) => {
-                    // The clear is not published yet: what was there before it is read.
-                    let earlier = ordered.generation_at(seq);
-                    if let Some(earlier) = earlier
+                    // The clear is not published yet: what was there before it is read, again the super version first.
+                    // A flush may have dropped what was visible a moment ago.
+                    if let Some(earlier) = ordered.generation_at(seq)
                         && let Ok(super_version) = earlier.super_version_for(key)
                     {
-                        return Ok((Guard::from_inner(earlier), super_version, seq));
+                        self.engine.environment.point(Point::Viewed);
+                        let seq = self.engine.visible();
+                        if ordered.generation_at(seq).is_some_and(|now| Arc::ptr_eq(&now, &earlier)) {
+                            return Ok((Guard::from_inner(earlier), super_version, seq));
+                        }
                     }
                 }
                 Err(_) if ordered.is_cleared() => {}

@@ -62,9 +62,12 @@ impl Lineage {
                 environment.storage.create_directory(&path)?;
             }
         }
-        let number = files::next_manifest_number(&*environment.storage, &root, last)?;
         let state = state.unwrap_or_default();
-        let begin = || write::begin(&environment, Some(&metrics), &root, number, &state);
+        // Each time with a number of its own: a first manifest may be in force, although its name is not durable yet.
+        let begin = || {
+            let number = files::next_manifest_number(&*environment.storage, &root, last)?;
+            write::begin(&environment, Some(&metrics), &root, number, &state)
+        };
         let begun = match begin() {
             // The work that frees space starts after the open, so the open must not fail for want of space.
             Err(error) if error.kind() == ErrorKind::NoSpace && !planted(Bug::OpenKeepsReserve) => {

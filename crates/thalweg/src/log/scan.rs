@@ -170,6 +170,8 @@ impl Scan {
     /// Begins an empty log at `start`, because `PointInTime` found not even the start.
     fn begin_lost(&mut self, start: LogMark, error: &Error) {
         self.dropped.push(format!("the whole log after sequence number {}: {error}", start.seq));
+        // Segments that are left may name edits that the manifest has lost: new ones get numbers above them.
+        self.settled = self.slots.settled_max();
         self.ending = LogEnd::Damaged;
         if start.position == LogPosition::default() {
             let generation = self.environment.entropy.next_u64();

@@ -39,6 +39,8 @@ pub(super) struct Disk {
     pub(super) open_files_max: Option<u64>,
     /// Syncs of files with this in their path fail.
     pub(super) failing_sync: Option<(&'static str, io::ErrorKind)>,
+    /// As many syncs of directories succeed, and the next one finds no space.
+    pub(super) full_directory_sync: Option<usize>,
     /// Paths synced, in order.
     pub(super) syncs: Vec<String>,
     pub(super) removed: Vec<String>,
@@ -190,6 +192,11 @@ impl Storage for Fake {
     fn sync_directory(&self, path: &Path) -> Result<()> {
         let mut disk = self.disk();
         disk.step(path)?;
+        let left = disk.full_directory_sync.take();
+        disk.full_directory_sync = left.and_then(|left| left.checked_sub(1));
+        if left == Some(0) {
+            return Err(Error::io("sync", path, io::ErrorKind::StorageFull.into()));
+        }
         disk.syncs.push(name(path));
         let names = disk.names.clone();
         disk.durable_names.retain(|name, _| name.parent() != Some(path));

@@ -211,6 +211,28 @@ fn a_full_disk_changes_nothing_and_the_edit_goes_in_once_there_is_room() {
     assert_eq!(recover(&world.disk.after_power_cut()).unwrap().unwrap().0, world.lineage.state());
 }
 
+/// Also if CURRENT names the new manifest already, and only its own name is not durable yet.
+#[test]
+fn an_open_that_finds_no_space_leaves_a_manifest_in_force() {
+    for syncs in 0..6 {
+        let world = two_tables();
+        world.lineage.settle().unwrap();
+        let state = world.lineage.state();
+        let disk = world.disk.after_power_cut();
+        if !disk.disk().has(&Path::new(ROOT).join("RESERVE")) {
+            disk.put(&Path::new(ROOT).join("RESERVE"), vec![0; 4096]);
+        }
+        disk.disk().full_directory_sync = Some(syncs);
+        // It may succeed with the space of the reserve, or be refused.
+        let begun = World::begin_as(DurabilityBackend::SyncEachFile, disk.clone(), Some(state.clone()));
+        drop(begun);
+        disk.disk().full_directory_sync = None;
+        for disk in [disk.clone(), disk.after_power_cut()] {
+            assert_eq!(recover(&disk).unwrap().unwrap().0, state, "after {syncs} syncs");
+        }
+    }
+}
+
 #[test]
 fn a_short_append_is_cut_off_again() {
     let world = two_tables();

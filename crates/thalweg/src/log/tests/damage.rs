@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::error::{Error, ErrorKind};
+use crate::format::EditId;
 use crate::log::fuzz_segment;
 
 fn first_slot() -> PathBuf {
@@ -184,6 +185,23 @@ fn point_in_time_survives_the_loss_of_the_start() {
         let found = scan(&disk.after_crash(false), start).unwrap();
         assert_eq!(replay(&found).unwrap(), [(start.seq.0 + 1, record(7, 100).body().to_vec())]);
     }
+}
+
+/// A manifest that has lost its end must not give numbers again that such headers name.
+#[test]
+fn point_in_time_tells_which_edits_were_settled_although_the_start_is_lost() {
+    let bench = Bench::new();
+    bench.log.set_settled(EditId(9));
+    for number in 1..20 {
+        bench.write_synced(&record(number, 30_000));
+        bench.scheduler.settle();
+    }
+    let disk = bench.disk.after_crash(false);
+    disk.edit(&first_slot(), |bytes| bytes[3] ^= 1);
+    let (environment, _) = fake::environment(&disk, 99, false);
+    let start = LogMark::default();
+    let found = Scan::run(&environment, &directory(), start, DamagePolicy::PointInTime, false).unwrap();
+    assert_eq!((replay(&found).unwrap().len(), found.settled), (0, EditId(9)));
 }
 
 #[test]

@@ -99,11 +99,21 @@ impl Table {
     /// Opens the file for reads past the page cache. Returns `None` if those are refused, if no descriptor is left, or
     /// if the table was written through the page cache, which still has the bytes at `offset`.
     pub(in crate::table) fn open_direct(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
-        if self.through_cache && self.table_file()?.file.is_cached(offset, CHUNK_BYTES as u64) != Some(false) {
+        if self.through_cache && self.is_chunk_cached(&*self.table_file()?.file, offset) {
             return Ok(None);
         }
+        self.open_medium_if_possible()
+    }
+
+    /// Whether the page cache has the chunk at `offset`, as far as the file reaches, or cannot tell.
+    fn is_chunk_cached(&self, file: &dyn File, offset: u64) -> bool {
+        let bytes = (CHUNK_BYTES as u64).min(self.meta.bytes.saturating_sub(offset));
+        file.is_cached(offset, bytes) != Some(false)
+    }
+
+    /// Reads through the page cache need no second descriptor: without one there is no error.
+    fn open_medium_if_possible(&self) -> Result<Option<Arc<dyn File>>> {
         match self.storage.open(&self.path, OpenMode::ReadMedium) {
-            // Reads through the page cache need no second descriptor.
             Err(error) if error.is_shortage() => Ok(None),
             opened => opened,
         }
@@ -215,13 +225,10 @@ impl Table {
 
     /// Opens the file of a pack for reads past the page cache, as [`Table::open_direct`] does.
     pub(in crate::table) fn open_direct_pack(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
-        if self.through_cache && self.pack()?.file.is_cached(offset, CHUNK_BYTES as u64) != Some(false) {
+        if self.through_cache && self.is_chunk_cached(&*self.pack()?.file, offset) {
             return Ok(None);
         }
-        match self.storage.open(&self.path, OpenMode::ReadMedium) {
-            Err(error) if error.is_shortage() => Ok(None),
-            opened => opened,
-        }
+        self.open_medium_if_possible()
     }
 
     /// Returns data block `at` for a cursor, or `None` past the last block.

@@ -159,8 +159,10 @@ impl File for MemoryFile {
         let (disk, path, bytes) = (Arc::clone(&self.disk), self.path.clone(), Arc::clone(&self.bytes));
         is_mapped.then(|| Arc::new(MemoryMapping(MemoryFile { mode: self.mode, disk, path, bytes })) as _)
     }
-    fn is_cached(&self, _: u64, _: u64) -> Option<bool> {
-        Some(self.disk.is_cached.load(Ordering::Relaxed))
+    /// As the kernel counts: there is no page behind the end of the file.
+    fn is_cached(&self, offset: u64, bytes: u64) -> Option<bool> {
+        let end = self.bytes.lock().unwrap().len().next_multiple_of(4096) as u64;
+        Some(self.disk.is_cached.load(Ordering::Relaxed) && offset + bytes <= end)
     }
     fn forget_cached(&self, _: u64, bytes: u64) {
         self.disk.forgotten_bytes.fetch_add(bytes, Ordering::Relaxed);
