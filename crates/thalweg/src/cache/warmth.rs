@@ -3,10 +3,10 @@
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Warmth {
-    /// The block is not cached, or was not hit since it came.
+    /// The block is not cached, or it is in the small queue and was not hit.
     Cold,
-    /// The block was hit once, and is still cached.
+    /// The block is in the main queue, and has no hits that turns have not used up.
     Warm,
-    /// The block was hit since its most recent turn in a queue.
+    /// The block has hits that turns in a queue have not used up.
     Hot,
 }
