@@ -41,7 +41,8 @@ impl HashKey {
     }
 }
 
-/// The end of a key whose hashes are cut; before it are the numbers of their lowest and highest bits. A random key ends so once in 2⁵⁶.
+/// The end of a key whose hashes are cut; before it are the numbers of their lowest and highest bits. A random key ends
+/// so once in 2⁵⁶.
 #[cfg(feature = "simulation")]
 const CUT_MARK: &[u8; 7] = b"CUTHASH";
 
