@@ -45,8 +45,8 @@ impl Caller<'_> {
         self.gid == gid || self.groups.contains(&gid)
     }
 
-    /// Whether the caller may give set-group-ID to a file of this group. The kernel has taken the bit of a caller that it
-    /// checked and that may not: it knows all its groups.
+    /// Whether the caller may give set-group-ID to a file of this group. If the kernel has checked the caller, it has
+    /// taken the bit where it must, as it knows all groups.
     pub(crate) fn may_set_group(&self, gid: u32) -> bool {
         self.is_checked || self.is_root() || self.is_in_group(gid)
     }

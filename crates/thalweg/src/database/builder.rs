@@ -304,8 +304,8 @@ impl Builder {
         self
     }
 
-    /// For simulation: directory keyspaces that this database creates hash names to the `highest` bits, 1 to 32, and the
-    /// `lowest` ones, 0 to 31. With few bits many names have equal hashes, or ones that differ in the lowest bits alone.
+    /// For simulation: directory keyspaces that this database creates hash names to the `highest` bits, 1 to 32, and
+    /// the `lowest` ones, 0 to 31. With few bits many names have equal hashes, or differ in the lowest bits alone.
     /// A keyspace keeps its numbers of bits.
     #[cfg(feature = "simulation")]
     pub fn name_hash_bits(mut self, highest: u32, lowest: u32) -> Self {

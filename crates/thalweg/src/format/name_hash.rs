@@ -20,9 +20,9 @@ impl HashKey {
         NameHash(hash)
     }
 
-    /// A key like this one whose hashes have only their highest `highest` bits, 1 to 32, and their lowest `lowest`, 0 to
-    /// 31; the others are zeros. So names with equal hashes are everywhere, and with `lowest` bits also different hashes
-    /// with equal fences. The key itself says so: wherever it is kept, the hashes stay the same.
+    /// A key like this one whose hashes have only their `highest` bits, 1 to 32, and their `lowest` ones, 0 to 31; the
+    /// others are zeros. So names with equal hashes are everywhere, and with `lowest` bits also different hashes with
+    /// equal fences. The key itself says so: wherever it is kept, the hashes stay the same.
     #[cfg(feature = "simulation")]
     pub(crate) fn with_bits(mut self, (highest, lowest): (u32, u32)) -> Self {
         assert!((1..=32).contains(&highest) && lowest < 32, "1 to 32 and 0 to 31 bits");
