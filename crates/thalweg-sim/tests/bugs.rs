@@ -1,7 +1,7 @@
 //! Every planted bug is caught. Planting is global to a process, so this is the only test of its binary.
 
 /// Seeds until a bug must be caught.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 4000;
 
 #[test]
 fn every_planted_bug_is_caught() {
