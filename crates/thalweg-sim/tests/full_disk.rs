@@ -84,7 +84,7 @@ fn batches_that_free_space_are_accepted_on_a_full_disk_until_puts_are() {
 fn only_small_batches_that_remove_something_free_space() {
     let full = full();
     let frees = WriteOptions::new().frees_space(true);
-    let large = unlink(&full, 0, &vec![7; 65 << 10]).commit_with(frees);
+    let large = unlink(&full, 0, &vec![7; 81 << 10]).commit_with(frees);
     let mut inserts = full.db.batch();
     inserts.insert(&full.rows, "parent", "after").unwrap();
     let inserts = inserts.commit_with(frees);

@@ -6,8 +6,8 @@ use thalweg::DurabilityBackend;
 #[test]
 fn a_commit_of_the_journal_does_not_prove_that_the_data_arrived() {
     thalweg_sim::use_backend(DurabilityBackend::Paper);
-    let found = thalweg_sim::run_seeds(0, 200, false, |_| {});
-    let (_, violation) =
-        found.expect_err("200 seeds without a loss: the simulator cannot see what the paper overlooked");
-    assert!(violation.contains(".table"), "a table is what is lost: {violation}");
+    // Manifests lose what they had too, so the first violation need not be of a table.
+    let violations: Vec<String> = (0..200).filter_map(|seed| thalweg_sim::run_seed(seed, false).err()).collect();
+    assert!(!violations.is_empty(), "200 seeds without a loss: the simulator cannot see what the paper overlooked");
+    assert!(violations.iter().any(|violation| violation.contains(".table")), "tables are lost: {violations:#?}");
 }
