@@ -68,3 +68,33 @@ fn a_budget_that_is_too_small_is_refused_and_explicit_sizes_win() {
     let bytes = db.statistics().memtable_memory_bytes;
     assert!(bytes > 12 << 20, "{bytes}: a memtable of 16 MiB was asked for");
 }
+
+#[test]
+fn memtables_that_ranges_hold_do_not_make_the_next_ones_small() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::builder(dir.path()).memory_budget(BUDGET).open().unwrap();
+    let keyspace = db.keyspace("all").unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut write = || {
+        let flushes = db.statistics().flushes;
+        for _ in 0..40_000 {
+            keyspace.insert(random.u64(..).to_be_bytes(), [1; 200]).unwrap();
+        }
+        db.statistics().flushes - flushes
+    };
+    let plain = write();
+    // Each holds the memtables of its time: together more than all memtables may have.
+    let ranges: Vec<_> = (0..16)
+        .map(|_| {
+            write();
+            let mut range = keyspace.iter();
+            range.next().unwrap().unwrap();
+            range
+        })
+        .collect();
+    assert!(db.statistics().memtable_memory_bytes > 3 * BUDGET / 4, "{:?}", db.statistics());
+    let held = write();
+    assert!(held <= 2 * plain.max(2), "{held} flushes, and {plain} without ranges");
+    drop(ranges);
+    db.close().unwrap();
+}

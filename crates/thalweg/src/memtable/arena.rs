@@ -42,6 +42,8 @@ pub(super) struct Arena {
     pool: MemtablePool,
     /// Whether it is expected to become large.
     expect_large: bool,
+    /// The bytes of it that the pool was told only readers hold.
+    retired_bytes: AtomicUsize,
 }
 
 /// One allocation of the system allocator, or one block of the pool.
@@ -71,6 +73,7 @@ impl Arena {
             chunks: Mutex::new(vec![first]),
             pool: pool.clone(),
             expect_large: bytes_expected >= 2 * LARGE_BYTES,
+            retired_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -144,6 +147,15 @@ impl Arena {
         memory
     }
 
+    /// Tells the pool that only readers hold what is allocated now.
+    pub(super) fn retire(&self) {
+        // SAFETY: the chunks live until `drop`, and their capacities never change.
+        let bytes = self.chunks().iter().map(|chunk| unsafe { chunk.as_ref() }.capacity).sum();
+        // Relaxed: a statistic, it publishes nothing.
+        let before = self.retired_bytes.swap(bytes, Ordering::Relaxed);
+        self.pool.count_retired(before, bytes);
+    }
+
     fn chunks(&self) -> MutexGuard<'_, Vec<NonNull<Chunk>>> {
         self.chunks.lock()
     }
@@ -151,6 +163,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
+        self.pool.count_retired(self.retired_bytes.load(Ordering::Relaxed), 0);
         let chunks = std::mem::take(&mut *self.chunks());
         for chunk in chunks {
             // SAFETY: each chunk was leaked from a box by `Chunk::listed`, is listed once, and is reached by

@@ -56,6 +56,11 @@ impl Memtable {
         self.list.bytes()
     }
 
+    /// Notes that only readers hold it from now on: no flush gives its memory back. Nothing is inserted after that.
+    pub(crate) fn retire(&self) {
+        self.list.retire();
+    }
+
     /// Entries, those included that are being inserted at this moment.
     pub(crate) fn entries(&self) -> u64 {
         self.list.entries()

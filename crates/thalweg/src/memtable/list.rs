@@ -139,6 +139,11 @@ impl LeafList {
         self.arena.bytes()
     }
 
+    /// See [`Arena::retire`].
+    pub(super) fn retire(&self) {
+        self.arena.retire();
+    }
+
     /// Entries inserted, those included that are being inserted at this moment.
     pub(super) fn entries(&self) -> u64 {
         // Relaxed: a statistic, but for this: readers pass by a list without entries. An entry that is published was

@@ -24,9 +24,10 @@ pub(crate) struct MemtablePool {
 struct Shared {
     free: Mutex<Free>,
     blocks_max: usize,
-    /// Bytes of all memtables, as they were allocated; how many they may have; and how many there were at the last
-    /// look whether they have more.
+    /// Bytes of all memtables, as they were allocated; those of them that only readers hold; how many the others may
+    /// have; and how many they had at the last look whether they have more.
     used_bytes: AtomicUsize,
+    retired_bytes: AtomicUsize,
     used_bytes_max: usize,
     looked_at_bytes: AtomicUsize,
 }
@@ -51,6 +52,7 @@ impl MemtablePool {
             free: Mutex::new(Free::default()),
             blocks_max: bytes_max / PAGES_BYTES,
             used_bytes: AtomicUsize::new(0),
+            retired_bytes: AtomicUsize::new(0),
             used_bytes_max,
             looked_at_bytes: AtomicUsize::new(0),
         };
@@ -63,20 +65,32 @@ impl MemtablePool {
         self.shared.used_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
+    /// Counts `after` bytes of a memtable that only readers hold instead of `before`.
+    pub(super) fn count_retired(&self, before: usize, after: usize) {
+        // Relaxed: a statistic, it publishes nothing.
+        self.shared.retired_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Bytes of the memtables that a flush, or the end of a generation, gives back. No seal and no wait gives back
+    /// those that only readers hold.
+    fn flushable_bytes(&self) -> usize {
+        self.used_bytes().saturating_sub(self.shared.retired_bytes.load(Ordering::Relaxed))
+    }
+
     /// Bytes of all memtables, as they were allocated.
     pub(crate) fn used_bytes(&self) -> usize {
         self.shared.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether memtables have twice the memory that they may have.
+    /// Whether memtables have twice the memory that they may have. Those that only readers hold do not count.
     pub(crate) fn is_far_over(&self) -> bool {
-        self.used_bytes() / 2 > self.shared.used_bytes_max
+        self.flushable_bytes() / 2 > self.shared.used_bytes_max
     }
 
-    /// Whether memtables have more memory than they may. Says so once for each [`LOOK_BYTES`] that they gain or lose,
-    /// so that of many writers one sees to it.
+    /// Whether memtables have more memory than they may; those that only readers hold do not count. Says so once for
+    /// each [`LOOK_BYTES`] that the others gain or lose, so that of many writers one sees to it.
     pub(crate) fn is_over(&self) -> bool {
-        let used = self.used_bytes();
+        let used = self.flushable_bytes();
         if used <= self.shared.used_bytes_max {
             return false;
         }

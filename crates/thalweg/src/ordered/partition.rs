@@ -291,6 +291,10 @@ impl Partition {
                 super_version.levels = Arc::new(levels);
             }
         });
+        // The neighbour that shares it may not have flushed it yet.
+        if !handle.is_shared() {
+            handle.memtable.retire();
+        }
     }
 
     /// Replaces the job's inputs by `outputs` in the level below.
@@ -368,8 +372,9 @@ impl Partition {
         let active = MemtableHandle::new(SeqNo(0), &self.generation.memory.pool, 0);
         self.change(|super_version| {
             self.seal_handle(&super_version.active, SeqNo(0));
+            super_version.active.memtable.retire();
+            super_version.sealed.drain(..).for_each(|handle| handle.memtable.retire());
             super_version.active = active;
-            super_version.sealed.clear();
             super_version.levels = Arc::default();
         });
     }
