@@ -4,6 +4,7 @@
 //! data of another kind than there is, or more of it, its load is put in as a *preparation*. With rates, or a search
 //! and percentages, a workload becomes several steps; a load among them begins anew for each.
 
+use crate::driver::RATE_MAX;
 use crate::error::{Error, Result};
 use crate::parameters::{Arrival, Parameters};
 use crate::workload::{self, DatasetKind, Definition};
@@ -193,7 +194,9 @@ fn check(parameters: &Parameters) -> Result<()> {
         p if p.records == Some(0) => refuse("records must be at least 1"),
         p if p.operations == Some(0) => refuse("operations must be at least 1"),
         p if p.seconds.is_some_and(|s| !s.is_finite() || s < 0.0) => refuse("seconds must be 0 or more"),
-        p if !p.rates.iter().copied().all(positive) => refuse("every rate must be above 0 operations a second"),
+        p if !p.rates.iter().all(|rate| positive(*rate) && *rate <= RATE_MAX) => {
+            refuse("every rate must be above 0 operations a second, and at most 10 million")
+        }
         p if !p.percentages.iter().copied().all(positive) => refuse("every percentage must be above 0"),
         p if !p.percentages.is_empty() && !p.find_max => {
             refuse("percentages are of the rate that find-max finds: ask for that too")

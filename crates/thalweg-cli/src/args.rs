@@ -185,8 +185,9 @@ pub struct Put {
       thalweg remove events.db --escaped --keys-from -
   thalweg remove fs.db --directory 7 --all --keyspace files --yes
 
-Named keys are removed all together, others in batches of a thousand; Ctrl-C stops
-between batches. At the end the command waits until compactions have freed the space.
+Named keys are removed all together. Others are removed in batches of a thousand; Ctrl-C
+stops between batches, and at the end the command waits until compactions have freed the
+space.
 Without --yes, the keys of a prefix or a range are only counted.")]
 pub struct Remove {
     #[command(flatten)]
@@ -197,6 +198,9 @@ pub struct Remove {
     /// Remove the keys that this file names, one a line; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prefix", "from", "to", "all"])]
     pub keys_from: Option<PathBuf>,
+    /// Keep a byte order mark and carriage returns in the lines of --keys-from
+    #[arg(long, requires = "keys_from")]
+    pub verbatim: bool,
     #[command(flatten)]
     pub range: KeyRange,
     /// Remove all keys of the keyspace, or all entries of the directory
@@ -226,9 +230,10 @@ pub struct Remove {
 
 A line is key, tab, value. Text is printed as it is, other bytes with escapes, and a note
 says so. With --escaped every line reads back exactly; with --jsonl those that need it
-are marked. The lines of a whole directory keyspace begin with the directory and a tab
-(\"directory\" in JSON), as `import --directory` reads them. Directories come in the order
-of their numbers; the entries of each come in an order of their own.")]
+are marked, and with both all are escaped and marked. The lines of a whole directory
+keyspace begin with the directory and a tab (\"directory\" in JSON), as `import
+--directory` reads them. Directories come in the order of their numbers; the entries of
+each come in an order of their own.")]
 pub struct Scan {
     #[command(flatten)]
     pub target: Target,

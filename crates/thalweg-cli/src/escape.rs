@@ -71,9 +71,10 @@ pub fn unescape(text: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     Ok(Cow::Owned(bytes))
 }
 
-/// Returns whether a terminal obeys the character: a control character, or one that changes the direction of text.
+/// Returns whether a terminal or a reader of lines obeys the character: a control character, one that changes the
+/// direction of text, or a byte order mark, which `import` drops before the first line.
 pub fn is_obeyed(character: char) -> bool {
-    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 fn push_hex(byte: u8, text: &mut String) {
@@ -100,6 +101,7 @@ mod tests {
     fn what_a_terminal_or_a_line_reader_would_obey_is_escaped() {
         assert_eq!(escape(b"a\tb\nc\rd\\e\x00\x1b[31m\x7f"), "a\\tb\\nc\\rd\\\\e\\x00\\x1b[31m\\x7f");
         assert_eq!(escape("\u{85}\u{202e}".as_bytes()), "\\xc2\\x85\\xe2\\x80\\xae");
+        assert_eq!(escape("\u{feff}k".as_bytes()), "\\xef\\xbb\\xbfk");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::remove::give_back;
 use crate::report::{Failure, Paint, say};
 use crate::signals::{stop_on_signals, stopped_by};
-use crate::source::{LineSource, Next, open_input};
+use crate::source::{LineEnds, LineSource, Next, open_input};
 use crate::spelling::{Spelling, shown};
 use crate::stat;
 use std::io::{self, Write};
@@ -35,8 +35,6 @@ const BATCH_BYTES: usize = 1 << 20;
 const PERSIST_INTERVAL: Duration = Duration::from_secs(1);
 /// How many bad lines are named; further ones are counted.
 const BAD_LINES_NAMED: u64 = 5;
-
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
     let name = Spelling::of_arguments(args.target.escaped).name(&args.target.keyspace)?;
@@ -208,7 +206,7 @@ struct Importer<'a> {
     /// Lines of the input up to the last one that is durable.
     durable: u64,
     persisted_at: Instant,
-    reported_returns: bool,
+    ends: LineEnds,
 }
 
 impl<'a> Importer<'a> {
@@ -226,7 +224,7 @@ impl<'a> Importer<'a> {
             committed: before,
             durable: before,
             persisted_at: Instant::now(),
-            reported_returns: false,
+            ends: LineEnds::new(args.verbatim),
         }
     }
 
@@ -250,7 +248,9 @@ impl<'a> Importer<'a> {
             let taken = if next == Next::TooLong {
                 Err(format!("the line has more than {} bytes", format.line_bytes_max()))
             } else {
-                let line = self.trimmed(number, &line, format);
+                // In JSON a carriage return is white space.
+                let has_returns = matches!(format.encoding, Encoding::Tabs { .. });
+                let line = self.ends.trimmed(number, &line, has_returns, |note| self.progress.say(note));
                 self.take(line, format)?
             };
             match taken {
@@ -265,32 +265,6 @@ impl<'a> Importer<'a> {
                 self.progress.update(self.lines_in, source.bytes_read());
             }
         }
-    }
-
-    /// Removes a byte order mark and a carriage return at the end of the line. The first of each is reported.
-    fn trimmed<'l>(&mut self, number: u64, line: &'l [u8], format: &LineFormat) -> &'l [u8] {
-        if self.args.verbatim {
-            return line;
-        }
-        let mut rest = line;
-        if number == 1
-            && let Some(behind) = rest.strip_prefix(BYTE_ORDER_MARK)
-        {
-            self.progress.say("the byte order mark before the first line is dropped; --verbatim keeps it");
-            rest = behind;
-        }
-        // In JSON a carriage return is white space.
-        if matches!(format.encoding, Encoding::Tabs { .. })
-            && let Some(before) = rest.strip_suffix(b"\r")
-        {
-            if !std::mem::replace(&mut self.reported_returns, true) {
-                self.progress.say(&format!(
-                    "line {number} ends in a carriage return: such ends of lines are dropped; --verbatim keeps them"
-                ));
-            }
-            rest = before;
-        }
-        rest
     }
 
     fn skip(&mut self, number: u64, why: &str) {
@@ -358,7 +332,11 @@ impl<'a> Importer<'a> {
     /// Describes what was imported, what of it is durable, and where to go on.
     fn account(&self) -> String {
         if self.destination.opened.is_none() {
-            return format!("nothing was imported, and {} not created", self.args.target.source.database.display());
+            // It may have been made before the keyspace was refused.
+            let database = &self.args.target.source.database;
+            let made =
+                if database.exists() { String::new() } else { format!(", and {} not created", database.display()) };
+            return format!("nothing was imported{made}");
         }
         let lines = counted(self.lines_in, "line");
         let are = if self.lines_in == 1 { "is" } else { "are" };

@@ -17,6 +17,12 @@ pub const NAME_BYTES_MAX: usize = 1 << 10;
 /// The longest value that the engine accepts, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
 
+/// The fields of a JSON line, by default; with the mark of escaped text.
+pub const DIRECTORY_FIELD: &str = "directory";
+pub const KEY_FIELD: &str = "key";
+pub const VALUE_FIELD: &str = "value";
+const ESCAPED_FIELD: &str = "escaped";
+
 /// How a line holds its record.
 #[derive(Clone, Debug)]
 pub struct LineFormat {
@@ -93,6 +99,10 @@ impl LineFormat {
         } else {
             (None, first, rest)
         };
+        if escaped && value.contains(&b'\t') {
+            let hint = if self.directories { "" } else { "; lines of a directory keyspace need --directory" };
+            return Err(format!("there is a tab too many; {expected}, and a tab in a value \\t{hint}"));
+        }
         let typed = |text| if escaped { unescape(text) } else { Ok(Cow::Borrowed(text)) };
         Ok(Record { directory, key: typed(key)?, value: typed(value)? })
     }
@@ -123,29 +133,47 @@ fn json<'a>(
         error => format!("this is no JSON object: {}", without_place(&error)),
     })?;
     let field = |name: &str| object.get(name).copied().ok_or_else(|| format!("there is no field {name:?}"));
+    let text = |name: &str, value| text(value).map_err(|why| format!("the field {name:?} is no text: {why}"));
     let directory = directory_field.map(|name| {
         let number = field(name)?;
-        directory_number(text(number).as_deref().unwrap_or(number.get()).as_bytes())
+        directory_number(text(name, number)?.as_deref().unwrap_or(number.get()).as_bytes())
     });
     let directory = directory.transpose()?;
+    // What `scan --jsonl` prints.
+    let is_printed = (key_field, value_field) == (KEY_FIELD, VALUE_FIELD);
+    let is_known = |name: &str| [DIRECTORY_FIELD, KEY_FIELD, VALUE_FIELD, ESCAPED_FIELD].contains(&name);
+    if directory.is_none()
+        && is_printed
+        && object.contains_key(DIRECTORY_FIELD)
+        && object.keys().all(|name| is_known(name))
+    {
+        return Err("there is a field \"directory\"; lines of a directory keyspace need --directory".into());
+    }
     let (key, value) = (field(key_field)?, field(value_field)?);
-    let key = match text(key) {
+    // `scan --jsonl` marks what is not text, and then both are strings.
+    let is_string = |value: &RawValue| value.get().starts_with('"');
+    let is_marked = is_printed && is_string(key) && is_string(value);
+    let key = match text(key_field, key)? {
         Some(text) => text,
         None if key.get().starts_with(|first: char| first == '-' || first.is_ascii_digit()) => key.get().to_owned(),
         None => return Err(format!("the field {key_field:?} is neither a string nor a number")),
     };
-    let value = text(value).map_or(Cow::Borrowed(value.get().as_bytes()), |text| Cow::Owned(text.into_bytes()));
+    let value =
+        text(value_field, value)?.map_or(Cow::Borrowed(value.get().as_bytes()), |text| Cow::Owned(text.into_bytes()));
     let key = Cow::Owned(key.into_bytes());
-    // `scan --jsonl` marks what is not text.
-    if object.get("escaped").is_some_and(|flag| flag.get() == "true") {
+    if is_marked && object.get(ESCAPED_FIELD).is_some_and(|flag| flag.get() == "true") {
         let (key, value) = (unescape(&key)?.into_owned(), unescape(&value)?.into_owned());
         return Ok(Record { directory, key: Cow::Owned(key), value: Cow::Owned(value) });
     }
     Ok(Record { directory, key, value })
 }
 
-fn text(value: &RawValue) -> Option<String> {
-    serde_json::from_str(value.get()).ok()
+/// The text of a string; `None` for any other value.
+fn text(value: &RawValue) -> Result<Option<String>, String> {
+    match value.get().starts_with('"') {
+        true => serde_json::from_str(value.get()).map(Some).map_err(|error| without_place(&error)),
+        false => Ok(None),
+    }
 }
 
 /// Returns the error without " at line 1 column 5": the caller names the line.
@@ -190,6 +218,11 @@ mod tests {
         let format = tabs_format(true);
         assert_eq!(read(&format, "a\\t\tb\\xff").unwrap(), ("a\t".into(), b"b\xff".to_vec()));
         assert!(read(&format, "a\tb\\").unwrap_err().contains("backslash"));
+        let of_a_directory = read(&format, "7\tname\tvalue").unwrap_err();
+        assert!(
+            of_a_directory.contains("a tab too many") && of_a_directory.contains("--directory"),
+            "{of_a_directory}"
+        );
     }
 
     #[test]
@@ -217,6 +250,31 @@ mod tests {
         let line = r#"{"key":"\\x00k","value":"\\xff","escaped":true}"#;
         assert_eq!(read(&format, line).unwrap(), ("\0k".into(), vec![0xff]));
         assert_eq!(read(&format, r#"{"key":"\\x00k","value":"v"}"#).unwrap().0, "\\x00k");
+        // A user's own field of that name is none of ours.
+        let line = r#"{"id":"C:\\new","status":"x","escaped":true}"#;
+        let (directory_field, key_field, value_field) = ("directory".into(), "id".into(), "status".into());
+        let named =
+            LineFormat { encoding: Encoding::Json { directory_field, key_field, value_field }, ..format.clone() };
+        assert_eq!(read(&named, line).unwrap().0, "C:\\new");
+        assert_eq!(read(&format, r#"{"key":"\\x00k","value":7,"escaped":true}"#).unwrap().0, "\\x00k");
+    }
+
+    #[test]
+    fn a_string_that_is_no_text_is_refused_wherever_it_stands() {
+        let format = json_format();
+        for line in [r#"{"key":"k","value":"a\ud83d"}"#, r#"{"key":"a\ud83d","value":"v"}"#] {
+            let why = read(&format, line).unwrap_err();
+            assert!(why.contains("is no text: ") && !why.contains("line 1"), "{why}");
+        }
+    }
+
+    #[test]
+    fn an_entry_of_a_directory_is_no_record_of_an_ordered_keyspace() {
+        let format = json_format();
+        let why = read(&format, r#"{"directory":7,"key":"a","value":"b"}"#).unwrap_err();
+        assert!(why.contains("need --directory"), "{why}");
+        let other = r#"{"directory":"/usr","key":"a","value":"b","mode":3}"#;
+        assert_eq!(read(&format, other).unwrap(), ("a".into(), b"b".to_vec()));
     }
 
     #[test]

@@ -53,12 +53,41 @@ fn main() -> ExitCode {
 
 /// The arguments; under the name of a helper of mount(8), those of `thalweg mount`.
 fn command_line() -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
     let name = arguments.first().map(Path::new).and_then(Path::file_name);
     if name.is_some_and(|name| name == "mount.fuse.thalweg" || name == "mount.thalweg") {
-        arguments.insert(1, "mount".into());
+        return arguments_of_helper(arguments);
     }
     arguments
+}
+
+/// The arguments of a helper of mount(8), which mean something else than ours: `-s`, `-n` and `-v` ask for nothing
+/// here, `-N` and `-t` come with a value, and with `-f` all is done but the mount.
+fn arguments_of_helper(arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut ours = Vec::new();
+    let mut rest = arguments.into_iter();
+    ours.extend(rest.next());
+    ours.push("mount".into());
+    while let Some(argument) = rest.next() {
+        match argument.to_str() {
+            Some("-o") => {
+                ours.push(argument);
+                ours.extend(rest.next());
+            }
+            Some("-N" | "-t") => drop(rest.next()),
+            Some(flags) if is_flags(flags) => {
+                if flags.contains('f') {
+                    std::process::exit(0);
+                }
+            }
+            _ => ours.push(argument),
+        }
+    }
+    ours
+}
+
+fn is_flags(argument: &str) -> bool {
+    argument.strip_prefix('-').is_some_and(|flags| !flags.is_empty() && flags.chars().all(|flag| "sfnv".contains(flag)))
 }
 
 fn run(command: &Command, output: &mut dyn Write) -> Result<(), Failure> {
@@ -77,5 +106,21 @@ fn run(command: &Command, output: &mut dyn Write) -> Result<(), Failure> {
         Command::Umount(args) => mount::unmount(args),
         Command::Fs(args) => fs::run(&args.command, output),
         Command::Bench(args) => bench::run(args, output),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_helper_of_mount_takes_what_mount_passes_to_it() {
+        let ours = |line: &str| {
+            let arguments = arguments_of_helper(line.split(' ').map(OsString::from).collect());
+            arguments.join(" ".as_ref()).into_string().unwrap()
+        };
+        assert_eq!(ours("mount.thalweg /v /m -sn -v -o ro,dev"), "mount.thalweg mount /v /m -o ro,dev");
+        assert_eq!(ours("mount.thalweg /v /m -t fuse.thalweg -N 7 -o -n"), "mount.thalweg mount /v /m -o -n");
+        assert!(is_flags("-sf") && !is_flags("-") && !is_flags("--foreground") && !is_flags("-fx"));
     }
 }

@@ -1,21 +1,28 @@
 //! `thalweg mount` and `thalweg umount`.
 //!
-//! Without `--foreground` the command starts itself again with it, in a session of its own, and waits for one line from
-//! it: "mounted". The daemon's standard error goes to `VOLUME/mount.log` from then on; before, to the caller.
+//! Without `--foreground` the command starts itself again with it, in a process group of its own, and waits for one
+//! line from it: "mounted". The daemon's standard error goes to `VOLUME/mount.log` from then on; before, to the caller.
 
 use crate::args::{Mount, Umount};
 use crate::report::{Failure, say};
+use crate::signals::{obeyed_signals, stop_on_signals, stopped_by};
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+use thalweg_fs::Volume;
 use thalweg_mount::{MountOptions, find_mount};
 
 /// mount(8)'s exit code for a mount that failed.
 const MOUNT_FAILED: u8 = 32;
 /// What a daemon says to the command that started it.
 const MOUNTED: &str = "mounted";
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// The log of a daemon, in the volume.
 const LOG: &str = "mount.log";
 
@@ -33,7 +40,8 @@ pub fn run(args: &Mount) -> Result<(), Failure> {
             None => builder,
         })
     };
-    let served = thalweg_mount::mount(&args.volume, &args.directory, &options, database, || {
+    let signals = obeyed_signals();
+    let served = thalweg_mount::mount(&args.volume, &args.directory, &options, &signals, database, || {
         // Nobody may be reading, which is no reason to end.
         let mut output = io::stdout();
         let _ = writeln!(output, "{MOUNTED}").and_then(|()| output.flush());
@@ -48,14 +56,25 @@ fn failed(text: &str) -> Failure {
 
 /// Starts the daemon, and returns when it has mounted. What it says until then is its user's to read.
 fn start_daemon(args: &Mount) -> Result<(), Failure> {
+    // Before the log is there: `fs format` wants an empty folder.
+    match Volume::is_in(&args.volume) {
+        Ok(true) => {}
+        Ok(false) => {
+            let volume = args.volume.display();
+            return Err(failed(&format!("cannot mount {volume}: it has no volume; `thalweg fs format` makes one")));
+        }
+        Err(error) => return Err(failed(&format!("cannot look into {}: {error}", args.volume.display()))),
+    }
     let log = args.volume.join(LOG);
     let log_file = OpenOptions::new().create(true).append(true).mode(0o600).open(&log);
     let log_file =
         log_file.map_err(|error| failed(&Failure::io("write", &log.display().to_string(), &error).to_string()))?;
     let start = log_file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
+    let stop = stop_on_signals()?;
     let spawned = std::env::current_exe().and_then(|program| {
         let mut command = Command::new(program);
-        command.arg("mount").arg(&args.volume).arg(&args.directory).arg("--foreground");
+        // This program may have been called by the name of a helper of mount(8).
+        command.arg0("thalweg").arg("mount").arg(&args.volume).arg(&args.directory).arg("--foreground");
         if !args.options.is_empty() {
             command.arg("-o").arg(args.options.join(","));
         }
@@ -65,11 +84,28 @@ fn start_daemon(args: &Mount) -> Result<(), Failure> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file).process_group(0).spawn()
     });
     let mut daemon = spawned.map_err(|error| failed(&format!("cannot start the daemon: {error}")))?;
-    let mut line = String::new();
+    let (sender, lines) = channel();
     if let Some(output) = daemon.stdout.take() {
-        // An error is told by the empty line.
-        let _ = BufReader::new(output).read_line(&mut line);
+        thread::spawn(move || {
+            let mut line = String::new();
+            // An error is told by the empty line.
+            let _ = BufReader::new(output).read_line(&mut line);
+            let _ = sender.send(line);
+        });
     }
+    let line = loop {
+        match lines.recv_timeout(SIGNAL_CHECK_INTERVAL) {
+            Ok(line) => break line,
+            Err(RecvTimeoutError::Disconnected) => break String::new(),
+            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) != 0 => {
+                // It has a process group of its own, so a terminal's Ctrl-C does not reach it.
+                thalweg_mount::ask_to_end(daemon.id());
+                let _ = daemon.wait();
+                return Err(stopped_by(&stop));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    };
     if line.trim_end() == MOUNTED {
         return Ok(());
     }
@@ -100,6 +136,11 @@ pub fn unmount(args: &Umount) -> Result<(), Failure> {
     match wait {
         Ok(Some(wait)) if !args.lazy => {
             wait().map_err(|error| Failure::Said(format!("unmounted; the daemon's end cannot be seen: {error}")))
+        }
+        _ if !args.lazy && !mounted.volume.is_absolute() => {
+            // The option fsname= shows another name in place of the volume's path.
+            say("unmounted; whether the volume is closed cannot be seen, because the mount has another name");
+            Ok(())
         }
         _ => Ok(()),
     }

@@ -13,7 +13,7 @@ use crate::open;
 use crate::progress::Progress;
 use crate::report::{Failure, say};
 use crate::signals::{Stop, stop_on_signals, stopped_by};
-use crate::source::{LineSource, Next, open_input};
+use crate::source::{LineEnds, LineSource, Next, open_input};
 use crate::spelling::{Spelling, shown};
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
@@ -36,6 +36,9 @@ pub fn run(args: &Remove, output: &mut dyn Write) -> Result<(), Failure> {
     let name = spelling.name(&args.target.keyspace)?;
     if !args.keys.is_empty() {
         return remove_named(args, &spelling, &name);
+    }
+    if args.range.prefix.as_ref().is_some_and(|prefix| prefix.is_empty()) {
+        return Err(Failure::Usage("every key begins with an empty prefix; to remove them all, say --all".into()));
     }
     let what = match &args.keys_from {
         Some(path) => What::Lines(keys_of(path)?),
@@ -171,8 +174,10 @@ impl<'a> Remover<'a> {
     }
 
     fn lines(&mut self, input: Box<dyn Read + Send>, spelling: &Spelling, stop: &Stop) -> Result<(), Ended> {
-        let mut source = LineSource::new(input, 4 * KEY_BYTES_MAX, Arc::clone(stop));
+        // Escaped, each byte may take four characters; and a line may end in a carriage return.
+        let mut source = LineSource::new(input, 4 * KEY_BYTES_MAX + 1, Arc::clone(stop));
         let (mut line, mut number) = (Vec::new(), 0u64);
+        let mut ends = LineEnds::new(self.args.verbatim);
         loop {
             let next = source.next_line(&mut line);
             number += 1;
@@ -183,7 +188,8 @@ impl<'a> Remover<'a> {
                 Next::TooLong => return Err(bad("it is longer than a key can be")),
                 Next::Line => {}
             }
-            let key = spelling.typed(&line).map_err(|why| bad(&why))?;
+            let line = ends.trimmed(number, &line, true, |note| self.progress.say(note));
+            let key = spelling.typed(line).map_err(|why| bad(&why))?;
             self.remove(&key).map_err(|error| bad(&error.to_string()))?;
             if self.is_full() {
                 self.commit()?;

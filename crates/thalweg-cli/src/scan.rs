@@ -99,7 +99,7 @@ impl Printer<'_> {
     fn entry(&mut self, directory: Option<u64>, key: &[u8], value: Option<&[u8]>) -> Result<(), Failure> {
         self.line.clear();
         if self.args.jsonl {
-            json_line(directory, key, value, &mut self.line);
+            json_line(directory, key, value, self.args.target.escaped, &mut self.line);
         } else {
             plain_line(directory, key, value, &self.spelling, &mut self.line);
         }
@@ -120,9 +120,9 @@ fn plain_line(directory: Option<u64>, key: &[u8], value: Option<&[u8]>, spelling
     line.push('\n');
 }
 
-fn json_line(directory: Option<u64>, key: &[u8], value: Option<&[u8]>, line: &mut String) {
+fn json_line(directory: Option<u64>, key: &[u8], value: Option<&[u8]>, escaped: bool, line: &mut String) {
     let texts = (std::str::from_utf8(key), value.map(std::str::from_utf8).transpose());
-    if let (Ok(key), Ok(value)) = texts {
+    if let (Ok(key), Ok(value), false) = (texts.0, texts.1, escaped) {
         json_object(directory, key, value, false, line);
     } else {
         json_object(directory, &escape(key), value.map(escape).as_deref(), true, line);
@@ -158,13 +158,13 @@ mod tests {
     #[test]
     fn json_says_when_it_is_escaped() {
         let mut line = String::new();
-        json_line(None, b"k\n", Some("ü\"".as_bytes()), &mut line);
+        json_line(None, b"k\n", Some("ü\"".as_bytes()), false, &mut line);
         assert_eq!(line, "{\"key\":\"k\\n\",\"value\":\"ü\\\"\"}\n");
         line.clear();
-        json_line(None, b"k", Some(b"\xff\\"), &mut line);
+        json_line(None, b"k", Some(b"\xff\\"), false, &mut line);
         assert_eq!(line, "{\"key\":\"k\",\"value\":\"\\\\xff\\\\\\\\\",\"escaped\":true}\n");
         line.clear();
-        json_line(None, b"k", None, &mut line);
+        json_line(None, b"k", None, false, &mut line);
         assert_eq!(line, "{\"key\":\"k\"}\n");
     }
 
@@ -179,11 +179,13 @@ mod tests {
             let plain = LineFormat { encoding: Encoding::Tabs { escaped: true }, directories };
             let json = LineFormat { encoding: json(), directories };
             let (key, value) = (vec![first, b'\\', b'x'], vec![b'\t', first, b'"']);
-            let (mut plain_text, mut json_text) = (String::new(), String::new());
+            let (mut plain_text, mut json_text, mut escaped_text) = (String::new(), String::new(), String::new());
             plain_line(directory, &key, Some(&value), &Spelling::of_arguments(true), &mut plain_text);
-            json_line(directory, &key, Some(&value), &mut json_text);
+            json_line(directory, &key, Some(&value), false, &mut json_text);
+            json_line(directory, &key, Some(&value), true, &mut escaped_text);
+            assert!(escaped_text.contains("\"escaped\":true"), "{escaped_text}");
             let expected = Record { directory, key: key.into(), value: value.into() };
-            for (format, line) in [(&plain, plain_text), (&json, json_text)] {
+            for (format, line) in [(&plain, plain_text), (&json, json_text), (&json, escaped_text)] {
                 let line = line.strip_suffix('\n').unwrap();
                 assert_eq!(format.record(line.as_bytes()).unwrap(), expected, "{line}");
             }

@@ -44,6 +44,44 @@ pub struct LineSource {
     bytes_read: u64,
 }
 
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What editors put around lines: a byte order mark before the first one, carriage returns at their ends.
+pub struct LineEnds {
+    verbatim: bool,
+    reported_returns: bool,
+}
+
+impl LineEnds {
+    /// `verbatim` keeps them.
+    pub fn new(verbatim: bool) -> LineEnds {
+        LineEnds { verbatim, reported_returns: false }
+    }
+
+    /// Returns line `number` without them; carriage returns only if `has_returns`. Says so, for the first of each.
+    pub fn trimmed<'l>(&mut self, number: u64, line: &'l [u8], has_returns: bool, say: impl Fn(&str)) -> &'l [u8] {
+        if self.verbatim {
+            return line;
+        }
+        let mut rest = line;
+        if number == 1
+            && let Some(behind) = rest.strip_prefix(BYTE_ORDER_MARK)
+        {
+            say("the byte order mark before the first line is dropped; --verbatim keeps it");
+            rest = behind;
+        }
+        if has_returns && let Some(before) = rest.strip_suffix(b"\r") {
+            if !std::mem::replace(&mut self.reported_returns, true) {
+                say(&format!(
+                    "line {number} ends in a carriage return: such ends of lines are dropped; --verbatim keeps them"
+                ));
+            }
+            rest = before;
+        }
+        rest
+    }
+}
+
 /// The result of [`LineSource::next_line`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {

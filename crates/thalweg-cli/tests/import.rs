@@ -135,7 +135,12 @@ fn a_byte_order_mark_and_carriage_returns_are_dropped_with_a_note_or_kept() {
     assert!(run.errors.contains("byte order mark") && run.errors.contains("line 1 ends in a carriage"), "{run:?}");
     assert_eq!(thalweg(&[&"scan", &dropped]).ok(), "a\t1\nb\t2\n");
     thalweg_reading(&[&"import", &kept, &"-", &"--verbatim"], lines).ok();
-    assert_eq!(thalweg(&[&"scan", &kept, &"--escaped"]).ok(), "b\t2\\r\n\u{feff}a\t1\\r\n");
+    assert_eq!(thalweg(&[&"scan", &kept, &"--escaped"]).ok(), "b\t2\\r\n\\xef\\xbb\\xbfa\t1\\r\n");
+    let (only, copy) = (scratch.path("c"), scratch.path("d"));
+    thalweg(&[&"put", &only, &"\u{feff}k", &"v", &"--create"]).ok();
+    let printed = thalweg(&[&"scan", &only, &"--escaped"]);
+    thalweg_reading(&[&"import", &copy, &"-", &"--escaped"], &printed.output).ok();
+    assert_eq!(thalweg(&[&"get", &copy, &"\u{feff}k"]).ok(), "v\n");
 }
 
 #[test]

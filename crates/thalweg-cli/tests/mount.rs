@@ -229,6 +229,8 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
     let inside = place.volume.join("objects");
     assert!(refused(&["mount", volume, inside.to_str().unwrap()], 32).contains("one is inside the other"));
     assert!(refused(&["mount", directory, volume], 32).contains("cannot mount"));
+    // Nothing is left where there is no volume.
+    assert_eq!(fs::read_dir(directory).unwrap().count(), 0);
     if place.is_mounted() {
         let second = place.volume.with_file_name("second");
         fs::create_dir(&second).unwrap();

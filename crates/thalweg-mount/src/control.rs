@@ -14,8 +14,10 @@
 use crate::daemon::Shared;
 use crate::daemon_log::say;
 use crate::report;
+use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,13 +44,20 @@ impl Control {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = UnixListener::bind(&path)?;
+        let listener = with_short_path(folder, |path| UnixListener::bind(path))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         let builder = std::thread::Builder::new().name("control".to_owned());
         // It ends with the process: it holds nothing but the volume, which is closed by then.
         builder.spawn(move || listen(&listener, &shared))?;
         Ok(Control { path })
     }
+}
+
+/// Calls `act` with the path of the socket in `folder` by the number of a descriptor: the kernel takes 107 bytes of the
+/// path of a socket, and that of a volume may have more.
+fn with_short_path<T>(folder: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(folder)?;
+    act(&PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd())).join(SOCKET))
 }
 
 impl Drop for Control {
@@ -161,7 +170,7 @@ pub fn ask(volume: &Path, request: &str) -> io::Result<Option<String>> {
 /// # Errors
 /// As for [`ask`].
 pub fn ask_with(volume: &Path, request: &str, progress: &mut dyn FnMut(CheckProgress)) -> io::Result<Option<String>> {
-    let mut stream = match UnixStream::connect(volume.join(SOCKET)) {
+    let mut stream = match with_short_path(volume, |path| UnixStream::connect(path)) {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             return Ok(None);
@@ -201,7 +210,7 @@ pub fn ask_with(volume: &Path, request: &str, progress: &mut dyn FnMut(CheckProg
 /// # Errors
 /// Those of the socket.
 pub fn wait_for_end(volume: &Path) -> io::Result<Option<impl FnOnce() -> io::Result<()> + use<>>> {
-    let mut stream = match UnixStream::connect(volume.join(SOCKET)) {
+    let mut stream = match with_short_path(volume, |path| UnixStream::connect(path)) {
         Ok(stream) => stream,
         Err(_) => return Ok(None),
     };
@@ -218,7 +227,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use thalweg_fs::{Caller, NewInode, OpenOptions, ROOT, Volume};
+    use thalweg_fs::{Caller, NewInode, ROOT, Volume};
 
     #[test]
     fn a_daemon_that_ends_before_it_reads_the_request_has_ended() {
@@ -238,7 +247,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("volume");
         Volume::format(&path, Default::default()).unwrap();
-        let volume = Arc::new(OpenOptions::new().open(&path).unwrap());
+        let volume = Arc::new(thalweg_fs::OpenOptions::new().open(&path).unwrap());
         for number in 0..1100 {
             volume.create(&Caller::ROOT, ROOT, format!("{number}").as_bytes(), NewInode::file(0o644)).unwrap();
         }
@@ -263,6 +272,19 @@ mod tests {
         assert!(ask(&path, "check xml").unwrap_err().to_string().contains("unknown request 'check xml'"));
         drop(control);
         assert_eq!(ask(&path, "stat").unwrap(), None);
+    }
+
+    #[test]
+    fn a_volume_with_a_long_path_is_reached() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v".repeat(200));
+        Volume::format(&path, Default::default()).unwrap();
+        assert_eq!(ask(&path, "stat").unwrap(), None);
+        let volume = Arc::new(thalweg_fs::OpenOptions::new().open(&path).unwrap());
+        let control = Control::start(&path, Arc::new(Shared::new(volume))).unwrap();
+        assert!(ask(&path, "stat").unwrap().unwrap().contains("reclaim bytes"));
+        drop(control);
+        assert!(!path.join(SOCKET).exists());
     }
 
     #[test]

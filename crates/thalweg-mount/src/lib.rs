@@ -34,6 +34,6 @@ mod waiting;
 
 pub use control::{ask, ask_with, wait_for_end};
 pub use options::{ListAttributes, MountOptions, UnknownOption};
-pub use place::{Mounted, find_mount, unmount};
+pub use place::{Mounted, ask_to_end, find_mount, unmount};
 pub use report::{check_as_json, counts};
 pub use session::mount;

@@ -7,6 +7,10 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Mounts and unmounts for users who are not root.
+const HELPER: &str = "fusermount3";
 
 /// A volume that is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +51,7 @@ pub(crate) fn detach_dead(directory: &Path) -> io::Result<bool> {
     while find_mount(directory).is_ok_and(|mounted| mounted.is_some())
         && matches!(rustix::fs::statfs(directory), Err(Errno::NOTCONN | Errno::CONNABORTED))
     {
-        rustix::mount::unmount(directory, UnmountFlags::DETACH)?;
+        unmount(directory, true)?;
         is_dead = true;
     }
     Ok(is_dead)
@@ -97,13 +101,39 @@ fn unescaped(field: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// Unmounts a directory; `is_lazy` detaches it, and it ends with its last user.
+/// Unmounts a directory; `is_lazy` detaches it, and it ends with its last user. A user who is not root unmounts what is
+/// theirs through the program fusermount3, as they mounted it.
 ///
 /// # Errors
 /// `EBUSY` while somebody uses it, `EPERM`, `EINVAL` if nothing is mounted there.
 pub fn unmount(directory: &Path, is_lazy: bool) -> io::Result<()> {
     let flags = if is_lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    Ok(rustix::mount::unmount(directory, flags)?)
+    match rustix::mount::unmount(directory, flags) {
+        Err(Errno::PERM) => unmount_by_helper(directory, is_lazy),
+        done => Ok(done?),
+    }
+}
+
+/// Sends SIGTERM to a process; nothing if it is gone.
+pub fn ask_to_end(process: u32) {
+    if let Some(process) = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+    }
+}
+
+fn unmount_by_helper(directory: &Path, is_lazy: bool) -> io::Result<()> {
+    let refused = |what: String| io::Error::new(io::ErrorKind::PermissionDenied, what);
+    let mut helper = Command::new(HELPER);
+    helper.arg("-u").args(is_lazy.then_some("-z")).arg("--").arg(directory).stdin(Stdio::null());
+    let done = helper.output().map_err(|error| refused(format!("it needs root, or the program {HELPER}: {error}")))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    if said.ends_with("busy") {
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, said));
+    }
+    Err(refused(said))
 }
 
 #[cfg(test)]

@@ -8,12 +8,9 @@ use crate::options::MountOptions;
 use crate::place;
 use crate::pool::Pool;
 use fuser::Session;
-use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, unmount};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_fs::{OpenOptions, Volume};
@@ -30,8 +27,8 @@ const SERVING_WAIT: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(10);
 
 /// Mounts the volume in the folder `volume` on `directory`, calls `mounted` once the kernel's first request is
-/// answered, and serves the volume until it is unmounted. SIGINT, SIGTERM and SIGHUP unmount it; while it is in use
-/// they detach it, and it is served to its last user.
+/// answered, and serves the volume until it is unmounted. Each of `signals` unmounts it; while it is in use they detach
+/// it, and it is served to its last user.
 ///
 /// A mount on `directory` whose process is gone is detached first. A process that is closing the volume is waited for.
 ///
@@ -41,6 +38,7 @@ pub fn mount(
     volume: &Path,
     directory: &Path,
     options: &MountOptions,
+    signals: &[i32],
     database: impl Fn() -> OpenOptions,
     mounted: impl FnOnce(),
 ) -> io::Result<()> {
@@ -57,7 +55,8 @@ pub fn mount(
     }
     let opened = Arc::new(open(&folder, database)?);
     abort_on_panic();
-    let served = serve(&folder, &directory, options, &opened, mounted);
+    let served =
+        Signals::new(signals).and_then(|signals| serve(&folder, &directory, options, signals, &opened, mounted));
     // Closed whatever happened: what was acknowledged is in the log already, but a clean close spares the next mount
     // its search.
     let closed = opened.close().map_err(|error| io::Error::other(format!("the volume was not closed: {error}")));
@@ -86,11 +85,11 @@ fn serve(
     folder: &Path,
     directory: &Path,
     options: &MountOptions,
+    mut signals: Signals,
     volume: &Arc<Volume>,
     mounted: impl FnOnce(),
 ) -> io::Result<()> {
     let pools = (Arc::new(Pool::new("sync", SYNC_THREADS)?), Arc::new(Pool::new("device", DEVICE_THREADS)?));
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let daemon = Daemon::new(Arc::clone(volume), options.wanted(), pools.clone());
     let shared = Arc::clone(&daemon.shared);
     let session = Session::new(daemon, directory, &options.config(folder)).map_err(|error| explained(&error))?;
@@ -110,15 +109,19 @@ fn serve(
 }
 
 /// Unmounts at a signal. A mount in use is detached; a second signal ends the process, which loses nothing.
-fn unmount_at(signals: &mut Signals, directory: &PathBuf) {
+fn unmount_at(signals: &mut Signals, directory: &Path) {
     let mut is_asked = false;
     for _ in signals.forever() {
         if is_asked {
             std::process::exit(1);
         }
         is_asked = true;
-        if unmount(directory, UnmountFlags::empty()) == Err(Errno::BUSY) {
-            let _ = unmount(directory, UnmountFlags::DETACH);
+        let done = match place::unmount(directory, false) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => place::unmount(directory, true),
+            done => done,
+        };
+        if let Err(error) = done {
+            say(&format!("{} is not unmounted: {error}; a second signal ends this process", directory.display()));
         }
     }
 }

@@ -200,6 +200,12 @@ impl Error {
         Error::Io { operation, path: Arc::from(path), source: Arc::new(source) }
     }
 
+    /// Whether the device could not read what it has there.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        // EIO.
+        matches!(self, Error::Io { source, .. } if source.raw_os_error() == Some(5))
+    }
+
     /// Whether no descriptor was left, to the process or the system. The file was not opened, nothing else happened,
     /// and a later call may succeed.
     pub(crate) fn is_shortage(&self) -> bool {

@@ -8,6 +8,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+/// Drafts that others have left beside a target are passed over, up to so many.
+const DRAFTS_MAX: u32 = 100;
+
 /// A file that is to be written.
 pub struct Draft {
     target: PathBuf,
@@ -26,23 +29,30 @@ impl Draft {
     }
 
     fn try_open(path: &Path) -> io::Result<Draft> {
+        // A pipe in `/dev/fd` has no other name.
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            let file = OpenOptions::new().write(true).open(path)?;
+            return Ok(Draft { target: path.to_owned(), temporary: None, file });
+        }
         // A link is followed, so that it stays one.
         let target = if path.exists() { path.canonicalize()? } else { path.to_owned() };
         if target.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
-        }
-        if target.exists() && !target.is_file() {
-            let file = OpenOptions::new().write(true).open(&target)?;
-            return Ok(Draft { target, temporary: None, file });
         }
         if target.exists() {
             // A file that may not be written is not to be replaced either.
             OpenOptions::new().append(true).open(&target)?;
         }
         let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
-        let temporary = target.with_file_name(format!(".{name}.{}", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-        Ok(Draft { target, temporary: Some(temporary), file })
+        // One that was killed may have left a draft, and the number of its process may come again.
+        for number in 0..=DRAFTS_MAX {
+            let temporary = target.with_file_name(format!(".{name}.{}-{number}", std::process::id()));
+            match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < DRAFTS_MAX => {}
+                opened => return Ok(Draft { target, temporary: Some(temporary), file: opened? }),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 
     /// Writes it and gives it its name.

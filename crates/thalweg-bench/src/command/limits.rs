@@ -11,24 +11,33 @@ use crate::report::{Look, limits_table};
 use std::io::Write;
 use std::time::Duration;
 
+/// The largest value of a run.
+const VALUE_BYTES_MAX: u32 = 64 << 20;
+
 /// Measures in a directory of its own, which is removed.
 pub fn run(args: &args::Limits, output: &mut dyn Write) -> Result<()> {
     // First: a path that cannot be written costs no measurement.
     let draft = args.json.as_deref().map(Draft::open).transpose()?;
-    // A signal takes effect at the end, some seconds later, when the directory is removed.
+    if args.value_bytes > VALUE_BYTES_MAX {
+        return Err(Error::Usage("value-bytes must be at most 64 MiB".into()));
+    }
+    // A signal ends it early, so that the directory is removed.
     let stop = Stop::on_signals()?;
     let place = Place::create(args.directory.as_deref(), false)?;
-    let limits = Limits::measure(&Measure {
+    let measured = Limits::measure(&Measure {
         directory: place.path(),
         file_bytes: args.file,
-        longest: Duration::from_secs_f64(args.seconds),
+        longest: Duration::try_from_secs_f64(args.seconds)
+            .map_err(|error| Error::Usage(format!("--seconds {}: {error}", args.seconds)))?,
         key_bytes: args.key_bytes as usize,
         value_bytes: args.value_bytes as usize,
-    })?;
+        stop: &|| stop.code().is_some(),
+    });
     drop(place);
     if let Some(code) = stop.code() {
         return Err(Error::Exit(code));
     }
+    let limits = measured?;
     if let Some(draft) = draft {
         let text = serde_json::to_string_pretty(&limits);
         draft.finish(&text.map_err(|error| Error::Said(format!("cannot write JSON: {error}")))?)?;

@@ -26,6 +26,7 @@ mod variant;
 
 pub use crate::error::FAILED;
 pub use args::Bench;
+pub use stop::is_ignored;
 
 use crate::error::{Error, Result};
 use crate::process::{self, Host};

@@ -40,11 +40,14 @@ impl Resolved {
             .map_err(|error| Error::Said(format!("the parameters cannot be written as TOML: {error}")))?;
         // An empty table would only be in the reader's way.
         let text = if self.parameters.mix.is_empty() { text.replace("\n[mix]\n", "\n") } else { text };
+        // Without a line the preset's limit would come back.
+        let limited = self.preset.as_ref().is_some_and(|preset| preset.parameters.memory_limit.is_some());
+        let unlimited = if limited && self.parameters.memory_limit.is_none() { "memory-limit = 0\n" } else { "" };
         let from = match &self.preset {
             Some(preset) => format!("# From preset {}: give --preset {0} too for the paper's table.\n", preset.name),
             None => String::new(),
         };
-        Ok(format!("# Run it with: {} --config FILE\n{from}{text}", host.command))
+        Ok(format!("# Run it with: {} --config FILE\n{from}{unlimited}{text}", host.command))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::engine::Description;
 use crate::error::{Error, FAILED, Result};
 use crate::machine;
 use crate::parameters::Parameters;
-use crate::plan::Plan;
+use crate::plan::{Pace, Plan};
 use crate::process::{self, Event, Host, Task};
 use crate::report::{Report, Run, Summary, Sustained, html, json, table};
 use crate::workload::Dataset;
@@ -56,14 +56,15 @@ pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
         super::progress::say(host.command, &format!("the databases are in {}", place.path().display()));
     }
     drop(place);
-    // Without a measurement the files keep what they had.
+    // Without a measurement the files keep what they had; preparations are none.
+    let is_measured = runs.iter().any(|run| !run.preparation) || !sustained.is_empty();
     if !runs.is_empty() {
         report.parameters.settings = report.parameters.settings.resolved();
         (report.engines, report.runs, report.sustained, report.notes) = (engines, runs, sustained, notes);
         // Files first: a closed output must not lose them. The table even if they fail: it may be all that is left of
         // a long run.
         let summary = summary(&report, baseline.as_deref())?;
-        let written = drafts.finish(&summary);
+        let written = if is_measured { drafts.finish(&summary) } else { Ok(()) };
         print(output, &table::text(&summary, &args.output.colour.look()))?;
         written?;
     }
@@ -108,19 +109,22 @@ fn summary<'a>(report: &'a Report, baseline: Option<&str>) -> Result<Summary<'a>
     baseline.filter(ran).map_or_else(|| Ok(Summary::of(report)), |baseline| Summary::against(report, baseline))
 }
 
-/// Records of the datasets that a plan is tried with: what a workload refuses does not depend on more.
-const TRIAL_RECORDS: u64 = 100_000;
-
-/// Each step's workload must take the parameters: the names in a mix, the size of a key.
+/// Each step's workload must take the parameters: the names in a mix, the size of a key, the pace.
 fn check_plan(parameters: &Parameters) -> Result<()> {
     for step in Plan::new(parameters)?.steps {
         let dataset = Dataset {
             kind: step.workload.dataset,
-            records: step.records.min(TRIAL_RECORDS),
+            records: step.records,
             next: AtomicU64::new(0),
             acknowledged: AtomicU64::new(0),
         };
-        (step.workload.make)(parameters, &Arc::new(dataset))?;
+        let workload = (step.workload.make)(parameters, &Arc::new(dataset))?;
+        if workload.overlaps() && step.pace != Pace::Closed {
+            let name = step.workload.name;
+            return Err(Error::Usage(format!(
+                "{name} has many lookups in flight itself: it runs in a closed loop only"
+            )));
+        }
     }
     Ok(())
 }

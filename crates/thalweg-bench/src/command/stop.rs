@@ -16,6 +16,10 @@ impl Stop {
     pub fn on_signals() -> Result<Stop> {
         let signal = Arc::new(AtomicUsize::new(0));
         for number in [SIGHUP, SIGINT, SIGTERM] {
+            // Under `nohup` a hang-up is ignored, and stays so.
+            if number == SIGHUP && is_ignored(number) {
+                continue;
+            }
             flag::register_usize(number, Arc::clone(&signal), number.unsigned_abs() as usize)
                 .map_err(|error| Error::io("listen to signals", error))?;
         }
@@ -28,5 +32,27 @@ impl Stop {
             0 => None,
             signal => Some(u8::try_from(128 + signal).unwrap_or(130)),
         }
+    }
+}
+
+/// Returns whether this process was started with the signal ignored. If that is unknown, it was not.
+pub fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    ignored_in(&status).is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
+}
+
+fn ignored_in(status: &str) -> Option<u64> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_read() {
+        assert_eq!(ignored_in("Name:\tx\nSigIgn:\t0000000000001001\n"), Some(0x1001));
+        assert_eq!(ignored_in("Name:\tx\n"), None);
     }
 }

@@ -14,7 +14,7 @@ use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// No instrument that takes a hundred nanoseconds an operation can offer more (VLSM-11's offers up to 1.5 million).
-pub(super) const RATE_MAX: f64 = 1e7;
+pub const RATE_MAX: f64 = 1e7;
 
 /// The schedule of the operations of an open loop.
 pub(super) struct Arrivals {

@@ -28,6 +28,7 @@ mod slots;
 mod tests;
 mod thread_team;
 
+pub use arrivals::RATE_MAX;
 pub use measured::Measured;
 pub use overhead::overhead;
 pub use phase::{Phase, Progress};

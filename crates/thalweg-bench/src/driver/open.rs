@@ -5,8 +5,8 @@
 //! without spinning; if it has passed, it begins at once. Either way the latency counts from when the operation was to
 //! start, so that the time in which an engine made others wait is not lost (coordinated omission).
 //!
-//! An arrival is one call of the client, also where that does many operations at once; each of these has waited from
-//! the arrival to the end.
+//! An arrival is one call of the client. Where that does many operations at once, as many fewer arrive, and each of
+//! the operations has waited from the arrival to the end.
 //!
 //! Arrivals end with the phase's limit; those that were behind then are still executed, but not for ever: see
 //! [`Patience`].
@@ -38,12 +38,13 @@ pub(super) const PATIENCE: Patience = Patience { times: 2.0, seconds: 5.0 };
 /// Runs an open loop.
 pub(super) fn run(phase: &Phase<'_>, rate: f64, arrival: Arrival, patience: Patience) -> Result<Measured> {
     let limit = &phase.limit;
+    let each = phase.workload.operations_each().max(1);
     let arrivals = Arrivals::new(
         arrival,
-        rate,
+        rate / each as f64,
         phase.seed,
         limit.seconds.map_or(u64::MAX, nanoseconds),
-        limit.operations.unwrap_or(u64::MAX),
+        limit.operations.map_or(u64::MAX, |operations| operations.div_ceil(each)),
     )?;
     let last = limit.operations.map_or(f64::INFINITY, |operations| operations as f64 / rate);
     let seconds = limit.seconds.unwrap_or(f64::INFINITY).min(last);
@@ -53,7 +54,7 @@ pub(super) fn run(phase: &Phase<'_>, rate: f64, arrival: Arrival, patience: Pati
         closed::background(post, background_rate)
     })?;
     let gave_up = logs.foreground.iter().any(|log| log.timed_out);
-    let abandoned = if gave_up { arrivals.abandon() } else { 0 };
+    let abandoned = if gave_up { arrivals.abandon().saturating_mul(each) } else { 0 };
     let lateness = measured::lateness(&logs);
     let behind_ns = measured::behind_ns(&logs);
     let overdue = measured::completed_after(&logs, nanoseconds(seconds));

@@ -26,7 +26,7 @@ const COPIED_BYTES: usize = 64 << 20;
 const COPY_ROUNDS: usize = 5;
 
 /// What is to be measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Measure<'a> {
     /// Where the file is made. It is removed again.
     pub directory: &'a Path,
@@ -38,6 +38,8 @@ pub struct Measure<'a> {
     pub key_bytes: usize,
     /// Bytes of its value.
     pub value_bytes: usize,
+    /// Whether it is to end early.
+    pub stop: &'a dyn Fn() -> bool,
 }
 
 /// Several measurements of one thing, in nanoseconds.
@@ -74,7 +76,8 @@ impl Limits {
     /// Measures all of them, which takes a few seconds.
     ///
     /// # Errors
-    /// `Usage` for a file that is too small; what the system refuses, direct I/O among it.
+    /// `Usage` for a file that is too small; what the system refuses, direct I/O among it; `Io`, interrupted, when it
+    /// was to end early.
     pub fn measure(what: &Measure<'_>) -> Result<Limits> {
         let pieces = what.file_bytes / PIECE_BYTES as u64;
         if pieces == 0 {
@@ -85,9 +88,9 @@ impl Limits {
         let file = create(&path).map_err(failed)?;
         // It needs no name, and without one nothing is left of it, whatever ends the process.
         std::fs::remove_file(&path).map_err(failed)?;
-        let write_bytes_per_second = write(&file, pieces).map_err(failed)?;
-        let read_4k = read(&file, pieces, what.longest).map_err(failed)?;
-        let sync_4k = sync(&file, what.longest).map_err(failed)?;
+        let write_bytes_per_second = write(&file, pieces, what.stop).map_err(failed)?;
+        let read_4k = read(&file, pieces, what).map_err(failed)?;
+        let sync_4k = sync(&file, what).map_err(failed)?;
         drop(file);
         Ok(Limits {
             read_4k,
@@ -118,42 +121,48 @@ fn aligned(bytes: usize) -> (Vec<u8>, usize) {
 }
 
 /// Bytes a second.
-fn write(file: &File, pieces: u64) -> io::Result<f64> {
+fn write(file: &File, pieces: u64, stop: &dyn Fn() -> bool) -> io::Result<f64> {
     let (memory, start) = aligned(PIECE_BYTES);
     let bytes = pieces * PIECE_BYTES as u64;
     // Reserved, because the kernel serialises direct writes that extend a file; where that is impossible they do.
     let _ = fallocate(file, FallocateFlags::empty(), 0, bytes);
     let begun = Instant::now();
     for piece in 0..pieces {
+        go_on(stop)?;
         file.write_all_at(&memory[start..start + PIECE_BYTES], piece * PIECE_BYTES as u64)?;
     }
     file.sync_data()?;
     Ok(bytes as f64 / begun.elapsed().as_secs_f64())
 }
 
-fn read(file: &File, pieces: u64, longest: Duration) -> io::Result<Times> {
+fn read(file: &File, pieces: u64, what: &Measure<'_>) -> io::Result<Times> {
     let (mut memory, start) = aligned(PAGE_BYTES);
     let mut random = random(2, "limits", 0);
     let pages = pieces * (PIECE_BYTES / PAGE_BYTES) as u64;
-    times(longest, || {
+    times(what, || {
         let page = Uniform::below(pages, &mut random);
         file.read_exact_at(&mut memory[start..start + PAGE_BYTES], page * PAGE_BYTES as u64)
     })
 }
 
-fn sync(file: &File, longest: Duration) -> io::Result<Times> {
+fn sync(file: &File, what: &Measure<'_>) -> io::Result<Times> {
     let (memory, start) = aligned(PAGE_BYTES);
-    times(longest, || {
+    times(what, || {
         file.write_all_at(&memory[start..start + PAGE_BYTES], 0)?;
         file.sync_data()
     })
 }
 
+fn go_on(stop: &dyn Fn() -> bool) -> io::Result<()> {
+    if stop() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+}
+
 /// Does it again and again, and times each.
-fn times(longest: Duration, mut act: impl FnMut() -> io::Result<()>) -> io::Result<Times> {
+fn times(what: &Measure<'_>, mut act: impl FnMut() -> io::Result<()>) -> io::Result<Times> {
     let mut taken = Vec::new();
     let begun = Instant::now();
-    while taken.is_empty() || (begun.elapsed() < longest && taken.len() < COUNT_MAX) {
+    while taken.is_empty() || (begun.elapsed() < what.longest && taken.len() < COUNT_MAX) {
+        go_on(what.stop)?;
         let start = Instant::now();
         act()?;
         taken.push(start.elapsed().as_nanos() as f64);
@@ -198,7 +207,16 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("thalweg-bench-limits-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let longest = Duration::from_millis(20);
-        let what = Measure { directory: &directory, file_bytes: 4 << 20, longest, key_bytes: 16, value_bytes: 1000 };
+        let what = Measure {
+            directory: &directory,
+            file_bytes: 4 << 20,
+            longest,
+            key_bytes: 16,
+            value_bytes: 1000,
+            stop: &|| false,
+        };
+        let stopped = Limits::measure(&Measure { stop: &|| true, ..what });
+        assert!(matches!(stopped, Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::Interrupted));
         let measured = Limits::measure(&what);
         let left = std::fs::read_dir(&directory).unwrap().count();
         std::fs::remove_dir_all(&directory).unwrap();
@@ -212,16 +230,21 @@ mod tests {
         assert_eq!(stored, limits);
     }
 
+    fn nothing(directory: &Path) -> Measure<'_> {
+        let longest = Duration::ZERO;
+        Measure { directory, file_bytes: 0, longest, key_bytes: 1, value_bytes: 1, stop: &|| false }
+    }
+
     #[test]
     fn a_file_too_small_is_refused_before_anything_is_made() {
         let directory = Path::new("nowhere");
-        let what = Measure { directory, file_bytes: 1, longest: Duration::ZERO, key_bytes: 1, value_bytes: 1 };
-        assert!(matches!(Limits::measure(&what), Err(Error::Usage(_))));
+        assert!(matches!(Limits::measure(&Measure { file_bytes: 1, ..nothing(directory) }), Err(Error::Usage(_))));
     }
 
     #[test]
     fn a_failure_is_told_and_a_slow_thing_is_measured_once() {
-        assert!(times(Duration::ZERO, || Err(io::ErrorKind::Other.into())).is_err());
-        assert_eq!(times(Duration::ZERO, || Ok(())).unwrap().count, 1);
+        let what = nothing(Path::new("nowhere"));
+        assert!(times(&what, || Err(io::ErrorKind::Other.into())).is_err());
+        assert_eq!(times(&what, || Ok(())).unwrap().count, 1);
     }
 }

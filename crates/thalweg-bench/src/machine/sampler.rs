@@ -94,6 +94,16 @@ fn moved(device: Option<&Device>) -> Option<(u64, u64)> {
     }
 }
 
+/// Bytes that this process's own control group may still have: `None` without a limit.
+pub(super) fn left_in_group() -> Option<u64> {
+    let group = group_statistics()?;
+    let figure = |name: &str| fs::read_to_string(group.with_file_name(name)).ok()?.trim().parse::<u64>().ok();
+    // Version 2 of control groups says `max` where there is no limit, version 1 a number beyond any memory.
+    let limit = figure("memory.max").or_else(|| figure("memory.limit_in_bytes"))?;
+    let used = figure("memory.current").or_else(|| figure("memory.usage_in_bytes"))?;
+    Some(limit.saturating_sub(used))
+}
+
 /// `memory.stat` of the group that this process is in.
 fn group_statistics() -> Option<PathBuf> {
     let process = Process::myself().ok()?;

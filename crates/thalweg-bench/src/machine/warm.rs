@@ -4,7 +4,7 @@
 //! (measured: 8 to 10 µs against 2), and a control group that is not full gives pages away without reclaiming any. Both
 //! make the first minutes of a run unlike the rest.
 
-use super::memory;
+use super::{memory, sampler};
 use crate::error::{Error, Result};
 use std::fs::{self, File};
 use std::io::Write;
@@ -31,7 +31,8 @@ impl Drop for Warmth {
     }
 }
 
-/// Without a limit, touches memory: the smaller of 2 GiB and a quarter of what is available. With a limit, fills the
+/// Without a limit, touches memory: the smaller of 2 GiB and a quarter of what is available, in the machine and in the
+/// control group that the process is in. With a limit, fills the
 /// control group with the clean page cache of `file`, which lies in the database's file system and is kept until the
 /// value is dropped: so later pages come from reclaim, as they do in a full machine.
 ///
@@ -44,7 +45,8 @@ pub fn warm(file: &Path, limit: Option<u64>) -> Result<Warmth> {
             .map_err(|error| Error::io(format!("warm with {bytes} bytes in {}", file.display()), error))?;
         return Ok(warmth);
     }
-    let (_, available) = memory::of_machine()?;
+    let (_, of_machine) = memory::of_machine()?;
+    let available = sampler::left_in_group().map_or(of_machine, |left| left.min(of_machine));
     touch((available / 4).min(MEMORY_BYTES_MAX));
     Ok(Warmth::default())
 }

@@ -105,13 +105,21 @@ impl<'a> Execution<'a> {
 
     pub(super) fn run(&mut self, plan: &Plan) -> Result<()> {
         let mut warmth = None;
+        let mut abandoned = 0;
         for (index, step) in plan.steps.iter().enumerate() {
+            if abandoned > 0 && !step.fresh {
+                return Err(Error::Said(format!(
+                    "the load before {} gave {abandoned} operations up, so its data is not there",
+                    step.workload.name
+                )));
+            }
             let place = Place { step, number: index + 1, count: plan.steps.len() };
             if index == 0 && self.task.parameters.warm {
                 self.announce(place, "warming");
                 let file = self.task.directory.join("warm");
                 warmth = Some(machine::warm(&file, self.task.parameters.memory_limit)?);
             }
+            let mut given_up = 0;
             match step.pace {
                 Pace::Search { .. } => self.search(place)?,
                 Pace::OfSustained { percent, arrival } => {
@@ -119,9 +127,12 @@ impl<'a> Execution<'a> {
                         return Err(Error::Said(format!("{} % of what? No search found a rate", percent)));
                     };
                     let rate = sustained * percent / 100.0;
-                    self.measure(place, Pace::Open { rate, arrival, percent: Some(percent) })?;
+                    given_up = self.measure(place, Pace::Open { rate, arrival, percent: Some(percent) })?;
                 }
-                pace @ (Pace::Closed | Pace::Open { .. }) => self.measure(place, pace)?,
+                pace @ (Pace::Closed | Pace::Open { .. }) => given_up = self.measure(place, pace)?,
+            }
+            if step.fresh {
+                abandoned = given_up;
             }
         }
         // The group stays full up to here.
@@ -129,15 +140,18 @@ impl<'a> Execution<'a> {
         self.database.close()
     }
 
-    /// Runs a step, repeats it while others disturb it, and reports each run.
-    fn measure(&mut self, place: Place<'_>, pace: Pace) -> Result<()> {
+    /// Runs a step, repeats it while others disturb it, and reports each run. Returns how many operations of the last
+    /// one were given up.
+    fn measure(&mut self, place: Place<'_>, pace: Pace) -> Result<u64> {
         let step = place.step;
         let mut doing = if plan::is_load(step.workload) { "loading".to_owned() } else { "running".to_owned() };
         self.ramp(place, pace)?;
+        let mut abandoned = 0;
         for attempt in 1..=self.task.parameters.attempts {
             self.announce(place, &doing);
             let Ran { measured, probe, usage, peaks, samples } =
                 self.once(place, pace, step.limit, u64::from(attempt))?;
+            abandoned = measured.abandoned;
             let (mut drained, mut drain_seconds) = (None, None);
             if measured.written_bytes > 0 || step.preparation {
                 self.announce(place, "draining");
@@ -176,7 +190,7 @@ impl<'a> Execution<'a> {
                 break;
             }
         }
-        Ok(())
+        Ok(abandoned)
     }
 
     /// Searches for the rate that the engine sustains, and reports it. Each probe begins with a settled tree, and that
@@ -185,14 +199,27 @@ impl<'a> Execution<'a> {
         self.announce(place, "searching");
         let step = place.step;
         let Pace::Search { arrival, probe_seconds } = step.pace else { return Ok(()) };
+        self.ramp(place, Pace::Closed)?;
         let mut probe: u64 = 0;
         let found = driver::search(arrival, probe_seconds, |pace: Pace, limit: Limit| {
-            probe += 1;
-            let ran = self.once(place, pace, limit, probe)?;
-            if ran.measured.written_bytes > 0 {
-                self.database.drain()?;
+            for attempt in 1.. {
+                probe += 1;
+                let ran = self.once(place, pace, limit, probe)?;
+                if ran.measured.written_bytes > 0 {
+                    self.database.drain()?;
+                }
+                let foreign_percent = (self.foreign_percent)(&ran.usage);
+                let noisy = foreign_percent > FOREIGN_PERCENT_MAX;
+                if !noisy {
+                    return Ok(ran.measured);
+                }
+                if attempt >= self.task.parameters.attempts {
+                    let name = step.workload.name;
+                    self.note(format!("the search of {name} was disturbed: {foreign_percent:.0} % foreign CPU"));
+                    return Ok(ran.measured);
+                }
             }
-            Ok(ran.measured)
+            unreachable!("the last attempt returns")
         })?;
         self.sustained = Some(found.rate);
         self.teller.tell(Event::Sustained(Sustained {
@@ -208,13 +235,15 @@ impl<'a> Execution<'a> {
     /// Runs a step's workload for a moment without measuring it, so that what is measured does not begin cold.
     fn ramp(&mut self, place: Place<'_>, pace: Pace) -> Result<()> {
         let parameters = &self.task.parameters;
-        if place.step.fresh || !parameters.warm || parameters.ramp_seconds == 0.0 {
+        // What a bounded workload does in a ramp is not there for the measurement: `deleterandom` would remove it.
+        let is_without = place.step.fresh || place.step.workload.defaults.bounded;
+        if is_without || !parameters.warm || parameters.ramp_seconds == 0.0 {
             return Ok(());
         }
         self.announce(place, "warming");
         let opened = self.database.opened()?;
         let workload = (place.step.workload.make)(parameters, &opened.dataset)?;
-        driver::run(&Phase {
+        let ran = driver::run(&Phase {
             engine: opened.engine.as_ref(),
             workload: workload.as_ref(),
             threads: parameters.threads as usize,
@@ -223,6 +252,10 @@ impl<'a> Execution<'a> {
             seed: self.seed(place.number as u64, 0),
             progress: &|_| {},
         })?;
+        if ran.written_bytes > 0 {
+            // What the ramp leaves in memtables is not to be flushed, and counted, in the measurement.
+            self.database.drain()?;
+        }
         Ok(())
     }
 

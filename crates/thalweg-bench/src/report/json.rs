@@ -23,7 +23,7 @@ pub fn text(report: &Report) -> Result<String> {
 /// # Errors
 /// `Io`: the file cannot be read. `Said`: it is not JSON, not a report, or one of another schema.
 pub fn read(path: &Path) -> Result<Report> {
-    let text = fs::read_to_string(path).map_err(|error| Error::io(format!("read {}", path.display()), error))?;
+    let text = fs::read_to_string(path).map_err(|error| Error::of_path(format!("read {}", path.display()), error))?;
     parse(&text).map_err(|what| Error::Said(format!("{}: {what}", path.display())))
 }
 

@@ -115,8 +115,8 @@ impl Results {
     /// `Io` and `Said`: a file cannot be read. `Said`: the files do not make one page; the message says why.
     pub fn read(directory: &Path) -> Result<Results> {
         let path = directory.join(QUESTIONS);
-        let text =
-            std::fs::read_to_string(&path).map_err(|error| Error::io(format!("read {}", path.display()), error))?;
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| Error::of_path(format!("read {}", path.display()), error))?;
         let mut reports = BTreeMap::new();
         for name in stored(directory)? {
             reports.insert(name.clone(), json::read(&directory.join(&name))?);
@@ -269,7 +269,7 @@ impl Results {
 /// # Errors
 /// `Io`: the directory cannot be read.
 pub fn stored(directory: &Path) -> Result<Vec<String>> {
-    let failed = |error| Error::io(format!("read {}", directory.display()), error);
+    let failed = |error| Error::of_path(format!("read {}", directory.display()), error);
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();

@@ -124,6 +124,14 @@ impl<'a> Summary<'a> {
         Spread::of(found.map(|found| found.rate).collect())
     }
 
+    /// The rates that an engine sustained, each over that of the baseline in the same round.
+    pub fn sustained_ratio(&self, workload: &str, engine: &str) -> Option<Spread> {
+        let found = || self.report.sustained.iter().filter(|found| found.workload == workload);
+        let base = |round| found().find(|other| other.engine == self.baseline && other.round == round);
+        let ratios = found().filter(|found| found.engine == engine);
+        Spread::of(ratios.filter_map(|found| Some(found.rate / base(found.round)?.rate)).collect())
+    }
+
     /// The workloads that were searched for a sustained rate.
     pub fn searched(&self) -> Vec<&'a str> {
         let mut workloads: Vec<&str> = Vec::new();
@@ -137,7 +145,7 @@ impl<'a> Summary<'a> {
 }
 
 /// The figures of `entry` over those of `base`, round by round. Rounds where the base has none, or 0, are left out; and
-/// for timed figures, those in which one of them was disturbed, unless there are no others.
+/// for timed figures, those in which one of them was disturbed, unless one of them was in all.
 pub fn paired(entry: &Entry<'_>, base: &Entry<'_>, metric: Metric) -> Option<Spread> {
     let ratio = |run: &Run, other: &Run| Some(metric.of(run)? / metric.of(other).filter(|figure| *figure != 0.0)?);
     let pairs = |quiet: bool| {
@@ -146,7 +154,12 @@ pub fn paired(entry: &Entry<'_>, base: &Entry<'_>, metric: Metric) -> Option<Spr
         let runs = entry.runs.iter().filter(move |run| counts(run));
         Spread::of(runs.filter_map(|run| ratio(run, other(run)?)).collect())
     };
-    if metric.timed() { pairs(true).or_else(|| pairs(false)) } else { pairs(false) }
+    // Where one was disturbed in every round, its figures are marked. Where no round was quiet for both, none are.
+    let is_marked = entry.noisy() || base.noisy();
+    match metric.timed() {
+        true => pairs(true).or_else(|| is_marked.then(|| pairs(false)).flatten()),
+        false => pairs(false),
+    }
 }
 
 fn steps<'a>(report: &'a Report, engines: &[&'a str]) -> Vec<Step<'a>> {

@@ -122,6 +122,17 @@ pub trait Workload: Sync {
     /// The client of thread `thread`. Those from `threads` on are background clients: see [`Workload::background`].
     fn client(&self, thread: usize, threads: usize, seed: u64) -> Box<dyn Client + '_>;
 
+    /// How many operations one call of a client counts for: the entries of a batch, or of a stretch of `readseq`.
+    fn operations_each(&self) -> u64 {
+        1
+    }
+
+    /// Whether a call may deliver what an earlier one began. Then no latency counts from the arrival of an operation,
+    /// and there is no open loop.
+    fn overlaps(&self) -> bool {
+        false
+    }
+
     /// Background clients, which go on until the others are done (`readwhilewriting`'s writer).
     fn background(&self) -> usize {
         0

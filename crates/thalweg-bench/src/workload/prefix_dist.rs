@@ -60,13 +60,15 @@ pub(super) const DEFINITIONS: &[Definition] = &[
 ];
 
 fn splits(parameters: &Parameters, records: u64, partitions: u32) -> Vec<Vec<u8>> {
-    (1..partitions)
-        .map(|i| {
-            let mut key = vec![0; (parameters.key_bytes.unwrap_or(LOAD.key_bytes) as usize).max(8)];
-            write_key((u128::from(records) * u128::from(i) / u128::from(partitions)) as u64, &mut key);
-            key
-        })
-        .collect()
+    let first = |partition| (u128::from(records) * u128::from(partition) / u128::from(partitions)) as u64;
+    let mut splits: Vec<u64> = (1..partitions).map(first).filter(|number| *number > 0).collect();
+    splits.dedup(); // More partitions than records: one for each.
+    let key = |number| {
+        let mut key = vec![0; (parameters.key_bytes.unwrap_or(LOAD.key_bytes) as usize).max(8)];
+        write_key(number, &mut key);
+        key
+    };
+    splits.into_iter().map(key).collect()
 }
 
 /// The number, big-endian, and zeros (the digit) up to the key's length, as `db_bench` makes keys.

@@ -142,13 +142,21 @@ impl Volume {
         Ok(())
     }
 
+    /// Whether the folder `path` has the database of a volume.
+    ///
+    /// # Errors
+    /// `EACCES`, and whatever else keeps it from being seen.
+    pub fn is_in(path: impl AsRef<Path>) -> Result<bool> {
+        Ok(path.as_ref().join(DATABASE).join("CURRENT").try_exists()?)
+    }
+
     /// Opens the stores of the volume in the folder `path`.
     pub(crate) fn stores_at(
         path: &Path,
         configure: impl FnOnce(Builder) -> Builder,
     ) -> Result<(EngineStore, FolderObjects)> {
         let database = path.join(DATABASE);
-        if !database.join("CURRENT").exists() {
+        if !Self::is_in(path)? {
             let what = format!("{} has no volume; `thalweg fs format` makes one", path.display());
             return Err(Error::explained(libc::ENOENT, what));
         }

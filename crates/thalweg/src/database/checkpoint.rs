@@ -3,9 +3,9 @@
 //! Settle first, so that what is linked is durable; hold unlinks and pin the log, so that what the state names stays;
 //! take the state; then copy the log up to a point published after it, so that no table is ahead of the copied log.
 
-use super::directory::sync_ancestors;
+use super::directory::{LOCK, lock_for_writing, sync_ancestors};
 use super::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::LogMark;
 use crate::lineage;
 use crate::storage::OpenMode;
@@ -29,11 +29,25 @@ impl Engine {
                 root.display()
             )));
         }
-        if storage.list(target)?.is_some_and(|entries| !entries.is_empty()) {
-            return Err(Error::already_exists(format!(
-                "{} exists and is not empty; a checkpoint needs a new directory",
-                target.display()
-            )));
+        let is_in_use = |names: &[&str]| -> Result<bool> {
+            let entries = storage.list(target)?.unwrap_or_default();
+            Ok(entries.iter().any(|entry| !names.iter().any(|name| entry.name == *name)))
+        };
+        let in_use = || {
+            let target = target.display();
+            Error::already_exists(format!("{target} exists and is not empty; a checkpoint needs a new directory"))
+        };
+        if is_in_use(&[])? {
+            return Err(in_use());
+        }
+        // Another checkpoint, or an open that makes a database, may be as far. Whoever has the lock has the directory,
+        // and looks again: nobody discards what somebody else has written.
+        let _lock = lock_for_writing(&**storage, target, true).map_err(|error| match error.kind() {
+            ErrorKind::Locked => in_use(),
+            _ => error,
+        })?;
+        if is_in_use(&[LOCK])? {
+            return Err(in_use());
         }
         self.write_checkpoint(target).inspect_err(|_| self.discard_checkpoint(target))
     }
@@ -77,7 +91,6 @@ impl Engine {
         }
         storage.sync_directory(&tables)?;
         writable.log.copy_to(state.log_start, end, &log)?;
-        storage.create(&target.join("LOCK"))?;
         // Not closed by now: the database's lock was held, and nothing recycled or unlinked, throughout.
         self.writable()?;
         // Every name above the manifest is durable before the manifest makes it a database.

@@ -7,15 +7,18 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The file whose lock has the database.
+pub(super) const LOCK: &str = "LOCK";
+
 /// Whether a file or folder of this name belongs to a database. A directory with others and without a database is
 /// refused.
 fn is_ours(name: &str) -> bool {
-    matches!(name, "LOCK" | "STATUS" | "CURRENT" | "CURRENT.new" | "RESERVE" | "log" | "tables" | "lost")
+    matches!(name, LOCK | "STATUS" | "CURRENT" | "CURRENT.new" | "RESERVE" | "log" | "tables" | "lost")
         || name.starts_with("manifest-")
 }
 
 pub(super) fn lock_for_writing(storage: &dyn Storage, root: &Path, create: bool) -> Result<Box<dyn StorageLock>> {
-    let path = root.join("LOCK");
+    let path = root.join(LOCK);
     if storage.list(root)?.is_none() {
         if !create {
             return Err(Error::NoDatabase { path: Arc::from(root) });

@@ -164,16 +164,16 @@ impl DirectoryIndex {
         Ok(())
     }
 
-    /// Adds a pack that an open finds, all at once. A damaged one keeps this keyspace from being read, and nothing
-    /// else of the database.
+    /// Adds a pack that an open finds, all at once. One that is damaged, or that the device cannot read, keeps this
+    /// keyspace from being read, and nothing else of the database.
     ///
     /// # Errors
-    /// Other than `Corruption`.
+    /// Others.
     pub(crate) fn load(&self, pack: &Arc<Table>) -> Result<()> {
         let (slot, spans) =
             match self.register(pack).and_then(|found| pack.check_hash_key(&self.hash_key).map(|()| found)) {
                 Ok(registered) => registered,
-                Err(damage @ Error::Corruption(_)) => {
+                Err(damage) if matches!(damage, Error::Corruption(_)) || damage.is_unreadable() => {
                     let _ = self.damage.set(damage);
                     return Ok(());
                 }

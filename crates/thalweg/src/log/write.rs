@@ -9,7 +9,7 @@ use super::layout::Part;
 use super::open::Log;
 use super::record::Record;
 use super::reserve::Reservation;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::runtime::Point;
 
 impl Log {
@@ -49,7 +49,13 @@ impl Log {
         } else {
             let mut bytes = Vec::with_capacity((part.to - part.from) as usize);
             part.lay_out(header, body, |piece| bytes.extend_from_slice(piece));
-            part.segment.write(part.from, &bytes).map_err(|error| self.health.poison(error))?;
+            let write = || part.segment.write(part.from, &bytes);
+            // A prepared segment needs no space, unless the file system writes elsewhere what is written again (btrfs).
+            let written = write().or_else(|error| {
+                let is_full = error.kind() == ErrorKind::NoSpace;
+                if is_full && self.options.space.give_up_reserve() { write() } else { Err(error) }
+            });
+            written.map_err(|error| self.health.poison(error))?;
         }
         self.metrics.log_written_bytes.add(u64::from(part.to - part.from));
         Ok(())

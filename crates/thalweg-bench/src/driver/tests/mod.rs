@@ -94,6 +94,10 @@ impl Workload for Reads {
         Box::new(Reader { workload: self, class, panics: self.panics && thread == 0, left })
     }
 
+    fn operations_each(&self) -> u64 {
+        self.at_once.max(1)
+    }
+
     fn background(&self) -> usize {
         self.background
     }
@@ -278,6 +282,14 @@ fn an_open_loop_keeps_to_its_rate() {
     let lateness = measured.lateness.unwrap();
     assert!(lateness.len() > 100, "{} sleeps", lateness.len());
     assert!(lateness.value_at_quantile(0.5) < 20_000_000, "{} ns late", lateness.value_at_quantile(0.5));
+}
+
+#[test]
+fn a_rate_is_of_operations_also_where_a_call_does_many() {
+    let workload = Reads { at_once: 100, ..Reads::default() };
+    let measured = run(&phase(&Null, &workload, 2, uniform(5000.0), operations(950))).unwrap();
+    assert_eq!((measured.operations, workload.executed.into_inner()), (1000, 10));
+    assert!(measured.seconds >= 0.18 && measured.seconds < 1.0, "{} seconds", measured.seconds);
 }
 
 #[test]

@@ -105,6 +105,29 @@ fn a_step_that_is_no_load_runs_before_it_is_measured() {
 }
 
 #[test]
+fn what_runs_before_a_measurement_is_drained_before_it() {
+    let place = place(&["fake-fill", "fake-write", "fake-read"], |parameters| {
+        (parameters.warm, parameters.ramp_seconds, parameters.operations) = (true, 0.05, Some(100));
+    });
+    let shelf = Shelf::default();
+    let (_, runs, result) = told(&place, &shelf, &[]);
+    result.unwrap();
+    assert_eq!(shelf.settled.load(Ordering::Relaxed), 3, "after the load, before the writes and after them");
+    assert_eq!(runs[1].drained.as_ref().unwrap().counters.written_bytes["log"], 1_000_000 + 100 * 100);
+}
+
+#[test]
+fn what_needs_a_load_does_not_run_on_a_part_of_it() {
+    let place = place(&["fake-fill", "fake-read"], |parameters| {
+        (parameters.rates, parameters.attempts) = (vec![1000.0], 1);
+    });
+    let (_, runs, result) = told(&place, &Shelf { slow: true, ..Shelf::default() }, &[]);
+    let said = result.unwrap_err().to_string();
+    assert!(said.contains("the load before fake-read gave"), "{said}");
+    assert_eq!(runs.iter().map(|run| run.workload.as_str()).collect::<Vec<_>>(), ["fake-fill"]);
+}
+
+#[test]
 fn what_was_drained_covers_the_run_and_the_rest() {
     let place = place(&["fake-fill"], |_| {});
     let (_, runs, _) = told(&place, &Shelf::default(), &[]);

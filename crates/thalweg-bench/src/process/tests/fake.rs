@@ -27,6 +27,10 @@ pub struct Shelf {
     pub partitions: AtomicU64,
     /// Puts fail.
     pub broken: AtomicBool,
+    /// Puts take a tenth of a second.
+    pub slow: bool,
+    /// How often it settled.
+    pub settled: Arc<AtomicU64>,
 }
 
 struct Open {
@@ -35,6 +39,8 @@ struct Open {
     written: AtomicU64,
     restless: bool,
     broken: bool,
+    slow: bool,
+    settled: Arc<AtomicU64>,
 }
 
 impl Factory for Shelf {
@@ -52,6 +58,8 @@ impl Factory for Shelf {
             written: AtomicU64::new(0),
             restless: self.restless,
             broken: self.broken.load(Ordering::Relaxed),
+            slow: self.slow,
+            settled: Arc::clone(&self.settled),
         }))
     }
 }
@@ -70,6 +78,7 @@ impl Engine for Open {
     }
 
     fn settle(&self) -> Result<bool> {
+        self.settled.fetch_add(1, Ordering::Relaxed);
         // What compactions would write: it must be seen in what was drained, and only there.
         self.written.fetch_add(1_000_000, Ordering::Relaxed);
         Ok(!self.restless)
@@ -89,6 +98,9 @@ impl Session for &Open {
     fn put(&mut self, key: &[u8], value: &[u8], _: bool) -> Result<()> {
         if self.broken {
             return Err(Error::engine("shelf", "put", "it is broken"));
+        }
+        if self.slow {
+            std::thread::sleep(std::time::Duration::from_millis(100));
         }
         self.log.lock().unwrap().write_all(value).unwrap();
         self.written.fetch_add(value.len() as u64, Ordering::Relaxed);

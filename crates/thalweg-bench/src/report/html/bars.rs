@@ -31,6 +31,8 @@ pub struct Bar {
     pub figure: f64,
     /// The figure as read.
     pub text: String,
+    /// Over the baseline's, where that is asked for.
+    pub ratio: Option<f64>,
     /// It is the best of its group.
     pub best: bool,
 }
@@ -120,7 +122,7 @@ mod tests {
     fn the_longest_bar_leaves_room_for_its_figure() {
         let bar = |engine, name: &str, figure, text: &str| {
             let (name, text) = (name.to_owned(), text.to_owned());
-            Bar { engine, name, figure, text, best: true }
+            Bar { engine, name, figure, text, ratio: None, best: true }
         };
         for (name, text) in [("ycsb-load", "228 k/s"), ("thalweg:table=2M:backend=none", "12.3 MiB · 0.73× noisy")] {
             let bars = vec![bar(0, name, 9.0, text), bar(1, "b", 1.0, "1")];

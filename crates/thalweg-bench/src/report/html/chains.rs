@@ -40,7 +40,7 @@ fn bars(
     let group = |(name, of): &Figure<'_>| {
         let bar = |entry: &Entry<'_>| {
             let (engine, name) = (summary.place(entry.engine), entry.engine.to_owned());
-            median(entry, of).map(|figure| Bar { engine, name, figure, text: show(figure), best: false })
+            median(entry, of).map(|figure| Bar { engine, name, figure, text: show(figure), ratio: None, best: false })
         };
         let mut bars: Vec<Bar> = step.entries.iter().filter_map(bar).collect();
         crown(&mut bars, hint == "longer is better");

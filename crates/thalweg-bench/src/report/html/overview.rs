@@ -30,14 +30,15 @@ fn group(summary: &Summary<'_>, name: &str, step: &Step<'_>, metric: Metric) -> 
     for entry in &step.entries {
         let Some(figure) = entry.median(metric) else { continue };
         let mut text = metric.show(figure);
-        if let Some(ratio) = summary.ratio(step, entry.engine, metric).filter(|_| entry.engine != summary.baseline) {
-            let _ = write!(text, " · {}", number::ratio(ratio.median));
+        let ratio = summary.ratio(step, entry.engine, metric).map(|ratio| ratio.median);
+        if let Some(ratio) = ratio.filter(|_| entry.engine != summary.baseline) {
+            let _ = write!(text, " · {}", number::ratio(ratio));
         }
         if entry.noisy() && matches!(metric, Metric::Latency(..) | Metric::Throughput) {
             text.push_str(" noisy");
         }
         let (engine, name) = (summary.place(entry.engine), entry.engine.to_owned());
-        bars.push(Bar { engine, name, figure, text, best: false });
+        bars.push(Bar { engine, name, figure, text, ratio, best: false });
     }
     crown(&mut bars, metric.rises());
     Group { name: name.to_owned(), bars }
@@ -67,13 +68,13 @@ fn throughput(summary: &Summary<'_>) -> Bars {
     for workload in searched {
         let bar = |(engine, name): (usize, &&str)| {
             let figure = summary.sustained(workload, name)?.median;
-            let base = summary.sustained(workload, summary.baseline).filter(|_| *name != summary.baseline);
+            let ratio = summary.sustained_ratio(workload, name).map(|ratio| ratio.median);
             let mut text = number::rate(figure);
-            if let Some(base) = base {
-                let _ = write!(text, " · {}", number::ratio(figure / base.median));
+            if let Some(ratio) = ratio.filter(|_| *name != summary.baseline) {
+                let _ = write!(text, " · {}", number::ratio(ratio));
             }
             let name = (*name).to_owned();
-            Some(Bar { engine, name, figure, text, best: false })
+            Some(Bar { engine, name, figure, text, ratio, best: false })
         };
         let mut bars: Vec<Bar> = summary.engines.iter().enumerate().filter_map(bar).collect();
         crown(&mut bars, true);
@@ -127,7 +128,7 @@ fn verdict(summary: &Summary<'_>, panels: &[Bars; 3]) -> String {
                 lines.push(format!("{what} {won} of {of}"));
             }
         }
-        let (mean, count) = mean_ratio(&panels[0], place, summary.place(summary.baseline));
+        let (mean, count) = mean_ratio(&panels[0], place);
         let workloads = match panels[0].groups.as_slice() {
             _ if *engine == summary.baseline => "throughput; the others are relative to it".to_owned(),
             [group] => format!("throughput in {}", group.name),
@@ -155,13 +156,10 @@ fn wins(bars: &Bars, engine: usize) -> (usize, usize) {
     (bars.groups.iter().filter(best).count(), bars.groups.iter().filter(contested).count())
 }
 
-/// The geometric mean of an engine's figures over another's, and of how many groups.
-fn mean_ratio(bars: &Bars, engine: usize, base: usize) -> (Option<f64>, usize) {
-    let figure = |group: &Group, engine| {
-        group.bars.iter().find(|bar| bar.engine == engine).map(|bar| bar.figure).filter(|figure| *figure > 0.0)
-    };
-    let logs: Vec<f64> =
-        bars.groups.iter().filter_map(|group| Some((figure(group, engine)? / figure(group, base)?).ln())).collect();
+/// The geometric mean of an engine's figures over the baseline's, and of how many groups.
+fn mean_ratio(bars: &Bars, engine: usize) -> (Option<f64>, usize) {
+    let ratio = |group: &Group| group.bars.iter().find(|bar| bar.engine == engine)?.ratio.filter(|ratio| *ratio > 0.0);
+    let logs: Vec<f64> = bars.groups.iter().filter_map(|group| Some(ratio(group)?.ln())).collect();
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
     ((!logs.is_empty()).then(|| mean.exp()), logs.len())
 }
@@ -193,7 +191,7 @@ mod tests {
     use super::*;
 
     fn bar(engine: usize, figure: f64) -> Bar {
-        Bar { engine, name: String::new(), figure, text: String::new(), best: false }
+        Bar { engine, name: String::new(), figure, text: String::new(), ratio: Some(figure), best: false }
     }
 
     #[test]
@@ -212,8 +210,8 @@ mod tests {
     #[test]
     fn the_mean_of_ratios_is_geometric() {
         let group = |a, b| Group { name: String::new(), bars: vec![bar(0, a), bar(1, b)] };
-        let groups = vec![group(1.0, 4.0), group(1.0, 1.0), group(0.0, 9.0)];
+        let groups = vec![group(1.0, 4.0), group(1.0, 1.0), group(1.0, 0.0)];
         let bars = Bars { title: String::new(), hint: "", groups };
-        assert_eq!(mean_ratio(&bars, 1, 0), (Some(2.0), 2));
+        assert_eq!(mean_ratio(&bars, 1), (Some(2.0), 2));
     }
 }

@@ -64,6 +64,14 @@ impl Gets {
 }
 
 impl Workload for Gets {
+    fn operations_each(&self) -> u64 {
+        if matches!(self.how, How::AtOnce) { self.batch_or(KEYS_AT_ONCE) as u64 } else { 1 }
+    }
+
+    fn overlaps(&self) -> bool {
+        matches!(self.how, How::Overlapped(_))
+    }
+
     fn client(&self, thread: usize, _threads: usize, seed: u64) -> Box<dyn Client + '_> {
         let random = random(seed, self.name, thread);
         let drawn = Drawn { workload: self, chooser: self.chooser.clone(), random };

@@ -111,10 +111,10 @@ const fn read(name: &'static str, about: &'static str, source: &'static str, mak
 
 fn splits(parameters: &Parameters, records: u64, partitions: u32) -> Vec<Vec<u8>> {
     let directories = u128::from(records.div_ceil(entries_of(parameters)));
-    (1..partitions)
-        .map(|i| (directories * u128::from(i) / u128::from(partitions)) as u64)
-        .map(|directory| directory.to_be_bytes().to_vec())
-        .collect()
+    let first = |partition| (directories * u128::from(partition) / u128::from(partitions)) as u64;
+    let mut splits: Vec<u64> = (1..partitions).map(first).filter(|directory| *directory > 0).collect();
+    splits.dedup(); // More partitions than directories: one for each.
+    splits.into_iter().map(|directory| directory.to_be_bytes().to_vec()).collect()
 }
 
 /// Puts every entry once: `entry` gives the one of each place.

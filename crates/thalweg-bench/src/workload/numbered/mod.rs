@@ -104,6 +104,15 @@ impl Workload for Numbered {
         }
     }
 
+    fn operations_each(&self) -> u64 {
+        match self.kind {
+            Kind::FillSeq | Kind::FillRandom | Kind::FillSync | Kind::Overwrite => self.batch,
+            Kind::MultiReadRandom => self.keys_at_once(),
+            Kind::ReadSeq => self.scan_entries,
+            Kind::ReadRandom | Kind::ReadMissing | Kind::SeekRandom | Kind::DeleteRandom | Kind::ReadWhileWriting => 1,
+        }
+    }
+
     fn background(&self) -> usize {
         usize::from(self.kind == Kind::ReadWhileWriting)
     }

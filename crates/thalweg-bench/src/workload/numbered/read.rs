@@ -1,6 +1,6 @@
 //! Reads: [`Point`], [`Several`], [`Seek`] and [`Stretch`].
 
-use super::shared::{Drawn, KEYS_AT_ONCE, Numbered};
+use super::shared::{Drawn, Numbered};
 use crate::distribution::Random;
 use crate::engine::Session;
 use crate::error::Result;
@@ -47,10 +47,9 @@ pub(super) struct Several {
 }
 
 impl Several {
-    /// Draws keys of records, as many at a time as a batch has; [`KEYS_AT_ONCE`] for a batch of one.
+    /// Draws keys of records, [`Numbered::keys_at_once`] at a time.
     pub fn new(workload: &Numbered, random: Random) -> Several {
-        let count = if workload.batch > 1 { workload.batch } else { KEYS_AT_ONCE };
-        Several { drawn: Drawn::new(workload, random), keys: vec![Vec::new(); count as usize] }
+        Several { drawn: Drawn::new(workload, random), keys: vec![Vec::new(); workload.keys_at_once() as usize] }
     }
 }
 

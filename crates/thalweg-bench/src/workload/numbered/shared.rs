@@ -88,6 +88,11 @@ impl Numbered {
             scan_entries: scan_entries.min(dataset.records),
         })
     }
+
+    /// Keys of one call of `multireadrandom`: as many as a batch has; [`KEYS_AT_ONCE`] for a batch of one.
+    pub(super) fn keys_at_once(&self) -> u64 {
+        if self.batch > 1 { self.batch } else { KEYS_AT_ONCE }
+    }
 }
 
 /// Keys drawn from all records, for one thread.

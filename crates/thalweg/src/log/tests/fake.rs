@@ -28,6 +28,8 @@ pub(super) struct Disk {
     /// Changes until the power is cut; everything fails after that.
     pub(super) changes_left: Mutex<Option<u64>>,
     pub(super) refuses_space: AtomicBool,
+    /// What is written again takes space, and there is none until a file is removed.
+    pub(super) refuses_overwrites: AtomicBool,
     pub(super) fails_syncs: AtomicBool,
     pub(super) refuses_direct_reads: AtomicBool,
     /// Blocks can be allocated without writing them.
@@ -146,6 +148,8 @@ impl File for Handle {
                 return Err(Error::io("write", &self.path, io::ErrorKind::StorageFull.into()));
             }
             content.written.resize(end, 0);
+        } else if self.disk.refuses_overwrites.load(Ordering::SeqCst) {
+            return Err(Error::io("write", &self.path, io::ErrorKind::StorageFull.into()));
         }
         content.written[offset as usize..end].copy_from_slice(bytes);
         Ok(())
@@ -250,6 +254,7 @@ impl Storage for FakeStorage {
     fn remove(&self, path: &Path) -> Result<()> {
         self.0.change(path)?;
         self.0.files.lock().unwrap().remove(path);
+        self.0.refuses_overwrites.store(false, Ordering::SeqCst);
         Ok(())
     }
     fn rename(&self, _: &Path, _: &Path) -> Result<()> {

@@ -29,6 +29,24 @@ fn a_full_disk_is_told_and_poisons_nothing() {
 }
 
 #[test]
+fn where_overwriting_takes_space_the_reserve_is_spent_before_the_database_is_poisoned() {
+    for has_reserve in [false, true] {
+        let bench = Bench::new();
+        if has_reserve {
+            let reserve = bench.environment.storage.create(Path::new("db/RESERVE")).unwrap();
+            reserve.write_all_at(0, &[1; 4096]).unwrap();
+        }
+        bench.write(&record(1, 1)).unwrap();
+        bench.disk.refuses_overwrites.store(true, Ordering::SeqCst);
+        let written = bench.write(&record(2, 1));
+        assert_eq!(written.is_ok(), has_reserve);
+        assert_eq!(bench.health.check().is_ok(), has_reserve);
+        let expected_records = if has_reserve { vec![record(1, 1), record(2, 1)] } else { vec![record(1, 1)] };
+        assert_eq!(replayed(&bench.disk.after_crash(true)), expected(&expected_records));
+    }
+}
+
+#[test]
 fn a_record_given_up_poisons_and_what_follows_is_not_visible() {
     let bench = Bench::new();
     bench.write(&record(1, 1)).unwrap();

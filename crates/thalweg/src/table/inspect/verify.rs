@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::Xxh3;
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Checks that the file at `path` is `meta.bytes` long and has checksum `meta.checksum`, reading the medium itself.
-/// Returns `false` if not, or if the file is missing. Errors are those of the disk.
+/// Returns `false` if not, if the file is missing, or if the device cannot read it. Other errors are those of the disk.
 pub(crate) fn verify_file(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
     Ok(verify(environment, path, meta)?.is_some())
 }
@@ -29,11 +29,17 @@ pub(crate) fn verify_durably(environment: &Environment, path: &Path, meta: &Tabl
     }
 }
 
-/// Returns how the file was read, or `None` if it is not whole.
+/// Returns how the file was read, or `None` if it is not whole, or cannot be read.
 fn verify(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<Option<OpenMode>> {
     let Some((file, mode)) = open_medium(&*environment.storage, path)? else { return Ok(None) };
-    let is_whole = file.bytes()? == meta.bytes && file_checksum(&*file, meta.bytes)? == Some(meta.checksum);
-    Ok(is_whole.then_some(mode))
+    if file.bytes()? != meta.bytes {
+        return Ok(None);
+    }
+    match file_checksum(&*file, meta.bytes) {
+        // A power cut may leave a sector that was being written unreadable.
+        Err(error) if error.is_unreadable() => Ok(None),
+        checksum => Ok((checksum? == Some(meta.checksum)).then_some(mode)),
+    }
 }
 
 /// Writes the bytes that the page cache has of a file to their places, and syncs them. Returns `false` if they were no
