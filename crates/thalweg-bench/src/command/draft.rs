@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Drafts that others have left beside a target are passed over, up to so many.
+/// How many drafts that other processes have left beside a target are passed over.
 const DRAFTS_MAX: u32 = 100;
 
 /// A file that is to be written.
