@@ -9,11 +9,14 @@ use crate::table::{KeyRange, Table, TableMeta};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// One compaction. Never empty: it has at least one upper table.
+/// One compaction: of upper tables with what they overlap in the level below, or of upper tables alone, which are
+/// rewritten in their own level. It has at least one upper table.
 pub(crate) struct Job {
-    /// Inputs of `level`, and what they overlap in `level + 1`.
+    /// The level of the upper tables.
     pub(crate) level: usize,
-    /// Of level 0: its oldest tables, oldest first; of any other level one table.
+    /// The level of the lower tables, and of what it writes: the next one, or `level` if it rewrites in place.
+    pub(crate) output_level: usize,
+    /// Of level 0: its oldest tables, oldest first; of any other level neighbours.
     pub(crate) upper: Vec<Arc<Table>>,
     /// In key order.
     pub(crate) lower: Vec<Arc<Table>>,
@@ -44,7 +47,7 @@ pub(crate) struct RunningJob {
 impl Job {
     /// What [`super::Policy::pick`] must be told while this job runs.
     pub(crate) fn running(&self) -> RunningJob {
-        RunningJob::new(self.level, self.inputs())
+        RunningJob::new(self.level, self.output_level, self.inputs())
     }
 
     /// Cuts its keys into at most `parts` ranges, at least one, of about equal bytes. Opens the tables if there is to
@@ -56,8 +59,13 @@ impl Job {
     /// The same job for some of its lower tables.
     pub(crate) fn part(&self, lower: Vec<Arc<Table>>) -> Job {
         let (upper, cut) = (self.upper.clone(), self.cut.clone());
-        let Job { level, bottom, is_poor, .. } = *self;
-        Job { level, upper, lower, trivial_move: false, bottom, cut, is_poor }
+        let Job { level, output_level, bottom, is_poor, .. } = *self;
+        Job { level, output_level, upper, lower, trivial_move: false, bottom, cut, is_poor }
+    }
+
+    /// Whether what it writes stays in the level of its inputs.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.output_level == self.level
     }
 
     /// Every input, upper and lower.
@@ -71,14 +79,18 @@ impl Job {
 }
 
 impl RunningJob {
-    pub(super) fn new<'m>(level: usize, inputs: impl Iterator<Item = &'m TableMeta> + Clone) -> Self {
+    pub(super) fn new<'m>(
+        level: usize,
+        output_level: usize,
+        inputs: impl Iterator<Item = &'m TableMeta> + Clone,
+    ) -> Self {
         let Some((key_min, key_max)) = hull(inputs.clone()) else { unreachable!("a job has inputs") };
         RunningJob {
             level,
             key_min: Box::from(key_min),
             key_max: Box::from(key_max),
             tables: inputs.map(|table| table.id).collect(),
-            output_level: level + 1,
+            output_level,
         }
     }
 

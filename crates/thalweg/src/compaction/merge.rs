@@ -32,7 +32,7 @@ pub(crate) async fn merge(
 ) -> Result<Vec<TableMeta>> {
     assert!(!job.trivial_move, "a trivial move has nothing to merge");
     let runs = runs(job.level, &job.upper, &job.lower, range);
-    let outputs = Outputs::new(store, job.level + 1, job.cut.clone());
+    let outputs = Outputs::new(store, job.output_level, job.cut.clone());
     merge_runs(runs, retention(snapshots, job.bottom), outputs, cancelled).await
 }
 
@@ -47,7 +47,7 @@ pub(crate) async fn merge_packs(
     assert!(!job.trivial_move, "a trivial move has nothing to merge");
     let inputs = |tables: &[Arc<Table>]| tables.iter().map(|table| PackInput(Arc::clone(table))).collect::<Vec<_>>();
     let runs = runs(job.level, &inputs(&job.upper), &inputs(&job.lower), range);
-    let outputs = Outputs::new(store, job.level + 1, job.cut.clone());
+    let outputs = Outputs::new(store, job.output_level, job.cut.clone());
     let bottom = job.bottom || planted(Bug::PackTombstoneDropped);
     // A block of a pack saves what numbers of 0 do not take (`docs/directory.md`, sequence number 0).
     let retention = retention(snapshots, bottom).with_zero_numbers(job.bottom);

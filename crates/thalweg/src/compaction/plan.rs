@@ -27,6 +27,8 @@ const ENTRIES_PER_TOMBSTONE_MOVED: u64 = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) level: usize,
+    /// See [`super::Job::output_level`].
+    pub(super) output_level: usize,
     pub(super) upper: Range<usize>,
     pub(super) lower: Range<usize>,
     pub(super) trivial_move: bool,
@@ -44,7 +46,7 @@ fn plan_upper(shape: &Shape<'_>, level: usize, upper: Range<usize>) -> Option<Pl
             table.tombstones > 0 && table.tombstones.saturating_mul(ENTRIES_PER_TOMBSTONE_MOVED) >= table.entries
         });
     let trivial_move = upper.len() == 1 && lower.is_empty() && !dead_weight;
-    Some(Plan { level, upper, lower, trivial_move, bottom })
+    Some(Plan { level, output_level: level + 1, upper, lower, trivial_move, bottom })
 }
 
 /// The tables of a level that no running job takes out of it.
@@ -179,7 +181,7 @@ fn keep_better(
 }
 
 /// Whether the job can run beside the running ones.
-fn can_run(shape: &Shape<'_>, running: &[RunningJob], plan: &Plan) -> bool {
+pub(super) fn can_run(shape: &Shape<'_>, running: &[RunningJob], plan: &Plan) -> bool {
     let job = plan.running(shape);
     running.iter().all(|other| !job.conflicts(other))
 }
@@ -198,7 +200,8 @@ impl Plan {
     pub(super) fn running(&self, shape: &Shape<'_>) -> RunningJob {
         RunningJob::new(
             self.level,
-            metas(shape, self.level, &self.upper).chain(metas(shape, self.level + 1, &self.lower)),
+            self.output_level,
+            metas(shape, self.level, &self.upper).chain(metas(shape, self.output_level, &self.lower)),
         )
     }
 }

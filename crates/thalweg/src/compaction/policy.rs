@@ -4,10 +4,11 @@ use super::job::{Job, RunningJob};
 use super::leveled::{self, LeveledOptions};
 use super::look_ahead::Cut;
 use super::plan::Plan;
-use super::shape::Levels;
-use super::shape::Shape;
+use super::rewrite;
+use super::shape::{Levels, Shape};
 use super::tidy;
 use super::vlsm::{self, VlsmOptions};
+use crate::format::SeqNo;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -34,9 +35,10 @@ impl Policy {
     /// The job that the shape of `levels` asks for most and that can run beside `running`, or `None`. See
     /// [`crate::compaction`] for what `levels` and `running` must agree on. The job's output level may be one that
     /// `levels` does not have yet, if it is below `levels_max`. Pick again whenever a job ends or a flush installs.
-    pub(crate) fn pick(&self, levels: &Levels, running: &[RunningJob]) -> Option<Job> {
+    /// `all_see` says whether all readers, of now and later, see everything up to a number.
+    pub(crate) fn pick(&self, levels: &Levels, running: &[RunningJob], all_see: &dyn Fn(SeqNo) -> bool) -> Option<Job> {
         let shape = Shape::of(levels);
-        let plan = self.plan(&shape, running)?;
+        let plan = self.plan(&shape, running, all_see)?;
         Some(self.job(levels, &shape, plan))
     }
 
@@ -47,42 +49,53 @@ impl Policy {
     }
 
     /// A job of a database that nobody writes to (see [`super::tidy`]).
-    pub(crate) fn pick_tidy(&self, levels: &Levels, running: &[RunningJob]) -> Option<Job> {
+    pub(crate) fn pick_tidy(
+        &self,
+        levels: &Levels,
+        running: &[RunningJob],
+        all_see: &dyn Fn(SeqNo) -> bool,
+    ) -> Option<Job> {
         let shape = Shape::of(levels);
-        let plan = tidy::plan(&shape, running)?;
+        let plan = tidy::plan(&shape, running, all_see)?;
         Some(self.job(levels, &shape, plan))
     }
 
     fn job(&self, levels: &Levels, shape: &Shape<'_>, plan: Plan) -> Job {
         let (cut, is_poor) = (self.cut(shape, &plan), self.is_poor(shape, &plan));
-        let Plan { level, upper, lower, trivial_move, bottom } = plan;
+        let Plan { level, output_level, upper, lower, trivial_move, bottom } = plan;
         let tables = |level: usize, range: Range<usize>| {
             levels
                 .get(level)
                 .and_then(|tables| tables.get(range))
                 .map_or_else(Vec::new, |tables| tables.iter().map(Arc::clone).collect())
         };
-        let (upper, lower) = (tables(level, upper), tables(level + 1, lower));
-        Job { level, upper, lower, trivial_move, bottom, cut, is_poor }
+        let (upper, lower) = (tables(level, upper), tables(output_level, lower));
+        Job { level, output_level, upper, lower, trivial_move, bottom, cut, is_poor }
     }
 
     /// Whether there is a job; see [`Policy::pick`].
-    pub(crate) fn wants_job(&self, levels: &Levels, running: &[RunningJob]) -> bool {
-        self.plan(&Shape::of(levels), running).is_some()
+    pub(crate) fn wants_job(&self, levels: &Levels, running: &[RunningJob], all_see: &dyn Fn(SeqNo) -> bool) -> bool {
+        self.plan(&Shape::of(levels), running, all_see).is_some()
     }
 
     /// See [`Policy::pick`].
-    pub(super) fn plan(&self, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
-        match self {
+    pub(super) fn plan(
+        &self,
+        shape: &Shape<'_>,
+        running: &[RunningJob],
+        all_see: &dyn Fn(SeqNo) -> bool,
+    ) -> Option<Plan> {
+        let plan = match self {
             Policy::Leveled(options) => leveled::plan(options, shape, running),
             Policy::Vlsm(options) => vlsm::plan(options, shape, running),
-        }
+        };
+        plan.or_else(|| rewrite::plan(shape, running, rewrite::DEAD_PART, all_see))
     }
 
     /// Where the tables that a job writes end.
     pub(super) fn cut(&self, shape: &Shape<'_>, plan: &Plan) -> Cut {
         match self {
-            Policy::Leveled(options) => Cut::Size(options.table_bytes_at(plan.level + 1)),
+            Policy::Leveled(options) => Cut::Size(options.table_bytes_at(plan.output_level)),
             Policy::Vlsm(options) => options.cut(shape, &plan.running(shape)),
         }
     }
@@ -90,7 +103,9 @@ impl Policy {
     /// Whether the job takes a table of level 1 that lies over too much of level 2, because none lies over less.
     fn is_poor(&self, shape: &Shape<'_>, plan: &Plan) -> bool {
         match self {
-            Policy::Vlsm(options) if plan.level == 1 => !vlsm::picks_good(options, shape, plan),
+            Policy::Vlsm(options) if (plan.level, plan.output_level) == (1, 2) => {
+                !vlsm::picks_good(options, shape, plan)
+            }
             _ => false,
         }
     }

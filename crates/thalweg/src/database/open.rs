@@ -158,7 +158,7 @@ fn assemble(
     let signals = Signals::new(&environment, &health);
     let snapshots = Arc::new(SnapshotRegistry::default());
     log.tell_when_quiet(Arc::clone(&signals.flush_wanted));
-    snapshots.notify_on_return(Arc::clone(&signals.flush_wanted));
+    snapshots.notify_on_return(Arc::clone(&signals.flush_wanted), Arc::clone(&signals.compaction_wanted));
     let log_pins = LogPins::new(&log, &registry, options.log_bytes_max, lineage.state().log_start);
     let cleared = ClearedGenerations::new(&snapshots, &log, &lineage, &signals);
     let space = SpaceWatch::new(&kind.options.space, &log, &lineage, &registry);

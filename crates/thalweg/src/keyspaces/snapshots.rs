@@ -19,7 +19,16 @@ pub(crate) struct SnapshotRegistry {
     pinned: Mutex<Pinned>,
     /// Whether the return of a snapshot notifies `returned`.
     is_awaited: AtomicBool,
-    returned: OnceLock<Arc<Event>>,
+    events: OnceLock<ReturnEvents>,
+}
+
+/// What the return of a snapshot notifies.
+#[derive(Debug)]
+struct ReturnEvents {
+    /// Of any, if that is turned on.
+    returned: Arc<Event>,
+    /// Of the last one that did not see a number that [`SnapshotRegistry::all_see`] was asked for.
+    passed: Arc<Event>,
 }
 
 #[derive(Debug, Default)]
@@ -28,9 +37,16 @@ struct Pinned {
     counts: VecDeque<(SeqNo, usize)>,
     /// How many of them are 0.
     given_back: usize,
+    /// The least number for which [`SnapshotRegistry::all_see`] was asked in vain.
+    awaited: Option<SeqNo>,
 }
 
 impl Pinned {
+    /// Whether no pinned number is below `seq`.
+    fn all_see(&self, seq: SeqNo) -> bool {
+        self.counts.front().is_none_or(|(oldest, _)| seq <= *oldest)
+    }
+
     fn pin(&mut self, seq: SeqNo) {
         match self.counts.back_mut() {
             Some((last, count)) if *last == seq => *count += 1,
@@ -80,9 +96,10 @@ impl SnapshotRegistry {
         SnapshotSeq { registry: Arc::clone(self), seq }
     }
 
-    /// Sets the event that the return of a snapshot notifies.
-    pub(crate) fn notify_on_return(&self, returned: Arc<Event>) {
-        let _ = self.returned.set(returned);
+    /// Sets the events that the return of a snapshot notifies: of any, if that is turned on, and of one after which all
+    /// see a number that [`SnapshotRegistry::all_see`] denied.
+    pub(crate) fn notify_on_return(&self, returned: Arc<Event>, passed: Arc<Event>) {
+        let _ = self.events.set(ReturnEvents { returned, passed });
     }
 
     /// Turns these notifications on or off. Turned on before [`SnapshotRegistry::boundaries`], it misses no return.
@@ -92,6 +109,17 @@ impl SnapshotRegistry {
 
     pub(crate) fn notifies_returns(&self) -> bool {
         self.is_awaited.load(Ordering::SeqCst)
+    }
+
+    /// Whether all snapshots, of now and later, see everything up to `seq`, which is visible. If not, the event is
+    /// notified when they do.
+    pub(crate) fn all_see(&self, seq: SeqNo) -> bool {
+        let mut pinned = self.pinned.lock();
+        let all_see = pinned.all_see(seq);
+        if !all_see {
+            pinned.awaited = Some(pinned.awaited.map_or(seq, |awaited| awaited.min(seq)));
+        }
+        all_see
     }
 
     /// The numbers that must stay readable: those pinned and, last, the visible one; ascending.
@@ -113,9 +141,21 @@ impl SnapshotSeq {
 
 impl Drop for SnapshotSeq {
     fn drop(&mut self) {
-        self.registry.pinned.lock().give_back(self.seq);
+        let has_passed = {
+            let mut pinned = self.registry.pinned.lock();
+            pinned.give_back(self.seq);
+            let has_passed = pinned.awaited.is_some_and(|awaited| pinned.all_see(awaited));
+            if has_passed {
+                pinned.awaited = None;
+            }
+            has_passed
+        };
+        let Some(events) = self.registry.events.get() else { return };
         if self.registry.notifies_returns() {
-            self.registry.returned.get().into_iter().for_each(|returned| returned.notify_all());
+            events.returned.notify_all();
+        }
+        if has_passed {
+            events.passed.notify_all();
         }
     }
 }

@@ -11,7 +11,7 @@ use super::splits::Splitter;
 use super::tidying::{has_looked, look_for_tidy, pick_tidy};
 use crate::compaction::{Job, RunningJob};
 use crate::error::{Error, ErrorKind};
-use crate::keyspaces::{IdleMemory, Registry, Signals, SpaceWatch};
+use crate::keyspaces::{IdleMemory, Registry, Signals, SnapshotRegistry, SpaceWatch};
 use crate::log::Log;
 use crate::runtime::{Environment, Health};
 use crate::table::TableWriters;
@@ -35,6 +35,7 @@ pub(crate) struct Compactor {
     merger: Arc<Merger>,
     space: Arc<SpaceWatch>,
     idle_memory: Arc<IdleMemory>,
+    snapshots: Arc<SnapshotRegistry>,
     signals: Arc<Signals>,
     parked: ParkedJobs,
     /// Callers that want small partitions compacted as in a quiet database.
@@ -56,6 +57,7 @@ impl Compactor {
             merger: Arc::clone(merger),
             space: Arc::clone(&with.space),
             idle_memory: Arc::clone(&with.idle_memory),
+            snapshots: Arc::clone(&with.snapshots),
             signals: Arc::clone(&with.signals),
             parked: ParkedJobs::default(),
             tidying: AtomicUsize::new(0),
@@ -158,7 +160,7 @@ impl Compactor {
             let is_wanted = || {
                 partition.is_reshaping()
                     || self.splitter.is_to_split(&partition, &super_version, &running)
-                    || partition.policy().wants_job(&super_version.levels, &running)
+                    || partition.policy().wants_job(&super_version.levels, &running, &|seq| self.snapshots.all_see(seq))
             };
             !running.is_empty() || !partition.is_dropped() && is_wanted()
         };
@@ -182,8 +184,10 @@ impl Compactor {
             look_for_tidy(&partition);
             let running = partition.running();
             let super_version = partition.super_version();
-            let is_wanted =
-                || !has_looked(&partition, &super_version) || pick_tidy(&partition, &super_version, &running).is_some();
+            let is_wanted = || {
+                !has_looked(&partition, &super_version)
+                    || self.pick_tidy(&partition, &super_version, &running).is_some()
+            };
             !running.is_empty() || (!partition.is_dropped() && is_wanted())
         };
         !self.partitions.iter().any(is_untidy)
@@ -191,7 +195,7 @@ impl Compactor {
 
     fn take_job(&self) -> Option<(Arc<Partition>, Job)> {
         let pick = |partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]| {
-            partition.policy().pick(&super_version.levels, running)
+            partition.policy().pick(&super_version.levels, running, &|seq| self.snapshots.all_see(seq))
         };
         self.take_job_of(pick).or_else(|| {
             let is_quiet = || self.log.is_quiet() && !self.registry.has_pending_flush();
@@ -200,8 +204,12 @@ impl Compactor {
                 return None;
             }
             self.partitions.iter().for_each(|partition| look_for_tidy(&partition));
-            self.take_job_of(pick_tidy)
+            self.take_job_of(|partition, super_version, running| self.pick_tidy(partition, super_version, running))
         })
+    }
+
+    fn pick_tidy(&self, partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> Option<Job> {
+        pick_tidy(partition, super_version, running, &|seq| self.snapshots.all_see(seq))
     }
 
     fn take_job_of(

@@ -74,7 +74,7 @@ impl JobRunner {
         let outputs = self.subtasks.merge(writers, partition, &job, &range).await?;
         let (keyspace, id) = (partition.keyspace, partition.id);
         let level = level_number(job.level);
-        let lower = level_number(job.level + 1);
+        let lower = level_number(job.output_level);
         let replaced_above = if is_last { job.upper.as_slice() } else { &[] };
         let mut edit = Edit::default();
         for (tables, level) in [(replaced_above, level), (&job.lower, lower)] {
@@ -101,7 +101,7 @@ impl JobRunner {
             return Err(self.discard(ids, indexing, error));
         }
         let apply = || {
-            partition.replace(&replaced, job.level + 1, tables);
+            partition.replace(&replaced, job.output_level, tables);
             indexing.applied();
         };
         if let Err(error) = self.lineage.install(edit, inputs, || None, apply).await {
@@ -134,9 +134,13 @@ impl JobRunner {
         error
     }
 
-    /// The job, which has read `bytes`, is part of the chain that memtables of the partition wait for. What it gives
+    /// The job, which has read `bytes`, is part of the chain that memtables of the partition wait for, unless it writes
+    /// in place. What it gives
     /// back of level 0 lets writers go faster.
     fn count_chain(&self, partition: &Partition, job: &Job, bytes: u64) {
+        if job.is_in_place() {
+            return;
+        }
         if job.level > 0 {
             return partition.chain.moved(job.level, bytes);
         }
@@ -154,7 +158,7 @@ impl JobRunner {
                 keyspace: partition.keyspace,
                 partition: partition.id,
                 from: level_number(job.level),
-                to: level_number(job.level + 1),
+                to: level_number(job.output_level),
                 table: table.meta().id,
             }],
             ..Edit::default()

@@ -297,10 +297,10 @@ impl Partition {
         }
     }
 
-    /// Replaces the job's inputs by `outputs` in the level below.
+    /// Replaces the job's inputs by `outputs` in the level that it writes to.
     pub(crate) fn install_job(&self, job: &Job, outputs: Vec<Arc<Table>>) {
         let inputs: Vec<TableId> = job.tables().map(|table| table.meta().id).collect();
-        self.replace(&inputs, job.level + 1, outputs);
+        self.replace(&inputs, job.output_level, outputs);
     }
 
     /// Removes tables from their levels, and adds others to `level`.

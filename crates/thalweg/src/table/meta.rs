@@ -16,6 +16,8 @@ pub(crate) struct TableMeta {
     pub(crate) entries: u64,
     /// Tombstones.
     pub(crate) tombstones: u64,
+    /// Different user keys. All other entries are old versions of them.
+    pub(crate) keys: u64,
     /// The smallest and the largest sequence number.
     pub(crate) seq_min: SeqNo,
     pub(crate) seq_max: SeqNo,
@@ -31,6 +33,7 @@ impl TableMeta {
         out.put_u64(self.checksum);
         out.put_varint(self.entries);
         out.put_varint(self.tombstones);
+        out.put_varint(self.keys);
         out.put_varint(self.seq_min.0);
         out.put_varint(self.seq_max.0);
         out.put_bytes(&self.key_min);
@@ -44,11 +47,18 @@ impl TableMeta {
             checksum: decoder.u64()?,
             entries: decoder.varint()?,
             tombstones: decoder.varint()?,
+            keys: decoder.varint()?,
             seq_min: SeqNo(decoder.varint()?),
             seq_max: SeqNo(decoder.varint()?),
             key_min: Box::from(decoder.bytes()?),
             key_max: Box::from(decoder.bytes()?),
         })
+    }
+
+    /// Entries that nobody reads who sees all of the table: old versions, and tombstones. (An old version that is a
+    /// tombstone counts twice.)
+    pub(crate) fn dead(&self) -> u64 {
+        self.entries.saturating_sub(self.keys).saturating_add(self.tombstones).min(self.entries)
     }
 
     /// Whether the table may hold keys in `[from, to]`, both included.
@@ -68,6 +78,7 @@ mod tests {
             checksum: u64::MAX,
             entries: 1000,
             tombstones: 3,
+            keys: 900,
             seq_min: SeqNo(0),
             seq_max: SeqNo::MAX,
             key_min: Box::from(&b"b"[..]),

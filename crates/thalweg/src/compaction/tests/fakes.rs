@@ -62,6 +62,7 @@ impl FakeTable {
             checksum: 0,
             entries: entries.len() as u64,
             tombstones: entries.iter().filter(|entry| entry.kind == EntryKind::Remove).count() as u64,
+            keys: entries.chunk_by(|a, b| a.key == b.key).count() as u64,
             seq_min: seqs.clone().min().unwrap(),
             seq_max: seqs.max().unwrap(),
             key_min: first.key.clone().into(),

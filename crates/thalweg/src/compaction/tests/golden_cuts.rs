@@ -19,6 +19,7 @@ fn table(min: &str, max: &str, bytes: u64) -> TableMeta {
         checksum: 0,
         entries: 100,
         tombstones: 0,
+        keys: 100,
         seq_min: SeqNo(1),
         seq_max: SeqNo(1),
         key_min: min.as_bytes().into(),

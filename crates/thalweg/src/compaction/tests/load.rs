@@ -70,6 +70,7 @@ impl Load {
             checksum: 0,
             entries: bytes,
             tombstones: 0,
+            keys: bytes,
             seq_min: SeqNo(id.0),
             seq_max: SeqNo(id.0),
             key_min: (from as u64).to_be_bytes().into(),
@@ -120,7 +121,7 @@ impl Load {
 
     fn pick(&self) -> Option<Running> {
         let shape = Shape::of_metas(&self.levels);
-        let plan = self.policy.plan(&shape, &[])?;
+        let plan = self.policy.plan(&shape, &[], &|_| true)?;
         let job = plan.running(&shape);
         let inputs = self.levels.iter().flatten().filter(|table| job.tables.contains(&table.id)).cloned().collect();
         Some(Running { cut: self.policy.cut(&shape, &plan), job, inputs, moved: plan.trivial_move })

@@ -64,6 +64,7 @@ impl Session {
             checksum: 0,
             entries: 100,
             tombstones,
+            keys: 100,
             seq_min: SeqNo(id.0),
             seq_max: SeqNo(id.0),
             key_min: min.into(),
@@ -92,7 +93,7 @@ impl Session {
     pub(super) fn pick(mut self) -> Self {
         let shape = Shape::of_metas(&self.levels);
         let busy: Vec<RunningJob> = self.running.iter().map(|(_, job)| job.clone()).collect();
-        let Some(plan) = self.policy.plan(&shape, &busy) else {
+        let Some(plan) = self.policy.plan(&shape, &busy, &|_| true) else {
             self.log += "> pick: nothing to do\n";
             return self;
         };

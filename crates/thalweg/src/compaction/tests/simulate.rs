@@ -59,6 +59,7 @@ struct World {
     /// What happened, to see that the test reaches it.
     moves: usize,
     merges: usize,
+    rewrites: usize,
     subtasks: usize,
     bottoms: usize,
     parallel_max: usize,
@@ -108,6 +109,7 @@ impl World {
             pinned: Vec::new(),
             moves: 0,
             merges: 0,
+            rewrites: 0,
             subtasks: 0,
             bottoms: 0,
             parallel_max: 0,
@@ -177,24 +179,26 @@ impl World {
 
     /// Starts the job that is wanted most; whether there was one.
     fn start(&mut self) -> bool {
+        let oldest = self.snapshots()[0];
         let metas = self.metas();
         let shape = Shape::of_metas(&metas);
         let busy: Vec<RunningJob> = self.running.iter().map(|running| running.job.clone()).collect();
-        let Some(plan) = self.policy.plan(&shape, &busy) else { return false };
+        let Some(plan) = self.policy.plan(&shape, &busy, &|seq| seq <= oldest) else { return false };
         let (job, cut) = (plan.running(&shape), self.policy.cut(&shape, &plan));
         assert!(job.output_level < self.policy.levels_max());
         for other in &busy {
             assert!(job.tables.is_disjoint(&other.tables), "{job:?} shares a table with {other:?}");
         }
-        let Plan { level, upper, lower, trivial_move, bottom } = plan;
+        let Plan { level, output_level, upper, lower, trivial_move, bottom } = plan;
         let upper = self.level(level)[upper].to_vec();
-        let lower = self.level(level + 1)[lower].to_vec();
+        let lower = self.level(output_level)[lower].to_vec();
         let outputs = if trivial_move {
             assert!(upper.len() == 1 && lower.is_empty());
             self.moves += 1;
             upper
         } else {
             self.merges += 1;
+            self.rewrites += usize::from(output_level == level);
             self.bottoms += usize::from(bottom);
             let snapshots = self.snapshots();
             // One to three subtasks, whichever the job.
@@ -211,6 +215,8 @@ impl World {
                 self.poor += poor;
             }
             assert_eq!(entries_of(&outputs), entries_of(&whole), "the same entries, however it is cut");
+            let in_place = output_level == level;
+            assert!(!in_place || outputs.iter().all(|table| table.meta.dead() == 0), "rewritten for nothing");
             outputs
         };
         self.running.push(RunningMerge { job, outputs });
@@ -353,11 +359,13 @@ fn simulate(seed: u64) -> World {
 
 #[test]
 fn reads_never_change_and_the_shape_is_reached() {
-    let (mut moves, mut merges, mut subtasks, mut bottoms, mut parallel, mut good, mut poor) = (0, 0, 0, 0, 0, 0, 0);
+    let (mut moves, mut merges, mut rewrites, mut subtasks, mut bottoms) = (0, 0, 0, 0, 0);
+    let (mut parallel, mut good, mut poor) = (0, 0, 0);
     for seed in 0..300 {
         let world = simulate(seed);
         moves += world.moves;
         merges += world.merges;
+        rewrites += world.rewrites;
         subtasks += world.subtasks;
         bottoms += world.bottoms;
         parallel = parallel.max(world.parallel_max);
@@ -365,6 +373,7 @@ fn reads_never_change_and_the_shape_is_reached() {
         poor += world.poor;
     }
     assert!(moves > 300 && merges > 3000 && bottoms > 300, "{moves} moves, {merges} merges, {bottoms} at the bottom");
+    assert!(rewrites > 300, "{rewrites} tables were rewritten in place");
     assert!(subtasks > merges * 3 / 2, "{subtasks} subtasks of {merges} merges");
     assert!(parallel >= 3, "at most {parallel} jobs ran side by side");
     assert!(good > 1000 && poor > 300, "{good} good and {poor} poor tables");

@@ -133,12 +133,13 @@ fn print_edit(offset: u64, synced: u64, id: EditId, edit: &Edit, print: &mut Pri
 
 fn table(meta: &TableMeta) -> String {
     format!(
-        "table {}: {} bytes, checksum {:#018x}, {} entries ({} tombstones), seq {}..={}, \"{}\"..=\"{}\"",
+        "table {}: {} bytes, checksum {:#018x}, {} entries ({} tombstones, {} keys), seq {}..={}, \"{}\"..=\"{}\"",
         meta.id,
         meta.bytes,
         meta.checksum,
         meta.entries,
         meta.tombstones,
+        meta.keys,
         meta.seq_min,
         meta.seq_max,
         meta.key_min.escape_ascii(),

@@ -38,6 +38,7 @@ pub(super) fn table(id: u64, from: &str, to: &str) -> TableMeta {
         checksum: id.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         entries: 10,
         tombstones: 1,
+        keys: 9,
         seq_min: SeqNo(id.min(1 << 40)),
         seq_max: SeqNo(id.min(1 << 40) + 5),
         key_min: from.as_bytes().into(),

@@ -142,6 +142,7 @@ impl Properties {
             checksum,
             entries: self.entries,
             tombstones: self.tombstones,
+            keys: self.keys,
             seq_min: self.seq_min,
             seq_max: self.seq_max,
             key_min: Box::from(self.key_min.as_slice()),
@@ -161,10 +162,11 @@ impl Properties {
 
 fn describe(meta: &TableMeta) -> String {
     format!(
-        "table {} with {} entries, {} tombstones, sequence numbers {}..={}, keys \"{}\"..=\"{}\"",
+        "table {} with {} entries, {} tombstones, {} keys, sequence numbers {}..={}, keys \"{}\"..=\"{}\"",
         meta.id,
         meta.entries,
         meta.tombstones,
+        meta.keys,
         meta.seq_min,
         meta.seq_max,
         meta.key_min.escape_ascii(),

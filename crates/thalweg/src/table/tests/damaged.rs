@@ -151,6 +151,7 @@ fn a_manifest_that_differs_is_corruption() {
     for wrong in [
         TableMeta { entries: meta.entries + 1, ..meta.clone() },
         TableMeta { tombstones: 0, ..meta.clone() },
+        TableMeta { keys: meta.keys + 1, ..meta.clone() },
         TableMeta { seq_min: SeqNo(0), ..meta.clone() },
         TableMeta { key_max: Box::from(&b"z"[..]), ..meta.clone() },
     ] {

@@ -1,0 +1,60 @@
+//! Rewriting tables in their own level, to give back what was kept for readers that are gone.
+//!
+//! A merge keeps the versions that a snapshot or a long range sees, and a tombstone above them. When these readers have
+//! ended, what was merged to the bottom under them is *dead*: no policy takes it from the last level, and only later
+//! writes to the same keys would merge it again. So such a table is merged with nothing but itself.
+//!
+//! A table is rewritten when a third of its entries are dead (a tenth in a quiet database, see [`super::tidy`]), when
+//! nothing lies below its range, and when all readers see all of it. Then no dead entry stays (see
+//! [`super::retention`]), so that no table is rewritten twice, and each rewrite drops at least half as many entries as
+//! it writes. Neighbours that are due go along in one job, which makes fewer tables of them.
+//!
+//! At the bottom it stays: data comes into the levels below only through this table's level, where its range is
+//! reserved.
+
+use super::job::RunningJob;
+use super::plan::{Plan, can_run};
+use super::shape::Shape;
+use crate::format::SeqNo;
+use crate::table::TableMeta;
+
+/// A table is rewritten when it has one dead entry in so many.
+pub(super) const DEAD_PART: u64 = 3;
+
+/// Tables that one job rewrites at most.
+const TABLES_MAX: usize = 8;
+
+/// The first tables, from the top, that have a dead entry in `dead_part`, and that can be rewritten beside the running
+/// jobs. `all_see`: see [`super::Policy::pick`]; asked only of tables that are due but for that.
+pub(super) fn plan(
+    shape: &Shape<'_>,
+    running: &[RunningJob],
+    dead_part: u64,
+    all_see: &dyn Fn(SeqNo) -> bool,
+) -> Option<Plan> {
+    (1..shape.len()).find_map(|level| {
+        let is_due = |table: &TableMeta| {
+            table.dead() > 0
+                && table.dead().saturating_mul(dead_part) >= table.entries
+                && (level + 1..shape.len())
+                    .all(|deeper| shape.overlapping(deeper, &table.key_min, &table.key_max).is_empty())
+        };
+        let tables = shape.level(level);
+        let plan = |start: usize, count: usize| Plan {
+            level,
+            output_level: level,
+            upper: start..start + count,
+            lower: 0..0,
+            trivial_move: false,
+            bottom: true,
+        };
+        let can_go = |index: usize, table: &TableMeta| {
+            is_due(table) && can_run(shape, running, &plan(index, 1)) && all_see(table.seq_max)
+        };
+        let start = tables.iter().enumerate().position(|(index, table)| can_go(index, table))?;
+        let more = (start + 1..tables.len()).take_while(|index| can_go(*index, tables[*index])).take(TABLES_MAX - 1);
+        let count = 1 + more.count();
+        // Together they reserve what lies between them, too.
+        Some(plan(start, count)).filter(|plan| can_run(shape, running, plan)).or_else(|| Some(plan(start, 1)))
+    })
+}
