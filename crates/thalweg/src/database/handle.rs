@@ -252,7 +252,8 @@ impl Database {
     }
 
     /// What [`crate::DamagePolicy::PointInTime`] dropped when this database was opened, in words; empty when nothing
-    /// was.
+    /// was. It includes what an earlier open dropped if that was cut off before it could tell, whatever the policy of
+    /// this one.
     pub fn dropped_by_recovery(&self) -> &[String] {
         &self.engine.dropped
     }

@@ -18,6 +18,7 @@ mod checkpoint;
 mod definitions;
 mod directory;
 mod directory_keyspace;
+mod dropped;
 mod dump;
 mod engine;
 mod entry_lookup;

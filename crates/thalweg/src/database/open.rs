@@ -1,9 +1,11 @@
 //! Opening: lock, recovery, replay, and the start of the background.
 //!
 //! Order (`docs/durability.md`): nothing on disk is changed until the recovered state is durable in a new manifest;
-//! only then is the log's valid end sealed, and only then do orphans go.
+//! only then is the log's valid end sealed, and only then do orphans go. Copies and a report of what `PointInTime` drops
+//! come first ([`super::dropped`]).
 
 use super::directory::{create_layout, lock_for_reading, lock_for_writing};
+use super::dropped::DroppedReport;
 use super::engine::{Engine, Mode, Writable};
 use super::options::Options;
 use super::statistics::StatisticsSource;
@@ -69,7 +71,14 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
     }
     let Replayed { registry, next_keyspace } = replay.finish()?;
     trace::event!(INFO, "thalweg::open", "replayed", keyspaces = registry.keyspaces().len());
-    let dropped = recovered.as_ref().map(|recovered| recovered.dropped.clone()).unwrap_or_default();
+    let storage = Arc::clone(&environment.storage);
+    let report = DroppedReport::read(&*storage, root)?;
+    let (manifest, new) = match &recovered {
+        Some(recovered) => (recovered.manifest(), recovered.dropped.as_slice()),
+        None => (0, [].as_slice()),
+    };
+    let dropped = report.told(manifest, new);
+    report.keep(manifest, new)?;
     let (log, lineage) = begin(&environment, &space, &options, &health, &metrics, recovered)?;
     trace::event!(INFO, "thalweg::open", "began a manifest and the log");
     lineage.attach(Arc::clone(&log), Arc::clone(&tables))?;
@@ -95,6 +104,7 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
         lock: Mutex::new(Some(lock)),
     };
     engine.start(root)?;
+    report.remove(&engine.dropped);
     trace::event!(INFO, "thalweg::open", "opened");
     Ok(engine)
 }
@@ -119,6 +129,8 @@ pub(super) fn open_read_only(mut environment: Environment, root: &Path, options:
     recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
     let Replayed { registry, next_keyspace } = replay.finish()?;
     let keyspaces = registry.keyspaces();
+    let report = DroppedReport::read(&*environment.storage, root)?;
+    let dropped = report.told(recovered.manifest(), &recovered.dropped);
     let services = Arc::<TaskCount>::default();
     services.spawn(&environment, &Arc::default(), Lane::Compaction, tables.warming());
     Ok(Engine {
@@ -127,7 +139,7 @@ pub(super) fn open_read_only(mut environment: Environment, root: &Path, options:
         options,
         mode: Mode::ReadOnly { keyspaces, visible: recovered.log.end.seq, log_bytes: recovered.log.bytes(), tables },
         snapshots: Arc::new(SnapshotRegistry::default()),
-        dropped: recovered.dropped,
+        dropped,
         definition_turn: AsyncMutex::default(),
         next_keyspace: AtomicU64::new(next_keyspace.0),
         workers: Arc::new(TaskCount::default()),

@@ -72,7 +72,7 @@ impl Recovered {
     }
 
     /// Returns the number of the manifest that was read.
-    pub(super) fn manifest(&self) -> u64 {
+    pub(crate) fn manifest(&self) -> u64 {
         self.manifest
     }
 

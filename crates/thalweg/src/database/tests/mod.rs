@@ -1,3 +1,4 @@
 //! Tests of the engine that need more than one of its files.
 
+mod dropped;
 mod panics;
