@@ -67,6 +67,7 @@ impl Arena {
     pub(super) fn new(pool: &MemtablePool, bytes_expected: usize) -> Self {
         let first = Chunk::allocate(CHUNK_BYTES_MIN, 0, 0);
         pool.count(0, CHUNK_BYTES_MIN);
+        pool.count_least(0, CHUNK_BYTES_MIN);
         Arena {
             current: AtomicPtr::new(first.as_ptr()),
             large_bytes: AtomicUsize::new(0),
@@ -154,6 +155,9 @@ impl Arena {
         // Relaxed: a statistic, it publishes nothing.
         let before = self.retired_bytes.swap(bytes, Ordering::Relaxed);
         self.pool.count_retired(before, bytes);
+        if before == 0 {
+            self.pool.count_least(CHUNK_BYTES_MIN, 0);
+        }
     }
 
     fn chunks(&self) -> MutexGuard<'_, Vec<NonNull<Chunk>>> {
@@ -163,7 +167,11 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        self.pool.count_retired(self.retired_bytes.load(Ordering::Relaxed), 0);
+        let retired = self.retired_bytes.load(Ordering::Relaxed);
+        self.pool.count_retired(retired, 0);
+        if retired == 0 {
+            self.pool.count_least(CHUNK_BYTES_MIN, 0);
+        }
         let chunks = std::mem::take(&mut *self.chunks());
         for chunk in chunks {
             // SAFETY: each chunk was leaked from a box by `Chunk::listed`, is listed once, and is reached by

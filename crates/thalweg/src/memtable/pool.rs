@@ -28,6 +28,8 @@ struct Shared {
     /// have; and how many they had at the last look whether they have more.
     used_bytes: AtomicUsize,
     retired_bytes: AtomicUsize,
+    /// Bytes that memtables have however empty they are, and that no flush gives back: the next one has them too.
+    least_bytes: AtomicUsize,
     used_bytes_max: usize,
     looked_at_bytes: AtomicUsize,
 }
@@ -53,6 +55,7 @@ impl MemtablePool {
             blocks_max: bytes_max / PAGES_BYTES,
             used_bytes: AtomicUsize::new(0),
             retired_bytes: AtomicUsize::new(0),
+            least_bytes: AtomicUsize::new(0),
             used_bytes_max,
             looked_at_bytes: AtomicUsize::new(0),
         };
@@ -71,10 +74,18 @@ impl MemtablePool {
         self.shared.retired_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
+    /// Counts `after` bytes of a memtable that it has however empty it is instead of `before`.
+    pub(super) fn count_least(&self, before: usize, after: usize) {
+        // Relaxed: a statistic, it publishes nothing.
+        self.shared.least_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+
     /// Bytes of the memtables that a flush, or the end of a generation, gives back. No seal and no wait gives back
     /// those that only readers hold.
     fn flushable_bytes(&self) -> usize {
-        self.used_bytes().saturating_sub(self.shared.retired_bytes.load(Ordering::Relaxed))
+        let retired = self.shared.retired_bytes.load(Ordering::Relaxed);
+        let least = self.shared.least_bytes.load(Ordering::Relaxed);
+        self.used_bytes().saturating_sub(retired).saturating_sub(least)
     }
 
     /// Bytes of all memtables, as they were allocated.
@@ -142,6 +153,9 @@ impl MemtablePool {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::format::SeqNo;
+    use crate::format::key::EntryKind;
+    use crate::memtable::Memtable;
 
     #[test]
     fn what_is_given_back_is_handed_out_again_up_to_the_bound() {
@@ -166,6 +180,26 @@ mod tests {
         assert_eq!((pool.is_over(), pool.is_over()), (true, false), "one is to see to it");
         pool.count(0, LOOK_BYTES);
         assert!(pool.is_over());
+    }
+
+    #[test]
+    fn memory_that_no_flush_gives_back_makes_no_pool_full() {
+        let pool = MemtablePool::bounded(0, 4 * LOOK_BYTES);
+        let new = || Memtable::new(&pool, 0);
+        let mut empty: Vec<_> = (0..512).map(|_| new()).collect();
+        assert!(pool.used_bytes() > 4 * LOOK_BYTES);
+        assert_eq!((pool.flushable_bytes(), pool.is_over(), pool.is_far_over()), (0, false, false));
+        empty[0].insert(b"key", SeqNo(1), EntryKind::Put, &vec![7; 5 * LOOK_BYTES]);
+        assert!(pool.flushable_bytes() >= 5 * LOOK_BYTES && pool.is_over());
+        // Only readers hold it. Said twice, it counts once.
+        empty[0].retire();
+        empty[0].retire();
+        assert_eq!((pool.flushable_bytes(), pool.is_over()), (0, false));
+        empty.truncate(1);
+        assert_eq!((pool.used_bytes() > 5 * LOOK_BYTES, pool.flushable_bytes()), (true, 0));
+        drop(empty);
+        let left = [&pool.shared.used_bytes, &pool.shared.retired_bytes, &pool.shared.least_bytes];
+        assert_eq!(left.map(|bytes| bytes.load(Ordering::Relaxed)), [0; 3]);
     }
 
     #[test]
