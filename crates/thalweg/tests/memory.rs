@@ -70,6 +70,38 @@ fn a_budget_that_is_too_small_is_refused_and_explicit_sizes_win() {
 }
 
 #[test]
+fn memtables_of_cleared_generations_that_snapshots_read_do_not_make_the_next_ones_small() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::builder(dir.path()).memory_budget(BUDGET).open().unwrap();
+    let keyspace = db.keyspace("all").unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut write = |count: u32| {
+        let flushes = db.statistics().flushes;
+        for _ in 0..count {
+            keyspace.insert(random.u64(..).to_be_bytes(), [1; 200]).unwrap();
+        }
+        db.statistics().flushes - flushes
+    };
+    let plain = write(40_000);
+    // Each reads the memtable of its time, which the clear has left unflushed.
+    let snapshots: Vec<_> = (0..8)
+        .map(|_| {
+            write(8000);
+            let snapshot = db.snapshot();
+            keyspace.clear().unwrap();
+            db.flush().unwrap();
+            snapshot
+        })
+        .collect();
+    let before = db.statistics();
+    assert!(before.memtable_memory_bytes > BUDGET / 2, "{before:?}");
+    let held = write(40_000);
+    assert!(held <= 2 * plain.max(2), "{held} flushes, and {plain} without snapshots");
+    drop(snapshots);
+    db.close().unwrap();
+}
+
+#[test]
 fn memtables_that_ranges_hold_do_not_make_the_next_ones_small() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::builder(dir.path()).memory_budget(BUDGET).open().unwrap();

@@ -47,6 +47,7 @@ impl ClearedGenerations {
     /// Keeps a generation that was cleared by the record `at`, and that the manifest knows of, until nobody can read
     /// it.
     pub(super) fn keep(&self, keyspace: Arc<dyn Keyspace>, at: SeqNo) {
+        keyspace.retire_buffers();
         let mut kept = self.kept.lock();
         kept.push(Cleared { at, keyspace });
         self.snapshots.notify_returns(true);

@@ -45,6 +45,10 @@ pub(crate) trait Keyspace: Any + Send + Sync {
     /// All its tables, each once.
     fn tables(&self) -> Vec<Arc<Table>>;
 
+    /// Notes that no flush gives the memory of its buffers back any more: it was cleared, the manifest knows, and only
+    /// snapshots read it.
+    fn retire_buffers(&self);
+
     /// Lets go of everything it holds. It was dropped or cleared, the manifest knows, and no snapshot reads it.
     fn empty(&self);
 

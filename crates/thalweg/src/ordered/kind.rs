@@ -117,6 +117,12 @@ impl Keyspace for OrderedKeyspace {
         tables.map(|table: Arc<Table>| (table.meta().id, table)).collect::<BTreeMap<_, _>>().into_values().collect()
     }
 
+    fn retire_buffers(&self) {
+        for partition in self.layout().partitions() {
+            partition.super_version().memtables().for_each(|handle| handle.memtable.retire());
+        }
+    }
+
     fn empty(&self) {
         self.lifecycle().set_emptied();
         self.layout().partitions().iter().for_each(|partition| partition.clear());

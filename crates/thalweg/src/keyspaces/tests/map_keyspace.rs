@@ -187,6 +187,8 @@ impl Keyspace for MapKeyspace {
         self.contents().tables.clone()
     }
 
+    fn retire_buffers(&self) {}
+
     fn empty(&self) {
         self.lifecycle.set_emptied();
         *self.contents() = Contents::default();
