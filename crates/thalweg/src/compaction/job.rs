@@ -42,6 +42,8 @@ pub(crate) struct RunningJob {
     pub(crate) key_max: Box<[u8]>,
     /// Where the outputs go.
     pub(crate) output_level: usize,
+    /// It has failed, and waits for its next try.
+    pub(crate) is_parked: bool,
 }
 
 impl Job {
@@ -91,6 +93,7 @@ impl RunningJob {
             key_max: Box::from(key_max),
             tables: inputs.map(|table| table.id).collect(),
             output_level,
+            is_parked: false,
         }
     }
 

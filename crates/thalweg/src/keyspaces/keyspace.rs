@@ -39,7 +39,8 @@ pub(crate) trait Keyspace: Any + Send + Sync {
     /// What of its background work fails at present, by partition.
     fn failures(&self) -> Vec<(PartitionId, BackgroundError)>;
 
-    /// Whether no background job runs in it. Once it was dropped none begins.
+    /// Whether no background job runs in it; one that failed and waits for its next try does not. Once it was dropped
+    /// none begins.
     fn is_idle(&self) -> bool;
 
     /// All its tables, each once.

@@ -124,6 +124,8 @@ impl Compactor {
         {
             // Held for both, so that a retry finds the job with its failure.
             let mut parked = self.parked.lock();
+            let is_it = |job: &&mut RunningJob| job.tables == claim.tables;
+            partition.running().iter_mut().filter(is_it).for_each(|job| job.is_parked = true);
             let trouble = partition.compaction_failed(&claim.tables, error, now_ns);
             let retry_at_ns = trouble.retry_at_ns.unwrap_or(now_ns);
             self.health.report(trouble);

@@ -61,7 +61,7 @@ impl JobRunner {
         while let Some(step) = steps.next() {
             self.run_step(writers, partition, step).await?;
             if let Some(next) = steps.peek() {
-                self.until_room(next.job.lower.iter().map(|table| table.meta().bytes).sum()).await;
+                self.until_room(partition, next.job.lower.iter().map(|table| table.meta().bytes).sum()).await;
             }
         }
         Ok(())
@@ -173,11 +173,12 @@ impl JobRunner {
 
     /// Between two steps: waits until there is room for `bytes` twice, as far as what the last step has replaced is
     /// still to give some back.
-    async fn until_room(&self, bytes: u64) {
+    async fn until_room(&self, partition: &Partition, bytes: u64) {
         let until_ns = self.environment.clock.now_ns().saturating_add(WAIT_MAX_NS);
         while self.space.space().free_bytes().is_some_and(|free| free < bytes.saturating_mul(2)) {
             let is_waiting = self.lineage.unsettled().0 > 0 || self.lineage.removing_bytes() > 0;
-            if !is_waiting || self.signals.is_stopping() || self.environment.clock.now_ns() > until_ns {
+            let is_over = self.signals.is_stopping() || partition.is_dropped();
+            if !is_waiting || is_over || self.environment.clock.now_ns() > until_ns {
                 return;
             }
             self.lineage.settle_for_space();

@@ -107,7 +107,7 @@ impl Keyspace for OrderedKeyspace {
     }
 
     fn is_idle(&self) -> bool {
-        self.layout().partitions().iter().all(|partition| partition.running().is_empty())
+        self.layout().partitions().iter().all(|partition| partition.running().iter().all(|job| job.is_parked))
     }
 
     fn tables(&self) -> Vec<Arc<Table>> {

@@ -22,7 +22,7 @@ pub(super) struct Parked {
 
 impl Parked {
     fn is_due(&self, now_ns: u64, room: u64) -> bool {
-        // A keyspace is dropped only once none of its jobs is reserved.
+        // It keeps a partition in memory that nobody needs any more.
         now_ns >= self.retry_at_ns || self.room.is_some_and(|then| then != room) || self.partition.is_dropped()
     }
 }

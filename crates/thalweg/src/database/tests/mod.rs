@@ -2,3 +2,4 @@
 
 mod dropped;
 mod panics;
+mod parked;
