@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg::{Database, Slice};
 use thalweg_fs::{
-    Allocation, Batch, Caller, Directories, EngineStore, Error, FolderObjects, FormatOptions, Ino, Listing, MetaStore,
-    NewInode, OpenOptions, Operation, Promise, ROOT, Result, RowReader, Rows, Space, Volume,
+    Allocation, Batch, Caller, Change, Directories, EngineStore, Error, FolderObjects, FormatOptions, Ino, Listing,
+    MetaStore, NewInode, OpenOptions, Operation, Promise, ROOT, Result, RowReader, Rows, Space, Volume,
 };
 
 const ME: Caller<'static> = Caller::ROOT;
@@ -87,6 +87,11 @@ fn a_volume_on_a_full_disk_is_opened_emptied_and_closed() {
     volume.save_totals().unwrap();
     let refused = volume.create(&ME, ROOT, b"other", NewInode::file(0o644)).unwrap_err();
     assert_eq!(refused.errno(), libc::ENOSPC);
+    let found = volume.lookup(&ME, ROOT, b"file").unwrap();
+    let sized = |size| volume.change(&ME, found.ino, &Change { size: Some(size), ..Change::default() });
+    assert_eq!(sized(0).unwrap().size, 0, "it was empty before");
+    assert_eq!(sized(1).unwrap_err().errno(), libc::ENOSPC);
+    volume.forget(found.ino, 1);
     volume.unlink(&ME, ROOT, b"file").unwrap();
     volume.work().unwrap();
     volume.close().unwrap();

@@ -92,7 +92,7 @@ impl Volume {
         }
         let mut rows = Vec::new();
         if let Some(size) = change.size {
-            if size < state.attributes.size && !planted(Bug::ShrinkNeedsRoom) {
+            if size <= state.attributes.size && !planted(Bug::ShrinkNeedsRoom) {
                 batch.set_needs_no_room();
             }
             rows = self.resize(&mut next, size, now)?;
