@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use thalweg::{Database, Slice};
 use thalweg_fs::{
     Allocation, Batch, Caller, Directories, EngineStore, Error, FolderObjects, FormatOptions, Ino, Limits, Listing,
     MetaStore, NewInode, ObjectAttributes, ObjectStore, OpenOptions, Promise, ROOT, Result, Room, RowReader, Rows,
-    Space, Time, Volume,
+    Space, Time, Volume, WRITE,
 };
 
 const ME: Caller<'static> = Caller::ROOT;
@@ -31,6 +32,8 @@ struct Faults {
     removals_fail: Mutex<Option<Ino>>,
     /// A byte is written to each object while it is synced, through this volume.
     writer: OnceLock<Weak<Volume>>,
+    /// Nothing is known of the file of this one.
+    attributes_fail: Mutex<Option<Ino>>,
     /// Whether there are no promises any more.
     promises_fail: Mutex<bool>,
 }
@@ -44,6 +47,10 @@ impl ObjectStore for Objects {
 
     fn read_at(&self, ino: Ino, offset: u64, bytes: &mut [u8]) -> Result<usize> {
         self.0.read_at(ino, offset, bytes)
+    }
+
+    fn file(&self, ino: Ino) -> Result<Option<Arc<File>>> {
+        self.0.file(ino)
     }
 
     fn write_at(&self, ino: Ino, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -71,6 +78,9 @@ impl ObjectStore for Objects {
     }
 
     fn attributes(&self, ino: Ino) -> Result<Option<ObjectAttributes>> {
+        if *self.1.attributes_fail.lock().unwrap() == Some(ino) {
+            return Err(Error::explained(libc::EIO, "nothing is known of it"));
+        }
         self.0.attributes(ino)
     }
 
@@ -277,4 +287,28 @@ fn an_object_that_cannot_be_removed_holds_no_other_up() {
     assert_eq!(inos.map(left), [true, false, false]);
     *faults.removals_fail.lock().unwrap() = None;
     assert_eq!(volume.work().unwrap().removed, 1);
+}
+
+#[test]
+fn a_close_syncs_all_that_it_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let (volume, faults) = volume(folder.path());
+    let (shared, first, second) = (object(&volume, "a"), object(&volume, "b"), object(&volume, "c"));
+    volume.open(&ME, shared, WRITE).unwrap();
+    volume.share(shared, true).unwrap().unwrap();
+    volume.sync().unwrap();
+    let small = volume.create(&ME, ROOT, b"small", NewInode::file(0o644)).unwrap().ino;
+    volume.write(&ME, first, 0, b"lost").unwrap();
+    volume.write(&ME, second, 0, b"kept").unwrap();
+    let promise = volume.promise().unwrap();
+    faults.syncs.lock().unwrap().push_back(Some(libc::EIO));
+    faults.synced.lock().unwrap().clear();
+    *faults.attributes_fail.lock().unwrap() = Some(shared);
+    assert!(volume.close().unwrap_err().to_string().contains("could not be synced"));
+    assert_eq!(*faults.synced.lock().unwrap(), [first, second]);
+    assert!(promise.is_durable(), "the log is synced all the same");
+    drop(volume);
+    // Closed, so that another may open it, which finds all that the log had.
+    let volume = OpenOptions::new().open(folder.path().join("volume")).unwrap();
+    assert_eq!(volume.resolve(&ME, b"/small").unwrap().ino, small);
 }

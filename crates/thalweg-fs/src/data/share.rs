@@ -111,7 +111,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Looks at the files of shared objects, and lists those that have changed as dirty.
+    /// Looks at the files of shared objects, and lists those that have changed as dirty. One that cannot be looked at
+    /// holds no other up; the first error is returned.
     pub(crate) fn look_at_shared(&self, looks: Looks) -> Result<()> {
         let watched: Vec<(Ino, Watched)> = {
             let mut tasks = self.tasks();
@@ -120,10 +121,17 @@ impl Volume {
             let is_due = |watched: &Watched| is_all || watched.writers > 0 || watched.quiet_looks < QUIET_LOOKS;
             tasks.shared.iter().filter(|(_, watched)| is_due(watched)).map(|(&ino, &watched)| (ino, watched)).collect()
         };
+        let mut looked = Ok(());
         for (ino, watched) in watched {
             // Before the look: nobody can write once the inode is forgotten.
             let is_in_use = self.nodes.try_pin(ino).is_some();
-            let object = self.objects.attributes(ino)?;
+            let object = match self.objects.attributes(ino) {
+                Ok(object) => object,
+                Err(error) => {
+                    looked = looked.and(Err(error));
+                    continue;
+                }
+            };
             let has_changed = object.is_some() && object != watched.seen;
             let mut tasks = self.tasks();
             if has_changed {
@@ -138,7 +146,7 @@ impl Volume {
                 watched.quiet_looks = if has_changed { 0 } else { watched.quiet_looks.saturating_add(1) };
             }
         }
-        Ok(())
+        looked
     }
 
     /// Whether a further change of a file would give it another time.

@@ -105,9 +105,9 @@ impl Volume {
     pub(crate) fn sync_objects(&self, looks: Looks) -> Result<u64> {
         let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.sync_inherited_objects()?;
-        self.look_at_shared(looks)?;
+        let looked = self.look_at_shared(looks);
         let dirty = std::mem::take(&mut self.tasks().dirty);
-        let (mut synced, mut failure) = (0, None);
+        let (mut synced, mut failure) = (0, looked.err());
         for ino in dirty {
             match self.sync_dirty(ino) {
                 Ok(is_synced) => synced += u64::from(is_synced),

@@ -228,20 +228,26 @@ impl Volume {
     /// Closes the volume: everything is durable then. Later calls fail.
     ///
     /// # Errors
-    /// `EIO`: something may not be durable.
+    /// `EIO`: something may not be durable. All that can be is; the error is the first of them.
     pub fn close(&self) -> Result<()> {
-        self.sync_objects(Looks::All)?;
-        self.sync_removals()?;
+        let synced = self.sync_objects(Looks::All).map(drop).and(self.sync_removals());
+        let stored = self.store_end(synced.is_ok());
+        let durable = self.store.promise().and_then(|promise| promise.wait());
+        let closed = self.store.close();
+        synced.and(stored).and(durable).and(closed)
+    }
+
+    /// Stores what the next mount wants to know of this one.
+    fn store_end(&self, is_synced: bool) -> Result<()> {
         let superblock = read_superblock(&*self.store)?;
-        // The search for objects that no row knows, and the recount, are for the mount that comes to them.
-        let is_clean = !self.has_unknown_objects() && !self.tasks().inherited.has_unknown_totals;
+        // The search for objects that no row knows, and the recount, are for the mount that comes to them. So is the
+        // sync of what this mount could not sync.
+        let is_clean = is_synced && !self.has_unknown_objects() && !self.tasks().inherited.has_unknown_totals;
         let mut batch = Batch::new();
         batch.set_needs_no_room();
         batch.put(Space::Volume, Totals::KEY, encode_number(Totals::KEY, self.inodes.get()));
         batch.put(Space::Volume, Superblock::KEY, Superblock { is_clean, ..superblock }.encode());
-        self.commit(&batch)?;
-        self.store.promise()?.wait()?;
-        self.store.close()
+        self.commit(&batch)
     }
 }
 
