@@ -104,6 +104,17 @@ fn told<T: std::fmt::Debug>(result: Result<T>) -> std::result::Result<String, th
     result.map(|value| format!("{value:?}"))
 }
 
+/// What a listing gave. An entry that it could not read has its error where somebody asks for it.
+fn listed(volume: &Volume, with_attributes: bool) -> std::result::Result<String, thalweg_fs::Error> {
+    let entries = volume.list(ROOT, 0, 100, with_attributes)?;
+    for entry in entries.iter().filter(|entry| entry.offset > 2) {
+        if entry.ino == 0 || with_attributes && entry.attributes.is_none() {
+            volume.lookup(&CALLERS[0], ROOT, &entry.name)?;
+        }
+    }
+    told(Ok(entries))
+}
+
 type Step = fn(&Volume) -> std::result::Result<String, thalweg_fs::Error>;
 
 /// Each reads rows of some kinds. They are done on a volume that was opened for them.
@@ -112,8 +123,8 @@ const STEPS: [Step; 12] = [
     |volume| told(volume.lookup(&CALLERS[0], ROOT, b"directory")),
     |volume| told(volume.lookup(&CALLERS[0], ROOT, b"second")),
     |volume| told(volume.resolve(&CALLERS[0], b"/link/inner")),
-    |volume| told(volume.list(ROOT, 0, 100, true)),
-    |volume| told(volume.list(ROOT, 0, 100, false)),
+    |volume| listed(volume, true),
+    |volume| listed(volume, false),
     |volume| told(volume.unlink(&CALLERS[0], ROOT, b"second")),
     |volume| told(volume.unlink(&CALLERS[0], ROOT, b"object")),
     |volume| told(volume.remove_directory(&CALLERS[0], ROOT, b"empty")),

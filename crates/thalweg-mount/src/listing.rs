@@ -12,6 +12,8 @@ use thalweg_fs::{Entry, Error};
 const LISTED: usize = 128;
 /// As above with attributes, of which those that do not fit the answer must be given back.
 const LISTED_PLUS: usize = 32;
+/// The number under which an entry is listed whose row is damaged: C libraries pass over 0.
+const UNKNOWN: u64 = u64::MAX;
 
 impl Daemon {
     /// Answers with names.
@@ -20,7 +22,8 @@ impl Daemon {
         let listed = self.list(ino, offset, (LISTED, false), |entries| {
             entries.iter().any(|entry| {
                 let name = OsStr::from_bytes(&entry.name);
-                reply.add(INodeNo(entry.ino), entry.offset, file_type(entry.kind), name)
+                let ino = if entry.ino == 0 { UNKNOWN } else { entry.ino };
+                reply.add(INodeNo(ino), entry.offset, file_type(entry.kind), name)
             })
         });
         match self.end(&begun, ino, listed) {
@@ -35,7 +38,13 @@ impl Daemon {
         let listed = self.list(ino, offset, (LISTED_PLUS, true), |entries| {
             let mut is_full = false;
             for entry in entries {
-                let found = entry.attributes.as_ref().map_or_else(|| bare(entry.ino), attributes);
+                let is_dot = matches!(&*entry.name, b"." | b"..");
+                let found = match &entry.attributes {
+                    Some(found) => attributes(found),
+                    None if is_dot => bare(entry.ino),
+                    // By number 0 the kernel knows that it has the name alone, and looks the entry up when it is used.
+                    None => fuser::FileAttr { kind: file_type(entry.kind), ..bare(0) },
+                };
                 let name = OsStr::from_bytes(&entry.name);
                 is_full = is_full || reply.add(found.ino, entry.offset, name, &FOREVER, &found, GENERATION);
                 if is_full && entry.attributes.is_some() {

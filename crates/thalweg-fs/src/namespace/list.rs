@@ -13,22 +13,25 @@ const DOT_DOT: u64 = 2;
 /// An entry of a directory that was listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The inode.
+    /// The inode; 0 if the entry's row is damaged.
     pub ino: Ino,
-    /// Its kind.
+    /// Its kind; a file if the entry's row is damaged.
     pub kind: Kind,
     /// The entry's name.
     pub name: Box<[u8]>,
     /// Where the listing goes on after this entry.
     pub offset: u64,
-    /// What `stat` tells, if it was wanted. The caller refers to the inode then. Not of "." and "..".
+    /// What `stat` tells, if it was wanted. The caller refers to the inode then. Not of "." and "..", and not of an
+    /// inode that cannot be read.
     pub attributes: Option<Attributes>,
 }
 
 impl Volume {
     /// Lists a directory from `offset` on: 0, or [`Entry::offset`] of an entry. Returns at most `entries_max` entries,
     /// more only where names have one offset; at the end of the directory, none. With `with_attributes` the caller
-    /// refers to each inode but those of "." and "..".
+    /// refers to each inode whose attributes it gets.
+    ///
+    /// An entry whose inode cannot be read is listed without attributes: whoever asks for it meets the fault.
     ///
     /// An entry that is there from the beginning of a listing to its end is listed once, whatever happens to others.
     /// Two names whose hashes are equal (once in 2⁶³ pairs) have one offset: a listing that goes on between them
@@ -58,10 +61,10 @@ impl Volume {
         // After the directory's lock: the locks of directories are taken by number, not from above.
         for (entry, pin) in entries.iter_mut().zip(&pins) {
             if let Some(pin) = pin {
-                entry.attributes = Some(self.pinned_attributes(pin)?);
+                entry.attributes = self.pinned_attributes(pin).ok();
+                entry.attributes.iter().for_each(|_| pin.keep());
             }
         }
-        pins.iter().flatten().for_each(Pin::keep);
         Ok(entries)
     }
 
@@ -93,14 +96,16 @@ impl Volume {
                 } else if let Some(twin) = entries.last_mut() {
                     twin.offset = before;
                 }
-                let row = EntryRow::decode(directory, &listed.name, &listed.row)?;
-                let (ino, kind, attributes) = (row.ino(), row.kind(), None);
+                let row = EntryRow::decode(directory, &listed.name, &listed.row).ok();
+                let (ino, kind) = row.as_ref().map_or((0, Kind::File), |row| (row.ino(), row.kind()));
+                let attributes = None;
                 if let Some(pins) = &mut pins {
-                    let Some(pin) = self.enter(directory, &listed.name, row, &seen)? else {
+                    let entered = row.map(|row| self.enter(directory, &listed.name, row, &seen));
+                    if let Some(Ok(None)) = entered {
                         is_entered = false;
                         break;
-                    };
-                    pins.push(Some(pin));
+                    }
+                    pins.push(entered.and_then(Result::ok).flatten());
                 }
                 entries.push(Entry { ino, kind, name: listed.name, offset: listed.cursor, attributes });
             }

@@ -201,3 +201,38 @@ fn an_inode_with_two_rows_or_kinds_is_found() {
     let found = bench.found_after(|batch| batch.put(Space::Inodes, bench.file.to_be_bytes(), row));
     assert_eq!(found, bench.about(bench.file, "it has a row in its entry and another in `inodes`"));
 }
+
+#[test]
+fn entries_that_cannot_be_read_are_listed_beside_the_others() {
+    let bench = Bench::new();
+    let volume = &bench.volume;
+    let lost = volume.create(&ME, ROOT, b"lost", NewInode::directory(0o755)).unwrap().ino;
+    volume.forget(lost, 1);
+    volume.forget(bench.linked, 2);
+    bench.found_after(|batch| {
+        batch.remove_entry(lost, DirectoryRow::NAME);
+        batch.remove(Space::Inodes, crate::row::inode_key(bench.linked));
+        batch.put_entry(ROOT, b"damaged", vec![1, 2, 3]);
+    });
+    for with_attributes in [false, true] {
+        let mut listed = volume.list(ROOT, 2, 100, with_attributes).unwrap();
+        listed.sort_by(|one, other| one.name.cmp(&other.name));
+        let told: Vec<_> = listed.iter().map(|entry| (&*entry.name, entry.ino, entry.attributes.is_some())).collect();
+        let expected = [
+            (&b"a"[..], bench.linked, false),
+            (b"b", bench.linked, false),
+            (b"d", bench.directory, with_attributes),
+            (b"damaged", 0, false),
+            (b"lost", lost, false),
+        ];
+        assert_eq!(told, expected);
+        for (name, ..) in expected.iter().filter(|(_, ino, _)| *ino != bench.directory) {
+            assert_eq!(volume.lookup(&ME, ROOT, name).unwrap_err().errno(), libc::EIO);
+        }
+    }
+    let in_use = volume.inodes_in_use();
+    volume.forget(bench.directory, 1);
+    assert_eq!(volume.inodes_in_use(), in_use, "its creator still refers to it");
+    volume.forget(bench.directory, 1);
+    assert_eq!(volume.inodes_in_use(), in_use - 1);
+}
