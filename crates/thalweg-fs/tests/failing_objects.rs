@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -311,4 +312,17 @@ fn a_close_syncs_all_that_it_can() {
     // Closed, so that another may open it, which finds all that the log had.
     let volume = OpenOptions::new().open(folder.path().join("volume")).unwrap();
     assert_eq!(volume.resolve(&ME, b"/small").unwrap().ino, small);
+}
+
+#[test]
+fn a_change_past_the_volume_is_told_after_another_open_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (volume, _faults) = volume(folder.path());
+    let ino = object(&volume, "a");
+    volume.open(&ME, ino, WRITE).unwrap();
+    let shared = volume.share(ino, true).unwrap().unwrap();
+    shared.file.write_all_at(b"longer", 5000).unwrap();
+    assert_eq!(volume.open(&ME, ino, WRITE).unwrap().size, 5006);
+    assert!(volume.end_share(ino).unwrap(), "the kernel has the attributes of before");
+    assert!(!volume.end_share(ino).unwrap());
 }
