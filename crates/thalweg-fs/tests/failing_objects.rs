@@ -35,9 +35,13 @@ struct Faults {
     writer: OnceLock<Weak<Volume>>,
     /// Nothing is known of the file of this one.
     attributes_fail: Mutex<Option<Ino>>,
+    /// Called once, when the file of an object is looked at.
+    looked: Mutex<Option<Hook>>,
     /// Whether there are no promises any more.
     promises_fail: Mutex<bool>,
 }
+
+type Hook = Box<dyn FnOnce() + Send>;
 
 struct Objects(FolderObjects, Arc<Faults>);
 
@@ -79,6 +83,8 @@ impl ObjectStore for Objects {
     }
 
     fn attributes(&self, ino: Ino) -> Result<Option<ObjectAttributes>> {
+        let hook = self.1.looked.lock().unwrap().take();
+        hook.into_iter().for_each(|hook| hook());
         if *self.1.attributes_fail.lock().unwrap() == Some(ino) {
             return Err(Error::explained(libc::EIO, "nothing is known of it"));
         }
@@ -284,7 +290,7 @@ fn an_object_that_cannot_be_removed_holds_no_other_up() {
     }
     *faults.removals_fail.lock().unwrap() = Some(inos[0]);
     assert_eq!(volume.work().unwrap_err().errno(), libc::EIO);
-    let left = |ino: Ino| folder.path().join(format!("volume/objects/{:02x}/00/{ino:016x}", ino & 0xff)).exists();
+    let left = |ino: Ino| object_path(folder.path(), ino).exists();
     assert_eq!(inos.map(left), [true, false, false]);
     *faults.removals_fail.lock().unwrap() = None;
     assert_eq!(volume.work().unwrap().removed, 1);
@@ -325,4 +331,41 @@ fn a_change_past_the_volume_is_told_after_another_open_too() {
     assert_eq!(volume.open(&ME, ino, WRITE).unwrap().size, 5006);
     assert!(volume.end_share(ino).unwrap(), "the kernel has the attributes of before");
     assert!(!volume.end_share(ino).unwrap());
+}
+
+#[test]
+fn an_object_that_is_opened_during_a_look_is_watched_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (volume, faults) = volume(folder.path());
+    let ino = object(&volume, "a");
+    let open = move |volume: &Volume| {
+        volume.open(&ME, ino, WRITE).unwrap();
+        volume.share(ino, true).unwrap().unwrap().file
+    };
+    let close = move |volume: &Volume| {
+        volume.end_share(ino).unwrap();
+        volume.release(ino).unwrap();
+    };
+    open(&volume);
+    close(&volume);
+    volume.forget(ino, 1);
+    assert_eq!(volume.inodes_in_use(), 1, "the root");
+    let again = Arc::downgrade(&volume);
+    *faults.looked.lock().unwrap() = Some(Box::new(move || {
+        let volume = again.upgrade().unwrap();
+        volume.lookup(&ME, ROOT, b"a").unwrap();
+        open(&volume);
+        // Mapped, so that the kernel refers to it after the close.
+        close(&volume);
+    }));
+    volume.sync().unwrap();
+    let file = File::options().write(true).open(object_path(folder.path(), ino)).unwrap();
+    file.write_all_at(b"mapped", 0).unwrap();
+    faults.synced.lock().unwrap().clear();
+    volume.sync().unwrap();
+    assert_eq!(*faults.synced.lock().unwrap(), [ino]);
+}
+
+fn object_path(folder: &Path, ino: Ino) -> std::path::PathBuf {
+    folder.join(format!("volume/objects/{:02x}/00/{ino:016x}", ino & 0xff))
 }

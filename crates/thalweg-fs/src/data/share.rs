@@ -57,6 +57,7 @@ impl Volume {
         let mut tasks = self.tasks();
         let watched = tasks.shared.entry(ino).or_default();
         (watched.writers, watched.quiet_looks) = (watched.writers + 1, 0);
+        watched.shares += 1;
         Ok(Some(SharedObject { file, row }))
     }
 
@@ -122,7 +123,7 @@ impl Volume {
             tasks.shared.iter().filter(|(_, watched)| is_due(watched)).map(|(&ino, &watched)| (ino, watched)).collect()
         };
         let mut looked = Ok(());
-        for (ino, watched) in watched {
+        for (ino, before) in watched {
             // Before the look: nobody can write once the inode is forgotten.
             let is_in_use = self.nodes.try_pin(ino).is_some();
             let object = match self.objects.attributes(ino) {
@@ -132,14 +133,16 @@ impl Volume {
                     continue;
                 }
             };
-            let has_changed = object.is_some() && object != watched.seen;
+            let has_changed = object.is_some() && object != before.seen;
             let mut tasks = self.tasks();
             if has_changed {
                 tasks.dirty.insert(ino);
                 tasks.changed.insert(ino);
             }
             let Some(watched) = tasks.shared.get_mut(&ino) else { continue };
-            if object.is_none() || !is_in_use && watched.writers == 0 {
+            // One that was opened during the look may be mapped, and is in use again.
+            let is_as_before = watched.shares == before.shares;
+            if is_as_before && (object.is_none() || !is_in_use && watched.writers == 0) {
                 tasks.shared.remove(&ino);
             } else {
                 watched.seen = object.filter(|object| self.is_settled(object));

@@ -34,6 +34,8 @@ pub(crate) struct Watched {
     pub seen: Option<ObjectAttributes>,
     /// How many have it open for writing.
     pub writers: u32,
+    /// How often it was opened for writing.
+    pub shares: u64,
     /// How many looks have seen no change.
     pub quiet_looks: u32,
 }
