@@ -33,6 +33,8 @@ struct Faults {
     removals_fail: Mutex<Option<Ino>>,
     /// A byte is written to each object while it is synced, through this volume.
     writer: OnceLock<Weak<Volume>>,
+    /// What others may do is done on another thread while an object is synced, which waits for that.
+    tasks: OnceLock<Weak<Volume>>,
     /// Nothing is known of the file of this one.
     attributes_fail: Mutex<Option<Ino>>,
     /// Called once, when the file of an object is looked at.
@@ -101,6 +103,11 @@ impl ObjectStore for Objects {
         std::thread::sleep(Duration::from_millis(*self.1.sync_ms.lock().unwrap()));
         if let Some(volume) = self.1.writer.get().and_then(Weak::upgrade) {
             volume.write(&ME, ino, 0, b"again").unwrap();
+        }
+        if let Some(volume) = self.1.tasks.get().and_then(Weak::upgrade) {
+            let (done, is_done) = std::sync::mpsc::channel();
+            std::thread::spawn(move || done.send(volume.may_make_room()));
+            is_done.recv_timeout(Duration::from_secs(5)).unwrap();
         }
         match fault {
             Some(errno) => Err(Error::explained(errno, "the device fails")),
@@ -176,6 +183,11 @@ impl MetaStore for Store {
 fn volume(folder: &Path) -> (Arc<Volume>, Arc<Faults>) {
     let path = folder.join("volume");
     Volume::format(&path, FormatOptions::default()).unwrap();
+    reopened(folder)
+}
+
+fn reopened(folder: &Path) -> (Arc<Volume>, Arc<Faults>) {
+    let path = folder.join("volume");
     let faults = Arc::<Faults>::default();
     let store = EngineStore::new(Database::builder(path.join("db")).open().unwrap()).unwrap();
     let objects = Objects(FolderObjects::new(path.join("objects")).unwrap(), Arc::clone(&faults));
@@ -368,4 +380,18 @@ fn an_object_that_is_opened_during_a_look_is_watched_on() {
 
 fn object_path(folder: &Path, ino: Ino) -> std::path::PathBuf {
     folder.join(format!("volume/objects/{:02x}/00/{ino:016x}", ino & 0xff))
+}
+
+#[test]
+fn the_search_for_unknown_objects_holds_nobody_up_while_it_syncs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, _) = volume(folder.path());
+    drop(first);
+    // As a promotion leaves it that was killed.
+    let objects = FolderObjects::new(folder.path().join("volume/objects")).unwrap();
+    objects.create(77).unwrap();
+    let (volume, faults) = reopened(folder.path());
+    faults.tasks.set(Arc::downgrade(&volume)).unwrap();
+    assert_eq!(volume.work().unwrap().removed, 1);
+    assert_eq!(*faults.synced.lock().unwrap(), [77]);
 }

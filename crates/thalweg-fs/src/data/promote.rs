@@ -7,7 +7,7 @@ use crate::planted::{Bug, planted};
 use crate::row::{Attributes, IS_OBJECT, Ino};
 use crate::store::Batch;
 use crate::volume::Volume;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 impl Volume {
     /// Moves the bytes of a file from rows to an object. The caller has the file's exclusive lock.
@@ -21,7 +21,10 @@ impl Volume {
     pub(crate) fn promote(&self, state: &mut State) -> Result<()> {
         let ino = state.attributes.ino;
         // Before the file is there, so that the search for objects without a row passes over it.
-        self.tasks().promoted.insert(ino);
+        {
+            let _searching = self.searching.lock().unwrap_or_else(PoisonError::into_inner);
+            self.tasks().promoted.insert(ino);
+        }
         let mut is_committing = false;
         let done = self.promote_noted(state, &mut is_committing);
         if let Err(error) = &done {

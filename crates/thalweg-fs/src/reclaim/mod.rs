@@ -13,8 +13,8 @@
 //! On a full disk the space of files that are gone is there at once: [`Volume::make_room`].
 //!
 //! Locks: `syncing`, over the syncs of all dirty objects; that of an object in `object_syncs`, over its sync;
-//! `removing`, over the removal of objects without a name; an inode's, one at a time, never over a sync; `tasks`, over
-//! the removal of a file that no row knows, so that no promotion can begin to write to it.
+//! `removing`, over the removal of objects without a name; an inode's, one at a time, never over a sync; `searching`,
+//! over the removal of a file that no row knows, so that no promotion can begin to write to it.
 
 mod left;
 mod recount;
@@ -298,14 +298,15 @@ impl Volume {
             if is_known(ino)? {
                 continue;
             }
+            let _searching = self.searching.lock().unwrap_or_else(PoisonError::into_inner);
             // A promotion is in `promoted` before its file is there, and until its row is: look there first.
-            let mut tasks = self.tasks();
-            if !tasks.promoted.contains(&ino) && !is_known(ino)? {
+            let is_promoted = self.tasks().promoted.contains(&ino);
+            if !is_promoted && !is_known(ino)? {
                 // Empty for good first: a power cut may bring the name back, under which a later promotion has written.
                 self.objects.truncate(ino, 0)?;
                 self.objects.sync(ino)?;
                 self.objects.remove(ino)?;
-                tasks.has_removed = true;
+                self.tasks().has_removed = true;
                 removed += 1;
             }
         }

@@ -99,6 +99,7 @@ impl OpenOptions {
             tasks: Mutex::new(Tasks::default()),
             syncing: Mutex::new(()),
             removing: Mutex::new(()),
+            searching: Mutex::new(()),
             object_syncs: [const { Mutex::new(()) }; OBJECT_SYNCS],
             limits: self.limits,
         };

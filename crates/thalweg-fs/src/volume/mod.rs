@@ -57,6 +57,8 @@ pub struct Volume {
     pub(crate) syncing: Mutex<()>,
     /// Held over the removal of the objects of files that are gone: two callers would remove the same ones.
     pub(crate) removing: Mutex<()>,
+    /// Held over the removal of an object's file that no row knows, and while a promotion says which file it makes.
+    pub(crate) searching: Mutex<()>,
     /// Each held over the syncs of one object at a time, by the number of the object.
     pub(crate) object_syncs: [Mutex<()>; OBJECT_SYNCS],
     pub(crate) limits: Limits,
