@@ -47,6 +47,17 @@ impl Error {
         Error { errno, cause: Some(Box::new(Cause::Foreign(what.into()))) }
     }
 
+    /// One error for several: the number of the first, and what each says once.
+    pub(crate) fn of_all(mut errors: Vec<Error>) -> Option<Error> {
+        if errors.len() <= 1 {
+            return errors.pop();
+        }
+        let errno = errors.first().map_or(libc::EIO, Error::errno);
+        let mut texts: Vec<String> = errors.iter().map(Error::to_string).collect();
+        texts.dedup();
+        Some(Error::explained(errno, texts.join("; ")))
+    }
+
     /// The number that a system call gives for it.
     pub fn errno(&self) -> i32 {
         self.errno

@@ -296,12 +296,17 @@ fn an_object_that_cannot_be_removed_holds_no_other_up() {
     let folder = tempfile::tempdir().unwrap();
     let (volume, faults) = volume(folder.path());
     let inos = ["a", "b", "c"].map(|name| object(&volume, name));
+    let kept = object(&volume, "kept");
+    volume.sync().unwrap();
     for (name, ino) in ["a", "b", "c"].into_iter().zip(inos) {
         volume.unlink(&ME, ROOT, name.as_bytes()).unwrap();
         volume.forget(ino, 1);
     }
     *faults.removals_fail.lock().unwrap() = Some(inos[0]);
-    assert_eq!(volume.work().unwrap_err().errno(), libc::EIO);
+    volume.write(&ME, kept, 0, b"later").unwrap();
+    faults.syncs.lock().unwrap().push_back(Some(libc::EMFILE));
+    let failed = volume.work().unwrap_err();
+    assert_eq!((failed.errno(), failed.to_string().as_str()), (libc::EMFILE, "the device fails; it stays"));
     let left = |ino: Ino| object_path(folder.path(), ino).exists();
     assert_eq!(inos.map(left), [true, false, false]);
     *faults.removals_fail.lock().unwrap() = None;

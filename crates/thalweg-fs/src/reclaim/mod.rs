@@ -76,7 +76,8 @@ impl Volume {
     /// [`Work::is_behind`].
     ///
     /// # Errors
-    /// `EIO`, `EROFS`, `ENOSPC`: what could not be done is tried again by a later call.
+    /// `EIO`, `EROFS`, `ENOSPC`: what could not be done is tried again by a later call. The text has the errors of all
+    /// parts of the work, the number is that of the first.
     pub fn work(&self) -> Result<Work> {
         // What cannot be done holds nothing else up.
         let mut work = Work::default();
@@ -85,10 +86,12 @@ impl Volume {
         let searched = self.search_for_unknown_objects();
         let removed = self.remove_unlinked();
         work.is_behind = self.tasks().inherited.debts_from.is_some();
-        work.synced = synced?;
-        paid?;
-        work.removed = searched? + removed?;
-        Ok(work)
+        let mut failures = Vec::new();
+        let mut done = |part: Result<u64>| part.map_err(|error| failures.push(error)).unwrap_or(0);
+        work.synced = done(synced);
+        done(paid.map(|()| 0));
+        work.removed = done(searched) + done(removed);
+        Error::of_all(failures).map_or(Ok(work), Err)
     }
 
     fn search_for_unknown_objects(&self) -> Result<u64> {
