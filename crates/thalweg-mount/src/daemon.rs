@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub passthrough: Passthrough,
     /// The way to the kernel, once there is one.
     pub notifier: OnceLock<Notifier>,
+    /// Whether changes of names are durable when they are answered.
+    pub synced_names: bool,
 }
 
 impl Deref for Daemon {
@@ -48,7 +50,7 @@ impl Deref for Daemon {
 
 impl Daemon {
     pub(crate) fn new(volume: Arc<Volume>, wants: Wanted, (syncs, pool): (Arc<Pool>, Arc<Pool>)) -> Self {
-        let shared = Arc::new(Shared::new(volume));
+        let shared = Arc::new(Shared { synced_names: wants.synced_names, ..Shared::new(volume) });
         Daemon { shared, syncs, pool, wants }
     }
 }
@@ -56,7 +58,7 @@ impl Daemon {
 impl Shared {
     pub(crate) fn new(volume: Arc<Volume>) -> Self {
         let (operations, passthrough, notifier) = (Operations::new(), Passthrough::new(), OnceLock::new());
-        Shared { volume, operations, passthrough, notifier }
+        Shared { volume, operations, passthrough, notifier, synced_names: false }
     }
 
     pub(crate) fn begin(&self, operation: Operation) -> Begun {
@@ -94,15 +96,31 @@ impl Shared {
     }
 
     pub(crate) fn new_inode(
-        &self,
-        begun: &Begun,
+        self: &Arc<Self>,
+        begun: Begun,
         request: &Request,
         (parent, name): (INodeNo, &OsStr),
         new: NewInode<'_>,
         reply: ReplyEntry,
     ) {
         let made = self.volume.create(&caller(request), parent.0, name.as_bytes(), new);
-        self.entry(begun, parent, made, reply);
+        let shared = Arc::clone(self);
+        self.when_named(made, move |made| shared.entry(&begun, parent, made, reply));
+    }
+
+    /// Calls `answer` with what a change of names gave; on a mount with `sync` or `dirsync`, once it is durable.
+    pub(crate) fn when_named<T: Send + 'static>(
+        &self,
+        done: Result<T>,
+        answer: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        match done {
+            Ok(made) if self.synced_names => match self.volume.promise() {
+                Ok(promise) => promise.when_durable(Box::new(move |durable| answer(durable.map(|()| made)))),
+                Err(error) => answer(Err(error)),
+            },
+            done => answer(done),
+        }
     }
 }
 
@@ -127,5 +145,33 @@ pub(crate) fn sized(bytes: &[u8], size: u32, reply: ReplyXattr) {
         0 => reply.size(bytes.len() as u32),
         size if size < bytes.len() => reply.error(Errno::ERANGE),
         _ => reply.data(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::sync::mpsc::channel;
+    use thalweg_fs::ROOT;
+
+    #[test]
+    fn a_name_is_durable_when_it_is_answered_if_names_are_synced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("volume");
+        Volume::format(&path, Default::default()).unwrap();
+        let volume = Arc::new(thalweg_fs::OpenOptions::new().open(&path).unwrap());
+        let shared = Shared { synced_names: true, ..Shared::new(Arc::clone(&volume)) };
+        for number in 0..20 {
+            let name = format!("{number}");
+            let made = volume.create(&Caller::ROOT, ROOT, name.as_bytes(), NewInode::file(0o644));
+            let named = volume.promise().unwrap();
+            let (answered, answer) = channel();
+            shared.when_named(made, move |made| answered.send((made.is_ok(), named.is_durable())).unwrap());
+            assert_eq!(answer.recv(), Ok((true, true)));
+        }
+        let refused = Err::<(), _>(Error::posix(libc::EEXIST));
+        shared.when_named(refused, |refused| assert_eq!(refused.unwrap_err().errno(), libc::EEXIST));
     }
 }

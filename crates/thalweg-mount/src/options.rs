@@ -50,6 +50,8 @@ impl ListAttributes {
 pub(crate) struct Wanted {
     pub passthrough: bool,
     pub list_attributes: ListAttributes,
+    /// Changes of names are durable when they are answered.
+    pub synced_names: bool,
 }
 
 /// How a volume is mounted.
@@ -58,6 +60,7 @@ pub struct MountOptions {
     options: Vec<MountOption>,
     has_devices: bool,
     has_suid: bool,
+    has_synced_names: bool,
     /// What mounts are listed under in place of the volume's path.
     source: Option<String>,
     /// Threads that read requests.
@@ -74,6 +77,7 @@ impl Default for MountOptions {
             options: Vec::new(),
             has_devices: false,
             has_suid: false,
+            has_synced_names: false,
             source: None,
             threads: 4,
             has_passthrough: true,
@@ -119,9 +123,16 @@ impl MountOptions {
             "nosuid" => self.has_suid = false,
             "exec" => self.options.push(MountOption::Exec),
             "noexec" => self.options.push(MountOption::NoExec),
-            "sync" => self.options.push(MountOption::Sync),
+            // The kernel syncs after each write by itself. Of names it asks nothing.
+            "sync" => {
+                self.options.push(MountOption::Sync);
+                self.has_synced_names = true;
+            }
             "no_passthrough" => self.has_passthrough = false,
-            "dirsync" => self.options.push(MountOption::DirSync),
+            "dirsync" => {
+                self.options.push(MountOption::DirSync);
+                self.has_synced_names = true;
+            }
             // What every mount does or has no meaning here; fstab and mount(8) pass them.
             ""
             | "_netdev"
@@ -151,7 +162,11 @@ impl MountOptions {
 
     /// What a mount with these options wants of the kernel.
     pub(crate) fn wanted(&self) -> Wanted {
-        Wanted { passthrough: self.has_passthrough, list_attributes: self.list_attributes }
+        Wanted {
+            passthrough: self.has_passthrough,
+            list_attributes: self.list_attributes,
+            synced_names: self.has_synced_names,
+        }
     }
 
     /// The configuration of a mount of `volume`.
@@ -220,6 +235,14 @@ mod tests {
         let [always, auto, never] =
             [ListAttributes::Always, ListAttributes::Auto, ListAttributes::Never].map(ListAttributes::flags);
         assert!(never.is_empty() && auto.contains(always) && auto != always);
+    }
+
+    #[test]
+    fn names_are_synced_by_sync_and_by_dirsync() {
+        for (options, expected) in [(&["rw"][..], false), (&["sync"], true), (&["ro", "dirsync"], true)] {
+            let parsed = MountOptions::parse(options.iter().copied());
+            assert_eq!(parsed.map(|parsed| parsed.wanted().synced_names), Ok(expected), "{options:?}");
+        }
     }
 
     #[test]

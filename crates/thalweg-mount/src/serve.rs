@@ -15,6 +15,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 use thalweg_fs::{Allocation, Caller, Change, Kind, NewInode, READ, WRITE, XattrFlags};
 
@@ -103,18 +104,18 @@ impl Filesystem for Daemon {
             return reply.error(Errno::EINVAL);
         };
         let new = NewInode { kind, mode: mode(new_mode), rdev, target: &[] };
-        self.new_inode(&begun, request, (parent, name), new, reply);
+        self.new_inode(begun, request, (parent, name), new, reply);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, new_mode: u32, _umask: u32, reply: ReplyEntry) {
         let begun = self.begin(Operation::mkdir);
-        self.new_inode(&begun, request, (parent, name), NewInode::directory(mode(new_mode)), reply);
+        self.new_inode(begun, request, (parent, name), NewInode::directory(mode(new_mode)), reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let begun = self.begin(Operation::symlink);
         let new = NewInode::symlink(target.as_os_str().as_bytes());
-        self.new_inode(&begun, request, (parent, name), new, reply);
+        self.new_inode(begun, request, (parent, name), new, reply);
     }
 
     fn create(
@@ -132,25 +133,28 @@ impl Filesystem for Daemon {
         let made = self.volume.create(&caller, parent.0, name.as_bytes(), new).and_then(|made| {
             self.volume.open(&caller, made.ino, READ | WRITE).inspect_err(|_| self.volume.forget(made.ino, 1))
         });
-        match self.end(&begun, parent, made) {
+        let shared = Arc::clone(&self.shared);
+        self.when_named(made, move |made| match shared.end(&begun, parent, made) {
             Ok(made) => {
-                self.passthrough.enter(made.ino, None, None);
+                shared.passthrough.enter(made.ino, None, None);
                 reply.created(&FOREVER, &attributes(&made), GENERATION, THROUGH_DAEMON, CACHED);
             }
             Err(error) => reply.error(error),
-        }
+        });
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let begun = self.begin(Operation::unlink);
         let done = self.volume.unlink(&caller(request), parent.0, name.as_bytes());
-        self.empty(&begun, parent, done, reply);
+        let shared = Arc::clone(&self.shared);
+        self.when_named(done, move |done| shared.empty(&begun, parent, done, reply));
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let begun = self.begin(Operation::rmdir);
         let done = self.volume.remove_directory(&caller(request), parent.0, name.as_bytes());
-        self.empty(&begun, parent, done, reply);
+        let shared = Arc::clone(&self.shared);
+        self.when_named(done, move |done| shared.empty(&begun, parent, done, reply));
     }
 
     fn rename(
@@ -176,7 +180,8 @@ impl Filesystem for Daemon {
     fn link(&self, request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let begun = self.begin(Operation::link);
         let linked = self.volume.link(&caller(request), ino.0, parent.0, name.as_bytes());
-        self.entry(&begun, ino, linked, reply);
+        let shared = Arc::clone(&self.shared);
+        self.when_named(linked, move |linked| shared.entry(&begun, ino, linked, reply));
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {

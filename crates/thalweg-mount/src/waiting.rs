@@ -103,7 +103,10 @@ impl Daemon {
     ) {
         let shared = Arc::clone(&self.shared);
         let ino = from.0;
-        let answer = move |result: Result<()>| shared.empty(&begun, ino, result, reply);
+        let answer = move |result: Result<()>| {
+            let named = Arc::clone(&shared);
+            shared.when_named(result, move |result| named.empty(&begun, ino, result, reply));
+        };
         let (from, to) = ((from.0.0, from.1.as_bytes()), (to.0.0, to.1.as_bytes()));
         if flags != RenameFlags::Replace || !self.volume.rename_waits(from, to) {
             return answer(self.volume.rename(&caller, from, to, flags));
