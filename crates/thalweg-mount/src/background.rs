@@ -68,6 +68,7 @@ fn run(shared: &Shared, (ended, changed): &(Mutex<bool>, Condvar)) {
             }
             Err(_) => {}
         }
+        shared.turns.look(volume);
         // What programs wrote to mapped files the kernel does not see.
         volume.take_changed().into_iter().for_each(|ino| shared.drop_attributes(INodeNo(ino)));
         let guard = ended.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,13 +6,12 @@ use crate::operations::{Begun, Operation, Operations};
 use crate::options::Wanted;
 use crate::passthrough::Passthrough;
 use crate::pool::Pool;
+use crate::waiting::Turns;
 use fuser::{Errno, Generation, INodeNo, Notifier, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyXattr, Request};
-use std::ffi::OsStr;
 use std::ops::Deref;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use thalweg_fs::{Attributes, Caller, Error, Mode, NewInode, Result, Volume};
+use thalweg_fs::{Attributes, Caller, Error, Mode, Result, Volume};
 
 /// A year is for ever to a mount.
 pub(crate) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -26,6 +25,8 @@ pub(crate) struct Daemon {
     pub syncs: Arc<Pool>,
     /// For everything else that waits for the device, and not for the syncs.
     pub pool: Arc<Pool>,
+    /// For what may wait for room on a full disk.
+    pub room: Arc<Pool>,
     pub wants: Wanted,
 }
 
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub notifier: OnceLock<Notifier>,
     /// Whether changes of names are durable when they are answered.
     pub synced_names: bool,
+    pub turns: Turns,
 }
 
 impl Deref for Daemon {
@@ -49,16 +51,17 @@ impl Deref for Daemon {
 }
 
 impl Daemon {
-    pub(crate) fn new(volume: Arc<Volume>, wants: Wanted, (syncs, pool): (Arc<Pool>, Arc<Pool>)) -> Self {
-        let shared = Arc::new(Shared { synced_names: wants.synced_names, ..Shared::new(volume) });
-        Daemon { shared, syncs, pool, wants }
+    pub(crate) fn new(volume: Arc<Volume>, wants: Wanted, [syncs, pool, room]: [Arc<Pool>; 3]) -> Self {
+        let turns = Turns::new(wants.threads);
+        let shared = Arc::new(Shared { synced_names: wants.synced_names, turns, ..Shared::new(volume) });
+        Daemon { shared, syncs, pool, room, wants }
     }
 }
 
 impl Shared {
     pub(crate) fn new(volume: Arc<Volume>) -> Self {
         let (operations, passthrough, notifier) = (Operations::new(), Passthrough::new(), OnceLock::new());
-        Shared { volume, operations, passthrough, notifier, synced_names: false }
+        Shared { volume, operations, passthrough, notifier, synced_names: false, turns: Turns::new(1) }
     }
 
     pub(crate) fn begin(&self, operation: Operation) -> Begun {
@@ -93,19 +96,6 @@ impl Shared {
             Ok(found) => reply.attr(&FOREVER, &attributes(&found)),
             Err(error) => reply.error(error),
         }
-    }
-
-    pub(crate) fn new_inode(
-        self: &Arc<Self>,
-        begun: Begun,
-        request: &Request,
-        (parent, name): (INodeNo, &OsStr),
-        new: NewInode<'_>,
-        reply: ReplyEntry,
-    ) {
-        let made = self.volume.create(&caller(request), parent.0, name.as_bytes(), new);
-        let shared = Arc::clone(self);
-        self.when_named(made, move |made| shared.entry(&begun, parent, made, reply));
     }
 
     /// Calls `answer` with what a change of names gave; on a mount with `sync` or `dirsync`, once it is durable.
@@ -154,7 +144,7 @@ mod tests {
 
     use super::*;
     use std::sync::mpsc::channel;
-    use thalweg_fs::ROOT;
+    use thalweg_fs::{NewInode, ROOT};
 
     #[test]
     fn a_name_is_durable_when_it_is_answered_if_names_are_synced() {

@@ -52,6 +52,8 @@ pub(crate) struct Wanted {
     pub list_attributes: ListAttributes,
     /// Changes of names are durable when they are answered.
     pub synced_names: bool,
+    /// Threads that read requests.
+    pub threads: usize,
 }
 
 /// How a volume is mounted.
@@ -166,6 +168,7 @@ impl MountOptions {
             passthrough: self.has_passthrough,
             list_attributes: self.list_attributes,
             synced_names: self.has_synced_names,
+            threads: self.threads,
         }
     }
 

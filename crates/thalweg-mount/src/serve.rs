@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
-use thalweg_fs::{Allocation, Caller, Change, Kind, NewInode, READ, WRITE, XattrFlags};
+use thalweg_fs::{Allocation, Caller, Change, Kind, NewInode, READ, Volume, WRITE, XattrFlags};
 
 const BLOCK_BYTES: u64 = 4096;
 /// Inodes that `statfs` tells to be free: numbers do not run out.
@@ -129,12 +129,12 @@ impl Filesystem for Daemon {
         reply: ReplyCreate,
     ) {
         let begun = self.begin(Operation::create);
-        let (caller, new) = (caller(request), NewInode::file(mode(new_mode)));
-        let made = self.volume.create(&caller, parent.0, name.as_bytes(), new).and_then(|made| {
-            self.volume.open(&caller, made.ino, READ | WRITE).inspect_err(|_| self.volume.forget(made.ino, 1))
-        });
-        let shared = Arc::clone(&self.shared);
-        self.when_named(made, move |made| match shared.end(&begun, parent, made) {
+        let (caller, new, name) = (caller(request), NewInode::file(mode(new_mode)), name.as_bytes().to_vec());
+        let create = move |volume: &Volume| {
+            let made = volume.create(&caller, parent.0, &name, new)?;
+            volume.open(&caller, made.ino, READ | WRITE).inspect_err(|_| volume.forget(made.ino, 1))
+        };
+        self.name(create, move |shared, made| match shared.end(&begun, parent, made) {
             Ok(made) => {
                 shared.passthrough.enter(made.ino, None, None);
                 reply.created(&FOREVER, &attributes(&made), GENERATION, THROUGH_DAEMON, CACHED);
@@ -179,9 +179,9 @@ impl Filesystem for Daemon {
 
     fn link(&self, request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let begun = self.begin(Operation::link);
-        let linked = self.volume.link(&caller(request), ino.0, parent.0, name.as_bytes());
-        let shared = Arc::clone(&self.shared);
-        self.when_named(linked, move |linked| shared.entry(&begun, ino, linked, reply));
+        let (caller, name) = (caller(request), name.as_bytes().to_vec());
+        let link = move |volume: &Volume| volume.link(&caller, ino.0, parent.0, &name);
+        self.name(link, move |shared, linked| shared.entry(&begun, ino, linked, reply));
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -307,8 +307,10 @@ impl Filesystem for Daemon {
             libc::XATTR_REPLACE => XattrFlags::Replace,
             _ => XattrFlags::Any,
         };
-        let done = self.volume.set_xattr(&caller(request), ino.0, (name.as_bytes(), value), flags);
-        self.empty(&begun, ino, done, reply);
+        let (caller, name, value) = (caller(request), name.as_bytes().to_vec(), value.to_vec());
+        let set = move |volume: &Volume| volume.set_xattr(&caller, ino.0, (&name, &value), flags);
+        let shared = Arc::clone(&self.shared);
+        self.make(set, move |done| shared.empty(&begun, ino, done, reply));
     }
 
     fn getxattr(&self, request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {

@@ -19,6 +19,8 @@ use thalweg_fs::{OpenOptions, Volume};
 const SYNC_THREADS: usize = 4;
 /// Threads for everything else that waits for the device.
 const DEVICE_THREADS: usize = 4;
+/// Threads for what may wait for room on a full disk.
+const ROOM_THREADS: usize = 2;
 /// How long a mount waits for the process of a dead mount to let go of the volume.
 const CORPSE_WAIT: Duration = Duration::from_secs(30);
 /// After how long a process that has the volume and answers tools counts as one that serves a mount.
@@ -89,7 +91,8 @@ fn serve(
     volume: &Arc<Volume>,
     mounted: impl FnOnce(),
 ) -> io::Result<()> {
-    let pools = (Arc::new(Pool::new("sync", SYNC_THREADS)?), Arc::new(Pool::new("device", DEVICE_THREADS)?));
+    let pool = |name, threads| Pool::new(name, threads).map(Arc::new);
+    let pools = [pool("sync", SYNC_THREADS)?, pool("device", DEVICE_THREADS)?, pool("room", ROOM_THREADS)?];
     let daemon = Daemon::new(Arc::clone(volume), options.wanted(), pools.clone());
     let shared = Arc::clone(&daemon.shared);
     let session = Session::new(daemon, directory, &options.config(folder)).map_err(|error| explained(&error))?;

@@ -2,14 +2,19 @@
 //! bytes goes to a pool, and a sync of rows is answered by the log when its promise is kept. Syncs have a pool of their
 //! own: they take as long as the device has bytes to write, and nothing else waits for a thread meanwhile.
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Shared, caller};
 use crate::opening::Opening;
 use crate::operations::Begun;
-use fuser::{INodeNo, ReplyAttr, ReplyData, ReplyEmpty, ReplyOpen, ReplyWrite};
+use fuser::{INodeNo, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use thalweg_fs::{Allocation, Caller, Change, Error, RenameFlags, Result, Volume};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use thalweg_fs::{Allocation, Caller, Change, Error, NewInode, RenameFlags, Result, Volume};
+
+/// Room is short below this many free bytes: the engine stops to give room at 64 MiB or more, which a second of writes
+/// may reach.
+const SHORT_BYTES: u64 = 1 << 30;
 
 /// A directory and a name in it.
 type Spot<'a> = (INodeNo, &'a OsStr);
@@ -73,14 +78,16 @@ impl Daemon {
             Ok(()) => reply.written(length),
             Err(error) => reply.error(error),
         };
-        if !self.volume.would_promote(ino.0, offset.saturating_add(bytes.len() as u64)) {
+        let would_promote = self.volume.would_promote(ino.0, offset.saturating_add(bytes.len() as u64));
+        if let Some(_turn) = self.turns.take().filter(|_| !would_promote) {
             match self.volume.write(&caller, ino.0, offset, bytes) {
-                Err(error) if may_try_again(&self.volume, &error) => {}
+                Err(error) if self.turns.may_try_again(&self.volume, &error) => {}
                 done => return answer(done),
             }
         }
         let (volume, bytes) = (Arc::clone(&self.volume), bytes.to_vec());
-        self.pool.run(move || answer(with_room(&volume, || volume.write(&caller, ino.0, offset, &bytes))));
+        let pool = if would_promote { &self.pool } else { &self.room };
+        pool.run(move || answer(with_room(&volume, || volume.write(&caller, ino.0, offset, &bytes))));
     }
 
     /// Changes attributes, on the pool if the size of an object is among them.
@@ -90,6 +97,51 @@ impl Daemon {
         }
         let shared = Arc::clone(&self.shared);
         self.pool.run(move || shared.attr(&begun, ino, shared.volume.change(&caller, ino.0, &change), reply));
+    }
+
+    /// Creates anything but a file that is opened with it.
+    pub(crate) fn new_inode(
+        &self,
+        begun: Begun,
+        request: &Request,
+        (parent, name): Spot<'_>,
+        new: NewInode<'_>,
+        reply: ReplyEntry,
+    ) {
+        let (caller, name, target) = (caller(request), name.as_bytes().to_vec(), new.target.to_vec());
+        let NewInode { kind, mode, rdev, .. } = new;
+        let create = move |volume: &Volume| {
+            volume.create(&caller, parent.0, &name, NewInode { kind, mode, rdev, target: &target })
+        };
+        self.name(create, move |shared, made| shared.entry(&begun, parent, made, reply));
+    }
+
+    /// As [`Daemon::make`], for a call that makes a name.
+    pub(crate) fn name<T: Send + 'static>(
+        &self,
+        call: impl Fn(&Volume) -> Result<T> + Send + 'static,
+        answer: impl FnOnce(&Shared, Result<T>) + Send + 'static,
+    ) {
+        let shared = Arc::clone(&self.shared);
+        let answered = Arc::clone(&self.shared);
+        self.make(call, move |made| shared.when_named(made, move |made| answer(&answered, made)));
+    }
+
+    /// Makes a call that needs room and answers it: on the pool for such calls, if that keeps a thread free for others
+    /// on a full disk, or if files are gone whose objects are still there.
+    pub(crate) fn make<T: 'static>(
+        &self,
+        call: impl Fn(&Volume) -> Result<T> + Send + 'static,
+        answer: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        if let Some(_turn) = self.turns.take() {
+            match call(&self.volume) {
+                Err(error) if self.turns.may_try_again(&self.volume, &error) => {}
+                done => return answer(done),
+            }
+        }
+        let volume = Arc::clone(&self.volume);
+        self.room.run(move || answer(with_room(&volume, || call(&volume))));
     }
 
     /// Renames, on the pool of the syncs if an object replaces a file.
@@ -109,11 +161,14 @@ impl Daemon {
         };
         let (from, to) = ((from.0.0, from.1.as_bytes()), (to.0.0, to.1.as_bytes()));
         if flags != RenameFlags::Replace || !self.volume.rename_waits(from, to) {
-            return answer(self.volume.rename(&caller, from, to, flags));
+            let (from, to) = ((from.0, from.1.to_vec()), (to.0, to.1.to_vec()));
+            return self.make(move |volume| volume.rename(&caller, (from.0, &from.1), (to.0, &to.1), flags), answer);
         }
         let (from, to) = ((from.0, from.1.to_vec()), (to.0, to.1.to_vec()));
         let volume = Arc::clone(&self.volume);
-        self.syncs.run(move || answer(volume.rename(&caller, (from.0, &from.1), (to.0, &to.1), flags)));
+        let rename = move || volume.rename(&caller, (from.0, &from.1), (to.0, &to.1), flags);
+        let volume = Arc::clone(&self.volume);
+        self.syncs.run(move || answer(with_room(&volume, rename)));
     }
 
     /// Allocates, punches or zeroes, on the pool. See [`Daemon::write_at`] for a full disk.
@@ -135,7 +190,7 @@ impl Daemon {
 }
 
 /// Makes a call that needs room. On a full disk it is made again once the objects of files that are gone are removed.
-fn with_room(volume: &Volume, call: impl Fn() -> Result<()>) -> Result<()> {
+fn with_room<T>(volume: &Volume, call: impl Fn() -> Result<T>) -> Result<T> {
     match call() {
         Err(error) if may_try_again(volume, &error) => {
             // A failure is the background's to report, which tries again: what the caller lacks is room.
@@ -145,6 +200,71 @@ fn with_room(volume: &Volume, call: impl Fn() -> Result<()>) -> Result<()> {
     }
 }
 
+/// How many of the threads that read the kernel's requests make a call that needs room. On a full disk such a call may
+/// wait for seconds. So while room is short, one thread takes no such call: removals go on.
+pub(crate) struct Turns {
+    threads: usize,
+    taken: AtomicUsize,
+    is_short: AtomicBool,
+}
+
+/// A call that needs room, on a thread that reads requests.
+pub(crate) struct Turn<'t>(&'t Turns);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Turns {
+    pub(crate) fn new(threads: usize) -> Self {
+        Turns { threads, taken: AtomicUsize::new(0), is_short: AtomicBool::new(false) }
+    }
+
+    /// A turn, unless room is short and all other threads have one.
+    pub(crate) fn take(&self) -> Option<Turn<'_>> {
+        let turn = Turn(self);
+        let before = self.taken.fetch_add(1, Ordering::Relaxed);
+        let is_last = before + 1 >= self.threads;
+        (!is_last || !self.is_short.load(Ordering::Relaxed)).then_some(turn)
+    }
+
+    /// Looks at the room that is left. To be called each second.
+    pub(crate) fn look(&self, volume: &Volume) {
+        if let Ok(usage) = volume.usage() {
+            self.is_short.store(usage.room.available_bytes < SHORT_BYTES, Ordering::Relaxed);
+        }
+    }
+
+    fn may_try_again(&self, volume: &Volume, error: &Error) -> bool {
+        if error.errno() == libc::ENOSPC {
+            self.is_short.store(true, Ordering::Relaxed);
+        }
+        may_try_again(volume, error)
+    }
+}
+
 fn may_try_again(volume: &Volume, error: &Error) -> bool {
     error.errno() == libc::ENOSPC && volume.may_make_room()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn while_room_is_short_one_thread_waits_for_none() {
+        let turns = Turns::new(3);
+        let all: Vec<_> = (0..3).map_while(|_| turns.take()).collect();
+        assert_eq!(all.len(), 3, "there is room");
+        drop(all);
+        turns.is_short.store(true, Ordering::Relaxed);
+        let (first, second) = (turns.take(), turns.take());
+        assert!(first.is_some() && second.is_some() && turns.take().is_none() && turns.take().is_none());
+        drop(first);
+        assert!(turns.take().is_some());
+        drop(second);
+        assert_eq!(turns.taken.load(Ordering::Relaxed), 0);
+    }
 }
