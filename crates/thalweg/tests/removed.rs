@@ -46,8 +46,8 @@ fn when_all_is_removed_no_table_is_left_that_is_worth_the_name() {
     }
 }
 
-/// What a snapshot or a long range saw when it was replaced, and merged to the bottom, comes back when these end, without
-/// another write.
+/// What a snapshot or a long range saw when it was replaced, and merged to the bottom, comes back when these end,
+/// without another write.
 #[test]
 fn what_only_a_reader_kept_is_given_back_when_it_ends() {
     for (name, policy) in [("leveled", CompactionPolicy::Leveled), ("vlsm", CompactionPolicy::VLSM)] {

@@ -3,7 +3,7 @@
 //! Every handle is a cheap clone and keeps the database open; the last one to be dropped closes it. In reading order:
 //!
 //! - `options`, `keyspace_options`, `limits`: what callers may set and write; `tasks`: background coroutines, counted;
-//! - `engine`: one open database; `directory`, `open`: how it is opened;
+//! - `engine`: one open database; `directory`, `dropped`, `open`: how it is opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
 //! - `health`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an engine;
 //! - `entry_lookup`, `live_lookup`, `many_entries`, `reader`, `get_async`: lookups of entries of directories;

@@ -1,8 +1,8 @@
 //! Opening: lock, recovery, replay, and the start of the background.
 //!
 //! Order (`docs/durability.md`): nothing on disk is changed until the recovered state is durable in a new manifest;
-//! only then is the log's valid end sealed, and only then do orphans go. Copies and a report of what `PointInTime` drops
-//! come first ([`super::dropped`]).
+//! only then is the log's valid end sealed, and only then do orphans go. Copies and a report of what `PointInTime`
+//! drops come first ([`super::dropped`]).
 
 use super::directory::{create_layout, lock_for_reading, lock_for_writing};
 use super::dropped::DroppedReport;
@@ -33,6 +33,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+fn tell_recovered(recovered: &Recovered) {
+    trace::event!(
+        INFO,
+        "thalweg::open",
+        "recovered",
+        log_records = recovered.log.records,
+        dropped = recovered.dropped.len(),
+        tables = recovered.state.tables().count(),
+    );
+}
+
+/// The number of the manifest that was read, and what is dropped.
+fn dropped_of(recovered: Option<&Recovered>) -> (u64, &[String]) {
+    recovered.map_or((0, &[]), |recovered| (recovered.manifest(), &recovered.dropped))
+}
+
 /// Opens a database for reading and writing.
 pub(super) fn open(mut environment: Environment, root: &Path, options: Options) -> Result<Engine> {
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
@@ -41,16 +57,7 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
     let lock = lock_for_writing(&*environment.storage, root, options.create_if_missing)?;
     trace::event!(INFO, "thalweg::open", "locked");
     let recovered = Recovered::run(&environment, root, options.damage_policy, false)?;
-    if let Some(found) = &recovered {
-        trace::event!(
-            INFO,
-            "thalweg::open",
-            "recovered",
-            log_records = found.log.records,
-            dropped = found.dropped.len(),
-            tables = found.state.tables().count(),
-        );
-    }
+    recovered.iter().for_each(tell_recovered);
     if recovered.is_none() {
         create_layout(&environment, root, options.create_if_missing)?;
     }
@@ -73,10 +80,7 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
     trace::event!(INFO, "thalweg::open", "replayed", keyspaces = registry.keyspaces().len());
     let storage = Arc::clone(&environment.storage);
     let report = DroppedReport::read(&*storage, root)?;
-    let (manifest, new) = match &recovered {
-        Some(recovered) => (recovered.manifest(), recovered.dropped.as_slice()),
-        None => (0, [].as_slice()),
-    };
+    let (manifest, new) = dropped_of(recovered.as_ref());
     let dropped = report.told(manifest, new);
     report.keep(manifest, new)?;
     let (log, lineage) = begin(&environment, &space, &options, &health, &metrics, recovered)?;
