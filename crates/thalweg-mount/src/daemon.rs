@@ -6,7 +6,7 @@ use crate::operations::{Begun, Operation, Operations};
 use crate::options::Wanted;
 use crate::passthrough::Passthrough;
 use crate::pool::Pool;
-use crate::waiting::Turns;
+use crate::turns::Turns;
 use fuser::{Errno, Generation, INodeNo, Notifier, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyXattr, Request};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};

@@ -4,7 +4,8 @@
 //! - `serve.rs`: answers the kernel's requests; `daemon.rs`: what all answers share.
 //! - `listing.rs`: lists directories.
 //! - `opening.rs`: opens and closes files; `passthrough.rs`: which of them the kernel reads and writes by itself.
-//! - `waiting.rs`: operations that may wait for the device, on the threads of `pool.rs`.
+//! - `waiting.rs`: operations that may wait for the device, on the threads of `pool.rs`; `turns.rs`: which
+//!   threads stay free on a full disk.
 //! - `convert.rs`: between the words of the volume and those of `fuser`.
 //! - `session.rs`: [`mount`]: from the mount to the end of it.
 //! - `background.rs`: calls the volume's background work.
@@ -30,6 +31,7 @@ mod pool;
 mod report;
 mod serve;
 mod session;
+mod turns;
 mod waiting;
 
 pub use control::{ask, ask_with, wait_for_end};

@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 50] = [
+pub const BUGS: [(&str, Bug); 51] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -22,6 +22,7 @@ pub const BUGS: [(&str, Bug); 50] = [
     ("AppendAfterTornTail", Bug::AppendAfterTornTail),
     ("BatchSplit", Bug::BatchSplit),
     ("SnapshotIgnoredByCompaction", Bug::SnapshotIgnoredByCompaction),
+    ("RewrittenAboveOlder", Bug::RewrittenAboveOlder),
     ("ColdPartitionForgotten", Bug::ColdPartitionForgotten),
     ("EditBeyondLogAccepted", Bug::EditBeyondLogAccepted),
     ("ChecksumNotVerified", Bug::ChecksumNotVerified),

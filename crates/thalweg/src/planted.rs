@@ -23,6 +23,7 @@ pub enum Bug {
     AppendAfterTornTail,
     BatchSplit,
     SnapshotIgnoredByCompaction,
+    RewrittenAboveOlder,
     ColdPartitionForgotten,
     EditBeyondLogAccepted,
     ChecksumNotVerified,

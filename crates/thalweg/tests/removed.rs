@@ -58,7 +58,7 @@ fn what_only_a_reader_kept_is_given_back_when_it_ends() {
             let write = |round: u32| {
                 for number in 0..KEYS {
                     let number = number.wrapping_mul(7919) % KEYS;
-                    if removes && round == 1 && number % 5 > 0 {
+                    if removes && round == 1 && !number.is_multiple_of(5) {
                         keyspace.remove(number.to_be_bytes()).unwrap();
                     } else {
                         keyspace.insert(number.to_be_bytes(), [number as u8; 500]).unwrap();
@@ -91,7 +91,7 @@ fn what_only_a_snapshot_kept_of_directories_is_given_back_when_it_ends() {
         for number in 0..KEYS {
             let number = number.wrapping_mul(7919) % KEYS;
             let (directory, name) = (u64::from(number / 10), (number % 10).to_be_bytes());
-            if round == 1 && number % 5 > 0 {
+            if round == 1 && !number.is_multiple_of(5) {
                 keyspace.remove(directory, name).unwrap();
             } else {
                 keyspace.insert(directory, name, [number as u8; 500]).unwrap();

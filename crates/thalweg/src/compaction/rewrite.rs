@@ -16,6 +16,7 @@ use super::job::RunningJob;
 use super::plan::{Plan, can_run};
 use super::shape::Shape;
 use crate::format::SeqNo;
+use crate::planted::{Bug, planted};
 use crate::table::TableMeta;
 
 /// A table is rewritten when it has one dead entry in so many.
@@ -34,10 +35,10 @@ pub(super) fn plan(
 ) -> Option<Plan> {
     (1..shape.len()).find_map(|level| {
         let is_due = |table: &TableMeta| {
+            let is_over = |deeper| !shape.overlapping(deeper, &table.key_min, &table.key_max).is_empty();
             table.dead() > 0
                 && table.dead().saturating_mul(dead_part) >= table.entries
-                && (level + 1..shape.len())
-                    .all(|deeper| shape.overlapping(deeper, &table.key_min, &table.key_max).is_empty())
+                && (!(level + 1..shape.len()).any(is_over) || planted(Bug::RewrittenAboveOlder))
         };
         let tables = shape.level(level);
         let plan = |start: usize, count: usize| Plan {
