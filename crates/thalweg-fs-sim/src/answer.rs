@@ -2,7 +2,7 @@
 
 use crate::model::{Inode, Model, Outcome, Stat};
 use crate::operation::{CALLERS, Operation, pattern};
-use thalweg_fs::{Attributes, Ino, NewInode, Result, Volume};
+use thalweg_fs::{Attributes, Entry, Error, Ino, NewInode, Result, Volume};
 
 /// What an operation gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,18 +120,30 @@ fn bytes_of(ino: Ino, offset: u64, length: usize, version: u64) -> Vec<u8> {
     if offset.checked_add(length as u64).is_none() { vec![1; length] } else { pattern(ino, offset, length, version) }
 }
 
-/// A whole listing, page by page.
+/// A whole listing, page by page. One without the attributes of an entry has failed, and leaves no references.
 fn listing(volume: &Volume, directory: Ino, entries_max: usize, with_attributes: bool) -> Result<Answer> {
     let (mut all, mut offset) = (Vec::new(), 0);
-    loop {
-        let page = volume.list(directory, offset, entries_max, with_attributes)?;
-        let Some(last) = page.last() else { break };
+    let listed = loop {
+        let page = match volume.list(directory, offset, entries_max, with_attributes) {
+            Ok(page) => page,
+            Err(error) => break Err(error),
+        };
+        let Some(last) = page.last() else { break Ok(()) };
         offset = last.offset;
-        all.extend(
-            page.into_iter().map(|entry| {
-                (entry.name.into_vec(), entry.ino, entry.attributes.map(|attributes| stat_of(&attributes)))
-            }),
-        );
+        let is_dot = |entry: &Entry| matches!(&*entry.name, b"." | b"..");
+        let is_unread = |entry: &Entry| with_attributes && entry.attributes.is_none() && !is_dot(entry);
+        let unread = page.iter().find(|entry| is_unread(entry)).map(|entry| entry.ino);
+        all.extend(page.into_iter().map(|entry| {
+            let stat = entry.attributes.map(|attributes| stat_of(&attributes));
+            (entry.name.into_vec(), entry.ino, stat)
+        }));
+        if let Some(ino) = unread {
+            break Err(Error::explained(libc::EIO, format!("inode {ino} was listed without attributes")));
+        }
+    };
+    if let Err(error) = listed {
+        all.iter().filter(|(.., stat)| stat.is_some()).for_each(|(_, ino, _)| volume.forget(*ino, 1));
+        return Err(error);
     }
     all.sort_by(|one, other| one.0.cmp(&other.0));
     Ok(Answer::Names(all))
