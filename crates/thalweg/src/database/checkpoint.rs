@@ -37,7 +37,8 @@ impl Engine {
             let target = target.display();
             Error::already_exists(format!("{target} exists and is not empty; a checkpoint needs a new directory"))
         };
-        if is_in_use(&[])? {
+        // A lock file may be of a checkpoint that failed before it had the lock.
+        if is_in_use(&[LOCK])? {
             return Err(in_use());
         }
         // Another checkpoint, or an open that makes a database, may be as far. Whoever has the lock has the directory,

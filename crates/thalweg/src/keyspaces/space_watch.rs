@@ -48,13 +48,16 @@ impl SpaceWatch {
         &self.space
     }
 
-    /// Looks at the room of the file system, if the log has a segment more or less since the last look.
-    pub(crate) fn watch(&self) {
+    /// Looks at the room of the file system, if the log has a segment more or less since the last look. Returns whether
+    /// it has.
+    pub(crate) fn watch(&self) -> bool {
         let backlog = self.log.backlog_bytes();
-        if self.seen_backlog.load(Ordering::Relaxed) != backlog {
+        let has_changed = self.seen_backlog.load(Ordering::Relaxed) != backlog;
+        if has_changed {
             self.seen_backlog.store(backlog, Ordering::Relaxed);
             self.look();
         }
+        has_changed
     }
 
     /// After a flush or a compaction: looks again, where room was short.

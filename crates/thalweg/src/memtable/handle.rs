@@ -22,8 +22,10 @@ pub(crate) struct MemtableHandle {
     first_seq: AtomicU64,
     last_seq: AtomicU64,
     first: Mutex<Option<LogMark>>,
-    /// Two owners have it.
+    /// Two owners have it, or had it.
     is_shared: AtomicBool,
+    /// Owners that have not flushed it yet.
+    owners: AtomicUsize,
     /// Bytes that [`MemtableHandle::count_growth`] has returned so far; [`usize::MAX`] once it is sealed.
     counted: AtomicUsize,
 }
@@ -39,6 +41,7 @@ impl MemtableHandle {
             last_seq: AtomicU64::new(0),
             first: Mutex::new(None),
             is_shared: AtomicBool::new(false),
+            owners: AtomicUsize::new(1),
             counted: AtomicUsize::new(0),
         })
     }
@@ -80,9 +83,18 @@ impl MemtableHandle {
         SeqNo(self.sealed_at.load(Ordering::Acquire))
     }
 
-    /// Marks it as shared by two owners.
-    pub(crate) fn set_shared(&self) {
+    /// Gives it one more owner.
+    pub(crate) fn share(&self) {
         self.is_shared.store(true, Ordering::Relaxed);
+        self.owners.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes an owner away, which has flushed its entries or has none. The last one retires the memtable: only readers
+    /// hold it then.
+    pub(crate) fn leave(&self) {
+        if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.memtable.retire();
+        }
     }
 
     /// Whether entries of another owner may be in it.

@@ -153,9 +153,9 @@ impl MemtablePool {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::format::SeqNo;
     use crate::format::key::EntryKind;
-    use crate::memtable::Memtable;
+    use crate::format::{LogMark, SeqNo};
+    use crate::memtable::{Memtable, MemtableHandle};
 
     #[test]
     fn what_is_given_back_is_handed_out_again_up_to_the_bound() {
@@ -200,6 +200,22 @@ mod tests {
         drop(empty);
         let left = [&pool.shared.used_bytes, &pool.shared.retired_bytes, &pool.shared.least_bytes];
         assert_eq!(left.map(|bytes| bytes.load(Ordering::Relaxed)), [0; 3]);
+    }
+
+    #[test]
+    fn a_memtable_that_several_own_is_flushable_until_the_last_has_flushed_it() {
+        let pool = MemtablePool::bounded(0, 4 * LOOK_BYTES);
+        let handle = MemtableHandle::new(SeqNo(0), &pool, 0);
+        let mark = LogMark::default();
+        handle.insert(mark, b"key", SeqNo(1), EntryKind::Put, &vec![7; LOOK_BYTES]);
+        handle.share();
+        handle.share();
+        for _ in 0..2 {
+            handle.leave();
+            assert!(pool.flushable_bytes() >= LOOK_BYTES && handle.is_shared());
+        }
+        handle.leave();
+        assert_eq!(pool.flushable_bytes(), 0);
     }
 
     #[test]

@@ -244,7 +244,7 @@ impl Partition {
         let joined = self.joined();
         let next = MemtableHandle::new(last, &self.generation.memory.pool, handle.memtable.bytes());
         if joined.is_some() {
-            next.set_shared();
+            next.share();
         }
         let is_sealed = self.seal_with(handle, &next, last);
         if let Some(joined) = joined.filter(|_| is_sealed) {
@@ -291,10 +291,7 @@ impl Partition {
                 super_version.levels = Arc::new(levels);
             }
         });
-        // The neighbour that shares it may not have flushed it yet.
-        if !handle.is_shared() {
-            handle.memtable.retire();
-        }
+        handle.leave();
     }
 
     /// Replaces the job's inputs by `outputs` in the level that it writes to.

@@ -35,7 +35,7 @@ impl Partition {
             self.seal_handle(&super_version.active, last);
             self.generation.budget.add_member();
             super_version.sealed.push(Arc::clone(&super_version.active));
-            super_version.sealed.iter().for_each(|handle| handle.set_shared());
+            super_version.sealed.iter().for_each(|handle| handle.share());
             let (lower, upper) = (Some(Box::from(at)), super_version.range.to.clone());
             let mut right = SuperVersion::clone(super_version);
             right.range = Arc::new(KeyRange { from: lower.clone(), to: upper });
@@ -58,7 +58,7 @@ impl Partition {
     /// Gives two neighbours one active memtable, for the records of both. Called as [`Partition::seal`] is.
     pub(super) fn join(left: &Arc<Self>, right: &Arc<Self>, last: SeqNo) {
         let common = MemtableHandle::new(last, &left.generation.memory.pool, 0);
-        common.set_shared();
+        common.share();
         for partition in [left, right] {
             partition.seal_with(&partition.pinned_super_version().active, &common, last);
         }
@@ -106,6 +106,8 @@ impl Partition {
             super_version.range =
                 Arc::new(KeyRange { from: super_version.range.from.clone(), to: super_version.range.from.clone() });
             super_version.right = Some(Arc::clone(self));
+            // The other owner has it alone from now on.
+            super_version.active.leave();
             super_version.active = MemtableHandle::new(SeqNo(0), &right.generation.memory.pool, 0);
             right.seal_handle(&super_version.active, SeqNo(0));
             super_version.sealed.clear();
