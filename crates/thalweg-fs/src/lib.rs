@@ -70,7 +70,7 @@ mod volume;
 
 pub use caller::{Caller, EXECUTE, READ, WRITE};
 pub use check::{CheckEvent, CheckProgress, CheckReport, Finding};
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, KernelClock, SystemClock};
 pub use data::{Allocation, SharedObject};
 pub use error::{Error, Result};
 pub use inode::{Change, SetTime, XattrFlags};

@@ -2,7 +2,7 @@
 
 use super::count::InodeCount;
 use super::{Limits, Looks, OBJECT_SYNCS, Tasks, Volume};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, KernelClock, SystemClock};
 use crate::error::{Error, Result};
 use crate::node::{NodeTable, Place, State};
 use crate::object::{FolderObjects, ObjectStore};
@@ -58,7 +58,7 @@ impl OpenOptions {
         self
     }
 
-    /// A clock other than the system's.
+    /// A clock other than [`KernelClock`], which a volume in a folder has, and [`SystemClock`], which others have.
     #[must_use]
     pub fn clock(mut self, clock: Box<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -116,6 +116,8 @@ impl OpenOptions {
     pub fn open(mut self, path: impl AsRef<Path>) -> Result<Volume> {
         let configure = self.configure.take().unwrap_or_else(|| Box::new(|builder| builder));
         let (store, objects) = Volume::stores_at(path.as_ref(), configure)?;
+        // Programs write to its objects without the volume: the kernel stamps those.
+        self.clock.get_or_insert_with(|| Box::new(KernelClock::new()));
         self.open_on(Box::new(store), Box::new(objects))
     }
 }
