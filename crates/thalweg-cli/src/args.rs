@@ -48,6 +48,7 @@ pub enum Command {
     Scan(Scan),
     Stat(Stat),
     Check(Check),
+    Compact(Compact),
     Dump(Dump),
     Keyspaces(Keyspaces),
     DropKeyspace(DropKeyspace),
@@ -295,6 +296,23 @@ pub struct Check {
     /// The directory of the database
     #[arg(value_name = "DB")]
     pub database: PathBuf,
+}
+
+/// Compact a keyspace, or a range of its keys, down to the last level
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  thalweg compact /tmp/usr.db
+  thalweg compact events.db --to 2024
+
+Every old version and every removal of these keys goes, and so do the files that had
+them. The background compacts what pays by itself: this is for data that will be read
+much and written no more. Ctrl-C stops it; what is compacted by then stays compacted. A
+directory keyspace is compacted as a whole.")]
+pub struct Compact {
+    #[command(flatten)]
+    pub target: Target,
+    #[command(flatten)]
+    pub range: KeyRange,
 }
 
 /// Print one file of a database (log segment, manifest, table or pack) in readable form

@@ -42,7 +42,11 @@ impl Bounds {
     }
 
     pub fn of(&self, keyspace: &impl Readable) -> Range {
-        keyspace.range((self.from.clone(), self.to.clone()))
+        keyspace.range(self.pair())
+    }
+
+    pub fn pair(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        (self.from.clone(), self.to.clone())
     }
 }
 

@@ -9,6 +9,7 @@ mod args;
 mod bench;
 mod bounds;
 mod check;
+mod compact;
 mod dump;
 mod escape;
 mod fs;
@@ -99,6 +100,7 @@ fn run(command: &Command, output: &mut dyn Write) -> Result<(), Failure> {
         Command::Scan(args) => scan::run(args, output),
         Command::Stat(args) => stat::run(args, output),
         Command::Check(args) => check::run(args, output),
+        Command::Compact(args) => compact::run(args, output),
         Command::Dump(args) => dump::run(args, output),
         Command::Keyspaces(args) => keyspaces::run(args, output),
         Command::DropKeyspace(args) => keyspaces::drop_keyspace(args, output),

@@ -228,6 +228,16 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
         &format!("{}, {}", count(s.filter_checks), count(s.filter_negatives)),
         text,
     );
+    for (name, times) in [
+        ("reads of compactions: P50, P99", &s.background_reads),
+        ("writes of tables: P50, P99", &s.background_writes),
+        ("merged between two waits: P50, P99", &s.merge_slices),
+    ] {
+        if times.count > 0 {
+            let [median, most] = [times.p50_ns, times.p99_ns].map(|ns| duration(Duration::from_nanos(ns)));
+            fact(name, &format!("{median}, {most} ({})", count(times.count)), text);
+        }
+    }
     for stall in &s.stalls {
         let told = format!(
             "{} ({} over 1 ms), {} in all, longest {}",

@@ -1,7 +1,10 @@
 //! Statistics as JSON, for `thalweg stat --json` and `import --stat`.
 
 use serde_json::{Value, json};
-use thalweg::{BackgroundFailure, ChainStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics};
+use thalweg::{
+    BackgroundFailure, ChainStatistics, DurationStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics,
+    Statistics,
+};
 
 /// The fewest bytes from the user for which write amplification is shown.
 const WEIGHED_BYTES_MIN: u64 = 1 << 20;
@@ -59,6 +62,9 @@ pub fn to_json(s: &Statistics) -> Value {
         "stalls": s.stalls.iter().map(stall).collect::<Vec<_>>(),
     });
     let shape = [
+        ("background_reads", times_json(&s.background_reads)),
+        ("background_writes", times_json(&s.background_writes)),
+        ("merge_slices", times_json(&s.merge_slices)),
         ("splits", s.splits.into()),
         ("merges", s.merges.into()),
         ("tables_good", s.tables_good.into()),
@@ -73,6 +79,16 @@ pub fn to_json(s: &Statistics) -> Value {
         json[name] = value;
     }
     json
+}
+
+fn times_json(times: &DurationStatistics) -> Value {
+    json!({
+        "count": times.count,
+        "total_ns": times.total_ns,
+        "p50_ns": times.p50_ns,
+        "p99_ns": times.p99_ns,
+        "max_ns": times.max_ns,
+    })
 }
 
 fn failure_json(failure: &BackgroundFailure) -> Value {

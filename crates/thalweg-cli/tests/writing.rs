@@ -139,6 +139,32 @@ fn many_keys_are_removed_by_prefix_range_and_list() {
 }
 
 #[test]
+fn a_compaction_leaves_the_last_version_of_each_key() {
+    let scratch = Scratch::new();
+    let database = scratch.path("db");
+    let lines = |value: &str| (0..2000).map(|key| format!("k{key:04}\t{value}\n")).collect::<String>();
+    for value in ["old", "new"] {
+        thalweg_reading(&[&"import", &database, &"-"], lines(value).as_bytes()).ok();
+    }
+    thalweg(&[&"remove", &database, &"--from", &"k1000", &"--yes"]).ok();
+    let told = thalweg(&[&"compact", &database, &"--to", &"k0500"]);
+    assert!(told.ok().starts_with("compacted keyspace default in "), "{told:?}");
+    assert!(told.ok().contains(" became 1 table ("), "{told:?}");
+    thalweg(&[&"compact", &database]).ok();
+    let stat: serde_json::Value = serde_json::from_str(thalweg(&[&"stat", &database, &"--json"]).ok()).unwrap();
+    let levels = stat["keyspaces"][0]["levels"].as_array().unwrap();
+    assert_eq!(levels.iter().map(|level| level["entries"].as_u64().unwrap()).sum::<u64>(), 1000, "{stat}");
+    assert_eq!(thalweg(&[&"get", &database, &"k0999"]).ok(), "new\n");
+
+    thalweg(&[&"put", &database, &"a", &"1", &"--directory", &"7", &"--keyspace", &"files", &"--create"]).ok();
+    thalweg(&[&"compact", &database, &"--keyspace", &"files"]).ok();
+    let ranged = thalweg(&[&"compact", &database, &"--keyspace", &"files", &"--from", &"a"]);
+    ranged.fails(2, &["directory keyspace", "compacted as a whole"]);
+    assert_eq!(thalweg(&[&"compact", &database, &"--keyspace", &"none"]).code, Some(1));
+    assert_eq!(thalweg(&[&"compact", &scratch.path("nowhere")]).code, Some(1));
+}
+
+#[test]
 fn a_database_in_use_is_refused() {
     let scratch = Scratch::new();
     let database = scratch.path("db");

@@ -89,13 +89,13 @@ mod trace;
 pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CommitTicket, CompactionPolicy,
     Compression, DamagePolicy, Database, Directories, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot,
-    DirectoryStatistics, Durability, Entry, GetAsync, Health, KeyBounds, Keys, Keyspace, KeyspaceStatistics,
-    LevelStatistics, Listing, Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, Reader, ReaderFull, RunningStatus,
-    Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads, TableWrites, UntilDurable, Values, WriteBatch,
-    WriteOptions, dump,
+    DirectoryStatistics, Durability, DurationStatistics, Entry, GetAsync, Health, KeyBounds, Keys, Keyspace,
+    KeyspaceStatistics, LevelStatistics, Listing, Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, Reader,
+    ReaderFull, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads, TableWrites,
+    UntilDurable, Values, WriteBatch, WriteOptions, dump,
 };
 #[cfg(feature = "experiments")]
-pub use database::{DirectoryStructures, DurabilityBackend, FHashStatistics, Overlap};
+pub use database::{CompactionScheduling, DirectoryStructures, DurabilityBackend, FHashStatistics, Overlap};
 pub use error::{Corruption, Error, ErrorKind, LockHolder, Result};
 pub use format::Slice;
 pub use runtime::Runtime;

@@ -85,6 +85,11 @@ pub(crate) struct Metrics {
     pub(crate) read_ring_refused: OnceLock<String>,
     /// Table writes that waited at the gate.
     pub(crate) gate_waits: Counter,
+    /// How long background reads and writes of tables took, in nanoseconds.
+    pub(crate) background_reads: Distribution,
+    pub(crate) background_writes: Distribution,
+    /// How long merges ran between two waits, in nanoseconds.
+    pub(crate) merge_slices: Distribution,
     /// Waits of merges for room in their worker's write queue.
     pub(crate) write_queue_waits: Counter,
     /// Waits of writers, by cause.
@@ -161,6 +166,10 @@ impl Distribution {
 
     pub(crate) fn count(&self) -> u64 {
         self.counts().map(|(_, count)| count).sum()
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.total.get()
     }
 
     pub(crate) fn mean(&self) -> f64 {

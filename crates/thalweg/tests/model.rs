@@ -92,11 +92,23 @@ impl Run {
             85..90 => self.take_or_drop_snapshot(),
             90..93 => self.change_keyspaces(),
             93 => self.database.flush().unwrap(),
-            94 => self.database.wait_for_compactions().unwrap(),
+            94 => self.compact(),
             95 => self.database.persist().unwrap(),
             96 => self.check_checkpoint(),
             97 => self.reopen(),
             _ => self.multi_get(),
+        }
+    }
+
+    fn compact(&mut self) {
+        match self.some_keyspace() {
+            Some((_, keyspace)) if self.random.bool() => {
+                let from = key(&mut self.random);
+                let compacted =
+                    if self.random.bool() { keyspace.compact_range(..) } else { keyspace.compact_range(from..) };
+                compacted.unwrap();
+            }
+            _ => self.database.wait_for_compactions().unwrap(),
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Job {
     pub(crate) cut: Cut,
     /// It takes a table of level 1 that lies over too much of level 2 (vLSM).
     pub(crate) is_poor: bool,
+    /// A caller has asked for it and waits.
+    pub(crate) is_awaited: bool,
 }
 
 /// What a job that runs reserves: its inputs, and its range in the level it writes to.
@@ -61,8 +63,8 @@ impl Job {
     /// The same job for some of its lower tables.
     pub(crate) fn part(&self, lower: Vec<Arc<Table>>) -> Job {
         let (upper, cut) = (self.upper.clone(), self.cut.clone());
-        let Job { level, output_level, bottom, is_poor, .. } = *self;
-        Job { level, output_level, upper, lower, trivial_move: false, bottom, cut, is_poor }
+        let Job { level, output_level, bottom, is_poor, is_awaited, .. } = *self;
+        Job { level, output_level, upper, lower, trivial_move: false, bottom, cut, is_poor, is_awaited }
     }
 
     /// Whether what it writes stays in the level of its inputs.

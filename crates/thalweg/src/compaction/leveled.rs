@@ -23,6 +23,7 @@
 use super::job::RunningJob;
 use super::plan::{Plan, last_level, plan_least_overlap_wide, plan_level0, ratio_cmp, staying};
 use super::shape::Shape;
+use crate::table::TableMeta;
 use std::cmp::Reverse;
 
 /// The shape that the classic leveled policy keeps (LevelDB's and RocksDB's).
@@ -94,6 +95,17 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
         level0_waits |= score.level == 0 && !level0_runs;
     }
     None
+}
+
+/// A job that takes the tables of level 0 down that are `wanted`, and all that are older, as far as they fit into one.
+pub(super) fn plan_wanted_level0(
+    options: &LeveledOptions,
+    shape: &Shape<'_>,
+    running: &[RunningJob],
+    wanted: &dyn Fn(&TableMeta) -> bool,
+) -> Option<Plan> {
+    let newest = shape.level(0).iter().rposition(|table| wanted(table))?;
+    plan_level0(shape, running, level0_tables_max(options, shape).min(newest + 1), |_| true)
 }
 
 /// A job that takes more than one table from `level` reads no more bytes: it should not keep others waiting for long.

@@ -3,12 +3,13 @@
 use super::job::{Job, RunningJob};
 use super::leveled::{self, LeveledOptions};
 use super::look_ahead::Cut;
-use super::plan::Plan;
+use super::plan::{Plan, plan_least_overlap};
 use super::rewrite;
 use super::shape::{Levels, Shape};
 use super::tidy;
 use super::vlsm::{self, VlsmOptions};
 use crate::format::SeqNo;
+use crate::table::TableMeta;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -70,7 +71,39 @@ impl Policy {
                 .map_or_else(Vec::new, |tables| tables.iter().map(Arc::clone).collect())
         };
         let (upper, lower) = (tables(level, upper), tables(output_level, lower));
-        Job { level, output_level, upper, lower, trivial_move, bottom, cut, is_poor }
+        Job { level, output_level, upper, lower, trivial_move, bottom, cut, is_poor, is_awaited: false }
+    }
+
+    /// A job that a caller waits for: it takes tables of `level` down that are `wanted`, of level 0 with all that are
+    /// older.
+    pub(crate) fn pick_wanted(
+        &self,
+        levels: &Levels,
+        running: &[RunningJob],
+        level: usize,
+        wanted: &dyn Fn(&TableMeta) -> bool,
+    ) -> Option<Job> {
+        let shape = Shape::of(levels);
+        let plan = match (level, self) {
+            (0, _) if !shape.level(0).iter().any(|table| wanted(table)) => None,
+            (0, Policy::Leveled(options)) => leveled::plan_wanted_level0(options, &shape, running, wanted),
+            (0, Policy::Vlsm(options)) => vlsm::plan_top(options, &shape, running),
+            _ => plan_least_overlap(&shape, running, level, wanted),
+        }?;
+        Some(Job { is_awaited: true, ..self.job(levels, &shape, plan) })
+    }
+
+    /// A job that a caller waits for: it rewrites tables with dead entries that are `wanted`; see [`super::rewrite`].
+    pub(crate) fn pick_wanted_dead(
+        &self,
+        levels: &Levels,
+        running: &[RunningJob],
+        wanted: &dyn Fn(&TableMeta) -> bool,
+        all_see: &dyn Fn(SeqNo) -> bool,
+    ) -> Option<Job> {
+        let shape = Shape::of(levels);
+        let plan = rewrite::plan(&shape, running, wanted, all_see)?;
+        Some(Job { is_awaited: true, ..self.job(levels, &shape, plan) })
     }
 
     /// Whether there is a job; see [`Policy::pick`].
@@ -89,7 +122,7 @@ impl Policy {
             Policy::Leveled(options) => leveled::plan(options, shape, running),
             Policy::Vlsm(options) => vlsm::plan(options, shape, running),
         };
-        plan.or_else(|| rewrite::plan(shape, running, rewrite::DEAD_PART, all_see))
+        plan.or_else(|| rewrite::plan(shape, running, &|table| rewrite::is_dead(table, rewrite::DEAD_PART), all_see))
     }
 
     /// Where the tables that a job writes end.

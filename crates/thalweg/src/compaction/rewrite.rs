@@ -25,19 +25,24 @@ pub(super) const DEAD_PART: u64 = 3;
 /// Tables that one job rewrites at most.
 const TABLES_MAX: usize = 8;
 
-/// The first tables, from the top, that have a dead entry in `dead_part`, and that can be rewritten beside the running
-/// jobs. `all_see`: see [`super::Policy::pick`]; asked only of tables that are due but for that.
+/// Whether one entry of the table in `part` is dead.
+pub(super) fn is_dead(table: &TableMeta, part: u64) -> bool {
+    table.dead() > 0 && table.dead().saturating_mul(part) >= table.entries
+}
+
+/// The first tables, from the top, that are `wanted`, have dead entries, and can be rewritten beside the running jobs.
+/// `all_see`: see [`super::Policy::pick`]; asked only of tables that are due but for that.
 pub(super) fn plan(
     shape: &Shape<'_>,
     running: &[RunningJob],
-    dead_part: u64,
+    wanted: &dyn Fn(&TableMeta) -> bool,
     all_see: &dyn Fn(SeqNo) -> bool,
 ) -> Option<Plan> {
     (1..shape.len()).find_map(|level| {
         let is_due = |table: &TableMeta| {
             let is_over = |deeper| !shape.overlapping(deeper, &table.key_min, &table.key_max).is_empty();
             table.dead() > 0
-                && table.dead().saturating_mul(dead_part) >= table.entries
+                && wanted(table)
                 && (!(level + 1..shape.len()).any(is_over) || planted(Bug::RewrittenAboveOlder))
         };
         let tables = shape.level(level);

@@ -11,6 +11,7 @@ use super::plan::{Plan, plan_all, plan_level0};
 use super::rewrite;
 use super::shape::Shape;
 use crate::format::SeqNo;
+use crate::table::TableMeta;
 
 /// Larger partitions are left as they are.
 const TIDY_BYTES_MAX: u64 = 256 << 20;
@@ -32,7 +33,8 @@ pub(super) fn plan(shape: &Shape<'_>, running: &[RunningJob], all_see: &dyn Fn(S
         return None;
     }
     if !is_untidy {
-        return plan_dead_level0(shape, all_see).or_else(|| rewrite::plan(shape, running, TIDY_PART, all_see));
+        let is_dead = |table: &TableMeta| rewrite::is_dead(table, TIDY_PART);
+        return plan_dead_level0(shape, all_see).or_else(|| rewrite::plan(shape, running, &is_dead, all_see));
     }
     match (0..=deepest).find(|level| !shape.level(*level).is_empty())? {
         0 => plan_level0(shape, running, usize::MAX, |_| true),
@@ -43,8 +45,7 @@ pub(super) fn plan(shape: &Shape<'_>, running: &[RunningJob], all_see: &dyn Fn(S
 /// The merge of the only table that there is, in level 0, if part of it is dead.
 fn plan_dead_level0(shape: &Shape<'_>, all_see: &dyn Fn(SeqNo) -> bool) -> Option<Plan> {
     let [table] = shape.level(0) else { return None };
-    let is_dead = table.dead() > 0 && table.dead().saturating_mul(TIDY_PART) >= table.entries;
-    if shape.deepest() > 0 || !is_dead || !all_see(table.seq_max) {
+    if shape.deepest() > 0 || !rewrite::is_dead(table, TIDY_PART) || !all_see(table.seq_max) {
         return None;
     }
     plan_level0(shape, &[], 1, |_| false)

@@ -97,7 +97,7 @@ pub(super) fn plan(options: &VlsmOptions, shape: &Shape<'_>, running: &[RunningJ
 
 /// The oldest table of level 0, and as many more as the debt allows. One that overlaps nothing goes down as it is only
 /// where it would have been cut so.
-fn plan_top(options: &VlsmOptions, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
+pub(super) fn plan_top(options: &VlsmOptions, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
     let most = options.table_bytes.saturating_add(options.debt_bytes);
     let mut bytes = 0;
     let more = shape.level(0).iter().skip(1).take_while(|table| {

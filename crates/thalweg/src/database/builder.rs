@@ -6,9 +6,9 @@ use super::open;
 use super::options::{CompactionPolicy, Durability, Options};
 use super::read_only::ReadOnlyDatabase;
 use super::status::RunningStatus;
-use super::{Compression, DamagePolicy, TableReads, TableWrites};
 #[cfg(feature = "experiments")]
-use super::{DirectoryStructures, DurabilityBackend, Overlap};
+use super::{CompactionScheduling, DirectoryStructures, DurabilityBackend, Overlap};
+use super::{Compression, DamagePolicy, TableReads, TableWrites};
 use crate::clock::{Clock, SystemClock, SystemEntropy};
 use crate::error::{Error, Result};
 use crate::runtime::threads::ThreadScheduler;
@@ -233,10 +233,28 @@ impl Builder {
     }
 
     option!(
-        /// Threads for compactions (default: 1). On each, `io_depth / compaction_workers` compactions may take turns,
-        /// but at least one and at most two. With [`Builder::runtime`]: on how many of its threads this database
-        /// compacts.
+        /// Threads for compactions (default: 1), 1 to 64. With [`Builder::runtime`]: on how many of its threads this
+        /// database compacts.
         compaction_workers: usize
+    );
+    /// Compactions that take turns on each thread for compactions, as coroutines, 1 to 64 (default:
+    /// `io_depth / compaction_workers`, but at least one and at most two; PMB-16). While one waits for the device, the
+    /// others of its thread run. More of them take more memory, and compact more of a partition at once.
+    pub fn compactions_a_worker(mut self, compactions_a_worker: usize) -> Self {
+        self.options.compactions_a_worker = Some(compactions_a_worker);
+        self
+    }
+    option!(
+        /// Whether each thread for compactions is kept on one processor of those that the process may use: the first on
+        /// the first, and so on (default: no; PMB-16). It is for machines on which something else has the other
+        /// processors. Does nothing with [`Builder::runtime`].
+        pin_compaction_workers: bool
+    );
+    #[cfg(feature = "experiments")]
+    option!(
+        /// How compactions share processors and the device (default: [`CompactionScheduling::PmBlade`]). Does nothing
+        /// to the threads of a [`Builder::runtime`].
+        compaction_scheduling: CompactionScheduling
     );
 
     /// The threads for background work, shared with other databases (default: the database has its own).
@@ -325,13 +343,11 @@ impl Builder {
             return Ok(environment);
         }
         self.path = LinuxStorage::resolve(&self.path)?;
-        let workers = self.options.compaction_workers;
         let (clock, scheduler): (Arc<dyn Clock>, Arc<dyn Scheduler>) = match self.runtime.take() {
-            Some(runtime) => (runtime.clock(), runtime.tenant(workers)),
+            Some(runtime) => (runtime.clock(), runtime.tenant(self.options.compaction_workers)),
             None => {
                 let clock = Arc::new(SystemClock::default());
-                let new = if self.options.io_uring { ThreadScheduler::new } else { ThreadScheduler::without_rings };
-                (clock.clone(), Arc::new(new(clock, workers)?))
+                (clock.clone(), Arc::new(ThreadScheduler::with_crew(clock, self.options.crew())?))
             }
         };
         Ok(Environment { storage: Arc::new(LinuxStorage), clock, entropy: Arc::new(SystemEntropy), scheduler })

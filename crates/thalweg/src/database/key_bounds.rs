@@ -6,6 +6,7 @@
 
 use crate::format::Slice;
 use crate::ordered::cursor::Bounds;
+use crate::table::KeyRange;
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 /// A range of keys: any of Rust's ranges over what gives bytes, or a pair of [`Bound`]s.
@@ -43,6 +44,24 @@ pub trait KeyBounds {
 /// The bounds as cursors keep them.
 pub(super) fn owned(range: &(impl KeyBounds + ?Sized)) -> Bounds {
     Bounds { from: range.from().map(Slice::from), to: range.to().map(Slice::from) }
+}
+
+/// The same keys as a range that has its first key and not its end. `None`: no key is in it.
+pub(super) fn key_range(range: &(impl KeyBounds + ?Sized)) -> Option<KeyRange> {
+    // The next key after one is that key with a zero byte.
+    let next = |key: &[u8]| -> Box<[u8]> { [key, &[0]].concat().into() };
+    let from: Option<Box<[u8]>> = match range.from() {
+        Bound::Included(key) => Some(Box::from(key)),
+        Bound::Excluded(key) => Some(next(key)),
+        Bound::Unbounded => None,
+    };
+    let to: Option<Box<[u8]>> = match range.to() {
+        Bound::Included(key) => Some(next(key)),
+        Bound::Excluded(key) => Some(Box::from(key)),
+        Bound::Unbounded => None,
+    };
+    let is_empty = from.as_ref().zip(to.as_ref()).is_some_and(|(from, to)| from >= to);
+    (!is_empty).then_some(KeyRange { from, to })
 }
 
 impl KeyBounds for RangeFull {

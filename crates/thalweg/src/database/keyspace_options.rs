@@ -32,7 +32,7 @@ impl Options {
         OrderedOptions {
             memtable_bytes: self.memtable_bytes(),
             level0_stop: self.level0_trigger().saturating_mul(5).max(level0_stop_min),
-            compactors: self.compactions_a_worker().saturating_mul(self.compaction_workers),
+            compactors: self.compactors(),
             partitions_max: self.partitions_max(),
             policy: self.policy(space.table_bytes()),
             space,

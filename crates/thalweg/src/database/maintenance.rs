@@ -3,7 +3,9 @@
 use super::engine::Writable;
 use crate::error::{Error, Result};
 use crate::log::Record;
+use crate::ordered::OrderedKeyspace;
 use crate::runtime::{BackgroundError, Environment};
+use crate::table::KeyRange;
 
 /// A writer that waits for room looks again after this time, in nanoseconds.
 const LOOK_NS: u64 = 10_000_000;
@@ -35,6 +37,14 @@ impl Writable {
         compactor.tidy_while(|| self.signals.wait_for_progress(is_done, || self.new_error()))
     }
 
+    /// Flushes, and compacts what a keyspace has in `range` down to the last level.
+    pub(super) fn compact_range(&self, keyspace: &OrderedKeyspace, range: KeyRange) -> Result<()> {
+        self.flush()?;
+        self.retry_now();
+        let wait = |is_done: &dyn Fn() -> bool| self.signals.wait_for_progress(is_done, || self.new_error());
+        self.ordered.compactor.compact_while(keyspace, range, wait)
+    }
+
     /// Before a write, where room is short: seals memtables so that flushes and compactions give room back, and waits
     /// for it. `NoSpace` when none comes.
     pub(super) fn wait_for_space(&self, environment: &Environment, record: &Record, frees_space: bool) -> Result<()> {
@@ -63,12 +73,12 @@ impl Writable {
         Ok(())
     }
 
-    /// After a write: wakes the flush coroutine when the log has outgrown its cap, and looks at the room that is left.
+    /// After a write that made the log a segment longer: looks at the room that is left, and wakes the flush coroutine
+    /// when the log has outgrown its cap.
     pub(super) fn watch_log(&self) {
-        if self.log.backlog_bytes() > self.backpressure.limits.log_bytes_max {
+        if self.space.watch() && self.log.backlog_bytes() > self.backpressure.limits.log_bytes_max {
             self.signals.flush_wanted.notify_all();
         }
-        self.space.watch();
     }
 
     /// Whether background work that does not fail is going to make room.

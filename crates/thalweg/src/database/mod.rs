@@ -8,13 +8,14 @@
 //! - `health`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an engine;
 //! - `entry_lookup`, `live_lookup`, `many_entries`, `reader`, `get_async`: lookups of entries of directories;
 //! - `ticket`: says when a write is durable;
-//! - `key_bounds`, `range`, `keyspace`, `directory_keyspace`, `batch`, `readable`, `snapshot`, `handle`, `read_only`,
-//!   `builder`: the handles.
+//! - `key_bounds`, `range`, `keyspace`, `directory_keyspace`, `compacting`, `batch`, `readable`, `snapshot`, `handle`,
+//!   `read_only`, `builder`: the handles.
 
 mod batch;
 mod builder;
 mod check;
 mod checkpoint;
+mod compacting;
 mod definitions;
 mod directory;
 mod directory_keyspace;
@@ -55,6 +56,8 @@ pub use crate::directory::FHashStatistics;
 pub use crate::lineage::DurabilityBackend;
 pub use crate::log::DamagePolicy;
 pub use crate::runtime::BackgroundWork;
+#[cfg(feature = "experiments")]
+pub use crate::runtime::CompactionScheduling;
 pub use crate::table::{Compression, TableReads, TableWrites};
 pub use batch::WriteBatch;
 pub use builder::Builder;
@@ -75,7 +78,8 @@ pub use readable::Readable;
 pub use reader::{Reader, ReaderFull};
 pub use snapshot::{Snapshot, SnapshotKeyspace};
 pub use statistics::{
-    ChainStatistics, DirectoryStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics,
+    ChainStatistics, DirectoryStatistics, DurationStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics,
+    Statistics,
 };
 pub use status::RunningStatus;
 pub use ticket::{CommitTicket, UntilDurable};

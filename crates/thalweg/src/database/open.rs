@@ -245,10 +245,14 @@ impl Engine {
         };
         let flusher = Arc::clone(&ordered.flusher).run(writers(Lane::Flush));
         self.workers.spawn(environment, health, Lane::Flush, flusher);
-        for worker in 0..self.options.compaction_workers {
+        let (workers, compactions_each) = match self.options.compaction_scheduling.blocks() {
+            true => (self.options.compactors(), 1),
+            false => (self.options.compaction_workers, self.options.compactions_a_worker()),
+        };
+        for worker in 0..workers {
             let lane = Lane::CompactionWorker(worker);
             let writers = writers(lane);
-            for _ in 0..self.options.compactions_a_worker() {
+            for _ in 0..compactions_each {
                 let compactor = Arc::clone(&ordered.compactor).run(writers.clone());
                 self.workers.spawn(environment, health, lane, compactor);
             }

@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::keyspaces::BackpressureLimits;
 use crate::lineage::{DurabilityBackend, Settling};
 use crate::log::LogOptions;
-use crate::runtime::Space;
+use crate::runtime::threads::Crew;
+use crate::runtime::{CompactionScheduling, Space};
 use crate::storage::Storage;
 use crate::table::{PACK_BLOCK_BYTES, PACK_BYTES_MAX, TableOptions, TableReads, TableWrites};
 use std::path::Path;
@@ -186,6 +187,9 @@ pub(super) struct Options {
     pub(super) growth_factor: u64,
     pub(super) partitions_max: Option<usize>,
     pub(super) compaction_workers: usize,
+    pub(super) compactions_a_worker: Option<usize>,
+    pub(super) pin_compaction_workers: bool,
+    pub(super) compaction_scheduling: CompactionScheduling,
     pub(super) table_writes: TableWrites,
     pub(super) table_reads: TableReads,
     pub(super) io_depth: usize,
@@ -246,6 +250,9 @@ impl Default for Options {
             growth_factor: 8,
             partitions_max: None,
             compaction_workers: 1,
+            compactions_a_worker: None,
+            pin_compaction_workers: false,
+            compaction_scheduling: CompactionScheduling::default(),
             table_writes: TableWrites::default(),
             table_reads: TableReads::default(),
             io_depth: 8,
@@ -293,6 +300,7 @@ impl Options {
             (phi.is_none() || self.growth_factor <= 1024, "growth_factor with the vLSM policy: 2 to 1024"),
             (phi.is_none_or(|phi| (1..=1024).contains(&phi)), "phi of the vLSM policy: 1 to 1024"),
             (self.compaction_workers >= 1 && self.compaction_workers <= 64, "compaction_workers: 1 to 64"),
+            ((1..=64).contains(&self.compactions_a_worker()), "compactions_a_worker: 1 to 64"),
             (self.io_depth >= 1 && self.io_depth <= 1024, "io_depth: 1 to 1024"),
             (self.settle_interval != Duration::ZERO, "settle_interval: above zero"),
             (self.log_sync_interval != Some(Duration::ZERO), "log_sync_interval: above zero, or None"),
@@ -330,6 +338,9 @@ impl Options {
             #[cfg(feature = "experiments")]
             ("directory_structures", format!("{:?}", self.directory_structures)),
             ("compaction_workers", self.compaction_workers.to_string()),
+            ("compactions_a_worker", self.compactions_a_worker().to_string()),
+            ("pin_compaction_workers", self.pin_compaction_workers.to_string()),
+            ("compaction_scheduling", format!("{:?}", self.compaction_scheduling)),
             ("table_writes", format!("{:?}", self.table_writes)),
             ("table_reads", format!("{:?}", self.table_reads)),
             ("io_uring", self.io_uring.to_string()),
@@ -370,12 +381,30 @@ impl Options {
             pack_writes: self.pack_writes(),
             reads: self.table_reads,
             io_depth: self.io_depth,
+            defers_writes: self.compaction_scheduling.defers_writes(),
         }
     }
 
-    /// `k = max(q / c, 1)` (PMB-16), but no more than [`COMPACTIONS_A_WORKER_MAX`].
+    /// `k = max(q / c, 1)` (PMB-16), but no more than [`COMPACTIONS_A_WORKER_MAX`] unless it was set.
     pub(super) fn compactions_a_worker(&self) -> usize {
-        (self.io_depth / self.compaction_workers.max(1)).clamp(1, COMPACTIONS_A_WORKER_MAX)
+        let default = || (self.io_depth / self.compaction_workers.max(1)).clamp(1, COMPACTIONS_A_WORKER_MAX);
+        self.compactions_a_worker.unwrap_or_else(default)
+    }
+
+    /// Compactions that run at once.
+    pub(super) fn compactors(&self) -> usize {
+        self.compactions_a_worker().saturating_mul(self.compaction_workers)
+    }
+
+    /// The workers of a database that has its own.
+    pub(super) fn crew(&self) -> Crew {
+        let compactions_block = self.compaction_scheduling.blocks();
+        Crew {
+            io_uring: self.io_uring,
+            compactions_block,
+            bound_to: self.pin_compaction_workers.then_some(self.compaction_workers),
+            ..Crew::of(if compactions_block { self.compactors() } else { self.compaction_workers })
+        }
     }
 
     pub(super) fn is_vlsm(&self) -> bool {

@@ -97,6 +97,12 @@ pub struct Statistics {
     pub gate_waits: u64,
     /// Merges that waited because their worker had too many bytes waiting to be written.
     pub write_queue_waits: u64,
+    /// Reads of compactions, of up to 256 KiB each: how long each took at the device, or in the page cache.
+    pub background_reads: DurationStatistics,
+    /// Writes of tables, of up to 256 KiB each: how long each took.
+    pub background_writes: DurationStatistics,
+    /// What compactions merged between two waits: how long each stretch took (S2 of PMB-13).
+    pub merge_slices: DurationStatistics,
     /// Whether background reads, writes and syncs are handed to the kernel (io_uring); else they block their worker.
     pub io_uring: bool,
     /// Tables written since the open past the page cache ([`crate::TableWrites`]).
@@ -121,6 +127,22 @@ pub struct Statistics {
     pub health: Health,
     /// Each keyspace, by name.
     pub keyspaces: Vec<KeyspaceStatistics>,
+}
+
+/// How long something took, each time.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct DurationStatistics {
+    /// How often.
+    pub count: u64,
+    /// In all, in nanoseconds.
+    pub total_ns: u64,
+    /// The median; at most 6 % too much, as is P99.
+    pub p50_ns: u64,
+    /// What 99 of 100 do not exceed.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
 }
 
 /// Chains of compactions (VLSM-1): what a partition compacts from one compaction of its level 0 to the end of the next,
@@ -343,6 +365,9 @@ impl Statistics {
             index_memory_bytes: gauges.index_memory_bytes,
             gate_waits: metrics.gate_waits.get(),
             write_queue_waits: metrics.write_queue_waits.get(),
+            background_reads: duration_statistics(&metrics.background_reads),
+            background_writes: duration_statistics(&metrics.background_writes),
+            merge_slices: duration_statistics(&metrics.merge_slices),
             io_uring: environment.scheduler.ring_refused().is_none(),
             tables_written_direct: metrics.tables_direct.get(),
             tables_written_cached: metrics.tables_through_cache.get() + metrics.tables_refused_direct.get(),
@@ -374,6 +399,16 @@ fn io_notes(environment: &Environment, metrics: &Metrics) -> Vec<String> {
 fn syncs_ns(metrics: &Metrics) -> u64 {
     let kinds = [&metrics.log_syncs, &metrics.table_syncs, &metrics.manifest_syncs, &metrics.directory_syncs];
     kinds.map(|syncs| syncs.total_ns.get()).iter().sum()
+}
+
+fn duration_statistics(times: &Distribution) -> DurationStatistics {
+    DurationStatistics {
+        count: times.count(),
+        total_ns: times.total(),
+        p50_ns: times.quantile(0.5),
+        p99_ns: times.quantile(0.99),
+        max_ns: times.max(),
+    }
 }
 
 fn chain_statistics(counts: &ChainCounts) -> ChainStatistics {

@@ -11,8 +11,8 @@
 
 use super::health::{BackgroundFailure, Health};
 use super::statistics::{
-    ChainStatistics, DirectoryStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics, Statistics,
-    StatisticsSource,
+    ChainStatistics, DirectoryStatistics, DurationStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics,
+    Statistics, StatisticsSource,
 };
 use crate::error::{Error, Result};
 use crate::log::Log;
@@ -293,6 +293,7 @@ fn scalars(statistics: &mut Statistics) -> Vec<(&'static str, &mut u64)> {
         chains: ChainStatistics {
             memtables, bytes_p50, bytes_p99, bytes_max, stages_max, bytes_mean: _, stages_mean: _, stage_bytes: _,
         },
+        background_reads, background_writes, merge_slices,
         io_uring: _, direct_io: _, io_notes: _, stalls: _, health: _, keyspaces: _,
     } = statistics;
     let mut all = named![
@@ -308,6 +309,17 @@ fn scalars(statistics: &mut Statistics) -> Vec<(&'static str, &mut u64)> {
         ("chain_memtables", memtables), ("chain_bytes_p50", bytes_p50), ("chain_bytes_p99", bytes_p99),
         ("chain_bytes_max", bytes_max), ("chain_stages_max", stages_max),
     ]);
+    macro_rules! times {
+        ($($field:ident),* $(,)?) => {
+            $(let DurationStatistics { count, total_ns, p50_ns, p99_ns, max_ns } = $field;
+            all.extend([
+                (concat!(stringify!($field), "_count"), count), (concat!(stringify!($field), "_total_ns"), total_ns),
+                (concat!(stringify!($field), "_p50_ns"), p50_ns), (concat!(stringify!($field), "_p99_ns"), p99_ns),
+                (concat!(stringify!($field), "_max_ns"), max_ns),
+            ]);)*
+        };
+    }
+    times![background_reads, background_writes, merge_slices];
     all
 }
 

@@ -3,10 +3,12 @@
 
 use super::dependencies::Dependencies;
 use super::job_runner::JobRunner;
+use super::keyspace::OrderedKeyspace;
 use super::merges::Merger;
 use super::parked::{Parked, ParkedJobs};
 use super::partition::{Partition, SuperVersion};
 use super::partitions::Partitions;
+use super::requests::{Progress, Requests};
 use super::splits::Splitter;
 use super::tidying::{has_looked, look_for_tidy, pick_tidy};
 use crate::compaction::{Job, RunningJob};
@@ -14,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::keyspaces::{IdleMemory, Registry, Signals, SnapshotRegistry, SpaceWatch};
 use crate::log::Log;
 use crate::runtime::{Environment, Health};
-use crate::table::TableWriters;
+use crate::table::{KeyRange, TableWriters};
 use crate::trace;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -38,6 +40,7 @@ pub(crate) struct Compactor {
     snapshots: Arc<SnapshotRegistry>,
     signals: Arc<Signals>,
     parked: ParkedJobs,
+    requests: Requests,
     /// Callers that want small partitions compacted as in a quiet database.
     tidying: AtomicUsize,
     /// Where `take_job` begins to look, so that no partition starves.
@@ -60,6 +63,7 @@ impl Compactor {
             snapshots: Arc::clone(&with.snapshots),
             signals: Arc::clone(&with.signals),
             parked: ParkedJobs::default(),
+            requests: Requests::default(),
             tidying: AtomicUsize::new(0),
             next_partition: AtomicUsize::new(0),
         })
@@ -180,6 +184,24 @@ impl Compactor {
         result
     }
 
+    /// Compacts what a keyspace has in `range` down, while `wait` waits until the function that it gets says that all
+    /// is done.
+    pub(crate) fn compact_while<T>(
+        &self,
+        keyspace: &OrderedKeyspace,
+        range: KeyRange,
+        wait: impl FnOnce(&dyn Fn() -> bool) -> T,
+    ) -> T {
+        let waiting = self.requests.begin(keyspace.generation(), range);
+        wait(&|| {
+            let progress = waiting.request.advance(&self.partitions, &|seq| self.snapshots.all_see(seq));
+            if progress == Progress::Next {
+                self.signals.compaction_wanted.notify_all();
+            }
+            progress == Progress::Done
+        })
+    }
+
     /// Whether there is nothing left to tidy, and no job runs.
     pub(crate) fn is_tidy(&self) -> bool {
         let is_untidy = |partition: Arc<Partition>| {
@@ -197,7 +219,13 @@ impl Compactor {
 
     fn take_job(&self) -> Option<(Arc<Partition>, Job)> {
         let pick = |partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]| {
-            partition.policy().pick(&super_version.levels, running, &|seq| self.snapshots.all_see(seq))
+            let all_see = |seq| self.snapshots.all_see(seq);
+            let policy = partition.policy();
+            let wanted = policy.pick(&super_version.levels, running, &all_see);
+            if wanted.as_ref().is_some_and(|job| policy.is_urgent(job)) {
+                return wanted;
+            }
+            self.requests.pick(partition, super_version, running, &all_see).or(wanted)
         };
         self.take_job_of(pick).or_else(|| {
             let is_quiet = || self.log.is_quiet() && !self.registry.has_pending_flush();

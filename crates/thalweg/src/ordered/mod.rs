@@ -15,7 +15,7 @@
 //! - `indexing`: packs of directory keyspaces on their way into the index;
 //! - `sealer`: seals memtables; `flush`: writes one to a table; `flusher`: the flush coroutine;
 //! - `reshape`, `splits`, `merges`: partitions divided and joined;
-//! - `subtasks`, `steps`, `job_runner`, `parked`, `tidying`, `compactor`: the compaction coroutines.
+//! - `subtasks`, `steps`, `job_runner`, `parked`, `tidying`, `requests`, `compactor`: the compaction coroutines.
 
 mod background;
 mod budget;
@@ -36,6 +36,7 @@ mod parked;
 mod partition;
 mod partitions;
 mod read;
+mod requests;
 mod reshape;
 mod sealer;
 mod splits;

@@ -164,22 +164,25 @@ impl Subtasks {
         if cancelled() {
             return;
         }
-        let merged = match &merging.partition.generation.directories {
-            None => compaction::merge(job, &subtask.range, writers, snapshots, &cancelled).await,
-            Some(index) => {
-                let writers = PackWriters { writers, hash_key: index.hash_key };
-                compaction::merge_packs(job, &subtask.range, &writers, snapshots, &cancelled).await
+        let range = Arc::clone(&subtask.range);
+        let merge = async {
+            match &merging.partition.generation.directories {
+                None => compaction::merge(job, &range, writers, snapshots, &cancelled).await,
+                Some(index) => {
+                    let writers = PackWriters { writers, hash_key: index.hash_key };
+                    compaction::merge_packs(job, &range, &writers, snapshots, &cancelled).await
+                }
             }
         };
-        subtask.outcome = Some(merged);
+        subtask.outcome = Some(self.environment.sliced(&self.metrics.merge_slices, merge).await);
     }
 
-    /// How many subtasks a job is cut into, at most one a coroutine. Only a job that writers may have to wait for is
-    /// cut: any other takes processors from flushes, and takes less of level 0 at once, so that more is rewritten in
-    /// all.
+    /// How many subtasks a job is cut into, at most one a coroutine. Only a job that writers may have to wait for, or
+    /// that a caller waits for, is cut: any other takes processors from flushes, and takes less of level 0 at once, so
+    /// that more is rewritten in all.
     fn parts_of(&self, partition: &Partition, job: &Job) -> usize {
         let policy = partition.policy();
-        if !policy.is_urgent(job) || partition.generation.directories.is_some() {
+        if !(job.is_awaited || policy.is_urgent(job)) || partition.generation.directories.is_some() {
             return 1;
         }
         let bytes: u64 = job.tables().map(|table| table.meta().bytes).sum();

@@ -3,7 +3,9 @@
 use super::event::{Event, Ticket};
 use super::scheduler::{Point, Scheduler};
 use crate::clock::{Clock, Entropy};
+use crate::metrics::Distribution;
 use crate::storage::Storage;
+use std::future::Future;
 use std::sync::Arc;
 
 /// The seams through which an engine reaches the world.
@@ -55,6 +57,18 @@ impl Environment {
             sleep.as_mut().poll(context)
         })
         .await;
+    }
+
+    /// Awaits `future`, and records how long it ran between two waits, in nanoseconds.
+    pub(crate) async fn sliced<T>(&self, slices: &Distribution, future: impl Future<Output = T>) -> T {
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(|context| {
+            let start_ns = self.clock.now_ns();
+            let polled = future.as_mut().poll(context);
+            slices.record(self.clock.now_ns().saturating_sub(start_ns), 1);
+            polled
+        })
+        .await
     }
 
     /// See [`Scheduler::point`].

@@ -46,8 +46,9 @@ impl BackgroundFile {
         while done < wanted {
             let admitted = Some(gate.background_read());
             match self.hand_over(Operation::Read, offset, Some(buffer), done, admitted).await {
-                Ok(Done { request: Request { buffer: Some(filled), .. }, result, .. }) => {
+                Ok(Done { request: Request { buffer: Some(filled), .. }, result, ns }) => {
                     let count = result.map_err(|error| Error::io("read", self.path(), error))?;
+                    gate.count_read(ns);
                     done += count;
                     buffer = filled;
                     // A direct read that ends off the alignment has reached the end of the file.
@@ -68,7 +69,7 @@ impl BackgroundFile {
         }
         let _at_the_device = gate.background_read();
         while let Some(rest) = buffer.bytes_mut().get_mut(done..wanted).filter(|rest| !rest.is_empty()) {
-            match self.file.read_at(offset + done as u64, rest)? {
+            match gate.time(Gate::count_read, || self.file.read_at(offset + done as u64, rest))? {
                 0 => break,
                 count => done += count,
             }
@@ -77,14 +78,16 @@ impl BackgroundFile {
         Ok(buffer)
     }
 
-    /// Writes the filled bytes of `buffer` at `offset`, and releases the buffer.
-    pub(crate) async fn write(&self, offset: u64, mut buffer: IoBuffer) -> Result<()> {
+    /// Writes the filled bytes of `buffer` at `offset`, and releases the buffer. `gate` counts the time; the caller has
+    /// asked it to admit the write.
+    pub(crate) async fn write(&self, gate: &Gate, offset: u64, mut buffer: IoBuffer) -> Result<()> {
         let mut done = 0;
         while self.file.is_direct() {
             match self.hand_over(Operation::Write, offset, Some(buffer), done, None).await {
-                Ok(Done { request: Request { buffer: Some(written), .. }, result, .. }) => {
+                Ok(Done { request: Request { buffer: Some(written), .. }, result, ns }) => {
                     let failed = |error| Error::io("write to", self.path(), error);
                     let count = result.map_err(failed)?;
+                    gate.count_write(ns);
                     buffer = written;
                     if done + count >= buffer.len() {
                         return Ok(());
@@ -104,7 +107,7 @@ impl BackgroundFile {
             }
         }
         yield_now().await;
-        self.file.write_all_at(offset, buffer.filled())?;
+        gate.time(Gate::count_write, || self.file.write_all_at(offset, buffer.filled()))?;
         let begun = self.begin_write_back(offset, buffer.len()).await;
         if !planted(Bug::WriteBackErrorDropped) {
             begun?;

@@ -11,6 +11,7 @@
 //! Locks: none. The three counts are one atomic number, so an admission sees all of them at one moment.
 
 use super::event::Event;
+use crate::clock::Clock;
 use crate::metrics::Metrics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,7 +24,6 @@ const BACKGROUND_READ: u64 = 1 << COUNT_BITS;
 const CLIENT_READ: u64 = 1 << (2 * COUNT_BITS);
 
 /// The gate of one database.
-#[derive(Debug)]
 pub(crate) struct Gate {
     /// The bound `q`.
     depth: u64,
@@ -32,19 +32,18 @@ pub(crate) struct Gate {
     refused: AtomicUsize,
     freed: Event,
     metrics: Arc<Metrics>,
+    /// For operations that are plain calls.
+    clock: Option<Arc<dyn Clock>>,
 }
 
 /// A foreground read in flight, until dropped.
-#[derive(Debug)]
 pub(crate) struct ClientRead<'a>(&'a Gate);
 
 /// A write in flight, until dropped.
-#[derive(Debug)]
 pub(crate) struct AdmittedWrite(Arc<Gate>);
 
 /// A read in flight, until dropped, and which count it is in. It goes with the read to the kernel and ends at the
 /// completion, because the code that reads ahead takes the result much later.
-#[derive(Debug)]
 pub(crate) struct AdmittedRead(Arc<Gate>, u64);
 
 impl Gate {
@@ -52,7 +51,33 @@ impl Gate {
     pub(crate) fn new(depth: usize, metrics: Arc<Metrics>) -> Arc<Self> {
         let depth = (depth as u64).clamp(1, COUNT_MASK);
         let (in_flight, refused, freed) = (AtomicU64::new(0), AtomicUsize::new(0), Event::default());
-        Arc::new(Gate { depth, in_flight, refused, freed, metrics })
+        Arc::new(Gate { depth, in_flight, refused, freed, metrics, clock: None })
+    }
+
+    /// As [`Gate::new`], for background operations that are timed also where they are plain calls.
+    pub(crate) fn timed(depth: usize, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let mut gate = Gate::new(depth, metrics);
+        Arc::get_mut(&mut gate).into_iter().for_each(|gate| gate.clock = Some(Arc::clone(&clock)));
+        gate
+    }
+
+    /// Counts a background read that took `ns`.
+    pub(super) fn count_read(&self, ns: u64) {
+        self.metrics.background_reads.record(ns, 1);
+    }
+
+    /// Counts a background write that took `ns`.
+    pub(super) fn count_write(&self, ns: u64) {
+        self.metrics.background_writes.record(ns, 1);
+    }
+
+    /// Makes a plain call, and gives `count` its time.
+    pub(super) fn time<T>(&self, count: impl FnOnce(&Self, u64), call: impl FnOnce() -> T) -> T {
+        let Some(clock) = &self.clock else { return call() };
+        let start_ns = clock.now_ns();
+        let result = call();
+        count(self, clock.now_ns().saturating_sub(start_ns));
+        result
     }
 
     /// Counts a foreground read, before it goes to the device. Costs two atomic additions.

@@ -10,7 +10,8 @@
 //! Files, in reading order:
 //! - `event.rs`: [`Event`], which threads and coroutines wait for;
 //! - `scheduler.rs`: [`Scheduler`], [`Lane`], [`Point`]; `environment.rs`: [`Environment`], all seams together;
-//! - `threads.rs`: the production scheduler; `ring.rs`: its workers' io_uring;
+//! - `threads.rs`: the production scheduler; `ring.rs`: its workers' io_uring; `affinity.rs`: their processors;
+//! - `scheduling.rs`: how compactions share workers;
 //! - `shared.rs`, `tenant.rs`: one set of workers for several databases;
 //! - `gate.rs`: [`Gate`], which bounds the background writes at the device;
 //! - `file.rs`: [`BackgroundFile`]; `write_queue.rs`: the table writes of one worker;
@@ -22,6 +23,7 @@
 //!
 //! `tests/` has the tests of the file of the same name.
 
+mod affinity;
 mod async_mutex;
 mod background_error;
 mod environment;
@@ -35,6 +37,7 @@ mod read_ring;
 mod reserve;
 mod ring;
 mod scheduler;
+mod scheduling;
 mod shared;
 mod space;
 mod tenant;
@@ -55,6 +58,7 @@ pub(crate) use read_queue::ReadQueue;
 pub(crate) use read_ring::{ForegroundRead, ReadRings};
 pub(crate) use scheduler::yield_now;
 pub use scheduler::{Lane, Point, Scheduler, Task};
+pub use scheduling::CompactionScheduling;
 pub use shared::Runtime;
 pub(crate) use space::{Room, Space};
 pub(crate) use worker_read::{WorkerRead, read_on_worker};

@@ -2,7 +2,7 @@
 
 use super::scheduler::Scheduler;
 use super::tenant::Tenant;
-use super::threads::ThreadScheduler;
+use super::threads::{Crew, ThreadScheduler};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
 use std::fmt;
@@ -58,7 +58,8 @@ impl Runtime {
             return Err(Error::invalid_input("compaction_workers of a runtime: 1 to 64"));
         }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let scheduler = Arc::new(ThreadScheduler::for_several(Arc::clone(&clock), compaction_workers)?);
+        let crew = Crew { is_shared: true, ..Crew::of(compaction_workers) };
+        let scheduler = Arc::new(ThreadScheduler::with_crew(Arc::clone(&clock), crew)?);
         Ok(Runtime { clock, scheduler, next_worker: Arc::default() })
     }
 

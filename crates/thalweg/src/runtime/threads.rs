@@ -1,17 +1,19 @@
 //! [`ThreadScheduler`]: the production scheduler: worker threads, each with its own executor.
 //!
 //! One worker serves `Lane::Log`, one `Lane::Flush`, and n serve `Lane::Compaction`, which get tasks in turn.
-//! `Lane::LogSegments` has its own worker only where several databases share the scheduler. A task stays with its
-//! worker (no work stealing). A worker without ready tasks *parks* until a task is woken, an operation of its ring
-//! (`ring.rs`) ends, or its earliest timer is due; so timers need no thread. It parks in its ring, or on a condition
-//! variable where the kernel refuses a ring. Only a parked worker is woken by a system call: on a busy worker a wake-up
-//! is a push to its queue. Between two rounds of ready tasks the worker submits to the kernel what the tasks queued.
+//! `Lane::LogSegments` has its own worker only where several databases share the scheduler. Where compactions block
+//! their workers, these have no ring, and `Lane::Compaction` has a worker of its own. A task stays with its worker (no
+//! work stealing). A worker without ready tasks *parks* until a task is woken, an operation of its ring (`ring.rs`)
+//! ends, or its earliest timer is due; so timers need no thread. It parks in its ring, or on a condition variable where
+//! the kernel refuses a ring. Only a parked worker is woken by a system call: on a busy worker a wake-up is a push to
+//! its queue. Between two rounds of ready tasks the worker submits to the kernel what the tasks queued.
 //!
 //! A task that panics is dropped, and its worker continues. The owner of a task guards against its loss.
 //!
 //! Locks: `Worker::state` is held for a few instructions. No waker is woken or dropped under it, and no future polled
 //! or dropped. `TaskCell::future` is held while the task is polled, by its worker alone.
 
+use super::affinity::bind_to_processor;
 use super::event::{Event, Ticket};
 use super::ring::{self, Bell, Ring};
 use super::scheduler::{Lane, Point, Scheduler, Task};
@@ -38,6 +40,28 @@ const STACK_BYTES: usize = 1 << 20;
 /// The reason why nothing has a ring, where [`crate::Builder::io_uring`] says so.
 pub(crate) const RINGS_ARE_OFF: &str = "the option io_uring is off";
 
+/// Which workers a scheduler has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crew {
+    /// Workers for compactions, at least one.
+    pub(crate) compaction: usize,
+    /// Whether operations are handed to the kernel's io_uring, where it has one.
+    pub(crate) io_uring: bool,
+    /// Whether compactions make plain calls all the same.
+    pub(crate) compactions_block: bool,
+    /// The compaction workers are bound to this many processors, in turn.
+    pub(crate) bound_to: Option<usize>,
+    /// Whether several databases share them.
+    pub(crate) is_shared: bool,
+}
+
+impl Crew {
+    /// A crew with this many compaction workers, for one database.
+    pub(crate) fn of(compaction: usize) -> Self {
+        Crew { compaction, io_uring: true, compactions_block: false, bound_to: None, is_shared: false }
+    }
+}
+
 /// Worker threads for background coroutines, and condition variables for foreground waits.
 pub struct ThreadScheduler {
     clock: Arc<dyn Clock>,
@@ -46,6 +70,8 @@ pub struct ThreadScheduler {
     segments: Option<Arc<Worker>>,
     flush: Arc<Worker>,
     compaction: Vec<Arc<Worker>>,
+    /// The worker of `Lane::Compaction`, where those of compactions block.
+    cleanup: Option<Arc<Worker>>,
     /// The worker that gets the next compaction task.
     next_compaction: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -54,46 +80,42 @@ pub struct ThreadScheduler {
 }
 
 impl ThreadScheduler {
-    /// Starts the workers, at least one of them for compactions. An error when the operating system refuses a thread.
-    pub fn new(clock: Arc<dyn Clock>, compaction_workers: usize) -> Result<Self> {
+    /// Starts the workers of one database.
+    #[cfg(test)]
+    pub(crate) fn new(clock: Arc<dyn Clock>, compaction_workers: usize) -> Result<Self> {
+        ThreadScheduler::with_crew(clock, Crew::of(compaction_workers))
+    }
+
+    /// Starts these workers. An error when the operating system refuses a thread.
+    pub(crate) fn with_crew(clock: Arc<dyn Clock>, crew: Crew) -> Result<Self> {
         let ring_clock = Arc::clone(&clock);
-        ThreadScheduler::with_rings(clock, compaction_workers, false, || Ring::new(Arc::clone(&ring_clock)))
+        ThreadScheduler::with_rings(clock, crew, || match crew.io_uring {
+            true => Ring::new(Arc::clone(&ring_clock)),
+            false => Err(io::Error::other(RINGS_ARE_OFF)),
+        })
     }
 
-    /// As [`ThreadScheduler::new`], with workers that make plain calls instead of using io_uring.
-    pub(crate) fn without_rings(clock: Arc<dyn Clock>, compaction_workers: usize) -> Result<Self> {
-        ThreadScheduler::with_rings(clock, compaction_workers, false, || Err(io::Error::other(RINGS_ARE_OFF)))
-    }
-
-    /// As [`ThreadScheduler::new`], for several databases: log segments have their own worker.
-    pub(super) fn for_several(clock: Arc<dyn Clock>, compaction_workers: usize) -> Result<Self> {
-        let ring_clock = Arc::clone(&clock);
-        ThreadScheduler::with_rings(clock, compaction_workers, true, || Ring::new(Arc::clone(&ring_clock)))
-    }
-
-    /// As [`ThreadScheduler::new`], with a function that makes a worker's ring.
-    fn with_rings(
-        clock: Arc<dyn Clock>,
-        compaction_workers: usize,
-        for_several: bool,
-        new_ring: impl Fn() -> io::Result<Ring>,
-    ) -> Result<Self> {
+    /// As [`ThreadScheduler::with_crew`], with a function that makes a worker's ring.
+    fn with_rings(clock: Arc<dyn Clock>, crew: Crew, new_ring: impl Fn() -> io::Result<Ring>) -> Result<Self> {
         let mut rings = Vec::new();
         let mut ring_refused = None;
-        let mut worker = || {
-            let ring = new_ring().map_err(|error| ring_refused = Some(error.to_string())).ok();
+        let mut worker = |has_ring: bool| {
+            let new = || new_ring().map_err(|error| ring_refused = Some(error.to_string())).ok();
+            let ring = has_ring.then(new).flatten();
             let worker = Worker::new(Arc::clone(&clock), ring.as_ref().map(|ring| Arc::clone(ring.bell())));
             rings.push(ring);
             worker
         };
-        let (log, flush) = (worker(), worker());
-        let compaction = (0..compaction_workers.max(1)).map(|_| worker()).collect();
-        let segments = for_several.then(worker);
+        let (log, flush) = (worker(true), worker(true));
+        let compaction: Vec<_> = (0..crew.compaction.max(1)).map(|_| worker(!crew.compactions_block)).collect();
+        let segments = crew.is_shared.then(|| worker(true));
+        let cleanup = crew.compactions_block.then(|| worker(true));
         let scheduler = ThreadScheduler {
             log,
             segments,
             flush,
             compaction,
+            cleanup,
             next_compaction: AtomicUsize::new(0),
             threads: Mutex::new(Vec::new()),
             ring_refused,
@@ -101,28 +123,36 @@ impl ThreadScheduler {
         };
         let numbered = (0..scheduler.compaction.len()).map(|number| format!("thalweg-compact-{number}"));
         let names = ["thalweg-log".to_owned(), "thalweg-flush".to_owned()].into_iter().chain(numbered);
-        let names = names.chain(["thalweg-segment".to_owned()]);
+        let segments = scheduler.segments.as_ref().map(|_| "thalweg-segment".to_owned());
+        let cleanup = scheduler.cleanup.as_ref().map(|_| "thalweg-cleanup".to_owned());
+        let names = names.chain(segments).chain(cleanup);
+        let number_of = |worker: &Arc<Worker>| scheduler.compaction.iter().position(|it| Arc::ptr_eq(it, worker));
         // After an error the drop stops the workers that run.
         for ((worker, name), ring) in scheduler.workers().zip(names).zip(rings) {
-            scheduler.start(worker, name, ring)?;
+            let processor = crew.bound_to.and_then(|count| Some(number_of(worker)? % count.max(1)));
+            scheduler.start(worker, name, ring, processor)?;
         }
         Ok(scheduler)
     }
 
-    fn start(&self, worker: &Arc<Worker>, name: String, ring: Option<Ring>) -> Result<()> {
+    fn start(&self, worker: &Arc<Worker>, name: String, ring: Option<Ring>, processor: Option<usize>) -> Result<()> {
         let path = Path::new(&name).to_path_buf();
         let worker = Arc::clone(worker);
+        let run = move || {
+            processor.into_iter().for_each(bind_to_processor);
+            worker.run(ring);
+        };
         let handle = std::thread::Builder::new()
             .name(name)
             .stack_size(STACK_BYTES)
-            .spawn(move || worker.run(ring))
+            .spawn(run)
             .map_err(|source| Error::io("start the worker thread", &path, source))?;
         self.threads.lock().push(handle);
         Ok(())
     }
 
     fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
-        [&self.log, &self.flush].into_iter().chain(&self.compaction).chain(&self.segments)
+        [&self.log, &self.flush].into_iter().chain(&self.compaction).chain(&self.segments).chain(&self.cleanup)
     }
 }
 
@@ -132,10 +162,10 @@ impl Scheduler for ThreadScheduler {
             Lane::Log => &self.log,
             Lane::LogSegments => self.segments.as_ref().unwrap_or(&self.log),
             Lane::Flush => &self.flush,
-            Lane::Compaction => {
+            Lane::Compaction => self.cleanup.as_ref().unwrap_or_else(|| {
                 let turn = self.next_compaction.fetch_add(1, Ordering::Relaxed);
                 &self.compaction[turn % self.compaction.len()]
-            }
+            }),
             Lane::CompactionWorker(number) => &self.compaction[number % self.compaction.len()],
         };
         worker.spawn(task);

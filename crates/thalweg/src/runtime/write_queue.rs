@@ -30,6 +30,8 @@ const QUEUE_BYTES_MAX: usize = 4 << 20;
 /// A coroutine's end of its worker's queue.
 pub(crate) struct WriteQueue {
     shared: Arc<Shared>,
+    /// Whether the flush coroutine makes the writes.
+    is_deferred: bool,
 }
 
 struct Shared {
@@ -103,13 +105,13 @@ pub(crate) fn write_queue(
         metrics,
     });
     let closing = CloseAtEnd(Arc::clone(&shared));
-    (WriteQueue { shared }, async move { closing.0.serve().await })
+    (WriteQueue { shared, is_deferred: true }, async move { closing.0.serve().await })
 }
 
 impl Clone for WriteQueue {
     fn clone(&self) -> Self {
         self.shared.state().producers += 1;
-        WriteQueue { shared: Arc::clone(&self.shared) }
+        WriteQueue { shared: Arc::clone(&self.shared), is_deferred: self.is_deferred }
     }
 }
 
@@ -124,6 +126,13 @@ impl WriteQueue {
     /// The writer of `file` through this queue.
     pub(crate) fn file(&self, file: BackgroundFile) -> WrittenFile {
         WrittenFile { file, queue: self.clone(), progress: Arc::default() }
+    }
+
+    /// The same without a queue and a gate: the coroutine that hands a write over makes it and waits for it, to compare
+    /// with ([`super::CompactionScheduling`]).
+    pub(crate) fn undeferred(mut self) -> Self {
+        self.is_deferred = false;
+        self
     }
 
     /// The pool of buffers for this queue.
@@ -173,7 +182,7 @@ impl Shared {
                 let mut admission = Box::pin(self.gate.write());
                 let admitted = besides(&mut in_flight, admission.as_mut()).await;
                 in_flight.push(Box::pin(async move {
-                    write.make().await;
+                    write.make(&self.gate).await;
                     drop(admitted);
                 }));
             }
@@ -220,6 +229,7 @@ async fn besides<T>(in_flight: &mut InFlight<'_>, mut future: Pin<&mut (impl Fut
 
 impl WrittenFile {
     /// Queues a write of `buffer` at `offset`. Waits only while the queue is full. An error is one of an earlier write.
+    /// Without a queue: makes the write; an error is that of it.
     pub(crate) async fn write(&self, offset: u64, buffer: IoBuffer) -> Result<()> {
         {
             let mut progress = self.progress.state();
@@ -230,7 +240,12 @@ impl WrittenFile {
         }
         let file = self.file.clone();
         let progress = Arc::clone(&self.progress);
-        self.queue.push(Write { file, progress, offset, buffer: Some(buffer), outcome: None }).await
+        let write = Write { file, progress, offset, buffer: Some(buffer), outcome: None };
+        if !self.queue.is_deferred {
+            write.make(&self.queue.shared.gate).await;
+            return self.progress.state().error.clone().map_or(Ok(()), Err);
+        }
+        self.queue.push(write).await
     }
 
     /// Waits until all queued writes are made. Returns the first error.
@@ -270,10 +285,10 @@ impl Write {
         self.buffer.as_ref().map_or(0, IoBuffer::len)
     }
 
-    async fn make(mut self) {
+    async fn make(mut self, gate: &Gate) {
         let Some(buffer) = self.buffer.take() else { return };
         let wanted = !self.progress.state().abandoned;
-        let written = if wanted { self.file.write(self.offset, buffer).await } else { Ok(()) };
+        let written = if wanted { self.file.write(gate, self.offset, buffer).await } else { Ok(()) };
         self.outcome = Some(written);
     }
 }

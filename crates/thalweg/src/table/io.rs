@@ -1,5 +1,6 @@
 //! [`TableIo`]: the device access that all tables of a database share: the gate, buffers and rings.
 
+use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::runtime::{Gate, ReadRings};
 use crate::storage::{ALIGNMENT, BufferPool};
@@ -27,9 +28,9 @@ pub(in crate::table) struct TableIo {
 
 impl TableIo {
     /// `io_depth`: the operations that the device may have at once before writes wait.
-    pub(in crate::table) fn new(io_depth: usize, metrics: &Arc<Metrics>) -> Self {
+    pub(in crate::table) fn new(io_depth: usize, metrics: &Arc<Metrics>, clock: &Arc<dyn Clock>) -> Self {
         TableIo {
-            gate: Gate::new(io_depth, Arc::clone(metrics)),
+            gate: Gate::timed(io_depth, Arc::clone(metrics), Arc::clone(clock)),
             chunk_buffers: BufferPool::new(CHUNK_BYTES),
             block_buffers: BufferPool::new(BLOCK_BUFFER_BYTES),
             page_buffers: BufferPool::new(ALIGNMENT),

@@ -75,6 +75,8 @@ pub(crate) struct TableOptions {
     pub(crate) reads: TableReads,
     /// The operations that the device may have at once before writes wait; see [`crate::runtime::Gate`].
     pub(crate) io_depth: usize,
+    /// Whether a merge leaves its writes to the flush coroutine of its worker, or makes them itself.
+    pub(crate) defers_writes: bool,
 }
 
 impl TableOptions {

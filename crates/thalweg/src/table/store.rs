@@ -67,7 +67,7 @@ impl TableStore {
         let storage = &*environment.storage;
         Arc::new(TableStore {
             next_id: AtomicU64::new(next_id.0),
-            io: TableIo::new(options.io_depth, &metrics),
+            io: TableIo::new(options.io_depth, &metrics, &environment.clock),
             page_cache: PageCacheState::new(options.writes, options.reads, &environment.storage),
             handover: Arc::default(),
             unsynced: Arc::new(UnsyncedFiles::new(storage.open_files_max())),
@@ -83,7 +83,9 @@ impl TableStore {
 
     /// Returns a queue for the table writes of one worker, and the coroutine that makes them, to be spawned there.
     pub(crate) fn write_queue(&self) -> (WriteQueue, impl Future<Output = ()> + Send + use<>) {
-        write_queue(Arc::clone(&self.io.chunk_buffers), Arc::clone(&self.io.gate), Arc::clone(&self.metrics))
+        let (queue, serve) =
+            write_queue(Arc::clone(&self.io.chunk_buffers), Arc::clone(&self.io.gate), Arc::clone(&self.metrics));
+        (if self.options.defers_writes { queue } else { queue.undeferred() }, serve)
     }
 
     /// Returns the coroutine that brings tables that are read into the page cache. It ends after

@@ -6,7 +6,7 @@ use crate::database::options::Options;
 use crate::error::{ErrorKind, Result};
 use crate::log::DamagePolicy::{self, PointInTime, Strict};
 use crate::runtime::Environment;
-use crate::runtime::threads::ThreadScheduler;
+use crate::runtime::threads::{Crew, ThreadScheduler};
 use crate::storage::Storage;
 use crate::storage::simulated::{SimulatedDisk, Strictness};
 use crate::{Database, Durability};
@@ -18,7 +18,7 @@ const REPORT: &str = "/db/lost/dropped";
 
 fn with_environment<T>(disk: &SimulatedDisk, run: impl FnOnce(Environment) -> Result<T>) -> Result<T> {
     let clock = Arc::new(SystemClock::default());
-    let scheduler = Arc::new(ThreadScheduler::without_rings(clock.clone(), 1)?);
+    let scheduler = Arc::new(ThreadScheduler::with_crew(clock.clone(), Crew { io_uring: false, ..Crew::of(1) })?);
     let environment =
         Environment { storage: Arc::new(disk.clone()), clock, entropy: Arc::new(SystemEntropy), scheduler };
     let scheduler = Arc::clone(&environment.scheduler);

@@ -273,6 +273,7 @@ fn table_options() -> TableOptions {
         pack_writes: PackWrites::default(),
         reads: TableReads::Copied,
         io_depth: 4,
+        defers_writes: true,
     }
 }
 

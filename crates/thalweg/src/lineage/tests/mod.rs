@@ -140,6 +140,7 @@ fn tables_in(environment: &Environment) -> Arc<TableStore> {
         pack_writes: PackWrites::default(),
         reads: TableReads::default(),
         io_depth: 8,
+        defers_writes: true,
     };
     let directory = Path::new(ROOT).join("tables");
     TableStore::new(environment.clone(), directory, options, BlockCache::new(0), Arc::default(), TableId(1000))

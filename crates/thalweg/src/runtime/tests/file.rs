@@ -47,8 +47,8 @@ async fn there_and_back(storage: Arc<dyn Storage>, path: PathBuf) {
     let pool = BufferPool::new(8 * ALIGNMENT);
     let file = BackgroundFile::new(storage.create_direct(&path).unwrap());
     file.reserve(64 * ALIGNMENT as u64).await.unwrap();
-    file.write(0, numbered(&pool)).await.unwrap();
-    file.write(8 * ALIGNMENT as u64, numbered(&pool)).await.unwrap();
+    file.write(&gate(), 0, numbered(&pool)).await.unwrap();
+    file.write(&gate(), 8 * ALIGNMENT as u64, numbered(&pool)).await.unwrap();
     let len = 9 * ALIGNMENT + 100;
     file.file().set_bytes(len as u64).unwrap();
     file.sync().await.unwrap();
@@ -78,8 +78,8 @@ fn what_is_written_through_the_page_cache_with_its_write_back_begun_is_read_ther
         let pool = BufferPool::new(8 * ALIGNMENT);
         let file = BackgroundFile::new(LinuxStorage.create(&path).unwrap());
         file.reserve(16 * ALIGNMENT as u64).await.unwrap();
-        file.write(0, numbered(&pool)).await.unwrap();
-        file.write(8 * ALIGNMENT as u64, numbered(&pool)).await.unwrap();
+        file.write(&gate(), 0, numbered(&pool)).await.unwrap();
+        file.write(&gate(), 8 * ALIGNMENT as u64, numbered(&pool)).await.unwrap();
         file.file().set_bytes(9 * ALIGNMENT as u64 + 7).unwrap();
         file.sync().await.unwrap();
         let mut found = Vec::new();
@@ -133,7 +133,7 @@ fn a_read_that_has_ended_takes_no_room_at_the_gate_although_nobody_has_looked_ye
     }
     let admitted = on_a_worker(async move {
         let file = BackgroundFile::new(file);
-        file.write(0, numbered(&BufferPool::new(ALIGNMENT))).await.unwrap();
+        file.write(&gate(), 0, numbered(&BufferPool::new(ALIGNMENT))).await.unwrap();
         writes_beside_a_read_that_has_ended(file).await
     });
     assert_eq!(admitted, 2);
@@ -165,7 +165,7 @@ fn a_write_that_fails_names_its_file() {
     let file = BackgroundFile::new(medium.unwrap());
     let error = on_a_worker(async move {
         let pool = BufferPool::new(ALIGNMENT);
-        file.write(0, numbered(&pool)).await.unwrap_err()
+        file.write(&gate(), 0, numbered(&pool)).await.unwrap_err()
     });
     let name = root.join("a").display().to_string();
     assert!(error.kind() == ErrorKind::Io && error.to_string().contains(&name), "{error}");
@@ -261,7 +261,7 @@ fn shutting_down_in_flight_leaves_whole_writes() {
         scheduler.spawn(
             Lane::Compaction,
             Box::pin(async move {
-                file.write(0, buffer).await.unwrap();
+                file.write(&gate(), 0, buffer).await.unwrap();
                 file.sync().await.unwrap();
             }),
         );

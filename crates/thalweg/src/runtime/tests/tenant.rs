@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::clock::{Clock, SystemClock};
-use crate::runtime::threads::ThreadScheduler;
+use crate::runtime::threads::{Crew, ThreadScheduler};
 use crate::runtime::yield_now;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -14,7 +14,7 @@ const LANES: [Lane; 5] = [Lane::Log, Lane::LogSegments, Lane::Flush, Lane::Compa
 /// Two tenants of one scheduler, and the scheduler.
 fn two() -> (Tenant, Tenant, Arc<ThreadScheduler>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let shared = Arc::new(ThreadScheduler::for_several(clock, 2).unwrap());
+    let shared = Arc::new(ThreadScheduler::with_crew(clock, Crew { is_shared: true, ..Crew::of(2) }).unwrap());
     let tenant = |first| Tenant::new(Arc::clone(&shared) as Arc<dyn Scheduler>, first);
     (tenant(0), tenant(1), shared)
 }

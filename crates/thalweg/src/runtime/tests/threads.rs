@@ -261,7 +261,7 @@ fn sleeps_and_shutdown_work_where_the_kernel_gives_no_ring() {
 
 fn without_rings(compaction_workers: usize) -> ThreadScheduler {
     let clock = Arc::new(SystemClock::default());
-    ThreadScheduler::with_rings(clock, compaction_workers, false, || Err(io::Error::other("not here"))).unwrap()
+    ThreadScheduler::with_rings(clock, Crew::of(compaction_workers), || Err(io::Error::other("not here"))).unwrap()
 }
 
 /// A token circulates between coroutines on three threads and one foreground thread: one lost wake-up stops it.

@@ -364,7 +364,8 @@ impl Table {
         use crate::table::options::{TableReads, TableWrites};
         let (cache, metrics) = (BlockCache::new(0), Arc::<Metrics>::default());
         let page_cache = PageCacheState::new(TableWrites::default(), TableReads::Copied, &storage);
-        let io = TableIo::new(1, &metrics);
+        let clock: Arc<dyn crate::clock::Clock> = Arc::new(crate::clock::SystemClock::default());
+        let io = TableIo::new(1, &metrics, &clock);
         Table::new(storage, path.to_path_buf(), meta, cache, metrics, io, page_cache)
     }
 }

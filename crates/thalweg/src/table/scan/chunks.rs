@@ -155,7 +155,8 @@ mod tests {
         disk.put(Path::new("a"), &content(there));
         let file = Memory(disk).open(Path::new("a"), crate::storage::OpenMode::ReadMedium).unwrap().unwrap();
         let metrics = Arc::<Metrics>::default();
-        let io = TableIo::new(8, &metrics);
+        let clock: Arc<dyn crate::clock::Clock> = Arc::new(crate::clock::SystemClock::default());
+        let io = TableIo::new(8, &metrics, &clock);
         (Chunks::new(file, bytes as u64, io.clone(), metrics), io)
     }
 

@@ -147,6 +147,7 @@ pub(in crate::table) fn options(
         writes,
         reads,
         io_depth: 8,
+        defers_writes: true,
         pack_writes: PackWrites::default(),
     }
 }
