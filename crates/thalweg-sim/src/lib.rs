@@ -37,6 +37,6 @@ pub use oracle::{Oracle, Survival};
 pub use plan::{Plan, use_backend};
 pub use rng::Rng;
 pub use scheduler::{SimClock, SimEntropy, SimScheduler, environment};
-pub use sim::{report, run_seed, run_seeds};
+pub use sim::{report, run_seed, run_seed_as_it_was};
 pub use slots::CLIENTS_MAX;
 pub use world::{Hook, PATIENCE_STEPS, World};

@@ -6,7 +6,8 @@ use std::time::Instant;
 use thalweg::DurabilityBackend;
 use thalweg::simulation::plant;
 use thalweg_sim::{
-    BUGS, bug_named, bug_table, catch_bug, report, run_damage, run_every_io, run_faults, run_seed, use_backend,
+    BUGS, bug_named, bug_table, catch_bug, report, run_damage, run_every_io, run_faults, run_seed, run_seed_as_it_was,
+    use_backend,
 };
 
 #[derive(Parser)]
@@ -46,6 +47,9 @@ enum Check {
         /// Runs each seed twice and compares the histories.
         #[arg(long)]
         twice: bool,
+        /// With the histories that the seeds of tests/seeds.rs had when they found something.
+        #[arg(long)]
+        as_it_was: bool,
     },
     /// Cuts the power at every single operation of the disk.
     EveryIo(Bounded),
@@ -102,9 +106,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs a seed, with or without a trace.
+type RunSeed = fn(u64, bool) -> Result<u64, String>;
+
 fn run(check: Check) -> Result<String, String> {
     match check {
-        Check::Sim { seeds, from, trace, twice } => sim(from, seeds, trace, twice),
+        Check::Sim { seeds, from, trace, twice, as_it_was } => {
+            let run = if as_it_was { run_seed_as_it_was } else { run_seed };
+            sim(from, seeds, trace, twice, run)
+        }
         Check::EveryIo(Bounded { quick, seed }) => Ok(format!("{:?}", run_every_io(seed, quick)?)),
         Check::Faults(Bounded { quick, seed }) => Ok(format!("{:?}", run_faults(seed, quick)?)),
         Check::Damage(Bounded { quick, seed }) => Ok(format!("{:?}", run_damage(seed, quick)?)),
@@ -116,7 +126,7 @@ fn run(check: Check) -> Result<String, String> {
     }
 }
 
-fn sim(from: u64, seeds: u64, trace: bool, twice: bool) -> Result<String, String> {
+fn sim(from: u64, seeds: u64, trace: bool, twice: bool, run_seed: RunSeed) -> Result<String, String> {
     for seed in from..from.saturating_add(seeds) {
         let digest = run_seed(seed, trace).map_err(|violation| report(seed, &violation))?;
         if twice && run_seed(seed, false) != Ok(digest) {

@@ -101,6 +101,10 @@ pub struct Plan {
     manifest_rotation_bytes: Option<u64>,
     /// The size of the pieces in which files of replaced tables are cut.
     removed_piece_bytes: u64,
+    /// Whether clients have keyspaces compacted.
+    pub compacts_ranges: bool,
+    /// Each open but the first has options of its own, drawn with this seed.
+    changing_options: Option<u64>,
 }
 
 /// A random policy, leveled or vLSM with equal chance.
@@ -185,8 +189,45 @@ impl Plan {
             compaction_workers: *rng.choose(&[1, 1, 2]),
             removed_piece_bytes: *rng.aside(7).choose(&[300, 300, 300, 1 << 10, 8 << 20]),
             manifest_rotation_bytes: *rng.aside(1).choose(&[None, None, None, Some(300), Some(1 << 10), Some(4 << 10)]),
+            compacts_ranges: rng.aside(36).one_in(2),
+            changing_options: rng.aside(37).one_in(3).then(|| rng.aside(38).next_u64()),
         }
         .with_chosen_backend()
+    }
+
+    /// Without what seeds have drawn only since `tests/seeds.rs` names some of them.
+    pub fn as_it_was(self) -> Self {
+        Plan { compacts_ranges: false, changing_options: None, ..self }
+    }
+
+    /// The plan with the options of an open, by its number. Options are not stored: each open may have others.
+    pub fn of_open(&self, number: u64) -> Self {
+        let Some(seed) = self.changing_options.filter(|_| number > 0) else { return self.clone() };
+        let mut rng = Rng::new(seed ^ number);
+        let other = Plan::random(&mut rng);
+        Plan {
+            settle_interval_ms: other.settle_interval_ms,
+            retained_bytes_max: other.retained_bytes_max,
+            compression: other.compression,
+            memtable_bytes: other.memtable_bytes,
+            sealed_memtables_max: other.sealed_memtables_max,
+            block_cache_bytes: other.block_cache_bytes,
+            block_bytes: other.block_bytes,
+            filter_bits_per_key: other.filter_bits_per_key,
+            policy: other.policy,
+            table_bytes: other.table_bytes,
+            level0_trigger: other.level0_trigger,
+            level1_bytes: other.level1_bytes,
+            growth_factor: other.growth_factor,
+            partitions_max: other.partitions_max,
+            directory_level0_trigger: other.directory_level0_trigger,
+            pack_block_bytes: other.pack_block_bytes,
+            directory_structures: other.directory_structures,
+            compaction_workers: other.compaction_workers,
+            removed_piece_bytes: other.removed_piece_bytes,
+            manifest_rotation_bytes: other.manifest_rotation_bytes,
+            ..self.clone()
+        }
     }
 
     /// The plan of the checks of every input and output: one client, a short and busy workload.
@@ -243,6 +284,8 @@ impl Plan {
             compaction_workers: 1,
             manifest_rotation_bytes: Some(1 << 10),
             removed_piece_bytes: 700,
+            compacts_ranges: true,
+            changing_options: None,
         }
         .with_chosen_backend()
     }

@@ -12,16 +12,13 @@ use thalweg::simulation::simulated::{FaultPlan, OperationKinds, SimulatedDisk, S
 /// Runs one seed. Returns the digest of its history, or a violation.
 pub fn run_seed(seed: u64, trace: bool) -> Result<u64, String> {
     label(report(seed, "no progress"));
-    catch(|| lives(seed, trace))
+    catch(|| lives(seed, trace, |plan| plan))
 }
 
-/// Runs `seeds` seeds from `from`. Returns the first violation with its seed.
-pub fn run_seeds(from: u64, seeds: u64, trace: bool, mut each: impl FnMut(u64)) -> Result<(), (u64, String)> {
-    for seed in from..from.saturating_add(seeds) {
-        run_seed(seed, trace).map_err(|violation| (seed, violation))?;
-        each(seed);
-    }
-    Ok(())
+/// As [`run_seed`], with the history that the seed had when it found something.
+pub fn run_seed_as_it_was(seed: u64, trace: bool) -> Result<u64, String> {
+    label(report(seed, "no progress"));
+    catch(|| lives(seed, trace, Plan::as_it_was))
 }
 
 /// The line that reports a violation.
@@ -106,9 +103,9 @@ fn some_trouble(rng: &mut Rng) -> Trouble {
     }
 }
 
-fn lives(seed: u64, trace: bool) -> u64 {
+fn lives(seed: u64, trace: bool, planned: impl FnOnce(Plan) -> Plan) -> u64 {
     let mut rng = Rng::new(seed);
-    let plan = Plan::random(&mut rng);
+    let plan = planned(Plan::random(&mut rng));
     let mut session = Session::new(plan, rng.next_u64(), trace);
     session.stage.world.say(|| format!("{:?}", session.stage.plan));
     for round in 0..rng.between(2, 4) {

@@ -107,7 +107,7 @@ impl Stage {
     fn builder_on(&self, disk: SimulatedDisk, path: &Path) -> Builder {
         let instance = self.next_instance.replace(self.next_instance.get() + 1);
         let storage = traced(disk, &self.world);
-        self.plan.builder(path).environment(environment(&self.world, storage, instance))
+        self.plan.of_open(instance).builder(path).environment(environment(&self.world, storage, instance))
     }
 
     /// Whether the power was cut.

@@ -1,11 +1,39 @@
-//! Every planted bug is caught. Planting is global to a process, so this is the only test of its binary.
+//! Every planted bug is caught. Planting is global to a process: the bugs are dealt out to as many processes as there
+//! are processors, and this is the only test of its binary.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::Command;
 
 /// Seeds until a bug must be caught.
 const SEEDS: u64 = 4000;
 
+/// The part of the bugs that a process of this test has, of how many: `0/2`.
+const PART: &str = "THALWEG_BUGS_PART";
+
 #[test]
 fn every_planted_bug_is_caught() {
-    let catches: Vec<_> =
-        thalweg_sim::BUGS.iter().map(|(name, bug)| (*name, thalweg_sim::catch_bug(*bug, SEEDS))).collect();
-    assert!(catches.iter().all(|(_, catch)| catch.is_some()), "\n{}", thalweg_sim::bug_table(&catches));
+    if let Ok(part) = std::env::var(PART) {
+        let (number, parts) = part.split_once('/').unwrap();
+        return catch(number.parse().unwrap(), parts.parse().unwrap());
+    }
+    let parts = std::thread::available_parallelism().map_or(1, usize::from);
+    let start = |number: usize| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.env(PART, format!("{number}/{parts}")).args(["--exact", "every_planted_bug_is_caught", "--nocapture"]);
+        command.spawn().unwrap()
+    };
+    let started: Vec<_> = (0..parts).map(start).collect();
+    let ended: Vec<_> = started.into_iter().map(|mut process| process.wait().unwrap()).collect();
+    assert!(ended.iter().all(|status| status.success()), "see above: {ended:?}");
+}
+
+fn catch(number: usize, parts: usize) {
+    let bugs = thalweg_sim::BUGS.iter().skip(number).step_by(parts);
+    let catches: Vec<_> = bugs.map(|(name, bug)| (*name, thalweg_sim::catch_bug(*bug, SEEDS))).collect();
+    assert!(
+        !catches.is_empty() && catches.iter().all(|(_, catch)| catch.is_some()),
+        "\n{}",
+        thalweg_sim::bug_table(&catches)
+    );
 }

@@ -58,6 +58,7 @@ impl ClientRun {
             40..45 => self.batch(),
             45..47 => self.persist(),
             47 => self.flush(),
+            48 if self.stage.plan.compacts_ranges => self.compact_range(),
             48 => self.wait_for_compactions(),
             49..52 if self.number == 0 => self.change_keyspaces(),
             49..52 => self.nap(),

@@ -1,9 +1,10 @@
 //! The writes of a simulated client: batches, single changes, clears, and the calls that make writes durable.
 
 use super::client::ClientRun;
-use crate::keys;
+use crate::keys::{self, STABLE};
 use crate::oracle::Position;
 use crate::spot::{Value, describe_spot};
+use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 use thalweg::{CommitTicket, DirectoryKeyspace, Durability, ErrorKind, Keyspace, WriteOptions};
@@ -261,6 +262,33 @@ impl ClientRun {
         self.stage.world.doing(|| "wait for compactions".into());
         if let Err(error) = self.db.wait_for_compactions() {
             self.fails("wait_for_compactions", &error);
+        }
+    }
+
+    /// Compacts all of a keyspace, or what it has behind its first key; or waits for compactions.
+    pub(super) fn compact_range(&mut self) {
+        let mut rng = self.rng.aside(36);
+        if rng.one_in(3) {
+            return self.wait_for_compactions();
+        }
+        let (number, is_whole) = (rng.index(STABLE.len() + 1), rng.one_in(2));
+        let compacted = match (&self.files, self.stable.get(number)) {
+            (_, Some((name, keyspace))) => {
+                self.stage.world.doing(|| format!("compact {name}"));
+                let first = keyspace.first().ok().flatten().filter(|_| !is_whole);
+                match first {
+                    Some((first, _)) => keyspace.compact_range((Bound::Excluded(first), Bound::Unbounded)),
+                    None => keyspace.compact_range(..),
+                }
+            }
+            (Some((name, files)), None) => {
+                self.stage.world.doing(|| format!("compact {name}"));
+                files.compact()
+            }
+            (None, None) => Ok(()),
+        };
+        if let Err(error) = compacted {
+            self.fails("compact_range", &error);
         }
     }
 }
