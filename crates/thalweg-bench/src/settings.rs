@@ -62,6 +62,18 @@ pub enum Io {
     Posix,
 }
 
+/// How Thalweg's compactions share processors and the device (PMB-13 to PMB-16, PMB-E9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduling {
+    /// Coroutines that read and merge, and one on each worker that writes, behind a gate.
+    PmBlade,
+    /// Coroutines that also write.
+    Coroutines,
+    /// Threads that wait for each read and write.
+    Threads,
+}
+
 /// How tables become durable: Thalweg's back-ends (NOB-E1: with and without syncs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -138,6 +150,14 @@ pub struct Settings {
     pub compression: Option<Compression>,
     /// Flushes and compactions that may run at once.
     pub background_jobs: Option<u32>,
+    /// Compactions that take turns on a thread.
+    pub compactions_a_worker: Option<u32>,
+    /// Operations that the background may have at the device before table writes wait.
+    pub io_depth: Option<u32>,
+    /// How compactions share processors and the device; Thalweg alone has a choice.
+    pub scheduling: Option<Scheduling>,
+    /// Whether each thread for compactions is kept on one processor; Thalweg alone does that.
+    pub pin_workers: bool,
     /// Tables in level 0 that start a compaction.
     pub level0_trigger: Option<u32>,
     /// Bytes of level 1.

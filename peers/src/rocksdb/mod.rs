@@ -227,6 +227,11 @@ impl Session for Caller<'_> {
         self.client.get(self.partitions.of(key), key, value).map_err(|error| refused("get", error))
     }
 
+    fn compact(&mut self) -> Result<()> {
+        self.client.compact();
+        Ok(())
+    }
+
     fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         for partition in self.partitions.of(from)..self.partitions.count() {
             if !self.client.scan(partition, from, entry).map_err(|error| refused("scan", error))? {

@@ -2,7 +2,7 @@
 
 use super::amount;
 use crate::parameters::{Arrival, Distribution};
-use crate::settings::{Backend, Compression, Io, Keyspace, Overlap, Policy, Structures, TableIo, Tuning};
+use crate::settings::{Backend, Compression, Io, Keyspace, Overlap, Policy, Scheduling, Structures, TableIo, Tuning};
 use std::path::PathBuf;
 
 /// Run workloads, and measure what they do and what they cost
@@ -323,6 +323,18 @@ pub(super) struct SettingsArgs {
     /// Flushes and compactions that may run at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub background_jobs: Option<u32>,
+    /// Compactions that take turns on each thread (Thalweg only)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub compactions_a_worker: Option<u32>,
+    /// Operations that the background may have at the device before table writes wait (Thalweg only)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub io_depth: Option<u32>,
+    /// How compactions share processors and the device (Thalweg only)
+    #[arg(long, value_name = "HOW")]
+    pub scheduling: Option<Scheduling>,
+    /// Keep each thread for compactions on one processor (Thalweg only)
+    #[arg(long)]
+    pub pin_workers: bool,
     /// Tables in level 0 that start a compaction
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub level0_trigger: Option<u32>,

@@ -58,6 +58,10 @@ pub fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
     given_some(&mut settings.filter_bits_per_key, args.filter_bits);
     given_some(&mut settings.compression, args.compression);
     given_some(&mut settings.background_jobs, args.background_jobs);
+    given_some(&mut settings.compactions_a_worker, args.compactions_a_worker);
+    given_some(&mut settings.io_depth, args.io_depth);
+    given_some(&mut settings.scheduling, args.scheduling);
+    settings.pin_workers |= args.pin_workers;
     given_some(&mut settings.level0_trigger, args.level0_trigger);
     given_some(&mut settings.level1_bytes, args.level1);
     given_some(&mut settings.growth_factor, args.growth_factor);

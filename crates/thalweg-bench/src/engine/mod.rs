@@ -1,6 +1,6 @@
 //! What is measured: any key-value engine, behind [`Engine`] and [`Session`].
 //!
-//! An adapter adds nothing to an engine. What the engine lacks, the adapter refuses ([`Error`](crate::Error)) or leaves
+//! An adapter adds nothing to an engine. What the engine lacks, the adapter refuses ([`Error`]) or leaves
 //! out of [`Counters`]; [`Description::ignored`] names the settings that mean nothing to the engine.
 //!
 //! - `thalweg`: the engine of this project
@@ -23,7 +23,7 @@ mod translation;
 pub use self::null::Null;
 pub use self::thalweg::Thalweg;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::settings::Settings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -118,6 +118,11 @@ pub trait Session {
         value: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<bool>> {
         self.get(key, value).map(Some)
+    }
+
+    /// Compacts everything down to the last level, and returns when that is done. An engine that cannot refuses.
+    fn compact(&mut self) -> Result<()> {
+        Err(Error::Usage("this engine has no compaction that a caller can ask for".into()))
     }
 
     /// Gives the entries from `from` on, in order, until `entry` says `false` or there are no more.

@@ -6,12 +6,15 @@ use super::terms::terms;
 use super::translation::{durability, refused};
 use super::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
-use crate::settings::{self, Backend, Compression, Io, Overlap, Policy, Settings, Structures, TableIo, Tuning};
+use crate::settings::{
+    self, Backend, Compression, Io, Overlap, Policy, Scheduling, Settings, Structures, TableIo, Tuning,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use thalweg::{
-    CompactionPolicy, Database, DirectoryKeyspace, DirectoryStructures, DurabilityBackend, Keyspace, StallStatistics,
+    CompactionPolicy, CompactionScheduling, Database, DirectoryKeyspace, DirectoryStructures, DurabilityBackend,
+    Keyspace, StallStatistics,
 };
 
 const KEYSPACE: &str = "bench";
@@ -166,6 +169,20 @@ fn configure(path: &Path, settings: &Settings) -> Result<thalweg::Builder> {
         // Flushes have a thread of their own.
         builder = builder.compaction_workers(jobs.saturating_sub(1).max(1) as usize);
     }
+    if let Some(compactions) = settings.compactions_a_worker {
+        builder = builder.compactions_a_worker(compactions as usize);
+    }
+    if let Some(depth) = settings.io_depth {
+        builder = builder.io_depth(depth as usize);
+    }
+    if let Some(scheduling) = settings.scheduling {
+        builder = builder.compaction_scheduling(match scheduling {
+            Scheduling::PmBlade => CompactionScheduling::PmBlade,
+            Scheduling::Coroutines => CompactionScheduling::Coroutines,
+            Scheduling::Threads => CompactionScheduling::Threads,
+        });
+    }
+    builder = builder.pin_compaction_workers(settings.pin_workers);
     if let Some(tables) = settings.level0_trigger {
         builder = builder.level0_trigger(tables as usize);
     }
@@ -294,6 +311,14 @@ impl Engine for Opened {
                 ("good tables", s.tables_good),
                 ("poor tables", s.tables_poor),
                 ("poor picks", s.picks_poor),
+                ("background reads", s.background_reads.count),
+                ("background read ns", s.background_reads.total_ns),
+                ("background writes", s.background_writes.count),
+                ("background write ns", s.background_writes.total_ns),
+                ("merge slices", s.merge_slices.count),
+                ("merge ns", s.merge_slices.total_ns),
+                ("gate waits", s.gate_waits),
+                ("write queue waits", s.write_queue_waits),
                 ("settle rounds", s.settle_rounds),
                 ("settle rounds for space", s.settle_rounds_for_space),
             ])
@@ -367,6 +392,10 @@ impl Session for Client {
         let values = self.keyspace.multi_get(keys).map_err(|error| refused("multi_get", error))?;
         values.iter().flatten().for_each(|found| value(found));
         Ok(values.iter().flatten().count() as u64)
+    }
+
+    fn compact(&mut self) -> Result<()> {
+        self.keyspace.compact_range(..).map_err(|error| refused("compact", error))
     }
 
     fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {

@@ -75,6 +75,7 @@ fn parse(text: &str) -> Option<DeviceIo> {
         writes: *fields.get(4)?,
         written_bytes: fields.get(6)? * SECTOR_BYTES,
         flushes: fields.get(15).copied().unwrap_or(0),
+        busy_ms: fields.get(9).copied().unwrap_or(0),
     })
 }
 
@@ -86,6 +87,7 @@ pub fn since(now: &DeviceIo, earlier: &DeviceIo) -> DeviceIo {
         writes: now.writes.saturating_sub(earlier.writes),
         written_bytes: now.written_bytes.saturating_sub(earlier.written_bytes),
         flushes: now.flushes.saturating_sub(earlier.flushes),
+        busy_ms: now.busy_ms.saturating_sub(earlier.busy_ms),
     }
 }
 
@@ -95,8 +97,10 @@ mod tests {
 
     #[test]
     fn counters_are_read_in_sectors_of_512_bytes() {
-        let io = parse("  10 0 8 1  20 0 4 1 0 0 0 0 0 0 0 30 7").unwrap();
-        assert_eq!(io, DeviceIo { reads: 10, read_bytes: 4096, writes: 20, written_bytes: 2048, flushes: 30 });
+        let io = parse("  10 0 8 1  20 0 4 1 0 50 0 0 0 0 0 30 7").unwrap();
+        let expected =
+            DeviceIo { reads: 10, read_bytes: 4096, writes: 20, written_bytes: 2048, flushes: 30, busy_ms: 50 };
+        assert_eq!(io, expected);
         assert_eq!(parse("10 0 8 1 20 0 4 1 0 0 0").unwrap().flushes, 0);
         assert_eq!(parse("10 0"), None);
     }
@@ -113,7 +117,8 @@ mod tests {
         fs::write(partition.join("partition"), "1").unwrap();
         let device = Device::at(&partition).unwrap();
         let io = device.counted().unwrap();
-        assert_eq!(io, DeviceIo { reads: 5, read_bytes: 1024, writes: 6, written_bytes: 2048, flushes: 9 });
+        let expected = DeviceIo { reads: 5, read_bytes: 1024, writes: 6, written_bytes: 2048, flushes: 9, busy_ms: 0 };
+        assert_eq!(io, expected);
         assert_eq!(device.name(), "disk1");
         assert_eq!(device.read_ahead_kb(), Some(128));
         fs::remove_dir_all(&root).unwrap();

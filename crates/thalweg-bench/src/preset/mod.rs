@@ -18,7 +18,6 @@
 //! | experiment | why |
 //! |---|---|
 //! | PMB-E1, PMB-E2, PMB-E4 to PMB-E7 | inside the fast tier, which is not there: its tables, internal compaction |
-//! | PMB-E3, PMB-E9 | one compaction on several threads or coroutines of one core |
 //! | PHAT-E1 | traces of file systems, no measurement of an engine |
 //! | PHAT-E7 | a file system on the engine, which `thalweg-peers figure14` measures |
 //! | PHAT-E8 | variants of a directory keyspace, which `docs/results/run --directories` measures |
@@ -72,7 +71,9 @@ const FILES: &[(&str, &str)] = &embedded![
     "phat-e4",
     "phat-e5",
     "phat-e6",
+    "pmb-e3",
     "pmb-e8",
+    "pmb-e9",
     "pmb-e10",
     "pmb-e11",
     "pmb-e12",

@@ -276,6 +276,7 @@ pub fn class_name(class: Class) -> &'static str {
         Class::Remove => "remove",
         Class::ReadModifyWrite => "rmw",
         Class::Transaction => "batch",
+        Class::Compact => "compact",
     }
 }
 

@@ -324,6 +324,9 @@ pub struct DeviceIo {
     pub written_bytes: u64,
     /// Flushes of its write cache.
     pub flushes: u64,
+    /// Milliseconds in which it had any operation; 0 in files of older versions.
+    #[serde(default)]
+    pub busy_ms: u64,
 }
 
 /// What a search found.

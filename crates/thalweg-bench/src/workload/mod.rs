@@ -173,11 +173,13 @@ pub enum Class {
     ReadModifyWrite,
     /// Several writes at once.
     Transaction,
+    /// A compaction of everything.
+    Compact,
 }
 
 impl Class {
     /// Every class, in the order of reports.
-    pub const ALL: [Class; 8] = [
+    pub const ALL: [Class; 9] = [
         Class::Get,
         Class::Scan,
         Class::Query,
@@ -186,6 +188,7 @@ impl Class {
         Class::Remove,
         Class::ReadModifyWrite,
         Class::Transaction,
+        Class::Compact,
     ];
 
     /// Whether it writes.

@@ -15,7 +15,7 @@ pub use rows::RowDatabase;
 use crate::library::{self, c_bytes, c_path, functions, message, slice};
 use std::ffi::{CString, OsStr, c_char, c_double, c_int, c_uchar, c_void};
 use std::path::Path;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
 enum Db {}
@@ -95,6 +95,7 @@ functions!(Functions, "rocksdb_", {
     wait_for_compact_options_create() -> *mut WaitOptions;
     wait_for_compact_options_destroy(*mut WaitOptions);
     wait_for_compact_options_set_flush(*mut WaitOptions, c_uchar);
+    compact_range_cf(*mut Db, *mut Family, *const c_char, usize, *const c_char, usize);
     property_value(*mut Db, *const c_char) -> *mut c_char;
 });
 
@@ -295,6 +296,14 @@ impl Database {
         })
     }
 
+    /// Compacts all of every column family; an error is not told.
+    pub fn compact(&self) {
+        for family in &self.families {
+            // SAFETY: the database is open; without keys it is the whole family.
+            unsafe { (self.f.compact_range_cf)(self.db, *family, null(), 0, null(), 0) }
+        }
+    }
+
     /// A property of the database, as a text. `None`: it does not know it.
     pub fn property(&self, name: &str) -> Option<String> {
         let name = CString::new(name).ok()?;
@@ -403,6 +412,11 @@ impl Client<'_> {
             (f.pinnableslice_destroy)(pinned);
         }
         Ok(true)
+    }
+
+    /// As [`Database::compact`].
+    pub fn compact(&self) {
+        self.database.compact();
     }
 
     /// Gives a column family's entries from `from` on, until `entry` says `false`. `false`: it did.

@@ -6,8 +6,9 @@
 //!
 //! - `key`: numbers as keys
 //! - `shared`: the state that all clients of a workload share
-//! - `fill`, `read`, `remove`: the clients
+//! - `fill`, `read`, `remove`, `compact`: the clients
 
+mod compact;
 mod fill;
 mod key;
 mod read;
@@ -47,6 +48,10 @@ pub(super) static DEFINITIONS: &[Definition] = &[
     Definition {
         defaults: Defaults { bounded: true, ..DEFAULTS },
         ..run("deleterandom", "remove records drawn from all", |p, d| make(Kind::DeleteRandom, p, d))
+    },
+    Definition {
+        defaults: Defaults { operations: Some(1), seconds: None, bounded: true, ..DEFAULTS },
+        ..run("compact", "compact everything down to the last level, once", |p, d| make(Kind::Compact, p, d))
     },
     run("readwhilewriting", "readrandom, and one more thread that overwrites", |p, d| {
         make(Kind::ReadWhileWriting, p, d)
@@ -101,6 +106,7 @@ impl Workload for Numbered {
             Kind::ReadSeq => Box::new(read::Stretch::new(self, thread, threads)),
             Kind::SeekRandom => Box::new(read::Seek::new(self, random)),
             Kind::DeleteRandom => Box::new(remove::Remove::new(self, random)),
+            Kind::Compact => Box::new(compact::Compact::new(thread)),
         }
     }
 
@@ -109,7 +115,12 @@ impl Workload for Numbered {
             Kind::FillSeq | Kind::FillRandom | Kind::FillSync | Kind::Overwrite => self.batch,
             Kind::MultiReadRandom => self.keys_at_once(),
             Kind::ReadSeq => self.scan_entries,
-            Kind::ReadRandom | Kind::ReadMissing | Kind::SeekRandom | Kind::DeleteRandom | Kind::ReadWhileWriting => 1,
+            Kind::ReadRandom
+            | Kind::ReadMissing
+            | Kind::SeekRandom
+            | Kind::DeleteRandom
+            | Kind::ReadWhileWriting
+            | Kind::Compact => 1,
         }
     }
 

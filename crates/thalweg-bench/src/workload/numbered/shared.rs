@@ -39,6 +39,7 @@ pub(super) enum Kind {
     SeekRandom,
     DeleteRandom,
     ReadWhileWriting,
+    Compact,
 }
 
 /// A workload made for a dataset: the state that all of its clients share.

@@ -105,7 +105,7 @@ impl Client for Operator<'_> {
                 self.put(session, &mut outcome)?;
             }
             // A mix of this workload has no other class.
-            Class::Get | Class::Query | Class::Transaction => self.get(session, &mut outcome)?,
+            Class::Get | Class::Query | Class::Transaction | Class::Compact => self.get(session, &mut outcome)?,
         }
         Ok(outcome)
     }
