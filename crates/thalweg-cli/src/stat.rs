@@ -228,16 +228,7 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
         &format!("{}, {}", count(s.filter_checks), count(s.filter_negatives)),
         text,
     );
-    for (name, times) in [
-        ("reads of compactions: P50, P99", &s.background_reads),
-        ("writes of tables: P50, P99", &s.background_writes),
-        ("merged between two waits: P50, P99", &s.merge_slices),
-    ] {
-        if times.count > 0 {
-            let [median, most] = [times.p50_ns, times.p99_ns].map(|ns| duration(Duration::from_nanos(ns)));
-            fact(name, &format!("{median}, {most} ({})", count(times.count)), text);
-        }
-    }
+    render_times(s, text);
     for stall in &s.stalls {
         let told = format!(
             "{} ({} over 1 ms), {} in all, longest {}",
@@ -248,6 +239,20 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
         );
         let told = if stall.count == 0 { "none".to_owned() } else { told };
         fact(&format!("writers waited: {}", stall.cause), &told, text);
+    }
+}
+
+/// Renders how long the steps of compactions take.
+fn render_times(s: &Statistics, text: &mut String) {
+    for (name, times) in [
+        ("reads of compactions: P50, P99", &s.background_reads),
+        ("writes of tables: P50, P99", &s.background_writes),
+        ("merged between two waits: P50, P99", &s.merge_slices),
+    ] {
+        if times.count > 0 {
+            let [median, most] = [times.p50_ns, times.p99_ns].map(|ns| duration(Duration::from_nanos(ns)));
+            fact(name, &format!("{median}, {most} ({})", count(times.count)), text);
+        }
     }
 }
 

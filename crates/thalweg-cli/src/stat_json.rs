@@ -61,10 +61,8 @@ pub fn to_json(s: &Statistics) -> Value {
         "io_notes": s.io_notes,
         "stalls": s.stalls.iter().map(stall).collect::<Vec<_>>(),
     });
+    add_times(s, &mut json);
     let shape = [
-        ("background_reads", times_json(&s.background_reads)),
-        ("background_writes", times_json(&s.background_writes)),
-        ("merge_slices", times_json(&s.merge_slices)),
         ("splits", s.splits.into()),
         ("merges", s.merges.into()),
         ("tables_good", s.tables_good.into()),
@@ -79,6 +77,12 @@ pub fn to_json(s: &Statistics) -> Value {
         json[name] = value;
     }
     json
+}
+
+fn add_times(s: &Statistics, json: &mut Value) {
+    json["background_reads"] = times_json(&s.background_reads);
+    json["background_writes"] = times_json(&s.background_writes);
+    json["merge_slices"] = times_json(&s.merge_slices);
 }
 
 fn times_json(times: &DurationStatistics) -> Value {

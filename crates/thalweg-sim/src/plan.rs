@@ -302,6 +302,7 @@ impl Plan {
             files_percent: 85,
             name_hash_bits: Some((4, 0)),
             pack_block_bytes: 600,
+            compacts_ranges: false,
             ..Plan::fixed(operations)
         }
     }

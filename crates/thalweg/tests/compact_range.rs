@@ -6,9 +6,7 @@ use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
-use thalweg::{
-    Builder, CompactionPolicy, Compression, Database, ErrorKind, Keyspace, KeyspaceStatistics, Readable,
-};
+use thalweg::{Builder, CompactionPolicy, Compression, Database, ErrorKind, Keyspace, KeyspaceStatistics, Readable};
 
 /// Small tables, and level 0 gathers them as long as nobody asks.
 fn builder(directory: &TempDir, policy: CompactionPolicy) -> Builder {

@@ -11,10 +11,10 @@ impl Keyspace {
     /// done. Of what was written before the call, then no version is left there that no snapshot sees, nor a tombstone.
     ///
     /// Never needed: the background compacts what pays. It is for data that is read often and not written any more, and
-    /// for what is left after a large part was removed ([`Database::settle`](crate::Database::settle) then has the files
-    /// removed). It reads and writes up to the whole range once for each level, and takes the
-    /// tables of level 0 as a whole. Writes go on meanwhile; large jobs are cut by key range, and all compaction
-    /// threads take part (PMB-16). Several calls may run at once.
+    /// for what is left after a large part was removed. [`Database::settle`](crate::Database::settle) then has the
+    /// files removed. It reads and writes up to the whole range once for each level, and takes the tables of level 0 as
+    /// a whole. Writes go on meanwhile; large jobs are cut by key range, and all compaction threads take part (PMB-16).
+    /// Several calls may run at once.
     ///
     /// ```
     /// # fn main() -> thalweg::Result<()> {

@@ -165,7 +165,8 @@ impl Subtasks {
             return;
         }
         let range = Arc::clone(&subtask.range);
-        let merge = async {
+        // In memory of its own, or every idle coroutine would have room for one.
+        let merge = Box::pin(async {
             match &merging.partition.generation.directories {
                 None => compaction::merge(job, &range, writers, snapshots, &cancelled).await,
                 Some(index) => {
@@ -173,7 +174,7 @@ impl Subtasks {
                     compaction::merge_packs(job, &range, &writers, snapshots, &cancelled).await
                 }
             }
-        };
+        });
         subtask.outcome = Some(self.environment.sliced(&self.metrics.merge_slices, merge).await);
     }
 

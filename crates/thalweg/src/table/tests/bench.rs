@@ -17,12 +17,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// A clock, entropy and scheduler that tables must not use.
+/// A clock that stands still, and entropy and scheduler that tables must not use.
 struct Nothing;
 
 impl Clock for Nothing {
     fn now_ns(&self) -> u64 {
-        unreachable!()
+        0
     }
 }
 
