@@ -62,6 +62,8 @@ impl Clock for KernelClock {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use std::os::unix::fs::{FileExt, MetadataExt};
 
