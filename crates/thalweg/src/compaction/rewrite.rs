@@ -31,7 +31,7 @@ pub(super) fn is_dead(table: &TableMeta, part: u64) -> bool {
 }
 
 /// The first tables, from the top, that are `wanted`, have dead entries, and can be rewritten beside the running jobs.
-/// `all_see`: see [`super::Policy::pick`]; asked only of tables that are due but for that.
+/// `all_see` is that of [`super::Policy::pick`]. It is called last, for tables that meet every other condition.
 pub(super) fn plan(
     shape: &Shape<'_>,
     running: &[RunningJob],
