@@ -5,28 +5,39 @@
 
 use crate::plan::Plan;
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Slack for the steps in which coroutines notify each other.
 const SLACK_NS: u64 = 6_000_000;
 
 /// How long a record may wait: the interval and one sync. Where a sync takes longer than the interval, the record may
-/// also wait for the sync in flight.
-pub(crate) fn bound_ns(plan: &Plan) -> Option<u64> {
-    let (interval_ns, sync_ns) = (plan.log_sync_interval_ns()?, plan.sync_ns_max());
+/// also wait for the sync in flight. Without rings a sync goes over its `segments` one after the other.
+pub(crate) fn bound_ns(plan: &Plan, segments: u64) -> Option<u64> {
+    let in_a_row = if plan.has_rings { 1 } else { segments.max(1) };
+    let (interval_ns, sync_ns) = (plan.log_sync_interval_ns()?, plan.sync_ns_max() * in_a_row);
     Some(interval_ns.max(sync_ns) + sync_ns + SLACK_NS)
 }
 
 /// A check of the bound, at every step.
 pub(crate) struct LossBound {
-    bound_ns: u64,
+    plan: Plan,
     progress: Box<dyn Fn() -> Option<(u64, u64)> + Send>,
     /// Positions up to which the log was published, with the time of each.
     published: VecDeque<(u64, u64)>,
+    /// The most segments that were not durable at a time since all of the log was.
+    segments: u64,
+    /// The most of all lives.
+    segments_max: Arc<AtomicU64>,
 }
 
 impl LossBound {
-    pub(crate) fn new(bound_ns: u64, progress: Box<dyn Fn() -> Option<(u64, u64)> + Send>) -> Self {
-        LossBound { bound_ns, progress, published: VecDeque::new() }
+    pub(crate) fn new(
+        plan: Plan,
+        progress: Box<dyn Fn() -> Option<(u64, u64)> + Send>,
+        segments_max: Arc<AtomicU64>,
+    ) -> Self {
+        LossBound { plan, progress, published: VecDeque::new(), segments: 0, segments_max }
     }
 
     /// Panics when a record has waited too long.
@@ -38,13 +49,16 @@ impl LossBound {
         while self.published.front().is_some_and(|(position, _)| *position <= durable) {
             self.published.pop_front();
         }
+        let segments = if self.published.is_empty() { 0 } else { (published >> 32) - (durable >> 32) + 1 };
+        self.segments = if segments == 0 { 0 } else { self.segments.max(segments) };
+        self.segments_max.fetch_max(segments, Ordering::Relaxed);
+        let Some(bound_ns) = bound_ns(&self.plan, self.segments) else { return };
         if let Some((position, since_ns)) = self.published.front() {
             let waited_ns = now_ns - since_ns;
             assert!(
-                waited_ns <= self.bound_ns,
-                "a record is not durable {waited_ns} ns after it was published, at most {} are allowed (it ends at \
-                 {position:#x}, the frontier is {durable:#x})",
-                self.bound_ns
+                waited_ns <= bound_ns,
+                "a record is not durable {waited_ns} ns after it was published, at most {bound_ns} are allowed (it ends \
+                 at {position:#x}, the frontier is {durable:#x})"
             );
         }
     }

@@ -35,6 +35,8 @@ pub struct Session {
     survival: Survival,
     /// The last time at which the disk had power.
     last_alive_ns: Arc<AtomicU64>,
+    /// The most segments of the log that were not durable at a time.
+    segments_unsynced_max: Arc<AtomicU64>,
     /// A write-back failed, perhaps without a report: the kernel reports it to the next sync, also in a later life.
     pub owes_error: bool,
     /// The disk is full when this life ends, and still when the next open begins.
@@ -77,6 +79,7 @@ impl Session {
             stays_full: false,
             keeps_pages: true,
             last_alive_ns: Arc::default(),
+            segments_unsynced_max: Arc::default(),
         }
     }
 
@@ -93,6 +96,7 @@ impl Session {
             stays_full: false,
             keeps_pages: false,
             last_alive_ns: Arc::default(),
+            segments_unsynced_max: Arc::default(),
         }
     }
 
@@ -245,8 +249,9 @@ impl Session {
                 Box::new(move || run.run()) as Client
             })
             .collect();
-        if let Some(bound_ns) = loss::bound_ns(&self.stage.plan) {
-            let mut bound = LossBound::new(bound_ns, opened.db.log_progress());
+        if loss::bound_ns(&self.stage.plan, 1).is_some() {
+            let segments_max = Arc::clone(&self.segments_unsynced_max);
+            let mut bound = LossBound::new(self.stage.plan.clone(), opened.db.log_progress(), segments_max);
             self.stage.world.watch(Some(Box::new(move |now_ns| bound.look(now_ns))));
         }
         self.stage.world.run_clients(clients);
@@ -410,7 +415,8 @@ impl Session {
 
     /// Writes acknowledged longer ago than the bound on the loss were durable when the power was cut.
     fn promise_what_is_old(&mut self) {
-        let Some(bound_ns) = loss::bound_ns(&self.stage.plan) else { return };
+        let segments = self.segments_unsynced_max.load(Ordering::Relaxed);
+        let Some(bound_ns) = loss::bound_ns(&self.stage.plan, segments) else { return };
         let last_alive_ns = self.last_alive_ns.load(Ordering::Relaxed);
         let acknowledged = self.stage.acknowledged.borrow();
         let old = acknowledged.iter().rfind(|(since_ns, _)| since_ns + bound_ns <= last_alive_ns);

@@ -1,6 +1,6 @@
 //! Seeds that found a bug, and the bug.
 
-const SEEDS: [(u64, &str); 10] = [
+const SEEDS: [(u64, &str); 11] = [
     (123, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
     (167, "a write-back failed behind everyone's back, and the next open was the first to hear of it"),
     (5590, "a table whose sync had failed was verified in the page cache, which still had it, and settled"),
@@ -20,6 +20,7 @@ const SEEDS: [(u64, &str); 10] = [
         "a reserve whose blocks a power cut had taken kept its length, and an open on the full disk got nothing of it",
     ),
     (20479, "the interval's sync counted a record from when it was seen, not from when it may have been published"),
+    (90_013_024, "without rings a sync of four small segments took longer than one sync was said to take"),
 ];
 
 #[test]

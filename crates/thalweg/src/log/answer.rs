@@ -31,6 +31,7 @@ enum Step<'a> {
 impl Log {
     /// Returns the coroutines. Each callback is called soon after its position is durable.
     pub(super) fn answer_callbacks(self: &Arc<Self>) -> [impl Future<Output = ()> + Send + use<>; IN_FLIGHT_MAX] {
+        self.callbacks.begin();
         let end = Arc::new(End(Arc::clone(&self.callbacks)));
         std::array::from_fn(|_| Arc::clone(self).answer(Arc::clone(&end)))
     }

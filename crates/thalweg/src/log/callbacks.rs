@@ -45,8 +45,16 @@ struct Queue {
     uncovered: usize,
     /// Whether a coroutine calls callbacks.
     is_calling: bool,
-    /// Whether the coroutines have ended.
-    is_ended: bool,
+    coroutines: Coroutines,
+}
+
+/// The life of the coroutines that call callbacks.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Coroutines {
+    #[default]
+    NotBegun,
+    Running,
+    Ended,
 }
 
 /// The place of a callback that waits.
@@ -59,7 +67,7 @@ pub(crate) struct CallbackId {
 impl Queue {
     /// Adds a callback, or gives it back if nothing would call it.
     fn push(&mut self, position: LogPosition, callback: Callback) -> std::result::Result<CallbackId, Callback> {
-        if self.is_ended {
+        if self.coroutines == Coroutines::Ended {
             return Err(callback);
         }
         let id = CallbackId { position, number: self.next_number };
@@ -195,11 +203,21 @@ impl Callbacks {
         }
     }
 
+    /// Notes that the coroutines begin.
+    pub(super) fn begin(&self) {
+        self.lock_queue().coroutines = Coroutines::Running;
+    }
+
+    /// Returns whether coroutines issue syncs for callbacks.
+    pub(super) fn are_answered(&self) -> bool {
+        self.lock_queue().coroutines == Coroutines::Running
+    }
+
     /// Calls all callbacks, because the coroutines end: each with what its position has come to.
     pub(super) fn end(&self) {
         let left = {
             let queue = &mut *self.lock_queue();
-            queue.is_ended = true;
+            queue.coroutines = Coroutines::Ended;
             std::mem::take(&mut queue.waiting)
         };
         for (id, callback) in left {

@@ -18,6 +18,10 @@
 //! take the free place alone, and the others would wait for two syncs. A callback counts as a caller, too; coroutines
 //! lead for it (`answer.rs`).
 //!
+//! A thread leads only syncs of a single segment, because it would sync one segment after the other. For more segments
+//! it waits by a callback: a coroutine syncs them at the same time. So no record waits for the syncs of many segments
+//! in a row, however small they are.
+//!
 //! Invariant: while a caller waits in the next group, a sync is in flight, or a woken leader is about to issue one. (Or
 //! the database is poisoned and all callers were woken.) A sync whose leader panics or whose coroutine is dropped
 //! counts as failed.
@@ -33,8 +37,8 @@ use crate::format::{LogPosition, SeqNo};
 use crate::planted::{Bug, planted};
 use crate::runtime::{Event, Point, Ticket, join_bounded};
 use crate::sync::MutexGuard;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 /// How many segments a coroutine's sync writes at the same time, so that it takes no longer than one.
 const SEGMENTS_SYNCED_AT_ONCE: usize = 16;
@@ -69,6 +73,15 @@ enum Attempt<'a> {
     Run(SyncJob<'a>),
     /// Wait in a group, then look again.
     Join(Arc<Event>, Ticket),
+    /// Leave the sync to a coroutine: it goes over several segments.
+    Delegate,
+}
+
+/// Who wants the frontier at a position.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    Thread,
+    Coroutine,
 }
 
 impl Log {
@@ -91,10 +104,15 @@ impl Log {
         self.callers_in.fetch_max(end.segment(), Ordering::Relaxed);
         let mut membership = None;
         loop {
-            match self.attempt(end, &mut membership) {
+            match self.attempt(Caller::Thread, end, &mut membership) {
                 Attempt::Durable => return Ok(()),
                 Attempt::Failed(error) => return Err(self.fail_with_all(error)),
                 Attempt::Join(group, ticket) => self.environment.scheduler.wait(&group, ticket, None),
+                Attempt::Delegate => match self.wait_by_callback(end) {
+                    // The coroutines have ended. Nobody syncs for this caller now.
+                    Err(Error::Closed) => {}
+                    outcome => return outcome,
+                },
                 Attempt::Run(job) => {
                     self.environment.point(Point::Syncing);
                     let result = job.run();
@@ -115,9 +133,10 @@ impl Log {
     pub(super) async fn sync_in_background(&self, end: LogPosition) -> Result<()> {
         let mut membership = None;
         loop {
-            match self.attempt(end, &mut membership) {
+            match self.attempt(Caller::Coroutine, end, &mut membership) {
                 Attempt::Durable => return Ok(()),
                 Attempt::Failed(error) => return Err(self.fail_with_all(error)),
+                Attempt::Delegate => unreachable!("only a thread leaves its sync to a coroutine"),
                 Attempt::Join(group, ticket) => group.listen(ticket).await,
                 Attempt::Run(job) => {
                     let result = job.run_in_background().await;
@@ -128,7 +147,7 @@ impl Log {
     }
 
     /// Decides what a caller must do next, and issues a sync if the caller leads.
-    fn attempt(&self, end: LogPosition, membership: &mut Membership) -> Attempt<'_> {
+    fn attempt(&self, caller: Caller, end: LogPosition, membership: &mut Membership) -> Attempt<'_> {
         if self.durable() >= end {
             return Attempt::Durable;
         }
@@ -143,6 +162,9 @@ impl Log {
         if let Some(covering) = syncs.issued.iter().find(|issued| issued.to >= end) {
             return join(&covering.group);
         }
+        if caller == Caller::Thread && self.is_better_delegated(&syncs) {
+            return Attempt::Delegate;
+        }
         let next = &mut syncs.next_group;
         if !membership.as_ref().is_some_and(|group| Arc::ptr_eq(group, &next.woken)) {
             next.members += 1;
@@ -155,6 +177,32 @@ impl Log {
             }
             None => join(&syncs.next_group),
         }
+    }
+
+    /// Whether the next sync goes over several segments, and a coroutine can sync them at the same time.
+    fn is_better_delegated(&self, syncs: &Syncs) -> bool {
+        self.issued_up_to(syncs).segment() < self.published().position.segment()
+            && self.environment.scheduler.ring_refused().is_none()
+            && self.callbacks.are_answered()
+    }
+
+    /// Returns the end of the range of the last sync that was issued.
+    fn issued_up_to(&self, syncs: &Syncs) -> LogPosition {
+        syncs.issued.back().map_or(self.durable(), |last| last.to.max(self.durable()))
+    }
+
+    /// Waits until the coroutines have made everything before `end` durable. `Closed`: they have ended.
+    fn wait_by_callback(&self, end: LogPosition) -> Result<()> {
+        let (answer, answered) = (Arc::new(OnceLock::new()), Arc::new(Event::default()));
+        let (to, wake) = (Arc::clone(&answer), Arc::clone(&answered));
+        self.callbacks.when_durable(
+            end,
+            Box::new(move |outcome| {
+                let _ = to.set(outcome);
+                wake.notify_all();
+            }),
+        );
+        self.environment.wait_until(&answered, || answer.get().cloned())
     }
 
     /// Issues a sync for the callbacks that no sync covers, if there are any and they may have one.
@@ -173,7 +221,7 @@ impl Log {
         // Read under the lock of the syncs, so the order of issue is the order of positions.
         let to = self.published().position;
         // The range of an earlier sync is left out: the frontier waits for that sync anyway.
-        let from = syncs.issued.back().map_or(self.durable(), |last| last.to.max(self.durable()));
+        let from = self.issued_up_to(syncs);
         let parts = self.sync_parts(from, to);
         let number = syncs.next_number;
         syncs.next_number += 1;
@@ -294,7 +342,7 @@ impl Log {
     /// Issues a sync if the caller may lead.
     #[cfg(test)]
     pub(super) fn issue_for_tests(&self, end: LogPosition) -> Option<SyncJob<'_>> {
-        if let Attempt::Run(job) = self.attempt(end, &mut None) { Some(job) } else { None }
+        if let Attempt::Run(job) = self.attempt(Caller::Coroutine, end, &mut None) { Some(job) } else { None }
     }
 
     /// The last sync that a coroutine ran.

@@ -298,6 +298,8 @@ pub(super) struct Polling {
     clock: Arc<Counting>,
     /// With threads of the test's own: a wait is a real one.
     blocks: bool,
+    /// Whether coroutines hand their syncs to a ring, as far as the log knows.
+    pub(super) has_ring: AtomicBool,
 }
 
 impl Polling {
@@ -344,13 +346,16 @@ impl Scheduler for Polling {
         panic!("waits for ever");
     }
     fn point(&self, _: Point) {}
+    fn ring_refused(&self) -> Option<&str> {
+        (!self.has_ring.load(Ordering::SeqCst)).then_some("a test without a ring")
+    }
     fn shutdown(&self) {}
 }
 
 /// An environment over `disk`, and its scheduler.
 pub(super) fn environment(disk: &Arc<Disk>, seed: u64, blocks: bool) -> (Environment, Arc<Polling>) {
     let clock = Arc::new(Counting::default());
-    let scheduler = Arc::new(Polling { tasks: Mutex::default(), clock: Arc::clone(&clock), blocks });
+    let scheduler = Arc::new(Polling { tasks: Mutex::default(), clock: Arc::clone(&clock), blocks, has_ring: AtomicBool::new(false) });
     let environment = Environment {
         storage: Arc::new(FakeStorage(Arc::clone(disk))),
         clock,

@@ -106,6 +106,46 @@ fn a_second_sync_waits_until_its_group_is_as_large_as_the_one_in_flight() {
     assert_eq!(log.durable(), end, "beside no other sync, one is enough");
 }
 
+/// Writes records until the log is in its fourth segment, and returns the end of the last.
+fn write_four_segments(bench: &Bench) -> LogPosition {
+    let is_in_fourth = |end: &LogPosition| end.segment() >= bench.log.durable().segment() + 3;
+    (1..200).map(|seed| bench.write(&record(seed, 5000)).unwrap()).find(is_in_fourth).unwrap()
+}
+
+#[test]
+fn a_thread_leaves_a_sync_of_many_segments_to_a_coroutine_that_has_a_ring() {
+    for has_ring in [true, false] {
+        let bench = Bench::new();
+        bench.scheduler.has_ring.store(has_ring, Ordering::SeqCst);
+        bench.log.sync(bench.write(&record(1, 10)).unwrap()).unwrap();
+        assert!(bench.log.last_in_background().is_none(), "one segment is synced by the thread");
+        let end = write_four_segments(&bench);
+        bench.log.sync(end).unwrap();
+        assert!(bench.log.durable() >= end);
+        assert_eq!(bench.log.last_in_background().is_some(), has_ring);
+    }
+}
+
+#[test]
+fn a_thread_syncs_many_segments_itself_once_the_coroutines_have_ended() {
+    let bench = Bench::new();
+    bench.scheduler.has_ring.store(true, Ordering::SeqCst);
+    let end = write_four_segments(&bench);
+    bench.log.stop();
+    bench.log.sync(end).unwrap();
+    assert!(bench.log.durable() >= end && bench.log.last_in_background().is_none());
+}
+
+#[test]
+fn a_thread_that_left_its_sync_to_a_coroutine_gets_the_poison() {
+    let bench = Bench::new();
+    bench.scheduler.has_ring.store(true, Ordering::SeqCst);
+    let end = write_four_segments(&bench);
+    bench.disk.fails_syncs.store(true, Ordering::SeqCst);
+    assert_eq!(bench.log.sync(end).unwrap_err().kind(), ErrorKind::Poisoned);
+    assert!(bench.log.sync(end).is_err(), "nothing is tried again");
+}
+
 #[test]
 fn a_sync_that_its_leader_gives_up_fails_for_every_waiting_caller() {
     let bench = Bench::new();
