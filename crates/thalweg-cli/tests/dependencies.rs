@@ -12,7 +12,7 @@ const LICENCES: [&str; 4] = ["MIT", "Apache-2.0", "BSL-1.0", "Unicode-3.0"];
 
 /// The direct dependencies of the engine, optional ones included.
 const DEPENDENCIES_OF_THE_ENGINE: [&str; 10] =
-    ["arc-swap", "bytes", "crc32c", "io-uring", "libc", "lz4_flex", "rustix", "siphasher", "tracing", "xxhash-rust"];
+    ["arc-swap", "bytes", "crc-fast", "io-uring", "libc", "lz4_flex", "rustix", "siphasher", "tracing", "xxhash-rust"];
 
 /// Crates that the workspace does not use: runtimes, and replacements for the engine's own craft.
 const BANNED: [&str; 10] = [

@@ -57,8 +57,8 @@ impl LossBound {
             let waited_ns = now_ns - since_ns;
             assert!(
                 waited_ns <= bound_ns,
-                "a record is not durable {waited_ns} ns after it was published, at most {bound_ns} are allowed (it ends \
-                 at {position:#x}, the frontier is {durable:#x})"
+                "a record is not durable {waited_ns} ns after it was published, at most {bound_ns} are allowed (it \
+                 ends at {position:#x}, the frontier is {durable:#x})"
             );
         }
     }

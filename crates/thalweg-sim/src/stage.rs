@@ -239,7 +239,7 @@ impl Stage {
         value.truncate(bytes as usize);
         // Pages of databases end with their own checksum. It must not blind the checksum of a log record.
         if let Some((page, end)) = value.split_last_chunk_mut::<4>().filter(|(page, _)| page.len() >= TOKEN_BYTES) {
-            *end = crc32c::crc32c(page).to_le_bytes();
+            *end = crc_fast::crc32_iscsi(page).to_le_bytes();
         }
         Some(Arc::from(value))
     }

@@ -5,6 +5,7 @@
 //! older one of the same key and length.
 
 use crate::error::{Error, Result};
+use crc_fast::{CrcAlgorithm, Digest};
 
 /// Bytes of the checksum.
 const CHECKSUM_BYTES: usize = 4;
@@ -37,8 +38,10 @@ pub(super) fn damaged(key: &[&[u8]], what: impl Into<String>) -> Error {
 }
 
 fn checksum(key: &[&[u8]], body: &[u8]) -> u32 {
-    let of_key = key.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part));
-    crc32c::crc32c_append(of_key, body).rotate_right(15).wrapping_add(MASK)
+    let mut sum = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    key.iter().for_each(|part| sum.update(part));
+    sum.update(body);
+    (sum.finalize() as u32).rotate_right(15).wrapping_add(MASK)
 }
 
 /// Reads numbers off the front of a row. A row that is too short gives `None`.

@@ -12,6 +12,7 @@
 //! under another name.
 
 use crate::error::{Error, Result};
+use crate::format::checksum;
 use crate::storage::{OpenMode, Storage};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -145,7 +146,7 @@ fn encode(lines: &[Line]) -> String {
     for Line { manifest, text } in lines {
         let _ = writeln!(body, "{manifest} {}", text.replace(['\n', '\r'], " "));
     }
-    format!("{MAGIC}{:08x}\n{body}", crc32c::crc32c(body.as_bytes()))
+    format!("{MAGIC}{:08x}\n{body}", checksum::crc32c(body.as_bytes()))
 }
 
 fn decode(path: &Path, bytes: &[u8]) -> Result<Vec<Line>> {
@@ -155,7 +156,7 @@ fn decode(path: &Path, bytes: &[u8]) -> Result<Vec<Line>> {
         return corrupt(0, "the header \"thalweg dropped 1\" with a checksum", "another one".into());
     };
     let body = bytes.get(HEADER_BYTES..).unwrap_or_default();
-    let expected = format!("{:08x}", crc32c::crc32c(body));
+    let expected = format!("{:08x}", checksum::crc32c(body));
     if checksum != expected {
         return corrupt(0, &format!("checksum {expected}"), checksum.escape_default().to_string());
     }

@@ -15,6 +15,7 @@ use super::statistics::{
     Statistics, StatisticsSource,
 };
 use crate::error::{Error, Result};
+use crate::format::checksum;
 use crate::log::Log;
 use crate::runtime::yield_now;
 use crate::storage::{File, OpenMode, Storage};
@@ -136,7 +137,7 @@ fn checked(bytes: &[u8]) -> Option<&str> {
     let length = usize::from_str_radix(length, 16).ok()?;
     let body = bytes.get(HEADER_BYTES..HEADER_BYTES.checked_add(length)?)?;
     let is_whole =
-        bytes.starts_with(MAGIC.as_bytes()) && u32::from_str_radix(checksum, 16).ok()? == crc32c::crc32c(body);
+        bytes.starts_with(MAGIC.as_bytes()) && u32::from_str_radix(checksum, 16).ok()? == checksum::crc32c(body);
     if is_whole { std::str::from_utf8(body).ok() } else { None }
 }
 
@@ -181,7 +182,7 @@ fn encode(process: u32, mut statistics: Statistics) -> String {
         }
     }
     let _ = writeln!(body, "keyspaces_left_out {left_out}");
-    format!("{MAGIC}{:08x} {:08x}\n{body}", body.len(), crc32c::crc32c(body.as_bytes()))
+    format!("{MAGIC}{:08x} {:08x}\n{body}", body.len(), checksum::crc32c(body.as_bytes()))
 }
 
 /// Without times that pass: an idle database has nothing new to say.

@@ -10,7 +10,7 @@
 //!   between a version may be found twice; readers take the greatest sequence number, so that does no harm.
 //! - A span names a pack that is in `packs`: a pack leaves only once no span names it.
 //!
-//! Locks: that of a stripe of the p-hash, then `packs`; both for lookups and changes, never over I/O. `last_look` is
+//! Locks: `packs`, then that of a stripe of the p-hash; both for lookups and changes, never over I/O. `last_look` is
 //! held alone; `charge` before those of the stripes, and before those of the block cache.
 
 use super::p_hash::{PHash, STRIPES};
@@ -341,14 +341,27 @@ impl DirectoryIndex {
 
     /// The packs that have a directory, and what they have of it; the one with the greatest sequence number first.
     pub(super) fn spans_of(&self, directory: u64) -> Result<Vec<(Arc<Table>, PackSpan)>> {
+        self.spans_from(directory, |_| true)
+    }
+
+    /// As [`DirectoryIndex::spans_of`], from the first pack on that `is_wanted`. `is_wanted` does no I/O: the packs of
+    /// the index do not change meanwhile. Packs before that one are not held, which is cheaper than to hold them.
+    pub(super) fn spans_from(
+        &self,
+        directory: u64,
+        is_wanted: impl Fn(&Table) -> bool,
+    ) -> Result<Vec<(Arc<Table>, PackSpan)>> {
         self.check()?;
+        // Before the lock of the stripe, and longer: a span names a pack until it is taken out of the stripe, and only
+        // then the pack leaves its slot.
+        let packs = self.packs.read();
+        let of = |span: Span| Some((packs.get(span.pack)?, span.place));
         let mut spans: Vec<_> = self.known.read(directory, |known, lists| {
-            let Some(known) = known else { return Vec::new() };
-            let packs = self.packs.read();
-            known.spans(lists).filter_map(|span| Some((Arc::clone(packs.get(span.pack)?), span.place))).collect()
+            known.map_or_else(Vec::new, |known| known.spans(lists).filter_map(of).collect())
         });
         spans.sort_by_key(|(pack, _)| std::cmp::Reverse(pack.meta().seq_max));
-        Ok(spans)
+        let wanted = spans.into_iter().skip_while(|(pack, _)| !is_wanted(pack));
+        Ok(wanted.map(|(pack, place)| (Arc::clone(pack), place)).collect())
     }
 
     /// What [`DirectoryIndex::look`] has found, if it has looked at these packs and nothing has changed since.

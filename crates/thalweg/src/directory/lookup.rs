@@ -4,7 +4,7 @@ use super::index::DirectoryIndex;
 use crate::error::Result;
 use crate::format::{EntryKey, EntryKind, SeqNo, Slice};
 use crate::planted::{Bug, planted};
-use crate::table::{PackVersion, Table};
+use crate::table::{PackVersion, Table, entry_hash};
 use std::sync::Arc;
 
 /// A version that was found, and the pack that has it.
@@ -32,13 +32,14 @@ impl DirectoryIndex {
         if let Some(found) = self.find_by_f_hash(key, visible) {
             return found;
         }
+        let hash = entry_hash(key);
         let mut newest: Option<Found> = None;
-        for (pack, span) in self.spans_of(key.directory)? {
+        for (pack, span) in self.spans_from(key.directory, |pack| !pack.rules_out(hash))? {
             let is_enough = |found: &Found| found.version.seq >= pack.meta().seq_max || planted(Bug::PackOrderTrusted);
             if newest.as_ref().is_some_and(is_enough) {
                 break;
             }
-            if let Some(version) = pack.newest_of(span, key, visible)?
+            if let Some(version) = pack.newest_of(span, (key, hash), visible)?
                 && newest.as_ref().is_none_or(|found| found.version.seq < version.seq)
             {
                 newest = Some(Found { pack, version });

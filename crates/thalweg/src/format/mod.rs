@@ -3,6 +3,7 @@
 //! Decoders never panic: they read bytes that may be damaged.
 //!
 //! - `numbers`: newtypes for quantities that must not be mixed
+//! - `checksum`: the checksum of every file format
 //! - `codec`: the codec of every file format
 //! - `key`: internal keys
 //! - `name_hash`: keys of directory keyspaces
@@ -10,6 +11,7 @@
 //! - `cursor`: a position in a sorted sequence of entries
 //! - `prefetch`: a hint to the processor
 
+pub(crate) mod checksum;
 pub(crate) mod codec;
 pub(crate) mod cursor;
 pub(crate) mod key;

@@ -3,6 +3,7 @@
 //! Invariant: offsets given to these functions are *aligned* (see [`align`]), so a seal fits at each of them.
 
 use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentId};
+use crate::format::checksum;
 use crate::format::codec::Decoder;
 use crate::format::{LogPosition, SeqNo};
 
@@ -193,7 +194,7 @@ impl Head {
     }
 
     fn finish(mut self) -> Head {
-        let crc = crc32c::crc32c(self.bytes.get(..self.end).unwrap_or_default());
+        let crc = checksum::crc32c(self.bytes.get(..self.end).unwrap_or_default());
         if let Some(room) = self.bytes.get_mut(PLACE_BYTES - CRC_BYTES..PLACE_BYTES) {
             room.copy_from_slice(&crc.to_le_bytes());
         }
@@ -207,10 +208,10 @@ impl Head {
 
 /// Returns the checksum of a fragment, which covers its place, too.
 fn checksum(id: SegmentId, offset: u32, covered: &[u8]) -> u32 {
-    let place = crc32c::crc32c(&id.generation.to_le_bytes());
-    let place = crc32c::crc32c_append(place, &id.index.to_le_bytes());
-    let place = crc32c::crc32c_append(place, &offset.to_le_bytes());
-    crc32c::crc32c_append(place, covered)
+    let place = checksum::crc32c(&id.generation.to_le_bytes());
+    let place = checksum::crc32c_append(place, &id.index.to_le_bytes());
+    let place = checksum::crc32c_append(place, &offset.to_le_bytes());
+    checksum::crc32c_append(place, covered)
 }
 
 /// A fragment whose checksum is right.

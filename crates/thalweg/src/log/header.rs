@@ -2,6 +2,7 @@
 //! Pure.
 
 use crate::format::EditId;
+use crate::format::checksum;
 use crate::format::codec::{Decoder, Encode};
 
 /// The bytes of a block. No fragment crosses the end of one.
@@ -47,7 +48,7 @@ impl SegmentHeader {
         bytes.put_u32(0);
         bytes.put_u64(self.settled.0);
         bytes.resize(HEADER_COVERED_BYTES, 0);
-        bytes.put_u32(crc32c::crc32c(&bytes));
+        bytes.put_u32(checksum::crc32c(&bytes));
         bytes
     }
 
@@ -58,14 +59,14 @@ impl SegmentHeader {
         let is_log = decoder.take(MAGIC.len())? == MAGIC;
         let version = decoder.u32()?;
         decoder.take(HEADER_COVERED_BYTES - MAGIC.len() - 4)?;
-        let is_intact = decoder.u32()? == crc32c::crc32c(bytes.get(..HEADER_COVERED_BYTES)?);
+        let is_intact = decoder.u32()? == checksum::crc32c(bytes.get(..HEADER_COVERED_BYTES)?);
         (is_log && is_intact && version > VERSION).then_some(version)
     }
 
     /// Decodes the header at the start of `bytes`, if there is one.
     pub(super) fn decode(bytes: &[u8]) -> Option<SegmentHeader> {
         let mut decoder = Decoder::new(bytes.get(..HEADER_BYTES as usize)?);
-        let crc = crc32c::crc32c(bytes.get(..HEADER_COVERED_BYTES)?);
+        let crc = checksum::crc32c(bytes.get(..HEADER_COVERED_BYTES)?);
         let known = decoder.take(MAGIC.len())? == MAGIC && decoder.u32()? == VERSION;
         let id = SegmentId { index: decoder.u32()?, generation: decoder.u64()? };
         let segment_bytes = decoder.u32()?;

@@ -29,7 +29,7 @@ pub(super) const ADDRESS_BITS: u32 = 48;
 
 const CHUNK_BYTES_MIN: usize = 4 << 10;
 /// An arena of this many bytes is large: its chunks are blocks of the pool from then on.
-const LARGE_BYTES: usize = 1 << 20;
+pub(super) const LARGE_BYTES: usize = 1 << 20;
 
 /// A bump allocator for many threads.
 pub(super) struct Arena {

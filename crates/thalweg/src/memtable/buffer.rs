@@ -1,12 +1,12 @@
 //! [`Memtable`]: a sorted buffer of entries, in memory.
 
-use super::arena::Arena;
+use super::arena::{Arena, LARGE_BYTES};
 use super::cursor::{EntriesIn, MemtableCursor};
-use super::entry::Place;
+use super::entry::{EntryRef, Place};
 use super::list::LeafList;
 use super::pool::MemtablePool;
 use crate::format::{EntryKind, SeqNo, Slice, Version};
-use crate::table::KeyRange;
+use crate::table::{KeyRange, PointKey};
 use std::sync::Arc;
 
 /// A sorted buffer of entries.
@@ -15,10 +15,21 @@ pub(crate) struct Memtable {
 }
 
 impl Memtable {
-    /// An empty memtable, whose memory comes from `pool` once it is large. `bytes_expected` is a guess at what it will
-    /// hold, such as the bytes of the one before it: a large one is large from the start.
-    pub(crate) fn new(pool: &MemtablePool, bytes_expected: usize) -> Arc<Self> {
-        Arc::new(Memtable { list: Arc::new(LeafList::new(Arena::new(pool, bytes_expected))) })
+    /// An empty memtable, whose memory comes from `pool` once it is large.
+    pub(crate) fn new(pool: &MemtablePool) -> Arc<Self> {
+        Self::expecting(pool, 0, 0)
+    }
+
+    /// An empty memtable that will hold about as much as this one. If that is much, it takes large blocks from the
+    /// start, and has a filter.
+    pub(crate) fn successor(&self, pool: &MemtablePool) -> Arc<Self> {
+        let is_large = self.bytes() >= LARGE_BYTES;
+        Self::expecting(pool, self.bytes(), if is_large { self.entries() } else { 0 })
+    }
+
+    /// An empty memtable that will hold about so much. With 0 entries expected it has no filter.
+    pub(super) fn expecting(pool: &MemtablePool, bytes: usize, entries: u64) -> Arc<Self> {
+        Arc::new(Memtable { list: Arc::new(LeafList::new(Arena::new(pool, bytes), entries)) })
     }
 
     /// Adds an entry; a reader on any thread sees it whole or not at all.
@@ -30,15 +41,26 @@ impl Memtable {
         self.list.insert(key, seq, kind, value);
     }
 
-    /// The newest version of `key` at or below `seq`.
-    pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Option<Version> {
-        let entry = self.list.get(Place { key, seq })?;
+    /// The newest version of the key at or below its sequence number.
+    pub(crate) fn get(&self, point: &PointKey<'_>) -> Option<Version> {
+        let entry = self.find(point)?;
         Some(Version { seq: entry.seq(), kind: entry.kind(), value: Slice::from(entry.value()) })
     }
 
     /// What the version that [`Memtable::get`] finds is.
-    pub(crate) fn kind(&self, key: &[u8], seq: SeqNo) -> Option<EntryKind> {
-        Some(self.list.get(Place { key, seq })?.kind())
+    pub(crate) fn kind(&self, point: &PointKey<'_>) -> Option<EntryKind> {
+        Some(self.find(point)?.kind())
+    }
+
+    fn find(&self, point: &PointKey<'_>) -> Option<EntryRef<'_>> {
+        let PointKey { key, seq, .. } = *point;
+        if self.list.may_have(point.hash()) { self.list.get(Place { key, seq }) } else { None }
+    }
+
+    /// Whether its filter, if it has one, knows the key.
+    #[cfg(test)]
+    pub(super) fn may_have(&self, point: &PointKey<'_>) -> bool {
+        self.list.may_have(point.hash())
     }
 
     /// A cursor over all entries, also those inserted while it is open.

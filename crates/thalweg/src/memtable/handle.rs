@@ -31,10 +31,19 @@ pub(crate) struct MemtableHandle {
 }
 
 impl MemtableHandle {
-    /// An empty memtable for the records above `after`; the rest as for [`Memtable::new`].
-    pub(crate) fn new(after: SeqNo, pool: &MemtablePool, bytes_expected: usize) -> Arc<Self> {
+    /// An empty memtable for the records above `after`.
+    pub(crate) fn new(after: SeqNo, pool: &MemtablePool) -> Arc<Self> {
+        Self::of(Memtable::new(pool), after)
+    }
+
+    /// An empty memtable for the records above `after`, which will hold about as much as this one.
+    pub(crate) fn successor(&self, after: SeqNo, pool: &MemtablePool) -> Arc<Self> {
+        Self::of(self.memtable.successor(pool), after)
+    }
+
+    fn of(memtable: Arc<Memtable>, after: SeqNo) -> Arc<Self> {
         Arc::new(MemtableHandle {
-            memtable: Memtable::new(pool, bytes_expected),
+            memtable,
             after,
             sealed_at: AtomicU64::new(0),
             first_seq: AtomicU64::new(u64::MAX),

@@ -48,6 +48,7 @@
 
 use super::arena::Arena;
 use super::entry::{EntryRef, Place, key_word};
+use super::filter::MemtableFilter;
 use super::leaf::{HEIGHT_MAX, Header as LeafHeader, LeafRef, tower_height};
 use super::order::{count_before, rank, settle};
 use super::slots::{Slot, SlotsRef, common_bits, word_of};
@@ -73,6 +74,7 @@ pub(super) struct LeafList {
     /// Leaves so far, the head not counted; what tower heights are drawn from.
     leaves: AtomicU64,
     entries: AtomicU64,
+    filter: MemtableFilter,
 }
 
 /// The leaf that a place belongs to: its slots, read before the next leaf was.
@@ -127,11 +129,12 @@ impl<'a> Cover<'a> {
 }
 
 impl LeafList {
-    pub(super) fn new(arena: Arena) -> Self {
+    /// An empty list. `entries_expected` is a guess at how many it will have; 0: it gets no filter.
+    pub(super) fn new(arena: Arena, entries_expected: u64) -> Self {
         let slots = SlotsRef::write(&arena, CAPACITY_MIN, 0, &[]);
         let head = LeafRef::write(&arena, HEIGHT_MAX, None, slots).as_ptr();
-        let (leaves, entries) = (AtomicU64::new(0), AtomicU64::new(0));
-        LeafList { arena, head, height: AtomicUsize::new(1), leaves, entries }
+        let (leaves, entries, filter) = (AtomicU64::new(0), AtomicU64::new(0), MemtableFilter::new(entries_expected));
+        LeafList { arena, head, height: AtomicUsize::new(1), leaves, entries, filter }
     }
 
     /// Bytes of memory used.
@@ -151,6 +154,11 @@ impl LeafList {
         self.entries.load(Ordering::Relaxed)
     }
 
+    /// Whether it may have a key with this hash.
+    pub(super) fn may_have(&self, hash: u64) -> bool {
+        self.filter.may_have(hash)
+    }
+
     /// The first entry of `place.key` at or after `place`: its newest version at or below the sequence number.
     pub(super) fn get(&self, place: Place<'_>) -> Option<EntryRef<'_>> {
         let cover = self.cover(place);
@@ -165,15 +173,15 @@ impl LeafList {
     /// Adds an entry. `(key, seq)` must be new to the list; that it is, is asserted when its leaf is sorted.
     pub(super) fn insert(&self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) {
         let place = Place { key, seq };
-        debug_assert!(
-            self.get(place).is_none_or(|found| found.seq() != seq),
-            "a sequence number was used twice for a key"
-        );
+        let is_new = || self.get(place).is_none_or(|found| found.seq() != seq);
+        debug_assert!(is_new(), "a sequence number was used twice for a key");
         // Before the entry is there: readers pass by a list that has none.
         self.entries.fetch_add(1, Ordering::Relaxed);
+        let bits = self.filter.bits_of(&self.arena, key);
         let mut cover = self.cover(place);
         cover.slots.prefetch();
         let entry = EntryRef::write(&self.arena, key, seq, kind, value);
+        bits.set();
         while !cover.slots.add(entry) && !self.make_room(cover, entry) {
             cover = self.cover(place);
         }
@@ -345,7 +353,7 @@ mod tests {
 
     #[test]
     fn every_level_is_an_ascending_part_of_the_level_below_and_leaves_have_what_is_theirs() {
-        let list = LeafList::new(Arena::new(&MemtablePool::new(0), 0));
+        let list = LeafList::new(Arena::new(&MemtablePool::new(0), 0), 0);
         let inserts = if cfg!(miri) { 300u64 } else { 20_000 };
         for i in 0..inserts {
             let key = (i.wrapping_mul(0x9e37_79b9) % (inserts / 5)).to_be_bytes();
@@ -397,7 +405,7 @@ mod loom_tests {
     }
 
     fn list() -> Arc<LeafList> {
-        Arc::new(LeafList::new(Arena::new(&MemtablePool::new(0), 0)))
+        Arc::new(LeafList::new(Arena::new(&MemtablePool::new(0), 0), 0))
     }
 
     fn insert(list: &LeafList, key: &[u8; 1], seq: u64) {

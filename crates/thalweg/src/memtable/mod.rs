@@ -7,14 +7,15 @@
 //! before it flushes; the memtable itself knows no such state. In reading order:
 //!
 //! - `sync`: what the lock-free parts synchronise with; `pages`, `pool`, `arena`: memory;
-//! - `entry`, `slots`, `leaf`, `list`: the structure; `order`: ranks the slots of a leaf; `position`: a place in a
-//!   list;
+//! - `filter`: which keys it may have; `entry`, `slots`, `leaf`, `list`: the structure; `order`: ranks the slots of a
+//!   leaf; `position`: a place in a list;
 //! - `sealed_entries`: what a flush reads; `cursor`: walks; `buffer`: the memtable; `handle`: its place in the log.
 
 mod arena;
 mod buffer;
 mod cursor;
 mod entry;
+mod filter;
 mod handle;
 mod leaf;
 mod list;

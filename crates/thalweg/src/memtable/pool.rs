@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn memory_that_no_flush_gives_back_makes_no_pool_full() {
         let pool = MemtablePool::bounded(0, 4 * LOOK_BYTES);
-        let new = || Memtable::new(&pool, 0);
+        let new = || Memtable::new(&pool);
         let mut empty: Vec<_> = (0..512).map(|_| new()).collect();
         assert!(pool.used_bytes() > 4 * LOOK_BYTES);
         assert_eq!((pool.flushable_bytes(), pool.is_over(), pool.is_far_over()), (0, false, false));
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_memtable_that_several_own_is_flushable_until_the_last_has_flushed_it() {
         let pool = MemtablePool::bounded(0, 4 * LOOK_BYTES);
-        let handle = MemtableHandle::new(SeqNo(0), &pool, 0);
+        let handle = MemtableHandle::new(SeqNo(0), &pool);
         let mark = LogMark::default();
         handle.insert(mark, b"key", SeqNo(1), EntryKind::Put, &vec![7; LOOK_BYTES]);
         handle.share();

@@ -119,7 +119,7 @@ impl Partition {
         let super_version = SuperVersion {
             range: Arc::new(range),
             right: None,
-            active: MemtableHandle::new(flushed, &generation.memory.pool, 0),
+            active: MemtableHandle::new(flushed, &generation.memory.pool),
             sealed: Vec::new(),
             levels: Arc::new(levels),
         };
@@ -242,7 +242,7 @@ impl Partition {
             return false;
         }
         let joined = self.joined();
-        let next = MemtableHandle::new(last, &self.generation.memory.pool, handle.memtable.bytes());
+        let next = handle.successor(last, &self.generation.memory.pool);
         if joined.is_some() {
             next.share();
         }
@@ -366,7 +366,7 @@ impl Partition {
     /// finds a memtable.
     pub(crate) fn clear(&self) {
         assert!(self.is_dropped(), "only a dropped partition is cleared");
-        let active = MemtableHandle::new(SeqNo(0), &self.generation.memory.pool, 0);
+        let active = MemtableHandle::new(SeqNo(0), &self.generation.memory.pool);
         self.change(|super_version| {
             self.seal_handle(&super_version.active, SeqNo(0));
             super_version.active.memtable.retire();

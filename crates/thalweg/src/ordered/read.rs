@@ -13,10 +13,10 @@ impl SuperVersion {
     ///
     /// The first version found is the newest: whatever is newer lies above (the module's invariant).
     pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Result<Option<Slice>> {
-        if let Some(found) = self.in_memory(key, seq) {
+        let point = PointKey::new(key, seq);
+        if let Some(found) = self.newest_in_memory(&point) {
             return Ok(value_of(found));
         }
-        let point = PointKey::new(key, seq);
         let mut place = Place::default();
         while let Some(table) = self.table_for(&point, &mut place) {
             if let Some(found) = table.find(&point)? {
@@ -28,10 +28,10 @@ impl SuperVersion {
 
     /// Whether [`SuperVersion::get`] finds a value, without a copy of it.
     pub(crate) fn contains(&self, key: &[u8], seq: SeqNo) -> Result<bool> {
-        if let Some(kind) = self.filled_memtables().find_map(|memtable| memtable.kind(key, seq)) {
+        let point = PointKey::new(key, seq);
+        if let Some(kind) = self.filled_memtables().find_map(|memtable| memtable.kind(&point)) {
             return Ok(kind == EntryKind::Put);
         }
-        let point = PointKey::new(key, seq);
         let mut place = Place::default();
         while let Some(table) = self.table_for(&point, &mut place) {
             // The value is a part of the block that had to be read, and shares its memory.
@@ -51,9 +51,10 @@ impl SuperVersion {
         let mut values = vec![None; keys.len()];
         let mut seekers = Vec::new();
         for (number, key) in keys.iter().enumerate() {
-            match self.in_memory(key, seq) {
+            let point = PointKey::new(key, seq);
+            match self.newest_in_memory(&point) {
                 Some(found) => set(&mut values, number, found),
-                None => seekers.push(Seeker { number, point: PointKey::new(key, seq), place: Place::default() }),
+                None => seekers.push(Seeker { number, point, place: Place::default() }),
             }
         }
         while !seekers.is_empty() {
@@ -101,7 +102,11 @@ impl SuperVersion {
 
     /// The newest version that the memtables have of `key`, as of `seq`.
     pub(crate) fn in_memory(&self, key: &[u8], seq: SeqNo) -> Option<Version> {
-        self.filled_memtables().find_map(|memtable| memtable.get(key, seq))
+        self.newest_in_memory(&PointKey::new(key, seq))
+    }
+
+    fn newest_in_memory(&self, point: &PointKey<'_>) -> Option<Version> {
+        self.filled_memtables().find_map(|memtable| memtable.get(point))
     }
 
     /// The memtables that are not empty, newest first. Entries that were visible before the call are in one of them: a

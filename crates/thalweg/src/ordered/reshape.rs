@@ -43,21 +43,21 @@ impl Partition {
                 right.sealed.clear();
             }
             // The memtables of the new partition will be at most half as large.
-            right.active = MemtableHandle::new(last, &self.generation.memory.pool, 0);
+            right.active = MemtableHandle::new(last, &self.generation.memory.pool);
             right.levels = levels_where(&super_version.levels, |meta| *meta.key_max >= *at);
             let right = Self::with_super_version(&self.generation, id, SeqNo(0), right);
             right.pacer.share_with(&self.pacer);
             publish(&right);
             super_version.range = Arc::new(KeyRange { from: super_version.range.from.clone(), to: lower });
             super_version.right = Some(right);
-            super_version.active = MemtableHandle::new(last, &self.generation.memory.pool, 0);
+            super_version.active = MemtableHandle::new(last, &self.generation.memory.pool);
             super_version.levels = levels_where(&super_version.levels, |meta| *meta.key_min < *at);
         });
     }
 
     /// Gives two neighbours one active memtable, for the records of both. Called as [`Partition::seal`] is.
     pub(super) fn join(left: &Arc<Self>, right: &Arc<Self>, last: SeqNo) {
-        let common = MemtableHandle::new(last, &left.generation.memory.pool, 0);
+        let common = MemtableHandle::new(last, &left.generation.memory.pool);
         common.share();
         for partition in [left, right] {
             partition.seal_with(&partition.pinned_super_version().active, &common, last);
@@ -71,7 +71,7 @@ impl Partition {
     pub(super) fn part(left: &Arc<Self>, right: &Arc<Self>, last: SeqNo) {
         for partition in [left, right] {
             partition.set_joined(Weak::new());
-            let next = MemtableHandle::new(last, &partition.generation.memory.pool, 0);
+            let next = MemtableHandle::new(last, &partition.generation.memory.pool);
             partition.seal_with(&partition.pinned_super_version().active, &next, last);
         }
     }
@@ -108,7 +108,7 @@ impl Partition {
             super_version.right = Some(Arc::clone(self));
             // The other owner has it alone from now on.
             super_version.active.leave();
-            super_version.active = MemtableHandle::new(SeqNo(0), &right.generation.memory.pool, 0);
+            super_version.active = MemtableHandle::new(SeqNo(0), &right.generation.memory.pool);
             right.seal_handle(&super_version.active, SeqNo(0));
             super_version.sealed.clear();
             super_version.levels = Arc::default();

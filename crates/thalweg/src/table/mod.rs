@@ -35,6 +35,7 @@ mod tests;
 mod write;
 mod writers;
 
+pub(crate) use format::filter::hash as key_hash;
 pub(crate) use inspect::check::check;
 pub(crate) use inspect::dump::dump;
 #[cfg(any(test, feature = "simulation"))]
@@ -50,7 +51,7 @@ pub(crate) use pack::block::BLOCK_BYTES_MAX as PACK_BLOCK_BYTES;
 pub(crate) use pack::contents::PackSpan;
 #[cfg(feature = "experiments")]
 pub(crate) use pack::items::{PackBlock, PackItems};
-pub(crate) use pack::open_pack::{PackValue, PackVersion};
+pub(crate) use pack::open_pack::{PackValue, PackVersion, entry_hash};
 pub(crate) use pack::part_read::{PackRead, Planned, read_together};
 pub(crate) use pack::scan::PackScan;
 pub(crate) use pack::search::{PackSearch, PackStep};

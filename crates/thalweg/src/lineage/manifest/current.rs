@@ -5,6 +5,7 @@
 //! coroutine can yield between them.
 
 use crate::error::{Error, Result};
+use crate::format::checksum;
 use crate::format::codec::{Decoder, Encode};
 use crate::storage::Storage;
 use std::path::Path;
@@ -34,7 +35,7 @@ impl Current {
         out.put_u64(self.number);
         out.put_u64(self.generation);
         out.put_u64(self.bytes);
-        let crc = crc32c::crc32c(&out);
+        let crc = checksum::crc32c(&out);
         out.put_u32(crc);
         debug_assert_eq!(out.len(), BYTES);
         out
@@ -56,7 +57,7 @@ impl Current {
         if magic != MAGIC {
             return corrupt("magic THALWGCU", format!("\"{}\"", magic.escape_ascii()));
         }
-        let expected = crc32c::crc32c(content);
+        let expected = checksum::crc32c(content);
         if crc != expected {
             return corrupt(&format!("checksum {expected:#010x}"), format!("{crc:#010x}"));
         }

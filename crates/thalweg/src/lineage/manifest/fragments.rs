@@ -3,6 +3,7 @@
 //! [`scan`] reads all records before the first damage. It also finds how far the file is known to have been durable: by
 //! the synced offsets of all valid records, before and after the damage. Pure; no bytes make it panic.
 
+use crate::format::checksum;
 use crate::format::codec::{Decoder, Encode};
 use crate::lineage::manifest::header::HEADER_BYTES;
 use crate::lineage::manifest::record::{PREFIX_BYTES, synced_of};
@@ -59,7 +60,7 @@ fn checksum(generation: u64, at: u64, kind: u8, payload: &[u8]) -> u32 {
     head.put_u64(at);
     head.put_u16(payload.len() as u16);
     head.put_u8(kind);
-    crc32c::crc32c_append(crc32c::crc32c(&head), payload)
+    checksum::crc32c_append(checksum::crc32c(&head), payload)
 }
 
 /// What [`scan`] finds.

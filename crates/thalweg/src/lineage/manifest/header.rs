@@ -1,6 +1,7 @@
 //! [`ManifestHeader`]: the first bytes of a manifest (`docs/format/manifest.md`, Manifest header).
 
 use crate::error::{Error, Result};
+use crate::format::checksum;
 use crate::format::codec::{Decoder, Encode};
 use std::path::Path;
 
@@ -25,7 +26,7 @@ impl ManifestHeader {
         out.put_u32(VERSION);
         out.put_u64(self.number);
         out.put_u64(self.generation);
-        let crc = crc32c::crc32c(&out);
+        let crc = checksum::crc32c(&out);
         out.put_u32(crc);
         out
     }
@@ -39,7 +40,7 @@ impl ManifestHeader {
             let magic = decoder.take(MAGIC.len())?;
             let version = decoder.u32()?;
             let header = ManifestHeader { number: decoder.u64()?, generation: decoder.u64()? };
-            Some((magic, version, header, decoder.u32()? == crc32c::crc32c(content)))
+            Some((magic, version, header, decoder.u32()? == checksum::crc32c(content)))
         };
         let Some((magic, version, header, intact)) = fields() else {
             return damaged("a manifest header of 32 bytes".into(), format!("{} bytes", bytes.len()));

@@ -355,7 +355,12 @@ impl Scheduler for Polling {
 /// An environment over `disk`, and its scheduler.
 pub(super) fn environment(disk: &Arc<Disk>, seed: u64, blocks: bool) -> (Environment, Arc<Polling>) {
     let clock = Arc::new(Counting::default());
-    let scheduler = Arc::new(Polling { tasks: Mutex::default(), clock: Arc::clone(&clock), blocks, has_ring: AtomicBool::new(false) });
+    let scheduler = Arc::new(Polling {
+        tasks: Mutex::default(),
+        clock: Arc::clone(&clock),
+        blocks,
+        has_ring: AtomicBool::new(false),
+    });
     let environment = Environment {
         storage: Arc::new(FakeStorage(Arc::clone(disk))),
         clock,

@@ -3,13 +3,19 @@
 use super::model::{Entries, Random, walk};
 use crate::format::{Cursor, EntryKind, SeqNo, Slice, Version};
 use crate::memtable::{Memtable, MemtablePool, list};
+use crate::table::PointKey;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 fn new_memtable() -> Arc<Memtable> {
-    Memtable::new(&MemtablePool::new(0), 0)
+    Memtable::new(&MemtablePool::new(0))
+}
+
+/// An empty memtable with a filter.
+fn with_filter(entries: u64) -> Arc<Memtable> {
+    Memtable::expecting(&MemtablePool::new(0), 0, entries)
 }
 
 fn fill(random: &mut Random, memtable: &Memtable, entries: u64) -> Entries {
@@ -26,18 +32,70 @@ fn fill(random: &mut Random, memtable: &Memtable, entries: u64) -> Entries {
 
 #[test]
 fn a_get_finds_the_newest_version_at_or_below_the_sequence_number() {
-    let mut random = Random::new(1);
-    let memtable = new_memtable();
     let entries = if cfg!(miri) { 60 } else { 3000 };
-    let model = fill(&mut random, &memtable, entries);
-    for _ in 0..entries {
-        let (key, seq) = (random.key(), SeqNo(random.below(entries + 2)));
-        let expected =
-            model.range((key.clone(), Reverse(seq))..).next().filter(|((found, _), _)| *found == key).map(
-                |((_, seq), (kind, value))| Version { seq: seq.0, kind: *kind, value: Slice::from(value.as_slice()) },
-            );
-        assert_eq!(memtable.get(&key, seq), expected);
+    for memtable in [new_memtable(), with_filter(entries)] {
+        let mut random = Random::new(1);
+        let model = fill(&mut random, &memtable, entries);
+        for _ in 0..entries {
+            let (key, seq) = (random.key(), SeqNo(random.below(entries + 2)));
+            let newest = model.range((key.clone(), Reverse(seq))..).next().filter(|((found, _), _)| *found == key);
+            let expected = newest.map(|((_, seq), (kind, value))| Version {
+                seq: seq.0,
+                kind: *kind,
+                value: Slice::from(value.as_slice()),
+            });
+            assert_eq!(memtable.get(&PointKey::new(&key, seq)), expected);
+        }
     }
+}
+
+#[test]
+fn a_key_that_was_published_passes_the_filter_while_others_are_inserted() {
+    const THREADS: u64 = 3;
+    let entries = if cfg!(miri) { 60 } else { 30_000 };
+    let memtable = with_filter(entries);
+    // By thread, how many keys it has published.
+    let published: [AtomicU64; THREADS as usize] = Default::default();
+    let key = |thread: u64, number: u64| (number * THREADS + thread).to_be_bytes();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (memtable, published) = (&memtable, &published);
+            scope.spawn(move || {
+                for number in 0..entries / THREADS {
+                    let seq = SeqNo(1 + number * THREADS + thread);
+                    memtable.insert(&key(thread, number), seq, EntryKind::Put, b"");
+                    published[thread as usize].store(number + 1, Ordering::Release);
+                    let other = (thread + 1) % THREADS;
+                    for number in published[other as usize].load(Ordering::Acquire).saturating_sub(4).. {
+                        if number >= published[other as usize].load(Ordering::Acquire) {
+                            break;
+                        }
+                        let found = memtable.get(&PointKey::new(&key(other, number), SeqNo::MAX));
+                        assert!(found.is_some(), "key {number} of thread {other}");
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "40 000 inserts")]
+fn what_follows_a_large_memtable_has_a_filter() {
+    let pool = MemtablePool::new(8 << 20);
+    let (small, large) = (Memtable::new(&pool), Memtable::new(&pool));
+    small.insert(b"key", SeqNo(1), EntryKind::Put, b"");
+    for seq in 1..40_000u64 {
+        large.insert(&seq.to_be_bytes(), SeqNo(seq), EntryKind::Put, &[0; 20]);
+    }
+    let passes = |memtable: &Memtable| {
+        let successor = memtable.successor(&pool);
+        successor.insert(b"key", SeqNo(1), EntryKind::Put, b"");
+        assert!(successor.get(&PointKey::new(b"key", SeqNo::MAX)).is_some());
+        (0..1000u64).filter(|other| successor.may_have(&PointKey::new(&other.to_be_bytes(), SeqNo::MAX))).count()
+    };
+    assert_eq!(passes(&small), 1000, "no filter");
+    assert!(passes(&large) < 10);
 }
 
 #[test]
@@ -91,7 +149,7 @@ fn steps_from_a_seek_agree_with_the_model_before_and_after_leaves_are_ranked() {
 fn an_empty_memtable_has_nothing() {
     let memtable = new_memtable();
     assert!(memtable.is_empty());
-    assert_eq!(memtable.get(b"", SeqNo::MAX), None);
+    assert_eq!(memtable.get(&PointKey::new(b"", SeqNo::MAX)), None);
     let mut cursor = memtable.cursor();
     cursor.seek_to_first().unwrap();
     assert!(!cursor.valid());
@@ -155,7 +213,7 @@ fn large_and_small_values_lie_side_by_side() {
     }
     assert!(memtable.bytes() >= sizes.iter().sum());
     for (i, size) in sizes.iter().enumerate() {
-        assert_eq!(memtable.get(&[i as u8], SeqNo(1)).unwrap().value, vec![i as u8; *size]);
+        assert_eq!(memtable.get(&PointKey::new(&[i as u8], SeqNo(1))).unwrap().value, vec![i as u8; *size]);
     }
 }
 

@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_turn_passes_by_what_was_inserted_on_the_other_side_meanwhile() {
         let pool = MemtablePool::new(0);
-        let (one, two) = (Memtable::new(&pool, 0), Memtable::new(&pool, 0));
+        let (one, two) = (Memtable::new(&pool), Memtable::new(&pool));
         let insert = |memtable: &Memtable, key: &[u8], seq| memtable.insert(key, SeqNo(seq), EntryKind::Put, b"");
         insert(&one, b"b", 1);
         insert(&two, b"a", 2);

@@ -285,7 +285,7 @@ mod tests {
             let entries = random_versions(random, count);
             let bounds = random_bounds(random);
             let snapshot = SeqNo(count);
-            let (mut table, memtable) = (Entries::new(), Memtable::new(&MemtablePool::new(0), 0));
+            let (mut table, memtable) = (Entries::new(), Memtable::new(&MemtablePool::new(0)));
             for ((key, seq), (kind, value)) in &entries {
                 // A few entries are in both, as when a memtable was flushed at this moment.
                 let place = random.below(5);

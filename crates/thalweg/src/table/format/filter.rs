@@ -19,7 +19,7 @@ const BATCH: usize = 16;
 struct Line([u8; LINE_BYTES]);
 
 /// Returns the hash of a user key that filters are built from.
-pub(in crate::table) fn hash(user_key: &[u8]) -> u64 {
+pub(crate) fn hash(user_key: &[u8]) -> u64 {
     xxh3_64(user_key)
 }
 

@@ -6,6 +6,7 @@
 use super::block::TRAILER_BYTES;
 use crate::error::{Error, Result};
 use crate::format::TableId;
+use crate::format::checksum;
 use crate::format::codec::{Decoder, Encode};
 use crate::planted::{Bug, planted};
 use std::path::Path;
@@ -123,7 +124,7 @@ fn decode_fields(bytes: &[u8]) -> Option<(Footer, Stored)> {
 }
 
 fn checksum(before: &[u8], after: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(before), after)
+    checksum::crc32c_append(checksum::crc32c(before), after)
 }
 
 #[cfg(test)]

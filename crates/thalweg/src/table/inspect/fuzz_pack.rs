@@ -7,7 +7,7 @@ use crate::format::{EntryKey, NameHash, SeqNo, Slice, TableId};
 use crate::table::pack::block::{Block, Content};
 use crate::table::pack::check::check_pack;
 use crate::table::pack::contents::PackSpan;
-use crate::table::pack::open_pack::OpenPack;
+use crate::table::pack::open_pack::{OpenPack, entry_hash};
 use crate::table::pack::scan::PackScan;
 use crate::table::pack::{Place, block_length};
 use crate::table::range::KeyRange;
@@ -74,7 +74,7 @@ fn read_directory(table: &Arc<Table>, directory: u64, span: PackSpan) {
     let Ok(pack) = table.pack() else { return };
     for name in names {
         let key = EntryKey::new(directory, &name, &pack.hash_key);
-        if let Ok(Some(version)) = table.newest_of(span, &key, SeqNo::MAX) {
+        if let Ok(Some(version)) = table.newest_of(span, (&key, entry_hash(&key)), SeqNo::MAX) {
             let _ = table.pack_value(version.value);
         }
     }

@@ -3,7 +3,7 @@
 use super::block::{Block, Content};
 use super::contents::Walk;
 use super::extent::extent_bytes;
-use super::open_pack::OpenPack;
+use super::open_pack::{OpenPack, entry_hash};
 use super::{ALIGNMENT, block_length};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
@@ -73,7 +73,7 @@ fn check_block(
         if key.hash.fingerprint() != fingerprint {
             return Err(damaged(format!("fingerprint {:?}", key.hash.fingerprint()), format!("{fingerprint:?}")));
         }
-        if !pack.may_have(directory, key.hash) {
+        if !pack.may_have(entry_hash(&key)) {
             return Err(damaged("a name that the filter passes".into(), item.name.escape_ascii().to_string()));
         }
         let (kind, value_bytes) = match item.content {

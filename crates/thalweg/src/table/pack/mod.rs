@@ -31,6 +31,7 @@ mod tests;
 pub(super) mod writer;
 
 use crate::format::TableId;
+use crate::format::checksum;
 use std::path::Path;
 
 /// The longest value that lies in a data block, in bytes. A longer one has an extent of its own.
@@ -71,8 +72,8 @@ impl Place<'_> {
 
     /// The checksum of bytes at this place.
     pub(in crate::table) fn checksum_of(&self, bytes: &[u8]) -> u32 {
-        let crc = crc32c::crc32c(bytes);
-        let crc = crc32c::crc32c_append(crc, &self.pack.0.to_le_bytes());
-        crc32c::crc32c_append(crc, &self.offset.to_le_bytes())
+        let crc = checksum::crc32c(bytes);
+        let crc = checksum::crc32c_append(crc, &self.pack.0.to_le_bytes());
+        checksum::crc32c_append(crc, &self.offset.to_le_bytes())
     }
 }

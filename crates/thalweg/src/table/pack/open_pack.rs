@@ -9,7 +9,7 @@ use super::extent::{extent_bytes, verify_extent};
 use super::{MAGIC, PAGE_BYTES, Place};
 use crate::cache::{BlockCache, Charge, TableBlocks};
 use crate::error::{Error, Result};
-use crate::format::{EntryKind, HashKey, NameHash, SeqNo, Slice, name_hash, zeroed};
+use crate::format::{EntryKey, EntryKind, HashKey, NameHash, SeqNo, Slice, zeroed};
 use crate::planted::{Bug, planted};
 use crate::storage::{File, Storage};
 use crate::table::format::damage::Damage;
@@ -153,10 +153,9 @@ impl OpenPack {
         read_region(&*self.file, &self.footer, self.footer.index)
     }
 
-    /// Whether the pack may have an entry of this directory and hash.
-    pub(in crate::table) fn may_have(&self, directory: u64, hash: NameHash) -> bool {
-        let filter = self.filter.as_ref();
-        filter.is_none_or(|filter| filter.may_contain(filter::hash(&name_hash::prefix(directory, hash))))
+    /// Whether the pack may have the entry with this hash ([`entry_hash`]).
+    pub(in crate::table) fn may_have(&self, hash: u64) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
     }
 
     /// A value that is in an extent.
@@ -188,6 +187,11 @@ impl OpenPack {
     pub(in crate::table) fn place(&self, offset: u64) -> Place<'_> {
         Place { path: self.file.path(), pack: self.footer.table, offset }
     }
+}
+
+/// The hash by which the filters of packs know an entry.
+pub(crate) fn entry_hash(key: &EntryKey<'_>) -> u64 {
+    filter::hash(&key.prefix())
 }
 
 /// The part of `bytes`, which begins a block, that is `part`.

@@ -22,12 +22,29 @@ thread_local! {
 }
 
 impl Table {
-    /// The newest version of an entry with a sequence number of at most `visible`, among those of a span.
-    pub(crate) fn newest_of(&self, span: PackSpan, key: &EntryKey<'_>, visible: SeqNo) -> Result<Option<PackVersion>> {
+    /// Whether the pack is open, and its filter says that it has no entry with this hash. No I/O.
+    pub(crate) fn rules_out(&self, hash: u64) -> bool {
+        let is_ruled_out = self.open_pack_now().is_some_and(|pack| !pack.may_have(hash));
+        if is_ruled_out {
+            let reads = self.metrics.reads();
+            reads.filter_checks.increment();
+            reads.filter_negatives.increment();
+        }
+        is_ruled_out
+    }
+
+    /// The newest version of an entry, given with its hash, with a sequence number of at most `visible`, among those of
+    /// a span.
+    pub(crate) fn newest_of(
+        &self,
+        span: PackSpan,
+        (key, hash): (&EntryKey<'_>, u64),
+        visible: SeqNo,
+    ) -> Result<Option<PackVersion>> {
         let pack = self.pack()?;
         let reads = self.metrics.reads();
         reads.filter_checks.increment();
-        if !pack.may_have(key.directory, key.hash) {
+        if !pack.may_have(hash) {
             reads.filter_negatives.increment();
             return Ok(None);
         }

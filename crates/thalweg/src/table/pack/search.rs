@@ -3,7 +3,7 @@
 
 use super::block::Content;
 use super::contents::{BlockAt, PackSpan};
-use super::open_pack::{OpenPack, PackValue, PackVersion, version};
+use super::open_pack::{OpenPack, PackValue, PackVersion, entry_hash, version};
 use super::part_read::{PackRead, cache, in_memory, of_pages};
 use super::read::trimmed;
 use crate::error::Result;
@@ -33,7 +33,7 @@ impl PackSearch {
     pub(crate) fn begin(pack: Arc<Table>, span: PackSpan, key: &EntryKey<'_>) -> Result<Option<PackSearch>> {
         let reads = pack.metrics.reads();
         reads.filter_checks.increment();
-        if !pack.pack()?.may_have(key.directory, key.hash) {
+        if !pack.pack()?.may_have(entry_hash(key)) {
             reads.filter_negatives.increment();
             return Ok(None);
         }

@@ -7,8 +7,8 @@ use crate::table::format::filter;
 /// The key of a point read. Hash and fence are computed once a read, not once a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PointKey<'a> {
-    pub(super) key: &'a [u8],
-    pub(super) seq: SeqNo,
+    pub(crate) key: &'a [u8],
+    pub(crate) seq: SeqNo,
     pub(super) hash: u64,
     pub(super) fence: Fence,
 }
@@ -17,6 +17,11 @@ impl<'a> PointKey<'a> {
     /// Looks for the newest version of `key` at or below `seq`.
     pub(crate) fn new(key: &'a [u8], seq: SeqNo) -> Self {
         PointKey { key, seq, hash: filter::hash(key), fence: Fence::new(key) }
+    }
+
+    /// Returns the hash of the key, by which filters know it.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
     }
 }
 

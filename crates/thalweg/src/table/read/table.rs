@@ -172,6 +172,11 @@ impl Table {
         }
     }
 
+    /// The pack, if it is open.
+    pub(in crate::table) fn open_pack_now(&self) -> Option<&OpenPack> {
+        self.pack.get()
+    }
+
     /// Whether this is a pack that was read.
     pub(crate) fn is_pack(&self) -> bool {
         self.pack.get().is_some()

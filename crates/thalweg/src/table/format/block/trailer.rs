@@ -4,6 +4,7 @@
 //! as a flipped bit.
 
 use crate::error::{Error, Result};
+use crate::format::checksum;
 use crate::format::codec::Encode;
 use crate::format::{Slice, TableId, zeroed};
 use crate::planted::{Bug, planted};
@@ -76,7 +77,7 @@ fn checksum(content: &[u8], codec: u8, table: TableId, offset: u64) -> u32 {
     let [_, rest @ ..] = &mut end;
     let both = u128::from(table.0) | u128::from(offset) << 64;
     rest.copy_from_slice(&both.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c(content), &end)
+    checksum::crc32c_append(checksum::crc32c(content), &end)
 }
 
 /// Returns the content of the block in `sealed` (stored bytes and trailer), which has `raw_bytes` when uncompressed.
