@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 51] = [
+pub const BUGS: [(&str, Bug); 52] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -59,6 +59,7 @@ pub const BUGS: [(&str, Bug); 51] = [
     ("PackFreedWhileListed", Bug::PackFreedWhileListed),
     ("LastDirectoryLost", Bug::LastDirectoryLost),
     ("TicketTooEarly", Bug::TicketTooEarly),
+    ("MemtableFilterForgets", Bug::MemtableFilterForgets),
 ];
 
 /// The bug with this name.

@@ -60,6 +60,7 @@ pub enum Bug {
     PackFreedWhileListed,
     LastDirectoryLost,
     TicketTooEarly,
+    MemtableFilterForgets,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -49,6 +49,9 @@ pub struct Figure14 {
     /// Write the report as JSON
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<PathBuf>,
+    /// Print the tables of reports that `--json` wrote as Markdown, and measure nothing
+    #[arg(long, value_name = "FILES", value_delimiter = ',', conflicts_with = "json")]
+    pub(super) from: Vec<PathBuf>,
     /// Carry out one workload on one engine, as standard input says
     #[arg(long, hide = true)]
     pub(super) worker: bool,

@@ -22,7 +22,15 @@ mod worker;
 pub use arguments::Figure14;
 
 use std::io::Write;
+use std::path::Path;
 use thalweg_bench::{Error, Result};
+
+/// Reads a report that was written with `--json`.
+fn stored(file: &Path) -> Result<task::Report> {
+    let failed = |error| Error::of_path(format!("read {}", file.display()), error);
+    let bytes = std::fs::read(file).map_err(failed)?;
+    serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))
+}
 
 /// Executes the command.
 ///
@@ -31,6 +39,11 @@ use thalweg_bench::{Error, Result};
 pub fn run(arguments: &Figure14, output: &mut dyn Write) -> Result<()> {
     if arguments.worker {
         return worker::work(output);
+    }
+    if !arguments.from.is_empty() {
+        let reports = arguments.from.iter().map(|file| stored(file)).collect::<Result<Vec<_>>>()?;
+        let text = table::markdown(&reports)?;
+        return write!(output, "{text}").map_err(|error| Error::io("print the table", error));
     }
     let report = parent::measure(arguments)?;
     if let Some(file) = &arguments.json {

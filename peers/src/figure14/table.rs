@@ -1,7 +1,8 @@
-//! [`render`]: what was measured, beside the paper's ratios.
+//! [`render`], [`markdown`]: what was measured, beside the paper's ratios.
 
 use super::task::{Phase, Report, Run};
 use std::fmt::Write;
+use thalweg_bench::{Error, Result};
 
 /// An operation, and how many times its rate on `PhatKV` is that on another engine.
 struct Operation {
@@ -39,17 +40,9 @@ fn cpu_us(of: &Phase, each: &Phase) -> f64 {
 
 /// The medians over the rounds, and the ratios of medians.
 pub fn render(report: &Report) -> String {
-    let mut stores: Vec<&str> = Vec::new();
-    for run in &report.runs {
-        if !stores.contains(&run.store.as_str()) {
-            stores.push(&run.store);
-        }
-    }
+    let stores = stores(report);
     let mut text = format!("Medians of {} rounds, sizes 1/{}.\n", report.parameters.rounds, report.parameters.scale);
-    for operation in &OPERATIONS {
-        if !report.runs.iter().any(|run| phases(run, operation.name).is_some()) {
-            continue;
-        }
+    for operation in operations(report) {
         let _ = write!(text, "\n{:28}", operation.name);
         for store in &stores {
             let _ = write!(text, "{store:>10}");
@@ -65,6 +58,64 @@ pub fn render(report: &Report) -> String {
         text.push_str(&render_ratios(report, operation));
     }
     text
+}
+
+/// The engines, in the order of their turns.
+fn stores(report: &Report) -> Vec<&str> {
+    let mut stores: Vec<&str> = Vec::new();
+    for run in &report.runs {
+        if !stores.contains(&run.store.as_str()) {
+            stores.push(&run.store);
+        }
+    }
+    stores
+}
+
+/// The operations that were measured.
+fn operations(report: &Report) -> impl Iterator<Item = &'static Operation> {
+    let was_measured = |name| report.runs.iter().any(|run| phases(run, name).is_some());
+    OPERATIONS.iter().filter(move |operation| was_measured(operation.name))
+}
+
+/// Stored reports of one build, as tables in Markdown.
+///
+/// # Errors
+/// `Usage` for reports of several builds, or of one that does not say its commit.
+pub fn markdown(reports: &[Report]) -> Result<String> {
+    let mut text = String::new();
+    let first = reports.first().and_then(|report| report.commit.as_deref());
+    for report in reports {
+        match report.commit.as_deref() {
+            Some(commit) if first == Some(commit) => {}
+            Some(_) => return Err(Error::Usage("the reports are of several commits".into())),
+            None => return Err(Error::Usage("a report has no commit: build with THALWEG_COMMIT set".into())),
+        }
+        let (stores, parameters) = (stores(report), &report.parameters);
+        let memory =
+            parameters.memory_limit.map_or_else(String::new, |bytes| format!(", {} MiB of memory", bytes >> 20));
+        let _ = writeln!(text, "Sizes 1/{}{memory}, medians of {} rounds:\n", parameters.scale, parameters.rounds);
+        let _ = writeln!(text, "| | {} | × RocksDB | bar | paper | × LevelDB | paper |", stores.join(" | "));
+        let _ = writeln!(text, "|-|{}--:|--:|--:|--:|--:|", "--:|".repeat(stores.len()));
+        for operation in operations(report) {
+            let of = |store, figure| median(report, store, operation.name, figure).unwrap_or(f64::NAN);
+            let _ = write!(text, "| {} |", operation.name);
+            for store in &stores {
+                let [(_, rate), (_, cpu), _, _, (_, read)] = FIGURES;
+                let (rate, cpu, read) = (of(store, rate), of(store, cpu), of(store, read));
+                let _ = write!(text, " {rate:.1} ({cpu:.1}; {read:.0}) |");
+            }
+            let times = |store| of("thalweg", FIGURES[0].1) / of(store, FIGURES[0].1);
+            let (rocksdb, leveldb, (paper, paper_leveldb)) = (times("rocksdb"), times("leveldb"), operation.paper);
+            let bar = operation.bar;
+            let _ = writeln!(text, " {rocksdb:.2} | {bar:.1} | {paper:.1} | {leveldb:.2} | {paper_leveldb:.1} |");
+        }
+        text.push('\n');
+    }
+    if let (Some(commit), Some(Report { machine, .. })) = (first, reports.first()) {
+        let (cpu, cpus, kernel, file_system) = (&machine.cpu, machine.cpus, &machine.kernel, &machine.file_system);
+        let _ = writeln!(text, "Commit {commit}; {cpu}, {cpus} processors, Linux {kernel}, {file_system}.");
+    }
+    Ok(text)
 }
 
 fn render_ratios(report: &Report, operation: &Operation) -> String {

@@ -9,6 +9,10 @@ use crate::format::{EntryKind, SeqNo, Slice, Version};
 use crate::table::{KeyRange, PointKey};
 use std::sync::Arc;
 
+/// What follows a smaller memtable has no filter: its leaves stay in the processor's cache. Simulations have small
+/// memtables.
+const FILTERED_BYTES_MIN: usize = if cfg!(feature = "simulation") { 5 << 10 } else { LARGE_BYTES };
+
 /// A sorted buffer of entries.
 pub(crate) struct Memtable {
     list: Arc<LeafList>,
@@ -23,7 +27,7 @@ impl Memtable {
     /// An empty memtable that will hold about as much as this one. If that is much, it takes large blocks from the
     /// start, and has a filter.
     pub(crate) fn successor(&self, pool: &MemtablePool) -> Arc<Self> {
-        let is_large = self.bytes() >= LARGE_BYTES;
+        let is_large = self.bytes() >= FILTERED_BYTES_MIN;
         Self::expecting(pool, self.bytes(), if is_large { self.entries() } else { 0 })
     }
 

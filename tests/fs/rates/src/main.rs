@@ -60,12 +60,18 @@ enum Report {
         /// The files that `run --json` wrote.
         files: Vec<PathBuf>,
     },
+    /// Prints the figures of all runs as one file.
+    Join {
+        /// The files that `run --json` wrote.
+        files: Vec<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Run(run) => run.run(),
         Command::Report(Report::Medians { files }) => report::medians(&files),
+        Command::Report(Report::Join { files }) => report::join(&files),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -38,8 +38,7 @@ pub(crate) fn medians(files: &[PathBuf]) -> io::Result<()> {
         if !columns.contains(&column) {
             columns.push(column.clone());
         }
-        let rates: Vec<Rate> = serde_json::from_slice(&fs::read(path)?)?;
-        for rate in rates {
+        for rate in read(path)? {
             let row = (rate.phase.clone(), rate.threads);
             if !rows.contains(&row) {
                 rows.push(row.clone());
@@ -60,6 +59,21 @@ pub(crate) fn medians(files: &[PathBuf]) -> io::Result<()> {
         writeln!(out)?;
     }
     Ok(())
+}
+
+/// Prints what several runs measured as JSON, a line for each figure.
+pub(crate) fn join(files: &[PathBuf]) -> io::Result<()> {
+    let mut lines = Vec::new();
+    for path in files {
+        for rate in read(path)? {
+            lines.push(serde_json::to_string(&rate)?);
+        }
+    }
+    writeln!(io::stdout().lock(), "[\n{}\n]", lines.join(",\n"))
+}
+
+fn read(path: &Path) -> io::Result<Vec<Rate>> {
+    Ok(serde_json::from_slice(&fs::read(path)?)?)
 }
 
 fn text(rates: &[Rate]) -> String {
