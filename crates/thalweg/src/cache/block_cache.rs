@@ -127,6 +127,19 @@ impl TableBlocks {
         self.slots.get(at)?.take_hit()
     }
 
+    /// As [`TableBlocks::get`], with the marks that [`TableBlocks::mark`] has set.
+    #[inline]
+    pub(crate) fn get_marked(&self, at: usize) -> Option<(Slice, u16)> {
+        self.slots.get(at)?.take_hit_marked()
+    }
+
+    /// Adds marks to `block`, which [`TableBlocks::get_marked`] gave as block `at`. They go when it leaves the cache.
+    pub(crate) fn mark(&self, at: usize, block: &Slice, marks: u16) {
+        if let Some(slot) = self.slots.get(at) {
+            slot.mark(block, marks);
+        }
+    }
+
     /// Prefetches block `at`, and returns whether it is cached. Counts no hit.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize) -> bool {

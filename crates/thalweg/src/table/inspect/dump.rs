@@ -52,7 +52,8 @@ fn dump_pack(file: Arc<dyn File>, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Res
             let (mut versions, mut bytes) = (Vec::new(), zeroed(at.bytes_max));
             pack.file.read_exact_at(at.offset, Arc::make_mut(&mut bytes))?;
             let bytes = trimmed(Slice::start_of(bytes, at.bytes_max));
-            visit_block(&pack, at.offset, directory, &bytes, &mut |name, version| versions.push((name, version)))?;
+            let block = pack.decode(&bytes, at.offset, directory)?;
+            visit_block(&bytes, &block, at.offset, &mut |name, version| versions.push((name, version)))?;
             for (name, PackVersion { seq, kind, value }) in versions {
                 let name = name.escape_ascii();
                 match (kind, value) {

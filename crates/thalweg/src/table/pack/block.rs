@@ -174,6 +174,21 @@ pub(crate) struct Block<'a> {
 impl<'a> Block<'a> {
     /// The block that `bytes` begins with, read from `place`. [`Error::Corruption`] if there is none.
     pub(crate) fn decode(bytes: &'a [u8], place: Place<'a>) -> Result<Block<'a>> {
+        let (stored, block) = Self::parse(bytes, place)?;
+        let crc = place.checksum(block.bytes);
+        if crc != stored && !planted(Bug::ChecksumNotVerified) {
+            return Err(block.damaged(format!("block checksum {stored:#010x}"), format!("{crc:#010x}")));
+        }
+        Ok(block)
+    }
+
+    /// As [`Block::decode`], of bytes whose checksum was found right before.
+    pub(in crate::table) fn decode_again(bytes: &'a [u8], place: Place<'a>) -> Result<Block<'a>> {
+        Ok(Self::parse(bytes, place)?.1)
+    }
+
+    /// The checksum that the block has, and the block, which is not verified yet.
+    fn parse(bytes: &'a [u8], place: Place<'a>) -> Result<(u32, Block<'a>)> {
         let damaged = |at: u64, expected: String, found: String| {
             Error::corruption(place.path, place.offset + at, expected, found)
         };
@@ -185,11 +200,7 @@ impl<'a> Block<'a> {
             let expected = format!("a block of {} items in at most {} bytes", head.items, bytes.len());
             return Err(damaged(4, expected, format!("one of {length} bytes")));
         };
-        let crc = place.checksum(bytes);
-        if crc != stored && !planted(Bug::ChecksumNotVerified) {
-            return Err(damaged(0, format!("block checksum {stored:#010x}"), format!("{crc:#010x}")));
-        }
-        Ok(Block { bytes, place, head })
+        Ok((stored, Block { bytes, place, head }))
     }
 
     /// A block that was decoded before: its bytes, and its head.

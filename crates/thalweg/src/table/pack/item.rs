@@ -4,7 +4,7 @@ use super::block::{Block, Content};
 use super::contents::{BlockAt, PackSpan};
 use super::items::PackItems;
 use super::open_pack::{PackValue, PackVersion, version};
-use super::read::PagesRead;
+use super::read::FoundBlock;
 use super::{ALIGNMENT, PAGE_BYTES, block_length};
 use crate::error::Result;
 use crate::format::{EntryKey, SeqNo, Slice, zeroed};
@@ -76,9 +76,9 @@ impl Table {
         buffer: &mut BlockBuffer,
     ) -> Result<Option<PackVersion>> {
         let pack = self.pack()?;
-        let (bytes, pages) = self.bytes_at(offset, buffer)?;
-        let block = pack.decode(&bytes, offset, key.directory)?;
-        pages.cache(pack);
+        let found_block = self.block_at(offset, buffer)?;
+        let (bytes, block) = (&found_block.bytes, found_block.decode(pack, offset, key.directory)?);
+        found_block.keep(pack);
         let fingerprints = block.fingerprints().enumerate().skip(first);
         for (number, _) in fingerprints.take_while(|(_, fingerprint)| *fingerprint == key.hash.fingerprint()) {
             let item = block.item(number)?;
@@ -90,7 +90,7 @@ impl Table {
                 extent += block.extents_before(number)?;
             }
             // The versions of a name fall in their numbers: this is the newest.
-            let mut found = version(&bytes, &item, extent);
+            let mut found = version(bytes, &item, extent);
             // Copied, or it would keep its pages.
             if let PackValue::Here(value) = &mut found.value {
                 *value = Slice::from(&**value);
@@ -101,15 +101,15 @@ impl Table {
     }
 
     /// The block at `offset`, of which neither length nor page are known: first what its first page has of it.
-    fn bytes_at(&self, offset: u64, buffer: &mut BlockBuffer) -> Result<(Slice, PagesRead)> {
+    fn block_at(&self, offset: u64, buffer: &mut BlockBuffer) -> Result<FoundBlock> {
         let pack = self.pack()?;
         let left = pack.footer.data_end().saturating_sub(offset);
         let of_page = PAGE_BYTES - (offset % PAGE_BYTES as u64) as usize;
         let read = |bytes_max: usize, buffer: &mut BlockBuffer| {
             let bytes_max = usize::try_from(left).unwrap_or(bytes_max).min(bytes_max);
-            self.block_bytes(pack, BlockAt { offset, bytes_max, fence: 0 }, buffer)
+            self.find_block(pack, BlockAt { offset, bytes_max, fence: 0 }, buffer)
         };
-        let (bytes, pages) = read(of_page, buffer)?;
-        if block_length(&bytes) > bytes.len() { read(PAGE_BYTES, buffer) } else { Ok((bytes, pages)) }
+        let found = read(of_page, buffer)?;
+        if block_length(&found.bytes) > found.bytes.len() { read(PAGE_BYTES, buffer) } else { Ok(found) }
     }
 }

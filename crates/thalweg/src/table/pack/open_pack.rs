@@ -1,7 +1,8 @@
 //! [`OpenPack`]: an open pack, and foreground reads of it.
 //!
 //! The block cache has pages of 4 KiB of a pack, not blocks: a page may have the blocks of several directories, which
-//! are read together (PHAT-5). Every read of a block verifies it. No locks: an open pack never changes.
+//! are read together (PHAT-5). A block is verified when it is read from the file or the mapping, and at its first read
+//! from a page in the cache (`read.rs`). No locks: an open pack never changes.
 
 use super::block::{Block, Content, Item};
 use super::contents::{self, BlockAt, Decoded, Fences, PackSpan};
@@ -175,7 +176,20 @@ impl OpenPack {
 
     /// The block of a directory that lies at `offset` and begins `bytes`.
     pub(in crate::table) fn decode<'a>(&'a self, bytes: &'a [u8], offset: u64, directory: u64) -> Result<Block<'a>> {
-        let block = Block::decode(bytes, self.place(offset))?;
+        self.of_directory(Block::decode(bytes, self.place(offset))?, offset, directory)
+    }
+
+    /// As [`OpenPack::decode`], of bytes whose checksum was found right before.
+    pub(in crate::table) fn decode_again<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        offset: u64,
+        directory: u64,
+    ) -> Result<Block<'a>> {
+        self.of_directory(Block::decode_again(bytes, self.place(offset))?, offset, directory)
+    }
+
+    fn of_directory<'a>(&self, block: Block<'a>, offset: u64, directory: u64) -> Result<Block<'a>> {
         if block.directory() != directory {
             let (expected, found) =
                 (format!("a block of directory {directory}"), format!("one of {}", block.directory()));

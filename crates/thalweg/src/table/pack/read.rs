@@ -1,7 +1,7 @@
 //! Foreground reads of a [`Table`] that is a pack. They take the ways that those of sorted tables take
 //! ([`crate::table::read::file_reads`]).
 
-use super::block::Content;
+use super::block::{Block, Content};
 use super::contents::{BlockAt, PackSpan};
 use super::extent::extent_bytes;
 use super::open_pack::{OpenPack, PackValue, PackVersion, part_of, version};
@@ -68,9 +68,9 @@ impl Table {
             if number > 0 && at.fence > key.hash.fence() {
                 break;
             }
-            let (bytes, pages) = self.block_bytes(pack, at, buffer)?;
-            let block = pack.decode(&bytes, at.offset, key.directory)?;
-            pages.cache(pack);
+            let found = self.find_block(pack, at, buffer)?;
+            let (bytes, block) = (&found.bytes, found.decode(pack, at.offset, key.directory)?);
+            found.keep(pack);
             let fingerprint = key.hash.fingerprint();
             for (number, other) in block.fingerprints().enumerate() {
                 if other != fingerprint {
@@ -84,7 +84,7 @@ impl Table {
                     if matches!(item.content, Content::Extent(_)) {
                         extent += block.extents_before(number)?;
                     }
-                    newest = Some(version(&bytes, &item, extent));
+                    newest = Some(version(bytes, &item, extent));
                 }
             }
         }
@@ -117,9 +117,9 @@ impl Table {
         let is_before_end = |at: &BlockAt| end.is_none_or(|end| begins_before(at, end));
         for at in pack.blocks_from(span, from).take_while(is_before_end) {
             // What is visited keeps the block: each has memory of its own.
-            let (bytes, pages) = self.block_bytes(pack, at, &mut BlockBuffer::new())?;
-            visit_block(pack, at.offset, directory, &bytes, visit)?;
-            pages.cache(pack);
+            let found = self.find_block(pack, at, &mut BlockBuffer::new())?;
+            visit_block(&found.bytes, &found.decode(pack, at.offset, directory)?, at.offset, visit)?;
+            found.keep(pack);
         }
         Ok(())
     }
@@ -148,36 +148,37 @@ impl Table {
         }
     }
 
-    /// The bytes of a block: from the block cache, the mapping, or the file. And the pages that were read for it, which
-    /// the block cache may have once the block is found to be whole.
-    pub(super) fn block_bytes(
-        &self,
-        pack: &OpenPack,
-        at: BlockAt,
-        buffer: &mut BlockBuffer,
-    ) -> Result<(Slice, PagesRead)> {
+    /// Finds a block in the block cache, the mapping, or the file.
+    pub(super) fn find_block(&self, pack: &OpenPack, at: BlockAt, buffer: &mut BlockBuffer) -> Result<FoundBlock> {
         let reads = self.metrics.reads();
         let start = at.offset - at.offset % PAGE_BYTES as u64;
         let skip = (at.offset - start) as usize;
         let first = (start / PAGE_BYTES as u64) as usize;
         let pages = (skip + at.bytes_max).div_ceil(PAGE_BYTES);
-        if let Some(bytes) = cached(pack, first, skip, at.bytes_max) {
+        if let Some(found) = cached_block(pack, first, skip, at.bytes_max) {
             reads.cache_hits.increment();
-            return Ok((trimmed(bytes), PagesRead::default()));
+            return Ok(found);
         }
         reads.cache_misses.increment();
         let mapped = pack.reads.mapped(&self.page_cache, at.offset, at.bytes_max as u64);
-        if let Some(MappedRead { mapping, .. }) = mapped
-            && let Some(bytes) = mapping.read(at.offset, at.bytes_max, buffer)
-        {
-            reads.mapped_reads.increment();
-            return Ok((trimmed(bytes), PagesRead::default()));
+        if let Some(MappedRead { mapping, is_to_cache }) = mapped {
+            let page_bytes = pack.footer.data_end().saturating_sub(start).min(PAGE_BYTES as u64) as usize;
+            // A page in the cache is read without a copy, and its blocks are verified once.
+            let page = if is_to_cache && skip + at.bytes_max <= page_bytes { page_bytes } else { 0 };
+            let (from, bytes) = if page > 0 { (start, page) } else { (at.offset, at.bytes_max) };
+            if let Some(read) = mapping.read(from, bytes, buffer) {
+                reads.mapped_reads.increment();
+                let pages =
+                    PagesRead { first, read: if page > 0 { Slice::from_long(&read) } else { Slice::default() } };
+                let block = if page > 0 { read.slice(skip..skip + at.bytes_max) } else { read };
+                return Ok(FoundBlock::read(trimmed(block), pages));
+            }
         }
         let end = (start + (pages * PAGE_BYTES) as u64).min(pack.footer.data_end());
         let (read, is_to_cache) = self.read_pages(pack, start, (end - start) as usize)?;
         let to = (skip + at.bytes_max).min(read.len());
         let block = trimmed(read.slice(skip.min(to)..to));
-        Ok((block, if is_to_cache { PagesRead { first, read } } else { PagesRead::default() }))
+        Ok(FoundBlock::read(block, if is_to_cache { PagesRead { first, read } } else { PagesRead::default() }))
     }
 
     /// Reads pages from the file, through the page cache or past it. Returns also whether the block cache should have
@@ -206,6 +207,57 @@ impl Table {
     }
 }
 
+/// A block that was found, and what is to be done once it is known to be whole.
+pub(super) struct FoundBlock {
+    pub(super) bytes: Slice,
+    /// Whether its checksum was found right before.
+    is_verified: bool,
+    /// The pages that were read for it, which the block cache may have.
+    pages: PagesRead,
+    /// The page in the block cache that has it, with its number, and the mark that says that it is verified.
+    marked: Option<(usize, Slice, u16)>,
+}
+
+impl FoundBlock {
+    fn read(bytes: Slice, pages: PagesRead) -> FoundBlock {
+        FoundBlock { bytes, is_verified: false, pages, marked: None }
+    }
+
+    /// The block of a directory that lies at `offset`.
+    pub(super) fn decode<'a>(&'a self, pack: &'a OpenPack, offset: u64, directory: u64) -> Result<Block<'a>> {
+        if self.is_verified {
+            pack.decode_again(&self.bytes, offset, directory)
+        } else {
+            pack.decode(&self.bytes, offset, directory)
+        }
+    }
+
+    /// Notes that the block is whole: caches its pages, or marks it in its page.
+    pub(super) fn keep(&self, pack: &OpenPack) {
+        self.pages.cache(pack);
+        if let Some((number, page, mark)) = self.marked.as_ref().filter(|_| !self.is_verified) {
+            pack.cached.mark(*number, page, *mark);
+        }
+    }
+}
+
+/// A page of the block cache has a mark for each so many bytes: *a block that begins there is verified*. No two blocks
+/// of this size begin there, so that smaller ones are verified at each read.
+const MARK_BYTES: usize = PAGE_BYTES / u16::BITS as usize;
+
+/// Finds a block in the block cache, which begins `skip` bytes into the page `first`.
+fn cached_block(pack: &OpenPack, first: usize, skip: usize, bytes: usize) -> Option<FoundBlock> {
+    let (page, marks) = pack.cached.get_marked(first)?;
+    if skip + bytes > page.len() {
+        return Some(FoundBlock::read(trimmed(over_pages(pack, first, page, skip, bytes)?), PagesRead::default()));
+    }
+    let bytes = trimmed(page.slice(skip..skip + bytes));
+    let mark = if bytes.len() >= MARK_BYTES { 1 << (skip / MARK_BYTES) } else { 0 };
+    let is_verified = marks & mark != 0;
+    let marked = (mark != 0).then_some((first, page, mark));
+    Some(FoundBlock { bytes, is_verified, pages: PagesRead::default(), marked })
+}
+
 /// Pages that were read from a file, on their way into the block cache.
 #[derive(Default)]
 pub(super) struct PagesRead {
@@ -216,10 +268,10 @@ pub(super) struct PagesRead {
 
 impl PagesRead {
     /// Puts them into the block cache, each with memory of its own: one may stay longer than the other.
-    pub(super) fn cache(self, pack: &OpenPack) {
+    fn cache(&self, pack: &OpenPack) {
         match self.read.len() {
             0 => {}
-            1..=PAGE_BYTES => pack.cached.insert(self.first, self.read),
+            1..=PAGE_BYTES => pack.cached.insert(self.first, self.read.clone()),
             _ => {
                 for (number, page) in self.read.chunks(PAGE_BYTES).enumerate() {
                     pack.cached.insert(self.first + number, Slice::from_long(page));
@@ -231,13 +283,11 @@ impl PagesRead {
 
 /// Gives all versions in a block to `visit`, with their names, in the order of the block.
 pub(in crate::table) fn visit_block(
-    pack: &OpenPack,
-    offset: u64,
-    directory: u64,
     bytes: &Slice,
+    block: &Block<'_>,
+    offset: u64,
     visit: &mut dyn FnMut(Slice, PackVersion),
 ) -> Result<()> {
-    let block = pack.decode(bytes, offset, directory)?;
     let mut extent = offset + bytes.len() as u64;
     for item in block.items() {
         let item = item?;
@@ -256,6 +306,11 @@ pub(super) fn cached(pack: &OpenPack, first: usize, skip: usize, bytes: usize) -
     if skip + bytes <= page.len() {
         return Some(page.slice(skip..skip + bytes));
     }
+    over_pages(pack, first, page, skip, bytes)
+}
+
+/// The bytes from `skip` on after the beginning of a page on, which end in the next one.
+fn over_pages(pack: &OpenPack, first: usize, page: Slice, skip: usize, bytes: usize) -> Option<Slice> {
     let mut gathered = page.get(skip..)?.to_vec();
     if gathered.len() < bytes && page.len() == PAGE_BYTES {
         let second = pack.cached.get(first + 1)?;
