@@ -2,19 +2,15 @@
 
 use crate::args::Compact;
 use crate::bounds::Bounds;
-use crate::numbers::{counted, duration, size};
+use crate::keyspaces::held_by;
+use crate::numbers::duration;
 use crate::open;
 use crate::report::{Failure, say};
-use crate::signals::{Stop, stop_on_signals, stopped_by};
+use crate::signals::{Stop, stop_on_signals, stopped_by, unless_stopped};
 use crate::spelling::{Spelling, shown};
 use std::io::Write;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
-use std::time::{Duration, Instant};
-use thalweg::{Database, DirectoryKeyspace, Keyspace, KeyspaceStatistics};
-
-const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+use std::time::Instant;
+use thalweg::{Database, DirectoryKeyspace, Keyspace};
 
 pub fn run(args: &Compact, output: &mut dyn Write) -> Result<(), Failure> {
     let spelling = Spelling::of_arguments(args.target.escaped);
@@ -24,9 +20,9 @@ pub fn run(args: &Compact, output: &mut dyn Write) -> Result<(), Failure> {
     let database = open::for_writing(&args.target.source)?;
     let what = What::open(&database, &name, bounds, args.range.is_given())?;
     let start = Instant::now();
-    let before = held_by(&database, &name);
+    let before = held_by(&database.statistics(), &name)?;
     compact(&database, what, &stop)?;
-    let held = held_by(&database, &name);
+    let held = held_by(&database.statistics(), &name)?;
     let took = duration(start.elapsed());
     writeln!(output, "compacted keyspace {} in {took}: {before} became {held}", shown(name.as_bytes()))?;
     Ok(database.close()?)
@@ -65,32 +61,11 @@ impl What {
 
 /// Compacts and removes what was replaced, until that is done or a signal asks to stop.
 fn compact(database: &Database, what: What, stop: &Stop) -> Result<(), Failure> {
-    let (sender, done) = channel();
     let background = database.clone();
-    thread::spawn(move || {
-        // After a signal the result is not needed.
-        let _ = sender.send(what.compact().and_then(|()| background.settle()));
-    });
-    loop {
-        match done.recv_timeout(SIGNAL_CHECK_INTERVAL) {
-            Ok(done) => return Ok(done?),
-            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) != 0 => {
-                say("stopped; what is compacted so far stays compacted");
-                database.clone().close()?;
-                return Err(stopped_by(stop));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
-        }
+    if let Some(done) = unless_stopped(stop, move || what.compact().and_then(|()| background.settle())) {
+        return Ok(done?);
     }
-}
-
-/// The tables of a keyspace, in words.
-fn held_by(database: &Database, name: &str) -> String {
-    let keyspaces = database.statistics().keyspaces;
-    let sum = |keyspace: &KeyspaceStatistics| {
-        keyspace.levels.iter().fold((0, 0), |(tables, bytes), level| (tables + level.tables, bytes + level.bytes))
-    };
-    let (tables, bytes) = keyspaces.iter().find(|keyspace| keyspace.name == name).map(sum).unwrap_or_default();
-    format!("{} ({})", counted(tables, "table"), size(bytes))
+    say("stopped; what is compacted so far stays compacted");
+    database.clone().close()?;
+    Err(stopped_by(stop))
 }

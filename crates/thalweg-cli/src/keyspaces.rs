@@ -47,7 +47,7 @@ pub fn drop_keyspace(args: &DropKeyspace, output: &mut dyn Write) -> Result<(), 
 }
 
 /// Describes what a keyspace holds.
-fn held_by(statistics: &Statistics, name: &str) -> Result<String, Failure> {
+pub fn held_by(statistics: &Statistics, name: &str) -> Result<String, Failure> {
     let found = statistics.keyspaces.iter().find(|keyspace| keyspace.name == name);
     let keyspace = found.ok_or_else(|| Error::NoKeyspace(name.into()))?;
     let sum = |of: fn(&thalweg::LevelStatistics) -> u64| keyspace.levels.iter().map(of).sum::<u64>();

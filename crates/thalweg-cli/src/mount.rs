@@ -5,7 +5,7 @@
 
 use crate::args::{Mount, Umount};
 use crate::report::{Failure, say};
-use crate::signals::{obeyed_signals, stop_on_signals, stopped_by};
+use crate::signals::{SIGNAL_CHECK_INTERVAL, obeyed_signals, stop_on_signals, stopped_by};
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,7 +14,6 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
 use thalweg_fs::Volume;
 use thalweg_mount::{MountOptions, find_mount};
 
@@ -22,7 +21,6 @@ use thalweg_mount::{MountOptions, find_mount};
 const MOUNT_FAILED: u8 = 32;
 /// What a daemon says to the command that started it.
 const MOUNTED: &str = "mounted";
-const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// The log of a daemon, in the volume.
 const LOG: &str = "mount.log";
 

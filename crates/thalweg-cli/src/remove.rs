@@ -12,22 +12,18 @@ use crate::numbers::counted;
 use crate::open;
 use crate::progress::Progress;
 use crate::report::{Failure, say};
-use crate::signals::{Stop, stop_on_signals, stopped_by};
+use crate::signals::{Stop, stop_on_signals, stopped_by, unless_stopped};
 use crate::source::{LineEnds, LineSource, Next, open_input};
 use crate::spelling::{Spelling, shown};
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
-use std::time::Duration;
 use thalweg::{Database, DirectoryKeyspace, Durability, Keyspace, WriteBatch, WriteOptions};
 
 /// The keys, or the bytes, at which a batch is committed.
 const BATCH_KEYS: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
-const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// The most bytes of keys from a pipe. All are read before the database is opened, since their writer may read it.
 const PIPED_BYTES_MAX: u64 = 1 << 30;
 
@@ -297,26 +293,17 @@ impl<'a> Remover<'a> {
 
 /// Waits until compactions have freed the space that they can free, or a signal asks to stop.
 pub fn give_back(database: &Database, stop: &Stop) -> Result<(), Failure> {
-    let (sender, done) = channel();
     let background = database.clone();
-    thread::spawn(move || {
-        let done = background.tidy();
-        // After a signal the result is not needed.
-        let _ = sender.send(done.and_then(|()| background.settle()));
-    });
-    loop {
-        match done.recv_timeout(SIGNAL_CHECK_INTERVAL) {
-            Ok(Err(error)) => {
-                say(&format!("space is given back later, because: {error}"));
-                return Ok(());
-            }
-            Ok(Ok(())) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) != 0 => {
-                say("stopped; space is given back later");
-                database.clone().close()?;
-                return Err(stopped_by(stop));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
+    match unless_stopped(stop, move || background.tidy().and_then(|()| background.settle())) {
+        Some(Ok(())) => Ok(()),
+        Some(Err(error)) => {
+            say(&format!("space is given back later, because: {error}"));
+            Ok(())
+        }
+        None => {
+            say("stopped; space is given back later");
+            database.clone().close()?;
+            Err(stopped_by(stop))
         }
     }
 }

@@ -5,7 +5,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 use thalweg_bench::command::is_ignored;
+
+/// How often a command that waits looks whether it is to stop.
+pub const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The number of the signal that asked to stop; 0 before.
 pub type Stop = Arc<AtomicUsize>;
@@ -27,6 +33,29 @@ pub fn stop_on_signals() -> Result<Stop, Failure> {
 /// The signals that ask a command to stop. A hang-up that `nohup` ignores stays ignored.
 pub fn obeyed_signals() -> Vec<i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal)).collect()
+}
+
+/// Runs `work` on a thread of its own and returns its result; `None`: a signal asks to stop, and the thread goes on.
+///
+/// # Panics
+/// If `work` panics.
+pub fn unless_stopped<T: Send + 'static>(stop: &Stop, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, done) = channel();
+    let worker = thread::spawn(move || {
+        // After a signal nobody wants the result.
+        let _ = sender.send(work());
+    });
+    loop {
+        match done.recv_timeout(SIGNAL_CHECK_INTERVAL) {
+            Ok(done) => return Some(done),
+            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) != 0 => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => match worker.join() {
+                Ok(()) => unreachable!("it ends only after it has sent its result"),
+                Err(panic) => std::panic::resume_unwind(panic),
+            },
+        }
+    }
 }
 
 /// Returns the exit code of a command that a signal stopped. Its report is already printed.

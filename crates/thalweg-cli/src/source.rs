@@ -4,6 +4,7 @@
 //! once, even while a read waits for a silent producer. The thread then ends with the process.
 
 use crate::report::Failure;
+use crate::signals::SIGNAL_CHECK_INTERVAL;
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
@@ -11,11 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
-use std::time::Duration;
 
 const CHUNK_BYTES: usize = 256 << 10;
 const CHUNKS_AHEAD: usize = 4;
-const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Opens the input and returns its length if it is a regular file. `-` is standard input.
 pub fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
@@ -253,7 +252,7 @@ mod tests {
         let stop = Arc::new(AtomicUsize::new(0));
         let mut source = LineSource::new(Never, 100, Arc::clone(&stop));
         let signal = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(std::time::Duration::from_millis(20));
             stop.store(2, Ordering::Relaxed);
         });
         assert_eq!(source.next_line(&mut Vec::new()).unwrap(), Next::Stopped);

@@ -1,0 +1,43 @@
+//! [`in_processes`]: a test that is run in parts, each in a process of its own.
+
+use std::process::{Child, Command, Stdio};
+
+/// The part that a process has, of how many: `0/2`.
+const PART: &str = "THALWEG_TEST_PART";
+
+/// Runs `part` in as many processes as there are processors. `part` is given the number of the process, from 0, and how
+/// many there are.
+///
+/// A planted bug is global to a process, so that only processes can try several bugs at the same time. The caller is
+/// the test named `test`, the only one of its binary: each process is that binary again.
+///
+/// # Panics
+/// If a process fails; then it shows what that process has printed.
+pub fn in_processes(test: &str, part: impl FnOnce(usize, usize)) {
+    if let Ok(given) = std::env::var(PART) {
+        let parsed =
+            given.split_once('/').and_then(|(number, parts)| Some((number.parse().ok()?, parts.parse().ok()?)));
+        let Some((number, parts)) = parsed else { panic!("{PART} is {given}") };
+        return part(number, parts);
+    }
+    let parts = std::thread::available_parallelism().map_or(1, usize::from);
+    let started: Vec<Child> = (0..parts).map(|number| start(test, number, parts)).collect();
+    // What they print is shown only if one fails: each tells a result of its own, which is none of this run.
+    for process in started {
+        let ended = process.wait_with_output().unwrap_or_else(|error| panic!("a part of the test: {error}"));
+        let said = [ended.stdout, ended.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        assert!(ended.status.success(), "{}\n{}", said[0], said[1]);
+    }
+}
+
+fn start(test: &str, number: usize, parts: usize) -> Child {
+    let started = std::env::current_exe().and_then(|executable| {
+        Command::new(executable)
+            .env(PART, format!("{number}/{parts}"))
+            .args(["--exact", test, "--nocapture"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    });
+    started.unwrap_or_else(|error| panic!("cannot start a part of the test: {error}"))
+}
