@@ -93,7 +93,11 @@ pub fn markdown(reports: &[Report]) -> Result<String> {
         let (stores, parameters) = (stores(report), &report.parameters);
         let memory =
             parameters.memory_limit.map_or_else(String::new, |bytes| format!(", {} MiB of memory", bytes >> 20));
-        let _ = writeln!(text, "Sizes 1/{}{memory}, medians of {} rounds:\n", parameters.scale, parameters.rounds);
+        let rounds = match parameters.rounds {
+            1 => "one round".to_owned(),
+            rounds => format!("medians of {rounds} rounds"),
+        };
+        let _ = writeln!(text, "Sizes 1/{}{memory}, {rounds}:\n", parameters.scale);
         let _ = writeln!(text, "| | {} | × RocksDB | bar | paper | × LevelDB | paper |", stores.join(" | "));
         let _ = writeln!(text, "|-|{}--:|--:|--:|--:|--:|", "--:|".repeat(stores.len()));
         for operation in operations(report) {
@@ -113,7 +117,8 @@ pub fn markdown(reports: &[Report]) -> Result<String> {
     }
     if let (Some(commit), Some(Report { machine, .. })) = (first, reports.first()) {
         let (cpu, cpus, kernel, file_system) = (&machine.cpu, machine.cpus, &machine.kernel, &machine.file_system);
-        let _ = writeln!(text, "Commit {commit}; {cpu}, {cpus} processors, Linux {kernel}, {file_system}.");
+        let _ = writeln!(text, "Commit {commit}.\n");
+        let _ = writeln!(text, "Machine of all figures: {cpu}, {cpus} processors, Linux {kernel}; {file_system}.");
     }
     Ok(text)
 }
