@@ -2,7 +2,7 @@
 
 use crate::args::Compact;
 use crate::bounds::Bounds;
-use crate::keyspaces::held_by;
+use crate::keyspaces::tables_of;
 use crate::numbers::duration;
 use crate::open;
 use crate::report::{Failure, say};
@@ -20,11 +20,12 @@ pub fn run(args: &Compact, output: &mut dyn Write) -> Result<(), Failure> {
     let database = open::for_writing(&args.target.source)?;
     let what = What::open(&database, &name, bounds, args.range.is_given())?;
     let start = Instant::now();
-    let before = held_by(&database.statistics(), &name)?;
+    let held = || Ok::<_, Failure>(tables_of(&database.statistics(), &name)?.unwrap_or_else(|| "no tables".into()));
+    let before = held()?;
     compact(&database, what, &stop)?;
-    let held = held_by(&database.statistics(), &name)?;
+    let after = held()?;
     let took = duration(start.elapsed());
-    writeln!(output, "compacted keyspace {} in {took}: {before} became {held}", shown(name.as_bytes()))?;
+    writeln!(output, "compacted keyspace {} in {took}: {before} became {after}", shown(name.as_bytes()))?;
     Ok(database.close()?)
 }
 

@@ -47,13 +47,16 @@ pub fn drop_keyspace(args: &DropKeyspace, output: &mut dyn Write) -> Result<(), 
 }
 
 /// Describes what a keyspace holds.
-pub fn held_by(statistics: &Statistics, name: &str) -> Result<String, Failure> {
+fn held_by(statistics: &Statistics, name: &str) -> Result<String, Failure> {
+    let tables = tables_of(statistics, name)?;
+    Ok(tables.unwrap_or_else(|| "no tables, only what lies in the log".into()))
+}
+
+/// Describes the tables of a keyspace, if it has any.
+pub fn tables_of(statistics: &Statistics, name: &str) -> Result<Option<String>, Failure> {
     let found = statistics.keyspaces.iter().find(|keyspace| keyspace.name == name);
     let keyspace = found.ok_or_else(|| Error::NoKeyspace(name.into()))?;
     let sum = |of: fn(&thalweg::LevelStatistics) -> u64| keyspace.levels.iter().map(of).sum::<u64>();
     let (tables, bytes) = (sum(|level| level.tables), sum(|level| level.bytes));
-    if tables == 0 {
-        return Ok("no tables, only what lies in the log".into());
-    }
-    Ok(format!("{} ({})", counted(tables, "table"), size(bytes)))
+    Ok((tables > 0).then(|| format!("{} ({})", counted(tables, "table"), size(bytes))))
 }

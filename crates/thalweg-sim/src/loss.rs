@@ -27,7 +27,7 @@ pub(crate) struct LossBound {
     published: VecDeque<(u64, u64)>,
     /// The most segments that were not durable at a time since all of the log was.
     segments: u64,
-    /// The most of all lives.
+    /// The most of this life.
     segments_max: Arc<AtomicU64>,
 }
 

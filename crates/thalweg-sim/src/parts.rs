@@ -23,10 +23,13 @@ pub fn in_processes(test: &str, part: impl FnOnce(usize, usize)) {
     let parts = std::thread::available_parallelism().map_or(1, usize::from);
     let started: Vec<Child> = (0..parts).map(|number| start(test, number, parts)).collect();
     // What they print is shown only if one fails: each tells a result of its own, which is none of this run.
-    for process in started {
-        let ended = process.wait_with_output().unwrap_or_else(|error| panic!("a part of the test: {error}"));
-        let said = [ended.stdout, ended.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        assert!(ended.status.success(), "{}\n{}", said[0], said[1]);
+    let failed = |error| panic!("a part of the test: {error}");
+    let ended: Vec<_> = started.into_iter().map(|process| process.wait_with_output().unwrap_or_else(failed)).collect();
+    for process in ended {
+        let said = [process.stdout, process.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        // One: `test` is the name of a test.
+        let has_run = said[0].contains("1 passed");
+        assert!(process.status.success() && has_run, "{}\n{}", said[0], said[1]);
     }
 }
 

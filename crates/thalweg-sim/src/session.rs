@@ -35,7 +35,7 @@ pub struct Session {
     survival: Survival,
     /// The last time at which the disk had power.
     last_alive_ns: Arc<AtomicU64>,
-    /// The most segments of the log that were not durable at a time.
+    /// The most segments of the log that were not durable at a time, in this life.
     segments_unsynced_max: Arc<AtomicU64>,
     /// A write-back failed, perhaps without a report: the kernel reports it to the next sync, also in a later life.
     pub owes_error: bool,
@@ -250,6 +250,7 @@ impl Session {
             })
             .collect();
         if loss::bound_ns(&self.stage.plan, 1).is_some() {
+            self.segments_unsynced_max.store(0, Ordering::Relaxed);
             let segments_max = Arc::clone(&self.segments_unsynced_max);
             let mut bound = LossBound::new(self.stage.plan.clone(), opened.db.log_progress(), segments_max);
             self.stage.world.watch(Some(Box::new(move |now_ns| bound.look(now_ns))));

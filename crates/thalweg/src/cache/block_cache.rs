@@ -127,16 +127,16 @@ impl TableBlocks {
         self.slots.get(at)?.take_hit()
     }
 
-    /// As [`TableBlocks::get`], with the marks that [`TableBlocks::mark`] has set.
+    /// As [`TableBlocks::get`], with the mark that [`TableBlocks::mark`] has set; 0: none.
     #[inline]
     pub(crate) fn get_marked(&self, at: usize) -> Option<(Slice, u16)> {
         self.slots.get(at)?.take_hit_marked()
     }
 
-    /// Adds marks to `block`, which [`TableBlocks::get_marked`] gave as block `at`. They go when it leaves the cache.
-    pub(crate) fn mark(&self, at: usize, block: &Slice, marks: u16) {
+    /// Marks `block`, which [`TableBlocks::get_marked`] gave as block `at`. The mark goes when it leaves the cache.
+    pub(crate) fn mark(&self, at: usize, block: &Slice, mark: u16) {
         if let Some(slot) = self.slots.get(at) {
-            slot.mark(block, marks);
+            slot.mark(block, mark);
         }
     }
 

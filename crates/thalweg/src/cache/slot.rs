@@ -32,8 +32,8 @@ struct State {
     /// The hits since the slot was filled, less those that turns in a queue used up.
     hits: u8,
     in_main: bool,
-    /// What readers have noted of the block.
-    marks: u16,
+    /// What a reader has noted of the block; 0: nothing.
+    mark: u16,
 }
 
 /// A block that was taken out of its slot.
@@ -56,7 +56,7 @@ pub(super) enum Turn {
 
 impl Slots {
     pub(super) fn new(blocks: usize) -> Arc<Self> {
-        let empty = || State { buffer: None, number: 0, hits: 0, in_main: false, marks: 0 };
+        let empty = || State { buffer: None, number: 0, hits: 0, in_main: false, mark: 0 };
         Arc::new(Slots((0..blocks).map(|_| Slot(Mutex::new(empty()))).collect()))
     }
 
@@ -85,21 +85,21 @@ impl Slot {
         Some(Slice::start_of(buffer, state.number as usize))
     }
 
-    /// As [`Slot::take_hit`], with the marks of the block.
+    /// As [`Slot::take_hit`], with the mark of the block.
     #[inline]
     pub(super) fn take_hit_marked(&self) -> Option<(Slice, u16)> {
         let mut state = self.lock();
         let buffer = Arc::clone(state.buffer.as_ref()?);
         state.hits = (state.hits + 1).min(HITS_MAX);
-        Some((Slice::start_of(buffer, state.number as usize), state.marks))
+        Some((Slice::start_of(buffer, state.number as usize), state.mark))
     }
 
-    /// Adds marks to `block`, if the slot still has it.
-    pub(super) fn mark(&self, block: &Slice, marks: u16) {
+    /// Marks `block`, if the slot still has it.
+    pub(super) fn mark(&self, block: &Slice, mark: u16) {
         let mut state = self.lock();
         // The caller holds the block, so that no other buffer is at its address.
         if state.buffer.as_ref().is_some_and(|buffer| std::ptr::eq(buffer.as_ptr(), block.as_ptr())) {
-            state.marks |= marks;
+            state.mark = mark;
         }
     }
 
@@ -141,7 +141,7 @@ impl Slot {
         let in_main = to_main(state.number);
         let (buffer, bytes) = block.into_buffer();
         // No block is larger than 128 MiB (`RAW_BYTES_MAX` of `table/format/block/trailer.rs`).
-        *state = State { buffer: Some(buffer), number: bytes as u32, hits: 0, in_main, marks: 0 };
+        *state = State { buffer: Some(buffer), number: bytes as u32, hits: 0, in_main, mark: 0 };
         Some(in_main)
     }
 
@@ -187,16 +187,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_of_one_block_and_go_with_it() {
+    fn a_mark_is_of_one_block_and_goes_with_it() {
         let slots = Slots::new(1);
         let slot = slots.get(0).unwrap();
         let block = |byte| Slice::from_long(&[byte; 100]);
         slot.fill(block(1), |_| false);
-        let (first, marks) = slot.take_hit_marked().unwrap();
-        assert_eq!(marks, 0);
+        let (first, mark) = slot.take_hit_marked().unwrap();
+        assert_eq!(mark, 0);
         slot.mark(&first, 2);
         slot.mark(&first, 8);
-        assert_eq!(slot.take_hit_marked().unwrap().1, 10);
+        assert_eq!(slot.take_hit_marked().unwrap().1, 8);
         slot.take();
         slot.mark(&first, 1);
         slot.fill(block(1), |_| false);

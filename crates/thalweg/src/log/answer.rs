@@ -40,7 +40,11 @@ impl Log {
         let callbacks = &end.0;
         loop {
             match self.environment.until(&callbacks.wanted, || self.next_step(callbacks)).await {
-                Step::End => return,
+                Step::End => {
+                    // A thread that was woken alone to lead may have left that to this coroutine.
+                    self.wake_all_groups();
+                    return;
+                }
                 Step::Call => callbacks.call_up_to(|| self.answerable()),
                 Step::Run(job) => {
                     let result = job.run_in_background().await;

@@ -18,9 +18,9 @@
 //! take the free place alone, and the others would wait for two syncs. A callback counts as a caller, too; coroutines
 //! lead for it (`answer.rs`).
 //!
-//! A thread leads only syncs of a single segment, because it would sync one segment after the other. For more segments
-//! it waits by a callback: a coroutine syncs them at the same time. So no record waits for the syncs of many segments
-//! in a row, however small they are.
+//! A thread would sync several segments one after the other. So where a coroutine can have them synced at the same
+//! time, by a ring, a thread leads only syncs of a single segment, and leaves others to a coroutine: it waits by a
+//! callback.
 //!
 //! Invariant: while a caller waits in the next group, a sync is in flight, or a woken leader is about to issue one. (Or
 //! the database is poisoned and all callers were woken.) A sync whose leader panics or whose coroutine is dropped
@@ -111,7 +111,8 @@ impl Log {
                 Attempt::Delegate => match self.wait_by_callback(end) {
                     // The coroutines have ended. Nobody syncs for this caller now.
                     Err(Error::Closed) => {}
-                    outcome => return outcome,
+                    Err(error) => return Err(self.fail_with_all(error)),
+                    Ok(()) => return Ok(()),
                 },
                 Attempt::Run(job) => {
                     self.environment.point(Point::Syncing);
@@ -162,13 +163,18 @@ impl Log {
         if let Some(covering) = syncs.issued.iter().find(|issued| issued.to >= end) {
             return join(&covering.group);
         }
+        let next_woken = Arc::clone(&syncs.next_group.woken);
+        let is_member = membership.as_ref().is_some_and(|group| Arc::ptr_eq(group, &next_woken));
         if caller == Caller::Thread && self.is_better_delegated(&syncs) {
+            // Its callback will be the member.
+            syncs.next_group.members -= usize::from(is_member);
+            *membership = None;
             return Attempt::Delegate;
         }
         let next = &mut syncs.next_group;
-        if !membership.as_ref().is_some_and(|group| Arc::ptr_eq(group, &next.woken)) {
+        if !is_member {
             next.members += 1;
-            *membership = Some(Arc::clone(&next.woken));
+            *membership = Some(next_woken);
         }
         match self.lead(&mut syncs) {
             Some(job) => {
@@ -260,7 +266,7 @@ impl Log {
     }
 
     /// Wakes all callers, because no sync will succeed any more.
-    fn wake_all_groups(&self) {
+    pub(super) fn wake_all_groups(&self) {
         let groups: Vec<_> = {
             let syncs = self.lock_syncs();
             let issued = syncs.issued.iter().map(|issued| &issued.group);

@@ -9,7 +9,7 @@
 //! Invariant: the bits of a key are set before its entry is in the list. A reader sees every entry that was published
 //! before it began, and with it the bits: the publication orders both.
 //!
-//! Locks: none.
+//! Locks: none, but the first insert makes others wait while it clears the words (512 KiB at most).
 
 #![allow(unsafe_code)]
 

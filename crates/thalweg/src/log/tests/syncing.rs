@@ -106,10 +106,10 @@ fn a_second_sync_waits_until_its_group_is_as_large_as_the_one_in_flight() {
     assert_eq!(log.durable(), end, "beside no other sync, one is enough");
 }
 
-/// Writes records until the log is in its fourth segment, and returns the end of the last.
-fn write_four_segments(bench: &Bench) -> LogPosition {
-    let is_in_fourth = |end: &LogPosition| end.segment() >= bench.log.durable().segment() + 3;
-    (1..200).map(|seed| bench.write(&record(seed, 5000)).unwrap()).find(is_in_fourth).unwrap()
+/// Writes records until so many segments are not durable, and returns the end of the last.
+fn write_segments(bench: &Bench, segments: u32) -> LogPosition {
+    let is_enough = |end: &LogPosition| end.segment() + 1 >= bench.log.durable().segment() + segments;
+    (1..200).map(|seed| bench.write(&record(seed, 5000)).unwrap()).find(is_enough).unwrap()
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_thread_leaves_a_sync_of_many_segments_to_a_coroutine_that_has_a_ring() {
         bench.scheduler.has_ring.store(has_ring, Ordering::SeqCst);
         bench.log.sync(bench.write(&record(1, 10)).unwrap()).unwrap();
         assert!(bench.log.last_in_background().is_none(), "one segment is synced by the thread");
-        let end = write_four_segments(&bench);
+        let end = write_segments(&bench, 4);
         bench.log.sync(end).unwrap();
         assert!(bench.log.durable() >= end);
         assert_eq!(bench.log.last_in_background().is_some(), has_ring);
@@ -130,7 +130,7 @@ fn a_thread_leaves_a_sync_of_many_segments_to_a_coroutine_that_has_a_ring() {
 fn a_thread_syncs_many_segments_itself_once_the_coroutines_have_ended() {
     let bench = Bench::new();
     bench.scheduler.has_ring.store(true, Ordering::SeqCst);
-    let end = write_four_segments(&bench);
+    let end = write_segments(&bench, 4);
     bench.log.stop();
     bench.log.sync(end).unwrap();
     assert!(bench.log.durable() >= end && bench.log.last_in_background().is_none());
@@ -140,7 +140,7 @@ fn a_thread_syncs_many_segments_itself_once_the_coroutines_have_ended() {
 fn a_thread_that_left_its_sync_to_a_coroutine_gets_the_poison() {
     let bench = Bench::new();
     bench.scheduler.has_ring.store(true, Ordering::SeqCst);
-    let end = write_four_segments(&bench);
+    let end = write_segments(&bench, 4);
     bench.disk.fails_syncs.store(true, Ordering::SeqCst);
     assert_eq!(bench.log.sync(end).unwrap_err().kind(), ErrorKind::Poisoned);
     assert!(bench.log.sync(end).is_err(), "nothing is tried again");

@@ -107,7 +107,7 @@ impl Table {
         let of_page = PAGE_BYTES - (offset % PAGE_BYTES as u64) as usize;
         let read = |bytes_max: usize, buffer: &mut BlockBuffer| {
             let bytes_max = usize::try_from(left).unwrap_or(bytes_max).min(bytes_max);
-            self.find_block(pack, BlockAt { offset, bytes_max, fence: 0 }, buffer)
+            self.find_block(pack, BlockAt { offset, bytes_max, fence: 0 }, buffer, true)
         };
         let found = read(of_page, buffer)?;
         if block_length(&found.bytes) > found.bytes.len() { read(PAGE_BYTES, buffer) } else { Ok(found) }

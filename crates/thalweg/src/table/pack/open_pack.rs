@@ -1,8 +1,8 @@
 //! [`OpenPack`]: an open pack, and foreground reads of it.
 //!
 //! The block cache has pages of 4 KiB of a pack, not blocks: a page may have the blocks of several directories, which
-//! are read together (PHAT-5). A block is verified when it is read from the file or the mapping, and at its first read
-//! from a page in the cache (`read.rs`). No locks: an open pack never changes.
+//! are read together (PHAT-5). A block is verified at each read, unless it is the one that was verified last of a
+//! cached page (`read.rs`). No locks: an open pack never changes.
 
 use super::block::{Block, Content, Item};
 use super::contents::{self, BlockAt, Decoded, Fences, PackSpan};

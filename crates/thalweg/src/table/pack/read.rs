@@ -5,7 +5,7 @@ use super::block::{Block, Content};
 use super::contents::{BlockAt, PackSpan};
 use super::extent::extent_bytes;
 use super::open_pack::{OpenPack, PackValue, PackVersion, part_of, version};
-use super::{PAGE_BYTES, block_length};
+use super::{ALIGNMENT, PAGE_BYTES, block_length};
 use crate::error::Result;
 use crate::format::{EntryKey, NameHash, SeqNo, Slice, name_hash, zeroed};
 use crate::planted::{Bug, planted};
@@ -68,7 +68,7 @@ impl Table {
             if number > 0 && at.fence > key.hash.fence() {
                 break;
             }
-            let found = self.find_block(pack, at, buffer)?;
+            let found = self.find_block(pack, at, buffer, true)?;
             let (bytes, block) = (&found.bytes, found.decode(pack, at.offset, key.directory)?);
             found.keep(pack);
             let fingerprint = key.hash.fingerprint();
@@ -117,7 +117,7 @@ impl Table {
         let is_before_end = |at: &BlockAt| end.is_none_or(|end| begins_before(at, end));
         for at in pack.blocks_from(span, from).take_while(is_before_end) {
             // What is visited keeps the block: each has memory of its own.
-            let found = self.find_block(pack, at, &mut BlockBuffer::new())?;
+            let found = self.find_block(pack, at, &mut BlockBuffer::new(), false)?;
             visit_block(&found.bytes, &found.decode(pack, at.offset, directory)?, at.offset, visit)?;
             found.keep(pack);
         }
@@ -148,8 +148,15 @@ impl Table {
         }
     }
 
-    /// Finds a block in the block cache, the mapping, or the file.
-    pub(super) fn find_block(&self, pack: &OpenPack, at: BlockAt, buffer: &mut BlockBuffer) -> Result<FoundBlock> {
+    /// Finds a block in the block cache, the mapping, or the file. Of a mapping only the blocks of point reads go into
+    /// the cache.
+    pub(super) fn find_block(
+        &self,
+        pack: &OpenPack,
+        at: BlockAt,
+        buffer: &mut BlockBuffer,
+        is_point: bool,
+    ) -> Result<FoundBlock> {
         let reads = self.metrics.reads();
         let start = at.offset - at.offset % PAGE_BYTES as u64;
         let skip = (at.offset - start) as usize;
@@ -163,8 +170,8 @@ impl Table {
         let mapped = pack.reads.mapped(&self.page_cache, at.offset, at.bytes_max as u64);
         if let Some(MappedRead { mapping, is_to_cache }) = mapped {
             let page_bytes = pack.footer.data_end().saturating_sub(start).min(PAGE_BYTES as u64) as usize;
-            // A page in the cache is read without a copy, and its blocks are verified once.
-            let page = if is_to_cache && skip + at.bytes_max <= page_bytes { page_bytes } else { 0 };
+            // A page in the cache is read without a copy.
+            let page = if is_point && is_to_cache && skip + at.bytes_max <= page_bytes { page_bytes } else { 0 };
             let (from, bytes) = if page > 0 { (start, page) } else { (at.offset, at.bytes_max) };
             if let Some(read) = mapping.read(from, bytes, buffer) {
                 reads.mapped_reads.increment();
@@ -241,20 +248,18 @@ impl FoundBlock {
     }
 }
 
-/// A page of the block cache has a mark for each so many bytes: *a block that begins there is verified*. No two blocks
-/// of this size begin there, so that smaller ones are verified at each read.
-const MARK_BYTES: usize = PAGE_BYTES / u16::BITS as usize;
-
 /// Finds a block in the block cache, which begins `skip` bytes into the page `first`.
+///
+/// The mark of a page says where its block begins that was verified last. That place has no other block, and a cached
+/// page never changes.
 fn cached_block(pack: &OpenPack, first: usize, skip: usize, bytes: usize) -> Option<FoundBlock> {
-    let (page, marks) = pack.cached.get_marked(first)?;
+    let (page, found_mark) = pack.cached.get_marked(first)?;
     if skip + bytes > page.len() {
         return Some(FoundBlock::read(trimmed(over_pages(pack, first, page, skip, bytes)?), PagesRead::default()));
     }
     let bytes = trimmed(page.slice(skip..skip + bytes));
-    let mark = if bytes.len() >= MARK_BYTES { 1 << (skip / MARK_BYTES) } else { 0 };
-    let is_verified = marks & mark != 0;
-    let marked = (mark != 0).then_some((first, page, mark));
+    let mark = 1 + (skip / ALIGNMENT) as u16;
+    let (is_verified, marked) = (mark == found_mark, Some((first, page, mark)));
     Some(FoundBlock { bytes, is_verified, pages: PagesRead::default(), marked })
 }
 

@@ -1,4 +1,4 @@
-//! A block in a cached page is verified at its first read, whatever other blocks of the page were.
+//! A block in a cached page is verified, whatever other blocks of the page were.
 
 use super::golden::write;
 use crate::error::ErrorKind;
@@ -29,11 +29,17 @@ fn a_page_that_the_cache_has_is_verified_block_by_block() {
         let key = EntryKey::new(directory, &names[3], &pack.hash_key);
         table.newest_of(spans[directory as usize].1, (&key, entry_hash(&key)), SeqNo::MAX)
     };
-    let marks = || pack.cached.get_marked(0).unwrap().1;
+    let mark = || pack.cached.get_marked(0).unwrap().1;
+    assert_eq!(mark(), 0);
     for _ in 0..3 {
         assert!(read(0).unwrap().is_some());
-        assert_eq!(marks(), 1, "the first block begins the page");
+        assert_eq!(mark(), 1, "the first block begins the page");
         assert_eq!(read(1).unwrap_err().kind(), ErrorKind::Corruption);
+        assert_eq!(mark(), 1, "a damaged block is not marked");
     }
-    assert_eq!(marks(), 1, "a damaged block is not marked");
+    let third = first_block(2);
+    assert!(third.offset as usize + third.bytes_max < PAGE_BYTES, "three blocks in the first page");
+    assert!(read(2).unwrap().is_some());
+    assert_eq!(u64::from(mark()), 1 + third.offset / 8);
+    assert_eq!(read(1).unwrap_err().kind(), ErrorKind::Corruption);
 }
