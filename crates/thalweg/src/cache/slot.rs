@@ -79,10 +79,7 @@ impl Slot {
     /// Returns the block, and counts a hit.
     #[inline]
     pub(super) fn take_hit(&self) -> Option<Slice> {
-        let mut state = self.lock();
-        let buffer = Arc::clone(state.buffer.as_ref()?);
-        state.hits = (state.hits + 1).min(HITS_MAX);
-        Some(Slice::start_of(buffer, state.number as usize))
+        self.take_hit_marked().map(|(block, _)| block)
     }
 
     /// As [`Slot::take_hit`], with the mark of the block.

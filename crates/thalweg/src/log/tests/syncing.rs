@@ -106,7 +106,7 @@ fn a_second_sync_waits_until_its_group_is_as_large_as_the_one_in_flight() {
     assert_eq!(log.durable(), end, "beside no other sync, one is enough");
 }
 
-/// Writes records until so many segments are not durable, and returns the end of the last.
+/// Writes records until this number of segments is not durable. Returns the end of the last record.
 fn write_segments(bench: &Bench, segments: u32) -> LogPosition {
     let is_enough = |end: &LogPosition| end.segment() + 1 >= bench.log.durable().segment() + segments;
     (1..200).map(|seed| bench.write(&record(seed, 5000)).unwrap()).find(is_enough).unwrap()
