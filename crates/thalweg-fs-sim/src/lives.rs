@@ -404,6 +404,10 @@ impl Lives<'_> {
                 }
             }
             Operation::Write { ino, .. } | Operation::Allocate { ino, .. } => self.note_promoted(model, *ino),
+            // What it is given from here on is new.
+            Operation::Change(ino, change) if !is_refused && change.size == Some(0) => {
+                self.replacing.remove(ino);
+            }
             _ => {}
         }
     }

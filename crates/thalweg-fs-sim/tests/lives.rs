@@ -29,8 +29,11 @@ const MEMORY: [(u64, &str); 6] = [
 ];
 
 /// As [`MEMORY`], on the engine.
-const ENGINE: [(u64, &str); 1] =
-    [(1625, "rows ended with a CRC that the log's own is blind for, and a torn record with an old body passed")];
+const ENGINE: [(u64, &str); 3] = [
+    (1625, "rows ended with a CRC that the log's own is blind for, and a torn record with an old body passed"),
+    (500_530, "the file of a promotion that failed came back after a close, and no mount looked for it"),
+    (503_120, "the model asked for the bytes of a file that had replaced another and was emptied since"),
+];
 
 #[test]
 fn what_was_found_once_stays_mended() {

@@ -35,12 +35,13 @@ pub enum Bug {
     WriteErrorSwallowed,
     RemovalNeedsRoom,
     ShrinkNeedsRoom,
+    PromotionRemovedUnsynced,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Bug; 26] = [
+    pub const ALL: [Bug; 27] = [
         Bug::ObjectRemovedEarly,
         Bug::PromotionNotSynced,
         Bug::PromotionLeavesRows,
@@ -67,6 +68,7 @@ impl Bug {
         Bug::WriteErrorSwallowed,
         Bug::RemovalNeedsRoom,
         Bug::ShrinkNeedsRoom,
+        Bug::PromotionRemovedUnsynced,
     ];
 }
 

@@ -148,8 +148,9 @@ impl ObjectStore for MemoryObjects {
 
     fn remove(&self, ino: Ino) -> Result<()> {
         self.disk.disk().change(|disk| {
-            if let Some(durable) = disk.objects.remove(&ino).and_then(|object| object.durable) {
-                disk.removed.insert(ino, durable);
+            // The kernel may have made the name durable by itself.
+            if let Some(object) = disk.objects.remove(&ino) {
+                disk.removed.insert(ino, object.durable.unwrap_or(object.live));
             }
             Ok(())
         })

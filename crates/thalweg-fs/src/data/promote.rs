@@ -34,11 +34,20 @@ impl Volume {
             // not, the next mount finds out.
             let is_refused = !is_committing || error.errno() == libc::ENOSPC;
             if is_refused {
-                let _ = self.objects.remove(ino);
+                self.remove_promoted(ino);
             }
         }
         self.tasks().promoted.remove(&ino);
         done
+    }
+
+    /// Removes the file of a promotion that has failed. No row knows it: a close makes the removal durable, and what
+    /// cannot be removed now is looked for.
+    fn remove_promoted(&self, ino: Ino) {
+        let removed = self.objects.remove(ino);
+        let mut tasks = self.tasks();
+        tasks.has_removed |= !planted(Bug::PromotionRemovedUnsynced);
+        tasks.inherited.has_unknown_objects |= removed.is_err();
     }
 
     fn promote_noted(&self, state: &mut State, is_committing: &mut bool) -> Result<()> {
