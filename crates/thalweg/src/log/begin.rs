@@ -83,6 +83,7 @@ impl Log {
             syncs: Mutex::default(),
             settled: AtomicU64::new(settled.0),
             callers_in: AtomicU32::new(0),
+            callers_are_frequent: AtomicBool::new(false),
             quiet_at: AtomicU64::new(0),
             when_quiet: OnceLock::new(),
             is_stopped: AtomicBool::new(false),

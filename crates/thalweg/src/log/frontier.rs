@@ -368,9 +368,16 @@ impl SyncJob<'_> {
             return Ok(());
         }
         self.parts.iter().try_for_each(|part| {
-            part.segment.release(part.from, part.to);
+            self.release(&part.segment, part.from, part.to);
             part.segment.handle(self.handle)?.sync(part.from, part.to)
         })
+    }
+
+    /// Takes pages that were stored to out of the mapping, before they are synced.
+    fn release(&self, segment: &Segment, from: u32, to: u32) {
+        if !self.log.is_by_position(segment) {
+            segment.release(from, to);
+        }
     }
 
     /// Runs the sync for a coroutine.
@@ -390,7 +397,7 @@ impl SyncJob<'_> {
         let sync = |part: &SyncPart| {
             let (segment, from, to) = (Arc::clone(&part.segment), part.from, part.to);
             async move {
-                segment.release(from, to);
+                self.release(&segment, from, to);
                 segment.handle(self.handle)?.sync_in_background(from, to).await
             }
         };

@@ -47,6 +47,8 @@ pub(crate) struct Log {
     pub(super) ended: Arc<Event>,
     /// The index of the last segment in which a thread or a callback asked for a sync; 0 at first.
     pub(super) callers_in: AtomicU32,
+    /// Whether callers often waited for syncs at the latest look ([`super::demand`]).
+    pub(super) callers_are_frequent: AtomicBool,
     /// The published position when the log last became quiet, as a raw position.
     pub(super) quiet_at: AtomicU64,
     /// Notified when the log becomes quiet.

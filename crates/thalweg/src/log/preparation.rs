@@ -55,8 +55,8 @@ pub(super) struct Preparation {
     path: PathBuf,
     /// `None`: the slot has its blocks.
     new_blocks: Option<NewBlocks>,
-    /// Whether the segment is mapped where that is possible.
-    is_mapped: bool,
+    /// Whether callers often wait for syncs ([`super::demand`]).
+    is_for_callers: bool,
     /// The directory of a new file that a coroutine prepares.
     directory: Option<BackgroundDirectory>,
     /// The zeros that fill such a file.
@@ -73,12 +73,12 @@ impl Preparation {
     /// A preparation in a file of the right size whose segment is not needed any more.
     pub(super) fn recycle(path: PathBuf, header: SegmentHeader) -> Self {
         let (new_blocks, directory, zeros) = (None, None, None);
-        Preparation { header, path, new_blocks, is_mapped: true, directory, zeros, stage: Stage::Map }
+        Preparation { header, path, new_blocks, is_for_callers: false, directory, zeros, stage: Stage::Map }
     }
 
-    /// The same preparation of a segment that is written by position, without a mapping ([`super::demand`]).
-    pub(super) fn by_position(self) -> Self {
-        Preparation { is_mapped: false, ..self }
+    /// The same preparation of a segment that is written by position while callers often wait ([`super::demand`]).
+    pub(super) fn for_callers(self) -> Self {
+        Preparation { is_for_callers: true, ..self }
     }
 
     /// Returns whether the next step only creates or opens a file. Its failure (no descriptor left, no permission)
@@ -183,10 +183,12 @@ impl Preparation {
         Ok(None)
     }
 
-    /// Opens the segment, and maps it unless it is to be written by position.
+    /// Opens and maps the segment.
     fn map(&self, environment: &Environment) -> Result<Segment> {
-        let open = if self.is_mapped { Segment::open_mapped } else { Segment::open };
-        open(environment, self.path.clone(), self.header.id, self.header.bytes)
+        let SegmentHeader { id, bytes, .. } = self.header;
+        let mut segment = Segment::open_mapped(environment, self.path.clone(), id, bytes)?;
+        segment.is_for_callers = self.is_for_callers;
+        Ok(segment)
     }
 
     /// Takes all steps but the populating, for an open.

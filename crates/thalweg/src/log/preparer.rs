@@ -191,10 +191,9 @@ impl Log {
             let last = self.callers_in.load(Ordering::Relaxed);
             let has_callers = last > 0 && last.saturating_add(1) >= tail.segment.id.index;
             let blocks = if has_callers { NewBlocks::Filled } else { NewBlocks::Allocated };
-            let callers = self.metrics.syncs_waited_for.get() + self.callbacks.begun();
-            let is_frequent = supply.demand.look(callers, self.metrics.log_written_bytes.get());
+            let is_frequent = self.look_at_demand(supply);
             let preparation = self.preparation(supply, idle, blocks);
-            let preparation = if has_callers && is_frequent { preparation.by_position() } else { preparation };
+            let preparation = if has_callers && is_frequent { preparation.for_callers() } else { preparation };
             return Some(Work::Prepare(Box::new(preparation)));
         }
         let next = u64::from(supply.sizing.next());
@@ -210,6 +209,14 @@ impl Log {
             };
         }
         None
+    }
+
+    /// Returns whether callers often wait for syncs now.
+    pub(super) fn look_at_demand(&self, supply: &mut Supply) -> bool {
+        let callers = self.metrics.syncs_waited_for.get() + self.callbacks.begun();
+        let is_frequent = supply.demand.look(callers, self.metrics.log_written_bytes.get());
+        self.callers_are_frequent.store(is_frequent, Ordering::Relaxed);
+        is_frequent
     }
 
     /// Returns the preparation of the next segment, in an idle slot or in a new one.

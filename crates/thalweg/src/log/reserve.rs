@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// A record that needs more segments than this is refused.
 const SEGMENTS_A_RECORD_MAX: u32 = 256;
 
+/// After so many bytes of a segment the log looks whether callers still often wait for syncs.
+const LOOK_BYTES: u32 = 64 << 10;
+
 /// A place in the log and in the order of writes. It must be published: dropping it unpublished poisons the database.
 pub(crate) struct Reservation<'a> {
     log: &'a Log,
@@ -86,7 +89,11 @@ impl Log {
         self.health.check()?;
         let (reservation, is_due) = {
             let tail = &mut *self.lock_tail();
+            let before = tail.offset;
             let reservation = self.reserve_in_tail(tail, record.count(), body_bytes, &mut granted)?;
+            if before / LOOK_BYTES != tail.offset / LOOK_BYTES {
+                self.look_at_demand(&mut tail.supply);
+            }
             let is_due = reservation.is_some() && tail.supply.sizing.is_due_at(tail.offset);
             (reservation, is_due)
         };
@@ -240,6 +247,7 @@ impl Log {
         }
         if !others.is_empty() {
             self.count_backlog(tail);
+            self.look_at_demand(&mut tail.supply);
         }
         tail.offset = others.last().map_or(first.to, |last| last.to);
         tail.last_seq = last_seq;

@@ -18,6 +18,9 @@ pub(super) struct Segment {
     pub(super) id: SegmentId,
     pub(super) bytes: u32,
     pub(super) path: PathBuf,
+    /// Made while callers often waited for syncs ([`super::demand`]): records are written by position as long as they
+    /// do, and its pages are not populated.
+    pub(super) is_for_callers: bool,
     /// One handle for each sync that may be in flight. The kernel reports a failed write-back once per open file
     /// description, so two syncs must not share one. Writes go through the first handle. `None`: the segment is durable
     /// to its end, so it is not written or synced any more.
@@ -62,12 +65,12 @@ impl Segment {
     /// Opens the segment in the file at `path` without a mapping: it is written by position.
     pub(super) fn open(environment: &Environment, path: PathBuf, id: SegmentId, bytes: u32) -> Result<Segment> {
         let handle = || SegmentHandle::open(environment, &path, None);
-        Ok(Segment { id, bytes, handles: Some([handle()?, handle()?]), path })
+        Ok(Segment { id, bytes, is_for_callers: false, handles: Some([handle()?, handle()?]), path })
     }
 
     /// A segment that is durable to its end, without handles.
     pub(super) fn closed(path: PathBuf, id: SegmentId, bytes: u32) -> Segment {
-        Segment { id, bytes, handles: None, path }
+        Segment { id, bytes, is_for_callers: false, handles: None, path }
     }
 
     /// Returns whether the segment has no handles any more.
@@ -85,7 +88,7 @@ impl Segment {
     /// Opens the segment for the log to continue in, with a mapping where possible. It must have all its blocks.
     pub(super) fn open_mapped(environment: &Environment, path: PathBuf, id: SegmentId, bytes: u32) -> Result<Segment> {
         let handle = || SegmentHandle::open(environment, &path, Some(bytes));
-        Ok(Segment { id, bytes, handles: Some([handle()?, handle()?]), path })
+        Ok(Segment { id, bytes, is_for_callers: false, handles: Some([handle()?, handle()?]), path })
     }
 
     /// Returns the mapping, through which stores replace writes.
@@ -108,7 +111,7 @@ impl Segment {
 
     /// Makes one step of pages from `from` on ready for stores. Returns where the next step begins.
     pub(super) fn populate(&self, from: u32) -> Result<Option<u32>> {
-        let Some(mapping) = self.mapping() else { return Ok(None) };
+        let Some(mapping) = self.mapping().filter(|_| !self.is_for_callers) else { return Ok(None) };
         let to = from.saturating_add(POPULATE_BYTES).min(self.bytes);
         mapping.populate(u64::from(from), u64::from(to))?;
         Ok((to < self.bytes).then_some(to))

@@ -1,7 +1,7 @@
 //! Copies a record into its reserved place.
 //!
 //! The copy goes through the segment's mapping, straight from the record: no system call, no buffer. Where there is no
-//! mapping (also if callers often wait for syncs, `demand.rs`), or a sync follows at once, it is one positional write
+//! mapping, while callers often wait for syncs (`demand.rs`), or if a sync follows at once, it is one positional write
 //! for each segment.
 
 use super::framing::RecordHeader;
@@ -9,8 +9,10 @@ use super::layout::Part;
 use super::open::Log;
 use super::record::Record;
 use super::reserve::Reservation;
+use super::segment::Segment;
 use crate::error::{ErrorKind, Result};
 use crate::runtime::Point;
+use std::sync::atomic::Ordering;
 
 impl Log {
     /// Copies the record into its place; `is_synced`: a sync of it follows at once. Only a positional write can fail;
@@ -33,11 +35,18 @@ impl Log {
         Ok(())
     }
 
+    /// Whether records of the segment are written by position, although it may be mapped: while callers often wait. A
+    /// store would make more of the segment dirty than the record's blocks ([`super::demand`]).
+    pub(super) fn is_by_position(&self, segment: &Segment) -> bool {
+        segment.is_for_callers && self.callers_are_frequent.load(Ordering::Relaxed)
+    }
+
     /// Copies the part of a record in one segment.
     fn copy_part(&self, part: &Part, header: &RecordHeader, body: &[u8], is_synced: bool) -> Result<()> {
         // The previous sync has write-protected the page. A store would fault, which costs more than a system call
         // (`docs/log.md`).
-        if let Some(mapping) = part.segment.mapping().filter(|_| !is_synced) {
+        let is_by_position = is_synced || self.is_by_position(&part.segment);
+        if let Some(mapping) = part.segment.mapping().filter(|_| !is_by_position) {
             let mut offset = part.from;
             part.lay_out(header, body, |bytes| {
                 mapping.write(u64::from(offset), bytes);

@@ -136,9 +136,9 @@ fn new_segments_are_filled_only_for_callers_that_wait_for_syncs() {
 }
 
 #[test]
-fn segments_are_mapped_unless_callers_often_wait_for_syncs() {
+fn records_are_stored_unless_callers_often_wait_for_syncs() {
     // 5 kB a record: a caller for each record, or for each 30.
-    for (records_a_caller, is_mapped) in [(1, false), (30, true)] {
+    for (records_a_caller, is_stored) in [(1, false), (30, true)] {
         let disk = Arc::<Disk>::default();
         disk.maps.store(true, Ordering::SeqCst);
         let bench = Bench::try_begin(&disk, 1, None).unwrap();
@@ -150,12 +150,17 @@ fn segments_are_mapped_unless_callers_often_wait_for_syncs() {
             }
             bench.scheduler.settle();
         }
-        let tail = bench.log.lock_tail();
-        let mut later = tail.segments.values().skip(4);
-        assert!(
-            later.len() > 0 && later.all(|segment| segment.is_closed() || segment.mapping().is_some() == is_mapped)
-        );
-        assert_eq!(tail.segment.mapping().is_some(), is_mapped, "a caller for each {records_a_caller} records");
+        let segment = || Arc::clone(&bench.log.lock_tail().segment);
+        let for_callers = segment();
+        assert_eq!(for_callers.is_for_callers, !is_stored, "a caller for each {records_a_caller} records");
+        assert_eq!(bench.log.is_by_position(&for_callers), !is_stored);
+        // Nobody waits any more: records are stored again, also to segments that were made before.
+        for seed in 0..60 {
+            bench.scheduler.settle();
+            bench.write(&record(seed, 5000)).unwrap();
+        }
+        assert!(segment().mapping().is_some());
+        assert!(!bench.log.is_by_position(&segment()) && !bench.log.is_by_position(&for_callers));
     }
 }
 
