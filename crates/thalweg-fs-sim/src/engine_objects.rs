@@ -16,13 +16,15 @@ pub(crate) struct SimulatedObjects {
     clock: Arc<VirtualClock>,
     /// Objects that this process gave a name, which is not durable.
     unnamed: Mutex<BTreeSet<Ino>>,
+    /// Objects whose error a sync of all has met: the next sync of each is told.
+    failed: Mutex<BTreeSet<Ino>>,
 }
 
 impl SimulatedObjects {
     pub(crate) fn new(disk: SimulatedDisk, clock: &Arc<VirtualClock>) -> Result<Self> {
         disk.create_directory(Path::new(OBJECTS))?;
         disk.sync_directory(Path::new("/"))?;
-        Ok(SimulatedObjects { disk, clock: Arc::clone(clock), unnamed: Mutex::default() })
+        Ok(SimulatedObjects { disk, clock: Arc::clone(clock), unnamed: Mutex::default(), failed: Mutex::default() })
     }
 
     fn path(ino: Ino) -> PathBuf {
@@ -97,6 +99,9 @@ impl ObjectStore for SimulatedObjects {
     }
 
     fn sync(&self, ino: Ino) -> Result<()> {
+        if self.failed.lock().unwrap_or_else(PoisonError::into_inner).remove(&ino) {
+            return Err(Error::explained(libc::EIO, format!("object {ino} has lost bytes")));
+        }
         self.file(ino)?.sync()?;
         let mut unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner);
         if unnamed.contains(&ino) {
@@ -107,10 +112,15 @@ impl ObjectStore for SimulatedObjects {
     }
 
     fn sync_all(&self) -> Result<()> {
+        let mut failure = None;
         for ino in self.list()? {
-            self.file(ino)?.sync()?;
+            if let Err(error) = self.file(ino)?.sync() {
+                self.failed.lock().unwrap_or_else(PoisonError::into_inner).insert(ino);
+                failure = failure.or(Some(error));
+            }
         }
-        Ok(self.disk.sync_directory(Path::new(OBJECTS))?)
+        self.disk.sync_directory(Path::new(OBJECTS))?;
+        failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn remove(&self, ino: Ino) -> Result<()> {

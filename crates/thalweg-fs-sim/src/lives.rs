@@ -64,7 +64,7 @@ pub fn run_lives(
 ) -> std::result::Result<(), String> {
     let mut rng = Rng::new(seed ^ 0x11fe);
     clock.advance();
-    let limits = small_limits(&mut rng);
+    let limits = small_limits(seed, &mut rng);
     ground.format(clock).map_err(|error| format!("format: {error}"))?;
     let options = OpenOptions::new().limits(limits).clock(Box::new(SharedClock(Arc::clone(clock))));
     let volume = ground.open(options).map_err(|error| format!("open: {error}"))?;

@@ -139,7 +139,7 @@ fn made() -> (MemoryDisk, Arc<VirtualClock>) {
     let disk = MemoryDisk::new(1, false, &clock);
     let fill = || -> Result<()> {
         Volume::format_on(&disk.rows(), thalweg_fs::FormatOptions { uuid: [1; 16], ..Default::default() }, &*clock)?;
-        let limits = Limits { rows_bytes_max: 100, rewritten_bytes_max: 100 };
+        let limits = Limits { rows_bytes_max: 100, rewritten_bytes_max: 100, ..Limits::default() };
         let volume = OpenOptions::new().limits(limits).open_on(Box::new(disk.rows()), Box::new(disk.objects()))?;
         let me = &CALLERS[0];
         let directory = volume.create(me, ROOT, b"directory", NewInode::directory(0o755))?.ino;

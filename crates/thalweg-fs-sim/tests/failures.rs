@@ -10,7 +10,8 @@ const FIRST: [u8; 90] = [7; 90];
 const CALLS: u64 = 12;
 
 fn opened(disk: &MemoryDisk) -> Result<Volume> {
-    let options = OpenOptions::new().limits(Limits { rows_bytes_max: 100, rewritten_bytes_max: 100 });
+    let options =
+        OpenOptions::new().limits(Limits { rows_bytes_max: 100, rewritten_bytes_max: 100, ..Limits::default() });
     options.open_on(Box::new(disk.rows()), Box::new(disk.objects()))
 }
 

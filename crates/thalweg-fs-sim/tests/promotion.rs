@@ -10,7 +10,8 @@ fn promote_and_cut(seed: u64) -> Result<Vec<u8>> {
     let clock = Arc::new(VirtualClock::default());
     let disk = MemoryDisk::new(seed, false, &clock);
     Volume::format_on(&disk.rows(), Default::default(), &*clock)?;
-    let options = || OpenOptions::new().limits(Limits { rows_bytes_max: 100, rewritten_bytes_max: 100 });
+    let options =
+        || OpenOptions::new().limits(Limits { rows_bytes_max: 100, rewritten_bytes_max: 100, ..Limits::default() });
     // The log is synced, for somebody else, whenever an object gets its size.
     let rows = disk.rows();
     let hook = move |call| if call == ObjectCall::Truncate { rows.promise()?.wait() } else { Ok(()) };

@@ -30,7 +30,7 @@ fn a_sync_waits_for_an_object_that_the_background_syncs() -> Result<()> {
         Ok(())
     };
     let objects = HookedObjects { objects: disk.objects(), hook };
-    let limits = Limits { rows_bytes_max: 100, rewritten_bytes_max: 100 };
+    let limits = Limits { rows_bytes_max: 100, rewritten_bytes_max: 100, ..Limits::default() };
     let volume = OpenOptions::new().limits(limits).open_on(Box::new(disk.rows()), Box::new(objects))?;
     let file = volume.create(&CALLERS[0], ROOT, b"file", NewInode::file(0o644))?.ino;
     // No row can be durable yet, so the promotion does not sync.

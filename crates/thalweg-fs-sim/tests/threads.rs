@@ -172,7 +172,7 @@ fn threads_in_memory_do_not_break_a_volume() {
         let disk = MemoryDisk::new(seed, seed % 2 == 0, &clock);
         Volume::format_on(&disk.rows(), Default::default(), &*clock).unwrap_or_else(|error| panic!("{error}"));
         disk.yield_after_reads([0, 3, 10, 50][seed as usize % 4]);
-        let limits = Limits { rows_bytes_max: 1_000, rewritten_bytes_max: 1_000 };
+        let limits = Limits { rows_bytes_max: 1_000, rewritten_bytes_max: 1_000, ..Limits::default() };
         let opened = || OpenOptions::new().limits(limits).open_on(Box::new(disk.rows()), Box::new(disk.objects()));
         // A mount that is left without a close, so that the inodes are counted while the threads run.
         let left = opened().unwrap_or_else(|error| panic!("{error}"));
@@ -193,7 +193,7 @@ fn threads_on_the_engine_do_not_break_a_volume() {
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let path = folder.path().join("volume");
     Volume::format(&path, Default::default()).unwrap_or_else(|error| panic!("{error}"));
-    let limits = Limits { rows_bytes_max: 1_000, rewritten_bytes_max: 1_000 };
+    let limits = Limits { rows_bytes_max: 1_000, rewritten_bytes_max: 1_000, ..Limits::default() };
     let volume = OpenOptions::new().limits(limits).open(&path).unwrap_or_else(|error| panic!("{error}"));
     for seed in 1..=3 {
         run(&volume, seed, 4_000);

@@ -36,12 +36,13 @@ pub enum Bug {
     RemovalNeedsRoom,
     ShrinkNeedsRoom,
     PromotionRemovedUnsynced,
+    SyncOfManySwallowed,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Bug; 27] = [
+    pub const ALL: [Bug; 28] = [
         Bug::ObjectRemovedEarly,
         Bug::PromotionNotSynced,
         Bug::PromotionLeavesRows,
@@ -69,6 +70,7 @@ impl Bug {
         Bug::RemovalNeedsRoom,
         Bug::ShrinkNeedsRoom,
         Bug::PromotionRemovedUnsynced,
+        Bug::SyncOfManySwallowed,
     ];
 }
 

@@ -384,7 +384,7 @@ fn an_object_that_is_opened_during_a_look_is_watched_on() {
 }
 
 fn object_path(folder: &Path, ino: Ino) -> std::path::PathBuf {
-    folder.join(format!("volume/objects/{:02x}/00/{ino:016x}", ino & 0xff))
+    folder.join(format!("volume/objects/{:02x}/{ino:016x}", ino >> 8 & 0xff))
 }
 
 #[test]

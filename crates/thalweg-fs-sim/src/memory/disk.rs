@@ -136,7 +136,9 @@ impl MemoryDisk {
             disk.committed += 1;
         }
         if how == End::Kill {
-            disk.objects.values_mut().for_each(|object| (object.is_inherited, object.is_lost) = (true, false));
+            disk.objects.values_mut().for_each(|object| {
+                (object.is_inherited, object.is_lost, object.has_error) = (true, false, false);
+            });
             return;
         }
         let kept = disk.rng.below(disk.pending.len() as u64 + 1);

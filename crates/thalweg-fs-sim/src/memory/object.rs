@@ -16,6 +16,8 @@ pub(super) struct Object {
     pub is_inherited: bool,
     /// Whether a sync has failed: later ones succeed and make nothing durable, in this life.
     pub is_lost: bool,
+    /// Whether a sync of all has met an error of this object, which nobody was told of.
+    pub has_error: bool,
     pub mtime: Time,
     pub ctime: Time,
 }

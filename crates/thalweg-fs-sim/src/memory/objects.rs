@@ -124,7 +124,8 @@ impl ObjectStore for MemoryObjects {
 
     fn sync(&self, ino: Ino) -> Result<()> {
         let mut disk = self.disk.disk();
-        if disk.strikes() {
+        let has_error = disk.objects.get_mut(&ino).is_some_and(|object| std::mem::take(&mut object.has_error));
+        if has_error || disk.strikes() {
             disk.begin()?;
             disk.objects.get_mut(&ino).ok_or_else(|| missing(ino))?.is_lost = true;
             return Err(failed());
@@ -137,8 +138,17 @@ impl ObjectStore for MemoryObjects {
     }
 
     fn sync_all(&self) -> Result<()> {
-        self.disk.disk().change(|disk| {
-            for object in disk.objects.values_mut() {
+        let mut disk = self.disk.disk();
+        if disk.strikes() {
+            disk.begin()?;
+            let unsynced = disk.objects.values_mut().find(|object| object.durable.as_ref() != Some(&object.live));
+            if let Some(object) = unsynced {
+                (object.is_lost, object.has_error) = (true, true);
+            }
+            return Err(failed());
+        }
+        disk.change_surely(|disk| {
+            for object in disk.objects.values_mut().filter(|object| !object.is_lost) {
                 object.durable = Some(object.live.clone());
             }
             disk.removed.clear();

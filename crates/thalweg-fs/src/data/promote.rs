@@ -62,7 +62,9 @@ impl Volume {
             self.objects.write_at(ino, row.offset, &row.bytes)?;
             changes.push(RowChange::remove_at(row.offset));
         }
-        self.objects.truncate(ino, size)?;
+        if size > 0 {
+            self.objects.truncate(ino, size)?;
+        }
         self.objects.set_mtime(ino, state.attributes.mtime)?;
         let is_stale = is_stale && !planted(Bug::StaleObjectTrusted);
         self.note_dirty(state);
@@ -87,10 +89,11 @@ impl Volume {
         self.take_object_size(state)
     }
 
-    /// Whether a write of `ino` that ends at `end` would move its bytes to an object, which copies them and may wait
-    /// for the device.
+    /// Whether a write of `ino` that ends at `end` would move bytes of it to an object, which copies them and may wait
+    /// for the device. An empty file becomes an object without that.
     pub fn would_promote(&self, ino: Ino, end: u64) -> bool {
-        self.nodes.try_pin(ino).is_some_and(|pin| self.must_promote(&pin.read(), end))
+        let moves_bytes = |state: &State| state.attributes.size > 0 && self.must_promote(state, end);
+        self.nodes.try_pin(ino).is_some_and(|pin| moves_bytes(&pin.read()))
     }
 
     pub(super) fn must_promote(&self, state: &State, end: u64) -> bool {

@@ -1,4 +1,5 @@
-//! [`FolderObjects`]: objects as plain files, `FOLDER/xx/yy/number`, where x and y are the lowest bytes of the number.
+//! [`FolderObjects`]: objects as plain files, `FOLDER/xx/number`. 256 numbers in a row share a folder
+//! `xx`: the files of objects that are made together are near each other on the disk, and few folders are made.
 //!
 //! Handles stay open, at most [`OPEN_MAX`]; the one that was not used for longest is closed first. Locks: `handles`,
 //! for a few instructions and an `fstat`.
@@ -20,6 +21,8 @@ const OPEN_MAX: usize = 512;
 /// Objects as files below a folder.
 pub struct FolderObjects {
     folder: PathBuf,
+    /// The folder, open from the beginning: a `syncfs` reports the errors of the file system since its file was opened.
+    opened: File,
     handles: Mutex<Handles>,
 }
 
@@ -41,12 +44,13 @@ impl FolderObjects {
     pub fn new(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        Ok(FolderObjects { folder, handles: Mutex::default() })
+        let opened = File::open(&folder)?;
+        Ok(FolderObjects { folder, opened, handles: Mutex::default() })
     }
 
     fn path(&self, ino: Ino) -> PathBuf {
-        let [.., y, x] = ino.to_be_bytes();
-        self.folder.join(format!("{x:02x}/{y:02x}/{ino:016x}"))
+        let [.., x, _] = ino.to_be_bytes();
+        self.folder.join(format!("{x:02x}/{ino:016x}"))
     }
 
     fn handles(&self) -> MutexGuard<'_, Handles> {
@@ -231,7 +235,12 @@ impl ObjectStore for FolderObjects {
     }
 
     fn sync_all(&self) -> Result<()> {
-        Ok(rustix::fs::syncfs(File::open(&self.folder)?)?)
+        let unnamed = std::mem::take(&mut self.handles().unnamed);
+        let done = rustix::fs::syncfs(&self.opened);
+        if done.is_err() {
+            self.handles().unnamed.extend(unnamed);
+        }
+        Ok(done?)
     }
 
     fn remove(&self, ino: Ino) -> Result<()> {
@@ -250,11 +259,9 @@ impl ObjectStore for FolderObjects {
     fn list(&self) -> Result<Vec<Ino>> {
         let mut found = Vec::new();
         for x in std::fs::read_dir(&self.folder)? {
-            for y in std::fs::read_dir(x?.path())? {
-                for object in std::fs::read_dir(y?.path())? {
-                    let name = object?.file_name();
-                    found.extend(name.to_str().and_then(|name| Ino::from_str_radix(name, 16).ok()));
-                }
+            for object in std::fs::read_dir(x?.path())? {
+                let name = object?.file_name();
+                found.extend(name.to_str().and_then(|name| Ino::from_str_radix(name, 16).ok()));
             }
         }
         Ok(found)

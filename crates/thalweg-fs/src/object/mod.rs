@@ -115,7 +115,7 @@ pub trait ObjectStore: Send + Sync {
     /// Makes everything durable that was done to any object, by an earlier process too: bytes, names, removals.
     ///
     /// # Errors
-    /// See [`ObjectStore::create`].
+    /// See [`ObjectStore::create`]. The next [`ObjectStore::sync`] of an object that has lost bytes fails, too.
     fn sync_all(&self) -> Result<()>;
 
     /// Removes the file of an object; nothing happens if there is none.

@@ -1,7 +1,8 @@
 //! What is done in the background: [`Volume::work`] and [`Volume::recount`]. A volume starts no thread; whoever has it
 //! calls these.
 //!
-//! - Objects that were written are synced, within a second of being written if `work` is called that often.
+//! - Objects that were written are synced, within a second of being written if `work` is called that often; many of
+//!   them by one sync of the file system that they are on.
 //! - The file of an object without a name goes, in steps, once no power cut can bring the name back: before, the name
 //!   would lead to an empty file.
 //! - Orphans of an earlier mount go: files that were open when their last name went.
@@ -26,6 +27,7 @@ use crate::planted::{Bug, planted};
 use crate::row::{Debt, Ino, inode_key, inode_of};
 use crate::store::{Batch, Space};
 use crate::volume::{Inherited, Looks, OBJECT_SYNCS, Volume};
+use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 /// A file is cut by this many bytes at a time before it is removed, so that no journal is full of one removal.
@@ -111,7 +113,11 @@ impl Volume {
         let looked = self.look_at_shared(looks);
         let dirty = std::mem::take(&mut self.tasks().dirty);
         let (mut synced, mut failure) = (0, looked.err());
-        for ino in dirty {
+        let is_synced = dirty.len() > self.limits.synced_singly_max && self.sync_together(&dirty);
+        if is_synced {
+            synced = dirty.len() as u64;
+        }
+        for ino in dirty.into_iter().filter(|_| !is_synced) {
             match self.sync_dirty(ino) {
                 Ok(is_synced) => synced += u64::from(is_synced),
                 Err(error) => {
@@ -122,6 +128,17 @@ impl Volume {
         }
         let lost = self.tasks().failed.first().map(|ino| lost(*ino));
         lost.or(failure).map_or(Ok(synced), Err)
+    }
+
+    /// Syncs many objects that were listed as dirty by one call. Returns `false` if it failed: the error may be of
+    /// another's file, and each object tells when it is synced by itself.
+    fn sync_together(&self, dirty: &BTreeSet<Ino>) -> bool {
+        for ino in dirty {
+            if let Some(pin) = self.nodes.try_pin(*ino) {
+                pin.write().is_dirty = false;
+            }
+        }
+        self.objects.sync_all().is_ok() || planted(Bug::SyncOfManySwallowed)
     }
 
     /// Syncs an object that was listed as dirty. Returns `false` for one of which nothing can be synced any more.

@@ -84,11 +84,14 @@ pub struct Limits {
     pub rows_bytes_max: u64,
     /// So does a file of which more than this was written again because parts of rows were overwritten, in bytes.
     pub rewritten_bytes_max: u32,
+    /// The background syncs up to so many objects one by one, and more of them by one sync of the file system that they
+    /// are on.
+    pub synced_singly_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { rows_bytes_max: 1 << 20, rewritten_bytes_max: 256 << 10 }
+        Limits { rows_bytes_max: 256 << 10, rewritten_bytes_max: 256 << 10, synced_singly_max: 16 }
     }
 }
 
