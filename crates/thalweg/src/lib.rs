@@ -72,6 +72,8 @@ mod compaction;
 mod database;
 mod directory;
 mod error;
+#[expect(dead_code, unused_imports, reason = "the fast tier is built on it")]
+mod fast_table;
 mod format;
 mod keyspaces;
 mod lineage;
