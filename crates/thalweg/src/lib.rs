@@ -72,6 +72,8 @@ mod compaction;
 mod database;
 mod directory;
 mod error;
+#[allow(dead_code, unused_imports, reason = "the engine does not use the room yet")]
+mod fast_tier;
 mod format;
 mod keyspaces;
 mod lineage;

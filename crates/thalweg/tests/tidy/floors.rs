@@ -3,7 +3,7 @@
 use crate::Violation;
 use crate::source::{Source, line_of};
 
-const FLOORS: [(&str, u32); 19] = [
+const FLOORS: [(&str, u32); 20] = [
     ("format", 0),
     ("error", 0),
     ("metrics", 0),
@@ -21,6 +21,7 @@ const FLOORS: [(&str, u32); 19] = [
     ("keyspaces", 5),
     ("compaction", 5),
     ("directory", 5),
+    ("fast_tier", 5),
     ("ordered", 6),
     ("database", 7),
 ];
