@@ -74,6 +74,8 @@ mod directory;
 mod error;
 #[expect(dead_code, unused_imports, reason = "the fast tier is built on it")]
 mod fast_table;
+#[allow(dead_code, unused_imports, reason = "the engine does not use the room yet")]
+mod fast_tier;
 mod format;
 mod keyspaces;
 mod lineage;

@@ -101,7 +101,17 @@ pub(crate) struct Metrics {
 }
 
 /// Stripes of counters that reads are spread over.
-const READ_STRIPES: usize = 16;
+pub(crate) const READ_STRIPES: usize = 16;
+
+/// The stripe of the current thread, below [`READ_STRIPES`].
+#[inline]
+pub(crate) fn read_stripe() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static STRIPE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % READ_STRIPES;
+    }
+    STRIPE.with(|stripe| *stripe)
+}
 
 /// The counters of reads. Each stripe has its own cache lines, so that reading threads do not contend.
 #[derive(Debug, Default)]
@@ -127,11 +137,7 @@ impl Metrics {
     /// The stripe in which the current thread counts its reads.
     #[inline]
     pub(crate) fn reads(&self) -> &ReadCounters {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        thread_local! {
-            static STRIPE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % READ_STRIPES;
-        }
-        &self.reads[STRIPE.with(|stripe| *stripe)]
+        &self.reads[read_stripe()]
     }
 
     /// The sum over all threads of one counter of reads.

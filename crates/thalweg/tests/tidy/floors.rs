@@ -22,6 +22,7 @@ const FLOORS: [(&str, u32); 20] = [
     ("keyspaces", 5),
     ("compaction", 5),
     ("directory", 5),
+    ("fast_tier", 5),
     ("ordered", 6),
     ("database", 7),
 ];
