@@ -72,9 +72,9 @@ mod compaction;
 mod database;
 mod directory;
 mod error;
-#[expect(dead_code, unused_imports, reason = "the fast tier is built on it")]
+#[allow(dead_code, unused_imports, reason = "volatile tiers use a part of it")]
 mod fast_table;
-#[allow(dead_code, unused_imports, reason = "the engine does not use the room yet")]
+#[allow(dead_code, unused_imports, reason = "volatile tiers use a part of it")]
 mod fast_tier;
 mod format;
 mod keyspaces;
@@ -93,10 +93,10 @@ mod trace;
 pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CommitTicket, CompactionPolicy,
     Compression, DamagePolicy, Database, Directories, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot,
-    DirectoryStatistics, Durability, DurationStatistics, Entry, GetAsync, Health, KeyBounds, Keys, Keyspace,
-    KeyspaceStatistics, LevelStatistics, Listing, Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, Reader,
-    ReaderFull, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads, TableWrites,
-    UntilDurable, Values, WriteBatch, WriteOptions, dump,
+    DirectoryStatistics, Durability, DurationStatistics, Entry, FastTier, FastTierStatistics, GetAsync, Health,
+    KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Listing, Range, ReadOnlyDatabase, ReadOnlyKeyspace,
+    Readable, Reader, ReaderFull, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads,
+    TableWrites, UntilDurable, Values, WriteBatch, WriteOptions, dump,
 };
 #[cfg(feature = "experiments")]
 pub use database::{CompactionScheduling, DirectoryStructures, DurabilityBackend, FHashStatistics, Overlap};
