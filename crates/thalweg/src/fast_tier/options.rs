@@ -23,7 +23,8 @@ pub(crate) struct Options {
     pub(crate) write_threshold_divisor: u64,
     /// `κ`: the cores that reads must waste before step 1 merges for them.
     pub(crate) read_cores_min: f64,
-    /// This many unsorted tables are merged whatever it costs; `None` never does.
+    /// This many unsorted tables are merged whatever steps 1 and 2 say, and four times as many whatever is copied.
+    /// `None` never forces a merge.
     pub(crate) unsorted_tables_max: Option<u32>,
     /// Steps 1 and 2 merge when the unsorted tables have at least this part of the sorted bytes that are rewritten.
     pub(crate) unsorted_part_min: f64,

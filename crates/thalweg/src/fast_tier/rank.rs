@@ -10,12 +10,13 @@ const HORIZON_SECONDS_MAX: f64 = 3600.0;
 const HORIZON_SECONDS_MIN: f64 = 1.0;
 
 /// What a partition is worth, a byte. Partitions with a small sum are evicted first.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Worth {
+    pub(crate) rank: Rank,
     /// With [`Rank::Sound`], the seconds that a byte saves while it stays for the horizon: reads of the disk, and
     /// updates that never reach it. With [`Rank::Paper`], reads a second.
     pub(crate) warmth: f64,
-    /// The seconds that an eviction takes: for the byte, and for what lies below it.
+    /// With [`Rank::Sound`], the seconds that an eviction takes: for the byte, and for what lies below it.
     pub(crate) eviction: f64,
 }
 
@@ -42,14 +43,15 @@ pub(super) fn worth(options: &Options, costs: &Costs, horizon_seconds: f64, part
                 Forms::Sound => rates.gets + rates.seeks,
                 Forms::Paper => partition.counted.reads_a_second(),
             };
-            Worth { warmth: reads / bytes, eviction: 0.0 }
+            Worth { rank: options.rank, warmth: reads / bytes, eviction: 0.0 }
         }
         Rank::Sound => {
             let reads = rates.gets * costs.get_seconds + rates.seeks * costs.seek_seconds;
             let saved = reads + rates.updates * costs.major_seconds;
             // What lies below has entries of the same size.
             let rewritten = entries * (1.0 + partition.lower_bytes as f64 / bytes);
-            Worth { warmth: saved * horizon_seconds / bytes, eviction: rewritten * costs.major_seconds / bytes }
+            let (warmth, eviction) = (saved * horizon_seconds / bytes, rewritten * costs.major_seconds / bytes);
+            Worth { rank: options.rank, warmth, eviction }
         }
     }
 }
