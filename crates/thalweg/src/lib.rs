@@ -144,6 +144,16 @@ pub mod fuzzing {
         crate::table::fuzz_pack_block(bytes);
     }
 
+    /// A fast table: opened and read in every way.
+    pub fn fast_table(bytes: &[u8]) {
+        crate::fast_table::fuzz_fast_table(bytes);
+    }
+
+    /// Fast tables to begin with, one of each layout.
+    pub fn fast_table_seeds() -> Vec<Vec<u8>> {
+        crate::fast_table::fast_table_seeds()
+    }
+
     /// A data block: walked both ways.
     pub fn block(bytes: &[u8]) {
         crate::table::fuzz_block(bytes);
