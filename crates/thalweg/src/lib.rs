@@ -97,7 +97,10 @@ pub use database::{
     UntilDurable, Values, WriteBatch, WriteOptions, dump,
 };
 #[cfg(feature = "experiments")]
-pub use database::{CompactionScheduling, DirectoryStructures, DurabilityBackend, FHashStatistics, Overlap};
+pub use database::{
+    CompactionScheduling, DirectoryStructures, DurabilityBackend, FHashStatistics, LoneCursor, LoneTable, LoneTables,
+    Overlap, TableLayout,
+};
 pub use error::{Corruption, Error, ErrorKind, LockHolder, Result};
 pub use format::Slice;
 pub use runtime::Runtime;
