@@ -6,18 +6,20 @@
 //! The data set is indexes of orders: keys of 120 bytes (number of the table, number of the index, names of a city and
 //! of one of its twenty shops, day, row id), values of 8 bytes. The paper says of its keys no more than their length.
 //! Lookups are of present keys, in random order; all tables have the same range of keys. Files lie in `/dev/shm`, and
-//! their blocks are in the block cache. So all figures are of memory, none of persistent memory.
+//! their blocks are in the block cache. So all figures are of memory, none of persistent memory. Times are
+//! processor time of the one thread that does all the work, and layouts take turns: other work on the machine shows
+//! less.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program that measures")]
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use thalweg::{LoneTable, LoneTables, TableLayout};
 
 const KEY_BYTES: usize = 120;
-const LOOKUPS: usize = 200_000;
+const LOOKUPS: usize = 100_000;
 const SCAN_ENTRIES: usize = 100;
-const REPEATS: usize = 3;
+const REPEATS: usize = 5;
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -55,78 +57,81 @@ fn entries(count: u64, part: u64, of: u64) -> Entries {
     entries
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
+/// The processor time of the calling thread.
+fn now() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The time of one of `count` lookups of keys that are there.
-fn lookup_ns(tables: &[LoneTable], count: u64) -> f64 {
-    let keys: Vec<Vec<u8>> = (0..LOOKUPS as u64).map(|at| key(mixed(at) % count)).collect();
-    // Once to verify checksums and to fill the cache.
-    keys.iter().for_each(|key| assert!(LoneTable::get(tables, key).unwrap().is_some()));
-    let times = (0..REPEATS).map(|_| {
-        let start = Instant::now();
-        let found: usize = keys.iter().map(|key| LoneTable::get(tables, key).unwrap().map_or(0, |it| it.len())).sum();
-        assert_eq!(found, 8 * LOOKUPS);
-        start.elapsed()
-    });
-    median(times.collect()).as_nanos() as f64 / LOOKUPS as f64
+/// The time of each of `count` operations, in nanoseconds.
+fn timed_ns(count: usize, work: impl FnOnce()) -> f64 {
+    let start = now();
+    work();
+    (now() - start).as_nanos() as f64 / count as f64
 }
 
-/// The time of a scan of [`SCAN_ENTRIES`] entries from a random key on.
-fn scan_us(table: &LoneTable, count: u64) -> f64 {
-    let keys: Vec<Vec<u8>> = (0..5_000).map(|at| key(mixed(at) % count)).collect();
-    let mut cursor = table.cursor();
-    let mut once = || {
-        let start = Instant::now();
-        let bytes: usize = keys.iter().map(|key| cursor.scan(key, SCAN_ENTRIES).unwrap()).sum();
-        assert!(bytes > 0);
-        start.elapsed()
+/// Calls `measure` for each of `things` in turn, and returns the median of each.
+fn medians<T>(things: &[T], mut measure: impl FnMut(&T) -> f64) -> Vec<f64> {
+    let mut times = vec![Vec::new(); things.len()];
+    for _ in 0..REPEATS {
+        things.iter().zip(&mut times).for_each(|(thing, times)| times.push(measure(thing)));
+    }
+    let median = |mut times: Vec<f64>| {
+        times.sort_unstable_by(f64::total_cmp);
+        times[times.len() / 2]
     };
-    once();
-    median((0..REPEATS).map(|_| once()).collect()).as_nanos() as f64 / 1e3 / keys.len() as f64
+    times.into_iter().map(median).collect()
+}
+
+/// The time of a lookup of a key that one of the tables has, for each set of tables.
+fn lookups_ns(sets: &[Vec<LoneTable>], count: u64) -> Vec<f64> {
+    let keys: Vec<Vec<u8>> = (0..LOOKUPS as u64).map(|at| key(mixed(at) % count)).collect();
+    let all = |set: &Vec<LoneTable>| keys.iter().for_each(|key| assert!(LoneTable::get(set, key).unwrap().is_some()));
+    // Once to verify checksums and to fill the cache.
+    sets.iter().for_each(all);
+    medians(sets, |set| timed_ns(LOOKUPS, || all(set)))
 }
 
 /// PMB-E4: one table of all entries.
 fn flushes(directory: &Path, count: u64) {
     let all = entries(count, 0, 1);
+    let [with, without] = [10, 0].map(|bits| LoneTables::new(directory, bits).unwrap());
+    let flush = |layout: &TableLayout| timed_ns(1, || drop(with.build(*layout, &all, 1).unwrap())) / 1e6;
+    let flushes = medians(&TableLayout::ALL, flush);
+    let built = |makes: &LoneTables| TableLayout::ALL.map(|layout| vec![makes.build(layout, &all, 1).unwrap()]);
+    let (filtered, unfiltered) = (built(&with), built(&without));
+    let (lookups, no_filter) = (lookups_ns(&filtered, count), lookups_ns(&unfiltered, count));
+    let starts: Vec<Vec<u8>> = (0..5_000).map(|at| key(mixed(at) % count)).collect();
+    let scans = medians(&filtered, |tables| {
+        let mut cursor = tables[0].cursor();
+        let scan = |key: &Vec<u8>| assert!(cursor.scan(key, SCAN_ENTRIES).unwrap() > 0);
+        timed_ns(starts.len(), || starts.iter().for_each(scan)) / 1e3
+    });
     println!("\n| layout | flush ms | MiB | lookup ns | lookup ns, no filter | scan of {SCAN_ENTRIES} µs |");
     println!("|---|---:|---:|---:|---:|---:|");
-    for layout in TableLayout::ALL {
-        let [with, without] = [10, 0].map(|bits| LoneTables::new(directory, bits).unwrap());
-        let mut times = Vec::new();
-        let mut table = with.build(layout, &all, 1).unwrap();
-        for _ in 0..REPEATS {
-            let start = Instant::now();
-            table = with.build(layout, &all, 1).unwrap();
-            times.push(start.elapsed());
-        }
-        let (flush, mib) = (median(times), table.bytes() as f64 / (1 << 20) as f64);
-        let scan = scan_us(&table, count);
-        let lookup = lookup_ns(&[table], count);
-        let unfiltered = lookup_ns(&[without.build(layout, &all, 1).unwrap()], count);
-        let flush_ms = flush.as_secs_f64() * 1e3;
-        println!("| {layout:?} | {flush_ms:.1} | {mib:.1} | {lookup:.0} | {unfiltered:.0} | {scan:.1} |");
-        clear(directory);
+    for (at, layout) in TableLayout::ALL.iter().enumerate() {
+        let (flush, mib) = (flushes[at], filtered[at][0].bytes() as f64 / (1 << 20) as f64);
+        let (lookup, bare, scan) = (lookups[at], no_filter[at], scans[at]);
+        println!("| {layout:?} | {flush:.1} | {mib:.1} | {lookup:.0} | {bare:.0} | {scan:.1} |");
     }
+    clear(directory);
 }
 
 /// PMB-E1: the entries over one, two, four and eight tables, whose keys interleave.
 fn overlaps(directory: &Path, count: u64, bits: u32) {
-    let split = |tables: u64| (0..tables).map(|part| entries(count, part, tables)).collect();
-    let parts: [Vec<Entries>; 4] = [1, 2, 4, 8].map(split);
+    let mut columns = Vec::new();
+    for tables in [1, 2, 4, 8] {
+        let parts: Vec<Entries> = (0..tables).map(|part| entries(count, part, tables)).collect();
+        let makes = LoneTables::new(directory, bits).unwrap();
+        let set = |layout| parts.iter().map(|part| makes.build(layout, part, 1).unwrap()).collect();
+        columns.push(lookups_ns(&TableLayout::ALL.map(set), count));
+        clear(directory);
+    }
     println!("\n| layout, {bits} filter bits a key | 1 table ns | 2 | 4 | 8 |");
     println!("|---|---:|---:|---:|---:|");
-    for layout in TableLayout::ALL {
-        let cells = parts.iter().map(|parts| {
-            let makes = LoneTables::new(directory, bits).unwrap();
-            let tables: Vec<LoneTable> = parts.iter().map(|part| makes.build(layout, part, 1).unwrap()).collect();
-            let nanoseconds = lookup_ns(&tables, count);
-            clear(directory);
-            format!("{nanoseconds:.0}")
-        });
-        println!("| {layout:?} | {} |", cells.collect::<Vec<_>>().join(" | "));
+    for (at, layout) in TableLayout::ALL.iter().enumerate() {
+        let cells: Vec<String> = columns.iter().map(|column| format!("{:.0}", column[at])).collect();
+        println!("| {layout:?} | {} |", cells.join(" | "));
     }
 }
 
