@@ -99,7 +99,10 @@ pub use database::{
     TableWrites, UntilDurable, Values, WriteBatch, WriteOptions, dump,
 };
 #[cfg(feature = "experiments")]
-pub use database::{CompactionScheduling, DirectoryStructures, DurabilityBackend, FHashStatistics, Overlap};
+pub use database::{
+    CompactionScheduling, DirectoryStructures, DurabilityBackend, FHashStatistics, LoneCursor, LoneTable, LoneTables,
+    Overlap, TableLayout,
+};
 pub use error::{Corruption, Error, ErrorKind, LockHolder, Result};
 pub use format::Slice;
 pub use runtime::Runtime;
@@ -144,6 +147,16 @@ pub mod fuzzing {
     /// A block of a pack: its items are decoded.
     pub fn pack_block(bytes: &[u8]) {
         crate::table::fuzz_pack_block(bytes);
+    }
+
+    /// A fast table: opened and read in every way.
+    pub fn fast_table(bytes: &[u8]) {
+        crate::fast_table::fuzz_fast_table(bytes);
+    }
+
+    /// Fast tables to begin with, one of each layout.
+    pub fn fast_table_seeds() -> Vec<Vec<u8>> {
+        crate::fast_table::fast_table_seeds()
     }
 
     /// A data block: walked both ways.

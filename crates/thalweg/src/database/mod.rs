@@ -11,7 +11,8 @@
 //! - `entry_lookup`, `live_lookup`, `many_entries`, `reader`, `get_async`: lookups of entries of directories;
 //! - `ticket`: says when a write is durable;
 //! - `key_bounds`, `range`, `keyspace`, `directory_keyspace`, `compacting`, `batch`, `readable`, `snapshot`, `handle`,
-//!   `read_only`, `builder`: the handles.
+//!   `read_only`, `builder`: the handles;
+//! - `lone_table`: tables without an engine, to measure.
 
 mod batch;
 mod builder;
@@ -34,6 +35,8 @@ mod keyspace;
 mod keyspace_options;
 mod limits;
 mod live_lookup;
+#[cfg(feature = "experiments")]
+mod lone_table;
 mod maintenance;
 mod many_entries;
 mod open;
@@ -52,6 +55,8 @@ mod ticket;
 mod tier_statistics;
 mod write;
 
+#[cfg(feature = "experiments")]
+pub use self::lone_table::{LoneCursor, LoneTable, LoneTables, TableLayout};
 #[cfg(feature = "experiments")]
 pub use crate::compaction::Overlap;
 #[cfg(feature = "experiments")]

@@ -10,7 +10,7 @@ use super::prefixes::PREFIX_BYTES;
 use std::ops::Range;
 
 /// Spaces are cut only while each has this many groups on average: a space costs a whole key.
-const GROUPS_A_SPACE: usize = 32;
+const GROUPS_A_SPACE: usize = 16;
 
 /// Pairs that share this much are never cut.
 const SHARED_MAX: usize = 255;
@@ -110,9 +110,9 @@ mod tests {
     fn a_table_without_a_collapse_is_one_space() {
         assert_eq!(spaces(&vec![links(2, 2); 1000]), vec![0..1000; 1]);
         assert_eq!(spaces(&[links(0, 0)]), vec![0..1; 1]);
-        let mut small = vec![links(40, 40); 20];
+        let mut small = vec![links(40, 40); 15];
         small[10].before = 0;
-        assert_eq!(spaces(&small), vec![0..20; 1], "a small table pays for no space");
+        assert_eq!(spaces(&small), vec![0..15; 1], "a small table pays for no space");
     }
 
     #[test]

@@ -32,6 +32,15 @@ pub(super) struct Item<'a> {
     pub(super) value: Range<usize>,
 }
 
+/// The first entry of a group at or after a key.
+pub(super) struct Found<'a> {
+    pub(super) item: Item<'a>,
+    /// Whether its user key is the one that was looked for.
+    pub(super) is_same_key: bool,
+    /// Whether it is the first entry of the group.
+    pub(super) is_first: bool,
+}
+
 /// The entries of a group that are not read yet.
 #[derive(Clone, Debug)]
 pub(super) struct Items<'a> {
@@ -154,8 +163,8 @@ impl<'a> Fence<'a> {
         Some(order.then_with(|| seq.cmp(&first.seq)))
     }
 
-    /// Returns the first entry of a group at or after `(key, seq)`, and whether its user key is `key`; `None` within if
-    /// all are before. `shares_keys`: as [`super::layout::FastLayout::shares_keys`].
+    /// Returns the first entry of a group at or after `(key, seq)`, or `None` within if all are before.
+    /// `shares_keys`: as [`super::layout::FastLayout::shares_keys`].
     #[inline]
     pub(super) fn find<'i>(
         &self,
@@ -163,7 +172,7 @@ impl<'a> Fence<'a> {
         key: &[u8],
         seq: SeqNo,
         shares_keys: bool,
-    ) -> Option<Option<(Item<'i>, bool)>> {
+    ) -> Option<Option<Found<'i>>> {
         // `matched`: the bytes that `key` shares with the key before, which is less, or equal but newer than `seq`.
         let mut matched = 0;
         let mut is_first = true;
@@ -177,7 +186,7 @@ impl<'a> Fence<'a> {
             } else {
                 match item.shared.cmp(&matched) {
                     // It differs from `key` where the key before does.
-                    Ordering::Greater => continue,
+                    Ordering::Greater => Ordering::Less,
                     // It is greater than the key before where that still agrees with `key`.
                     Ordering::Less => Ordering::Greater,
                     Ordering::Equal => {
@@ -188,12 +197,12 @@ impl<'a> Fence<'a> {
                     }
                 }
             };
-            is_first = false;
             match order {
                 Ordering::Less => {}
                 Ordering::Equal if item.seq > seq => {}
-                _ => return Some(Some((item, order == Ordering::Equal))),
+                _ => return Some(Some(Found { item, is_same_key: order == Ordering::Equal, is_first })),
             }
+            is_first = false;
         }
         Some(None)
     }

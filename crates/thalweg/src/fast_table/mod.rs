@@ -26,11 +26,14 @@
 //! - `point`: point reads
 //! - `cursor`: a position in a table
 //! - `scan`: the entries of a range, for merges
+//! - `fuzz`: reads of any bytes, for fuzzers
 
 mod cursor;
 mod cuts;
 mod distinct;
 mod extent;
+#[cfg(any(test, feature = "simulation"))]
+mod fuzz;
 mod group;
 mod header;
 mod identity;
@@ -51,6 +54,8 @@ mod writer;
 pub(crate) use cursor::FastCursor;
 pub(crate) use distinct::Distinct;
 pub(crate) use extent::{Extent, ExtentBytes};
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) use fuzz::{fast_table_seeds, fuzz_fast_table};
 pub(crate) use layout::{FastLayout, FastTableOptions};
 pub(crate) use meta::FastTableMeta;
 pub(crate) use scan::FastScan;

@@ -36,7 +36,7 @@ impl FastTable {
         for group in (0..self.groups()).step_by(self.groups().div_ceil(most.max(1))) {
             loaded.load(self, group)?;
             let end = self.place(group)?.0.end;
-            samples.push((Box::from(loaded.last_key()), (end - before) as u64));
+            samples.push((Box::from(loaded.last_key()), end.saturating_sub(before) as u64));
             before = end;
         }
         Ok(samples)
