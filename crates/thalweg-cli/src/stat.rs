@@ -110,6 +110,7 @@ pub fn render(statistics: &Statistics, levels: Option<&str>, paint: &Paint) -> S
     fact("log", &size(statistics.log_backlog_bytes), &mut text);
     fact("memtables", &size(statistics.memtable_bytes), &mut text);
     render_memory(statistics, paint, &mut text);
+    render_fast_tier(statistics, paint, &mut text);
     render_counters(statistics, paint, &mut text);
     render_health(statistics, paint, &mut text);
     render_notes(statistics, paint, &mut text);
@@ -173,6 +174,25 @@ fn render_memory(statistics: &Statistics, paint: &Paint, text: &mut String) {
     fact("memtables", &size(statistics.memtable_memory_bytes), text);
     fact("cached blocks", &size(statistics.cached_bytes), text);
     fact("filters and indexes", &size(statistics.index_memory_bytes), text);
+}
+
+/// Renders the fast tier, if there is one: what it holds, what was done in it, and why for each partition.
+fn render_fast_tier(statistics: &Statistics, paint: &Paint, text: &mut String) {
+    let Some(tier) = &statistics.fast_tier else { return };
+    heading("fast tier", paint, text);
+    fact("holds", &format!("{} of {}", size(tier.bytes), size(tier.capacity_bytes)), text);
+    fact("memory, with what readers still have", &size(tier.memory_bytes), text);
+    fact("log that it pins", &format!("{} of {}", size(tier.log_bytes), size(tier.log_bytes_max)), text);
+    for (name, bytes, times) in [
+        ("from memtables", tier.minor_written_bytes, tier.minor_compactions),
+        ("merged within", tier.internal_written_bytes, tier.internal_compactions),
+        ("evicted", tier.evicted_bytes, tier.evictions),
+    ] {
+        fact(name, &format!("{} ({})", size(bytes), count(times)), text);
+    }
+    for line in tier.partitions.iter().flat_map(|partition| partition.lines()) {
+        let _ = writeln!(text, "  {}", shown(line.as_bytes()));
+    }
 }
 
 fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {

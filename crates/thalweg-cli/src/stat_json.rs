@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use thalweg::{
-    BackgroundFailure, ChainStatistics, DurationStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics,
-    Statistics,
+    BackgroundFailure, ChainStatistics, DurationStatistics, FastTierStatistics, KeyspaceStatistics, LevelStatistics,
+    StallStatistics, Statistics,
 };
 
 /// The fewest bytes from the user for which write amplification is shown.
@@ -69,6 +69,7 @@ pub fn to_json(s: &Statistics) -> Value {
         ("tables_poor", s.tables_poor.into()),
         ("picks_poor", s.picks_poor.into()),
         ("chains", chains_json(&s.chains)),
+        ("fast_tier", s.fast_tier.as_ref().map(fast_tier_json).into()),
         ("writes_refused", s.health.writes_refused.as_ref().map(|error| error.to_string()).into()),
         ("failing", s.health.failing.iter().map(failure_json).collect()),
         ("last_failure", s.health.last_failure.as_ref().map(failure_json).into()),
@@ -131,6 +132,23 @@ fn keyspace_json(keyspace: &KeyspaceStatistics) -> Value {
             })
         }),
         "levels": keyspace.levels.iter().enumerate().map(level).collect::<Vec<_>>(),
+    })
+}
+
+fn fast_tier_json(tier: &FastTierStatistics) -> Value {
+    json!({
+        "capacity_bytes": tier.capacity_bytes,
+        "bytes": tier.bytes,
+        "memory_bytes": tier.memory_bytes,
+        "log_bytes": tier.log_bytes,
+        "log_bytes_max": tier.log_bytes_max,
+        "minor_compactions": tier.minor_compactions,
+        "minor_written_bytes": tier.minor_written_bytes,
+        "internal_compactions": tier.internal_compactions,
+        "internal_written_bytes": tier.internal_written_bytes,
+        "evictions": tier.evictions,
+        "evicted_bytes": tier.evicted_bytes,
+        "partitions": tier.partitions,
     })
 }
 

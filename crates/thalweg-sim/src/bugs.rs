@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 52] = [
+pub const BUGS: [(&str, Bug); 55] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -60,6 +60,9 @@ pub const BUGS: [(&str, Bug); 52] = [
     ("LastDirectoryLost", Bug::LastDirectoryLost),
     ("TicketTooEarly", Bug::TicketTooEarly),
     ("MemtableFilterForgets", Bug::MemtableFilterForgets),
+    ("FastTableForgottenByLog", Bug::FastTableForgottenByLog),
+    ("MergeOverVolatile", Bug::MergeOverVolatile),
+    ("FlushBypassesTier", Bug::FlushBypassesTier),
 ];
 
 /// The bug with this name.

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 use thalweg::{
-    Builder, CompactionPolicy, Compression, Database, DirectoryStructures, Durability, DurabilityBackend, Overlap,
+    Builder, CompactionPolicy, Compression, Database, DirectoryStructures, Durability, DurabilityBackend, FastTier,
+    Overlap,
 };
 
 static BACKEND: OnceLock<DurabilityBackend> = OnceLock::new();
@@ -103,6 +104,11 @@ pub struct Plan {
     removed_piece_bytes: u64,
     /// Whether clients have keyspaces compacted.
     pub compacts_ranges: bool,
+    /// The capacity of the fast tier, if there is one, and the bytes of log that it may pin.
+    fast_tier: Option<(u64, u64)>,
+    /// How many times larger the tier and level 1 are than drawn: partitions that merge then have something in the
+    /// tier, whose tables take 4 KiB at least.
+    tier_times: u64,
     /// Each open but the first has options of its own, drawn with this seed.
     changing_options: Option<u64>,
 }
@@ -127,6 +133,13 @@ fn random_structures(mut rng: Rng) -> DirectoryStructures {
 /// Hashes of four bits in one plan of four, and in one of four such that parts of listings end between equal fences.
 fn random_hash_bits(rng: &Rng) -> Option<(u32, u32)> {
     if rng.aside(27).one_in(4) { Some((4, 0)) } else { rng.aside(35).one_in(3).then_some((2, 6)) }
+}
+
+/// A fast tier in half of the plans: so small that it is full again and again, or with little log.
+fn random_tier(mut rng: Rng) -> Option<(u64, u64)> {
+    let capacity = *rng.choose(&[4 << 10, 8 << 10, 16 << 10, 64 << 10]);
+    let log = *rng.choose(&[256 << 10, 256 << 10, 512 << 10, 8 << 20]);
+    rng.one_in(2).then_some((capacity, log))
 }
 
 impl Plan {
@@ -190,6 +203,8 @@ impl Plan {
             removed_piece_bytes: *rng.aside(7).choose(&[300, 300, 300, 1 << 10, 8 << 20]),
             manifest_rotation_bytes: *rng.aside(1).choose(&[None, None, None, Some(300), Some(1 << 10), Some(4 << 10)]),
             compacts_ranges: rng.aside(36).one_in(2),
+            fast_tier: random_tier(rng.aside(39)),
+            tier_times: *rng.aside(40).choose(&[1, 1, 8]),
             changing_options: rng.aside(37).one_in(3).then(|| rng.aside(38).next_u64()),
         }
         .with_chosen_backend()
@@ -197,7 +212,7 @@ impl Plan {
 
     /// Without what seeds have drawn only since `tests/seeds.rs` names some of them.
     pub fn as_it_was(self) -> Self {
-        Plan { compacts_ranges: false, changing_options: None, ..self }
+        Plan { compacts_ranges: false, fast_tier: None, changing_options: None, ..self }
     }
 
     /// The plan with the options of an open, by its number. Options are not stored: each open may have others.
@@ -226,6 +241,8 @@ impl Plan {
             compaction_workers: other.compaction_workers,
             removed_piece_bytes: other.removed_piece_bytes,
             manifest_rotation_bytes: other.manifest_rotation_bytes,
+            fast_tier: other.fast_tier,
+            tier_times: other.tier_times,
             ..self.clone()
         }
     }
@@ -285,6 +302,8 @@ impl Plan {
             manifest_rotation_bytes: Some(1 << 10),
             removed_piece_bytes: 700,
             compacts_ranges: true,
+            fast_tier: None,
+            tier_times: 1,
             changing_options: None,
         }
         .with_chosen_backend()
@@ -308,8 +327,13 @@ impl Plan {
     }
 
     /// The plans of the checks of every input and output, each with its name.
-    pub fn workloads(operations: u64) -> [(&'static str, Plan); 2] {
-        [("mixed", Plan::fixed(operations)), ("directories", Plan::directories(operations))]
+    pub fn workloads(operations: u64) -> [(&'static str, Plan); 3] {
+        let tier = Plan { fast_tier: Some((8 << 10, 256 << 10)), ..Plan::fixed(operations) };
+        [
+            ("mixed", Plan::fixed(operations)),
+            ("directories", Plan::directories(operations)),
+            ("fast tier", Plan { files_percent: 0, compacts_ranges: false, ..tier }),
+        ]
     }
 
     /// The plan of the damage: as small as possible with tables in several levels.
@@ -364,6 +388,10 @@ impl Plan {
         if let Some((highest, lowest)) = self.name_hash_bits {
             builder = builder.name_hash_bits(highest, lowest);
         }
+        if let Some((bytes, log_bytes)) = self.fast_tier {
+            let bytes = (bytes * self.tier_times).max(4 * self.memtable_bytes as u64);
+            builder = builder.fast_tier(FastTier::Memory, bytes).fast_tier_log_bytes_max(log_bytes);
+        }
         builder = builder.removed_piece_bytes(self.removed_piece_bytes).pack_block_bytes(self.pack_block_bytes);
         builder
             .durability(self.durability)
@@ -385,7 +413,7 @@ impl Plan {
             .level0_trigger(self.level0_trigger)
             .directory_level0_trigger(self.directory_level0_trigger)
             .directory_structures(self.directory_structures)
-            .level1_bytes(self.level1_bytes)
+            .level1_bytes(self.level1_bytes * self.fast_tier.map_or(1, |_| self.tier_times))
             .growth_factor(self.growth_factor)
             .partitions_max(self.partitions_max)
             .compaction_workers(self.compaction_workers)

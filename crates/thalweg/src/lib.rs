@@ -72,6 +72,10 @@ mod compaction;
 mod database;
 mod directory;
 mod error;
+#[allow(dead_code, unused_imports, reason = "volatile tiers use a part of it")]
+mod fast_table;
+#[allow(dead_code, unused_imports, reason = "volatile tiers use a part of it")]
+mod fast_tier;
 mod format;
 mod keyspaces;
 mod lineage;
@@ -89,13 +93,16 @@ mod trace;
 pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CommitTicket, CompactionPolicy,
     Compression, DamagePolicy, Database, Directories, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot,
-    DirectoryStatistics, Durability, DurationStatistics, Entry, GetAsync, Health, KeyBounds, Keys, Keyspace,
-    KeyspaceStatistics, LevelStatistics, Listing, Range, ReadOnlyDatabase, ReadOnlyKeyspace, Readable, Reader,
-    ReaderFull, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads, TableWrites,
-    UntilDurable, Values, WriteBatch, WriteOptions, dump,
+    DirectoryStatistics, Durability, DurationStatistics, Entry, FastTier, FastTierStatistics, GetAsync, Health,
+    KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Listing, Range, ReadOnlyDatabase, ReadOnlyKeyspace,
+    Readable, Reader, ReaderFull, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads,
+    TableWrites, UntilDurable, Values, WriteBatch, WriteOptions, dump,
 };
 #[cfg(feature = "experiments")]
-pub use database::{CompactionScheduling, DirectoryStructures, DurabilityBackend, FHashStatistics, Overlap};
+pub use database::{
+    CompactionScheduling, DirectoryStructures, DurabilityBackend, FHashStatistics, LoneCursor, LoneTable, LoneTables,
+    Overlap, TableLayout,
+};
 pub use error::{Corruption, Error, ErrorKind, LockHolder, Result};
 pub use format::Slice;
 pub use runtime::Runtime;
@@ -140,6 +147,16 @@ pub mod fuzzing {
     /// A block of a pack: its items are decoded.
     pub fn pack_block(bytes: &[u8]) {
         crate::table::fuzz_pack_block(bytes);
+    }
+
+    /// A fast table: opened and read in every way.
+    pub fn fast_table(bytes: &[u8]) {
+        crate::fast_table::fuzz_fast_table(bytes);
+    }
+
+    /// Fast tables to begin with, one of each layout.
+    pub fn fast_table_seeds() -> Vec<Vec<u8>> {
+        crate::fast_table::fast_table_seeds()
     }
 
     /// A data block: walked both ways.

@@ -46,6 +46,15 @@ pub(crate) struct Metrics {
     pub(crate) manifest_written_bytes: Counter,
     /// Flushes that produced a table.
     pub(crate) flushes: Counter,
+    /// Memtables that became fast tables, and the bytes of these.
+    pub(crate) minor_compactions: Counter,
+    pub(crate) minor_written_bytes: Counter,
+    /// Merges of fast tables that stayed in the tier, and the bytes that these made.
+    pub(crate) internal_compactions: Counter,
+    pub(crate) internal_written_bytes: Counter,
+    /// Merges of all fast tables of a partition to level 0, and the bytes of these fast tables.
+    pub(crate) evictions: Counter,
+    pub(crate) evicted_bytes: Counter,
     /// Compactions that merged tables.
     pub(crate) compactions: Counter,
     /// Subtasks of these compactions, by key range; one for each small compaction.
@@ -96,12 +105,23 @@ pub(crate) struct Metrics {
     pub(crate) stalls_memtable: Stall,
     pub(crate) stalls_level0: Stall,
     pub(crate) stalls_log: Stall,
+    pub(crate) stalls_tier: Stall,
     /// Delays of writers that pacing slowed down, so that none of the waits above happens.
     pub(crate) stalls_paced: Stall,
 }
 
 /// Stripes of counters that reads are spread over.
-const READ_STRIPES: usize = 16;
+pub(crate) const READ_STRIPES: usize = 16;
+
+/// The stripe of the current thread, below [`READ_STRIPES`].
+#[inline]
+pub(crate) fn read_stripe() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static STRIPE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % READ_STRIPES;
+    }
+    STRIPE.with(|stripe| *stripe)
+}
 
 /// The counters of reads. Each stripe has its own cache lines, so that reading threads do not contend.
 #[derive(Debug, Default)]
@@ -127,11 +147,7 @@ impl Metrics {
     /// The stripe in which the current thread counts its reads.
     #[inline]
     pub(crate) fn reads(&self) -> &ReadCounters {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        thread_local! {
-            static STRIPE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % READ_STRIPES;
-        }
-        &self.reads[STRIPE.with(|stripe| *stripe)]
+        &self.reads[read_stripe()]
     }
 
     /// The sum over all threads of one counter of reads.

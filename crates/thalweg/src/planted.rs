@@ -61,6 +61,9 @@ pub enum Bug {
     LastDirectoryLost,
     TicketTooEarly,
     MemtableFilterForgets,
+    FastTableForgottenByLog,
+    MergeOverVolatile,
+    FlushBypassesTier,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -41,6 +41,11 @@ fn no_table_makes_its_reader_panic() {
 }
 
 #[test]
+fn no_fast_table_makes_its_reader_panic() {
+    run("fast_table", fuzzing::fast_table);
+}
+
+#[test]
 fn no_block_makes_its_cursor_panic() {
     run("block", fuzzing::block);
 }
@@ -187,6 +192,7 @@ fn write_seeds() {
         save("table", name, tables);
     }
     save("log_segment", "long", long_segments());
+    save("fast_table", "layout", fuzzing::fast_table_seeds());
 }
 
 /// Segments with a record that goes on in the next block, and one that goes on in the next segment.

@@ -347,6 +347,12 @@ pub(super) struct SettingsArgs {
     /// Into how many partitions one may be split as it grows (Thalweg only)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub partitions_max: Option<u32>,
+    /// Memory for a fast tier: level 0 is kept there first (Thalweg only)
+    #[arg(long, value_name = "SIZE", value_parser = amount::bytes)]
+    pub fast_tier: Option<u64>,
+    /// How much of the log the fast tier may pin (Thalweg only)
+    #[arg(long, value_name = "SIZE", value_parser = amount::bytes)]
+    pub fast_tier_log: Option<u64>,
     /// Which kind of keyspace has the records: `directory` for the `metadata` workloads (Thalweg only)
     #[arg(long, value_name = "KIND")]
     pub keyspace: Option<Keyspace>,

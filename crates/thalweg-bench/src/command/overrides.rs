@@ -66,6 +66,8 @@ pub fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
     given_some(&mut settings.level1_bytes, args.level1);
     given_some(&mut settings.growth_factor, args.growth_factor);
     given_some(&mut settings.partitions_max, args.partitions_max);
+    given_some(&mut settings.fast_tier_bytes, args.fast_tier);
+    given_some(&mut settings.fast_tier_log_bytes, args.fast_tier_log);
     given_some(&mut settings.keyspace, args.keyspace);
     given_some(&mut settings.structures, args.structures);
     given_some(&mut settings.f_cache_bytes, args.f_cache);

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 use thalweg::{
     CompactionPolicy, CompactionScheduling, Database, DirectoryKeyspace, DirectoryStructures, DurabilityBackend,
-    Keyspace, StallStatistics,
+    FastTier, Keyspace, StallStatistics,
 };
 
 const KEYSPACE: &str = "bench";
@@ -208,7 +208,18 @@ fn configure(path: &Path, settings: &Settings) -> Result<thalweg::Builder> {
             Overlap::Ratio => thalweg::Overlap::Ratio,
         });
     }
-    Ok(configure_durability(builder, settings))
+    Ok(configure_durability(configure_fast_tier(builder, settings), settings))
+}
+
+/// The settings of the fast tier.
+fn configure_fast_tier(mut builder: thalweg::Builder, settings: &Settings) -> thalweg::Builder {
+    if let Some(bytes) = settings.fast_tier_bytes {
+        builder = builder.fast_tier(FastTier::Memory, bytes);
+    }
+    if let Some(bytes) = settings.fast_tier_log_bytes {
+        builder = builder.fast_tier_log_bytes_max(bytes);
+    }
+    builder
 }
 
 /// The settings of log and lineage.

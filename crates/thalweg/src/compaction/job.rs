@@ -99,6 +99,24 @@ impl RunningJob {
         }
     }
 
+    /// What a merge of fast tables reserves: nothing that a job takes. While it runs no split and no merge of
+    /// partitions begins.
+    pub(crate) fn fast() -> Self {
+        RunningJob {
+            level: usize::MAX,
+            tables: BTreeSet::new(),
+            key_min: Box::default(),
+            key_max: Box::default(),
+            output_level: usize::MAX,
+            is_parked: false,
+        }
+    }
+
+    /// Whether it is a merge of fast tables.
+    pub(crate) fn is_fast(&self) -> bool {
+        self.level == usize::MAX
+    }
+
     /// Whether two jobs must not run at the same time:
     /// - they share an input;
     /// - both take from level 0, whose tables overlap;

@@ -20,9 +20,10 @@
 //! - `job`: what is merged; `plan`: how a job is chosen; `leveled`, `vlsm`, `tidy`, `rewrite`: the policies; `policy`:
 //!   one of them;
 //! - `retention`: which versions stay; `predecessor`, `tournament`, `runs`: sorted inputs; `outputs`: tables written;
-//! - `split`: cuts a job by key range; `merge`, `flush`: the coroutines; `draw`: levels drawn for people.
+//! - `split`: cuts a job by key range; `merge`, `flush`, `fast`: the coroutines; `draw`: levels drawn for people.
 
 mod draw;
+mod fast;
 mod flush;
 mod job;
 mod leveled;
@@ -44,6 +45,7 @@ mod tournament;
 mod vlsm;
 
 pub(crate) use draw::draw;
+pub(crate) use fast::{FastInputs, FastTableMaker, compact_fast, evict, flush_fast};
 pub(crate) use flush::{flush, flush_pack};
 pub(crate) use job::{Job, RunningJob};
 pub(crate) use leveled::{LEVEL0_URGENT, LeveledOptions};

@@ -1,6 +1,7 @@
 //! [`Builder`]: how a database is opened.
 
 use super::check::CheckReport;
+use super::fast_tier::{FastTier, FastTierOptions};
 use super::handle::Database;
 use super::open;
 use super::options::{CompactionPolicy, Durability, Options};
@@ -103,6 +104,22 @@ impl Builder {
         /// small; at least two segments (default: 512 MiB).
         log_bytes_max: u64
     );
+    /// Keeps level 0 of ordered keyspaces in a fast tier, and there up to `bytes`, at least four memtables (default: no
+    /// fast tier). Memtables become tables of the tier, which are compacted there, and are evicted to level 0 on disk
+    /// when it is full. Its memory is beside [`Builder::memory_budget`]. The log is kept for it: after a crash an open
+    /// replays that (`docs/fast-tier.md`).
+    pub fn fast_tier(mut self, medium: FastTier, bytes: u64) -> Self {
+        self.options.fast_tier = Some(FastTierOptions { medium, capacity_bytes: bytes });
+        self
+    }
+
+    /// Bytes of the log that the fast tier may pin, at least two segments (default: twice the bytes of the tier).
+    /// Beyond it the partition that pins the oldest segment is evicted. They come on top of [`Builder::log_bytes_max`].
+    pub fn fast_tier_log_bytes_max(mut self, fast_tier_log_bytes_max: u64) -> Self {
+        self.options.fast_tier_log_bytes_max = Some(fast_tier_log_bytes_max);
+        self
+    }
+
     /// Bytes at which a partition's memtable is sealed and flushed (default: 32 MiB, or 8 MiB with vLSM, and no more
     /// than an eighth of a `memory_budget` that was set). Partitions that splits have made share this number: once
     /// their memtables have it together, the largest is sealed.

@@ -69,6 +69,8 @@ impl Engine {
         let writable = self.writable()?;
         writable.health.check()?;
         let storage = &self.environment.storage;
+        // Else the log of what is in the fast tier would be copied. That is sound too, where the eviction fails.
+        let _ = writable.evict();
         writable.lineage.settle()?;
         let _hold = writable.lineage.hold_unlinks();
         let _pin = writable.log.pin(LogMark::default());

@@ -165,6 +165,8 @@ impl Engine {
     }
 
     fn close_writable(&self, writable: &Writable) -> Result<()> {
+        // What is in the fast tier keeps its log, which the next open would replay.
+        let _ = writable.evict();
         // Each open goes on in a new segment: without this, many short lives would leave a long and nearly empty log.
         let is_long = writable.log.backlog_bytes() > self.options.log_bytes_max;
         if is_long || writable.log.segments() > SEGMENTS_AT_CLOSE_MAX {
@@ -203,6 +205,6 @@ impl Writable {
 
     /// Why flushes fail at present.
     pub(super) fn flush_error(&self) -> Option<Error> {
-        self.health.flushes.get().map(|trouble| trouble.error)
+        self.health.flushes.get().or_else(|| self.health.evictions.get()).map(|trouble| trouble.error)
     }
 }

@@ -8,7 +8,7 @@ use crate::compaction::{LEVEL0_URGENT, LeveledOptions, Policy, VlsmOptions};
 #[cfg(feature = "experiments")]
 use crate::directory::FHashOptions;
 use crate::lineage::RETAINED_BYTES_MAX;
-use crate::ordered::OrderedOptions;
+use crate::ordered::{OrderedOptions, Tier};
 use crate::runtime::Space;
 #[cfg(feature = "experiments")]
 use crate::storage::Storage;
@@ -27,7 +27,7 @@ const DIRECTORY_LEVEL0_FACTOR: usize = 16;
 const VLSM_LEVEL0_STOP: usize = 24;
 
 impl Options {
-    pub(super) fn ordered(&self, space: Arc<Space>) -> OrderedOptions {
+    pub(super) fn ordered(&self, space: Arc<Space>, tier: Option<Arc<Tier>>) -> OrderedOptions {
         let level0_stop_min = if self.is_vlsm() { VLSM_LEVEL0_STOP } else { 12 };
         OrderedOptions {
             memtable_bytes: self.memtable_bytes(),
@@ -36,6 +36,7 @@ impl Options {
             partitions_max: self.partitions_max(),
             policy: self.policy(space.table_bytes()),
             space,
+            tier,
             #[cfg(feature = "experiments")]
             f_hashes: None,
         }
@@ -44,7 +45,8 @@ impl Options {
     /// How directory keyspaces are kept: level 0 gathers many packs, and one merge of all of them makes each directory
     /// one span. A merge of few packs would write each directory again and again.
     pub(super) fn directories(&self, space: Arc<Space>) -> OrderedOptions {
-        let ordered = self.ordered(space);
+        // A directory keyspace has no fast tier.
+        let ordered = self.ordered(space, None);
         let trigger = self.directory_level0_trigger();
         let table_bytes = ordered.policy.table_bytes().min(PACK_BYTES_MAX / 2);
         let times = (trigger / self.level0_trigger()).max(1) as u64;

@@ -2,6 +2,7 @@
 
 use super::engine::Writable;
 use crate::error::{Error, Result};
+use crate::keyspaces::{Backpressure, TierDrain};
 use crate::log::Record;
 use crate::ordered::OrderedKeyspace;
 use crate::runtime::{BackgroundError, Environment};
@@ -14,16 +15,37 @@ const LOOK_NS: u64 = 10_000_000;
 const WAIT_MAX_NS: u64 = 5_000_000_000;
 
 impl Writable {
-    /// Waits until every memtable is in tables. Active ones are sealed first.
+    /// Waits until every memtable is in tables, and what the fast tier has. Active memtables are sealed first.
     pub(super) fn flush(&self) -> Result<()> {
         let waiting = self.ordered.seal_all();
+        let _drain = self.drain_tier();
         self.retry_now();
-        self.signals.wait_for_progress(|| self.ordered.are_flushed(&waiting), || self.new_flush_error())
+        let published = self.log.published().position;
+        let is_done = || self.ordered.are_flushed(&waiting) && self.ordered.are_evicted(published);
+        self.signals.wait_for_progress(is_done, || self.new_flush_error())
+    }
+
+    /// Waits until what the fast tier has now is in tables. Nothing to wait for where there is none.
+    pub(super) fn evict(&self) -> Result<()> {
+        let Some(_drain) = self.drain_tier() else { return Ok(()) };
+        self.retry_now();
+        let published = self.log.published().position;
+        self.signals.wait_for_progress(|| self.ordered.are_evicted(published), || self.new_flush_error())
+    }
+
+    /// Empties the fast tier as long as the guard lives.
+    fn drain_tier(&self) -> Option<TierDrain> {
+        let drain = self.backpressure.tier.as_ref().map(|tier| tier.drain())?;
+        self.signals.compaction_wanted.notify_all();
+        Some(drain)
     }
 
     /// Waits until no memtable waits for its flush and no compaction runs or is wanted.
     pub(super) fn wait_for_compactions(&self) -> Result<()> {
-        let is_done = || !self.registry.has_pending_flush() && !self.ordered.compactor.is_pending();
+        let is_done = || {
+            let is_pending = || self.ordered.has_tier_work() || self.ordered.compactor.is_pending();
+            !self.registry.has_pending_flush() && !is_pending()
+        };
         self.retry_now();
         self.signals.wait_for_progress(is_done, || self.new_error())
     }
@@ -54,6 +76,8 @@ impl Writable {
         let clock = &environment.clock;
         let start_ns = clock.now_ns();
         self.ordered.sealer.seal_all();
+        // What is in the fast tier keeps its log on the disk.
+        let _drain = self.drain_tier();
         loop {
             let ticket = self.signals.progress.ticket();
             self.health.check()?;
@@ -76,8 +100,16 @@ impl Writable {
     /// After a write that made the log a segment longer: looks at the room that is left, and wakes the flush coroutine
     /// when the log has outgrown its cap.
     pub(super) fn watch_log(&self) {
-        if self.space.watch() && self.log.backlog_bytes() > self.backpressure.limits.log_bytes_max {
+        if !self.space.watch() {
+            return;
+        }
+        let Backpressure { log_pins, tier, limits, .. } = &*self.backpressure;
+        log_pins.look_at_tier();
+        if log_pins.backlog_bytes() > limits.log_bytes_max {
             self.signals.flush_wanted.notify_all();
+        }
+        if tier.as_ref().is_some_and(|tier| tier.is_log_long()) {
+            self.signals.compaction_wanted.notify_all();
         }
     }
 
@@ -86,6 +118,7 @@ impl Writable {
         let fails = self.flush_error().is_some() || self.compaction_failures().next().is_some();
         !fails
             && (self.registry.has_pending_flush()
+                || self.backpressure.tier.as_ref().is_some_and(|tier| tier.live_bytes() > 0)
                 || self.ordered.compactor.is_pending()
                 || self.lineage.unsettled().0 > 0
                 || self.lineage.removing_bytes() > 0)
@@ -94,13 +127,15 @@ impl Writable {
     /// Tries failed work again at once, as a caller waits for it. That caller does not get earlier failures.
     fn retry_now(&self) {
         self.health.flushes.request_retry();
+        self.health.evictions.request_retry();
         self.signals.flush_retry.notify_all();
         self.ordered.compactor.retry_parked();
     }
 
     /// Why a flush has failed, of those tried since a caller asked for it.
     fn new_flush_error(&self) -> Option<Error> {
-        self.health.flushes.get().filter(|trouble| !trouble.is_retry_requested).map(|trouble| trouble.error)
+        let mut troubles = self.health.flushes.get().into_iter().chain(self.health.evictions.get());
+        troubles.find(|trouble| !trouble.is_retry_requested).map(|trouble| trouble.error)
     }
 
     /// Why a flush or a compaction has failed, of those tried since a caller asked for it.

@@ -2,14 +2,17 @@
 //!
 //! Every handle is a cheap clone and keeps the database open; the last one to be dropped closes it. In reading order:
 //!
-//! - `options`, `keyspace_options`, `limits`: what callers may set and write; `tasks`: background coroutines, counted;
+//! - `options`, `keyspace_options`, `fast_tier`, `limits`: what callers may set and write; `tasks`: background
+//!   coroutines, counted;
 //! - `engine`: one open database; `directory`, `dropped`, `open`: how it is opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
-//! - `health`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an engine;
+//! - `health`, `tier_statistics`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an
+//!   engine;
 //! - `entry_lookup`, `live_lookup`, `many_entries`, `reader`, `get_async`: lookups of entries of directories;
 //! - `ticket`: says when a write is durable;
 //! - `key_bounds`, `range`, `keyspace`, `directory_keyspace`, `compacting`, `batch`, `readable`, `snapshot`, `handle`,
-//!   `read_only`, `builder`: the handles.
+//!   `read_only`, `builder`: the handles;
+//! - `lone_table`: tables without an engine, to measure.
 
 mod batch;
 mod builder;
@@ -23,6 +26,7 @@ mod dropped;
 mod dump;
 mod engine;
 mod entry_lookup;
+mod fast_tier;
 mod get_async;
 mod handle;
 mod health;
@@ -31,6 +35,8 @@ mod keyspace;
 mod keyspace_options;
 mod limits;
 mod live_lookup;
+#[cfg(feature = "experiments")]
+mod lone_table;
 mod maintenance;
 mod many_entries;
 mod open;
@@ -46,8 +52,11 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod ticket;
+mod tier_statistics;
 mod write;
 
+#[cfg(feature = "experiments")]
+pub use self::lone_table::{LoneCursor, LoneTable, LoneTables, TableLayout};
 #[cfg(feature = "experiments")]
 pub use crate::compaction::Overlap;
 #[cfg(feature = "experiments")]
@@ -64,6 +73,7 @@ pub use builder::Builder;
 pub use check::CheckReport;
 pub use directory_keyspace::{Directories, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot, Listing};
 pub use dump::dump;
+pub use fast_tier::FastTier;
 pub use get_async::GetAsync;
 pub use handle::Database;
 pub use health::{BackgroundFailure, Health};
@@ -83,3 +93,4 @@ pub use statistics::{
 };
 pub use status::RunningStatus;
 pub use ticket::{CommitTicket, UntilDurable};
+pub use tier_statistics::FastTierStatistics;

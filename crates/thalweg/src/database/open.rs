@@ -68,7 +68,7 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
     #[cfg(feature = "experiments")]
     let directory_options = with_f_hashes(directory_options, &environment.storage, root, &options)?;
     let kind = OrderedKind {
-        options: Arc::new(options.ordered(Arc::clone(&space))),
+        options: Arc::new(options.ordered(Arc::clone(&space), options.tier(&environment))),
         directory_options: Arc::new(directory_options),
         memory: memory(&options, &*environment.storage, &tables),
     };
@@ -125,7 +125,7 @@ pub(super) fn open_read_only(mut environment: Environment, root: &Path, options:
     // Nothing is sealed, as nothing will be flushed.
     let unsealed = |options| Arc::new(OrderedOptions { memtable_bytes: usize::MAX, ..options });
     let kind = OrderedKind {
-        options: unsealed(options.ordered(Arc::clone(&space))),
+        options: unsealed(options.ordered(Arc::clone(&space), None)),
         directory_options: unsealed(options.directories(space)),
         memory: Memory { pool: MemtablePool::new(0), cache: Arc::clone(tables.cache()) },
     };
@@ -175,20 +175,21 @@ fn assemble(
     let snapshots = Arc::new(SnapshotRegistry::default());
     log.tell_when_quiet(Arc::clone(&signals.flush_wanted));
     snapshots.notify_on_return(Arc::clone(&signals.flush_wanted), Arc::clone(&signals.compaction_wanted));
-    let log_pins = LogPins::new(&log, &registry, options.log_bytes_max, lineage.state().log_start);
+    let tier = kind.options.tier.as_ref().map(|tier| &tier.room);
+    let log_pins = LogPins::new(&log, &registry, options.log_bytes_max, lineage.state().log_start, tier);
     let cleared = ClearedGenerations::new(&snapshots, &log, &lineage, &signals);
     let space = SpaceWatch::new(&kind.options.space, &log, &lineage, &registry);
     let backpressure = Arc::new(Backpressure {
         environment: environment.clone(),
         health: Arc::clone(&health),
         metrics: Arc::clone(&metrics),
-        log: Arc::clone(&log),
         lineage: Arc::clone(&lineage),
         registry: Arc::clone(&registry),
         log_pins: Arc::clone(&log_pins),
         signals: Arc::clone(&signals),
         limits: options.backpressure(),
         pool: kind.memory.pool.clone(),
+        tier: tier.cloned(),
     });
     let installer = Arc::new(DefinitionInstaller {
         environment: environment.clone(),
@@ -245,6 +246,10 @@ impl Engine {
         };
         let flusher = Arc::clone(&ordered.flusher).run(writers(Lane::Flush));
         self.workers.spawn(environment, health, Lane::Flush, flusher);
+        if let Some(evictor) = &ordered.evictor {
+            let evictor = Arc::clone(evictor).run(writers(Lane::Flush));
+            self.workers.spawn(environment, health, Lane::Flush, evictor);
+        }
         let (workers, compactions_each) = match self.options.compaction_scheduling.blocks() {
             true => (self.options.compactors(), 1),
             false => (self.options.compaction_workers, self.options.compactions_a_worker()),

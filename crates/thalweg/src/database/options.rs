@@ -1,5 +1,6 @@
 //! [`Options`]: everything a builder can set, with defaults and limits.
 
+use super::fast_tier::FastTierOptions;
 use super::{Compression, DamagePolicy};
 use crate::cache::BlockCache;
 use crate::compaction::Overlap;
@@ -7,8 +8,9 @@ use crate::error::{Error, Result};
 use crate::keyspaces::BackpressureLimits;
 use crate::lineage::{DurabilityBackend, Settling};
 use crate::log::LogOptions;
+use crate::ordered::Tier;
 use crate::runtime::threads::Crew;
-use crate::runtime::{CompactionScheduling, Space};
+use crate::runtime::{CompactionScheduling, Environment, Space};
 use crate::storage::Storage;
 use crate::table::{PACK_BLOCK_BYTES, PACK_BYTES_MAX, TableOptions, TableReads, TableWrites};
 use std::path::Path;
@@ -168,6 +170,8 @@ pub(super) struct Options {
     pub(super) log_sync_interval: Option<Duration>,
     pub(super) log_segment_bytes: u32,
     pub(super) log_bytes_max: u64,
+    pub(super) fast_tier: Option<FastTierOptions>,
+    pub(super) fast_tier_log_bytes_max: Option<u64>,
     pub(super) memory_budget: Option<u64>,
     pub(super) memtable_bytes: Option<usize>,
     pub(super) sealed_memtables_max: usize,
@@ -231,6 +235,8 @@ impl Default for Options {
             log_sync_interval: Some(Duration::from_millis(100)),
             log_segment_bytes: 16 << 20,
             log_bytes_max: 512 * MIB,
+            fast_tier: None,
+            fast_tier_log_bytes_max: None,
             memory_budget: None,
             memtable_bytes: None,
             sealed_memtables_max: 3,
@@ -285,6 +291,14 @@ impl Options {
             ),
             (segment <= 1 << 30, "log_segment_bytes: at most 1 GiB"),
             (self.log_bytes_max >= 2 * u64::from(segment), "log_bytes_max: at least two segments"),
+            (
+                self.fast_tier.is_none_or(|tier| tier.capacity_bytes >= 4 * self.memtable_bytes() as u64),
+                "fast_tier: at least the bytes of four memtables",
+            ),
+            (
+                self.fast_tier_log_bytes_max.is_none_or(|bytes| bytes >= 2 * u64::from(segment)),
+                "fast_tier_log_bytes_max: at least two segments",
+            ),
             (self.memory_budget.is_none_or(|bytes| bytes >= 4 * MIB), "memory_budget: at least 4 MiB"),
             (self.memtable_bytes() >= 1 << 10, "memtable_bytes: at least 1 KiB"),
             (self.memtable_bytes() as u64 <= PACK_BYTES_MAX / 2, "memtable_bytes: at most 16 GiB"),
@@ -321,6 +335,8 @@ impl Options {
             ("settle_interval", format!("{:?}", self.settle_interval)),
             ("log_segment_bytes", self.log_segment_bytes.to_string()),
             ("log_bytes_max", self.log_bytes_max.to_string()),
+            ("fast_tier", self.fast_tier.map_or("none".into(), |tier| format!("{tier:?}"))),
+            ("fast_tier_log_bytes_max", self.fast_tier_log_bytes_max().map_or("none".into(), |b| b.to_string())),
             ("memtable_bytes", self.memtable_bytes().to_string()),
             ("sealed_memtables_max", self.sealed_memtables_max.to_string()),
             ("memory_budget", self.memory_budget.map_or("default".into(), |bytes| bytes.to_string())),
@@ -405,6 +421,18 @@ impl Options {
             bound_to: self.pin_compaction_workers.then_some(self.compaction_workers),
             ..Crew::of(if compactions_block { self.compactors() } else { self.compaction_workers })
         }
+    }
+
+    /// Bytes of the log that the fast tier may pin, if there is one.
+    fn fast_tier_log_bytes_max(&self) -> Option<u64> {
+        let tier = self.fast_tier?;
+        Some(self.fast_tier_log_bytes_max.unwrap_or_else(|| tier.log_bytes_max(self.log_segment_bytes)))
+    }
+
+    /// The fast tier, empty.
+    pub(super) fn tier(&self, environment: &Environment) -> Option<Arc<Tier>> {
+        let (tier, log_bytes_max) = self.fast_tier.zip(self.fast_tier_log_bytes_max())?;
+        Some(tier.make(environment, log_bytes_max, self.memtable_bytes() as u64, self.filter_bits_per_key))
     }
 
     pub(super) fn is_vlsm(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use super::engine::{Engine, Mode, Writable};
 use super::health::Health;
+use super::tier_statistics::{FastTierSource, FastTierStatistics};
 #[cfg(feature = "experiments")]
 use crate::directory::FHashStatistics;
 use crate::keyspaces::{KeyspaceMap, Registry};
@@ -125,6 +126,8 @@ pub struct Statistics {
     pub stalls: Vec<StallStatistics>,
     /// What of the background fails ([`crate::Database::health`]).
     pub health: Health,
+    /// The fast tier ([`crate::Builder::fast_tier`]), if there is one.
+    pub fast_tier: Option<FastTierStatistics>,
     /// Each keyspace, by name.
     pub keyspaces: Vec<KeyspaceStatistics>,
 }
@@ -173,7 +176,8 @@ pub struct ChainStatistics {
 #[non_exhaustive]
 pub struct StallStatistics {
     /// `memtable`: sealed memtables waited for their flush; `level 0`: too many tables in level 0; `log`: no free
-    /// segment, or the log beyond twice its cap; `pacing`: slowed down before it comes to any of these.
+    /// segment, or the log beyond twice its cap; `fast tier`: no room in the fast tier; `pacing`: slowed down before it
+    /// comes to any of these.
     pub cause: &'static str,
     /// How often.
     pub count: u64,
@@ -255,6 +259,7 @@ struct Gauges {
     memtable_memory_bytes: u64,
     cached_bytes: u64,
     index_memory_bytes: u64,
+    fast_tier: Option<FastTierStatistics>,
 }
 
 impl Engine {
@@ -279,6 +284,7 @@ pub(super) struct StatisticsSource {
     registry: Arc<Registry>,
     memory: Memory,
     memory_budget_bytes: u64,
+    fast_tier: FastTierSource,
 }
 
 impl StatisticsSource {
@@ -292,6 +298,7 @@ impl StatisticsSource {
             registry: Arc::clone(&writable.registry),
             memory: writable.kind.memory.clone(),
             memory_budget_bytes: engine.options.memory_budget(&*engine.environment.storage),
+            fast_tier: FastTierSource::of(writable),
         }
     }
 
@@ -306,6 +313,7 @@ impl StatisticsSource {
             memtable_memory_bytes: self.memory.pool.used_bytes() as u64,
             cached_bytes: self.memory.cache.bytes_used(),
             index_memory_bytes: self.memory.cache.charged_bytes(),
+            fast_tier: self.fast_tier.statistics(&self.metrics),
         };
         let health = Health::of(&self.environment, &self.health, &self.registry);
         let keyspaces = self.registry.keyspaces();
@@ -379,6 +387,7 @@ impl Statistics {
             chains: chain_statistics(&metrics.chains),
             stalls: stalls(metrics),
             health: Health::default(),
+            fast_tier: gauges.fast_tier,
             keyspaces,
         }
     }
@@ -432,10 +441,11 @@ fn chain_statistics(counts: &ChainCounts) -> ChainStatistics {
 }
 
 /// Why writers wait.
-pub(super) const STALL_CAUSES: [&str; 4] = ["memtable", "level 0", "log", "pacing"];
+pub(super) const STALL_CAUSES: [&str; 5] = ["memtable", "level 0", "log", "fast tier", "pacing"];
 
 fn stalls(metrics: &Metrics) -> Vec<StallStatistics> {
-    let stalls = [&metrics.stalls_memtable, &metrics.stalls_level0, &metrics.stalls_log, &metrics.stalls_paced];
+    let Metrics { stalls_memtable, stalls_level0, stalls_log, stalls_tier, stalls_paced, .. } = metrics;
+    let stalls = [stalls_memtable, stalls_level0, stalls_log, stalls_tier, stalls_paced];
     STALL_CAUSES.into_iter().zip(stalls).map(|(cause, stall)| stall_statistics(cause, stall)).collect()
 }
 

@@ -14,6 +14,7 @@ use super::statistics::{
     ChainStatistics, DirectoryStatistics, DurationStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics,
     Statistics, StatisticsSource,
 };
+use super::tier_statistics::FastTierStatistics;
 use crate::error::{Error, Result};
 use crate::format::checksum;
 use crate::log::Log;
@@ -157,6 +158,11 @@ fn encode(process: u32, mut statistics: Statistics) -> String {
         let StallStatistics { cause, count, over_1ms, total_ns, longest_ns } = stall;
         let _ = writeln!(body, "stall {count} {over_1ms} {total_ns} {longest_ns} {cause}");
     }
+    if let Some(tier) = &mut statistics.fast_tier {
+        let numbers: Vec<String> = tier_numbers(tier).into_iter().map(|number| number.to_string()).collect();
+        let _ = writeln!(body, "fast_tier {}", numbers.join(" "));
+    }
+    let s = &statistics;
     for note in &s.io_notes {
         let _ = writeln!(body, "note {}", on_one_line(note));
     }
@@ -226,6 +232,12 @@ fn decode_line(status: &mut RunningStatus, name: &str, rest: &str) -> Option<()>
             s.chains.stage_bytes.push((mean.parse().ok()?, most.parse().ok()?));
         }
         "stall" => s.stalls.extend(stall(rest)?),
+        "fast_tier" => {
+            let tier = s.fast_tier.insert(FastTierStatistics::default());
+            for (number, word) in tier_numbers(tier).into_iter().zip(rest.split(' ')) {
+                *number = word.parse().ok()?;
+            }
+        }
         "failure" => status.failures.push(as_it_was(rest)),
         "note" => s.io_notes.push(as_it_was(rest)),
         "keyspace" => {
@@ -267,6 +279,19 @@ fn decode_line(status: &mut RunningStatus, name: &str, rest: &str) -> Option<()>
     Some(())
 }
 
+/// The numbers of a fast tier, in the order of the file. A counter that is missing here does not compile.
+#[rustfmt::skip]
+fn tier_numbers(tier: &mut FastTierStatistics) -> [&mut u64; 11] {
+    let FastTierStatistics {
+        capacity_bytes, bytes, memory_bytes, log_bytes, log_bytes_max, minor_compactions, minor_written_bytes,
+        internal_compactions, internal_written_bytes, evictions, evicted_bytes, partitions: _,
+    } = tier;
+    [
+        capacity_bytes, bytes, memory_bytes, log_bytes, log_bytes_max, minor_compactions, minor_written_bytes,
+        internal_compactions, internal_written_bytes, evictions, evicted_bytes,
+    ]
+}
+
 /// `Some(None)`: of a cause that this version does not know.
 fn stall(rest: &str) -> Option<Option<StallStatistics>> {
     let mut words = rest.splitn(5, ' ');
@@ -295,7 +320,7 @@ fn scalars(statistics: &mut Statistics) -> Vec<(&'static str, &mut u64)> {
             memtables, bytes_p50, bytes_p99, bytes_max, stages_max, bytes_mean: _, stages_mean: _, stage_bytes: _,
         },
         background_reads, background_writes, merge_slices,
-        io_uring: _, direct_io: _, io_notes: _, stalls: _, health: _, keyspaces: _,
+        io_uring: _, direct_io: _, io_notes: _, stalls: _, health: _, fast_tier: _, keyspaces: _,
     } = statistics;
     let mut all = named![
         user_written_bytes, log_written_bytes, log_prepared_bytes, flush_written_bytes, compaction_read_bytes,
@@ -360,6 +385,9 @@ mod tests {
         statistics.chains.bytes_mean = 0.1;
         statistics.chains.stages_mean = 2.5;
         statistics.chains.stage_bytes = vec![(1.5, 7), (0.0, 0)];
+        let mut tier = FastTierStatistics::default();
+        tier_numbers(&mut tier).into_iter().zip(1..).for_each(|(value, number)| *value = number);
+        statistics.fast_tier = Some(tier);
         let stall = |cause| StallStatistics { cause, count: 1, over_1ms: 2, total_ns: 3, longest_ns: 4 };
         statistics.stalls = super::super::statistics::STALL_CAUSES.map(stall).into();
         let level = LevelStatistics { tables: 1, bytes: 2, entries: 3, tombstones: 4 };

@@ -1,14 +1,14 @@
 //! [`Backpressure`]: slows writers down while their buffer has little room, and stops them while it has none.
 //!
-//! Every wait is counted by its cause: sealed memtables, level 0, the log, or pacing.
+//! Every wait is counted by its cause: sealed memtables, level 0, the log, the fast tier, or pacing.
 
 use super::log_pins::LogPins;
 use super::pacer::{Pacer, Pressure, pressure};
 use super::registry::Registry;
 use super::signals::Signals;
+use super::tier_room::TierRoom;
 use crate::error::{Error, Result};
 use crate::lineage::Lineage;
-use crate::log::Log;
 use crate::memtable::MemtablePool;
 use crate::metrics::{Metrics, Stall};
 use crate::runtime::{Environment, Health};
@@ -60,13 +60,13 @@ pub(crate) struct Backpressure {
     pub(crate) environment: Environment,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) log: Arc<Log>,
     pub(crate) lineage: Arc<Lineage>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) log_pins: Arc<LogPins>,
     pub(crate) signals: Arc<Signals>,
     pub(crate) limits: BackpressureLimits,
     pub(crate) pool: MemtablePool,
+    pub(crate) tier: Option<Arc<TierRoom>>,
 }
 
 impl Backpressure {
@@ -86,7 +86,7 @@ impl Backpressure {
         // The flushes that relieve a long log come first, and get a quarter of what it may still grow by. Segments that
         // only wait for a settle round are not theirs to free.
         let log_from = log_bytes_max.saturating_add(log_bytes_max / 4);
-        let log = match self.log.backlog_bytes() {
+        let log = match self.log_pins.backlog_bytes() {
             backlog if backlog <= log_from => backlog,
             _ => self.log_pins.pinned_bytes(),
         };
@@ -94,7 +94,11 @@ impl Backpressure {
             .max(pressure(log, log_from, log_bytes_max.saturating_mul(2)))
             .max((self.lineage.retained_share() - 1.0).clamp(0.0, 1.0));
         let compaction = pressure(tables, due_at + stop_at.saturating_sub(due_at) / 4, stop_at);
-        buffer.pacer().press(now_ns, Pressure { flush, compaction });
+        let mut pressure = Pressure { flush, compaction, ..Pressure::default() };
+        if let Some(tier) = &self.tier {
+            (pressure.tier, pressure.tier_rate) = (tier.pressure(), tier.rate());
+        }
+        buffer.pacer().press(now_ns, pressure);
     }
 
     /// Before a write of `bytes`, whose operation i goes to `routes[i]`: lets time pass while there is little room.
@@ -140,7 +144,17 @@ impl Backpressure {
             let most = self.limits.log_bytes_max.saturating_mul(2);
             // Segments that only wait for a settle round are not the flushes' to free.
             let is_long = || self.log_pins.pinned_bytes() > most;
-            self.log.backlog_bytes() > most && self.registry.has_pending_flush() && is_long()
+            self.log_pins.backlog_bytes() > most && self.registry.has_pending_flush() && is_long()
+        })?;
+        let Some(tier) = &self.tier else { return Ok(()) };
+        let eviction_error = || self.health.evictions.get().map(|trouble| trouble.error);
+        self.stall_while("fast tier", &self.metrics.stalls_tier, eviction_error, || {
+            // A drop or a clear may have let its log go since the last look.
+            let is_full = || {
+                self.log_pins.look_at_tier();
+                tier.is_full()
+            };
+            tier.is_full() && is_full() && !buffer.is_dropped()
         })
     }
 

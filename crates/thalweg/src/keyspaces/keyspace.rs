@@ -30,6 +30,11 @@ pub(crate) trait Keyspace: Any + Send + Sync {
     /// call is taken into account.
     fn oldest_mark(&self) -> Option<LogMark>;
 
+    /// The same, of the records that are in buffers: without those that are in a fast tier.
+    fn oldest_buffer_mark(&self) -> Option<LogMark> {
+        self.oldest_mark()
+    }
+
     /// Whether a sealed buffer waits for its flush.
     fn has_pending_flush(&self) -> bool;
 

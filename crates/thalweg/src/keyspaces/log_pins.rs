@@ -2,9 +2,13 @@
 //!
 //! Each keyspace pins the log at the oldest record that it has in no table ([`Keyspace::oldest_mark`]), and each
 //! definition that the manifest does not know pins it at its record ([`super::Definitions`]).
+//!
+//! Records in fast tables pin the log as those in memtables do, but have a bound of their own ([`TierRoom`]): flushes
+//! of memtables do not release them. So what asks whether flushes must hurry does not count them.
 
 use super::keyspace::Keyspace;
 use super::registry::Registry;
+use super::tier_room::TierRoom;
 use crate::format::LogMark;
 use crate::log::Log;
 use crate::planted::{Bug, planted};
@@ -22,16 +26,24 @@ pub(crate) struct LogPins {
     log_bytes_max: u64,
     /// The segment that the last edit with a log start named.
     start_segment: AtomicU32,
+    tier: Option<Arc<TierRoom>>,
 }
 
 impl LogPins {
     /// The pins on `log`, which the manifest says is needed from `start` on.
-    pub(crate) fn new(log: &Arc<Log>, registry: &Arc<Registry>, log_bytes_max: u64, start: LogMark) -> Arc<Self> {
+    pub(crate) fn new(
+        log: &Arc<Log>,
+        registry: &Arc<Registry>,
+        log_bytes_max: u64,
+        start: LogMark,
+        tier: Option<&Arc<TierRoom>>,
+    ) -> Arc<Self> {
         Arc::new(LogPins {
             log: Arc::clone(log),
             registry: Arc::clone(registry),
             log_bytes_max,
             start_segment: AtomicU32::new(start.position.segment()),
+            tier: tier.cloned(),
         })
     }
 
@@ -69,17 +81,37 @@ impl LogPins {
         needed
     }
 
-    /// Bytes of the log from the oldest pin on. Segments before it only wait for an edit to settle.
+    /// Where the log is needed from for what is in buffers.
+    fn needed_by_buffers(&self) -> LogMark {
+        self.needed_by(|keyspace| keyspace.oldest_buffer_mark())
+    }
+
+    /// Bytes of the log from the oldest pin on, those of the fast tier left out. Segments before it only wait for an
+    /// edit to settle.
     pub(crate) fn pinned_bytes(&self) -> u64 {
-        self.log.bytes_from(self.needed().position.segment())
+        self.log.bytes_from(self.needed_by_buffers().position.segment())
+    }
+
+    /// Bytes of the log but for those that only the fast tier needs, at the last look. Every write calls this.
+    pub(crate) fn backlog_bytes(&self) -> u64 {
+        let backlog = self.log.backlog_bytes();
+        self.tier.as_ref().map_or(backlog, |tier| backlog.saturating_sub(tier.log_bytes_alone()))
+    }
+
+    /// Looks at what the fast tier pins, now that the log is longer or shorter, or the tier has let some of it go.
+    pub(crate) fn look_at_tier(&self) {
+        let Some(tier) = &self.tier else { return };
+        let (all, buffers) = (self.needed().position, self.needed_by_buffers().position);
+        let bytes = if all < buffers { self.log.bytes_from(all.segment()) } else { 0 };
+        tier.set_log_bytes(bytes, bytes.saturating_sub(self.log.bytes_from(buffers.segment())));
     }
 
     /// The oldest pinned segment, when the log is longer than it may be: what begins at or before it is to be flushed.
     pub(crate) fn segment_to_relieve(&self) -> Option<u32> {
-        if self.log.backlog_bytes() <= self.log_bytes_max {
+        if self.backlog_bytes() <= self.log_bytes_max {
             return None;
         }
-        let oldest = self.needed().position.segment();
+        let oldest = self.needed_by_buffers().position.segment();
         (self.log.bytes_from(oldest) > self.log_bytes_max).then_some(oldest)
     }
 

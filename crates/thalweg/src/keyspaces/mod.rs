@@ -14,6 +14,7 @@
 //! - `cleared`: cleared generations that older snapshots still read;
 //! - `installer`: definitions on their way into the manifest;
 //! - `pacer`: the rate at which writers of one buffer may go;
+//! - `tier_room`: how much the fast tier holds of what it may;
 //! - `backpressure`: how writers are slowed down and stopped, by cause;
 //! - `space_watch`: what is done when the file system has little room;
 //! - `idle_memory`: memory that a quiet database gives back.
@@ -34,6 +35,7 @@ mod snapshots;
 mod space_watch;
 #[cfg(test)]
 mod tests;
+mod tier_room;
 
 pub(crate) use backpressure::{Backpressure, BackpressureLimits, CompactionDebt, WriteBuffer};
 pub(crate) use cleared::ClearedGenerations;
@@ -48,3 +50,4 @@ pub(crate) use replay::{Replay, Replayed};
 pub(crate) use signals::Signals;
 pub(crate) use snapshots::{SnapshotRegistry, SnapshotSeq};
 pub(crate) use space_watch::SpaceWatch;
+pub(crate) use tier_room::{TierCharge, TierDrain, TierRoom};

@@ -68,8 +68,8 @@ struct Rates {
 
 /// How fast the background makes one kind of room while it works on that: bytes over time, the latest with the most
 /// weight, so that few bytes change little.
-#[derive(Clone, Default)]
-struct Supply {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Supply {
     /// Since when it has had work to do.
     busy_since_ns: Option<u64>,
     bytes: f64,
@@ -77,11 +77,11 @@ struct Supply {
 }
 
 impl Supply {
-    fn due(&mut self, now_ns: u64) {
+    pub(super) fn due(&mut self, now_ns: u64) {
         self.busy_since_ns.get_or_insert(now_ns);
     }
 
-    fn gave(&mut self, now_ns: u64, bytes: f64, has_more: bool) {
+    pub(super) fn gave(&mut self, now_ns: u64, bytes: f64, has_more: bool) {
         if let Some(since) = self.busy_since_ns {
             self.bytes = self.bytes * DECAY + bytes;
             self.ns = self.ns * DECAY + now_ns.saturating_sub(since) as f64;
@@ -95,7 +95,7 @@ impl Supply {
     }
 
     /// Bytes a second; `None` before the first.
-    fn rate(&self) -> Option<f64> {
+    pub(super) fn rate(&self) -> Option<f64> {
         (self.bytes > 0.0).then(|| self.bytes / self.ns.max(1.0) * NS_A_SECOND)
     }
 }
@@ -107,6 +107,9 @@ pub(crate) struct Pressure {
     pub(crate) flush: f64,
     /// Tables in level 0.
     pub(crate) compaction: f64,
+    /// The fast tier, and the bytes a second that evictions give back of it, if there were any.
+    pub(crate) tier: f64,
+    pub(crate) tier_rate: Option<f64>,
 }
 
 /// How far `amount` is on its way from `from` to `to`, 0 to 1.
@@ -170,12 +173,14 @@ impl Pacer {
         self.pressed_ns.store(now_ns, Ordering::Relaxed);
         let least = {
             let rates = self.rates();
-            let allowed = |supply: &Supply, pressure: f64| {
-                let rate = supply.rate().filter(|_| pressure > 0.0)?;
+            let allowed = |rate: Option<f64>, pressure: f64| {
+                let rate = rate.filter(|_| pressure > 0.0)?;
                 Some((rate * 2.0 * (1.0 - pressure)).max(RATE_MIN))
             };
-            let flush = allowed(&rates.flush, pressure.flush);
-            flush.into_iter().chain(allowed(&rates.compaction, pressure.compaction)).min_by(f64::total_cmp)
+            let flush = allowed(rates.flush.rate(), pressure.flush);
+            let compaction = allowed(rates.compaction.rate(), pressure.compaction);
+            let tier = allowed(pressure.tier_rate, pressure.tier);
+            [flush, compaction, tier].into_iter().flatten().min_by(f64::total_cmp)
         };
         let ns_per_mib = least.map_or(0, |rate| (f64::from(1 << 20) / rate * NS_A_SECOND) as u64);
         self.ns_per_mib.store(ns_per_mib, Ordering::Relaxed);
@@ -220,12 +225,12 @@ mod tests {
     #[test]
     fn nobody_is_slowed_down_while_there_is_room_or_nothing_is_known() {
         let pacer = Pacer::default();
-        pacer.press(0, Pressure { flush: 0.9, compaction: 0.9 });
+        pacer.press(0, Pressure { flush: 0.9, compaction: 0.9, ..Pressure::default() });
         assert_eq!(pacer.delay_ns(1 << 30, 0), None);
         let pacer = flushing(100);
-        pacer.press(0, Pressure { flush: 0.0, compaction: 0.9 });
+        pacer.press(0, Pressure { flush: 0.0, compaction: 0.9, ..Pressure::default() });
         assert_eq!(pacer.delay_ns(1 << 30, 0), None);
-        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0 });
+        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0, ..Pressure::default() });
         assert_eq!(pacer.delay_ns(1 << 20, 0), Some(SECOND / 100), "the rate itself, half of the way");
     }
 
@@ -237,7 +242,7 @@ mod tests {
             pacer.flush_due(SECOND);
             // Whatever was another partition's is passed over.
             pacer.flushed_in_part(900 * SECOND, false);
-            pacer.press(0, Pressure { flush: 0.5, compaction: 0.0 });
+            pacer.press(0, Pressure { flush: 0.5, compaction: 0.0, ..Pressure::default() });
             assert_eq!(pacer.delay_ns(1 << 20, 0), Some(SECOND / 50));
         }
     }
@@ -250,14 +255,14 @@ mod tests {
         pacer.compaction_gave(3 * SECOND, 40 * MIB, true);
         let mut before = 0;
         for step in 1..10 {
-            pacer.press(0, Pressure { flush: 0.1, compaction: f64::from(step) / 10.0 });
+            pacer.press(0, Pressure { flush: 0.1, compaction: f64::from(step) / 10.0, ..Pressure::default() });
             let ns = pacer.ns_per_mib.load(Ordering::Relaxed);
             assert!(ns > before);
             before = ns;
         }
-        pacer.press(0, Pressure { flush: 0.1, compaction: 0.5 });
+        pacer.press(0, Pressure { flush: 0.1, compaction: 0.5, ..Pressure::default() });
         assert_eq!(pacer.ns_per_mib.load(Ordering::Relaxed), SECOND / 20, "20 MiB a second have left level 0");
-        pacer.press(0, Pressure { flush: 0.1, compaction: 1.0 });
+        pacer.press(0, Pressure { flush: 0.1, compaction: 1.0, ..Pressure::default() });
         assert!(pacer.ns_per_mib.load(Ordering::Relaxed) < 2 * SECOND, "there is a least rate");
     }
 
@@ -269,14 +274,14 @@ mod tests {
         pacer.compaction_due(100 * SECOND);
         pacer.compaction_gave(101 * SECOND, 10 * MIB, false);
         pacer.compaction_gave(200 * SECOND, 10 * MIB, false);
-        pacer.press(0, Pressure { flush: 0.0, compaction: 0.5 });
+        pacer.press(0, Pressure { flush: 0.0, compaction: 0.5, ..Pressure::default() });
         assert_eq!(pacer.ns_per_mib.load(Ordering::Relaxed), SECOND / 10);
     }
 
     #[test]
     fn writers_take_turns_in_one_schedule_and_sleep_only_where_it_pays() {
         let pacer = flushing(1);
-        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0 });
+        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0, ..Pressure::default() });
         // 100 bytes are about 95 µs.
         assert_eq!(pacer.delay_ns(100, 0), None);
         assert_eq!(pacer.delay_ns(100, 0), None);
@@ -292,14 +297,14 @@ mod tests {
     #[test]
     fn the_schedule_is_never_far_ahead_and_forgotten_when_nothing_presses() {
         let pacer = flushing(1);
-        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0 });
+        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0, ..Pressure::default() });
         for _ in 0..100 {
             assert!(pacer.delay_ns(10 << 20, 0).unwrap() <= LEAD_MAX_NS);
         }
         assert_eq!(pacer.delay_ns(1, LEAD_MAX_NS), None, "a second later it is used up");
         pacer.delay_ns(10 << 20, 0);
         pacer.press(0, Pressure::default());
-        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0 });
+        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0, ..Pressure::default() });
         assert_eq!(pacer.delay_ns(1, 0), None);
     }
 
@@ -312,7 +317,7 @@ mod tests {
             pacer.flush_due(since);
             pacer.flushed(since + SECOND / 1000, 100, 100, false);
         }
-        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0 });
+        pacer.press(0, Pressure { flush: 0.5, compaction: 0.0, ..Pressure::default() });
         let ns = pacer.ns_per_mib.load(Ordering::Relaxed);
         assert!((SECOND / 100..SECOND / 95).contains(&ns), "{ns}");
     }
@@ -320,7 +325,7 @@ mod tests {
     #[test]
     fn what_slows_writers_down_is_looked_at_again() {
         let pacer = flushing(1);
-        pacer.press(SECOND, Pressure { flush: 0.5, compaction: 0.0 });
+        pacer.press(SECOND, Pressure { flush: 0.5, compaction: 0.0, ..Pressure::default() });
         assert!(pacer.is_pressed() && !pacer.is_stale(SECOND + STALE_NS - 1) && pacer.is_stale(SECOND + STALE_NS));
         pacer.press(2 * SECOND, Pressure::default());
         assert!(!pacer.is_pressed() && !pacer.is_stale(2 * SECOND));

@@ -2,12 +2,16 @@
 
 use super::compactor::Compactor;
 use super::dependencies::Dependencies;
+use super::eviction::FastMerger;
+use super::evictor::Evictor;
 use super::flush::MemtableFlusher;
 use super::flusher::Flusher;
 use super::merges::Merger;
+use super::partition::Partition;
 use super::partitions::Partitions;
 use super::sealer::Sealer;
 use super::splits::Splitter;
+use crate::format::LogPosition;
 use crate::memtable::MemtableHandle;
 use std::sync::Arc;
 
@@ -17,6 +21,8 @@ pub(crate) struct OrderedBackground {
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) compactor: Arc<Compactor>,
+    /// Where there is a fast tier.
+    pub(crate) evictor: Option<Arc<Evictor>>,
     merger: Arc<Merger>,
 }
 
@@ -24,11 +30,14 @@ impl OrderedBackground {
     pub(crate) fn new(with: &Dependencies) -> Self {
         let sealer = Sealer::new(with);
         let flush = MemtableFlusher::new(with);
-        let (splitter, merger) = (Splitter::new(with, &flush), Merger::new(with, &flush));
+        let fast_merger = FastMerger::new(with);
+        let (splitter, merger) = (Splitter::new(with, &flush), Merger::new(with, &flush, &fast_merger));
+        let evictor = |tier| Evictor::new(with, tier, &fast_merger, &splitter);
         OrderedBackground {
             partitions: Partitions::new(&with.registry),
             flusher: Flusher::new(with, &sealer, &flush, &splitter, &merger),
             compactor: Compactor::new(with, &splitter, &merger),
+            evictor: with.options.tier.as_ref().map(evictor),
             sealer,
             merger,
         }
@@ -46,6 +55,21 @@ impl OrderedBackground {
         let is_waiting = |handle: &Arc<MemtableHandle>| waiting.iter().any(|other| Arc::ptr_eq(handle, other));
         self.partitions
             .unchanged_while(|| !self.partitions.iter().any(|it| it.super_version().sealed.iter().any(is_waiting)))
+    }
+
+    /// Whether no record before `position` is in the fast tier, but those of keyspaces that are gone.
+    pub(crate) fn are_evicted(&self, position: LogPosition) -> bool {
+        let is_before = |partition: Arc<Partition>| {
+            let super_version = partition.super_version();
+            let first = super_version.fast.as_ref().and_then(|fast| fast.first());
+            first.is_some_and(|first| first.position < position)
+        };
+        self.partitions.unchanged_while(|| !self.partitions.iter().any(is_before))
+    }
+
+    /// Whether the fast tier has anything to compact or to evict.
+    pub(crate) fn has_tier_work(&self) -> bool {
+        self.evictor.as_ref().is_some_and(|evictor| evictor.has_work())
     }
 
     /// Whether the flush coroutine has anything to do. Wakes it for a merge that may be tried again: nothing else does.

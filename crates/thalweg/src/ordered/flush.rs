@@ -1,9 +1,14 @@
-//! [`MemtableFlusher`]: writes one sealed memtable to a level-0 table and installs it.
+//! [`MemtableFlusher`]: writes one sealed memtable to a level-0 table and installs it; or moves it into the fast tier.
+//!
+//! Where there is a fast tier, a memtable passes it by only if nothing of its partition is there: what is there is
+//! older, and would lie above it; and the edit would say that it is in tables.
 
 use super::dependencies::Dependencies;
 use super::indexing::Indexing;
 use super::keyspace::OrderedKeyspace;
 use super::partition::Partition;
+use super::pins::Flushed;
+use super::tier::Tier;
 use crate::compaction;
 use crate::error::{Error, Result};
 use crate::format::{LogMark, SeqNo, TableId};
@@ -12,6 +17,7 @@ use crate::lineage::{Change, Edit, Lineage};
 use crate::log::Log;
 use crate::memtable::MemtableHandle;
 use crate::metrics::Metrics;
+use crate::planted::{Bug, planted};
 use crate::runtime::{Environment, Health};
 use crate::table::{PackWriters, Table, TableStore, TableWriters};
 use crate::trace;
@@ -49,8 +55,35 @@ impl MemtableFlusher {
         })
     }
 
-    /// Flushes the oldest sealed memtable of a partition.
+    /// Flushes the oldest sealed memtable of a partition, into the fast tier if there is one.
     pub(super) async fn flush(
+        &self,
+        writers: &TableWriters,
+        partition: &Arc<Partition>,
+        handle: &Arc<MemtableHandle>,
+    ) -> Result<()> {
+        let tier = partition.generation.options.tier.as_ref().filter(|tier| {
+            let is_bug = planted(Bug::FlushBypassesTier) && handle.last_seq().0.is_multiple_of(4);
+            !is_bug && !(partition.is_out_of_tier() && tier.is_passed_by(self.space.space()))
+        });
+        match tier {
+            Some(tier) => self.flush_to_tier(tier, partition, handle).await,
+            None => self.flush_to_level0(writers, partition, handle).await,
+        }
+    }
+
+    async fn flush_to_tier(&self, tier: &Tier, partition: &Arc<Partition>, handle: &Arc<MemtableHandle>) -> Result<()> {
+        self.log.until_visible(handle.sealed_at()).await?;
+        let boundaries = self.snapshots.boundaries(|| self.log.visible());
+        let table_bytes = partition.flush_to_tier(tier, handle, &boundaries).await?;
+        self.metrics.minor_compactions.increment();
+        self.metrics.minor_written_bytes.add(table_bytes);
+        self.flushed(partition, handle, table_bytes);
+        Ok(())
+    }
+
+    /// Flushes the oldest sealed memtable of a partition that has nothing in the fast tier.
+    async fn flush_to_level0(
         &self,
         writers: &TableWriters,
         partition: &Arc<Partition>,
@@ -102,13 +135,13 @@ impl MemtableFlusher {
             return Err(self.discard(output, indexing, error));
         }
         indexing.finish().await?;
+        self.metrics.flushes.increment();
         self.flushed(partition, handle, table_bytes);
         Ok(())
     }
 
     /// Counts a flush, and lets writers and compactors know.
     fn flushed(&self, partition: &Arc<Partition>, handle: &MemtableHandle, table_bytes: u64) {
-        self.metrics.flushes.increment();
         self.space.watch_short();
         let memtable_bytes = handle.memtable.bytes() as u64;
         trace::event!(INFO, "thalweg::flush", "flushed", memtable_bytes = memtable_bytes, table_bytes = table_bytes);
@@ -141,10 +174,26 @@ impl MemtableFlusher {
         Ok(())
     }
 
+    /// As [`MemtableFlusher::flush_sealed`], to level 0. The partition has nothing in the fast tier.
+    pub(super) async fn flush_sealed_to_level0(
+        &self,
+        writers: &TableWriters,
+        partition: &Arc<Partition>,
+    ) -> Result<()> {
+        let waiting = partition.super_version().sealed.clone();
+        for handle in waiting {
+            if self.signals.is_stopping() {
+                return Err(Error::Closed);
+            }
+            self.flush_to_level0(writers, partition, &handle).await?;
+        }
+        Ok(())
+    }
+
     /// Where the log is needed from once `flushed` is in a table.
     fn log_start_without(&self, partition: &Partition, flushed: &Arc<MemtableHandle>) -> LogMark {
         self.log_pins.start_after(|keyspace| match keyspace.downcast_ref::<OrderedKeyspace>() {
-            Some(ordered) => ordered.oldest_mark_without(Some((partition, flushed))),
+            Some(ordered) => ordered.oldest_mark_without(Some((partition, Flushed::Memtable(flushed)))),
             None => keyspace.oldest_mark(),
         })
     }

@@ -8,11 +8,11 @@
 
 use super::generation::Generation;
 use super::partition::{Partition, RecoveredPartition, SuperVersionGuard};
+use super::pins::Flushed;
 use crate::compaction::Levels;
 use crate::directory::DirectoryIndex;
 use crate::error::{Error, Result};
 use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo};
-use crate::memtable::MemtableHandle;
 use crate::planted::{Bug, planted};
 use crate::table::KeyRange;
 use arc_swap::{ArcSwap, Guard};
@@ -202,12 +202,12 @@ impl OrderedKeyspace {
         Arc::ptr_eq(&self.generation, &partition.generation)
     }
 
-    /// Where the oldest record begins that is in no table, if the memtable `flushed` of a partition is let go. After a
-    /// split the other side may still need the same memtable.
-    pub(super) fn oldest_mark_without(&self, flushed: Option<(&Partition, &Arc<MemtableHandle>)>) -> Option<LogMark> {
+    /// Where the oldest record begins that is in no table, if what is `flushed` of a partition is let go. After a split
+    /// the other side may still need the same memtable, or the same fast tables.
+    pub(super) fn oldest_mark_without(&self, flushed: Option<(&Partition, Flushed<'_>)>) -> Option<LogMark> {
         let of = |partition: &Arc<Partition>| {
-            let flushed = flushed.filter(|(of, _)| std::ptr::eq(*of, &**partition)).map(|(_, handle)| handle);
-            partition.oldest_mark_without(flushed)
+            let flushed = flushed.filter(|(of, _)| std::ptr::eq(*of, &**partition));
+            partition.oldest_mark_without(flushed.map_or(Flushed::Nothing, |(_, flushed)| flushed))
         };
         self.layout().partitions().iter().filter_map(of).min_by_key(|mark| mark.position)
     }

@@ -87,6 +87,12 @@ impl Keyspace for OrderedKeyspace {
         self.oldest_mark_without(None)
     }
 
+    fn oldest_buffer_mark(&self) -> Option<LogMark> {
+        let layout = self.layout();
+        let marks = layout.partitions().iter().filter_map(|partition| partition.oldest_buffer_mark());
+        marks.min_by_key(|mark| mark.position)
+    }
+
     fn has_pending_flush(&self) -> bool {
         self.layout().partitions().iter().any(|partition| partition.sealed_memtables() > 0)
     }
@@ -96,7 +102,7 @@ impl Keyspace for OrderedKeyspace {
             let super_version = partition.super_version();
             let memory: usize = super_version.memtables().map(|handle| handle.memtable.bytes()).sum();
             let level0 = super_version.levels.first().into_iter().flatten();
-            memory as u64 + level0.map(|table| table.meta().bytes).sum::<u64>()
+            memory as u64 + super_version.fast_bytes() + level0.map(|table| table.meta().bytes).sum::<u64>()
         };
         self.layout().partitions().iter().map(of).sum()
     }
@@ -120,6 +126,9 @@ impl Keyspace for OrderedKeyspace {
     fn retire_buffers(&self) {
         for partition in self.layout().partitions() {
             partition.super_version().memtables().for_each(|handle| handle.memtable.retire());
+            if let Some(reads) = partition.tier_reads() {
+                reads.retire();
+            }
         }
     }
 
@@ -154,6 +163,9 @@ impl Keyspace for OrderedKeyspace {
             let active = Arc::clone(&partition.super_version().active);
             if active.memtable.bytes() >= self.generation().options.memtable_bytes {
                 partition.seal(&active, last);
+                if let Some(tier) = &self.generation().options.tier {
+                    partition.replay_to_tier(tier);
+                }
             }
         }
     }

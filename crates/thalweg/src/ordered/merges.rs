@@ -8,14 +8,19 @@
 //! Invariants: joined partitions have the same active memtable. It is sealed for both at once, and one new memtable
 //! follows it in both. The flush coroutine does all of this, so nothing else flushes, splits or merges meanwhile; no
 //! job begins in either. No table is in both: one side may have replaced its part, and would show it again.
+//!
+//! The merged partition counts as flushed up to the higher number of the two. So neither may have a record in the fast
+//! tier, which the log would not give back: both are evicted first, and their memtables then pass the tier by.
 
 use super::dependencies::Dependencies;
+use super::eviction::FastMerger;
 use super::flush::MemtableFlusher;
 use super::keyspace::Layout;
 use super::options::OrderedOptions;
 use super::partition::Partition;
 use super::partitions::Partitions;
 use super::reshape;
+use super::splits::split_bytes;
 use crate::error::Result;
 use crate::keyspaces::{Backpressure, Signals, SpaceWatch};
 use crate::lineage::{Change, Edit, Lineage};
@@ -26,9 +31,9 @@ use crate::runtime::{Environment, Health};
 use crate::table::{Table, TableWriters};
 use std::sync::Arc;
 
-/// Two partitions are merged when their tables have at most one of this many parts of a level 1 without splits: a
-/// quarter of the size at which the merged partition would be split again.
-const LEVEL1_PARTS: u64 = 2;
+/// Two partitions are merged when together they have at most one of this many parts of the size at which the merged
+/// partition would be split again.
+const SPLIT_PARTS: u64 = 4;
 
 /// A merge is given up when writers have filled new memtables in this many rounds of flushes.
 const ROUNDS: usize = 4;
@@ -45,6 +50,7 @@ pub(super) struct Merger {
     lineage: Arc<Lineage>,
     partitions: Partitions,
     flush: Arc<MemtableFlusher>,
+    fast_merger: Arc<FastMerger>,
     backpressure: Arc<Backpressure>,
     space: Arc<SpaceWatch>,
     signals: Arc<Signals>,
@@ -52,7 +58,7 @@ pub(super) struct Merger {
 }
 
 impl Merger {
-    pub(super) fn new(with: &Dependencies, flush: &Arc<MemtableFlusher>) -> Arc<Self> {
+    pub(super) fn new(with: &Dependencies, flush: &Arc<MemtableFlusher>, fast_merger: &Arc<FastMerger>) -> Arc<Self> {
         Arc::new(Merger {
             environment: with.environment.clone(),
             health: Arc::clone(&with.health),
@@ -61,6 +67,7 @@ impl Merger {
             lineage: Arc::clone(&with.lineage),
             partitions: Partitions::new(&with.registry),
             flush: Arc::clone(flush),
+            fast_merger: Arc::clone(fast_merger),
             backpressure: Arc::clone(&with.backpressure),
             space: Arc::clone(&with.space),
             signals: Arc::clone(&with.signals),
@@ -88,8 +95,9 @@ impl Merger {
     }
 
     fn is_small(&self, left: &Partition, right: &Partition) -> bool {
-        let most = self.options.policy.level1_bytes() / LEVEL1_PARTS;
-        left.table_bytes().saturating_add(right.table_bytes()) <= most
+        let most = split_bytes(&self.options) / SPLIT_PARTS;
+        let bytes = [left, right].map(|partition| partition.table_bytes().saturating_add(partition.fast_bytes()));
+        bytes[0].saturating_add(bytes[1]) <= most
     }
 
     /// Whether a pair is to be merged. Wakes the flush coroutine: nothing else wakes it when a failed merge may be
@@ -150,13 +158,17 @@ impl Merger {
         right: &Arc<Partition>,
     ) -> Result<bool> {
         let Some(keyspace) = self.partitions.keyspace_of(left) else { return Ok(false) };
-        let are_flushed = || left.sealed_memtables() + right.sealed_memtables() == 0;
+        let is_flushed = |partition: &Partition| {
+            let is_out = partition.is_out_of_tier() || planted(Bug::MergeOverVolatile);
+            is_out && partition.sealed_memtables() == 0
+        };
+        let are_flushed = || is_flushed(left) && is_flushed(right);
         for _ in 0..ROUNDS {
             if planted(Bug::MergeBeforeFlush) {
                 break;
             }
-            self.flush.flush_sealed(writers, left).await?;
-            self.flush.flush_sealed(writers, right).await?;
+            self.flush_out(writers, left).await?;
+            self.flush_out(writers, right).await?;
             if are_flushed() || self.has_other_flushes(left, right) {
                 break;
             }
@@ -174,6 +186,18 @@ impl Merger {
         };
         self.lineage.install(edit, Vec::new(), || None, apply).await?;
         Ok(true)
+    }
+
+    /// Flushes the memtables of a partition that are sealed now. It has nothing in the fast tier then.
+    async fn flush_out(&self, writers: &TableWriters, partition: &Arc<Partition>) -> Result<()> {
+        match &partition.generation.options.tier {
+            None => self.flush.flush_sealed(writers, partition).await,
+            Some(_) if planted(Bug::MergeOverVolatile) => self.flush.flush_sealed(writers, partition).await,
+            Some(tier) => {
+                self.fast_merger.evict(tier, writers, partition).await?;
+                self.flush.flush_sealed_to_level0(writers, partition).await
+            }
+        }
     }
 
     /// Whether a memtable of any other partition waits for the flush coroutine.

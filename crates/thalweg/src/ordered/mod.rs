@@ -9,11 +9,15 @@
 //! - `chain`: counts the compactions that a memtable waits for;
 //! - `partition`: a key range with its memtables and levels, and its super version, which readers take;
 //! - `read`: point reads of a super version; `cursor/`: ranges;
+//! - `tier`, `fast_level`, `tiering`: the fast tier, what a partition has in it, and how that changes;
+//! - `pins`: from where a partition needs the log;
 //! - `keyspace`: the partitions of a keyspace; `kind`: ordered keyspaces as [`crate::keyspaces`] knows them;
 //! - `partitions`: all partitions of all ordered keyspaces;
 //! - `dependencies`: what the background work is built on; `background`: the work put together;
 //! - `indexing`: packs of directory keyspaces on their way into the index;
 //! - `sealer`: seals memtables; `flush`: writes one to a table; `flusher`: the flush coroutine;
+//! - `description`: what the models of the fast tier are told; `eviction`: merges of fast tables; `evictor`: the
+//!   coroutine that runs them;
 //! - `reshape`, `splits`, `merges`: partitions divided and joined;
 //! - `subtasks`, `steps`, `job_runner`, `parked`, `tidying`, `requests`, `compactor`: the compaction coroutines.
 
@@ -23,6 +27,10 @@ mod chain;
 mod compactor;
 pub(crate) mod cursor;
 mod dependencies;
+mod description;
+mod eviction;
+mod evictor;
+mod fast_level;
 mod flush;
 mod flusher;
 mod generation;
@@ -35,6 +43,7 @@ mod options;
 mod parked;
 mod partition;
 mod partitions;
+mod pins;
 mod read;
 mod requests;
 mod reshape;
@@ -43,9 +52,12 @@ mod splits;
 mod steps;
 mod subtasks;
 mod tidying;
+mod tier;
+mod tiering;
 
 pub(crate) use background::OrderedBackground;
 pub(crate) use dependencies::Dependencies;
+pub(crate) use evictor::Evictor;
 pub(crate) use generation::Memory;
 pub(crate) use keyspace::OrderedKeyspace;
 pub(crate) use kind::OrderedKind;
@@ -53,3 +65,4 @@ pub(crate) use options::OrderedOptions;
 pub(crate) use partition::{Partition, SuperVersionGuard};
 pub(crate) use partitions::Partitions;
 pub(crate) use read::SuperVersionSource;
+pub(crate) use tier::Tier;

@@ -1,5 +1,6 @@
 //! [`OrderedOptions`]: how ordered keyspaces are kept.
 
+use super::tier::Tier;
 use crate::compaction::Policy;
 #[cfg(feature = "experiments")]
 use crate::directory::FHashOptions;
@@ -19,6 +20,8 @@ pub(crate) struct OrderedOptions {
     pub(crate) partitions_max: usize,
     pub(crate) policy: Policy,
     pub(crate) space: Arc<Space>,
+    /// Where memtables go before level 0.
+    pub(crate) tier: Option<Arc<Tier>>,
     /// How the f-hashes of directory keyspaces are kept, if they have them.
     #[cfg(feature = "experiments")]
     pub(crate) f_hashes: Option<Arc<FHashOptions>>,

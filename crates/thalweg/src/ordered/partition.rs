@@ -2,20 +2,23 @@
 //! point-in-time set of these, immutable.
 //!
 //! Invariants of a super version: sequence numbers in `active` are above all those in `sealed`, which ascend; those are
-//! above all in the levels for the same key. Memtables that were sealed and not flushed at a split hold the records of
-//! both halves, and are in both super versions.
+//! above all in the fast level ([`super::fast_level`]) and those above all in the levels, for the same key. Memtables
+//! that were sealed and not flushed at a split hold the records of both halves, and are in both super versions.
 //!
 //! Readers and writers load the super version without a lock. Locks: `changing` is held while a changed super version
 //! is made and swapped in, `running` for bookkeeping of jobs. Neither is held over I/O. Order: the log's reserve lock,
 //! then `changing`.
 
 use super::chain::Chain;
+use super::fast_level::FastLevel;
 use super::generation::Generation;
+use super::tier::TierReads;
 use crate::compaction::{Job, Levels, Policy, RunningJob};
 use crate::error::Error;
-use crate::format::{KeyspaceId, LogMark, PartitionId, SeqNo, TableId};
+use crate::format::{KeyspaceId, PartitionId, SeqNo, TableId};
 use crate::keyspaces::{CompactionDebt, Pacer, WriteBuffer};
 use crate::memtable::MemtableHandle;
+use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundError, BackgroundWork, LastError};
 use crate::sync::{Mutex, MutexGuard};
 use crate::table::{KeyRange, Table, TableMeta};
@@ -37,6 +40,8 @@ pub(crate) struct SuperVersion {
     pub(crate) active: Arc<MemtableHandle>,
     /// Waiting for their flush, oldest first.
     pub(crate) sealed: Vec<Arc<MemtableHandle>>,
+    /// `None` while it has nothing in the fast tier.
+    pub(crate) fast: Option<Arc<FastLevel>>,
     pub(crate) levels: Arc<Levels>,
 }
 
@@ -65,6 +70,11 @@ impl SuperVersion {
     /// Tables in level 0.
     pub(crate) fn level0_tables(&self) -> usize {
         self.levels.first().map_or(0, Vec::len)
+    }
+
+    /// Bytes that it has in the fast tier.
+    pub(super) fn fast_bytes(&self) -> u64 {
+        self.fast.as_ref().map_or(0, |fast| fast.bytes_in(&self.range))
     }
 
     /// All memtables, newest first.
@@ -96,6 +106,8 @@ pub(crate) struct Partition {
     level0: AtomicUsize,
     /// Bytes of its tables, as the budget counts them.
     table_bytes: AtomicU64,
+    /// Where there is a fast tier.
+    tier_reads: Option<Arc<TierReads>>,
     running: Mutex<Vec<RunningJob>>,
     /// Bytes that compactions have moved since the last job of level 0.
     pub(super) chain: Chain,
@@ -121,9 +133,11 @@ impl Partition {
             right: None,
             active: MemtableHandle::new(flushed, &generation.memory.pool),
             sealed: Vec::new(),
+            fast: None,
             levels: Arc::new(levels),
         };
-        Self::with_super_version(generation, id, flushed, super_version)
+        let reads = generation.options.tier.as_ref().map(|tier| TierReads::new(tier, None));
+        Self::with_super_version(generation, id, flushed, super_version, reads)
     }
 
     pub(super) fn with_super_version(
@@ -131,9 +145,13 @@ impl Partition {
         id: PartitionId,
         recovered: SeqNo,
         super_version: SuperVersion,
+        tier_reads: Option<Arc<TierReads>>,
     ) -> Arc<Self> {
         let table_bytes = bytes_of(&super_version.levels);
         generation.budget.replace_table_bytes(0, table_bytes);
+        if let Some(reads) = &tier_reads {
+            reads.count_bytes(super_version.fast_bytes());
+        }
         Arc::new(Partition {
             keyspace: generation.keyspace,
             id,
@@ -143,6 +161,7 @@ impl Partition {
             level0: AtomicUsize::new(super_version.level0_tables()),
             super_version: ArcSwap::from_pointee(super_version),
             table_bytes: AtomicU64::new(table_bytes),
+            tier_reads,
             changing: Mutex::new(()),
             running: Mutex::new(Vec::new()),
             chain: Chain::default(),
@@ -207,22 +226,18 @@ impl Partition {
         if options.space.is_full() { policy.eager() } else { policy }
     }
 
-    /// Where the oldest record begins that is in one of its memtables other than `flushed`.
-    pub(super) fn oldest_mark_without(&self, flushed: Option<&Arc<MemtableHandle>>) -> Option<LogMark> {
-        let super_version = self.super_version();
-        let handles = super_version.memtables();
-        let kept = handles.filter(|handle| !flushed.is_some_and(|flushed| Arc::ptr_eq(handle, flushed)));
-        kept.filter_map(|handle| handle.first()).min_by_key(|mark| mark.position)
-    }
-
     /// Replaces the super version by a changed one.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut SuperVersion) -> T) -> T {
         let _changing = self.changing.lock();
         let mut super_version = SuperVersion::clone(&self.super_version.load());
-        let before = Arc::clone(&super_version.levels);
+        let (before, fast_before) = (Arc::clone(&super_version.levels), super_version.fast.clone());
         let result = change(&mut super_version);
         let (sealed, level0) = (super_version.sealed.len(), super_version.level0_tables());
         let bytes = (!Arc::ptr_eq(&before, &super_version.levels)).then(|| bytes_of(&super_version.levels));
+        if let Some(reads) = self.tier_reads.as_ref().filter(|_| fast_before.is_some() || super_version.fast.is_some())
+        {
+            reads.count_bytes(super_version.fast_bytes());
+        }
         self.super_version.store(Arc::new(super_version));
         // After the super version: a reader that sees no sealed memtable must find the table it became.
         self.sealed.store(sealed, Ordering::Release);
@@ -286,6 +301,8 @@ impl Partition {
             let oldest = super_version.sealed.remove(0);
             assert!(Arc::ptr_eq(&oldest, handle), "flushes are installed in memtable order");
             if let Some(table) = table {
+                let is_newest = super_version.fast.is_none() || planted(Bug::FlushBypassesTier);
+                assert!(is_newest, "what is in the fast tier is older than a memtable, and goes to level 0 before it");
                 let mut levels = Levels::clone(&super_version.levels);
                 level_mut(&mut levels, 0).push(table);
                 super_version.levels = Arc::new(levels);
@@ -372,6 +389,7 @@ impl Partition {
             super_version.active.memtable.retire();
             super_version.sealed.drain(..).for_each(|handle| handle.memtable.retire());
             super_version.active = active;
+            super_version.fast = None;
             super_version.levels = Arc::default();
         });
     }
@@ -400,6 +418,21 @@ impl Partition {
     /// Bytes of its tables. A table that it shares counts in full.
     pub(super) fn table_bytes(&self) -> u64 {
         self.table_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that it has in the fast tier. A table that it shares counts half.
+    pub(super) fn fast_bytes(&self) -> u64 {
+        self.tier_reads.as_ref().map_or(0, |reads| reads.bytes())
+    }
+
+    /// What the models of the fast tier are to know of it.
+    pub(super) fn tier_reads(&self) -> Option<&Arc<TierReads>> {
+        self.tier_reads.as_ref()
+    }
+
+    /// Whether it has nothing in the fast tier.
+    pub(super) fn is_out_of_tier(&self) -> bool {
+        self.super_version().fast.is_none()
     }
 
     /// Whether its keyspace was dropped, or cleared.

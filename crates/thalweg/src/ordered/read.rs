@@ -1,6 +1,8 @@
-//! The read path of a super version: memtables newest first, level 0 newest first, then one table a level.
+//! The read path of a super version: memtables newest first, then the fast tier (unsorted tables newest first, then one
+//! sorted table), level 0 newest first, then one table a level.
 
 use super::cursor::{Child, LevelCursor, LevelTables, MergingCursor, Open};
+use super::fast_level::SortedTables;
 use super::partition::SuperVersion;
 use crate::error::Result;
 use crate::format::{EntryKind, SeqNo, Slice, Version};
@@ -14,7 +16,7 @@ impl SuperVersion {
     /// The first version found is the newest: whatever is newer lies above (the module's invariant).
     pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Result<Option<Slice>> {
         let point = PointKey::new(key, seq);
-        if let Some(found) = self.newest_in_memory(&point) {
+        if let Some(found) = self.newest_above_level0(&point)? {
             return Ok(value_of(found));
         }
         let mut place = Place::default();
@@ -31,6 +33,9 @@ impl SuperVersion {
         let point = PointKey::new(key, seq);
         if let Some(kind) = self.filled_memtables().find_map(|memtable| memtable.kind(&point)) {
             return Ok(kind == EntryKind::Put);
+        }
+        if let Some(found) = self.newest_in_tier(&point)? {
+            return Ok(found.kind == EntryKind::Put);
         }
         let mut place = Place::default();
         while let Some(table) = self.table_for(&point, &mut place) {
@@ -52,7 +57,7 @@ impl SuperVersion {
         let mut seekers = Vec::new();
         for (number, key) in keys.iter().enumerate() {
             let point = PointKey::new(key, seq);
-            match self.newest_in_memory(&point) {
+            match self.newest_above_level0(&point)? {
                 Some(found) => set(&mut values, number, found),
                 None => seekers.push(Seeker { number, point, place: Place::default() }),
             }
@@ -105,6 +110,18 @@ impl SuperVersion {
         self.newest_in_memory(&PointKey::new(key, seq))
     }
 
+    /// The newest version that memtables and fast tables have.
+    fn newest_above_level0(&self, point: &PointKey<'_>) -> Result<Option<Version>> {
+        match self.newest_in_memory(point) {
+            None => self.newest_in_tier(point),
+            found => Ok(found),
+        }
+    }
+
+    fn newest_in_tier(&self, point: &PointKey<'_>) -> Result<Option<Version>> {
+        self.fast.as_ref().map_or(Ok(None), |fast| fast.find(point))
+    }
+
     fn newest_in_memory(&self, point: &PointKey<'_>) -> Option<Version> {
         self.filled_memtables().find_map(|memtable| memtable.get(point))
     }
@@ -138,8 +155,17 @@ impl SuperVersion {
 
     fn cursor(self: &Arc<Self>) -> MergingCursor<Child> {
         let level0 = self.levels.first().map(Vec::as_slice).unwrap_or_default();
-        let mut children = Vec::with_capacity(1 + self.sealed.len() + level0.len() + self.levels.len());
+        if let Some(fast) = &self.fast {
+            fast.count_seek();
+        }
+        let unsorted = self.fast.as_ref().map_or(&[][..], |fast| &fast.unsorted);
+        let count = 2 + self.sealed.len() + unsorted.len() + level0.len() + self.levels.len();
+        let mut children = Vec::with_capacity(count);
         children.extend(self.filled_memtables().map(|memtable| Child::Memtable(memtable.cursor())));
+        children.extend(unsorted.iter().rev().map(|handle| Child::Fast(handle.table.cursor())));
+        if let Some(fast) = self.fast.as_ref().filter(|fast| !fast.sorted.is_empty()) {
+            children.push(Child::Sorted(LevelCursor::new(SortedTables(Arc::clone(fast)))));
+        }
         children.extend(level0.iter().rev().map(|table| Child::Table(table.cursor())));
         for (level, _) in self.levels.iter().enumerate().skip(1).filter(|(_, tables)| !tables.is_empty()) {
             let levels = Arc::clone(&self.levels);

@@ -1,6 +1,8 @@
 //! What splits and merges change in partitions; and when one that failed is tried again.
 
+use super::fast_level::FastLevel;
 use super::partition::{Partition, SuperVersion, level_mut};
+use super::tier::TierReads;
 use crate::compaction::Levels;
 use crate::error::Error;
 use crate::format::{PartitionId, SeqNo};
@@ -44,12 +46,16 @@ impl Partition {
             }
             // The memtables of the new partition will be at most half as large.
             right.active = MemtableHandle::new(last, &self.generation.memory.pool);
+            // Counted by the right one from here on.
+            let reads = self.reads_of_half();
+            right.fast = clipped(super_version.fast.as_ref(), &right.range, reads.as_ref());
             right.levels = levels_where(&super_version.levels, |meta| *meta.key_max >= *at);
-            let right = Self::with_super_version(&self.generation, id, SeqNo(0), right);
+            let right = Self::with_super_version(&self.generation, id, SeqNo(0), right, reads);
             right.pacer.share_with(&self.pacer);
             publish(&right);
             super_version.range = Arc::new(KeyRange { from: super_version.range.from.clone(), to: lower });
             super_version.right = Some(right);
+            super_version.fast = clipped(super_version.fast.as_ref(), &super_version.range, self.tier_reads());
             super_version.active = MemtableHandle::new(last, &self.generation.memory.pool);
             super_version.levels = levels_where(&super_version.levels, |meta| *meta.key_min < *at);
         });
@@ -90,6 +96,17 @@ impl Partition {
                 && super_version.sealed.len() == taken.sealed.len()
                 && super_version.sealed.iter().zip(&taken.sealed).all(|(a, b)| Arc::ptr_eq(a, b));
             assert!(is_joined, "partitions that are merged have the same memtables");
+            // One side's number of what is flushed would be that of both.
+            let is_out = super_version.fast.is_none() && taken.fast.is_none();
+            assert!(
+                is_out || planted(Bug::MergeOverVolatile),
+                "partitions are merged when neither is in the fast tier"
+            );
+            if let Some(right) = &taken.fast {
+                let mut both = super_version.fast.as_ref().map_or_else(|| right.changeable(), |left| left.changeable());
+                both.unsorted.extend(right.tables().cloned());
+                super_version.fast = both.filled();
+            }
             super_version.range =
                 Arc::new(KeyRange { from: super_version.range.from.clone(), to: taken.range.to.clone() });
             super_version.right.clone_from(&taken.right);
@@ -111,6 +128,7 @@ impl Partition {
             super_version.active = MemtableHandle::new(SeqNo(0), &right.generation.memory.pool);
             right.seal_handle(&super_version.active, SeqNo(0));
             super_version.sealed.clear();
+            super_version.fast = None;
             super_version.levels = Arc::default();
         });
         self.generation.budget.remove_member();
@@ -118,6 +136,11 @@ impl Partition {
             partition.set_joined(Weak::new());
         }
     }
+}
+
+/// The fast tables with keys in `range`, whose reads `reads` counts.
+fn clipped(fast: Option<&Arc<FastLevel>>, range: &KeyRange, reads: Option<&Arc<TierReads>>) -> Option<Arc<FastLevel>> {
+    fast.zip(reads).and_then(|(fast, reads)| fast.clipped(range, reads).filled())
 }
 
 /// The tables that `keep` takes, in the same levels.

@@ -12,6 +12,7 @@
 
 use super::dependencies::Dependencies;
 use super::flush::MemtableFlusher;
+use super::options::OrderedOptions;
 use super::partition::{Partition, SuperVersion};
 use super::partitions::Partitions;
 use super::reshape;
@@ -25,11 +26,15 @@ use crate::runtime::{Environment, Health};
 use crate::table::{Table, TableWriters};
 use std::sync::Arc;
 
-/// A partition is split when it has this many times the bytes that a level 1 without splits would have.
+/// A partition is split when it has this many times the bytes that a level 1 without splits would have, or else a
+/// quarter of the fast tier.
 const LEVEL1_TIMES: u64 = 2;
 
 /// A side of a split has at least one of this many parts.
 const SIDE_OF: u64 = 4;
+
+/// Keys that are looked at of each fast table.
+const SAMPLES: usize = 32;
 
 /// See the module.
 pub(super) struct Splitter {
@@ -69,7 +74,7 @@ impl Splitter {
     /// wait for it, and both halves would have its tables.
     pub(super) fn outgrew(&self, partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> bool {
         let options = &partition.generation.options;
-        let least = options.policy.level1_bytes().saturating_mul(LEVEL1_TIMES);
+        let least = split_bytes(options);
         partition.generation.budget.may_grow(options.partitions_max)
             && has_short_level0(partition, super_version)
             && !running.iter().any(|job| job.level == 0)
@@ -167,17 +172,28 @@ impl Splitter {
     }
 }
 
-/// Bytes of the partition below level 0. A table that it shares counts half.
+/// Bytes at which a partition is split.
+pub(super) fn split_bytes(options: &OrderedOptions) -> u64 {
+    let bytes = options.policy.level1_bytes().saturating_mul(LEVEL1_TIMES);
+    options.tier.as_ref().map_or(bytes, |tier| tier.split_bytes(bytes))
+}
+
+/// Bytes of the partition below level 0, and in the fast tier. A table that it shares counts half.
 fn bytes_of(super_version: &SuperVersion) -> u64 {
     let tables = super_version.levels.iter().skip(1).flatten().map(|table| table.meta());
-    tables.map(|meta| if super_version.sticks_out(meta) { meta.bytes / 2 } else { meta.bytes }).sum()
+    let below = tables.map(|meta| if super_version.sticks_out(meta) { meta.bytes / 2 } else { meta.bytes });
+    below.sum::<u64>() + super_version.fast_bytes()
 }
 
 /// The key between two tables of the largest level that leaves about half of its bytes on each side.
 fn split_point(super_version: &SuperVersion) -> Option<Box<[u8]>> {
     let level_bytes = |level: &Vec<Arc<Table>>| -> u64 { level.iter().map(|t| t.meta().bytes).sum() };
-    let largest = super_version.levels.iter().skip(1).max_by_key(|level| level_bytes(level))?;
-    let total = level_bytes(largest);
+    let largest = super_version.levels.iter().skip(1).max_by_key(|level| level_bytes(level));
+    let total = largest.map_or(0, level_bytes);
+    if super_version.fast_bytes() > total {
+        return fast_split_point(super_version);
+    }
+    let largest = largest?;
     let mut before = 0;
     let cuts = largest.windows(2).map(|pair| {
         before += pair[0].meta().bytes;
@@ -185,4 +201,24 @@ fn split_point(super_version: &SuperVersion) -> Option<Box<[u8]>> {
     });
     let (before, key) = cuts.min_by_key(|(before, _)| before.abs_diff(total / 2))?;
     (before >= total / SIDE_OF && total - before >= total / SIDE_OF).then(|| key.clone())
+}
+
+/// The same of what the partition has in the fast tier: a key between samples of its tables.
+fn fast_split_point(super_version: &SuperVersion) -> Option<Box<[u8]>> {
+    let fast = super_version.fast.as_ref()?;
+    let samples = fast.tables().filter_map(|handle| handle.table.samples(SAMPLES).ok()).flatten();
+    let mut samples: Vec<_> = samples.filter(|(key, _)| super_version.covers(key)).collect();
+    samples.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let total: u64 = samples.iter().map(|(_, bytes)| bytes).sum();
+    let mut before = 0;
+    let cuts = samples.iter().map(|(key, bytes)| {
+        before += bytes;
+        (before, key)
+    });
+    let (before, key) = cuts.min_by_key(|(before, _)| before.abs_diff(total / 2))?;
+    // No key lies before the least: a side would be empty.
+    let is_first =
+        samples.first().is_some_and(|(least, _)| least == key) || super_version.range.from.as_ref() == Some(key);
+    let has_sides = before >= total / SIDE_OF && total - before >= total / SIDE_OF;
+    (has_sides && !is_first).then(|| key.clone())
 }

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum BackgroundWork {
     /// Writing memtables to tables, and recording changes of keyspaces and partitions in the manifest.
     Flush,
+    /// Compacting the fast tier, and writing what is in it to tables.
+    Eviction,
     /// The compactions of one partition.
     Compaction,
     /// A settle round, which makes edits durable, so that replaced files can be removed.
@@ -33,6 +35,7 @@ impl fmt::Display for BackgroundWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             BackgroundWork::Flush => "flush",
+            BackgroundWork::Eviction => "eviction from the fast tier",
             BackgroundWork::Compaction => "compaction",
             BackgroundWork::SettleRound => "settle round",
             BackgroundWork::LogSegment => "preparation of a log segment",

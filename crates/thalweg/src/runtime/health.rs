@@ -27,6 +27,7 @@ pub(crate) struct Health {
     /// Whether some work found the disk full since `room_watchers` were last notified.
     wants_room: AtomicBool,
     pub(crate) flushes: LastError,
+    pub(crate) evictions: LastError,
     pub(crate) rounds: LastError,
     pub(crate) segments: LastError,
     pub(crate) removals: LastError,
@@ -44,6 +45,7 @@ impl Default for Health {
             room: AtomicU64::new(0),
             wants_room: AtomicBool::new(false),
             flushes: LastError::new(BackgroundWork::Flush),
+            evictions: LastError::new(BackgroundWork::Eviction),
             rounds: LastError::new(BackgroundWork::SettleRound),
             segments: LastError::new(BackgroundWork::LogSegment),
             removals: LastError::new(BackgroundWork::Removal),
@@ -149,6 +151,7 @@ impl Health {
 
     /// The background work that fails at present, except compactions.
     pub(crate) fn background_errors(&self) -> impl Iterator<Item = BackgroundError> + use<> {
-        [&self.flushes, &self.rounds, &self.segments, &self.removals].map(LastError::get).into_iter().flatten()
+        let errors = [&self.flushes, &self.evictions, &self.rounds, &self.segments, &self.removals];
+        errors.map(LastError::get).into_iter().flatten()
     }
 }

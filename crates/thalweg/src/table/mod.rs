@@ -35,7 +35,7 @@ mod tests;
 mod write;
 mod writers;
 
-pub(crate) use format::filter::hash as key_hash;
+pub(crate) use format::filter::{Filter, FilterLines, hash as key_hash};
 pub(crate) use inspect::check::check;
 pub(crate) use inspect::dump::dump;
 #[cfg(any(test, feature = "simulation"))]

@@ -3,7 +3,7 @@
 use crate::Violation;
 use crate::source::{Source, line_of};
 
-const FLOORS: [(&str, u32); 19] = [
+const FLOORS: [(&str, u32); 21] = [
     ("format", 0),
     ("error", 0),
     ("metrics", 0),
@@ -15,19 +15,21 @@ const FLOORS: [(&str, u32); 19] = [
     ("runtime", 2),
     ("log", 3),
     ("table", 3),
+    ("fast_table", 3),
     ("cache", 3),
     ("lineage", 4),
     ("memtable", 4),
     ("keyspaces", 5),
     ("compaction", 5),
     ("directory", 5),
+    ("fast_tier", 5),
     ("ordered", 6),
     ("database", 7),
 ];
 
 /// The neighbours on one floor that may be imported, and by whom.
 /// A decoder's failure is an error, and errors need no format.
-const NEIGHBOURS: [(&str, &str); 2] = [("format", "error"), ("table", "cache")];
+const NEIGHBOURS: [(&str, &str); 3] = [("format", "error"), ("table", "cache"), ("fast_table", "table")];
 
 pub fn check(source: &Source) -> Vec<Violation> {
     let Some(inner) = source.path.strip_prefix("crates/thalweg/src/") else { return Vec::new() };

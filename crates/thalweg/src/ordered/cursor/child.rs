@@ -1,7 +1,9 @@
 //! [`Child`]: what a partition's entries are merged from, without a call through a table of functions for each entry.
 
+use super::super::fast_level::{FastTableHandle, SortedTables};
 use super::level::{LevelCursor, LevelTables};
 use crate::error::Result;
+use crate::fast_table::FastCursor;
 use crate::format::{Cursor, CursorEntry, EntryKind, SeqNo, Slice};
 use crate::memtable::MemtableCursor;
 use crate::table::{Table, TableCursor};
@@ -10,6 +12,10 @@ use std::sync::Arc;
 /// A cursor over a part of a partition.
 pub(crate) enum Child {
     Memtable(MemtableCursor),
+    /// An unsorted fast table.
+    Fast(FastCursor),
+    /// The sorted fast tables.
+    Sorted(LevelCursor<SortedTables, Arc<FastTableHandle>>),
     /// A table of level 0.
     Table(TableCursor),
     Level(LevelCursor<LevelTables, Arc<Table>>),
@@ -20,6 +26,8 @@ macro_rules! each {
     ($child:expr, $cursor:ident => $call:expr) => {
         match $child {
             Child::Memtable($cursor) => $call,
+            Child::Fast($cursor) => $call,
+            Child::Sorted($cursor) => $call,
             Child::Table($cursor) => $call,
             Child::Level($cursor) => $call,
         }

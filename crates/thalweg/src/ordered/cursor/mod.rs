@@ -18,6 +18,6 @@ mod visible;
 
 pub(crate) use bounds::Bounds;
 pub(crate) use child::Child;
-pub(crate) use level::{LevelCursor, LevelTables};
+pub(crate) use level::{LevelCursor, LevelTables, Source};
 pub(crate) use merging::MergingCursor;
 pub(crate) use range::{DoubleEnded, Open};

@@ -25,14 +25,14 @@ pub(crate) fn hash(user_key: &[u8]) -> u64 {
 
 /// A filter in memory. Invariant: 1 to `u32::MAX` lines.
 #[derive(Debug)]
-pub(in crate::table) struct Filter {
+pub(crate) struct Filter {
     lines: Vec<Line>,
     probes: u32,
 }
 
 impl Filter {
     /// Builds a filter over the keys with these hashes. Requires `bits_per_key > 0`.
-    pub(in crate::table) fn build(hashes: &[u64], bits_per_key: u32) -> Filter {
+    pub(crate) fn build(hashes: &[u64], bits_per_key: u32) -> Filter {
         assert!(bits_per_key > 0);
         let lines = (hashes.len() as u64).saturating_mul(u64::from(bits_per_key)).div_ceil(LINE_BITS);
         let lines = lines.clamp(1, u64::from(u32::MAX)) as usize;
@@ -66,7 +66,7 @@ impl Filter {
     }
 
     /// Appends the filter as it is stored.
-    pub(in crate::table) fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.reserve(self.lines.len() * LINE_BYTES + 1);
         for Line(line) in &self.lines {
             out.extend_from_slice(line);
@@ -89,13 +89,44 @@ impl Filter {
 
     /// Whether the table may have a key with this hash.
     pub(in crate::table) fn may_contain(&self, hash: u64) -> bool {
-        let Some(Line(line)) = self.lines.get(self.line_of(hash)) else { return true };
-        bits(hash, self.probes).all(|(byte, bit)| line.get(byte).is_some_and(|byte| byte & bit != 0))
+        self.lines.get(self.line_of(hash)).is_none_or(|Line(line)| passes(line, hash, self.probes))
     }
 
     fn line_of(&self, hash: u64) -> usize {
-        (((hash >> 32) * self.lines.len() as u64) >> 32) as usize
+        line_of(hash, self.lines.len())
     }
+}
+
+/// A filter as it is stored, queried where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilterLines<'a> {
+    lines: &'a [[u8; LINE_BYTES]],
+    probes: u32,
+}
+
+impl<'a> FilterLines<'a> {
+    /// The filter with these lines, of which a rest of less than a line is no part, and this number of probes.
+    pub(crate) fn new(lines: &'a [u8], probes: u8) -> Self {
+        FilterLines { lines: lines.as_chunks().0, probes: u32::from(probes).min(PROBES_MAX) }
+    }
+
+    /// Whether the table may have a key with this hash.
+    #[inline]
+    pub(crate) fn may_contain(&self, hash: u64) -> bool {
+        self.lines.get(line_of(hash, self.lines.len())).is_none_or(|line| passes(line, hash, self.probes))
+    }
+}
+
+/// Returns the only line of `lines` that a key sets bits in.
+#[inline]
+fn line_of(hash: u64, lines: usize) -> usize {
+    (((hash >> 32) * lines as u64) >> 32) as usize
+}
+
+/// Whether all bits of a key are set in its line.
+#[inline]
+fn passes(line: &[u8; LINE_BYTES], hash: u64, probes: u32) -> bool {
+    bits(hash, probes).all(|(byte, bit)| line.get(byte).is_some_and(|byte| byte & bit != 0))
 }
 
 /// Returns the bits of a line that a key sets, as byte and mask.

@@ -1,0 +1,202 @@
+//! Merges that read or write fast tables: the minor compaction (a memtable to a fast table), the internal compaction
+//! (fast tables to fast tables) and the eviction (fast tables to one table of level 0).
+//!
+//! Fast tables are made in memory: nothing here does I/O but an eviction, which changes nothing but its output file.
+
+use super::flush::flush_to;
+use super::look_ahead::Cut;
+use super::merge::{merge_runs, retention};
+use super::outputs::{Outputs, Store, Writer};
+use super::runs::{Input, Run, Scan};
+use crate::cache::Warmth;
+use crate::error::Result;
+use crate::fast_table::{Extent, FastScan, FastTable, FastTableOptions, FastTableWriter};
+use crate::format::{EntryKind, SeqNo, TableId};
+use crate::memtable::SealedEntries;
+use crate::sync::Mutex;
+use crate::table::{KeyRange, TableMeta, TableWriters};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Numbers the fast tables of a database in memory, each with an id and a generation of its own.
+#[derive(Debug)]
+pub(crate) struct FastTableMaker {
+    next: AtomicU64,
+    generation: u64,
+    options: FastTableOptions,
+}
+
+impl FastTableMaker {
+    /// `generation` is random.
+    pub(crate) fn new(generation: u64, options: FastTableOptions) -> Self {
+        FastTableMaker { next: AtomicU64::new(1), generation, options }
+    }
+
+    /// A writer of the next table, and the generation of that.
+    fn writer(&self) -> (FastTableWriter, u64) {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let generation = self.generation.wrapping_add(id);
+        (FastTableWriter::new(TableId(id), generation, self.options), generation)
+    }
+}
+
+/// Fast tables, by age and by key.
+#[derive(Clone, Default)]
+pub(crate) struct FastInputs {
+    /// They overlap. Each is a run of its own.
+    pub(crate) unsorted: Vec<Arc<FastTable>>,
+    /// In key order, disjoint.
+    pub(crate) sorted: Vec<Arc<FastTable>>,
+}
+
+impl FastInputs {
+    fn runs(&self, range: &Arc<KeyRange>) -> Vec<Run<Arc<FastTable>>> {
+        let unsorted = self.unsorted.iter().map(|table| vec![Arc::clone(table)]);
+        unsorted.chain([self.sorted.clone()]).map(|run| Run::new(run, range)).collect()
+    }
+}
+
+/// Writes all entries of a memtable to one fast table; `None` when it has none. As [`super::flush`].
+pub(crate) async fn flush_fast(
+    entries: &mut impl SealedEntries,
+    maker: &FastTableMaker,
+    snapshots: &[SeqNo],
+) -> Result<Option<Arc<FastTable>>> {
+    let store = FastStore::new(maker);
+    flush_to(entries, &store, snapshots).await?;
+    let mut made = store.take();
+    assert!(made.len() <= 1, "a minor compaction makes one table");
+    Ok(made.pop())
+}
+
+/// Merges what the inputs have of `range` to fast tables of about `table_bytes`, in key order. Tombstones stay: what
+/// they hide is below. `snapshots` and `cancelled` as for [`super::merge`].
+pub(crate) async fn compact_fast(
+    inputs: &FastInputs,
+    range: &Arc<KeyRange>,
+    (maker, table_bytes): (&FastTableMaker, u64),
+    snapshots: &[SeqNo],
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<Arc<FastTable>>> {
+    let store = FastStore::new(maker);
+    let outputs = Outputs::new(&store, 0, Cut::Size(table_bytes));
+    merge_runs(inputs.runs(range), retention(snapshots, false), outputs, cancelled).await?;
+    Ok(store.take())
+}
+
+/// Writes what the inputs have of `range` to one table of level 0; `None` when they have nothing. On an error the
+/// output is removed. `snapshots` and `cancelled` as for [`super::merge`].
+pub(crate) async fn evict(
+    inputs: &FastInputs,
+    range: &Arc<KeyRange>,
+    store: &TableWriters,
+    snapshots: &[SeqNo],
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<TableMeta>> {
+    // One table, whatever its size, as a flush: level 0 counts tables, and readers look into each.
+    let outputs = Outputs::new(store, 0, Cut::Size(u64::MAX));
+    let mut tables = merge_runs(inputs.runs(range), retention(snapshots, false), outputs, cancelled).await?;
+    assert!(tables.len() <= 1, "an eviction writes one table");
+    Ok(tables.pop())
+}
+
+/// Makes fast tables, and keeps those that are finished.
+struct FastStore<'a> {
+    maker: &'a FastTableMaker,
+    made: Arc<Mutex<Vec<Arc<FastTable>>>>,
+}
+
+impl<'a> FastStore<'a> {
+    fn new(maker: &'a FastTableMaker) -> Self {
+        FastStore { maker, made: Arc::default() }
+    }
+
+    /// The tables that were finished, in the order of their keys.
+    fn take(&self) -> Vec<Arc<FastTable>> {
+        std::mem::take(&mut *self.made.lock())
+    }
+}
+
+impl Store for FastStore<'_> {
+    type Writer = FastWriter;
+    async fn create(&self, _: usize) -> Result<FastWriter> {
+        let (writer, generation) = self.maker.writer();
+        Ok(FastWriter { writer, generation, made: Arc::clone(&self.made) })
+    }
+    fn remove(&self, id: TableId) -> Result<()> {
+        self.made.lock().retain(|table| table.meta().id != id);
+        Ok(())
+    }
+    fn path(&self, id: TableId) -> PathBuf {
+        PathBuf::from(format!("fast-table-{id}"))
+    }
+}
+
+/// A fast table that is made.
+struct FastWriter {
+    writer: FastTableWriter,
+    generation: u64,
+    made: Arc<Mutex<Vec<Arc<FastTable>>>>,
+}
+
+impl Writer for FastWriter {
+    #[inline]
+    fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
+        self.writer.add(key, shared, seq, kind, value);
+        false
+    }
+    fn expect(&mut self, _: Warmth) {}
+    async fn write(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn bytes(&self) -> u64 {
+        self.writer.bytes()
+    }
+    async fn finish(self) -> Result<TableMeta> {
+        let id = self.writer.id();
+        let (bytes, meta) = self.writer.finish();
+        let table = FastTable::open(Extent::in_memory(bytes, id), id, self.generation)?;
+        self.made.lock().push(table);
+        Ok(meta.table)
+    }
+    async fn abandon(self) {}
+}
+
+impl Input for Arc<FastTable> {
+    type Scan = FastScan;
+    fn meta(&self) -> &TableMeta {
+        FastTable::meta(self)
+    }
+    fn scan(&self, range: &Arc<KeyRange>) -> FastScan {
+        FastTable::scan(self, range)
+    }
+    fn samples(&self, most: usize) -> Result<Vec<(Box<[u8]>, u64)>> {
+        FastTable::samples(self, most)
+    }
+}
+
+impl Scan for FastScan {
+    #[inline]
+    fn advance_in_chunk(&mut self) -> Result<bool> {
+        FastScan::advance_in_chunk(self)
+    }
+    async fn enter_next_chunk(&mut self) -> Result<bool> {
+        FastScan::enter_next_chunk(self)
+    }
+    fn key(&self) -> &[u8] {
+        FastScan::key(self)
+    }
+    fn seq(&self) -> SeqNo {
+        FastScan::seq(self)
+    }
+    fn kind(&self) -> EntryKind {
+        FastScan::kind(self)
+    }
+    fn value(&self) -> &[u8] {
+        FastScan::value(self)
+    }
+    fn warmth(&self) -> Warmth {
+        Warmth::Warm
+    }
+}

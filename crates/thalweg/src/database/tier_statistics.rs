@@ -1,0 +1,70 @@
+//! [`FastTierStatistics`]: what the fast tier holds, does and decides.
+
+use super::engine::Writable;
+use crate::keyspaces::TierRoom;
+use crate::metrics::Metrics;
+use crate::ordered::Evictor;
+use std::sync::Arc;
+
+/// The fast tier: counters since the open, and gauges as of the call. What is written to it is memory, and in no
+/// [`Statistics::write_amplification`]; what is evicted from it is written by a flush, and is in
+/// `flush_written_bytes`.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct FastTierStatistics {
+    /// Bytes that it may hold.
+    pub capacity_bytes: u64,
+    /// Bytes of its tables.
+    pub bytes: u64,
+    /// The same with those of tables that were replaced and that readers still have.
+    pub memory_bytes: u64,
+    /// Bytes of the log that it pins.
+    pub log_bytes: u64,
+    /// Bytes of the log that it may pin.
+    pub log_bytes_max: u64,
+    /// Memtables that became tables of the tier.
+    pub minor_compactions: u64,
+    /// The bytes of these.
+    pub minor_written_bytes: u64,
+    /// Merges within the tier.
+    pub internal_compactions: u64,
+    /// Bytes that these have written to it.
+    pub internal_written_bytes: u64,
+    /// Partitions that have left the tier, each time.
+    pub evictions: u64,
+    /// Bytes of the tier that they had.
+    pub evicted_bytes: u64,
+    /// What the cost models see of each partition that has something in the tier, and decide, in words. Empty
+    /// where the statistics come from another process.
+    pub partitions: Vec<String>,
+}
+
+/// Where the statistics of a database's fast tier come from, if it has one.
+pub(super) struct FastTierSource {
+    room: Option<Arc<TierRoom>>,
+    evictor: Option<Arc<Evictor>>,
+}
+
+impl FastTierSource {
+    pub(super) fn of(writable: &Writable) -> Self {
+        FastTierSource { room: writable.backpressure.tier.clone(), evictor: writable.ordered.evictor.clone() }
+    }
+
+    pub(super) fn statistics(&self, metrics: &Metrics) -> Option<FastTierStatistics> {
+        let tier = self.room.as_ref()?;
+        Some(FastTierStatistics {
+            capacity_bytes: tier.capacity_bytes(),
+            bytes: tier.live_bytes(),
+            memory_bytes: tier.held_bytes(),
+            log_bytes: tier.log_bytes(),
+            log_bytes_max: tier.log_bytes_max(),
+            minor_compactions: metrics.minor_compactions.get(),
+            minor_written_bytes: metrics.minor_written_bytes.get(),
+            internal_compactions: metrics.internal_compactions.get(),
+            internal_written_bytes: metrics.internal_written_bytes.get(),
+            evictions: metrics.evictions.get(),
+            evicted_bytes: metrics.evicted_bytes.get(),
+            partitions: self.evictor.iter().flat_map(|evictor| evictor.reports()).collect(),
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! Fast tables: immutable sorted tables of the fast tier, each in one contiguous region of memory
+//! (`docs/format/fast-table.md`).
+//!
+//! [`FastTableWriter`] makes the bytes of one, [`FastTable`] reads them where they lie: nothing is read ahead or
+//! cached. A read of damaged bytes returns the right answer or [`crate::Error::Corruption`]; it never panics.
+//!
+//! A point read of the layout of the paper (PMB-4, PMB-5) touches the filter, then the prefix layer by binary search,
+//! then the directory and one group. The other layouts are there to compare with (PMB-6).
+//!
+//! In reading order; a file imports only from files above it:
+//! - `layout`: how entries are arranged, and the options of the writer
+//! - `extent`: where a table lies
+//! - `identity`: the checksum of its parts
+//! - `header`: the first 128 bytes, and the places of the parts
+//! - `meta`: what is known about a table without opening it
+//! - `distinct`: the estimate of its distinct keys
+//! - `group`: the entry layer
+//! - `packed`: compressed groups
+//! - `prefixes`: the prefix layer
+//! - `spaces`: the meta layer
+//! - `cuts`: where spaces are cut, and how long prefixes are
+//! - `staged`: the groups of a table that is being written
+//! - `writer`: writes a table
+//! - `table`: an open table
+//! - `loaded`: a group that cursors and scans stand in
+//! - `point`: point reads
+//! - `cursor`: a position in a table
+//! - `scan`: the entries of a range, for merges
+//! - `fuzz`: reads of any bytes, for fuzzers
+
+mod cursor;
+mod cuts;
+mod distinct;
+mod extent;
+#[cfg(any(test, feature = "simulation"))]
+mod fuzz;
+mod group;
+mod header;
+mod identity;
+mod layout;
+mod loaded;
+mod meta;
+mod packed;
+mod point;
+mod prefixes;
+mod scan;
+mod spaces;
+mod staged;
+mod table;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub(crate) use cursor::FastCursor;
+pub(crate) use distinct::Distinct;
+pub(crate) use extent::{Extent, ExtentBytes};
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) use fuzz::{fast_table_seeds, fuzz_fast_table};
+pub(crate) use layout::{FastLayout, FastTableOptions};
+pub(crate) use meta::FastTableMeta;
+pub(crate) use scan::FastScan;
+pub(crate) use table::FastTable;
+pub(crate) use writer::FastTableWriter;

@@ -1,0 +1,212 @@
+//! [`FastTableWriter`]: makes the bytes of one fast table, in memory.
+
+use super::cuts::{self, Links};
+use super::distinct::Distinct;
+use super::group::Fence;
+use super::header::{HEADER_BYTES, Header, PLACE_BYTES, TABLE_BYTES_MAX};
+use super::identity::Identity;
+use super::layout::FastTableOptions;
+use super::meta::FastTableMeta;
+use super::packed::pack;
+use super::prefixes::put_prefix;
+use super::spaces::put_space;
+use super::staged::{NewEntry, Staged};
+use crate::format::codec::Encode;
+use crate::format::key::{self, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::format::{EntryKind, SeqNo, TableId};
+use crate::table::{Filter, key_hash};
+
+/// A group begins at a multiple of this many bytes.
+const GROUP_ALIGNMENT: usize = 8;
+const LINE_BYTES: usize = 64;
+
+/// Writes one fast table. It needs memory for the table twice, until [`FastTableWriter::finish`] returns.
+pub(crate) struct FastTableWriter {
+    options: FastTableOptions,
+    staged: Staged,
+    /// Hashes of the distinct user keys, for the filter.
+    hashes: Vec<u64>,
+    distinct: Distinct,
+    /// The key of the last entry.
+    key_max: Vec<u8>,
+    last_seq: SeqNo,
+    /// Counts so far. What is known at the end only is 0.
+    header: Header,
+}
+
+/// A space of the table that is being finished.
+struct Space {
+    groups: std::ops::Range<usize>,
+    common_bytes: usize,
+}
+
+impl FastTableWriter {
+    /// A writer of the table `id`. `generation`: 64 random bits, drawn for this table.
+    pub(crate) fn new(id: TableId, generation: u64, options: FastTableOptions) -> Self {
+        let group_entries = options.entries_a_group();
+        assert!(options.layout.allows_group(group_entries), "groups of {group_entries} entries");
+        let header = Header::new(options.layout, group_entries as u8, Identity { table: id, generation });
+        FastTableWriter {
+            options,
+            staged: Staged::default(),
+            hashes: Vec::new(),
+            distinct: Distinct::new(),
+            key_max: Vec::new(),
+            last_seq: SeqNo::MAX,
+            header,
+        }
+    }
+
+    pub(crate) fn id(&self) -> TableId {
+        self.header.identity.table
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.header.entries == 0
+    }
+
+    /// Appends an entry. Entries come in internal-key order, each once. `shared`: the bytes that its key shares with
+    /// the beginning of the previous key; 0 for the first entry.
+    pub(crate) fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) {
+        assert!(key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX && seq <= SeqNo::MAX);
+        assert!(kind == EntryKind::Put || value.is_empty(), "a tombstone has no value");
+        let is_first = self.is_empty();
+        let is_new_key = is_first || shared < key.len() || shared < self.key_max.len();
+        if !is_first {
+            debug_assert_eq!(shared, key::shared_bytes(&self.key_max, key), "shared bytes were counted wrong");
+            // The byte after the shared ones decides.
+            let in_order = match (self.key_max.get(shared), key.get(shared)) {
+                (Some(last), Some(new)) => last < new,
+                (None, Some(_)) => true,
+                (None, None) => seq < self.last_seq,
+                (Some(_), None) => false,
+            };
+            assert!(in_order, "entries are not in order");
+        }
+        if is_new_key {
+            let hash = key_hash(key);
+            self.distinct.insert(hash);
+            if self.options.filter_bits_per_key > 0 {
+                self.hashes.push(hash);
+            }
+            self.key_max.truncate(shared);
+            self.key_max.extend_from_slice(key.get(shared..).unwrap_or_default());
+        }
+        self.last_seq = seq;
+        self.header.count(key.len(), is_new_key, seq, kind, value.len());
+        let entry = NewEntry { key, shared, continues: !is_new_key, trailer: key::pack_trailer(seq, kind), value };
+        let group_entries = usize::from(self.header.group_entries);
+        self.staged.add(&entry, group_entries, self.options.layout.shares_keys());
+    }
+
+    /// The bytes of the table so far, about: at most a few percent less than it will have.
+    pub(crate) fn bytes(&self) -> u64 {
+        let a_group = 8 + PLACE_BYTES + GROUP_ALIGNMENT;
+        let filter = self.hashes.len() * self.options.filter_bits_per_key as usize / 8;
+        let head = HEADER_BYTES + self.distinct.registers().len();
+        (head + self.staged.bytes() + self.staged.groups.len() * a_group + filter) as u64
+    }
+
+    /// Returns the bytes of the table, and what is to be remembered of it. Requires an entry.
+    pub(crate) fn finish(mut self) -> (Vec<u8>, FastTableMeta) {
+        assert!(!self.is_empty(), "a table has at least one entry");
+        let links: Vec<Links> = self.staged.groups.iter().map(|group| group.links).collect();
+        let shares_keys = self.options.layout.shares_keys();
+        let spaces = if shares_keys { cuts::spaces(&links) } else { vec![0..links.len(); 1] };
+        let spaces: Vec<Space> = spaces.into_iter().map(|groups| self.space(groups, &links)).collect();
+        let of = |space: &Space| (links.get(space.groups.clone()).unwrap_or_default(), space.common_bytes);
+        let prefix_bytes = if shares_keys { cuts::prefix_bytes(spaces.iter().map(of)) } else { 0 };
+
+        let mut out = Vec::with_capacity(self.bytes() as usize + self.bytes() as usize / 16);
+        out.resize(HEADER_BYTES, 0);
+        self.put_head(&mut out, &spaces, prefix_bytes);
+        let sections = self.put_entries(&mut out, &spaces, prefix_bytes);
+        let head = out.get(HEADER_BYTES..sections.entries.start).unwrap_or_default();
+        self.header.head_checksum = self.header.identity.checksum(head, HEADER_BYTES as u64);
+        let header = self.header.encode();
+        for (to, from) in out.iter_mut().zip(&header) {
+            *to = *from;
+        }
+        let key_min = Box::from(self.staged.first_key(0));
+        let meta = FastTableMeta::new(&self.header, &header, key_min, Box::from(&*self.key_max));
+        (out, meta)
+    }
+
+    fn space(&self, groups: std::ops::Range<usize>, links: &[Links]) -> Space {
+        let common_bytes = if self.options.layout.shares_keys() {
+            let first_key_bytes = self.staged.first_key(groups.start).len();
+            cuts::common_bytes(links.get(groups.clone()).unwrap_or_default(), first_key_bytes)
+        } else {
+            0
+        };
+        Space { groups, common_bytes }
+    }
+
+    /// Appends everything before the entry layer; the directory is zeros.
+    fn put_head(&mut self, out: &mut Vec<u8>, spaces: &[Space], prefix_bytes: usize) {
+        for space in spaces {
+            let first = space.groups.start;
+            let seq = self.staged.groups.get(first).map_or(0, |group| group.trailer >> 8);
+            put_space(out, first, space.common_bytes, self.staged.first_key(first), SeqNo(seq));
+        }
+        out.put_bytes(&self.key_max);
+        let groups = self.staged.groups.len();
+        let counts =
+            [groups, spaces.len(), out.len() - HEADER_BYTES].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        [self.header.groups, self.header.spaces, self.header.meta_bytes] = counts;
+        self.header.prefix_bytes = prefix_bytes as u8;
+        align(out, LINE_BYTES);
+        for space in spaces.iter().filter(|_| prefix_bytes > 0) {
+            for group in space.groups.clone() {
+                put_prefix(out, self.staged.first_key(group), space.common_bytes, prefix_bytes);
+            }
+        }
+        out.resize(out.len() + groups * PLACE_BYTES, 0);
+        align(out, LINE_BYTES);
+        if self.options.filter_bits_per_key > 0 {
+            let start = out.len();
+            Filter::build(&self.hashes, self.options.filter_bits_per_key).encode(out);
+            // The number of probes stands behind the lines; here it is in the header.
+            self.header.probes = out.pop().unwrap_or(0);
+            self.header.filter_lines = ((out.len() - start) / LINE_BYTES) as u32;
+        }
+        out.extend_from_slice(self.distinct.registers());
+    }
+
+    /// Appends the entry layer, and writes the directory.
+    fn put_entries(&mut self, out: &mut Vec<u8>, spaces: &[Space], prefix_bytes: usize) -> super::header::Sections {
+        let (mut places, mut scratch) = (Vec::with_capacity(self.staged.groups.len() * PLACE_BYTES), Vec::new());
+        let (mut content, mut prefix) = (Vec::new(), Vec::new());
+        for space in spaces {
+            for group in space.groups.clone() {
+                let start = out.len();
+                let key = self.staged.first_key(group);
+                prefix.clear();
+                put_prefix(&mut prefix, key, space.common_bytes, prefix_bytes);
+                let fence = Fence { common: key.get(..space.common_bytes).unwrap_or_default(), prefix: &prefix };
+                if self.options.layout.is_compressed() {
+                    content.clear();
+                    self.staged.encode(group, &fence, &mut scratch, &mut content);
+                    pack(out, &content, &mut scratch);
+                } else {
+                    self.staged.encode(group, &fence, &mut scratch, out);
+                }
+                align(out, GROUP_ALIGNMENT);
+                let stored = out.get(start..).unwrap_or_default();
+                places.put_u32((start / GROUP_ALIGNMENT) as u32);
+                places.put_u32(self.header.identity.checksum(stored, start as u64));
+            }
+        }
+        self.header.bytes = out.len() as u64;
+        assert!(self.header.bytes <= TABLE_BYTES_MAX, "a fast table of {} bytes", self.header.bytes);
+        let Some(sections) = self.header.sections() else { unreachable!("the sections of a table fit into it") };
+        for (to, from) in out.iter_mut().skip(sections.directory.start).zip(&places) {
+            *to = *from;
+        }
+        sections
+    }
+}
+
+fn align(out: &mut Vec<u8>, to: usize) {
+    out.resize(out.len().next_multiple_of(to), 0);
+}

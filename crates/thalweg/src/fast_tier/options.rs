@@ -1,0 +1,74 @@
+//! [`Options`]: thresholds and bounds of a fast tier.
+
+use super::mode::{Forms, Mode, Rank};
+
+/// See the module. Parts are of the tier's capacity, 0 to 1.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) mode: Mode,
+    pub(crate) forms: Forms,
+    pub(crate) rank: Rank,
+    /// `τ_m`: evictions begin.
+    pub(crate) evict_part: f64,
+    /// `τ_t`: evictions end.
+    pub(crate) keep_part: f64,
+    /// `τ_t` while more than [`Options::mostly_reads_part`] of the operations are reads.
+    pub(crate) keep_part_mostly_reads: f64,
+    pub(crate) mostly_reads_part: f64,
+    /// Writers are slowed down from here on.
+    pub(crate) pace_part: f64,
+    /// Writers wait.
+    pub(crate) stop_part: f64,
+    /// Step 2 begins at `capacity / (this × partitions)`, which is `τ_w`.
+    pub(crate) write_threshold_divisor: u64,
+    /// `κ`: the cores that reads must waste before step 1 merges for them.
+    pub(crate) read_cores_min: f64,
+    /// This many unsorted tables are merged whatever steps 1 and 2 say, and four times as many whatever is copied.
+    /// `None` never forces a merge.
+    pub(crate) unsorted_tables_max: Option<u32>,
+    /// Steps 1 and 2 merge when the unsorted tables have at least this part of the sorted bytes that are rewritten.
+    pub(crate) unsorted_part_min: f64,
+    /// The log that a volatile tier may pin, in bytes; `None` for a persistent one, which pins none.
+    pub(crate) log_bytes_max: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            mode: Mode::default(),
+            forms: Forms::default(),
+            rank: Rank::default(),
+            evict_part: 0.85,
+            keep_part: 0.65,
+            keep_part_mostly_reads: 0.80,
+            mostly_reads_part: 0.95,
+            pace_part: 0.90,
+            stop_part: 0.98,
+            write_threshold_divisor: 4,
+            read_cores_min: 1.0,
+            unsorted_tables_max: Some(16),
+            unsorted_part_min: 0.25,
+            log_bytes_max: None,
+        }
+    }
+}
+
+impl Options {
+    /// How far the room in the tier has run out, 0 to 1: 0 where pacing begins, 1 where writers wait. `bytes` counts
+    /// everything that takes up room, replaced tables too.
+    pub(crate) fn pressure(&self, capacity_bytes: u64, bytes: u64) -> f64 {
+        let part = bytes as f64 / capacity_bytes.max(1) as f64;
+        let span = (self.stop_part - self.pace_part).max(f64::EPSILON);
+        ((part - self.pace_part) / span).clamp(0.0, 1.0)
+    }
+
+    /// `τ_w`: below these bytes a partition is not merged to save writes.
+    pub(crate) fn write_threshold_bytes(&self, capacity_bytes: u64, partitions: usize) -> u64 {
+        capacity_bytes / self.write_threshold_divisor.saturating_mul(partitions as u64).max(1)
+    }
+}
+
+/// A part of a capacity, in bytes.
+pub(super) fn part_of(capacity_bytes: u64, part: f64) -> u64 {
+    (capacity_bytes as f64 * part) as u64
+}

@@ -1,0 +1,220 @@
+//! [`TierRoom`]: how much the fast tier holds of what it may: bytes of memory, and bytes of the log that it pins.
+//!
+//! A fast table is in no file, so the log keeps its records. [`super::LogPins`] looks at both bounds; the background
+//! work of the kind of keyspace that has a tier evicts; [`super::Backpressure`] slows writers down and stops them.
+//!
+//! Locks: `evictions` is held for arithmetic.
+
+use super::pacer::{Supply, pressure};
+use crate::sync::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Writers are slowed down from this percentage of the capacity on,
+const SLOW_PERCENT: u64 = 90;
+
+/// and stopped from this one on.
+const STOP_PERCENT: u64 = 98;
+
+/// Writers are stopped when the tier pins this part more of the log than it may: an eighth.
+const LOG_PART: u64 = 8;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct TierRoom {
+    capacity_bytes: u64,
+    log_bytes_max: u64,
+    /// Bytes of the tables that partitions have.
+    live_bytes: AtomicU64,
+    /// The same with those that only readers have.
+    held_bytes: AtomicU64,
+    /// Bytes of the log from the oldest record on that only the tier has, at the last look.
+    log_bytes: AtomicU64,
+    /// Bytes of them before the first one that something else needs, too.
+    log_bytes_alone: AtomicU64,
+    /// Callers that wait until the tier is empty.
+    drains: AtomicUsize,
+    /// How fast evictions give room back.
+    evictions: Mutex<Supply>,
+}
+
+/// The memory of one fast table, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct TierCharge {
+    room: Arc<TierRoom>,
+    bytes: u64,
+}
+
+impl TierCharge {
+    pub(crate) fn new(room: &Arc<TierRoom>, bytes: u64) -> Self {
+        room.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        TierCharge { room: Arc::clone(room), bytes }
+    }
+}
+
+impl Drop for TierCharge {
+    fn drop(&mut self) {
+        self.room.held_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// While it lives, the tier is emptied, and memtables that find nothing of their partition in it pass it by.
+pub(crate) struct TierDrain(Arc<TierRoom>);
+
+impl Drop for TierDrain {
+    fn drop(&mut self) {
+        self.0.drains.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl TierRoom {
+    /// The room of an empty tier.
+    pub(crate) fn new(capacity_bytes: u64, log_bytes_max: u64) -> Arc<Self> {
+        Arc::new(TierRoom {
+            capacity_bytes,
+            log_bytes_max,
+            live_bytes: AtomicU64::new(0),
+            held_bytes: AtomicU64::new(0),
+            log_bytes: AtomicU64::new(0),
+            log_bytes_alone: AtomicU64::new(0),
+            drains: AtomicUsize::new(0),
+            evictions: Mutex::default(),
+        })
+    }
+
+    /// Bytes that its tables may have.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    /// Bytes of the log that it may pin.
+    pub(crate) fn log_bytes_max(&self) -> u64 {
+        self.log_bytes_max
+    }
+
+    /// Bytes of the tables that partitions have.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all its tables, those included that only readers have.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts `after` bytes of a partition's tables instead of `before`.
+    pub(crate) fn replace_live_bytes(&self, before: u64, after: u64) {
+        self.live_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Notes what of the log it pins: bytes from the oldest record on that only it has, and how many of them nothing
+    /// else needs.
+    pub(super) fn set_log_bytes(&self, bytes: u64, alone: u64) {
+        self.log_bytes.store(bytes, Ordering::Relaxed);
+        self.log_bytes_alone.store(alone, Ordering::Relaxed);
+    }
+
+    /// Bytes of the log that it pins, at the last look.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Those of them that nothing else needs.
+    pub(super) fn log_bytes_alone(&self) -> u64 {
+        self.log_bytes_alone.load(Ordering::Relaxed)
+    }
+
+    /// Whether it pins more of the log than it may: the partition with the oldest record is to be evicted.
+    pub(crate) fn is_log_long(&self) -> bool {
+        self.log_bytes() > self.log_bytes_max
+    }
+
+    /// Empties the tier as long as the guard lives.
+    pub(crate) fn drain(self: &Arc<Self>) -> TierDrain {
+        self.drains.fetch_add(1, Ordering::SeqCst);
+        TierDrain(Arc::clone(self))
+    }
+
+    /// Whether somebody waits until it is empty.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.drains.load(Ordering::SeqCst) > 0
+    }
+
+    /// An eviction begins.
+    pub(crate) fn eviction_due(&self, now_ns: u64) {
+        self.evictions.lock().due(now_ns);
+    }
+
+    /// An eviction has given `bytes` back, and the tier has more to give or not.
+    pub(crate) fn evicted(&self, now_ns: u64, bytes: u64, has_more: bool) {
+        self.evictions.lock().gave(now_ns, bytes as f64, has_more);
+    }
+
+    /// Bytes a second that evictions give back; `None` before the first.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.evictions.lock().rate()
+    }
+
+    /// How far it is on its way to where writers are stopped, 0 to 1.
+    pub(super) fn pressure(&self) -> f64 {
+        let percent = |percent: u64| self.capacity_bytes / 100 * percent;
+        let memory = pressure(self.live_bytes(), percent(SLOW_PERCENT), percent(STOP_PERCENT));
+        memory.max(pressure(self.log_bytes(), self.log_bytes_max, self.log_stop_bytes()))
+    }
+
+    /// Whether writers are slowed down.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.pressure() > 0.0
+    }
+
+    /// Whether writers wait for an eviction.
+    pub(super) fn is_full(&self) -> bool {
+        self.live_bytes() >= self.capacity_bytes / 100 * STOP_PERCENT || self.log_bytes() > self.log_stop_bytes()
+    }
+
+    fn log_stop_bytes(&self) -> u64 {
+        self.log_bytes_max.saturating_add(self.log_bytes_max / LOG_PART)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_are_slowed_down_before_they_are_stopped_by_memory_or_log() {
+        let room = TierRoom::new(1000, 800);
+        let state = || (room.pressure(), room.is_full());
+        assert_eq!(state(), (0.0, false));
+        room.replace_live_bytes(0, 940);
+        assert_eq!(state(), (0.5, false));
+        room.replace_live_bytes(940, 980);
+        assert_eq!(state(), (1.0, true));
+        room.replace_live_bytes(980, 100);
+        room.set_log_bytes(850, 850);
+        assert!(room.is_log_long());
+        assert_eq!(state(), (0.5, false));
+        room.set_log_bytes(901, 0);
+        assert_eq!(state(), (1.0, true));
+    }
+
+    #[test]
+    fn memory_is_held_until_the_last_reader_is_gone() {
+        let room = TierRoom::new(1000, 1000);
+        let charges = [TierCharge::new(&room, 10), TierCharge::new(&room, 20)];
+        assert_eq!((room.held_bytes(), room.live_bytes()), (30, 0));
+        drop(charges);
+        assert_eq!(room.held_bytes(), 0);
+    }
+
+    #[test]
+    fn it_is_drained_while_anybody_waits_for_that() {
+        let room = TierRoom::new(1000, 1000);
+        let first = room.drain();
+        let second = room.drain();
+        drop(first);
+        assert!(room.is_drained());
+        drop(second);
+        assert!(!room.is_drained());
+    }
+}

@@ -1,0 +1,154 @@
+//! [`FastMerger`]: merges of the fast tables of one partition: the internal compaction, which stays in the tier, and
+//! the eviction, which writes all that the partition has there to level 0.
+//!
+//! **Eviction.** One number says up to where a partition is flushed. So an eviction takes every fast table of the
+//! partition, and its edit says `Flushed` up to the last record of these: what is newer is in memtables, or in fast
+//! tables that a flush has added since. Were only some keys evicted, replay would have to skip some records below that
+//! number and not others.
+//!
+//! The caller has a claim on the partition: no other merge of its fast tables runs, and no split or merge of it.
+
+use super::dependencies::Dependencies;
+use super::fast_level::FastLevel;
+use super::flush::discard_outputs;
+use super::keyspace::OrderedKeyspace;
+use super::partition::Partition;
+use super::pins::Flushed;
+use super::tier::Tier;
+use crate::compaction;
+use crate::error::{Error, Result};
+use crate::format::LogMark;
+use crate::keyspaces::{Backpressure, LogPins, Signals, SnapshotRegistry, SpaceWatch};
+use crate::lineage::{Change, Edit, Lineage};
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::runtime::{Environment, Health};
+use crate::table::{TableStore, TableWriters};
+use crate::trace;
+use std::sync::Arc;
+
+/// See the module.
+pub(super) struct FastMerger {
+    environment: Environment,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    log: Arc<Log>,
+    lineage: Arc<Lineage>,
+    tables: Arc<TableStore>,
+    log_pins: Arc<LogPins>,
+    snapshots: Arc<SnapshotRegistry>,
+    backpressure: Arc<Backpressure>,
+    space: Arc<SpaceWatch>,
+    signals: Arc<Signals>,
+}
+
+impl FastMerger {
+    pub(super) fn new(with: &Dependencies) -> Arc<Self> {
+        Arc::new(FastMerger {
+            environment: with.environment.clone(),
+            health: Arc::clone(&with.health),
+            metrics: Arc::clone(&with.metrics),
+            log: Arc::clone(&with.log),
+            lineage: Arc::clone(&with.lineage),
+            tables: Arc::clone(&with.tables),
+            log_pins: Arc::clone(&with.log_pins),
+            snapshots: Arc::clone(&with.snapshots),
+            backpressure: Arc::clone(&with.backpressure),
+            space: Arc::clone(&with.space),
+            signals: Arc::clone(&with.signals),
+        })
+    }
+
+    /// Merges the unsorted tables of a partition with the sorted ones that they overlap (PMB-7, A5).
+    pub(super) async fn compact(&self, tier: &Tier, partition: &Partition) -> Result<()> {
+        let fast = partition.super_version().fast.clone();
+        let Some(inputs) = fast.map(|fast| fast.unsorted_and_overlapped()) else { return Ok(()) };
+        let boundaries = self.snapshots.boundaries(|| self.log.visible());
+        let cancelled = || self.signals.is_stopping() || partition.is_dropped();
+        let merge = Box::pin(partition.compact_in_tier(tier, &inputs, &boundaries, &cancelled));
+        let start_ns = tier.now_ns();
+        let made_bytes = self.environment.sliced(&self.metrics.merge_slices, merge).await?;
+        tier.calibration.measured_internal(inputs.entries(), seconds_since(tier, start_ns));
+        compacted(tier, partition);
+        self.metrics.internal_compactions.increment();
+        self.metrics.internal_written_bytes.add(made_bytes);
+        trace::event!(INFO, "thalweg::fast_tier", "compacted in the tier", made_bytes = made_bytes);
+        self.backpressure.pace(partition);
+        self.signals.progress.notify_all();
+        Ok(())
+    }
+
+    /// Writes what a partition has in the tier to a table of level 0, and lets it go.
+    pub(super) async fn evict(&self, tier: &Tier, writers: &TableWriters, partition: &Partition) -> Result<()> {
+        let super_version = partition.pinned_super_version();
+        let (fast, range) = (super_version.fast.clone(), Arc::clone(&super_version.range));
+        drop(super_version);
+        let Some(fast) = fast else { return Ok(()) };
+        let start_ns = tier.now_ns();
+        tier.room.eviction_due(start_ns);
+        let boundaries = self.snapshots.boundaries(|| self.log.visible());
+        let cancelled = || self.signals.is_stopping() || partition.is_dropped();
+        let inputs = fast.inputs();
+        let merge = Box::pin(compaction::evict(&inputs, &range, writers, &boundaries, &cancelled));
+        let meta = self.environment.sliced(&self.metrics.merge_slices, merge).await?;
+        let output = meta.as_ref().map(|meta| meta.id);
+        if partition.is_dropped() {
+            self.discard(output);
+            return Err(Error::Closed);
+        }
+        let (keyspace, id, seq) = (partition.keyspace, partition.id, fast.last_seq());
+        let mut edit = Edit { seq, ..Edit::default() };
+        let table = meta.map(|meta| {
+            self.metrics.flush_written_bytes.add(meta.bytes);
+            edit.changes.push(Change::Add { keyspace, partition: id, level: 0, meta: meta.clone() });
+            self.tables.open_written(meta)
+        });
+        edit.changes.push(Change::Flushed { keyspace, partition: id, seq });
+        let log_start = || Some(self.log_start_without(partition, &fast));
+        let apply = || partition.install_eviction(&fast, table);
+        if let Err(error) = self.lineage.install(edit, Vec::new(), log_start, apply).await {
+            self.discard(output);
+            return Err(error);
+        }
+        tier.calibration.measured_major(fast.entries(), seconds_since(tier, start_ns));
+        compacted(tier, partition);
+        self.evicted(tier, partition, fast.bytes_in(&range));
+        Ok(())
+    }
+
+    /// Counts an eviction, and lets writers and compactors know.
+    fn evicted(&self, tier: &Tier, partition: &Partition, bytes: u64) {
+        self.metrics.evictions.increment();
+        self.metrics.evicted_bytes.add(bytes);
+        self.space.watch_short();
+        trace::event!(INFO, "thalweg::fast_tier", "evicted", bytes = bytes);
+        tier.room.evicted(self.environment.clock.now_ns(), bytes, tier.room.is_pressed());
+        self.log_pins.look_at_tier();
+        self.backpressure.pace(partition);
+        self.signals.compaction_wanted.notify_all();
+        self.signals.progress.notify_all();
+    }
+
+    fn discard(&self, output: Option<crate::format::TableId>) {
+        discard_outputs(&self.health, &self.lineage, &self.tables, (output, Vec::new()));
+    }
+
+    /// Where the log is needed from once `evicted` is in a table.
+    fn log_start_without(&self, partition: &Partition, evicted: &FastLevel) -> LogMark {
+        self.log_pins.start_after(|keyspace| match keyspace.downcast_ref::<OrderedKeyspace>() {
+            Some(ordered) => ordered.oldest_mark_without(Some((partition, Flushed::Fast(evicted)))),
+            None => keyspace.oldest_mark(),
+        })
+    }
+}
+
+fn seconds_since(tier: &Tier, start_ns: u64) -> f64 {
+    tier.now_ns().saturating_sub(start_ns) as f64 / 1e9
+}
+
+/// Lets the models know that fast tables of the partition were merged.
+fn compacted(tier: &Tier, partition: &Partition) {
+    if let Some(reads) = partition.tier_reads() {
+        reads.statistics.compacted(tier.now_ns());
+    }
+}

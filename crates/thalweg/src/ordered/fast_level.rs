@@ -1,0 +1,221 @@
+//! [`FastLevel`]: what a partition has in the fast tier: tables in memory, above level 0.
+//!
+//! Invariants. Of two versions of a key the newer is never below the older: memtables lie above the unsorted tables,
+//! each of these above those before it, all above the sorted ones, and these above level 0. Sorted tables are disjoint.
+//! After a split two partitions have the same tables, and each reads only its own keys of them.
+//!
+//! **A fast table is to the lineage what a sealed memtable is**: no edit names it, and its records are in the log. So
+//! it pins the log from the oldest of them ([`FastTableHandle::first`]), and an eviction states up to which number all
+//! records of the partition are in tables ([`FastTableHandle::last_seq`]).
+
+use super::cursor::Source;
+use super::tier::TierReads;
+use crate::compaction::FastInputs;
+use crate::error::Result;
+use crate::fast_table::{Distinct, FastCursor, FastTable};
+use crate::fast_tier::Estimate;
+use crate::format::{LogMark, SeqNo, Version};
+use crate::keyspaces::{TierCharge, TierRoom};
+use crate::table::{KeyRange, PointKey, TableMeta};
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+/// A fast table, and the records of the log that it stands for.
+pub(crate) struct FastTableHandle {
+    pub(super) table: Arc<FastTable>,
+    /// Where the oldest record begins that it stands for. Records that an internal compaction has dropped count.
+    pub(super) first: LogMark,
+    /// The largest number of a record that it stands for.
+    pub(super) last_seq: SeqNo,
+    /// Its memory, until the last reader is gone.
+    _charge: TierCharge,
+}
+
+impl FastTableHandle {
+    pub(super) fn new(table: Arc<FastTable>, first: LogMark, last_seq: SeqNo, room: &Arc<TierRoom>) -> Arc<Self> {
+        let _charge = TierCharge::new(room, table.bytes());
+        Arc::new(FastTableHandle { table, first, last_seq, _charge })
+    }
+
+    pub(super) fn meta(&self) -> &TableMeta {
+        self.table.meta()
+    }
+}
+
+impl Source for Arc<FastTableHandle> {
+    type Cursor = FastCursor;
+    fn key_min(&self) -> &[u8] {
+        &self.meta().key_min
+    }
+    fn key_max(&self) -> &[u8] {
+        &self.meta().key_max
+    }
+    fn cursor(&self) -> FastCursor {
+        self.table.cursor()
+    }
+}
+
+/// The standard error of an estimate of distinct keys, as a part of it.
+const DISTINCT_SIGMA: f64 = 0.016;
+
+/// See the module. It has at least one table: a partition without any has no fast level.
+pub(crate) struct FastLevel {
+    /// They overlap; oldest first.
+    pub(super) unsorted: Vec<Arc<FastTableHandle>>,
+    /// In key order, disjoint.
+    pub(super) sorted: Vec<Arc<FastTableHandle>>,
+    /// Counts who looks into it.
+    reads: Arc<TierReads>,
+    /// Distinct keys of the tables that an internal compaction would merge, once somebody has asked.
+    distinct: OnceLock<Estimate>,
+}
+
+/// The sorted tables of a fast level, which keeps them alive.
+pub(crate) struct SortedTables(pub(super) Arc<FastLevel>);
+
+impl Deref for SortedTables {
+    type Target = [Arc<FastTableHandle>];
+    fn deref(&self) -> &[Arc<FastTableHandle>] {
+        &self.0.sorted
+    }
+}
+
+impl FastLevel {
+    /// A fast level of these tables; [`FastLevel::filled`] refuses one without any.
+    pub(super) fn new(
+        unsorted: Vec<Arc<FastTableHandle>>,
+        sorted: Vec<Arc<FastTableHandle>>,
+        reads: &Arc<TierReads>,
+    ) -> Self {
+        FastLevel { unsorted, sorted, reads: Arc::clone(reads), distinct: OnceLock::new() }
+    }
+
+    /// The same tables, to be changed.
+    pub(super) fn changeable(&self) -> Self {
+        FastLevel::new(self.unsorted.clone(), self.sorted.clone(), &self.reads)
+    }
+
+    /// Its tables.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Arc<FastTableHandle>> {
+        self.unsorted.iter().chain(&self.sorted)
+    }
+
+    /// `None` when it has no table.
+    pub(super) fn filled(self) -> Option<Arc<Self>> {
+        if self.unsorted.is_empty() && self.sorted.is_empty() { None } else { Some(Arc::new(self)) }
+    }
+
+    /// The newest version of the key at or below its sequence number.
+    pub(super) fn find(&self, point: &PointKey<'_>) -> Result<Option<Version>> {
+        self.reads.count_get();
+        for handle in self.unsorted.iter().rev() {
+            if let Some(found) = handle.table.find(point)? {
+                return Ok(Some(found));
+            }
+        }
+        let index = self.sorted.partition_point(|handle| *handle.meta().key_max < *point.key);
+        self.sorted.get(index).map_or(Ok(None), |handle| handle.table.find(point))
+    }
+
+    /// Where the oldest record begins that it stands for.
+    pub(super) fn first(&self) -> Option<LogMark> {
+        self.tables().map(|handle| handle.first).min_by_key(|mark| mark.position)
+    }
+
+    /// The largest number of a record that it stands for.
+    pub(super) fn last_seq(&self) -> SeqNo {
+        self.tables().map(|handle| handle.last_seq).max().unwrap_or_default()
+    }
+
+    /// Entries of its tables.
+    pub(super) fn entries(&self) -> u64 {
+        self.tables().map(|handle| handle.meta().entries).sum()
+    }
+
+    /// Bytes of its tables. One with keys outside of `range` counts half: another partition has it too.
+    pub(super) fn bytes_in(&self, range: &KeyRange) -> u64 {
+        let sticks_out = |meta: &TableMeta| range.is_after(&meta.key_min) || range.is_before(&meta.key_max);
+        self.tables()
+            .map(|handle| if sticks_out(handle.meta()) { handle.table.bytes() / 2 } else { handle.table.bytes() })
+            .sum()
+    }
+
+    /// The same without `gone`.
+    pub(super) fn without(&self, gone: &FastLevel) -> FastLevel {
+        let stays = |handle: &&Arc<FastTableHandle>| !gone.tables().any(|other| Arc::ptr_eq(other, handle));
+        let kept = |handles: &[Arc<FastTableHandle>]| handles.iter().filter(stays).cloned().collect();
+        FastLevel::new(kept(&self.unsorted), kept(&self.sorted), &self.reads)
+    }
+
+    /// The tables with keys in `range`, whose reads `reads` counts.
+    pub(super) fn clipped(&self, range: &KeyRange, reads: &Arc<TierReads>) -> FastLevel {
+        let is_in = |handle: &&Arc<FastTableHandle>| range.overlaps(&handle.meta().key_min, &handle.meta().key_max);
+        let kept = |handles: &[Arc<FastTableHandle>]| handles.iter().filter(is_in).cloned().collect();
+        FastLevel::new(kept(&self.unsorted), kept(&self.sorted), reads)
+    }
+
+    /// Counts a range that looks into it.
+    pub(super) fn count_seek(&self) {
+        self.reads.count_seek();
+    }
+
+    /// Distinct keys of the tables that an internal compaction would merge. A few microseconds a table at the first
+    /// call.
+    pub(super) fn distinct(&self) -> Estimate {
+        *self.distinct.get_or_init(|| {
+            let merged = self.unsorted_and_overlapped();
+            let mut union = Distinct::new();
+            merged.tables().for_each(|handle| union.union(&handle.table.distinct()));
+            let value = if merged.unsorted.is_empty() { 0.0 } else { union.estimate() };
+            Estimate { value, sigma: value * DISTINCT_SIGMA }
+        })
+    }
+
+    /// Adds a table that is newer than the others. It is one of the sorted tables if it overlaps none.
+    pub(super) fn add(&mut self, handle: Arc<FastTableHandle>) {
+        let TableMeta { key_min, key_max, .. } = handle.meta();
+        if self.tables().any(|other| other.meta().overlaps(key_min, key_max)) {
+            self.unsorted.push(handle);
+        } else {
+            self.add_sorted(vec![handle]);
+        }
+    }
+
+    /// The unsorted tables, and the sorted ones that an internal compaction merges them with: those that overlap the
+    /// hull of the unsorted ones (PMB-A5), so that what it makes lies between the others.
+    pub(super) fn unsorted_and_overlapped(&self) -> FastLevel {
+        let key_min = self.unsorted.iter().map(|handle| &handle.meta().key_min).min();
+        let key_max = self.unsorted.iter().map(|handle| &handle.meta().key_max).max();
+        let hull = key_min.zip(key_max);
+        let is_in = |handle: &&Arc<FastTableHandle>| hull.is_some_and(|(from, to)| handle.meta().overlaps(from, to));
+        let overlapped = self.sorted.iter().filter(is_in).cloned().collect();
+        FastLevel::new(self.unsorted.clone(), overlapped, &self.reads)
+    }
+
+    /// What a merge of its tables reads.
+    pub(super) fn inputs(&self) -> FastInputs {
+        let tables =
+            |handles: &[Arc<FastTableHandle>]| handles.iter().map(|handle| Arc::clone(&handle.table)).collect();
+        FastInputs { unsorted: tables(&self.unsorted), sorted: tables(&self.sorted) }
+    }
+
+    /// Adds what an internal compaction has made. A sorted table that was added meanwhile may lie where the inputs had
+    /// a gap and an output has none: it is newer, and one of the unsorted tables from now on.
+    pub(super) fn add_merged(&mut self, outputs: Vec<Arc<FastTableHandle>>) {
+        let is_within = |handle: &mut Arc<FastTableHandle>| {
+            outputs.iter().any(|output| output.meta().overlaps(&handle.meta().key_min, &handle.meta().key_max))
+        };
+        let within: Vec<_> = self.sorted.extract_if(.., is_within).collect();
+        // It overlapped nothing when it was added: it is older than the unsorted tables that it overlaps.
+        self.unsorted.splice(0..0, within);
+        self.add_sorted(outputs);
+    }
+
+    /// Adds sorted tables, which lie between the others.
+    fn add_sorted(&mut self, handles: Vec<Arc<FastTableHandle>>) {
+        self.sorted.extend(handles);
+        self.sorted.sort_by(|a, b| a.meta().key_min.cmp(&b.meta().key_min));
+        let disjoint = self.sorted.is_sorted_by(|a, b| a.meta().key_max < b.meta().key_min);
+        assert!(disjoint, "sorted fast tables are disjoint");
+    }
+}

@@ -1,0 +1,147 @@
+//! [`Tier`]: the fast tier of a database, level 0 kept in memory (PMB-1), shared by all ordered keyspaces; and
+//! [`TierReads`]: what a partition has of it, and what the models are to know of its reads and flushes.
+
+use crate::clock::Clock;
+use crate::compaction::FastTableMaker;
+use crate::fast_tier::{Calibration, Costs, Flushed, Model, Options, Statistics};
+use crate::keyspaces::TierRoom;
+use crate::runtime::{Event, Space};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A partition is split when it has one of this many parts of the tier: a quarter. Else the partitions of a young
+/// database would be too large to be evicted one by one.
+const SPLIT_PARTS: u64 = 4;
+
+/// See the module.
+pub(crate) struct Tier {
+    pub(crate) room: Arc<TierRoom>,
+    pub(super) maker: FastTableMaker,
+    /// Bytes at which an internal compaction closes a table.
+    pub(super) table_bytes: u64,
+    pub(super) model: Model,
+    pub(super) calibration: Calibration,
+    clock: Arc<dyn Clock>,
+    /// Wakes the coroutine that asks the model.
+    wanted: OnceLock<Arc<Event>>,
+}
+
+impl std::fmt::Debug for Tier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tier").field("room", &self.room).finish_non_exhaustive()
+    }
+}
+
+impl Tier {
+    /// An empty tier. `table_bytes`: those at which an internal compaction closes a table.
+    pub(crate) fn new(
+        room: Arc<TierRoom>,
+        maker: FastTableMaker,
+        table_bytes: u64,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Self> {
+        let options = Options { log_bytes_max: Some(room.log_bytes_max()), ..Options::default() };
+        Arc::new(Tier {
+            room,
+            maker,
+            table_bytes,
+            model: Model::new(options),
+            calibration: Calibration::new(Costs::default()),
+            clock,
+            wanted: OnceLock::new(),
+        })
+    }
+
+    /// Sets the event that wakes the coroutine which asks the model.
+    pub(super) fn set_wanted(&self, wanted: &Arc<Event>) {
+        let is_first = self.wanted.set(Arc::clone(wanted)).is_ok();
+        assert!(is_first, "one coroutine asks the model");
+    }
+
+    /// Whether memtables pass the tier by where they can, and what it holds is evicted: somebody waits for that, or the
+    /// log that the tier pins takes the last room of the disk.
+    pub(super) fn is_passed_by(&self, space: &Space) -> bool {
+        self.room.is_drained() || space.is_short()
+    }
+
+    /// Bytes at which a partition is split, if it would be split at `bytes` without a tier.
+    pub(super) fn split_bytes(&self, bytes: u64) -> u64 {
+        bytes.min(self.room.capacity_bytes() / SPLIT_PARTS)
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+}
+
+/// See the module. It lives as long as its partition.
+pub(crate) struct TierReads {
+    pub(super) statistics: Statistics,
+    tier: Arc<Tier>,
+    /// Bytes that the partition has in the tier, or [`RETIRED`].
+    bytes: AtomicU64,
+}
+
+/// Bytes that count no more.
+const RETIRED: u64 = u64::MAX;
+
+impl TierReads {
+    /// Of a partition that takes over half of what `parent` sees, if a split makes it.
+    pub(super) fn new(tier: &Arc<Tier>, parent: Option<&TierReads>) -> Arc<Self> {
+        let now_ns = tier.now_ns();
+        let statistics = match parent {
+            None => Statistics::new(now_ns),
+            Some(parent) => Statistics::inherited(now_ns, parent.statistics.rates(now_ns).times(0.5)),
+        };
+        Arc::new(TierReads { statistics, tier: Arc::clone(tier), bytes: AtomicU64::new(0) })
+    }
+
+    /// A point read looks into fast tables.
+    #[inline]
+    pub(super) fn count_get(&self) {
+        if self.statistics.count_get() {
+            self.ask_the_model();
+        }
+    }
+
+    /// A range looks into fast tables.
+    pub(super) fn count_seek(&self) {
+        if self.statistics.count_seek() {
+            self.ask_the_model();
+        }
+    }
+
+    /// A memtable has become a fast table.
+    pub(super) fn flushed(&self, table: Flushed) {
+        self.statistics.flushed(table);
+    }
+
+    /// Bytes that the partition has in the tier. A table that it shares counts half.
+    pub(super) fn bytes(&self) -> u64 {
+        Some(self.bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != RETIRED).unwrap_or(0)
+    }
+
+    /// Counts what the partition has in the tier now, unless that is retired.
+    pub(super) fn count_bytes(&self, bytes: u64) {
+        let counted = |before| (before != RETIRED).then_some(bytes);
+        if let Ok(before) = self.bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, counted) {
+            self.tier.room.replace_live_bytes(before, bytes);
+        }
+    }
+
+    /// Takes what the partition has out of the count, for ever: only readers of a cleared keyspace have it from now on.
+    /// A late writer may still seal a memtable of it.
+    pub(super) fn retire(&self) {
+        let before = self.bytes.swap(RETIRED, Ordering::AcqRel);
+        if before != RETIRED {
+            self.tier.room.replace_live_bytes(before, 0);
+        }
+    }
+
+    #[cold]
+    fn ask_the_model(&self) {
+        if let Some(wanted) = self.tier.wanted.get() {
+            wanted.notify_all();
+        }
+    }
+}

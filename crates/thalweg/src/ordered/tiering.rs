@@ -1,0 +1,138 @@
+//! What goes into the fast tier and out of it, as a partition sees it: minor compactions, internal compactions and
+//! evictions replace one part of its super version by another, at one moment.
+
+use super::fast_level::{FastLevel, FastTableHandle};
+use super::partition::{Partition, level_mut};
+use super::tier::{Tier, TierReads};
+use crate::compaction::{self, Levels};
+use crate::error::Result;
+use crate::fast_tier::Flushed;
+use crate::format::SeqNo;
+use crate::memtable::MemtableHandle;
+use crate::table::Table;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// A partition whose replayed records are in this many unsorted tables has them compacted at once.
+const REPLAYED_UNSORTED_MAX: usize = 8;
+
+impl Partition {
+    fn empty_fast_level(&self) -> FastLevel {
+        let Some(reads) = self.tier_reads() else { unreachable!("a database without a fast tier has no fast tables") };
+        FastLevel::new(Vec::new(), Vec::new(), reads)
+    }
+
+    /// What a partition that a split makes of it is to know of its reads.
+    pub(super) fn reads_of_half(&self) -> Option<Arc<TierReads>> {
+        let tier = self.generation.options.tier.as_ref()?;
+        Some(TierReads::new(tier, self.tier_reads().map(|reads| &**reads)))
+    }
+
+    /// Makes a fast table of what its oldest sealed memtable has of its keys, and puts it in the place of the memtable.
+    /// No edit says so: the records stay in the log. `snapshots`: which versions stay, as for [`compaction::flush`].
+    /// Returns the bytes of the table.
+    pub(super) async fn flush_to_tier(
+        &self,
+        tier: &Tier,
+        handle: &Arc<MemtableHandle>,
+        snapshots: &[SeqNo],
+    ) -> Result<u64> {
+        // Sealed by a split it has the other side's entries too; those are for the other side to flush.
+        let mut entries = handle.memtable.entries_in(&self.super_version().range);
+        let table = compaction::flush_fast(&mut entries, &tier.maker, snapshots).await?;
+        let bytes = table.as_ref().map_or(0, |table| table.bytes());
+        let before = self.super_version().fast.as_ref().map_or(0.0, |fast| fast.distinct().value);
+        let entries = table.as_ref().map_or(0, |table| table.meta().entries);
+        let table = table.zip(handle.first());
+        let table = table.map(|(table, first)| FastTableHandle::new(table, first, handle.last_seq(), &tier.room));
+        self.change(|super_version| {
+            let oldest = super_version.sealed.remove(0);
+            assert!(Arc::ptr_eq(&oldest, handle), "flushes are installed in memtable order");
+            if let Some(table) = table {
+                let before = super_version.fast.as_ref();
+                let mut fast = before.map_or_else(|| self.empty_fast_level(), |before| before.changeable());
+                fast.add(table);
+                super_version.fast = fast.filled();
+            }
+        });
+        handle.leave();
+        let after = self.super_version().fast.as_ref().map_or(0.0, |fast| fast.distinct().value);
+        let updates = entries.saturating_sub((after - before).max(0.0) as u64);
+        if let Some(reads) = self.tier_reads() {
+            reads.flushed(Flushed { entries, updates, bytes });
+        }
+        Ok(bytes)
+    }
+
+    /// Merges the unsorted tables among `inputs`, which are all of them at the call, with the sorted ones that they
+    /// overlap. Returns the bytes that it has made.
+    pub(super) async fn compact_in_tier(
+        &self,
+        tier: &Tier,
+        inputs: &FastLevel,
+        snapshots: &[SeqNo],
+        cancelled: &(dyn Fn() -> bool + Sync),
+    ) -> Result<u64> {
+        let Some(first) = inputs.first() else { return Ok(0) };
+        let range = Arc::clone(&self.super_version().range);
+        let to = (&tier.maker, tier.table_bytes);
+        let made = compaction::compact_fast(&inputs.inputs(), &range, to, snapshots, cancelled).await?;
+        let bytes = made.iter().map(|table| table.bytes()).sum();
+        // Each stands for the records of all inputs: which of them an entry was chosen from is not known any more.
+        let last = inputs.last_seq();
+        let outputs = made.into_iter().map(|table| FastTableHandle::new(table, first, last, &tier.room)).collect();
+        self.change(|super_version| {
+            let Some(before) = &super_version.fast else { return };
+            let mut fast = before.without(inputs);
+            fast.add_merged(outputs);
+            super_version.fast = fast.filled();
+        });
+        Ok(bytes)
+    }
+
+    /// Replaces `evicted`, which was all that it had in the tier once, by `table` in level 0; by nothing when the
+    /// tables had only keys of another partition.
+    pub(super) fn install_eviction(&self, evicted: &FastLevel, table: Option<Arc<Table>>) {
+        self.change(|super_version| {
+            let Some(before) = &super_version.fast else { unreachable!("only an eviction empties a fast level") };
+            super_version.fast = before.without(evicted).filled();
+            if let Some(table) = table {
+                let mut levels = Levels::clone(&super_version.levels);
+                level_mut(&mut levels, 0).push(table);
+                super_version.levels = Arc::new(levels);
+            }
+        });
+    }
+
+    /// While the log is replayed: moves its sealed memtables into the tier, so that they take no more memory than they
+    /// did before.
+    pub(super) fn replay_to_tier(&self, tier: &Tier) {
+        // Nobody has read anything yet: of each key the newest version is enough.
+        let snapshots = [SeqNo::MAX];
+        for handle in self.super_version().sealed.clone() {
+            let moved = at_once(self.flush_to_tier(tier, &handle, &snapshots));
+            // Nothing here fails but the check of what was just made; then the memtable stays, for a flush.
+            if moved.is_err() {
+                return;
+            }
+        }
+        let fast = self.super_version().fast.clone();
+        if let Some(fast) = fast.filter(|fast| fast.unsorted.len() >= REPLAYED_UNSORTED_MAX) {
+            let inputs = fast.unsorted_and_overlapped();
+            // As above: then the tables stay as they are.
+            let _ = at_once(self.compact_in_tier(tier, &inputs, &snapshots, &|| false));
+        }
+    }
+}
+
+/// Runs a coroutine that gives way but waits for nothing.
+fn at_once<T>(work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    loop {
+        if let Poll::Ready(result) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return result;
+        }
+    }
+}
