@@ -2,15 +2,22 @@
 //!
 //! A cut pays where the bytes that neighbours share collapse: each side then has more common bytes than both together,
 //! and its prefixes begin where its keys differ. The writer takes one limit for a table: it cuts at every pair of
-//! neighbours that share less. The limit is the greatest that leaves as many spaces as are allowed. A pair may lie
-//! within a group; that group becomes a space of its own.
+//! neighbours that share less. A pair may lie within a group; that group becomes a space of its own.
+//!
+//! Of some limits the writer takes the one that costs least. A space costs its first key, a group its prefix, and two
+//! neighbouring groups with the same prefix cost a search that compares whole keys in the entry layer.
 
-use super::header::SPACES_MAX;
 use super::prefixes::PREFIX_BYTES;
 use std::ops::Range;
 
-/// Spaces are cut only while each has this many groups on average: a space costs a whole key.
-const GROUPS_A_SPACE: usize = 16;
+/// A space has at least this many groups on average.
+const GROUPS_A_SPACE: usize = 2;
+
+/// What a space costs beside its first key, in bytes: the numbers in the meta layer, and its place in memory.
+const SPACE_BYTES: usize = 64;
+
+/// What two neighbouring groups with the same prefix cost, in bytes. Whole first keys are in two or three lines.
+const TIE_BYTES: usize = 128;
 
 /// Pairs that share this much are never cut.
 const SHARED_MAX: usize = 255;
@@ -27,9 +34,17 @@ pub(super) struct Links {
     pub(super) within: usize,
 }
 
-/// Returns the groups of each space.
-pub(super) fn spaces(links: &[Links]) -> Vec<Range<usize>> {
-    let cuts_max = (links.len() / GROUPS_A_SPACE).min(SPACES_MAX - 1);
+/// Returns the groups of each space. `key_bytes`: the mean length of first keys.
+pub(super) fn spaces(links: &[Links], key_bytes: usize) -> Vec<Range<usize>> {
+    let costs = limits(links).into_iter().map(|limit| {
+        let spaces = cut(links, limit);
+        (cost(links, &spaces, key_bytes), spaces)
+    });
+    costs.min_by_key(|(cost, _)| *cost).map_or_else(|| vec![0..links.len(); 1], |(_, spaces)| spaces)
+}
+
+/// Returns the limits to choose from: each leaves about twice as many spaces as the one before.
+fn limits(links: &[Links]) -> Vec<usize> {
     let mut cuts_at = [0; SHARED_MAX];
     let mut count = |shared: usize, cuts: usize| {
         if let Some(count) = cuts_at.get_mut(shared) {
@@ -43,12 +58,31 @@ pub(super) fn spaces(links: &[Links]) -> Vec<Range<usize>> {
         // It is cut off on both sides.
         count(links.within, 2);
     }
-    let mut cuts = 0;
-    let limit = cuts_at.iter().take_while(|more| {
-        cuts += **more;
-        cuts <= cuts_max
-    });
-    let limit = limit.count();
+    let cuts_max = (links.len() / GROUPS_A_SPACE).saturating_sub(1);
+    // At limit 0 nothing is cut.
+    let mut limits = vec![0];
+    let (mut cuts, mut cuts_before) = (0, 0);
+    let mut last = None;
+    for (shared, more) in cuts_at.into_iter().enumerate() {
+        // The bytes that neighbours share jump here: the limit so far is as good as it gets with as many spaces.
+        if cuts + more > cuts_max || (more > 0 && cuts + more >= 2 * cuts_before.max(1)) {
+            limits.extend(last.take());
+            cuts_before = cuts;
+        }
+        cuts += more;
+        if cuts > cuts_max {
+            return limits;
+        }
+        if more > 0 {
+            last = Some(shared + 1);
+        }
+    }
+    limits.extend(last);
+    limits
+}
+
+/// Returns the groups of each space if pairs that share less than `limit` are cut.
+fn cut(links: &[Links], limit: usize) -> Vec<Range<usize>> {
     let is_cut = |pair: &[Links]| matches!(pair, [a, b] if a.within < limit || b.before < limit || b.within < limit);
     let starts = links.windows(2).enumerate().filter(|(_, pair)| is_cut(pair)).map(|(at, _)| at + 1);
     let mut spaces = Vec::new();
@@ -60,6 +94,18 @@ pub(super) fn spaces(links: &[Links]) -> Vec<Range<usize>> {
     spaces
 }
 
+/// What these spaces and their prefixes cost, in bytes.
+fn cost(links: &[Links], spaces: &[Range<usize>], key_bytes: usize) -> usize {
+    let of = |space: &Range<usize>| {
+        let links = links.get(space.clone()).unwrap_or_default();
+        (links, common_bytes(links, usize::MAX))
+    };
+    let (ties, pairs) = ties(spaces.iter().map(of));
+    let prefix = shortest(&ties, pairs);
+    let tied = ties.iter().zip(PREFIX_BYTES).find(|(_, bytes)| *bytes == prefix).map_or(0, |(tied, _)| *tied);
+    spaces.len() * (key_bytes + SPACE_BYTES) + links.len() * prefix + tied * TIE_BYTES
+}
+
 /// Returns how many bytes all keys of a space begin with. `first_key_bytes`: the length of its first key.
 pub(super) fn common_bytes(space: &[Links], first_key_bytes: usize) -> usize {
     let before = space.iter().skip(1).map(|links| links.before);
@@ -69,8 +115,13 @@ pub(super) fn common_bytes(space: &[Links], first_key_bytes: usize) -> usize {
 /// Returns the shortest prefix by which nearly all neighbouring groups differ. `spaces`: the groups and the common
 /// bytes of each space.
 pub(super) fn prefix_bytes<'a>(spaces: impl Iterator<Item = (&'a [Links], usize)>) -> usize {
-    // For each length the pairs that it does not separate.
-    let (mut ties, mut pairs) = ([0_usize; PREFIX_BYTES.len()], 0_usize);
+    let (ties, pairs) = ties(spaces);
+    shortest(&ties, pairs)
+}
+
+/// Returns for each length of prefixes how many pairs of neighbouring groups it does not separate, and of how many.
+fn ties<'a>(spaces: impl Iterator<Item = (&'a [Links], usize)>) -> ([usize; PREFIX_BYTES.len()], usize) {
+    let (mut ties, mut pairs) = ([0; PREFIX_BYTES.len()], 0);
     for (links, common) in spaces {
         for pair in links.windows(2) {
             let [a, b] = pair else { continue };
@@ -81,6 +132,11 @@ pub(super) fn prefix_bytes<'a>(spaces: impl Iterator<Item = (&'a [Links], usize)
             }
         }
     }
+    (ties, pairs)
+}
+
+/// Returns the shortest prefix that separates enough of the pairs, or else the longest.
+fn shortest(ties: &[usize], pairs: usize) -> usize {
     let [.., longest] = PREFIX_BYTES;
     let enough = ties.iter().zip(PREFIX_BYTES).find(|(tied, _)| **tied * 100 <= pairs * TIES_PERCENT_MAX);
     enough.map_or(longest, |(_, bytes)| bytes)
@@ -100,7 +156,7 @@ mod tests {
         all[0].before = 0;
         all[50].before = 3;
         all[120].within = 5;
-        assert_eq!(spaces(&all), [0..50, 50..120, 120..121, 121..200]);
+        assert_eq!(spaces(&all, 60), [0..50, 50..120, 120..121, 121..200]);
         assert_eq!(common_bytes(&all[50..120], 60), 40);
         assert_eq!(common_bytes(&all[120..121], 60), 5);
         assert_eq!(common_bytes(&[links(0, usize::MAX)], 7), 7);
@@ -108,17 +164,38 @@ mod tests {
 
     #[test]
     fn a_table_without_a_collapse_is_one_space() {
-        assert_eq!(spaces(&vec![links(2, 2); 1000]), vec![0..1000; 1]);
-        assert_eq!(spaces(&[links(0, 0)]), vec![0..1; 1]);
-        let mut small = vec![links(40, 40); 15];
-        small[10].before = 0;
-        assert_eq!(spaces(&small), vec![0..15; 1], "a small table pays for no space");
+        assert_eq!(spaces(&vec![links(2, 2); 1000], 20), vec![0..1000; 1]);
+        assert_eq!(spaces(&[links(0, 0)], 20), vec![0..1; 1]);
+        let mut all: Vec<Links> = (0..1000).map(|at| links(4 + at % 3, 5)).collect();
+        all[500].before = 0;
+        assert_eq!(spaces(&all, 20), vec![0..1000; 1], "prefixes separate all groups without a cut");
     }
 
     #[test]
-    fn there_are_never_more_spaces_than_allowed() {
-        let all: Vec<Links> = (0..100_000).map(|at| links(at % 97 % 13, at % 89 % 17 + 3)).collect();
-        assert!(spaces(&all).len() <= SPACES_MAX);
+    fn runs_of_long_common_bytes_are_cut_into_a_space_each() {
+        // Runs of 8 groups share 54 bytes; 40 runs share 10; pairs within a run share 57 to 60.
+        let shared = |at: usize| {
+            if at % 320 == 0 {
+                4
+            } else if at % 8 == 0 {
+                10
+            } else {
+                57 + at % 4
+            }
+        };
+        let all: Vec<Links> = (0..6400).map(|at| links(shared(at), 60)).collect();
+        let spaces = spaces(&all, 120);
+        assert_eq!(spaces.len(), 800);
+        let of = |space: &Range<usize>| (&all[space.clone()], common_bytes(&all[space.clone()], 120));
+        assert_eq!(prefix_bytes(spaces.iter().map(of)), 8);
+    }
+
+    #[test]
+    fn a_space_has_two_groups_or_more_on_average() {
+        for seed in 1..100 {
+            let all: Vec<Links> = (0..1000).map(|at| links(at * seed % 97, at * seed % 89 * 3)).collect();
+            assert!(spaces(&all, 100).len() <= 500);
+        }
     }
 
     #[test]

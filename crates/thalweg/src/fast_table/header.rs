@@ -17,8 +17,6 @@ pub(super) const DISTINCT_BYTES: usize = 4096;
 pub(super) const PLACE_BYTES: usize = 8;
 /// The most bytes of a table: the directory counts offsets in units of 8 bytes.
 pub(super) const TABLE_BYTES_MAX: u64 = 8 << 32;
-/// The most spaces of a table.
-pub(super) const SPACES_MAX: usize = 256;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"thalwegF");
 const LINE_BYTES: usize = 64;
@@ -204,8 +202,7 @@ impl Header {
             && self.layout.allows_prefix(usize::from(self.prefix_bytes))
             && self.entries > 0
             && self.entries.div_ceil(u64::from(self.group_entries)) == u64::from(self.groups)
-            && (1..=SPACES_MAX).contains(&(self.spaces as usize))
-            && self.spaces <= self.groups
+            && (1..=self.groups).contains(&self.spaces)
             && (self.probes == 0) == (self.filter_lines == 0)
             && self.seq_min <= self.seq_max
             && self.seq_max <= SeqNo::MAX

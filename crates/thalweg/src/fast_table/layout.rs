@@ -75,7 +75,7 @@ pub(crate) struct FastTableOptions {
 
 impl Default for FastTableOptions {
     fn default() -> Self {
-        FastTableOptions { layout: FastLayout::Prefixed, group_entries: 8, filter_bits_per_key: 10 }
+        FastTableOptions { layout: FastLayout::Prefixed, group_entries: 16, filter_bits_per_key: 10 }
     }
 }
 

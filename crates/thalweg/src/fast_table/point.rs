@@ -32,7 +32,7 @@ impl FastTable {
             // Only the first entry of the table may be the one: no entry is before it.
             return self.find_first(0, point, &mut unpacked);
         };
-        let (content, found) = self.find_in(group, point, &mut unpacked)?;
+        let (content, found) = self.find_in(self.spaces.of_group(group), group, point, &mut unpacked)?;
         match found {
             Some(found) => Ok(found.is_same_key.then(|| version(&found.item, content))),
             None => self.find_first(group + 1, point, &mut unpacked),
@@ -46,7 +46,7 @@ impl FastTable {
         if self.header.prefix_bytes == 0 {
             return Ok(None);
         }
-        let Some((groups, ties)) = self.ties(point.key, point.seq) else { return Ok(None) };
+        let Some((space, groups, ties)) = self.ties(point.key, point.seq) else { return Ok(None) };
         let group = match ties.len() {
             0 => ties.start.wrapping_sub(1),
             1 => ties.start,
@@ -56,7 +56,7 @@ impl FastTable {
             return Ok(None);
         }
         let mut unpacked = Vec::new();
-        let (content, found) = self.find_in(group, point, &mut unpacked)?;
+        let (content, found) = self.find_in(space, group, point, &mut unpacked)?;
         Ok(match found {
             // The key, or a newer version of it, may be in the group before.
             Some(found) if found.is_first && (!found.is_same_key || self.items(group, content)?.continues) => None,
@@ -67,33 +67,35 @@ impl FastTable {
         })
     }
 
-    /// Returns the content of a group, and its first entry at or after what `point` looks for.
+    /// Returns the content of a group of `space`, and its first entry at or after what `point` looks for.
     #[inline]
     fn find_in<'a>(
         &'a self,
+        space: usize,
         group: usize,
         point: &PointKey<'_>,
         unpacked: &'a mut Vec<u8>,
     ) -> Result<(&'a [u8], Option<Found<'a>>)> {
         let content = self.content(group, unpacked)?;
         let items = self.items(group, content)?;
-        let fence = self.fence(self.spaces.of_group(group), group);
+        let fence = self.fence(space, group);
         let found = fence.find(items, point.key, point.seq, self.header.layout.shares_keys());
         Ok((content, found.ok_or_else(|| self.group_damaged(group))?))
     }
 
     /// Returns the first entry of a group, which is at or after what `point` looks for, if it is of the same key.
     fn find_first(&self, group: usize, point: &PointKey<'_>, unpacked: &mut Vec<u8>) -> Result<Option<Version>> {
-        if group >= self.groups() || !self.may_begin_with(group, point.key) {
+        let space = self.spaces.of_group(group);
+        if group >= self.groups() || !self.may_begin_with(space, group, point.key) {
             return Ok(None);
         }
-        let (content, found) = self.find_in(group, point, unpacked)?;
+        let (content, found) = self.find_in(space, group, point, unpacked)?;
         Ok(found.filter(|found| found.is_same_key).map(|found| version(&found.item, content)))
     }
 
-    /// Whether the first key of a group may be `key`, by what lies before the entry layer.
-    fn may_begin_with(&self, group: usize, key: &[u8]) -> bool {
-        let fence = self.fence(self.spaces.of_group(group), group);
+    /// Whether the first key of a group of `space` may be `key`, by what lies before the entry layer.
+    fn may_begin_with(&self, space: usize, group: usize, key: &[u8]) -> bool {
+        let fence = self.fence(space, group);
         let Some(rest) = key.strip_prefix(fence.common) else { return false };
         let of_key = rest.iter().chain(std::iter::repeat(&0));
         fence.prefix.iter().zip(of_key).all(|(a, b)| a == b)
@@ -124,14 +126,14 @@ impl FastTable {
         Ok(Some(start - 1))
     }
 
-    /// Returns the groups of the space of `(key, seq)`, and those of them with the prefix of `key`. Returns `None` if
+    /// Returns the space of `(key, seq)`, its groups, and those of them with the prefix of `key`. Returns `None` if
     /// `key` does not begin as the keys of a space do.
     #[inline]
-    fn ties(&self, key: &[u8], seq: SeqNo) -> Option<(Range<usize>, Range<usize>)> {
+    fn ties(&self, key: &[u8], seq: SeqNo) -> Option<(usize, Range<usize>, Range<usize>)> {
         let space = self.spaces.find(self.meta_layer(), key, seq)?;
         let groups = self.spaces.groups(space, self.groups());
         let ties = self.ties_in(space, &groups, key)?;
-        Some((groups, ties))
+        Some((space, groups, ties))
     }
 
     /// Returns the groups of a space that have the prefix of `key`, or `None` if `key` does not begin with the common

@@ -112,7 +112,7 @@ impl FastTableWriter {
         assert!(!self.is_empty(), "a table has at least one entry");
         let links: Vec<Links> = self.staged.groups.iter().map(|group| group.links).collect();
         let shares_keys = self.options.layout.shares_keys();
-        let spaces = if shares_keys { cuts::spaces(&links) } else { vec![0..links.len(); 1] };
+        let spaces = if shares_keys { cuts::spaces(&links, self.mean_key_bytes()) } else { vec![0..links.len(); 1] };
         let spaces: Vec<Space> = spaces.into_iter().map(|groups| self.space(groups, &links)).collect();
         let of = |space: &Space| (links.get(space.groups.clone()).unwrap_or_default(), space.common_bytes);
         let prefix_bytes = if shares_keys { cuts::prefix_bytes(spaces.iter().map(of)) } else { 0 };
@@ -130,6 +130,10 @@ impl FastTableWriter {
         let key_min = Box::from(self.staged.first_key(0));
         let meta = FastTableMeta::new(&self.header, &header, key_min, Box::from(&*self.key_max));
         (out, meta)
+    }
+
+    fn mean_key_bytes(&self) -> usize {
+        (self.header.key_bytes / self.header.entries.max(1)) as usize
     }
 
     fn space(&self, groups: std::ops::Range<usize>, links: &[Links]) -> Space {
