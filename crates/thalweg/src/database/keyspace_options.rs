@@ -128,7 +128,7 @@ mod tests {
         for trigger in [1, 4, 100] {
             let options = Options { level0_trigger: Some(trigger), ..Options::default() };
             let space = || options.space(&disk, Path::new("/db"));
-            for options in [options.ordered(space()), options.directories(space())] {
+            for options in [options.ordered(space(), None), options.directories(space())] {
                 let Policy::Leveled(leveled) = &options.policy else { unreachable!("the default policy") };
                 assert!(leveled.level0_trigger <= leveled.level0_urgent, "{leveled:?}");
                 assert!(leveled.level0_urgent < options.level0_stop, "{leveled:?}");

@@ -64,7 +64,8 @@ impl MemtableFlusher {
     ) -> Result<()> {
         let tier = partition.generation.options.tier.as_ref().filter(|tier| {
             let is_bug = planted(Bug::FlushBypassesTier) && handle.last_seq().0.is_multiple_of(4);
-            !is_bug && !(partition.is_out_of_tier() && tier.is_passed_by(self.space.space()))
+            let passes = partition.is_out_of_tier() && tier.is_passed_by(self.space.space());
+            !is_bug && !passes
         });
         match tier {
             Some(tier) => self.flush_to_tier(tier, partition, handle).await,

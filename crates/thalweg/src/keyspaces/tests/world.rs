@@ -104,20 +104,20 @@ impl World {
         let registry = Arc::new(registry);
         let signals = Signals::new(&environment, &health);
         let snapshots = Arc::new(SnapshotRegistry::default());
-        let log_pins = LogPins::new(&log, &registry, 1 << 20, state.log_start);
+        let log_pins = LogPins::new(&log, &registry, 1 << 20, state.log_start, None);
         let cleared = ClearedGenerations::new(&snapshots, &log, &lineage, &signals);
         let space = SpaceWatch::new(&space, &log, &lineage, &registry);
         let backpressure = Backpressure {
             environment: environment.clone(),
             health,
             metrics,
-            log: Arc::clone(&log),
             lineage: Arc::clone(&lineage),
             registry: Arc::clone(&registry),
             log_pins: Arc::clone(&log_pins),
             signals: Arc::clone(&signals),
             limits: BackpressureLimits { sealed_max: 2, log_bytes_max: 1 << 20 },
             pool: MemtablePool::new(0),
+            tier: None,
         };
         let installer = DefinitionInstaller {
             environment: environment.clone(),
