@@ -175,9 +175,9 @@ mod tests {
     fn runs_of_long_common_bytes_are_cut_into_a_space_each() {
         // Runs of 8 groups share 54 bytes; 40 runs share 10; pairs within a run share 57 to 60.
         let shared = |at: usize| {
-            if at % 320 == 0 {
+            if at.is_multiple_of(320) {
                 4
-            } else if at % 8 == 0 {
+            } else if at.is_multiple_of(8) {
                 10
             } else {
                 57 + at % 4
