@@ -55,6 +55,9 @@ impl Source for Arc<FastTableHandle> {
     }
 }
 
+/// Bytes of a fast table that has nothing: its header, and its estimate of distinct keys.
+const FIXED_BYTES: u64 = 4 << 10;
+
 /// The standard error of an estimate of distinct keys, as a part of it.
 const DISTINCT_SIGMA: f64 = 0.016;
 
@@ -140,7 +143,12 @@ impl FastLevel {
             .sum()
     }
 
-    /// The same without `gone`.
+    /// About the bytes that an eviction writes: those of the tables without what each has besides its entries.
+    pub(super) fn bytes_evicted(&self) -> u64 {
+        self.tables().map(|handle| handle.table.bytes().saturating_sub(FIXED_BYTES)).sum()
+    }
+
+    /// Its tables without those of `gone`.
     pub(super) fn without(&self, gone: &FastLevel) -> FastLevel {
         let stays = |handle: &&Arc<FastTableHandle>| !gone.tables().any(|other| Arc::ptr_eq(other, handle));
         let kept = |handles: &[Arc<FastTableHandle>]| handles.iter().filter(stays).cloned().collect();

@@ -96,7 +96,9 @@ impl Merger {
 
     fn is_small(&self, left: &Partition, right: &Partition) -> bool {
         let most = split_bytes(&self.options) / SPLIT_PARTS;
-        let bytes = [left, right].map(|partition| partition.table_bytes().saturating_add(partition.fast_bytes()));
+        let evicted =
+            |partition: &Partition| partition.super_version().fast.as_ref().map_or(0, |fast| fast.bytes_evicted());
+        let bytes = [left, right].map(|partition| partition.table_bytes().saturating_add(evicted(partition)));
         bytes[0].saturating_add(bytes[1]) <= most
     }
 

@@ -420,11 +420,6 @@ impl Partition {
         self.table_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that it has in the fast tier. A table that it shares counts half.
-    pub(super) fn fast_bytes(&self) -> u64 {
-        self.tier_reads.as_ref().map_or(0, |reads| reads.bytes())
-    }
-
     /// What the models of the fast tier are to know of it.
     pub(super) fn tier_reads(&self) -> Option<&Arc<TierReads>> {
         self.tier_reads.as_ref()

@@ -116,11 +116,6 @@ impl TierReads {
         self.statistics.flushed(table);
     }
 
-    /// Bytes that the partition has in the tier. A table that it shares counts half.
-    pub(super) fn bytes(&self) -> u64 {
-        Some(self.bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != RETIRED).unwrap_or(0)
-    }
-
     /// Counts what the partition has in the tier now, unless that is retired.
     pub(super) fn count_bytes(&self, bytes: u64) {
         let counted = |before| (before != RETIRED).then_some(bytes);
