@@ -85,7 +85,7 @@ impl Place {
         if name == "passthrough" { line } else { line.split(' ').next().unwrap().to_owned() }
     }
 
-    /// Writes a file that holds `bytes` times the letter 'a'. A file of more than 1 MiB is an object.
+    /// Writes a file that holds `bytes` times the letter 'a'. A file of more than 256 KiB is an object.
     fn file(&self, name: &str, bytes: usize) -> PathBuf {
         let path = self.directory.join(name);
         fs::write(&path, vec![b'a'; bytes]).unwrap();

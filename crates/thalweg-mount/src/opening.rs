@@ -5,7 +5,7 @@ use crate::operations::Begun;
 use crate::passthrough::Way;
 use fuser::{BackingId, FileHandle, FopenFlags, INodeNo, ReplyOpen};
 use std::sync::Arc;
-use thalweg_fs::{Caller, Change, Error, Promise, READ, Result, WRITE};
+use thalweg_fs::{Caller, Error, Promise, READ, Result, WRITE};
 
 /// A handle whose requests come to the daemon.
 pub(crate) const THROUGH_DAEMON: FileHandle = FileHandle(0);
@@ -29,15 +29,10 @@ impl Opening {
         self.flags & libc::O_ACCMODE != libc::O_RDONLY
     }
 
-    /// Whether each write is a promise.
-    fn is_synced(&self) -> bool {
+    /// Whether each write is a promise. Then the open of an object waits for the device.
+    pub(crate) fn is_synced(&self) -> bool {
         // O_SYNC has the bit of O_DSYNC.
         self.is_written() && self.flags & libc::O_DSYNC != 0
-    }
-
-    /// Whether the open of an object waits for the device: a truncation frees space, and a sync is a sync.
-    pub(crate) fn may_wait(&self) -> bool {
-        self.flags & libc::O_TRUNC != 0 || self.is_synced()
     }
 }
 
@@ -47,9 +42,7 @@ impl Shared {
         let (ino, is_written) = (opening.ino, opening.is_written());
         let access = if is_written { READ | WRITE } else { READ };
         let opened = self.volume.open(&opening.caller, ino.0, access).and_then(|_| {
-            let shared = self
-                .truncate_on_open(&opening)
-                .and_then(|()| if self.passthrough.is_on() { self.volume.share(ino.0, is_written) } else { Ok(None) });
+            let shared = if self.passthrough.is_on() { self.volume.share(ino.0, is_written) } else { Ok(None) };
             shared.inspect_err(|_| _ = self.volume.release(ino.0))
         });
         let shared = match opened {
@@ -104,21 +97,6 @@ impl Shared {
             Ok(None) => answer(Ok(())),
             Err(error) => answer(Err(error)),
         }
-    }
-
-    fn truncate_on_open(&self, opening: &Opening) -> Result<()> {
-        if opening.flags & libc::O_TRUNC == 0 {
-            return Ok(());
-        }
-        let ino = opening.ino;
-        let before = self.volume.attributes(ino.0)?.mode;
-        let change = Change { size: Some(0), ..Change::default() };
-        let after = self.volume.change(&opening.caller, ino.0, &change)?.mode;
-        if before != after {
-            // The kernel expects a new size and new times of a truncating open, and no new mode.
-            self.drop_attributes(ino);
-        }
-        Ok(())
     }
 
     /// Closes a handle of a file.

@@ -192,9 +192,11 @@ impl MountOptions {
 
 /// Asks the kernel for its capabilities. What it does not have is left out. Returns whether it has passthrough, which
 /// is left out unless it is wanted.
+///
+/// Not among them: `FUSE_ATOMIC_O_TRUNC`. With it a file is truncated by its open, before the kernel looks whether it
+/// is a program that runs (`ETXTBSY`). Without it the kernel truncates by a `SETATTR` afterwards.
 pub(crate) fn negotiate(config: &mut KernelConfig, wants: Wanted) -> bool {
     let flags = InitFlags::FUSE_ASYNC_READ
-        | InitFlags::FUSE_ATOMIC_O_TRUNC
         | InitFlags::FUSE_CACHE_SYMLINKS
         | InitFlags::FUSE_EXPLICIT_INVAL_DATA
         | InitFlags::FUSE_HANDLE_KILLPRIV_V2

@@ -16,9 +16,9 @@ use thalweg_fs::{Allocation, Caller, Change, NewInode, RenameFlags, Result, Volu
 type Spot<'a> = (INodeNo, &'a OsStr);
 
 impl Daemon {
-    /// Opens, on the pool of the syncs if an object is truncated or synced by it.
+    /// Opens, on the pool of the syncs if an object is synced by it.
     pub(crate) fn open_at(&self, opening: Opening, reply: ReplyOpen) {
-        if !opening.may_wait() || !self.volume.has_object(opening.ino.0) {
+        if !opening.is_synced() || !self.volume.has_object(opening.ino.0) {
             return self.open_file(opening, reply);
         }
         let shared = Arc::clone(&self.shared);

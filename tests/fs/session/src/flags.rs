@@ -97,7 +97,6 @@ fn mount_option(option: &str) -> io::Result<Option<MountOption>> {
 /// Asks the kernel for the capabilities of every yardstick. A capability that the kernel does not have is left out.
 pub fn negotiate(config: &mut KernelConfig) {
     let wanted = InitFlags::FUSE_ASYNC_READ
-        | InitFlags::FUSE_ATOMIC_O_TRUNC
         | InitFlags::FUSE_CACHE_SYMLINKS
         | InitFlags::FUSE_DO_READDIRPLUS
         | InitFlags::FUSE_EXPLICIT_INVAL_DATA
