@@ -139,7 +139,7 @@ impl Evictor {
         let first = |partition: &Partition| -> Option<LogPosition> {
             Some(partition.super_version().fast.as_ref()?.first()?.position)
         };
-        let held = self.partitions.iter().filter_map(|partition| Some((first(&partition)?, partition)));
+        let held = self.known().filter_map(|partition| Some((first(&partition)?, partition)));
         held.min_by_key(|(first, _)| *first).map(|(_, partition)| partition)
     }
 
@@ -170,7 +170,13 @@ impl Evictor {
             let described = describe(&self.tier, &partition, &self.snapshots, &self.log)?;
             Some((partition, described))
         };
-        self.partitions.iter().filter_map(describe).unzip()
+        self.known().filter_map(describe).unzip()
+    }
+
+    /// The partitions that an edit may name. Replay fills the tier before the manifest knows of a keyspace, or of a
+    /// clear: a table that an edit adds before would be that of nobody, or go with the clear.
+    fn known(&self) -> impl Iterator<Item = Arc<Partition>> + '_ {
+        self.partitions.iter().filter(|partition| self.partitions.is_known(partition))
     }
 
     /// What the models see of each partition in the tier, and decide, in words.

@@ -8,6 +8,7 @@ use super::partition::Partition;
 use super::partitions::Partitions;
 use super::sealer::Sealer;
 use super::splits::Splitter;
+use super::tier::Tier;
 use crate::error::{Error, ErrorKind};
 use crate::keyspaces::{ClearedGenerations, DefinitionInstaller, IdleMemory, LogPins, Registry, Signals, SpaceWatch};
 use crate::log::Log;
@@ -37,6 +38,7 @@ pub(crate) struct Flusher {
     space: Arc<SpaceWatch>,
     idle_memory: Arc<IdleMemory>,
     signals: Arc<Signals>,
+    tier: Option<Arc<Tier>>,
 }
 
 /// What the flush coroutine does next.
@@ -72,6 +74,7 @@ impl Flusher {
             space: Arc::clone(&with.space),
             idle_memory: Arc::clone(&with.idle_memory),
             signals: Arc::clone(&with.signals),
+            tier: with.options.tier.clone(),
         })
     }
 
@@ -91,7 +94,12 @@ impl Flusher {
             defined_last = matches!(work, Some(Work::Define));
             has_worked |= work.is_some();
             let done = match work {
-                Some(Work::Define) => self.installer.install().await,
+                Some(Work::Define) => {
+                    let done = self.installer.install().await;
+                    // What the manifest knows may be evicted.
+                    self.tier.iter().for_each(|tier| tier.wake());
+                    done
+                }
                 Some(Work::Flush(partition, handle)) => trace::spanned!(
                     "thalweg::flush",
                     "flush",
@@ -166,7 +174,7 @@ impl Flusher {
             return Some(Work::Define);
         }
         // No job begins in it until it is split.
-        if let Some(partition) = self.splitter.partition_to_split() {
+        if let Some(partition) = self.splitter.partition_to_split().filter(|partition| is_known(partition)) {
             return Some(Work::Split(partition));
         }
         if let Some((handle, partition)) = flush {

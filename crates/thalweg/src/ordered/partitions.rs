@@ -36,6 +36,12 @@ impl Partitions {
         self.present_generation(partition).filter(|keyspace| keyspace.owns(partition))
     }
 
+    /// Whether the manifest knows the partition's generation of its keyspace, so that an edit may name it. The
+    /// partition was found here before.
+    pub(super) fn is_known(&self, partition: &Partition) -> bool {
+        self.registry.definitions().is_known(partition.keyspace)
+    }
+
     fn present_generation(&self, partition: &Partition) -> Option<Arc<OrderedKeyspace>> {
         Arc::clone(self.registry.keyspaces().get(partition.keyspace)?).downcast()
     }

@@ -69,6 +69,13 @@ impl Tier {
         bytes.min(self.room.capacity_bytes() / SPLIT_PARTS)
     }
 
+    /// Wakes the coroutine that compacts and evicts.
+    pub(super) fn wake(&self) {
+        if let Some(wanted) = self.wanted.get() {
+            wanted.notify_all();
+        }
+    }
+
     pub(super) fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }
@@ -135,8 +142,6 @@ impl TierReads {
 
     #[cold]
     fn ask_the_model(&self) {
-        if let Some(wanted) = self.tier.wanted.get() {
-            wanted.notify_all();
-        }
+        self.tier.wake();
     }
 }
