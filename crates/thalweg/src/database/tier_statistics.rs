@@ -7,8 +7,8 @@ use crate::ordered::Evictor;
 use std::sync::Arc;
 
 /// The fast tier: counters since the open, and gauges as of the call. What is written to it is memory, and in no
-/// [`Statistics::write_amplification`]; what is evicted from it is written by a flush, and is in
-/// `flush_written_bytes`.
+/// [write amplification](super::Statistics::write_amplification); what is evicted from it is written by a flush, and is
+/// in `flush_written_bytes`.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FastTierStatistics {

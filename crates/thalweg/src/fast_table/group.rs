@@ -1,14 +1,16 @@
 //! A group of entries of a fast table: the parts of the keys that are not shared, and behind them the values, so that a
 //! search for a key passes no value.
 //!
-//!     varint        bytes of the keys × 2, + 1 if the first key is also the last of the group before
-//!     for each entry:
-//!       varint      bytes that its key shares with the key before it (of the first entry: with the fence of the group)
-//!       varint      the other bytes of the key
-//!       varint      bytes of the value
-//!       u64         sequence number << 8 | kind
-//!       bytes       the other bytes of the key
-//!     the values, in the same order
+//! ```text
+//! varint        bytes of the keys × 2, + 1 if the first key is also the last of the group before
+//! for each entry:
+//!   varint      bytes that its key shares with the key before it (of the first entry: with the fence of the group)
+//!   varint      the other bytes of the key
+//!   varint      bytes of the value
+//!   u64         sequence number << 8 | kind
+//!   bytes       the other bytes of the key
+//! the values, in the same order
+//! ```
 //!
 //! The *fence* of a group is the common bytes of its space and its prefix. Layouts that share nothing have no fence and
 //! say 0 shared bytes for every entry.

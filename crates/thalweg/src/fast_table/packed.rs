@@ -1,8 +1,10 @@
 //! The compressed groups of the layouts that compress:
 //!
-//!     varint   bytes of the content
-//!     varint   bytes as stored; as many as the content has: it is not compressed
-//!     bytes    the content, in LZ4's block format
+//! ```text
+//! varint   bytes of the content
+//! varint   bytes as stored; as many as the content has: it is not compressed
+//! bytes    the content, in LZ4's block format
+//! ```
 //!
 //! Zeros may follow.
 
