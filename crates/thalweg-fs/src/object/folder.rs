@@ -8,7 +8,7 @@ use super::{ObjectAttributes, ObjectStore, Room};
 use crate::error::{Error, Result};
 use crate::row::{Ino, Time};
 use rustix::io::{Errno, ReadWriteFlags};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
@@ -32,8 +32,8 @@ struct Handles {
     /// By the number of their last use.
     uses: BTreeMap<u64, Ino>,
     next_use: u64,
-    /// Objects whose name was not made durable since they were created here.
-    unnamed: HashSet<Ino>,
+    /// Objects whose name was not made durable since they were created here, and the number of that use.
+    unnamed: HashMap<Ino, u64>,
 }
 
 impl FolderObjects {
@@ -135,8 +135,9 @@ impl ObjectStore for FolderObjects {
             opened => opened?,
         };
         let mut handles = self.handles();
+        let created = handles.next_use;
         handles.insert(ino, Arc::new(file));
-        handles.unnamed.insert(ino);
+        handles.unnamed.insert(ino, created);
         Ok(())
     }
 
@@ -225,7 +226,7 @@ impl ObjectStore for FolderObjects {
     fn sync(&self, ino: Ino) -> Result<()> {
         self.open(ino)?.sync_data().map_err(|error| self.explained(ino, &error))?;
         // Off the list only when it is durable, so that the next sync tries again after a failure.
-        let is_unnamed = self.handles().unnamed.contains(&ino);
+        let is_unnamed = self.handles().unnamed.contains_key(&ino);
         if is_unnamed {
             let path = self.path(ino);
             self.sync_names(path.parent().unwrap_or(&self.folder))?;
@@ -235,12 +236,11 @@ impl ObjectStore for FolderObjects {
     }
 
     fn sync_all(&self) -> Result<()> {
-        let unnamed = std::mem::take(&mut self.handles().unnamed);
-        let done = rustix::fs::syncfs(&self.opened);
-        if done.is_err() {
-            self.handles().unnamed.extend(unnamed);
-        }
-        Ok(done?)
+        // They stay on the list meanwhile: a sync of one of them must not trust a call that has not returned.
+        let before = self.handles().next_use;
+        rustix::fs::syncfs(&self.opened)?;
+        self.handles().unnamed.retain(|_, created| *created >= before);
+        Ok(())
     }
 
     fn remove(&self, ino: Ino) -> Result<()> {

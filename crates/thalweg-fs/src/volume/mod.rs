@@ -84,8 +84,8 @@ pub struct Limits {
     pub rows_bytes_max: u64,
     /// So does a file of which more than this was written again because parts of rows were overwritten, in bytes.
     pub rewritten_bytes_max: u32,
-    /// The background syncs up to so many objects one by one, and more of them by one sync of the file system that they
-    /// are on.
+    /// If at most this number of objects are dirty, the background syncs each of them. If there are more, it syncs the
+    /// file system that they are on, once.
     pub synced_singly_max: usize,
 }
 
