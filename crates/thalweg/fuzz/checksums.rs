@@ -89,11 +89,17 @@ pub fn of_pack(bytes: &mut [u8]) {
     let regions = [8, 24, 40].map(|at| (number(bytes, start + at), number(bytes, start + at + 8)));
     let (contents_at, contents_bytes) = regions[0];
     let contents = contents_at.checked_add(contents_bytes).and_then(|end| bytes.get(contents_at..end));
-    for offset in contents.map(blocks_of_contents).unwrap_or_default() {
+    let is_format_1 = bytes[start + 60..start + 64] == 1_u32.to_le_bytes();
+    for (directory, offset) in contents.map(blocks_of_contents).unwrap_or_default() {
         let Some(&[_, _, _, _, l0, l1]) = bytes.get(offset..).and_then(|rest| rest.first_chunk::<6>()) else { break };
         let end = offset + usize::from(u16::from_le_bytes([l0, l1]));
         let Some(covered) = bytes.get(offset + 4..end) else { continue };
-        let crc = seal(covered, offset);
+        let of_format_1 = seal(covered, offset);
+        let crc = if is_format_1 {
+            of_format_1
+        } else {
+            crc32c::crc32c_append(u32::from_le_bytes(of_format_1), &directory.to_le_bytes()).to_le_bytes()
+        };
         bytes[offset..offset + 4].copy_from_slice(&crc);
     }
     for (offset, length) in regions.into_iter().filter(|region| region.1 > 0) {
@@ -106,8 +112,8 @@ pub fn of_pack(bytes: &mut [u8]) {
     bytes[start + 56..start + 60].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// The offsets of the blocks that the contents of a pack name.
-fn blocks_of_contents(contents: &[u8]) -> Vec<usize> {
+/// The directories and the offsets of the blocks that the contents of a pack name.
+fn blocks_of_contents(contents: &[u8]) -> Vec<(u64, usize)> {
     fn varint(bytes: &mut &[u8]) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -120,24 +126,24 @@ fn blocks_of_contents(contents: &[u8]) -> Vec<usize> {
         }
         None
     }
-    fn walk(mut rest: &[u8], offsets: &mut Vec<usize>) -> Option<()> {
-        let mut end = 0_u64;
+    fn walk(mut rest: &[u8], blocks: &mut Vec<(u64, usize)>) -> Option<()> {
+        let (mut end, mut directory) = (0_u64, 0_u64);
         for _ in 0..varint(&mut rest)? {
-            let _directory = varint(&mut rest)?;
+            directory = directory.checked_add(varint(&mut rest)?)?;
             for number in 0..varint(&mut rest)? {
                 let begin = end.checked_add(varint(&mut rest)?.checked_mul(8)?)?;
                 end = begin.checked_add(varint(&mut rest)?.checked_mul(8)?)?;
                 if number > 0 {
                     rest = rest.get(4..)?;
                 }
-                offsets.push(usize::try_from(begin).ok()?);
+                blocks.push((directory, usize::try_from(begin).ok()?));
             }
         }
         Some(())
     }
-    let mut offsets = Vec::new();
-    let _ = walk(contents.get(16..).unwrap_or_default(), &mut offsets);
-    offsets
+    let mut blocks = Vec::new();
+    let _ = walk(contents.get(16..).unwrap_or_default(), &mut blocks);
+    blocks
 }
 
 /// Where the next fragment begins: at `end`, or with the next block when fewer than `left_min` bytes are left.

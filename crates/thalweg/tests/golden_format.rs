@@ -112,14 +112,26 @@ fn write_directories(path: &Path) -> (Database, EntryMap) {
 
 #[test]
 fn a_database_with_packs_of_format_1_opens() {
-    let (directory, name) = (tempfile::tempdir().unwrap(), "format-1-directories");
+    has_its_directories("format-1-directories");
+}
+
+#[test]
+fn a_database_with_packs_of_format_2_opens() {
+    let name = "format-2-directories";
     if std::env::var_os("THALWEG_BLESS").is_some() {
+        let directory = tempfile::tempdir().unwrap();
         let scratch = directory.path().join("blessed");
         let (database, _) = write_directories(&scratch);
         let _ = std::fs::remove_dir_all(golden(name));
         copy(&scratch, &golden(name));
         drop(database);
     }
+    has_its_directories(name);
+}
+
+/// Checks and opens a golden database, reads it, and merges its packs, which makes packs of the newest format.
+fn has_its_directories(name: &str) {
+    let directory = tempfile::tempdir().unwrap();
     let world = write_directories(&directory.path().join("again")).1;
     let scratch = directory.path().join("database");
     copy(&golden(name), &scratch);
@@ -128,19 +140,32 @@ fn a_database_with_packs_of_format_1_opens() {
     assert_eq!(faults, Vec::<String>::new());
     let database = Database::open(&scratch).unwrap();
     let files = database.existing_directory_keyspace("files").unwrap().unwrap();
-    let mut listed = BTreeMap::new();
-    for directory in [0, 1, 7, u64::MAX] {
-        for entry in files.list(directory).map(Result::unwrap) {
-            listed.insert((directory, entry.name().to_vec()), entry.value().unwrap().to_vec());
+    let has_all = || {
+        let mut listed = BTreeMap::new();
+        for directory in [0, 1, 7, u64::MAX] {
+            for entry in files.list(directory).map(Result::unwrap) {
+                listed.insert((directory, entry.name().to_vec()), entry.value().unwrap().to_vec());
+            }
         }
-    }
-    assert!(listed == world, "the listed entries differ");
-    for ((directory, name), value) in &world {
-        assert_eq!(files.get(*directory, name).unwrap().as_deref(), Some(&value[..]));
-    }
+        assert!(listed == world, "the listed entries differ");
+        for ((directory, name), value) in &world {
+            assert_eq!(files.get(*directory, name).unwrap().as_deref(), Some(&value[..]));
+        }
+    };
+    has_all();
     let statistics = database.statistics();
     let levels = &statistics.keyspaces.iter().find(|keyspace| keyspace.name == "files").unwrap().levels;
     assert!(levels.iter().any(|level| level.tables > 0 && level.entries > 100), "{}", database.draw_levels());
+    for round in 0..3 {
+        files.insert(1, "again", format!("{round}")).unwrap();
+        files.remove(1, "again").unwrap();
+        database.flush().unwrap();
+        database.tidy().unwrap();
+        has_all();
+    }
+    database.close().unwrap();
+    Database::check(&scratch, &mut |fault| faults.push(fault.to_string())).unwrap();
+    assert_eq!(faults, Vec::<String>::new());
 }
 
 fn bless() {

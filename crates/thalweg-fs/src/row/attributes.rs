@@ -1,10 +1,10 @@
 //! [`Attributes`]: what is known of an inode, and its bytes.
 //!
-//! A row has only the fields that differ from those of a new inode of root's, and says which (`docs/format/volume.md`):
-//! 26 bytes instead of 98 for an empty file. Rows of directories are not compressed, so they are as many bytes in
-//! memory and on disk.
+//! A row has only the fields that differ from those of a new inode of root's, and says which (`docs/format/volume.md`).
+//! Numbers are varints, and times are relative to the time of creation: 11 bytes for an empty directory, 26 in schema
+//! 1 ([`super::schema_1`]). Rows of directories are not compressed, so they are as many bytes in memory and on disk.
 
-use super::checked::Fields;
+use super::checked::{Fields, put_signed, put_varint};
 
 /// The number of an inode. Numbers are never used again.
 pub type Ino = u64;
@@ -21,20 +21,33 @@ pub(crate) const HAS_XATTRS: u8 = 1;
 pub(crate) const IS_OBJECT: u8 = 2;
 /// Flag: the file has no name any more.
 pub(crate) const IS_ORPHAN: u8 = 4;
-const FLAGS: u8 = HAS_XATTRS | IS_OBJECT | IS_ORPHAN;
+pub(super) const FLAGS: u8 = HAS_XATTRS | IS_OBJECT | IS_ORPHAN;
 
 /// Which fields a row has.
-const NLINK: u16 = 1;
-const UID: u16 = 2;
-const GID: u16 = 4;
-const RDEV: u16 = 8;
-const EPOCH: u16 = 16;
-const SIZE: u16 = 32;
-const BYTES: u16 = 64;
-const ATIME: u16 = 128;
-const MTIME: u16 = 256;
-const CTIME: u16 = 512;
-const FIELDS: u16 = 1023;
+pub(super) const NLINK: u16 = 1;
+pub(super) const UID: u16 = 2;
+pub(super) const GID: u16 = 4;
+pub(super) const RDEV: u16 = 8;
+pub(super) const EPOCH: u16 = 16;
+pub(super) const SIZE: u16 = 32;
+pub(super) const BYTES: u16 = 64;
+pub(super) const ATIME: u16 = 128;
+pub(super) const MTIME: u16 = 256;
+pub(super) const CTIME: u16 = 512;
+pub(super) const FIELDS: u16 = 1023;
+
+/// The first byte of attributes: this bit tells them from a row of schema 1; the next, whether there are fields. Below
+/// are the flags, and the number of the kind.
+pub(super) const SCHEMA_2: u8 = 0x80;
+const HAS_FIELDS: u8 = 0x40;
+const FLAGS_SHIFT: u32 = 3;
+const KIND_MASK: u8 = 7;
+
+/// A moment in 64 bits: nanoseconds in the lower 30, above them seconds since 1970 plus this.
+const SECONDS_ADDED: i64 = 1 << 33;
+const NANOSECOND_BITS: u32 = 30;
+/// Stands for a moment that does not fit in 64 bits and follows in 96.
+const LONG_MOMENT: u64 = u64::MAX;
 
 /// The kind of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -139,9 +152,8 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// The least bytes of attributes in a row, and the most.
-    pub(super) const BYTES_MIN: usize = 26;
-    pub(super) const BYTES_MAX: usize = Self::BYTES_MIN + 5 * 4 + 2 * 8 + 3 * 12;
+    /// The most bytes of attributes in a row.
+    pub(super) const BYTES_MAX: usize = 1 + 2 + 2 + 20 + 5 * 5 + 2 * 10 + 3 * 14;
 
     /// The attributes of an inode that is created now.
     pub(crate) fn new(ino: Ino, kind: Kind, mode: Mode, (uid, gid): (u32, u32), now: Time) -> Self {
@@ -171,60 +183,78 @@ impl Attributes {
         self.bytes.div_ceil(512)
     }
 
+    /// Appends the attributes without the number of the inode.
     pub(super) fn encode(&self, row: &mut Vec<u8>) {
-        let begin = row.len();
-        row.extend_from_slice(&[self.kind.number(), self.flags]);
-        row.extend_from_slice(&self.mode.to_le_bytes());
-        row.extend_from_slice(&[0; 2]);
-        row.extend_from_slice(&self.ino.to_le_bytes());
-        put_time(row, self.btime);
-        let mut present = 0_u16;
-        for (number, (found, usual)) in self.numbers().into_iter().enumerate() {
-            if found != usual {
-                present |= 1 << number;
-                row.extend_from_slice(&found.to_le_bytes());
+        let present = self.present();
+        let has_fields = if present == 0 { 0 } else { HAS_FIELDS };
+        row.push(SCHEMA_2 | has_fields | self.flags << FLAGS_SHIFT | self.kind.number());
+        if present != 0 {
+            row.extend_from_slice(&present.to_le_bytes());
+        }
+        put_varint(row, u128::from(self.mode));
+        put_moment(row, self.btime);
+        for (bit, (found, _)) in self.numbers() {
+            if present & bit != 0 {
+                put_varint(row, u128::from(found));
             }
         }
-        for (number, (found, usual)) in [(self.size, 0), (self.bytes, 0)].into_iter().enumerate() {
-            if found != usual {
-                present |= SIZE << number;
-                row.extend_from_slice(&found.to_le_bytes());
+        for (bit, (found, usual)) in self.times() {
+            if present & bit != 0 {
+                put_signed(row, found.total_nanoseconds() - usual.total_nanoseconds());
             }
-        }
-        let times = [(self.atime, self.btime), (self.mtime, self.btime), (self.ctime, self.mtime)];
-        for (number, (found, usual)) in times.into_iter().enumerate() {
-            if found != usual {
-                present |= ATIME << number;
-                put_time(row, found);
-            }
-        }
-        if let Some(place) = row.get_mut(begin + 4..begin + 6) {
-            place.copy_from_slice(&present.to_le_bytes());
         }
     }
 
-    /// The fields of 32 bits, each with what a new inode of root's has, in the order of their bits.
-    fn numbers(&self) -> [(u32, u32); 5] {
+    /// The fields that differ from those of a new inode of root's.
+    fn present(&self) -> u16 {
+        let numbers = self.numbers().into_iter().filter(|(_, (found, usual))| found != usual).map(|(bit, _)| bit);
+        let times = self.times().into_iter().filter(|(_, (found, usual))| found != usual).map(|(bit, _)| bit);
+        numbers.chain(times).fold(0, |present, bit| present | bit)
+    }
+
+    /// The fields that are numbers, each with what a new inode of root's has, in the order of their bits.
+    fn numbers(&self) -> [(u16, (u64, u64)); 7] {
         let nlink = links_of_new(self.kind);
-        [(self.nlink, nlink), (self.uid, 0), (self.gid, 0), (self.rdev, 0), (self.epoch, 0)]
+        [
+            (NLINK, (self.nlink.into(), nlink.into())),
+            (UID, (self.uid.into(), 0)),
+            (GID, (self.gid.into(), 0)),
+            (RDEV, (self.rdev.into(), 0)),
+            (EPOCH, (self.epoch.into(), 0)),
+            (SIZE, (self.size, 0)),
+            (BYTES, (self.bytes, 0)),
+        ]
     }
 
-    /// Reads attributes off the front of a row. `None`: these are no attributes.
-    pub(super) fn decode(fields: &mut Fields<'_>) -> Option<Self> {
-        let (kind, flags, mode) = (Kind::from_number(fields.u8()?)?, fields.u8()?, fields.u16()?);
-        let present = fields.u16()?;
-        let (ino, btime) = (fields.u64()?, take_time(fields)?);
-        let mut number = |bit: u16, usual| if present & bit != 0 { fields.u32() } else { Some(usual) };
+    /// The fields that are times, each with the time that it is relative to.
+    fn times(&self) -> [(u16, (Time, Time)); 3] {
+        [(ATIME, (self.atime, self.btime)), (MTIME, (self.mtime, self.btime)), (CTIME, (self.ctime, self.mtime))]
+    }
+
+    /// Reads the attributes of the inode `ino` off the front of a row. `None`: these are no attributes.
+    pub(super) fn decode(fields: &mut Fields<'_>, ino: Ino) -> Option<Self> {
+        let first = fields.u8().filter(|first| first & SCHEMA_2 != 0)?;
+        let kind = Kind::from_number(first & KIND_MASK)?;
+        let flags = first >> FLAGS_SHIFT & FLAGS;
+        let present = if first & HAS_FIELDS != 0 { fields.u16()? } else { 0 };
+        let mode = Mode::try_from(fields.varint()?).ok()?;
+        let btime = take_moment(fields)?;
+        let mut number = |bit: u16, usual: u32| {
+            if present & bit != 0 { u32::try_from(fields.varint()?).ok() } else { Some(usual) }
+        };
         let (nlink, uid, gid) = (number(NLINK, links_of_new(kind))?, number(UID, 0)?, number(GID, 0)?);
         let (rdev, epoch) = (number(RDEV, 0)?, number(EPOCH, 0)?);
-        let mut long = |bit: u16| if present & bit != 0 { fields.u64() } else { Some(0) };
+        let mut long = |bit: u16| if present & bit != 0 { u64::try_from(fields.varint()?).ok() } else { Some(0) };
         let (size, bytes) = (long(SIZE)?, long(BYTES)?);
-        let mut time = |bit: u16, usual| if present & bit != 0 { take_time(fields) } else { Some(usual) };
+        let mut time = |bit: u16, usual: Time| {
+            if present & bit == 0 {
+                return Some(usual);
+            }
+            Time::of_total_nanoseconds(usual.total_nanoseconds().checked_add(fields.signed()?)?)
+        };
         let (atime, mtime) = (time(ATIME, btime)?, time(MTIME, btime)?);
         let ctime = time(CTIME, mtime)?;
-        let is_known = flags & !FLAGS == 0 && present & !FIELDS == 0;
-        let is_sound = is_known && mode & !0o7777 == 0 && ino != 0 && size <= i64::MAX as u64;
-        is_sound.then_some(Attributes {
+        let found = Attributes {
             ino,
             kind,
             flags,
@@ -240,23 +270,57 @@ impl Attributes {
             mtime,
             ctime,
             btime,
-        })
+        };
+        (present & !FIELDS == 0 && found.is_sound()).then_some(found)
+    }
+
+    /// Whether an inode may have these attributes.
+    pub(super) fn is_sound(&self) -> bool {
+        self.mode & !0o7777 == 0 && self.ino != 0 && self.size <= i64::MAX as u64
     }
 }
 
 /// The number of names of a new inode.
-fn links_of_new(kind: Kind) -> u32 {
+pub(super) fn links_of_new(kind: Kind) -> u32 {
     if kind == Kind::Directory { 2 } else { 1 }
 }
 
-fn put_time(row: &mut Vec<u8>, time: Time) {
-    row.extend_from_slice(&time.seconds.to_le_bytes());
-    row.extend_from_slice(&time.nanoseconds.to_le_bytes());
+impl Time {
+    /// Nanoseconds since 1970.
+    fn total_nanoseconds(self) -> i128 {
+        i128::from(self.seconds) * NANOSECONDS + i128::from(self.nanoseconds)
+    }
+
+    fn of_total_nanoseconds(total: i128) -> Option<Time> {
+        let seconds = i64::try_from(total.div_euclid(NANOSECONDS)).ok()?;
+        Some(Time { seconds, nanoseconds: total.rem_euclid(NANOSECONDS) as u32 })
+    }
 }
 
-fn take_time(fields: &mut Fields<'_>) -> Option<Time> {
-    let time = Time { seconds: fields.i64()?, nanoseconds: fields.u32()? };
-    (time.nanoseconds < 1_000_000_000).then_some(time)
+const NANOSECONDS: i128 = 1_000_000_000;
+
+fn put_moment(row: &mut Vec<u8>, time: Time) {
+    let seconds = time.seconds.checked_add(SECONDS_ADDED).and_then(|seconds| u64::try_from(seconds).ok());
+    match seconds.filter(|seconds| *seconds < 1 << (u64::BITS - NANOSECOND_BITS)) {
+        Some(seconds) => {
+            row.extend_from_slice(&(seconds << NANOSECOND_BITS | u64::from(time.nanoseconds)).to_le_bytes())
+        }
+        None => {
+            row.extend_from_slice(&LONG_MOMENT.to_le_bytes());
+            row.extend_from_slice(&time.seconds.to_le_bytes());
+            row.extend_from_slice(&time.nanoseconds.to_le_bytes());
+        }
+    }
+}
+
+fn take_moment(fields: &mut Fields<'_>) -> Option<Time> {
+    let moment = fields.u64()?;
+    if moment == LONG_MOMENT {
+        return fields.time();
+    }
+    let seconds = (moment >> NANOSECOND_BITS) as i64 - SECONDS_ADDED;
+    let nanoseconds = (moment & ((1 << NANOSECOND_BITS) - 1)) as u32;
+    (i128::from(nanoseconds) < NANOSECONDS).then_some(Time { seconds, nanoseconds })
 }
 
 #[cfg(test)]
@@ -268,7 +332,7 @@ mod tests {
     fn encoded(attributes: &Attributes) -> Vec<u8> {
         let mut row = Vec::new();
         attributes.encode(&mut row);
-        assert_eq!(Attributes::decode(&mut Fields(&row)), Some(*attributes));
+        assert_eq!(Attributes::decode(&mut Fields(&row), attributes.ino), Some(*attributes));
         row
     }
 
@@ -276,24 +340,24 @@ mod tests {
     fn a_row_has_the_fields_that_differ_from_a_new_inode() {
         let moment = |seconds| Time { seconds, nanoseconds: 7 };
         let new = Attributes::new(42, Kind::File, 0o644, (0, 0), moment(1));
-        assert_eq!(encoded(&new).len(), Attributes::BYTES_MIN);
-        assert_eq!(encoded(&Attributes { kind: Kind::Directory, nlink: 2, ..new }).len(), Attributes::BYTES_MIN);
-        // Each field alone.
+        assert_eq!(encoded(&new).len(), 11);
+        assert_eq!(encoded(&Attributes { kind: Kind::Directory, nlink: 2, ..new }).len(), 11);
+        // Each field alone, behind the two bytes that say which.
         let (at, before) = (moment(2), moment(-2));
         let changes: [(Attributes, usize); 10] = [
-            (Attributes { nlink: 3, ..new }, 4),
-            (Attributes { uid: 1, ..new }, 4),
-            (Attributes { gid: 2, ..new }, 4),
-            (Attributes { rdev: 3, ..new }, 4),
-            (Attributes { epoch: 4, ..new }, 4),
-            (Attributes { size: 5, ..new }, 8),
-            (Attributes { bytes: 6, ..new }, 8),
-            (Attributes { atime: before, ..new }, 12),
-            (Attributes { mtime: at, ctime: at, ..new }, 12),
-            (Attributes { ctime: at, ..new }, 12),
+            (Attributes { nlink: 3, ..new }, 1),
+            (Attributes { uid: 1000, ..new }, 2),
+            (Attributes { gid: u32::MAX, ..new }, 5),
+            (Attributes { rdev: 3, ..new }, 1),
+            (Attributes { epoch: 4, ..new }, 1),
+            (Attributes { size: i64::MAX as u64, ..new }, 9),
+            (Attributes { bytes: u64::MAX, ..new }, 10),
+            (Attributes { atime: before, ..new }, 5),
+            (Attributes { mtime: at, ctime: at, ..new }, 5),
+            (Attributes { ctime: at, ..new }, 5),
         ];
         for (changed, bytes) in changes {
-            assert_eq!(encoded(&changed).len(), Attributes::BYTES_MIN + bytes, "{changed:?}");
+            assert_eq!(encoded(&changed).len(), 11 + 2 + bytes, "{changed:?}");
         }
         let all = Attributes {
             flags: FLAGS,
@@ -310,11 +374,25 @@ mod tests {
             ..new
         };
         let row = encoded(&all);
-        assert_eq!(row.len(), Attributes::BYTES_MAX);
         // Bytes are missing, or a field is there that nobody knows.
-        assert!((0..row.len()).all(|bytes| Attributes::decode(&mut Fields(&row[..bytes])).is_none()));
+        assert!((0..row.len()).all(|bytes| Attributes::decode(&mut Fields(&row[..bytes]), 42).is_none()));
         let mut unknown = row;
-        unknown[5] |= 0x80;
-        assert_eq!(Attributes::decode(&mut Fields(&unknown)), None);
+        unknown[2] |= 0x80;
+        assert_eq!(Attributes::decode(&mut Fields(&unknown), 42), None);
+    }
+
+    #[test]
+    fn every_moment_has_a_row() {
+        let least = Time { seconds: i64::MIN, nanoseconds: 0 };
+        let most = Time { seconds: i64::MAX, nanoseconds: 999_999_999 };
+        let short = [-(1 << 33), -1, 0, 1, (1 << 33) - 1].map(|seconds| Time { seconds, nanoseconds: 999_999_999 });
+        for btime in short.into_iter().chain([least, most]) {
+            let new = Attributes::new(1, Kind::File, 0o7777, (0, 0), btime);
+            assert_eq!(encoded(&new).len(), if short.contains(&btime) { 11 } else { 23 });
+            for other in [least, most, short[1]] {
+                let others = Attributes { atime: other, mtime: other, ctime: btime, ..new };
+                assert!(encoded(&others).len() <= Attributes::BYTES_MAX, "{others:?}");
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! whole is equal. Blocks of tables have one: with plain CRC-32C at the end of rows it could not tell a row from an
 //! older one of the same key and length.
 
+use super::attributes::Time;
 use crate::error::{Error, Result};
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -70,7 +71,45 @@ impl Fields<'_> {
         self.take().map(u64::from_le_bytes)
     }
 
-    pub(super) fn i64(&mut self) -> Option<i64> {
-        self.take().map(i64::from_le_bytes)
+    /// A time of 96 bits.
+    pub(super) fn time(&mut self) -> Option<Time> {
+        let time = Time { seconds: self.take().map(i64::from_le_bytes)?, nanoseconds: self.u32()? };
+        (time.nanoseconds < 1_000_000_000).then_some(time)
     }
+
+    /// A number that [`put_varint`] has written.
+    pub(super) fn varint(&mut self) -> Option<u128> {
+        let mut number = 0;
+        for shift in (0..VARINT_BITS_MAX).step_by(7) {
+            let byte = self.u8()?;
+            number |= u128::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// A number that [`put_signed`] has written.
+    pub(super) fn signed(&mut self) -> Option<i128> {
+        let number = self.varint()?;
+        Some((number >> 1) as i128 ^ -((number & 1) as i128))
+    }
+}
+
+/// The most bits of a varint: the difference between two times has 95.
+const VARINT_BITS_MAX: u32 = 98;
+
+/// Appends a number by 7 bits a byte, the lowest first; all bytes but the last have the highest bit set.
+pub(super) fn put_varint(row: &mut Vec<u8>, mut number: u128) {
+    while number >= 0x80 {
+        row.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    row.push(number as u8);
+}
+
+/// Appends a number whose sign becomes the lowest bit of a varint.
+pub(super) fn put_signed(row: &mut Vec<u8>, number: i128) {
+    put_varint(row, ((number << 1) ^ (number >> 127)) as u128);
 }

@@ -4,6 +4,7 @@
 //! - `attributes.rs`: [`Attributes`], and what they are made of.
 //! - `entry.rs`: [`EntryRow`] of a name, and [`DirectoryRow`] of a directory's ".".
 //! - `key.rs`: the keys of rows that are found by the number of an inode.
+//! - `schema_1.rs`: attributes as earlier versions wrote them.
 //! - `checked.rs`: the checksum that ends every row.
 //! - `superblock.rs`: [`Superblock`], and the small rows of the keyspaces `volume` and `reclaim`.
 //! - `fuzz.rs`: reads any bytes as rows, for fuzz targets.
@@ -17,6 +18,7 @@ mod entry;
 #[cfg(feature = "fuzzing")]
 mod fuzz;
 mod key;
+mod schema_1;
 mod superblock;
 
 pub use attributes::{Attributes, Ino, Kind, Mode, ROOT, Time};

@@ -4,7 +4,7 @@ use super::checked::{Fields, damaged, open, seal};
 use crate::error::Result;
 
 /// The version of the schema that this program writes, and the newest that it reads.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 /// The row that makes a database a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -83,7 +83,9 @@ impl OpenOptions {
         let inodes = read_number(&*store, Totals::KEY)?.unwrap_or(1);
         let mut batch = Batch::new();
         batch.set_needs_no_room();
-        batch.put(Space::Volume, Superblock::KEY, Superblock { epoch, is_clean: false, ..superblock }.encode());
+        // Before any row that an older program would take for damage: of a prefix of the log it is the first.
+        let begun = Superblock { version: FORMAT_VERSION, epoch, is_clean: false, ..superblock };
+        batch.put(Space::Volume, Superblock::KEY, begun.encode());
         store.commit(&batch)?;
         let numbers = super::numbers::Numbers::new(&*store, high)?;
         let volume = Volume {

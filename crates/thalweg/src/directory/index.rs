@@ -1,7 +1,7 @@
 //! [`DirectoryIndex`]: the packs of a directory keyspace, and which of them have a directory.
 //!
-//! It is in memory only: an open reads the contents of all packs. What a pack has of a directory is a *span* (12
-//! bytes); most directories have one, which is in the p-hash itself. Those of a directory with several are a list
+//! It is in memory only: an open reads the contents of all packs. What a pack has of a directory is a *span*; most
+//! directories have one, which is in the p-hash itself ([`super::known`]). Those of a directory with several are a list
 //! beside it.
 //!
 //! Invariants:
@@ -13,8 +13,9 @@
 //! Locks: `packs`, then that of a stripe of the p-hash; both for lookups and changes, never over I/O. `last_look` is
 //! held alone; `charge` before those of the stripes, and before those of the block cache.
 
+use super::known::{Known, spans_in};
 use super::p_hash::{PHash, STRIPES};
-use super::span_lists::{First, Span, SpanLists};
+use super::span_lists::{Span, SpanLists};
 use crate::cache::{BlockCache, Charge};
 use crate::error::{Error, Result};
 use crate::format::{HashKey, TableId};
@@ -30,15 +31,6 @@ const SLICE: usize = 1024;
 
 /// A quiet database merges packs when a quarter of their spans belong to directories that have several spans.
 const SCATTERED_PART: u64 = 4;
-
-/// What is known of a directory.
-enum Known {
-    One(Span),
-    /// Two at least.
-    Several(First),
-}
-
-const _: () = assert!(size_of::<Option<Known>>() == 16, "24 bytes a directory");
 
 /// See the module.
 pub(crate) struct DirectoryIndex {
@@ -102,37 +94,6 @@ impl Packs {
 
 fn number(slot: usize) -> Option<NonZeroU32> {
     NonZeroU32::new(u32::try_from(slot + 1).ok()?)
-}
-
-impl Known {
-    fn spans(&self, lists: &SpanLists) -> impl Iterator<Item = Span> {
-        let (one, several) = match self {
-            Known::One(span) => (Some(*span), None),
-            Known::Several(first) => (None, Some(lists.spans(*first))),
-        };
-        one.into_iter().chain(several.into_iter().flatten())
-    }
-
-    fn with(before: Option<Known>, span: Span, lists: &mut SpanLists) -> Known {
-        let first = match before {
-            None => return Known::One(span),
-            Some(Known::One(other)) => lists.push(None, other),
-            Some(Known::Several(first)) => first,
-        };
-        Known::Several(lists.push(Some(first), span))
-    }
-
-    fn of(spans: &[Span], lists: &mut SpanLists) -> Option<Known> {
-        match spans {
-            [span] => Some(Known::One(*span)),
-            spans => lists.list(spans.iter().copied()).map(Known::Several),
-        }
-    }
-}
-
-/// The spans of what is known of a directory.
-fn spans_in(known: Option<&Known>, lists: &SpanLists) -> impl Iterator<Item = Span> {
-    known.into_iter().flat_map(|known| known.spans(lists))
 }
 
 impl DirectoryIndex {
@@ -246,15 +207,13 @@ impl DirectoryIndex {
             looked_at += 1;
             let mut were = 0;
             kept.clear();
-            kept.extend(
-                spans_in(known.as_ref(), lists).inspect(|_| were += 1).filter(|span| !slots.contains(&span.pack)),
-            );
+            kept.extend(spans_in(*known, lists).inspect(|_| were += 1).filter(|span| !slots.contains(&span.pack)));
             if kept.len() == were {
                 return;
             }
             self.spans.fetch_sub((were - kept.len()) as u64, Ordering::Relaxed);
-            if let Some(Known::Several(first)) = known {
-                lists.drop_list(*first);
+            if let Some(first) = known.and_then(Known::several) {
+                lists.drop_list(first);
             }
             *known = Known::of(&kept, lists);
         });
@@ -262,9 +221,8 @@ impl DirectoryIndex {
             if lists.is_sparse() {
                 let before = std::mem::take(lists);
                 for known in known {
-                    let several = if let Known::Several(first) = known { Some(*first) } else { None };
-                    let several = several.and_then(|first| lists.list(before.spans(first)));
-                    several.into_iter().for_each(|first| *known = Known::Several(first));
+                    let several = known.several().and_then(|first| lists.list(before.spans(first)));
+                    several.into_iter().for_each(|first| *known = Known::of_list(first));
                 }
             }
         });
@@ -323,7 +281,7 @@ impl DirectoryIndex {
         let slots = self.slots_of(packs);
         let mut found = std::collections::BTreeSet::new();
         let mut look = |directory, known: &mut Option<Known>, lists: &mut SpanLists| {
-            if spans_in(known.as_ref(), lists).any(|span| slots.contains(&span.pack)) {
+            if spans_in(*known, lists).any(|span| slots.contains(&span.pack)) {
                 found.insert(directory);
             }
         };
@@ -388,9 +346,9 @@ impl DirectoryIndex {
         };
         let (mut all, mut scattered) = (0_u64, 0_u64);
         let mut count = |_, known: &mut Option<Known>, lists: &mut SpanLists| {
-            let of_packs = spans_in(known.as_ref(), lists).filter(|span| slots.contains(&span.pack)).count() as u64;
+            let of_packs = spans_in(*known, lists).filter(|span| slots.contains(&span.pack)).count() as u64;
             all += of_packs;
-            scattered += if matches!(known, Some(Known::Several(_))) { of_packs } else { 0 };
+            scattered += if known.and_then(Known::several).is_some() { of_packs } else { 0 };
         };
         (0..STRIPES).for_each(|stripe| self.known.update_stripe(stripe, &mut count));
         let is_scattered = scattered > 0 && scattered * SCATTERED_PART >= all;

@@ -1,8 +1,9 @@
 //! [`MappedVec`]: a vector whose memory goes back to the system when it goes.
 //!
 //! Lists of spans grow to hundreds of megabytes between two merges and are dropped by another thread, among blocks of
-//! the allocator that live on. There their memory would stay, and be missing for tables. So a vector of more than
-//! [`SMALL_BYTES_MAX`] has a mapping of its own.
+//! the allocator that live on. There their memory would stay, and be missing for tables. So would that of the tables of
+//! an index, which all grow at about the same time. So a vector of more than [`SMALL_BYTES_MAX`] has a mapping of its
+//! own, and one that does not grow, of at least [`FILLED_BYTES_MIN`].
 //!
 //! Invariants: `len <= capacity`; the first `len` elements of the memory are initialised. Locks: none.
 
@@ -12,6 +13,9 @@ use std::ops::{Deref, DerefMut};
 
 /// A smaller vector is left to the allocator: a mapping has 4 KiB at least.
 const SMALL_BYTES_MAX: usize = 2 << 10;
+
+/// The half of a page that a smaller mapping leaves unused would be more than a thirtieth.
+const FILLED_BYTES_MIN: usize = 64 << 10;
 
 /// See the module.
 pub(super) struct MappedVec<T> {
@@ -32,6 +36,17 @@ impl<T> Default for MappedVec<T> {
 }
 
 impl<T: Copy> MappedVec<T> {
+    /// A vector of so many equal elements, with no room for more than its last page has.
+    pub(super) fn filled(element: T, count: usize) -> Self {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if count * size_of::<T>() >= FILLED_BYTES_MIN
+            && let Some(mapping) = mapping::Mapping::filled(element, count)
+        {
+            return MappedVec { small: Vec::new(), mapping: Some(mapping) };
+        }
+        MappedVec { small: vec![element; count], ..MappedVec::default() }
+    }
+
     /// Appends an element.
     pub(super) fn push(&mut self, element: T) {
         #[cfg(all(target_os = "linux", not(miri)))]
@@ -108,15 +123,26 @@ mod mapping {
     impl<T: Copy> Mapping<T> {
         /// A mapping with these elements and room for more. `None` where the kernel refuses one.
         pub(super) fn of(elements: &[T]) -> Option<Self> {
+            let mut mapping = Self::with_room(size_of_val(elements) + 1)?;
+            elements.iter().for_each(|element| mapping.push(*element));
+            Some(mapping)
+        }
+
+        /// A mapping with equal elements. `None` where the kernel refuses one.
+        pub(super) fn filled(element: T, count: usize) -> Option<Self> {
+            let mut mapping = Self::with_room((count * size_of::<T>()).max(1))?;
+            (0..count).for_each(|_| mapping.push(element));
+            Some(mapping)
+        }
+
+        /// An empty mapping with room for so many bytes, at least one.
+        fn with_room(bytes: usize) -> Option<Self> {
             const { assert!(size_of::<T>() > 0 && align_of::<T>() <= PAGE_BYTES) };
-            let bytes = (size_of_val(elements) + 1).next_multiple_of(PAGE_BYTES);
+            let bytes = bytes.next_multiple_of(PAGE_BYTES);
             let flags = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
             // SAFETY: a new mapping where the kernel likes overlaps nothing.
             let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, flags.0, flags.1) };
-            let memory = NonNull::new(memory.ok()?.cast::<T>())?;
-            let mut mapping = Mapping { memory, len: 0, bytes };
-            elements.iter().for_each(|element| mapping.push(*element));
-            Some(mapping)
+            Some(Mapping { memory: NonNull::new(memory.ok()?.cast::<T>())?, len: 0, bytes })
         }
 
         pub(super) fn push(&mut self, element: T) {
@@ -180,6 +206,9 @@ mod tests {
             assert!((0..count).all(|number| vector[number as usize] == (number, !number)));
             assert_eq!(vector.len() as u64, count);
             assert!((count * 16..=count * 20 + 4096).contains(&(vector.bytes() as u64)), "{count}: {}", vector.bytes());
+            let filled = MappedVec::filled((7, 8), count as usize);
+            assert!(filled.len() as u64 == count && filled.iter().all(|element: &(u64, u64)| *element == (7, 8)));
+            assert!((count * 16..=count * 16 + 4096).contains(&(filled.bytes() as u64)), "{count}: {}", filled.bytes());
             vector.iter_mut().for_each(|element| element.0 += 1);
             assert_eq!(vector.iter().map(|element| element.0).sum::<u64>(), count * (count + 1) / 2);
         }

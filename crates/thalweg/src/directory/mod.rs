@@ -4,13 +4,15 @@
 //! packs, and reads go through this index instead of through levels. In reading order:
 //!
 //! - `p_hash`: what is known of each directory, by its number
-//! - `span_lists`: the spans of directories that have several; `mapped_vec`: their memory
+//! - `known`: what that is; `span_lists`: the spans of directories that have several
+//! - `mapped_vec`: the memory of both
 //! - `index`: the packs of a keyspace, and which of them have a directory
 //! - `lookup`: finds one entry; `search`: the same in steps
 //! - `listing`: the entries of a directory, in parts; `numbers`: the numbers of directories, in parts
 //! - `paper/`: the structures of the paper, to compare with (feature `experiments`)
 
 mod index;
+mod known;
 mod listing;
 mod lookup;
 mod mapped_vec;

@@ -1,14 +1,16 @@
 //! [`PHash`]: the p-hash: what is known of each directory, by its number (PHAT-2).
 //!
 //! It is in memory only; recovery makes it from the footers of packs. The paper's table takes 32 bytes a directory and
-//! is CLHT. This one is a number of *stripes*, each a robin-hood table of its own that grows by a quarter when it is
-//! nine tenths full. So an entry takes 1.11 to 1.39 times its bytes, and no operation waits for more than the growth of
-//! one stripe: 8 million directories make stripes of 8 192.
+//! is CLHT. This one is a number of *stripes*, each a robin-hood table of its own that grows by an eighth when it is
+//! nine tenths full. So an entry takes 1.11 to 1.25 times its bytes, and no operation waits for more than the growth of
+//! one stripe: 8 million directories make stripes of 8 192. All stripes grow at about the same time, and leave memory
+//! that is too small for their next tables: so a table has memory of its own ([`MappedVec`]).
 //!
 //! A stripe has something *beside* its table, for values that are not of one size: it is changed under the same lock.
 //!
 //! Locks: one for each stripe, held for a lookup, a change, or the growth of the stripe.
 
+use super::mapped_vec::MappedVec;
 use crate::sync::Mutex;
 
 /// The number of stripes, a power of two.
@@ -19,7 +21,7 @@ const CAPACITY_MIN: usize = 4;
 
 /// A table from directories to small values, which callers read and change under the lock of their stripe.
 ///
-/// `Option<T>` should be as small as `T`.
+/// `Option<T>` should be as small as `T`, and `T` of alignment 2 at most: then nothing is between two directories.
 pub(crate) struct PHash<T, B = ()> {
     /// Secret to the keyspace, so that nobody can choose directories that meet in one stripe.
     key: u64,
@@ -27,17 +29,26 @@ pub(crate) struct PHash<T, B = ()> {
 }
 
 struct Stripe<T, B> {
-    slots: Box<[Slot<T>]>,
+    slots: MappedVec<Slot<T>>,
     used: usize,
     beside: B,
 }
 
+#[derive(Clone, Copy)]
 struct Slot<T> {
-    directory: u64,
+    /// Its bytes: a number would have the alignment of one.
+    directory: [u8; 8],
     value: Option<T>,
 }
 
-impl<T, B: Default> PHash<T, B> {
+impl<T> Slot<T> {
+    #[inline]
+    fn directory(&self) -> u64 {
+        u64::from_le_bytes(self.directory)
+    }
+}
+
+impl<T: Copy, B: Default> PHash<T, B> {
     /// An empty table, whose order depends on `key`.
     pub(crate) fn new(key: u64) -> Self {
         let empty = || Mutex::new(Stripe::default());
@@ -97,7 +108,7 @@ impl<T, B: Default> PHash<T, B> {
                 at += 1;
                 continue;
             }
-            change(slot.directory, &mut slot.value, &mut stripe.beside);
+            change(slot.directory(), &mut slot.value, &mut stripe.beside);
             if slot.value.is_some() {
                 at += 1;
             } else if stripe.remove(at, self.key) {
@@ -117,7 +128,8 @@ impl<T, B: Default> PHash<T, B> {
     /// Takes everything out of a stripe: the values, and what is beside them.
     pub(crate) fn take_stripe(&self, stripe: usize) -> (impl Iterator<Item = T> + use<T, B>, B) {
         let taken = std::mem::take(&mut *self.stripes[stripe].lock());
-        (taken.slots.into_iter().filter_map(|slot| slot.value), taken.beside)
+        let slots = taken.slots;
+        ((0..slots.len()).filter_map(move |at| slots.get(at)?.value), taken.beside)
     }
 
     /// The number of directories of which something is known.
@@ -129,7 +141,7 @@ impl<T, B: Default> PHash<T, B> {
     pub(crate) fn bytes(&self, of_beside: impl Fn(&B) -> usize) -> usize {
         let of_stripe = |locked: &Mutex<Stripe<T, B>>| {
             let stripe = locked.lock();
-            size_of_val(locked) + size_of_val(&*stripe.slots) + of_beside(&stripe.beside)
+            size_of_val(locked) + stripe.slots.bytes() + of_beside(&stripe.beside)
         };
         self.stripes.iter().map(of_stripe).sum()
     }
@@ -159,11 +171,11 @@ fn home(hash: u64, capacity: usize) -> usize {
 
 impl<T, B: Default> Default for Stripe<T, B> {
     fn default() -> Self {
-        Stripe { slots: Box::default(), used: 0, beside: B::default() }
+        Stripe { slots: MappedVec::default(), used: 0, beside: B::default() }
     }
 }
 
-impl<T, B> Stripe<T, B> {
+impl<T: Copy, B> Stripe<T, B> {
     /// The slot of a directory; or the slot before which the search for it ended, and how far that is from its home.
     fn find(&self, hash: u64, directory: u64, key: u64) -> Result<usize, (usize, usize)> {
         let capacity = self.slots.len();
@@ -176,7 +188,7 @@ impl<T, B> Stripe<T, B> {
             if slot.value.is_none() || self.distance(at, key) < distance {
                 return Err((at, distance));
             }
-            if slot.directory == directory {
+            if slot.directory() == directory {
                 return Ok(at);
             }
             at = if at + 1 == capacity { 0 } else { at + 1 };
@@ -202,7 +214,7 @@ impl<T, B> Stripe<T, B> {
 
     /// How far the directory of a slot is from its home.
     fn distance(&self, at: usize, key: u64) -> usize {
-        let (home, capacity) = (home(mix(self.slots[at].directory, key), self.slots.len()), self.slots.len());
+        let (home, capacity) = (home(mix(self.slots[at].directory(), key), self.slots.len()), self.slots.len());
         if at >= home { at - home } else { at + capacity - home }
     }
 
@@ -212,7 +224,7 @@ impl<T, B> Stripe<T, B> {
             self.grow(key);
         }
         let capacity = self.slots.len();
-        let mut carried = Slot { directory, value: Some(value) };
+        let mut carried = Slot { directory: directory.to_le_bytes(), value: Some(value) };
         let Err((mut at, mut distance)) = self.find(mix(directory, key), directory, key) else {
             unreachable!("the directory is not there");
         };
@@ -244,7 +256,7 @@ impl<T, B> Stripe<T, B> {
         }
         self.used -= 1;
         if self.used == 0 {
-            self.slots = Box::default();
+            self.slots = MappedVec::default();
             return true;
         }
         let is_sparse = self.used * 4 < capacity && capacity > CAPACITY_MIN;
@@ -260,16 +272,15 @@ impl<T, B> Stripe<T, B> {
         self.used -= 1;
     }
 
-    /// Gives the table a capacity of which its entries fill 72 percent.
+    /// Gives the table a capacity of which its entries fill four fifths.
     fn resize(&mut self, key: u64) {
-        let capacity = (self.used * 25 / 18 + 1).max(CAPACITY_MIN);
-        let empty = || Slot { directory: 0, value: None };
-        let empty = std::iter::repeat_with(empty).take(capacity).collect();
+        let capacity = (self.used * 5 / 4 + 1).max(CAPACITY_MIN);
+        let empty = MappedVec::filled(Slot { directory: [0; 8], value: None }, capacity);
         let slots = std::mem::replace(&mut self.slots, empty);
         let used = std::mem::take(&mut self.used);
-        for slot in slots {
+        for slot in slots.iter() {
             if let Some(value) = slot.value {
-                self.insert(slot.directory, value, key);
+                self.insert(slot.directory(), value, key);
             }
         }
         self.used = used;

@@ -17,7 +17,7 @@ pub(super) struct Span {
 
 /// The number of the first node of a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct First(u32);
+pub(super) struct First(pub(super) u32);
 
 #[derive(Clone, Copy)]
 struct Node {

@@ -2,17 +2,17 @@
 
 use crate::directory::p_hash::{PHash, STRIPES};
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
+use std::num::NonZeroU16;
 
 /// As large as what a keyspace keeps of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
-    pack: NonZeroU32,
-    rest: [u32; 3],
+    pack: NonZeroU16,
+    rest: [[u8; 4]; 2],
 }
 
 fn known(number: u32) -> Known {
-    Known { pack: NonZeroU32::new(number + 1).unwrap(), rest: [number; 3] }
+    Known { pack: NonZeroU16::MIN, rest: [number.to_le_bytes(); 2] }
 }
 
 fn get(table: &PHash<Known>, directory: u64) -> Option<Known> {
@@ -64,7 +64,7 @@ fn it_is_a_map() {
 }
 
 #[test]
-fn a_directory_takes_at_most_35_bytes_however_many_there_are() {
+fn a_directory_takes_at_most_23_bytes_however_many_there_are() {
     let table = PHash::new(0x5eed);
     let mut worst: f64 = 0.0;
     for directory in 0..1_000_000_u64 {
@@ -73,7 +73,7 @@ fn a_directory_takes_at_most_35_bytes_however_many_there_are() {
             worst = worst.max(table.bytes(|()| 0) as f64 / table.len() as f64);
         }
     }
-    assert!((27.0..35.0).contains(&worst), "{worst:.1} bytes a directory");
+    assert!((20.0..24.0).contains(&worst), "{worst:.1} bytes a directory");
     assert!((0..1_000_000).step_by(997).all(|directory| get(&table, directory) == Some(known(directory as u32))));
     assert_eq!(get(&table, 1_000_000), None);
 }
@@ -88,7 +88,7 @@ fn emptied_directories_give_their_memory_back() {
         });
     };
     put(Some(known(7)));
-    assert!(table.bytes(|()| 0) > empty + 50_000 * 24);
+    assert!(table.bytes(|()| 0) > empty + 50_000 * 18);
     put(None);
     assert_eq!((table.len(), table.bytes(|()| 0)), (0, empty));
 }
@@ -102,7 +102,7 @@ fn directories_change_from_many_threads() {
             scope.spawn(move || {
                 for directory in 0..5_000_u64 {
                     table.update_all(&[(directory, ())], |(), value, ()| {
-                        let count = value.map_or(0, |value: Known| value.rest[0]);
+                        let count = value.map_or(0, |value: Known| u32::from_le_bytes(value.rest[0]));
                         *value = Some(known(count + 1));
                     });
                     if thread == 0 {

@@ -10,7 +10,9 @@ pub(in crate::lineage) const HEADER_BYTES: u64 = 32;
 
 const MAGIC: &[u8; 8] = b"THALWGMF";
 /// The newest version of the manifest that is read, and the one that is written.
-pub(in crate::lineage) const VERSION: u32 = 1;
+///
+/// Version 2 has the records of version 1. It may name packs of format 2, which an older program cannot read.
+pub(in crate::lineage) const VERSION: u32 = 2;
 
 /// The identity of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +56,8 @@ impl ManifestHeader {
         if version > VERSION {
             return Err(Error::newer_version(path, version, VERSION));
         }
-        if version != VERSION {
-            return damaged(format!("manifest format {VERSION}"), format!("format {version}"));
+        if version == 0 {
+            return damaged(format!("manifest format 1 to {VERSION}"), format!("format {version}"));
         }
         Ok(header)
     }

@@ -37,6 +37,8 @@ impl Region {
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::table) struct Footer {
+    /// The version of the format of the file.
+    pub(in crate::table) version: u32,
     pub(in crate::table) table: TableId,
     pub(in crate::table) index: Region,
     pub(in crate::table) filter: Option<Region>,
@@ -58,7 +60,7 @@ impl Footer {
             out.put_u64(region.bytes);
         }
         let mut end = Vec::new();
-        end.put_u32(FORMAT_VERSION);
+        end.put_u32(self.version);
         end.put_u64(magic);
         out.put_u32(checksum(&out, &end));
         out.extend_from_slice(&end);
@@ -66,13 +68,14 @@ impl Footer {
         out
     }
 
-    /// Decodes the last [`FOOTER_BYTES`] of the file at `path`, which is `file_bytes` long.
+    /// Decodes the last [`FOOTER_BYTES`] of the file at `path`, which is `file_bytes` long. Its kind has this magic
+    /// number, and versions up to `newest`.
     pub(in crate::table) fn decode(
         bytes: &[u8],
         path: &Path,
         file_bytes: u64,
         verify: bool,
-        magic: u64,
+        (magic, newest): (u64, u32),
     ) -> Result<Footer> {
         let start = file_bytes.saturating_sub(FOOTER_BYTES as u64);
         let damaged = |at: u64, expected: String, found: String| Error::corruption(path, start + at, expected, found);
@@ -87,11 +90,11 @@ impl Footer {
         if found != stored.checksum && verify && !planted(Bug::ChecksumNotVerified) {
             return Err(damaged(56, format!("footer checksum {:#010x}", stored.checksum), format!("{found:#010x}")));
         }
-        if stored.version > FORMAT_VERSION && found == stored.checksum {
-            return Err(Error::newer_version(path, stored.version, FORMAT_VERSION));
+        if footer.version > newest && found == stored.checksum {
+            return Err(Error::newer_version(path, footer.version, newest));
         }
-        if stored.version != FORMAT_VERSION {
-            return Err(damaged(60, format!("table format {FORMAT_VERSION}"), format!("{}", stored.version)));
+        if !(1..=newest).contains(&footer.version) {
+            return Err(damaged(60, format!("table format 1 to {newest}"), format!("{}", footer.version)));
         }
         if !footer.is_gapless(start) {
             return Err(damaged(0, format!("blocks without a gap up to {start}"), format!("{footer:?}")));
@@ -109,7 +112,6 @@ impl Footer {
 /// The fields of a footer that do not depend on the table.
 struct Stored {
     checksum: u32,
-    version: u32,
     magic: u64,
 }
 
@@ -118,9 +120,10 @@ fn decode_fields(bytes: &[u8]) -> Option<(Footer, Stored)> {
     let table = TableId(decoder.u64()?);
     let mut region = || Some(Region { offset: decoder.u64()?, bytes: decoder.u64()? });
     let (index, filter, properties) = (region()?, region()?, region()?);
-    let stored = Stored { checksum: decoder.u32()?, version: decoder.u32()?, magic: decoder.u64()? };
+    let (checksum, version) = (decoder.u32()?, decoder.u32()?);
+    let stored = Stored { checksum, magic: decoder.u64()? };
     let filter = (filter != Region::default()).then_some(filter);
-    decoder.is_empty().then_some((Footer { table, index, filter, properties }, stored))
+    decoder.is_empty().then_some((Footer { version, table, index, filter, properties }, stored))
 }
 
 fn checksum(before: &[u8], after: &[u8]) -> u32 {
@@ -136,6 +139,7 @@ mod tests {
 
     fn footer() -> Footer {
         Footer {
+            version: FORMAT_VERSION,
             table: TableId(5),
             filter: Some(Region { offset: 100, bytes: 65 }),
             index: Region { offset: 170, bytes: 400 },
@@ -144,7 +148,7 @@ mod tests {
     }
 
     fn decode(bytes: &[u8]) -> Result<Footer> {
-        Footer::decode(bytes, Path::new("t"), BYTES, true, MAGIC)
+        Footer::decode(bytes, Path::new("t"), BYTES, true, (MAGIC, FORMAT_VERSION))
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::table::pack::check::check_pack;
 use crate::table::pack::contents::PackSpan;
 use crate::table::pack::open_pack::{OpenPack, entry_hash};
 use crate::table::pack::scan::PackScan;
-use crate::table::pack::{Place, block_length};
+use crate::table::pack::{Format, Place, block_length};
 use crate::table::range::KeyRange;
 use crate::table::read::table::Table;
 use std::future::Future;
@@ -20,21 +20,30 @@ use std::task::{Context, Waker};
 /// Directories, and names of one, that are looked up.
 const LOOKUPS_MAX: usize = 64;
 
+/// The directory of a block.
+const DIRECTORY: u64 = 5;
+
 /// Reads `bytes` as a block of a pack: as they are, and with the right checksum.
 pub(crate) fn fuzz_pack_block(bytes: &[u8]) {
-    let place = Place { path: Path::new("fuzzed"), pack: TableId(7), offset: 64 };
-    let mut sealed = bytes.to_vec();
-    if let Some(block) = sealed.get_mut(..block_length(bytes).max(8)) {
-        let checksum = place.checksum(block);
-        block.iter_mut().zip(checksum.to_le_bytes()).for_each(|(byte, right)| *byte = right);
+    for format in [Format::One, Format::Two] {
+        let place = Place { path: Path::new("fuzzed"), pack: TableId(7), offset: 64, format };
+        let mut sealed = bytes.to_vec();
+        if let Some(block) = sealed.get_mut(..block_length(bytes).max(8)) {
+            let checksum = place.block_checksum(block, DIRECTORY);
+            block.iter_mut().zip(checksum.to_le_bytes()).for_each(|(byte, right)| *byte = right);
+        }
+        [bytes, &sealed].into_iter().for_each(|bytes| read_block(bytes, place));
     }
-    for bytes in [bytes, &sealed] {
-        let Ok(block) = Block::decode(bytes, place) else { continue };
+}
+
+fn read_block(bytes: &[u8], place: Place<'_>) {
+    if let Ok(block) = Block::decode(bytes, place, DIRECTORY) {
+        let all = bytes.len();
         let _ = (block.directory(), block.fingerprints().count(), block.extents_before(block.head().len()));
         for number in 0..=block.head().len() {
             if let Ok(item) = block.item(number) {
                 let bytes = if let Content::Inline(value) = item.content { value.len() } else { 0 };
-                assert!(item.name.len() + bytes < sealed.len(), "an item is within its block");
+                assert!(item.name.len() + bytes < all, "an item is within its block");
             }
         }
     }

@@ -2,17 +2,19 @@
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
-//! | 0 | 4 | checksum: CRC-32C of the bytes after it, the number of the pack and the offset of the block |
+//! | 0 | 4 | checksum: CRC-32C of the bytes after it, the number of the pack, the offset of the block, the directory |
 //! | 4 | 2 | bytes of the block, a multiple of 8 |
-//! | 6 | 2 | n, the number of items, at least 1 |
-//! | 8 | 8 | directory |
-//! | 16 | 1 | form: b, d, and whether the items are equal |
-//! | 17 | b | base, to which sequence numbers are relative |
-//! | 17 + b | | of equal items: the length of each name and of each value, varints |
+//! | 6 | 1 | form: b, d, and whether the items are equal |
+//! | 7 | b | base, to which sequence numbers are relative |
+//! | 7 + b | | n, the number of items, at least 1: a varint |
+//! | | | of equal items: the length of each name and of each value, varints |
 //! | f | n | fingerprint of each item |
 //! | f + n | nd | sequence number of each item, less the base |
 //! | f + n + nd | 2m | offset in the block of items 8, 16, 24 …: m = (n - 1) / 8, rounded down; equal items: m = 0 |
 //! | f + n + nd + 2m | | items, then zeros |
+//!
+//! A block of format 1 has n (two bytes) and the directory (eight) before the form, and its checksum does not cover the
+//! directory again.
 //!
 //! An item is `varint(name bytes << 2 | kind)`, the name, and by kind: 0, a tombstone: nothing; 1: the value with its
 //! length as a varint; 2, an extent: the bytes of the value as a varint. The extents of a block follow it in the order
@@ -23,8 +25,8 @@
 //! a byte for offsets instead of two. The paper's fingerprints have two bytes (PHAT-7); of one byte a block of 28 items
 //! lets one name in nine be compared in vain.
 
-use super::Place;
 use super::extent::extent_bytes;
+use super::{Format, Place};
 use crate::error::{Error, Result};
 use crate::format::codec::Decoder;
 use crate::format::name_hash::NAME_BYTES_MAX;
@@ -35,7 +37,7 @@ use crate::planted::{Bug, planted};
 pub(crate) const BLOCK_BYTES_MAX: usize = 4 << 10;
 
 /// The bytes before the base.
-pub(super) const HEADER_BYTES: usize = 17;
+pub(super) const HEADER_BYTES: usize = 7;
 
 /// Every eighth item has its offset in the block.
 pub(super) const STRIDE: usize = 8;
@@ -92,7 +94,7 @@ impl Form {
         (self.base_bytes | self.number_bytes << 3) as u8 | u8::from(self.is_equal) << 6
     }
 
-    /// `None`: no form of format 1.
+    /// `None`: no form.
     fn decode(byte: u8) -> Option<Form> {
         let (base_bytes, number_bytes) = (usize::from(byte & 7), usize::from(byte >> 3 & 7));
         (byte & 0x80 == 0).then_some(Form { base_bytes, number_bytes, is_equal: byte & 0x40 != 0 })
@@ -132,13 +134,24 @@ impl Head {
         self.items_at
     }
 
-    /// The checksum that a block has, the bytes that it claims, and its head.
-    fn decode(bytes: &[u8]) -> Option<(u32, usize, Head)> {
+    /// The checksum that a block of `directory` has, the bytes that it claims, and its head.
+    #[inline]
+    fn decode(bytes: &[u8], format: Format, directory: u64) -> Option<(u32, usize, Head)> {
         let mut decoder = Decoder::new(bytes);
-        let checksum = decoder.u32()?;
-        let (length, items) = (usize::from(decoder.u16()?), usize::from(decoder.u16()?));
-        let (directory, form) = (decoder.u64()?, Form::decode(decoder.u8()?)?);
-        let base = SeqNo(little_endian(decoder.take(form.base_bytes)?));
+        let (checksum, length) = (decoder.u32()?, usize::from(decoder.u16()?));
+        let (directory, items, form, base) = match format {
+            Format::One => {
+                let (items, directory) = (usize::from(decoder.u16()?), decoder.u64()?);
+                let form = Form::decode(decoder.u8()?)?;
+                (directory, items, form, decoder.take(form.base_bytes)?)
+            }
+            Format::Two => {
+                let form = Form::decode(decoder.u8()?)?;
+                let base = decoder.take(form.base_bytes)?;
+                (directory, decoder.varint_usize().filter(|items| (1..=BLOCK_BYTES_MAX).contains(items))?, form, base)
+            }
+        };
+        let base = SeqNo(little_endian(base));
         let equal = if form.is_equal { Some(decode_lengths(&mut decoder)?) } else { None };
         let (fingerprints_at, number_bytes) = (decoder.offset(), form.number_bytes);
         let offsets = if form.is_equal { 0 } else { offset_bytes(items) };
@@ -172,10 +185,11 @@ pub(crate) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// The block that `bytes` begins with, read from `place`. [`Error::Corruption`] if there is none.
-    pub(crate) fn decode(bytes: &'a [u8], place: Place<'a>) -> Result<Block<'a>> {
-        let (stored, block) = Self::parse(bytes, place)?;
-        let crc = place.checksum(block.bytes);
+    /// The block of `directory` that `bytes` begins with, read from `place`. [`Error::Corruption`] if there is none; in
+    /// format 1 it may be of another directory.
+    pub(crate) fn decode(bytes: &'a [u8], place: Place<'a>, directory: u64) -> Result<Block<'a>> {
+        let (stored, block) = Self::parse(bytes, place, directory)?;
+        let crc = place.block_checksum(block.bytes, directory);
         if crc != stored && !planted(Bug::ChecksumNotVerified) {
             return Err(block.damaged(format!("block checksum {stored:#010x}"), format!("{crc:#010x}")));
         }
@@ -183,16 +197,16 @@ impl<'a> Block<'a> {
     }
 
     /// As [`Block::decode`], of bytes whose checksum was found right before.
-    pub(in crate::table) fn decode_again(bytes: &'a [u8], place: Place<'a>) -> Result<Block<'a>> {
-        Ok(Self::parse(bytes, place)?.1)
+    pub(in crate::table) fn decode_again(bytes: &'a [u8], place: Place<'a>, directory: u64) -> Result<Block<'a>> {
+        Ok(Self::parse(bytes, place, directory)?.1)
     }
 
     /// The checksum that the block has, and the block, which is not verified yet.
-    fn parse(bytes: &'a [u8], place: Place<'a>) -> Result<(u32, Block<'a>)> {
+    fn parse(bytes: &'a [u8], place: Place<'a>, directory: u64) -> Result<(u32, Block<'a>)> {
         let damaged = |at: u64, expected: String, found: String| {
             Error::corruption(place.path, place.offset + at, expected, found)
         };
-        let Some((stored, length, head)) = Head::decode(bytes) else {
+        let Some((stored, length, head)) = Head::decode(bytes, place.format, directory) else {
             let found = format!("none in {} bytes", bytes.len());
             return Err(damaged(0, "the head of a block".into(), found));
         };

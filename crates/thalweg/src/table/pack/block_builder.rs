@@ -72,7 +72,8 @@ impl Size {
             Some(EqualLengths { name, value }) => varint_bytes(name as u64) + varint_bytes(value as u64),
             None => offset_bytes(self.items),
         };
-        HEADER_BYTES + base_bytes + of_form + self.items * (1 + number_bytes)
+        let of_count = varint_bytes(self.items as u64);
+        HEADER_BYTES + base_bytes + of_count + of_form + self.items * (1 + number_bytes)
     }
 
     /// The bytes of the block, without zeros at its end.
@@ -140,10 +141,9 @@ impl BlockBuilder {
         let (form, base) = (self.size.form(), self.size.seq_min);
         out.put_u32(0);
         out.put_u16(bytes as u16);
-        out.put_u16(self.len() as u16);
-        out.put_u64(directory);
         out.put_u8(form.encode());
         put_number(base.0, form.base_bytes, out);
+        out.put_varint(self.len() as u64);
         if let Some(EqualLengths { name, value }) = self.size.equal {
             out.put_varint(name as u64);
             out.put_varint(value as u64);
@@ -160,7 +160,7 @@ impl BlockBuilder {
         }
         assert!(out.len() - start <= bytes, "a block is as long as was computed");
         out.resize(start + bytes, 0);
-        let crc = place.checksum(&out[start..]); // in bounds: the block begins at `start`
+        let crc = place.block_checksum(&out[start..], directory); // in bounds: the block begins at `start`
         out[start..start + 4].copy_from_slice(&crc.to_le_bytes()); // in bounds: and has a head
         self.clear();
     }

@@ -116,6 +116,16 @@ impl PackSpan {
         PackSpan { at, size: SINGLE | 1 }
     }
 
+    /// Its two numbers, for an index that has them in a smaller place.
+    pub(crate) fn numbers(self) -> [u32; 2] {
+        [self.at, self.size]
+    }
+
+    /// The span that has these numbers.
+    pub(crate) fn of_numbers([at, size]: [u32; 2]) -> PackSpan {
+        PackSpan { at, size }
+    }
+
     /// One block, or a pair; otherwise `None`.
     fn of(blocks: &[ContentsBlock]) -> Option<PackSpan> {
         match *blocks {

@@ -46,6 +46,25 @@ pub(in crate::table) const ALIGNMENT: usize = 8;
 /// The blocks of a pack lie below this offset: places are kept in 32 bits.
 pub(crate) const PACK_BYTES_MAX: u64 = (ALIGNMENT as u64) << 32;
 
+/// The version of the format that is written, and the newest that is read.
+pub(in crate::table) const FORMAT_VERSION: u32 = 2;
+
+/// The forms of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) enum Format {
+    /// A block has the number of its directory.
+    One,
+    /// The contents alone have the number, and the checksum of a block covers it.
+    Two,
+}
+
+impl Format {
+    /// The format of a pack whose footer has this version.
+    pub(in crate::table) fn of_version(version: u32) -> Format {
+        if version == 1 { Format::One } else { Format::Two }
+    }
+}
+
 /// The magic number of the footer of a pack.
 pub(in crate::table) const MAGIC: u64 = u64::from_le_bytes(*b"thalwegP");
 
@@ -62,12 +81,17 @@ pub(in crate::table) struct Place<'a> {
     pub(in crate::table) path: &'a Path,
     pub(in crate::table) pack: TableId,
     pub(in crate::table) offset: u64,
+    pub(in crate::table) format: Format,
 }
 
 impl Place<'_> {
-    /// The checksum of a part whose first four bytes hold the checksum.
-    pub(in crate::table) fn checksum(&self, bytes: &[u8]) -> u32 {
-        self.checksum_of(bytes.get(4..).unwrap_or_default())
+    /// The checksum of a block of `directory`, whose first four bytes hold the checksum.
+    pub(in crate::table) fn block_checksum(&self, bytes: &[u8], directory: u64) -> u32 {
+        let crc = self.checksum_of(bytes.get(4..).unwrap_or_default());
+        match self.format {
+            Format::One => crc,
+            Format::Two => checksum::crc32c_append(crc, &directory.to_le_bytes()),
+        }
     }
 
     /// The checksum of bytes at this place.

@@ -7,7 +7,7 @@
 use super::block::{Block, Content, Item};
 use super::contents::{self, BlockAt, Decoded, Fences, PackSpan};
 use super::extent::{extent_bytes, verify_extent};
-use super::{MAGIC, PAGE_BYTES, Place};
+use super::{FORMAT_VERSION, Format, MAGIC, PAGE_BYTES, Place};
 use crate::cache::{BlockCache, Charge, TableBlocks};
 use crate::error::{Error, Result};
 use crate::format::{EntryKey, EntryKind, HashKey, NameHash, SeqNo, Slice, zeroed};
@@ -90,7 +90,7 @@ impl OpenPack {
         };
         let mut bytes = [0; FOOTER_BYTES];
         file.read_exact_at(footer_start, &mut bytes)?;
-        let footer = Footer::decode(&bytes, path, file_bytes, true, MAGIC)?;
+        let footer = Footer::decode(&bytes, path, file_bytes, true, (MAGIC, FORMAT_VERSION))?;
         let read = |region: Region| read_region(&*file, &footer, region);
         let at = |region: Region| move |damage: Damage| damage.in_block(path, region.offset);
         let properties = Properties::decode(&read(footer.properties)?).map_err(at(footer.properties))?;
@@ -176,7 +176,7 @@ impl OpenPack {
 
     /// The block of a directory that lies at `offset` and begins `bytes`.
     pub(in crate::table) fn decode<'a>(&'a self, bytes: &'a [u8], offset: u64, directory: u64) -> Result<Block<'a>> {
-        self.of_directory(Block::decode(bytes, self.place(offset))?, offset, directory)
+        self.of_directory(Block::decode(bytes, self.place(offset), directory)?, offset, directory)
     }
 
     /// As [`OpenPack::decode`], of bytes whose checksum was found right before.
@@ -186,7 +186,7 @@ impl OpenPack {
         offset: u64,
         directory: u64,
     ) -> Result<Block<'a>> {
-        self.of_directory(Block::decode_again(bytes, self.place(offset))?, offset, directory)
+        self.of_directory(Block::decode_again(bytes, self.place(offset), directory)?, offset, directory)
     }
 
     fn of_directory<'a>(&self, block: Block<'a>, offset: u64, directory: u64) -> Result<Block<'a>> {
@@ -199,7 +199,8 @@ impl OpenPack {
     }
 
     pub(in crate::table) fn place(&self, offset: u64) -> Place<'_> {
-        Place { path: self.file.path(), pack: self.footer.table, offset }
+        let format = Format::of_version(self.footer.version);
+        Place { path: self.file.path(), pack: self.footer.table, offset, format }
     }
 }
 

@@ -171,7 +171,8 @@ impl Table {
         if let Some(MappedRead { mapping, is_to_cache }) = mapped {
             let page_bytes = pack.footer.data_end().saturating_sub(start).min(PAGE_BYTES as u64) as usize;
             // A page in the cache is read without a copy.
-            let page = if is_point && is_to_cache && skip + at.bytes_max <= page_bytes { page_bytes } else { 0 };
+            let is_to_cache = is_point && is_to_cache && !self.is_memory_tight();
+            let page = if is_to_cache && skip + at.bytes_max <= page_bytes { page_bytes } else { 0 };
             let (from, bytes) = if page > 0 { (start, page) } else { (at.offset, at.bytes_max) };
             if let Some(read) = mapping.read(from, bytes, buffer) {
                 reads.mapped_reads.increment();
@@ -206,7 +207,13 @@ impl Table {
         }
         let mut buffer = zeroed(bytes);
         pack.file.read_exact_at(start, Arc::make_mut(&mut buffer))?;
-        Ok((Slice::start_of(buffer, bytes), is_to_cache))
+        Ok((Slice::start_of(buffer, bytes), is_to_cache && !self.is_memory_tight()))
+    }
+
+    /// Whether pages of packs are in memory once, in the page cache, or not all of them are: packs are not compressed,
+    /// so that the block cache would have the same bytes.
+    fn is_memory_tight(&self) -> bool {
+        self.page_cache.room.is_tight(self.page_cache.policy.live_bytes())
     }
 
     fn open_medium(&self) -> Result<Option<Arc<dyn crate::storage::File>>> {

@@ -8,7 +8,7 @@ use super::block_builder::BlockBuilder;
 use super::contents::{ContentsBuilder, FreshContents};
 use super::extent::write_extent;
 use super::items::PackItems;
-use super::{INLINE_VALUE_BYTES_MAX, MAGIC, PAGE_BYTES, Place};
+use super::{FORMAT_VERSION, Format, INLINE_VALUE_BYTES_MAX, MAGIC, PAGE_BYTES, Place};
 use crate::error::Result;
 use crate::format::{EntryKey, EntryKind, HashKey, NameHash, SeqNo, TableId};
 use crate::planted::{Bug, planted};
@@ -228,14 +228,15 @@ impl PackWriter {
             items.end_block(directory, offset, self.block.len());
         }
         let path = self.output.path();
-        self.block.seal(directory, Place { path, pack: id, offset }, &mut self.pending);
+        let place = |offset| Place { path, pack: id, offset, format: Format::Two };
+        self.block.seal(directory, place(offset), &mut self.pending);
         self.contents.add_block(offset, self.pending.len() - start, self.fence);
         self.properties.data_blocks += 1;
         let mut at = 0;
         for bytes in self.value_bytes.drain(..) {
             let offset = self.written + self.pending.len() as u64;
             let value = self.values.get(at..at + bytes).unwrap_or_default();
-            write_extent(value, Place { path, pack: id, offset }, &mut self.pending);
+            write_extent(value, place(offset), &mut self.pending);
             at += bytes;
         }
         self.values.clear();
@@ -267,7 +268,7 @@ impl PackWriter {
         let index = self.seal_region(|out| out.extend_from_slice(&region));
         let properties = self.properties.encode();
         let properties = self.seal_region(|out| out.extend_from_slice(&properties));
-        let footer = Footer { table: self.id(), index, filter, properties };
+        let footer = Footer { version: FORMAT_VERSION, table: self.id(), index, filter, properties };
         self.pending.extend_from_slice(&footer.encode(MAGIC));
         self.write_pending().await?;
         self.output.finish().await?;

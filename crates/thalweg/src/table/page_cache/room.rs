@@ -36,6 +36,9 @@ const FULL_PARTS: (u64, u64) = (7, 8);
 /// A full page cache has room again when it has less than this part.
 const ROOM_PARTS: (u64, u64) = (3, 4);
 
+/// Memory is tight if all tables leave less than this part of the room.
+const SLACK_PART: u64 = 16;
+
 /// What there is room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) enum Room {
@@ -76,6 +79,14 @@ impl PageCacheRoom {
     #[inline]
     pub(in crate::table) fn has_all(&self, live_bytes: u64) -> bool {
         live_bytes <= self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether memory has room for all tables, which have `live_bytes`, and for little else: pages of tables would go
+    /// where the block cache grew.
+    #[inline]
+    pub(in crate::table) fn is_tight(&self, live_bytes: u64) -> bool {
+        let room = self.bytes.load(Ordering::Relaxed);
+        live_bytes <= room && live_bytes > room - room / SLACK_PART
     }
 
     /// Counts reads, and asks for the room when it is time. Returns the number of reads before these.
@@ -161,6 +172,18 @@ mod tests {
         let look = || room.look(2000, |random| Some(random % 2000 < 770));
         (0..20_000).for_each(|_| _ = look());
         assert!((0..1_000_000).all(|_| look() == Room::Full));
+    }
+
+    #[test]
+    fn memory_is_tight_where_all_tables_just_fit() {
+        let disk = Disk::new(true);
+        disk.file_room.store(1600, Ordering::Relaxed);
+        let storage: Arc<dyn Storage> = Arc::new(Memory(disk));
+        let room = PageCacheRoom::new(&storage);
+        assert!(!room.is_tight(1600), "not asked yet");
+        room.count(1);
+        let is_tight = [1500, 1501, 1600, 1601].map(|live_bytes| room.is_tight(live_bytes));
+        assert_eq!(is_tight, [false, true, true, false]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::storage::{File, IoBuffer, Storage};
 use crate::table::format::block::{BlockAddress, TRAILER_BYTES, unseal};
 use crate::table::format::damage::Damage;
 use crate::table::format::filter::Filter;
-use crate::table::format::footer::{FOOTER_BYTES, Footer, MAGIC, Region};
+use crate::table::format::footer::{FOOTER_BYTES, FORMAT_VERSION, Footer, MAGIC, Region};
 use crate::table::format::index::{BlockHandle, Index};
 use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
@@ -52,7 +52,7 @@ impl TableFile {
         };
         let mut bytes = [0; FOOTER_BYTES];
         file.read_exact_at(footer_start, &mut bytes)?;
-        let footer = Footer::decode(&bytes, file.path(), file_bytes, verify, MAGIC)?;
+        let footer = Footer::decode(&bytes, file.path(), file_bytes, verify, (MAGIC, FORMAT_VERSION))?;
         let read = |region: Region| -> Result<Slice> {
             let handle = BlockHandle { offset: region.offset, bytes: region.bytes, raw_bytes: region.bytes };
             read_block(&*file, &footer, handle, verify)

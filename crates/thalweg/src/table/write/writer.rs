@@ -18,7 +18,7 @@ use crate::format::{EntryKind, SeqNo, TableId};
 use crate::storage::Storage;
 use crate::table::format::block::{BLOCK_BYTES_MAX, BlockBuilder, TRAILER_BYTES, seal, seal_compressed};
 use crate::table::format::filter::{self, Filter};
-use crate::table::format::footer::{FOOTER_BYTES, Footer, MAGIC, Region};
+use crate::table::format::footer::{FOOTER_BYTES, FORMAT_VERSION, Footer, MAGIC, Region};
 use crate::table::format::index::{BlockHandle, IndexBuilder};
 use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
@@ -205,7 +205,7 @@ impl TableWriter {
         let index = self.seal_region(|out| out.extend_from_slice(index.content()));
         let properties = self.properties.encode();
         let properties = self.seal_region(|out| out.extend_from_slice(&properties));
-        let footer = Footer { table: self.id(), index, filter, properties };
+        let footer = Footer { version: FORMAT_VERSION, table: self.id(), index, filter, properties };
         self.pending.extend_from_slice(&footer.encode(MAGIC));
         assert!(self.pending.len() >= FOOTER_BYTES);
         self.write_pending().await?;

@@ -1,12 +1,12 @@
 //! Blocks: what goes in comes out, and damage is found.
 
-use super::place;
+use super::{DIRECTORY, place};
 use crate::error::ErrorKind;
 use crate::format::name_hash::NAME_BYTES_MAX;
 use crate::format::{Fingerprint, HashKey, NameHash, SeqNo};
-use crate::table::pack::INLINE_VALUE_BYTES_MAX;
 use crate::table::pack::block::{BLOCK_BYTES_MAX, Block, Content, Item};
 use crate::table::pack::block_builder::BlockBuilder;
+use crate::table::pack::{Format, INLINE_VALUE_BYTES_MAX, Place};
 
 const KEY: HashKey = HashKey([3; 16]);
 
@@ -18,7 +18,7 @@ fn sealed(items: &[Item<'_>]) -> Vec<u8> {
     let mut builder = BlockBuilder::default();
     assert!(items.iter().all(|item| builder.push(KEY.hash(item.name), item, BLOCK_BYTES_MAX)));
     let mut out = Vec::new();
-    builder.seal(5, place(64), &mut out);
+    builder.seal(DIRECTORY, place(64), &mut out);
     out
 }
 
@@ -32,7 +32,7 @@ fn items_come_back_as_they_were_put_in() {
     ];
     let bytes = sealed(&items);
     assert_eq!(bytes.len() % 8, 0);
-    let block = Block::decode(&bytes, place(64)).unwrap();
+    let block = Block::decode(&bytes, place(64), DIRECTORY).unwrap();
     assert_eq!((block.directory(), block.head().len()), (5, 4));
     let found: Vec<Item<'_>> = (0..4).map(|number| block.item(number).unwrap()).collect();
     assert_eq!(found, items);
@@ -42,7 +42,7 @@ fn items_come_back_as_they_were_put_in() {
 
 /// The items of a sealed block, found one by one and all together.
 fn reread(bytes: &[u8]) -> Vec<(Vec<u8>, u64, Option<Vec<u8>>)> {
-    let block = Block::decode(bytes, place(64)).unwrap();
+    let block = Block::decode(bytes, place(64), DIRECTORY).unwrap();
     let owned = |item: Item<'_>| {
         let value = if let Content::Inline(value) = item.content { Some(value.to_vec()) } else { None };
         (item.name.to_vec(), item.seq.0, value)
@@ -59,7 +59,7 @@ fn equal_items_have_no_lengths_and_no_offsets() {
     let items: Vec<Item<'_>> = names.iter().map(|name| put(name, 0, &[7; 128])).collect();
     let bytes = sealed(&items);
     // The head; the length of a name, and of a value; a fingerprint, a name and a value for each.
-    assert_eq!(bytes.len(), (17_usize + 1 + 2 + 20 * (1 + 8 + 128)).next_multiple_of(8));
+    assert_eq!(bytes.len(), (7_usize + 1 + 2 + 20 * (1 + 8 + 128)).next_multiple_of(8));
     let expected: Vec<_> = names.iter().map(|name| (name.to_vec(), 0, Some(vec![7; 128]))).collect();
     assert_eq!(reread(&bytes), expected);
 }
@@ -89,7 +89,7 @@ fn numbers_take_the_bytes_that_their_differences_have() {
         let bytes = sealed(&numbers.map(|seq| put(b"name", seq, b"value")));
         assert_eq!(reread(&bytes).iter().map(|(_, seq, _)| *seq).collect::<Vec<_>>(), numbers);
         // The base, and the numbers: b and d of the form.
-        (usize::from(bytes[16] & 7), usize::from(bytes[16] >> 3 & 7))
+        (usize::from(bytes[6] & 7), usize::from(bytes[6] >> 3 & 7))
     };
     assert_eq!(bytes_with([0, 0, 0]), (0, 0));
     assert_eq!(bytes_with([255, 255, 255]), (1, 0));
@@ -103,19 +103,19 @@ fn numbers_take_the_bytes_that_their_differences_have() {
 #[test]
 fn numbers_beyond_the_greatest_and_unknown_forms_are_damage() {
     let sealed_again = |mut bytes: Vec<u8>| {
-        let crc = place(64).checksum(&bytes);
+        let crc = place(64).block_checksum(&bytes, DIRECTORY);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
         bytes
     };
     let whole = sealed(&[put(b"name", SeqNo::MAX.0, b"value"), put(b"name", SeqNo::MAX.0 - 1, b"value")]);
     let mut beyond = whole.clone();
-    beyond[17..24].fill(0xff);
+    beyond[7..14].fill(0xff);
     let beyond = sealed_again(beyond);
-    let error = Block::decode(&beyond, place(64)).unwrap().item(0).unwrap_err();
+    let error = Block::decode(&beyond, place(64), DIRECTORY).unwrap().item(0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     let mut unknown = whole;
-    unknown[16] |= 0x80;
-    assert_eq!(Block::decode(&sealed_again(unknown), place(64)).unwrap_err().kind(), ErrorKind::Corruption);
+    unknown[6] |= 0x80;
+    assert_eq!(Block::decode(&sealed_again(unknown), place(64), DIRECTORY).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn the_largest_item_fits_in_an_empty_block_and_the_next_one_does_not() {
     assert!(!builder.push(KEY.hash(&name), &item, BLOCK_BYTES_MAX));
     assert_eq!(builder.len(), 1);
     let mut out = Vec::new();
-    builder.seal(u64::MAX, place(0), &mut out);
-    assert_eq!(Block::decode(&out, place(0)).unwrap().item(0).unwrap(), item);
+    builder.seal(DIRECTORY, place(0), &mut out);
+    assert_eq!(Block::decode(&out, place(0), DIRECTORY).unwrap().item(0).unwrap(), item);
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn a_block_holds_hundreds_of_small_items() {
     }
     assert_eq!(count, 1359);
     let mut out = Vec::new();
-    builder.seal(1, place(0), &mut out);
-    assert_eq!((Block::decode(&out, place(0)).unwrap().head().len(), builder.len()), (1359, 0));
+    builder.seal(DIRECTORY, place(0), &mut out);
+    assert_eq!((Block::decode(&out, place(0), DIRECTORY).unwrap().head().len(), builder.len()), (1359, 0));
 }
 
 #[test]
@@ -158,14 +158,15 @@ fn every_damage_is_found(bytes: &[u8]) {
         for mask in [1, 0x80] {
             let mut damaged = bytes.to_vec();
             damaged[at] ^= mask;
-            let error = Block::decode(&damaged, place(64)).unwrap_err();
+            let error = Block::decode(&damaged, place(64), DIRECTORY).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corruption, "byte {at}");
         }
     }
     for length in 0..bytes.len() {
-        assert!(Block::decode(&bytes[..length], place(64)).is_err(), "cut at {length}");
+        assert!(Block::decode(&bytes[..length], place(64), DIRECTORY).is_err(), "cut at {length}");
     }
-    assert!(Block::decode(bytes, place(72)).is_err(), "another offset");
+    assert!(Block::decode(bytes, place(72), DIRECTORY).is_err(), "another offset");
+    assert!(Block::decode(bytes, place(64), DIRECTORY + 1).is_err(), "another directory");
 }
 
 #[test]
@@ -175,14 +176,40 @@ fn any_bytes_with_a_right_checksum_are_items_or_errors() {
         let mut bytes: Vec<u8> = (0..random.usize(24..400)).map(|_| random.u8(..)).collect();
         let length = bytes.len() as u16;
         bytes[4..6].copy_from_slice(&length.to_le_bytes());
-        bytes[6..8].copy_from_slice(&random.u16(1..20).to_le_bytes());
-        let crc = place(0).checksum(&bytes);
+        bytes[6] &= 0x7f;
+        let count_at = 7 + usize::from(bytes[6] & 7);
+        bytes[count_at] = random.u8(1..20);
+        let crc = place(0).block_checksum(&bytes, DIRECTORY);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
-        let Ok(block) = Block::decode(&bytes, place(0)) else { continue };
+        let Ok(block) = Block::decode(&bytes, place(0), DIRECTORY) else { continue };
         for number in 0..block.head().len() {
             if let Err(error) = block.item(number) {
                 assert_eq!(error.kind(), ErrorKind::Corruption);
             }
         }
     }
+}
+
+/// The first block of a pack that a program of format 1 wrote.
+const OF_FORMAT_1: [u8; 72] =
+    *b"\xca\xc7\x00\x8c\x48\x00\x03\x00\x01\x00\x00\x00\x00\x00\x00\x00\x09\x0a\x8a\x8a\x28\x01\
+    \x00\x02\x1c\x6d\x61\x69\x6e\x2e\x72\x73\x1d\x6d\x61\x69\x6e\x2e\x72\x73\x08\x6d\x6f\x64\x65\x20\x36\x30\x30\x19\
+    \x6c\x69\x62\x2e\x72\x73\x08\x6d\x6f\x64\x65\x20\x36\x34\x34\x00\x00\x00\x00\x00\x00\x00";
+
+#[test]
+fn a_block_of_format_1_is_read_and_its_damage_is_found() {
+    let place = Place { format: Format::One, ..place(0) };
+    let block = Block::decode(&OF_FORMAT_1, place, 1).unwrap();
+    assert_eq!((block.directory(), block.head().len()), (1, 3));
+    let removed = Item { content: Content::Remove, ..put(b"main.rs", 11, b"") };
+    let expected = [removed, put(b"main.rs", 10, b"mode 600"), put(b"lib.rs", 12, b"mode 644")];
+    assert!(block.items().map(Result::unwrap).eq(expected));
+    // It says the directory itself, and whoever reads it compares.
+    assert_eq!(Block::decode(&OF_FORMAT_1, place, 2).unwrap().directory(), 1);
+    for at in 0..OF_FORMAT_1.len() {
+        let mut damaged = OF_FORMAT_1;
+        damaged[at] ^= 0x80;
+        assert!(Block::decode(&damaged, place, 1).is_err(), "byte {at}");
+    }
+    assert!(Block::decode(&OF_FORMAT_1, Place { format: Format::Two, ..place }, 1).is_err(), "as one of format 2");
 }

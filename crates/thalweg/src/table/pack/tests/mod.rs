@@ -7,10 +7,13 @@ mod golden;
 mod pages;
 mod verified;
 
-use super::Place;
+use super::{Format, Place};
 use crate::format::TableId;
 use std::path::Path;
 
+/// The directory of blocks.
+const DIRECTORY: u64 = 5;
+
 fn place(offset: u64) -> Place<'static> {
-    Place { path: Path::new("a.table"), pack: TableId(7), offset }
+    Place { path: Path::new("a.table"), pack: TableId(7), offset, format: Format::Two }
 }
