@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 use thalweg::{
     CompactionPolicy, CompactionScheduling, Database, DirectoryKeyspace, DirectoryStructures, DurabilityBackend,
-    FastTier, Keyspace, StallStatistics,
+    FastTier, Keyspace, StallStatistics, Statistics,
 };
 
 const KEYSPACE: &str = "bench";
@@ -211,6 +211,19 @@ fn configure(path: &Path, settings: &Settings) -> Result<thalweg::Builder> {
     Ok(configure_durability(configure_fast_tier(builder, settings), settings))
 }
 
+/// What the fast tier has done, where there is one.
+fn tier_counters(statistics: &Statistics) -> BTreeMap<String, u64> {
+    let Some(tier) = &statistics.fast_tier else { return BTreeMap::new() };
+    map(&[
+        ("minor compactions", tier.minor_compactions),
+        ("minor bytes", tier.minor_written_bytes),
+        ("internal compactions", tier.internal_compactions),
+        ("internal bytes", tier.internal_written_bytes),
+        ("evictions", tier.evictions),
+        ("evicted bytes", tier.evicted_bytes),
+    ])
+}
+
 /// The settings of the fast tier.
 fn configure_fast_tier(mut builder: thalweg::Builder, settings: &Settings) -> thalweg::Builder {
     if let Some(bytes) = settings.fast_tier_bytes {
@@ -334,6 +347,7 @@ impl Engine for Opened {
                 ("settle rounds for space", s.settle_rounds_for_space),
             ])
             .into_iter()
+            .chain(tier_counters(&s))
             .chain(f_hash_counters(&s))
             .collect(),
         }

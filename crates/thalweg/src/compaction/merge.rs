@@ -15,8 +15,8 @@ use crate::runtime::yield_now;
 use crate::table::{KeyRange, PackWriters, Table, TableMeta, TableWriters};
 use std::sync::Arc;
 
-/// Bytes merged between two yields.
-const STEP_BYTES: usize = 64 << 10;
+/// Bytes of keys and values merged between two yields.
+pub(crate) const STEP_BYTES: usize = 64 << 10;
 
 /// Merges what the job's inputs have of `range` to new tables. `snapshots`: the sequence numbers readers may be pinned
 /// at, ascending, the visible one last; of the versions of a key only the newest at or below each is kept, and those

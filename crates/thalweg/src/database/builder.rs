@@ -113,8 +113,8 @@ impl Builder {
         self
     }
 
-    /// Bytes of the log that the fast tier may pin, at least two segments (default: twice the bytes of the tier).
-    /// Beyond it the partition that pins the oldest segment is evicted. They come on top of [`Builder::log_bytes_max`].
+    /// Bytes of the log that the fast tier may pin, at least two segments (default: three times the bytes of the tier).
+    /// Near it the partition that pins the oldest segment is evicted. They come on top of [`Builder::log_bytes_max`].
     pub fn fast_tier_log_bytes_max(mut self, fast_tier_log_bytes_max: u64) -> Self {
         self.options.fast_tier_log_bytes_max = Some(fast_tier_log_bytes_max);
         self
@@ -223,7 +223,8 @@ impl Builder {
     );
     option!(
         /// Bytes that level 1 has at least (default: 256 MiB; 1 KiB and more), and a third of what it has at most: a
-        /// quarter of what is below level 0. With vLSM it has `growth_factor` times `table_bytes`.
+        /// quarter of what is below level 0. With a fast tier it has at least `level0_trigger` times the bytes of that.
+        /// With vLSM it has `growth_factor` times `table_bytes`.
         level1_bytes: u64
     );
     option!(

@@ -8,7 +8,7 @@ use crate::runtime::Environment;
 use std::sync::Arc;
 
 /// The fast tier may pin this many times its capacity of the log,
-const LOG_TIMES: u64 = 2;
+const LOG_TIMES: u64 = 3;
 
 /// and at least this many segments.
 const SEGMENTS_MIN: u64 = 4;

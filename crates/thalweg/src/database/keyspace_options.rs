@@ -69,17 +69,18 @@ impl Options {
     }
 
     fn policy(&self, table_bytes: u64) -> Policy {
+        let job_bytes_max = self.retained_bytes_max.unwrap_or(RETAINED_BYTES_MAX) / 16 * 11;
+        let level1_bytes = self.level1_bytes.max(self.level1_bytes_below_tier(job_bytes_max));
         match self.compaction_policy {
             CompactionPolicy::Leveled => Policy::Leveled(LeveledOptions {
                 level0_trigger: self.level0_trigger(),
                 level0_urgent: self.level0_trigger().saturating_mul(LEVEL0_URGENT),
-                level1_bytes: self.level1_bytes,
+                level1_bytes,
                 growth_factor: self.growth_factor,
                 table_bytes,
                 table_bytes_max: table_bytes,
                 // The rest is for what the jobs beside it and before it have replaced.
-                job_bytes_max: (self.retained_bytes_max.unwrap_or(RETAINED_BYTES_MAX) / 16 * 11)
-                    .max(self.level1_bytes.saturating_mul(2)),
+                job_bytes_max: job_bytes_max.max(self.level1_bytes.saturating_mul(2)),
                 levels_max: LEVELS_MAX,
             }),
             CompactionPolicy::Vlsm { phi, debt_bytes } => Policy::Vlsm(VlsmOptions {
@@ -92,6 +93,15 @@ impl Options {
                 levels_max: LEVELS_MAX,
             }),
         }
+    }
+
+    /// Bytes of level 1 that suit a fast tier: what level 0 gives it at once (see [`LeveledOptions`]), which are
+    /// `level0_trigger` evictions of each partition. A smaller level 1 would be written over and over on the way to a
+    /// level 2. Level 1 of one partition stays half of a job at most.
+    fn level1_bytes_below_tier(&self, job_bytes_max: u64) -> u64 {
+        let Some(tier) = &self.fast_tier else { return 0 };
+        let given = tier.capacity_bytes.saturating_mul(self.level0_trigger() as u64);
+        given.min((job_bytes_max / 2).saturating_mul(self.partitions_max() as u64))
     }
 
     pub(super) fn directory_level0_trigger(&self) -> usize {

@@ -261,6 +261,9 @@ impl Engine {
                 let compactor = Arc::clone(&ordered.compactor).run(writers.clone());
                 self.workers.spawn(environment, health, lane, compactor);
             }
+            if let Some(evictor) = &ordered.evictor {
+                self.workers.spawn(environment, health, lane, Arc::clone(evictor).run(writers.clone()));
+            }
         }
         Ok(())
     }

@@ -29,12 +29,22 @@ pub(crate) enum CompactionCause {
     Tables,
 }
 
-/// A merge of all unsorted tables of a partition with sorted ones.
+/// What a merge takes of a partition's tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// The newest unsorted tables, those that no such merge has made. They become one, unsorted.
+    Newest,
+    /// All unsorted tables, and the sorted ones that overlap them (PMB-A5).
+    Overlapped,
+    /// All tables (PMB-7).
+    All,
+}
+
+/// A merge of fast tables of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compaction {
     pub(crate) cause: CompactionCause,
-    /// Whether it takes all sorted tables (PMB-7), not only those that overlap an unsorted one (PMB-A5).
-    pub(crate) takes_all_sorted: bool,
+    pub(crate) takes: Takes,
 }
 
 /// Step 2, as far as it is taken.
@@ -48,7 +58,8 @@ pub(crate) enum WriteStep {
     Weighed(Sides),
 }
 
-/// Unsorted tables may be this many times as many while a merge would copy too much.
+/// Unsorted tables may be this many times as many while a merge with sorted ones would copy too much. Then they are
+/// merged among each other: that copies each byte once, and leaves few tables for reads.
 const PATIENCE: u32 = 4;
 
 /// What steps 1 and 2 have computed for a partition.
@@ -91,8 +102,12 @@ pub(super) fn judge(options: &Options, costs: &Costs, tier: &Tier, partition: &P
     } else {
         is_forced.then_some(CompactionCause::Tables)
     };
-    let takes_all_sorted = options.forms == Forms::Paper;
-    let compaction = cause.map(|cause| Compaction { cause, takes_all_sorted });
+    let takes = match options.forms {
+        Forms::Paper => Takes::All,
+        Forms::Sound if copies_few => Takes::Overlapped,
+        Forms::Sound => Takes::Newest,
+    };
+    let compaction = cause.map(|cause| Compaction { cause, takes });
     let copies = 1.0 + old_bytes / new_bytes.max(1.0);
     let copies_too_many = can_merge && cause.is_none() && (reads.holds() || saves_writes || has_tables(1));
     Judgement { reads, writes, copies, copies_too_many, compaction }

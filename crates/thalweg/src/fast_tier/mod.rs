@@ -38,7 +38,7 @@ mod tests;
 pub(crate) use costs::{Calibration, Costs};
 pub(crate) use description::{Activity, Counted, Estimate, Partition, Run, Tier};
 pub(crate) use eviction::{Eviction, EvictionCause};
-pub(crate) use internal::{Compaction, CompactionCause, Sides, WriteStep};
+pub(crate) use internal::{Compaction, CompactionCause, Sides, Takes, WriteStep};
 pub(crate) use mode::{EvictionRule, Forms, Layout, Mode, Rank};
 pub(crate) use model::Model;
 pub(crate) use options::Options;

@@ -15,16 +15,12 @@ pub(crate) struct Options {
     /// `τ_t` while more than [`Options::mostly_reads_part`] of the operations are reads.
     pub(crate) keep_part_mostly_reads: f64,
     pub(crate) mostly_reads_part: f64,
-    /// Writers are slowed down from here on.
-    pub(crate) pace_part: f64,
-    /// Writers wait.
-    pub(crate) stop_part: f64,
     /// Step 2 begins at `capacity / (this × partitions)`, which is `τ_w`.
     pub(crate) write_threshold_divisor: u64,
     /// `κ`: the cores that reads must waste before step 1 merges for them.
     pub(crate) read_cores_min: f64,
-    /// This many unsorted tables are merged whatever steps 1 and 2 say, and four times as many whatever is copied.
-    /// `None` never forces a merge.
+    /// This many unsorted tables are merged whatever steps 1 and 2 say; four times as many, among each other, where a
+    /// merge with sorted ones would copy too much. `None` never forces a merge.
     pub(crate) unsorted_tables_max: Option<u32>,
     /// Steps 1 and 2 merge when the unsorted tables have at least this part of the sorted bytes that are rewritten.
     pub(crate) unsorted_part_min: f64,
@@ -39,29 +35,19 @@ impl Default for Options {
             forms: Forms::default(),
             rank: Rank::default(),
             evict_part: 0.85,
-            keep_part: 0.65,
-            keep_part_mostly_reads: 0.80,
+            keep_part: 0.80,
+            keep_part_mostly_reads: 0.82,
             mostly_reads_part: 0.95,
-            pace_part: 0.90,
-            stop_part: 0.98,
             write_threshold_divisor: 4,
             read_cores_min: 1.0,
             unsorted_tables_max: Some(16),
-            unsorted_part_min: 0.25,
+            unsorted_part_min: 0.33,
             log_bytes_max: None,
         }
     }
 }
 
 impl Options {
-    /// How far the room in the tier has run out, 0 to 1: 0 where pacing begins, 1 where writers wait. `bytes` counts
-    /// everything that takes up room, replaced tables too.
-    pub(crate) fn pressure(&self, capacity_bytes: u64, bytes: u64) -> f64 {
-        let part = bytes as f64 / capacity_bytes.max(1) as f64;
-        let span = (self.stop_part - self.pace_part).max(f64::EPSILON);
-        ((part - self.pace_part) / span).clamp(0.0, 1.0)
-    }
-
     /// `τ_w`: below these bytes a partition is not merged to save writes.
     pub(crate) fn write_threshold_bytes(&self, capacity_bytes: u64, partitions: usize) -> u64 {
         capacity_bytes / self.write_threshold_divisor.saturating_mul(partitions as u64).max(1)

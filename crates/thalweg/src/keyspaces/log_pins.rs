@@ -102,8 +102,12 @@ impl LogPins {
     pub(crate) fn look_at_tier(&self) {
         let Some(tier) = &self.tier else { return };
         let (all, buffers) = (self.needed().position, self.needed_by_buffers().position);
-        let bytes = if all < buffers { self.log.bytes_from(all.segment()) } else { 0 };
-        tier.set_log_bytes(bytes, bytes.saturating_sub(self.log.bytes_from(buffers.segment())));
+        if all >= buffers {
+            return tier.set_log_bytes(0, 0);
+        }
+        // What the tier pins is counted to the byte: it grows evenly, and so does what slows writers down.
+        let (from, to) = (self.log.bytes_from(all.segment()), self.log.bytes_from(buffers.segment()));
+        tier.set_log_bytes(self.log.bytes_since(all), from.saturating_sub(to));
     }
 
     /// The oldest pinned segment, when the log is longer than it may be: what begins at or before it is to be flushed.

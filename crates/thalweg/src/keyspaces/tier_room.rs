@@ -3,6 +3,9 @@
 //! A fast table is in no file, so the log keeps its records. [`super::LogPins`] looks at both bounds; the background
 //! work of the kind of keyspace that has a tier evicts; [`super::Backpressure`] slows writers down and stops them.
 //!
+//! An eviction gives its room back at its end, all at once. Writers that waited for that would go in jerks, or stop. So
+//! what they are slowed down by counts the part that running evictions have merged as gone ([`RunningEviction`]).
+//!
 //! Locks: `evictions` is held for arithmetic.
 
 use super::pacer::{Supply, pressure};
@@ -10,13 +13,18 @@ use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Writers are slowed down from this percentage of the capacity on,
-const SLOW_PERCENT: u64 = 90;
+/// Writers are slowed down from this percentage of the capacity on, which counts what running evictions have merged as
+/// gone. They come to rest half-way to the next, so that a partition that is evicted still has room above it.
+const SLOW_PERCENT: u64 = 86;
 
-/// and stopped from this one on.
-const STOP_PERCENT: u64 = 98;
+/// They are as slow as they may be from this one on,
+const SLOWEST_PERCENT: u64 = 98;
 
-/// Writers are stopped when the tier pins this part more of the log than it may: an eighth.
+/// and stop when the tables take all of it.
+const STOP_PERCENT: u64 = 100;
+
+/// Writers are stopped when the tier pins this part more of the log than it may, and partitions are evicted for the log
+/// when it pins this part less: an eighth.
 const LOG_PART: u64 = 8;
 
 /// See the module.
@@ -32,6 +40,10 @@ pub(crate) struct TierRoom {
     log_bytes: AtomicU64,
     /// Bytes of them before the first one that something else needs, too.
     log_bytes_alone: AtomicU64,
+    /// Bytes that running evictions have merged.
+    leaving_bytes: AtomicU64,
+    /// Evictions that run.
+    running: AtomicUsize,
     /// Callers that wait until the tier is empty.
     drains: AtomicUsize,
     /// How fast evictions give room back.
@@ -58,6 +70,38 @@ impl Drop for TierCharge {
     }
 }
 
+/// An eviction that runs. When it is dropped, what it has merged does not count as gone any more: either the tables
+/// have left the tier, or they stay.
+pub(crate) struct RunningEviction {
+    room: Arc<TierRoom>,
+    /// Bytes of the tables that it takes out of the tier.
+    bytes: u64,
+    merged: AtomicU64,
+}
+
+impl RunningEviction {
+    /// It has merged `bytes` more, as they are in the tables.
+    pub(crate) fn advance(&self, bytes: u64) {
+        let merged = self.merged.load(Ordering::Relaxed);
+        let more = bytes.min(self.bytes.saturating_sub(merged));
+        self.merged.store(merged + more, Ordering::Relaxed);
+        self.room.leaving_bytes.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Its tables have left the tier.
+    pub(crate) fn finish(self, now_ns: u64) {
+        let has_more = self.room.running.load(Ordering::Relaxed) > 1 || self.room.is_pressed();
+        self.room.evictions.lock().gave(now_ns, self.bytes as f64, has_more);
+    }
+}
+
+impl Drop for RunningEviction {
+    fn drop(&mut self) {
+        self.room.leaving_bytes.fetch_sub(self.merged.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.room.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// While it lives, the tier is emptied, and memtables that find nothing of their partition in it pass it by.
 pub(crate) struct TierDrain(Arc<TierRoom>);
 
@@ -77,6 +121,8 @@ impl TierRoom {
             held_bytes: AtomicU64::new(0),
             log_bytes: AtomicU64::new(0),
             log_bytes_alone: AtomicU64::new(0),
+            leaving_bytes: AtomicU64::new(0),
+            running: AtomicUsize::new(0),
             drains: AtomicUsize::new(0),
             evictions: Mutex::default(),
         })
@@ -124,9 +170,15 @@ impl TierRoom {
         self.log_bytes_alone.load(Ordering::Relaxed)
     }
 
-    /// Whether it pins more of the log than it may: the partition with the oldest record is to be evicted.
+    /// Bytes of the log from which on the partition that pins the oldest of them is to be evicted, so that its eviction
+    /// has ended when the tier pins as much as it may.
+    pub(crate) fn log_evict_bytes(&self) -> u64 {
+        self.log_bytes_max - self.log_bytes_max / LOG_PART
+    }
+
+    /// Whether it pins that much: somebody is to look for that partition.
     pub(crate) fn is_log_long(&self) -> bool {
-        self.log_bytes() > self.log_bytes_max
+        self.log_bytes() > self.log_evict_bytes()
     }
 
     /// Empties the tier as long as the guard lives.
@@ -140,14 +192,11 @@ impl TierRoom {
         self.drains.load(Ordering::SeqCst) > 0
     }
 
-    /// An eviction begins.
-    pub(crate) fn eviction_due(&self, now_ns: u64) {
+    /// An eviction of `bytes` of tables begins. One coroutine advances it.
+    pub(crate) fn begin_eviction(self: &Arc<Self>, now_ns: u64, bytes: u64) -> RunningEviction {
+        self.running.fetch_add(1, Ordering::Relaxed);
         self.evictions.lock().due(now_ns);
-    }
-
-    /// An eviction has given `bytes` back, and the tier has more to give or not.
-    pub(crate) fn evicted(&self, now_ns: u64, bytes: u64, has_more: bool) {
-        self.evictions.lock().gave(now_ns, bytes as f64, has_more);
+        RunningEviction { room: Arc::clone(self), bytes, merged: AtomicU64::new(0) }
     }
 
     /// Bytes a second that evictions give back; `None` before the first.
@@ -158,7 +207,8 @@ impl TierRoom {
     /// How far it is on its way to where writers are stopped, 0 to 1.
     pub(super) fn pressure(&self) -> f64 {
         let percent = |percent: u64| self.capacity_bytes / 100 * percent;
-        let memory = pressure(self.live_bytes(), percent(SLOW_PERCENT), percent(STOP_PERCENT));
+        let staying = self.live_bytes().saturating_sub(self.leaving_bytes.load(Ordering::Relaxed));
+        let memory = pressure(staying, percent(SLOW_PERCENT), percent(SLOWEST_PERCENT));
         memory.max(pressure(self.log_bytes(), self.log_bytes_max, self.log_stop_bytes()))
     }
 
@@ -186,16 +236,37 @@ mod tests {
         let room = TierRoom::new(1000, 800);
         let state = || (room.pressure(), room.is_full());
         assert_eq!(state(), (0.0, false));
-        room.replace_live_bytes(0, 940);
+        room.replace_live_bytes(0, 920);
         assert_eq!(state(), (0.5, false));
-        room.replace_live_bytes(940, 980);
+        room.replace_live_bytes(920, 999);
+        assert_eq!(state(), (1.0, false));
+        room.replace_live_bytes(999, 1000);
         assert_eq!(state(), (1.0, true));
-        room.replace_live_bytes(980, 100);
+        room.replace_live_bytes(1000, 100);
+        assert_eq!((room.is_log_long(), room.log_evict_bytes()), (false, 700));
         room.set_log_bytes(850, 850);
         assert!(room.is_log_long());
         assert_eq!(state(), (0.5, false));
         room.set_log_bytes(901, 0);
         assert_eq!(state(), (1.0, true));
+    }
+
+    #[test]
+    fn what_a_running_eviction_has_merged_slows_nobody_down_but_takes_its_room() {
+        let room = TierRoom::new(1000, 800);
+        room.replace_live_bytes(0, 1000);
+        let eviction = room.begin_eviction(0, 100);
+        eviction.advance(80);
+        assert_eq!((room.pressure(), room.is_full()), (0.5, true));
+        eviction.advance(80);
+        assert!((room.pressure() - 1.0 / 3.0).abs() < 1e-9, "it counts no more than it has");
+        assert_eq!(room.rate(), None);
+        room.replace_live_bytes(1000, 900);
+        eviction.finish(1_000_000_000);
+        assert_eq!((room.rate(), room.leaving_bytes.load(Ordering::Relaxed)), (Some(100.0), 0));
+        // One that fails gives nothing back.
+        room.begin_eviction(2_000_000_000, 100).advance(50);
+        assert_eq!((room.rate(), room.leaving_bytes.load(Ordering::Relaxed)), (Some(100.0), 0));
     }
 
     #[test]

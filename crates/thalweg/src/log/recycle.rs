@@ -6,7 +6,7 @@
 
 use super::open::Log;
 use super::tail::Tail;
-use crate::format::{EditId, LogMark};
+use crate::format::{EditId, LogMark, LogPosition};
 use crate::planted::{Bug, planted};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -76,6 +76,14 @@ impl Log {
     /// Returns the bytes of the segments from index `segment` on.
     pub(crate) fn bytes_from(&self, segment: u32) -> u64 {
         self.lock_tail().segments.range(segment..).map(|(_, segment)| u64::from(segment.bytes)).sum()
+    }
+
+    /// Returns the bytes of the log from `position` on.
+    pub(crate) fn bytes_since(&self, position: LogPosition) -> u64 {
+        let tail = self.lock_tail();
+        let segments: u64 = tail.segments.range(position.segment()..).map(|(_, it)| u64::from(it.bytes)).sum();
+        let unused = tail.segment.bytes.saturating_sub(tail.offset);
+        segments.saturating_sub(u64::from(unused)).saturating_sub(u64::from(position.offset()))
     }
 
     /// Moves all segments that may go to the supply.

@@ -1,12 +1,13 @@
 //! What the models of the fast tier are told of the partitions that share it ([`crate::fast_tier`]).
 
-use super::fast_level::{FastLevel, FastTableHandle};
+use super::fast_level::{FastTableHandle, bytes_in};
 use super::partition::Partition;
 use super::tier::Tier;
 use crate::compaction::RunningJob;
 use crate::fast_tier::{self, Activity, Run};
 use crate::keyspaces::SnapshotRegistry;
 use crate::log::Log;
+use crate::table::KeyRange;
 use std::sync::Arc;
 
 /// The end of the log, as the models count it: positions before it are as many bytes smaller as lie between.
@@ -37,15 +38,15 @@ pub(super) fn describe(
     let log_from = fast.first().filter(|_| holds_log);
     Some(fast_tier::Partition {
         id: partition.id.0,
-        unsorted: run(&fast.unsorted),
-        sorted: run(&fast.sorted),
-        overlapped: overlapped(fast),
+        unsorted: run(&fast.unsorted, &super_version.range),
+        sorted: run(&fast.sorted, &super_version.range),
+        overlapped: run(&fast.unsorted_and_overlapped().sorted, &super_version.range),
         distinct: fast.distinct(),
         rates: reads.statistics.rates(now_ns),
         counted: reads.statistics.counted(now_ns),
         keeps_versions: !snapshots.all_see(fast.last_seq()),
         lower_bytes: (level_bytes(0) + level_bytes(1)) / trigger,
-        log_from: log_from.map(|mark| LOG_END - log.bytes_from(mark.position.segment())),
+        log_from: log_from.map(|mark| LOG_END.saturating_sub(log.bytes_since(mark.position))),
         activity: match partition.running().iter().any(RunningJob::is_fast) {
             true => Activity::Compacting,
             false => Activity::Idle,
@@ -53,14 +54,13 @@ pub(super) fn describe(
     })
 }
 
-fn run(handles: &[Arc<FastTableHandle>]) -> Run {
-    Run {
-        tables: u32::try_from(handles.len()).unwrap_or(u32::MAX),
-        entries: handles.iter().map(|handle| handle.meta().entries).sum(),
-        bytes: handles.iter().map(|handle| handle.table.bytes()).sum(),
+/// What `handles` have in `range`.
+fn run(handles: &[Arc<FastTableHandle>], range: &KeyRange) -> Run {
+    let mut run = Run { tables: u32::try_from(handles.len()).unwrap_or(u32::MAX), ..Run::default() };
+    for handle in handles {
+        let (all, bytes) = (handle.table.bytes(), bytes_in(&handle.table, range));
+        run.bytes += bytes;
+        run.entries += (u128::from(handle.meta().entries) * u128::from(bytes) / u128::from(all.max(1))) as u64;
     }
-}
-
-fn overlapped(fast: &FastLevel) -> Run {
-    run(&fast.unsorted_and_overlapped().sorted)
+    run
 }

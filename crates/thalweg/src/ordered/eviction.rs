@@ -17,6 +17,7 @@ use super::pins::Flushed;
 use super::tier::Tier;
 use crate::compaction;
 use crate::error::{Error, Result};
+use crate::fast_tier::Takes;
 use crate::format::LogMark;
 use crate::keyspaces::{Backpressure, LogPins, Signals, SnapshotRegistry, SpaceWatch};
 use crate::lineage::{Change, Edit, Lineage};
@@ -59,13 +60,16 @@ impl FastMerger {
         })
     }
 
-    /// Merges the unsorted tables of a partition with the sorted ones that they overlap (PMB-7, A5).
-    pub(super) async fn compact(&self, tier: &Tier, partition: &Partition) -> Result<()> {
-        let fast = partition.super_version().fast.clone();
-        let Some(inputs) = fast.map(|fast| fast.unsorted_and_overlapped()) else { return Ok(()) };
+    /// Merges unsorted tables of a partition, with the sorted ones that they overlap (PMB-7, A5) or without.
+    pub(super) async fn compact(&self, tier: &Tier, partition: &Partition, takes: Takes) -> Result<()> {
+        let Some(fast) = partition.super_version().fast.clone() else { return Ok(()) };
+        let inputs = match takes {
+            Takes::Newest => fast.newest_unsorted(),
+            Takes::Overlapped | Takes::All => fast.unsorted_and_overlapped(),
+        };
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
         let cancelled = || self.signals.is_stopping() || partition.is_dropped();
-        let merge = Box::pin(partition.compact_in_tier(tier, &inputs, &boundaries, &cancelled));
+        let merge = Box::pin(partition.compact_in_tier(tier, (&inputs, takes), &boundaries, &cancelled));
         let start_ns = tier.now_ns();
         let made_bytes = self.environment.sliced(&self.metrics.merge_slices, merge).await?;
         tier.calibration.measured_internal(inputs.entries(), seconds_since(tier, start_ns));
@@ -85,9 +89,13 @@ impl FastMerger {
         drop(super_version);
         let Some(fast) = fast else { return Ok(()) };
         let start_ns = tier.now_ns();
-        tier.room.eviction_due(start_ns);
+        let running = tier.room.begin_eviction(start_ns, fast.bytes_in(&range));
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
-        let cancelled = || self.signals.is_stopping() || partition.is_dropped();
+        // Asked after each step.
+        let cancelled = || {
+            running.advance(compaction::STEP_BYTES as u64);
+            self.signals.is_stopping() || partition.is_dropped()
+        };
         let inputs = fast.inputs();
         let merge = Box::pin(compaction::evict(&inputs, &range, writers, &boundaries, &cancelled));
         let meta = self.environment.sliced(&self.metrics.merge_slices, merge).await?;
@@ -112,17 +120,17 @@ impl FastMerger {
         }
         tier.calibration.measured_major(fast.entries(), seconds_since(tier, start_ns));
         compacted(tier, partition);
-        self.evicted(tier, partition, fast.bytes_in(&range));
+        running.finish(self.environment.clock.now_ns());
+        self.evicted(partition, fast.bytes_in(&range));
         Ok(())
     }
 
     /// Counts an eviction, and lets writers and compactors know.
-    fn evicted(&self, tier: &Tier, partition: &Partition, bytes: u64) {
+    fn evicted(&self, partition: &Partition, bytes: u64) {
         self.metrics.evictions.increment();
         self.metrics.evicted_bytes.add(bytes);
         self.space.watch_short();
         trace::event!(INFO, "thalweg::fast_tier", "evicted", bytes = bytes);
-        tier.room.evicted(self.environment.clock.now_ns(), bytes, tier.room.is_pressed());
         self.log_pins.look_at_tier();
         self.backpressure.pace(partition);
         self.signals.compaction_wanted.notify_all();

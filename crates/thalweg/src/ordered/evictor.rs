@@ -1,11 +1,14 @@
-//! [`Evictor`]: the coroutine that compacts in the fast tier and evicts from it.
+//! [`Evictor`]: the coroutines that compact in the fast tier and evict from it.
 //!
-//! One piece of work at a time, in this order: what somebody waits for, or a nearly full disk needs, is evicted, the
-//! oldest records first; then what Algorithm 1 decides ([`crate::fast_tier`]): partitions that pin too much of the log,
-//! partitions that are least worth their room, and merges within the tier. The partitions that it has once chosen to
-//! leave all do, so that the tier is full again only after a while.
+//! Each does one piece of work at a time, in this order: what somebody waits for, or a nearly full disk needs, is
+//! evicted, the oldest records first; then what Algorithm 1 decides ([`crate::fast_tier`]): partitions that pin too
+//! much of the log, partitions that are least worth their room, and merges within the tier. One runs beside the
+//! flushes, and one on each compaction worker: so a merge in one partition delays no eviction of another.
 //!
-//! Locks: `chosen` is held for a look. A partition's `running` is held while a claim is made on it.
+//! A partition that was chosen to leave is on its way until its eviction ends. What a flush adds meanwhile does not
+//! leave: it would make a small table of level 0.
+//!
+//! Locks: `leaving` is held for a look. A partition's `running` is held for a look, and while a claim is made on it.
 
 use super::dependencies::Dependencies;
 use super::description::{describe, describe_tier};
@@ -16,7 +19,7 @@ use super::splits::Splitter;
 use super::tier::Tier;
 use crate::compaction::RunningJob;
 use crate::error::{Error, ErrorKind};
-use crate::fast_tier;
+use crate::fast_tier::{self, Activity, Takes};
 use crate::format::LogPosition;
 use crate::keyspaces::{IdleMemory, LogPins, Signals, SnapshotRegistry, SpaceWatch};
 use crate::log::Log;
@@ -39,20 +42,20 @@ pub(crate) struct Evictor {
     idle_memory: Arc<IdleMemory>,
     signals: Arc<Signals>,
     tier: Arc<Tier>,
-    /// Partitions that the model has chosen to leave the tier, in order.
-    chosen: Mutex<Vec<Arc<Partition>>>,
+    /// Partitions on their way out of the tier, in the order in which the model has chosen them.
+    leaving: Mutex<Vec<Arc<Partition>>>,
 }
 
-/// What the coroutine does next, in a partition that it has a claim on.
+/// What a coroutine does next, in a partition that is free.
 enum Work {
-    Compact(Arc<Partition>),
+    Compact(Arc<Partition>, Takes),
     Evict(Arc<Partition>),
 }
 
 impl Work {
     fn partition(&self) -> &Arc<Partition> {
         match self {
-            Work::Compact(partition) | Work::Evict(partition) => partition,
+            Work::Compact(partition, _) | Work::Evict(partition) => partition,
         }
     }
 }
@@ -78,11 +81,12 @@ impl Evictor {
             idle_memory: Arc::clone(&with.idle_memory),
             signals: Arc::clone(&with.signals),
             tier: Arc::clone(tier),
-            chosen: Mutex::default(),
+            leaving: Mutex::default(),
         })
     }
 
-    /// Runs until [`Signals::stop`], or until the database is poisoned.
+    /// Runs until [`Signals::stop`], or until the database is poisoned. Several run at once. `writers` are those of its
+    /// worker.
     pub(crate) async fn run(self: Arc<Self>, writers: TableWriters) {
         let mut has_worked = false;
         loop {
@@ -92,23 +96,22 @@ impl Evictor {
             }
             let room = self.health.room();
             let Some(work) = self.next_work() else {
-                if self.health.evictions.clear() {
+                if self.leaving.lock().is_empty() && self.health.evictions.clear() {
                     self.signals.progress.notify_all();
                 }
                 self.idle_memory.rest(&self.signals.compaction_wanted, ticket, &mut has_worked).await;
                 continue;
             };
             if !claim(work.partition()) {
-                // Its split or merge ends soon, and tells.
-                self.signals.compaction_wanted.listen(ticket).await;
+                // Somebody else was faster, and tells when that ends.
                 continue;
             }
             has_worked = true;
             let done = match &work {
-                Work::Compact(partition) => self.merger.compact(&self.tier, partition).await,
+                Work::Compact(partition, takes) => self.merger.compact(&self.tier, partition, *takes).await,
                 Work::Evict(partition) => self.merger.evict(&self.tier, &writers, partition).await,
             };
-            self.give_back(work.partition());
+            self.give_back(&work);
             match done {
                 Ok(()) => drop(self.health.evictions.clear()),
                 Err(Error::Closed) => {}
@@ -118,36 +121,39 @@ impl Evictor {
         }
     }
 
-    /// Whether there is anything for the coroutine to do.
+    /// Whether there is anything for the coroutines to do.
     pub(super) fn has_work(&self) -> bool {
         self.next_work().is_some()
     }
 
+    /// Work in a partition that is free. Whoever is at another one tells when that ends.
     fn next_work(&self) -> Option<Work> {
         if self.tier.room.live_bytes() == 0 {
+            self.leaving.lock().clear();
             return None;
         }
         if self.tier.is_passed_by(self.space.space()) {
             return self.oldest().map(Work::Evict);
         }
         self.log_pins.look_at_tier();
-        self.next_chosen().or_else(|| self.ask_the_model())
+        self.next_leaving().or_else(|| self.ask_the_model())
     }
 
-    /// The partition with the oldest record in the tier.
+    /// The free partition with the oldest record in the tier.
     fn oldest(&self) -> Option<Arc<Partition>> {
         let first = |partition: &Partition| -> Option<LogPosition> {
             Some(partition.super_version().fast.as_ref()?.first()?.position)
         };
-        let held = self.known().filter_map(|partition| Some((first(&partition)?, partition)));
+        let free = self.known().filter(|partition| is_free(partition));
+        let held = free.filter_map(|partition| Some((first(&partition)?, partition)));
         held.min_by_key(|(first, _)| *first).map(|(_, partition)| partition)
     }
 
-    /// The next eviction that the model has chosen and that is still to be done.
-    fn next_chosen(&self) -> Option<Work> {
-        let mut chosen = self.chosen.lock();
-        chosen.retain(|partition| !partition.is_dropped() && !partition.is_out_of_tier());
-        chosen.first().cloned().map(Work::Evict)
+    /// The next eviction that the model has chosen and that has not begun.
+    fn next_leaving(&self) -> Option<Work> {
+        let mut leaving = self.leaving.lock();
+        leaving.retain(|partition| !partition.is_dropped() && !partition.is_out_of_tier());
+        leaving.iter().find(|partition| is_free(partition)).cloned().map(Work::Evict)
     }
 
     /// Algorithm 1 (PMB-8): evictions first, because writers may wait for them.
@@ -156,18 +162,24 @@ impl Evictor {
         let (partitions, described) = self.describe();
         let (tier, costs) = (describe_tier(&self.tier, partitions.len()), calibration.costs());
         let evictions = model.evictions(&costs, &tier, &described);
-        *self.chosen.lock() = evictions.iter().map(|eviction| Arc::clone(&partitions[eviction.index])).collect();
-        self.next_chosen().or_else(|| {
-            let mut both = partitions.iter().zip(&described);
-            let wanted = both.find(|(_, described)| model.compaction(&costs, &tier, described).is_some());
-            wanted.map(|(partition, _)| Work::Compact(Arc::clone(partition)))
+        let chosen = evictions.iter().map(|eviction| Arc::clone(&partitions[eviction.index]));
+        self.leaving.lock().extend(chosen);
+        self.next_leaving().or_else(|| {
+            partitions.iter().zip(&described).find_map(|(partition, described)| {
+                let compaction = model.compaction(&costs, &tier, described).filter(|_| is_free(partition))?;
+                Some(Work::Compact(Arc::clone(partition), compaction.takes))
+            })
         })
     }
 
     /// The partitions with something in the tier.
     fn describe(&self) -> (Vec<Arc<Partition>>, Vec<fast_tier::Partition>) {
+        let leaving = self.leaving.lock().clone();
         let describe = |partition: Arc<Partition>| {
-            let described = describe(&self.tier, &partition, &self.snapshots, &self.log)?;
+            let mut described = describe(&self.tier, &partition, &self.snapshots, &self.log)?;
+            if leaving.iter().any(|other| Arc::ptr_eq(other, &partition)) {
+                described.activity = Activity::Evicting;
+            }
             Some((partition, described))
         };
         self.known().filter_map(describe).unzip()
@@ -192,7 +204,11 @@ impl Evictor {
         partitions.iter().zip(reports).map(line).collect()
     }
 
-    fn give_back(&self, partition: &Partition) {
+    fn give_back(&self, work: &Work) {
+        let partition = work.partition();
+        if let Work::Evict(_) = work {
+            self.leaving.lock().retain(|other| !Arc::ptr_eq(other, partition));
+        }
         {
             let mut running = partition.running();
             running.retain(|job| !job.is_fast());
@@ -225,12 +241,20 @@ impl Evictor {
     }
 }
 
-/// Claims a partition for a merge of its fast tables, unless it is about to be split or merged, or dropped.
+/// Whether no merge of the partition's fast tables runs, and it is not about to be split, merged or dropped.
+fn is_free(partition: &Partition) -> bool {
+    may_merge(partition, &partition.running())
+}
+
+fn may_merge(partition: &Partition, running: &[RunningJob]) -> bool {
+    !partition.is_reshaping() && !partition.is_dropped() && !running.iter().any(RunningJob::is_fast)
+}
+
+/// Claims a partition for a merge of its fast tables, if it is free.
 fn claim(partition: &Partition) -> bool {
     let mut running = partition.running();
-    let is_free = !partition.is_reshaping() && !partition.is_dropped();
+    let is_free = may_merge(partition, &running);
     if is_free {
-        assert!(!running.iter().any(RunningJob::is_fast), "one coroutine merges fast tables");
         running.push(RunningJob::fast());
     }
     is_free

@@ -61,6 +61,28 @@ const FIXED_BYTES: u64 = 4 << 10;
 /// The standard error of an estimate of distinct keys, as a part of it.
 const DISTINCT_SIGMA: f64 = 0.016;
 
+/// Of unsorted tables that are merged among each other there are at least so many,
+const NEWEST_MIN: u64 = 8;
+
+/// and an older one is left out if it is this many times as large as they are on average.
+const NEWEST_TIMES: u64 = 8;
+
+/// Keys that are looked at of a table that several partitions have.
+const SAMPLES: usize = 32;
+
+/// About the bytes that a table has in `range`.
+pub(super) fn bytes_in(table: &FastTable, range: &KeyRange) -> u64 {
+    let meta = table.meta();
+    if !range.is_after(&meta.key_min) && !range.is_before(&meta.key_max) {
+        return table.bytes();
+    }
+    let Ok(samples) = table.samples(SAMPLES) else { return table.bytes() };
+    let is_in = |key: &[u8]| !range.is_after(key) && !range.is_before(key);
+    let all: u64 = samples.iter().map(|(_, bytes)| bytes).sum();
+    let within: u64 = samples.iter().filter(|(key, _)| is_in(key)).map(|(_, bytes)| bytes).sum();
+    (u128::from(table.bytes()) * u128::from(within) / u128::from(all.max(1))) as u64
+}
+
 /// See the module. It has at least one table: a partition without any has no fast level.
 pub(crate) struct FastLevel {
     /// They overlap; oldest first.
@@ -135,12 +157,9 @@ impl FastLevel {
         self.tables().map(|handle| handle.meta().entries).sum()
     }
 
-    /// Bytes of its tables. One with keys outside of `range` counts half: another partition has it too.
+    /// Bytes that its tables have in `range`. After splits several partitions have a table, and each counts its part.
     pub(super) fn bytes_in(&self, range: &KeyRange) -> u64 {
-        let sticks_out = |meta: &TableMeta| range.is_after(&meta.key_min) || range.is_before(&meta.key_max);
-        self.tables()
-            .map(|handle| if sticks_out(handle.meta()) { handle.table.bytes() / 2 } else { handle.table.bytes() })
-            .sum()
+        self.tables().map(|handle| bytes_in(&handle.table, range)).sum()
     }
 
     /// About the bytes that an eviction writes: those of the tables without what each has besides its entries.
@@ -200,11 +219,37 @@ impl FastLevel {
         FastLevel::new(self.unsorted.clone(), overlapped, &self.reads)
     }
 
+    /// The newest unsorted tables, up to one that is much larger than they are: it was merged of such before.
+    pub(super) fn newest_unsorted(&self) -> FastLevel {
+        let (mut tables, mut bytes) = (0, 0);
+        for handle in self.unsorted.iter().rev() {
+            if tables >= NEWEST_MIN && handle.table.bytes() * tables > bytes * NEWEST_TIMES {
+                break;
+            }
+            (tables, bytes) = (tables + 1, bytes + handle.table.bytes());
+        }
+        let from = self.unsorted.len() - tables as usize;
+        FastLevel::new(self.unsorted[from..].to_vec(), Vec::new(), &self.reads)
+    }
+
+    /// How many of its unsorted tables are older than those of `newest`.
+    pub(super) fn older_than(&self, newest: &FastLevel) -> usize {
+        let first = newest.unsorted.first();
+        let is_first = |handle: &Arc<FastTableHandle>| first.is_some_and(|first| Arc::ptr_eq(first, handle));
+        self.unsorted.iter().position(is_first).unwrap_or(self.unsorted.len())
+    }
+
     /// What a merge of its tables reads.
     pub(super) fn inputs(&self) -> FastInputs {
         let tables =
             |handles: &[Arc<FastTableHandle>]| handles.iter().map(|handle| Arc::clone(&handle.table)).collect();
         FastInputs { unsorted: tables(&self.unsorted), sorted: tables(&self.sorted) }
+    }
+
+    /// Adds what a merge of unsorted tables alone has made, in their place: after the `older` ones, before those that a
+    /// flush has added since.
+    pub(super) fn add_merged_unsorted(&mut self, outputs: Vec<Arc<FastTableHandle>>, older: usize) {
+        self.unsorted.splice(older..older, outputs);
     }
 
     /// Adds what an internal compaction has made. A sorted table that was added meanwhile may lie where the inputs had

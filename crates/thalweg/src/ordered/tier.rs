@@ -9,9 +9,9 @@ use crate::runtime::{Event, Space};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A partition is split when it has one of this many parts of the tier: a quarter. Else the partitions of a young
-/// database would be too large to be evicted one by one.
-const SPLIT_PARTS: u64 = 4;
+/// A partition is split when it has one of this many parts of the tier. An eviction takes all that a partition has, and
+/// gives its room back at the end: the partitions of a young database would be too large for that.
+const SPLIT_PARTS: u64 = 16;
 
 /// See the module.
 pub(crate) struct Tier {
@@ -40,7 +40,7 @@ impl Tier {
         table_bytes: u64,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
-        let options = Options { log_bytes_max: Some(room.log_bytes_max()), ..Options::default() };
+        let options = Options { log_bytes_max: Some(room.log_evict_bytes()), ..Options::default() };
         Arc::new(Tier {
             room,
             maker,

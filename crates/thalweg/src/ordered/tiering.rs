@@ -6,7 +6,7 @@ use super::partition::{Partition, level_mut};
 use super::tier::{Tier, TierReads};
 use crate::compaction::{self, Levels};
 use crate::error::Result;
-use crate::fast_tier::Flushed;
+use crate::fast_tier::{Flushed, Takes};
 use crate::format::SeqNo;
 use crate::memtable::MemtableHandle;
 use crate::table::Table;
@@ -66,18 +66,19 @@ impl Partition {
         Ok(bytes)
     }
 
-    /// Merges the unsorted tables among `inputs`, which are all of them at the call, with the sorted ones that they
-    /// overlap. Returns the bytes that it has made.
+    /// Merges `inputs`: all unsorted tables at the call with the sorted ones that they overlap, or the newest unsorted
+    /// ones alone, which stay unsorted. Returns the bytes that it has made.
     pub(super) async fn compact_in_tier(
         &self,
         tier: &Tier,
-        inputs: &FastLevel,
+        (inputs, takes): (&FastLevel, Takes),
         snapshots: &[SeqNo],
         cancelled: &(dyn Fn() -> bool + Sync),
     ) -> Result<u64> {
         let Some(first) = inputs.first() else { return Ok(0) };
         let range = Arc::clone(&self.super_version().range);
-        let to = (&tier.maker, tier.table_bytes);
+        let table_bytes = if takes == Takes::Newest { u64::MAX } else { tier.table_bytes };
+        let to = (&tier.maker, table_bytes);
         let made = compaction::compact_fast(&inputs.inputs(), &range, to, snapshots, cancelled).await?;
         let bytes = made.iter().map(|table| table.bytes()).sum();
         // Each stands for the records of all inputs: which of them an entry was chosen from is not known any more.
@@ -86,7 +87,10 @@ impl Partition {
         self.change(|super_version| {
             let Some(before) = &super_version.fast else { return };
             let mut fast = before.without(inputs);
-            fast.add_merged(outputs);
+            match takes {
+                Takes::Newest => fast.add_merged_unsorted(outputs, before.older_than(inputs)),
+                Takes::Overlapped | Takes::All => fast.add_merged(outputs),
+            }
             super_version.fast = fast.filled();
         });
         Ok(bytes)
@@ -122,7 +126,7 @@ impl Partition {
         if let Some(fast) = fast.filter(|fast| fast.unsorted.len() >= REPLAYED_UNSORTED_MAX) {
             let inputs = fast.unsorted_and_overlapped();
             // As above: then the tables stay as they are.
-            let _ = at_once(self.compact_in_tier(tier, &inputs, &snapshots, &|| false));
+            let _ = at_once(self.compact_in_tier(tier, (&inputs, Takes::Overlapped), &snapshots, &|| false));
         }
     }
 }

@@ -86,7 +86,8 @@ fn staying(case: &Case, evictions: &[Eviction]) -> u64 {
 fn target(case: &Case) -> u64 {
     let sum = |rate: fn(&Rates) -> f64| case.partitions.iter().map(|partition| rate(&partition.rates)).sum::<f64>();
     let (reads, writes) = (sum(|rates| rates.gets + rates.seeks), sum(|rates| rates.writes));
-    let part = if reads > 0.95 * (reads + writes) { 0.80 } else { 0.65 };
+    let mostly_reads = reads > case.options.mostly_reads_part * (reads + writes);
+    let part = if mostly_reads { case.options.keep_part_mostly_reads } else { case.options.keep_part };
     (case.tier.capacity_bytes as f64 * part) as u64
 }
 

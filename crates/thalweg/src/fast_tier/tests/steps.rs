@@ -2,7 +2,7 @@
 
 use crate::fast_tier::{
     Activity, Compaction, CompactionCause, Costs, Counted, Estimate, Eviction, EvictionCause, Forms, Layout, Mode,
-    Model, Options, Partition, Rank, Rates, Run, Tier,
+    Model, Options, Partition, Rank, Rates, Run, Takes, Tier,
 };
 
 const COSTS: Costs = Costs { get_seconds: 1e-6, seek_seconds: 10e-6, internal_seconds: 1e-6, major_seconds: 4e-6 };
@@ -38,8 +38,13 @@ fn distinct(partition: Partition, value: f64, sigma: f64) -> Partition {
     Partition { distinct: Estimate { value, sigma }, ..partition }
 }
 
+/// As many bytes must be new as are a quarter of what is rewritten.
+fn quarter() -> Options {
+    Options { unsorted_part_min: 0.25, ..Options::default() }
+}
+
 fn unforced() -> Options {
-    Options { unsorted_tables_max: None, ..Options::default() }
+    Options { unsorted_tables_max: None, ..quarter() }
 }
 
 /// Checks steps 1 and 2 on each case: what it shows, the partition, and the cause of its merge.
@@ -49,7 +54,7 @@ fn check(options: &Options, cases: &[(&str, Partition, Option<CompactionCause>)]
         let found = model.compaction(&COSTS, &tier(), partition);
         assert_eq!(found.map(|compaction| compaction.cause), *expected, "{name}");
         let takes_all = options.forms == Forms::Paper;
-        assert!(found.is_none_or(|compaction| compaction.takes_all_sorted == takes_all), "{name}");
+        assert!(found.is_none_or(|compaction| (compaction.takes == Takes::All) == takes_all), "{name}");
     }
 }
 
@@ -162,7 +167,7 @@ fn too_many_tables_are_merged_whatever_it_costs() {
         ("reads come first", gets(partition(16, 0), 1e9), Some(CompactionCause::Reads)),
         ("writes come first", distinct(partition(16, 0), 10.0, 0.0), Some(CompactionCause::Writes)),
     ];
-    check(&Options::default(), &cases);
+    check(&quarter(), &cases);
     check(&unforced(), &[("turned off", partition(1000, 0), None)]);
     let always = Options { unsorted_tables_max: Some(0), ..Options::default() };
     check(&always, &[("nothing unsorted", partition(0, 9), None)]);
@@ -220,7 +225,7 @@ fn evicted(options: &Options, partitions: &[Partition]) -> Vec<usize> {
 
 #[test]
 fn step_3_begins_at_a_threshold_and_ends_at_the_target() {
-    let options = Options::default();
+    let options = Options { keep_part: 0.65, ..Options::default() };
     let five = |last: u32| [17, 17, 17, 17, last].map(|tables| partition(tables, 0));
     assert_eq!(evicted(&options, &five(16)), [] as [usize; 0]);
     // 850 KiB to 650: two of 170.
@@ -239,7 +244,8 @@ fn a_tier_that_mostly_serves_reads_keeps_more() {
     let evicted_at = |gets: f64, seeks: f64, writes: f64| {
         let rates = Rates { gets, seeks, writes, ..Rates::default() };
         let nine = vec![Partition { rates, ..partition(10, 0) }; 9];
-        evicted(&Options::default(), &nine).len()
+        let options = Options { keep_part: 0.65, keep_part_mostly_reads: 0.80, ..Options::default() };
+        evicted(&options, &nine).len()
     };
     // 900 KiB to 650, or to 800.
     assert_eq!(evicted_at(0.0, 0.0, 0.0), 3);
@@ -327,16 +333,8 @@ fn partitions_that_pin_too_much_log_are_evicted_the_oldest_first() {
 }
 
 #[test]
-fn pressure_grows_from_pacing_to_the_stop() {
-    let options = Options::default();
-    let at = |percent: u64| (options.pressure(100, percent) * 1000.0).round();
-    assert_eq!([at(0), at(90), at(94), at(98), at(200)], [0.0, 0.0, 500.0, 1000.0, 1000.0]);
-    assert_eq!(options.pressure(0, 1), 1.0);
-}
-
-#[test]
 fn a_merge_takes_what_overlaps_and_nothing_twice() {
     let model = Model::new(Options::default());
     let found = model.compaction(&COSTS, &tier(), &gets(partition(4, 1), 1e9));
-    assert_eq!(found, Some(Compaction { cause: CompactionCause::Reads, takes_all_sorted: false }));
+    assert_eq!(found, Some(Compaction { cause: CompactionCause::Reads, takes: Takes::Overlapped }));
 }
