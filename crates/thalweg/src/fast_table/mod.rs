@@ -1,15 +1,16 @@
-//! Fast tables: immutable sorted tables of the fast tier, each in one contiguous region of memory
+//! Fast tables: immutable sorted tables of the fast tier, each in one contiguous region of memory or in a file
 //! (`docs/format/fast-table.md`).
 //!
-//! [`FastTableWriter`] makes the bytes of one, [`FastTable`] reads them where they lie: nothing is read ahead or
-//! cached. A read of damaged bytes returns the right answer or [`crate::Error::Corruption`]; it never panics.
+//! [`FastTableWriter`] makes the bytes of one. [`FastTable`] reads them where they lie in memory, or copies groups out of
+//! a file: nothing is read ahead or cached. A read of damaged bytes returns the right answer or [`crate::Error::Corruption`]; it never panics.
 //!
 //! A point read of the layout of the paper (PMB-4, PMB-5) touches the filter, then the prefix layer by binary search,
 //! then the directory and one group. The other layouts are there to compare with (PMB-6).
 //!
 //! In reading order; a file imports only from files above it:
 //! - `layout`: how entries are arranged, and the options of the writer
-//! - `extent`: where a table lies
+//! - `buffer`: the memory that groups are copied to
+//! - `extent`: where a table lies: in memory, or in a file
 //! - `identity`: the checksum of its parts
 //! - `header`: the first 128 bytes, and the places of the parts
 //! - `meta`: what is known about a table without opening it
@@ -28,6 +29,7 @@
 //! - `scan`: the entries of a range, for merges
 //! - `fuzz`: reads of any bytes, for fuzzers
 
+mod buffer;
 mod cursor;
 mod cuts;
 mod distinct;
