@@ -1,8 +1,9 @@
 //! Fast tables: immutable sorted tables of the fast tier, each in one contiguous region of memory or in a file
 //! (`docs/format/fast-table.md`).
 //!
-//! [`FastTableWriter`] makes the bytes of one. [`FastTable`] reads them where they lie in memory, or copies groups out of
-//! a file: nothing is read ahead or cached. A read of damaged bytes returns the right answer or [`crate::Error::Corruption`]; it never panics.
+//! [`FastTableWriter`] makes the bytes of one. [`FastTable`] reads them where they lie in memory, or copies groups out
+//! of a file: nothing is read ahead or cached. A read of damaged bytes returns the right answer or
+//! [`crate::Error::Corruption`]; it never panics.
 //!
 //! A point read of the layout of the paper (PMB-4, PMB-5) touches the filter, then the prefix layer by binary search,
 //! then the directory and one group. The other layouts are there to compare with (PMB-6).
@@ -27,6 +28,8 @@
 //! - `point`: point reads
 //! - `cursor`: a position in a table
 //! - `scan`: the entries of a range, for merges
+//! - `files`: the fast tables of a database that are files
+//! - `verify`: verification of such a file, for recovery
 //! - `fuzz`: reads of any bytes, for fuzzers
 
 mod buffer;
@@ -34,6 +37,7 @@ mod cursor;
 mod cuts;
 mod distinct;
 mod extent;
+mod files;
 #[cfg(any(test, feature = "simulation"))]
 mod fuzz;
 mod group;
@@ -51,15 +55,18 @@ mod staged;
 mod table;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod writer;
 
 pub(crate) use cursor::FastCursor;
 pub(crate) use distinct::Distinct;
 pub(crate) use extent::{Extent, ExtentBytes};
+pub(crate) use files::{FastTableFiles, fast_table_id};
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use fuzz::{fast_table_seeds, fuzz_fast_table};
 pub(crate) use layout::{FastLayout, FastTableOptions};
 pub(crate) use meta::FastTableMeta;
 pub(crate) use scan::FastScan;
 pub(crate) use table::FastTable;
+pub(crate) use verify::{verify_fast_durably, verify_fast_file};
 pub(crate) use writer::FastTableWriter;
