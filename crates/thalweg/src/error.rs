@@ -206,6 +206,11 @@ impl Error {
         matches!(self, Error::Io { source, .. } if source.raw_os_error() == Some(5))
     }
 
+    /// Whether there was no such file or directory.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Whether no descriptor was left, to the process or the system. The file was not opened, nothing else happened,
     /// and a later call may succeed.
     pub(crate) fn is_shortage(&self) -> bool {

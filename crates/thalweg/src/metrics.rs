@@ -55,6 +55,10 @@ pub(crate) struct Metrics {
     /// Merges of all fast tables of a partition to level 0, and the bytes of these fast tables.
     pub(crate) evictions: Counter,
     pub(crate) evicted_bytes: Counter,
+    /// Bytes written to files of fast tables.
+    pub(crate) fast_file_written_bytes: Counter,
+    /// Groups of such files that were read by position instead of copied out of a mapping.
+    pub(crate) fast_groups_by_position: Counter,
     /// Compactions that merged tables.
     pub(crate) compactions: Counter,
     /// Subtasks of these compactions, by key range; one for each small compaction.

@@ -61,8 +61,7 @@ impl FastCursor {
     /// `None` if all entries of the table are at or after it.
     fn find(&mut self, key: &[u8], seq: SeqNo) -> Result<Option<(usize, usize)>> {
         self.valid = false;
-        let mut unpacked = Vec::new();
-        let Some(group) = self.table.locate(key, seq, &mut unpacked)? else { return Ok(None) };
+        let Some(group) = self.table.locate(key, seq)? else { return Ok(None) };
         self.load(group)?;
         Ok(Some((group, self.loaded.before(key, seq))))
     }

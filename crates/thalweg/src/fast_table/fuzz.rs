@@ -1,26 +1,39 @@
 //! Entry points for fuzzers: any bytes are read as a fast table, in every way. They must never panic or loop.
 
 use super::extent::Extent;
+use super::header::Known;
 use super::identity::Identity;
 use super::layout::{FastLayout, FastTableOptions};
 use super::table::FastTable;
 use super::writer::FastTableWriter;
 use crate::format::codec::Decoder;
 use crate::format::{Cursor, EntryKind, SeqNo, TableId, key};
+use crate::storage::simulated::SimulatedDisk;
+use crate::storage::{OpenMode, Storage};
+use std::path::Path;
 use std::sync::Arc;
 
-/// Reads `bytes` as a fast table of the number and the generation that they say, once with its checksums verified and
-/// once without.
+/// Reads `bytes` as a fast table of the number and the generation that they say: in memory, once with its checksums
+/// verified and once without, and in a file.
 pub(crate) fn fuzz_fast_table(bytes: &[u8]) {
     let mut decoder = Decoder::new(bytes.get(16..).unwrap_or_default());
     let mut number = || decoder.u64().unwrap_or(0);
     let identity = Identity { table: TableId(number()), generation: number() };
-    for verify in [true, false] {
-        let extent = Extent::in_memory(bytes.to_vec(), identity.table);
-        if let Ok(table) = FastTable::open_with(extent, identity, verify) {
+    let in_memory = || Some(Extent::in_memory(bytes.to_vec(), identity.table));
+    for (extent, verify) in [(in_memory(), true), (in_memory(), false), (paged(bytes), false)] {
+        let Some(extent) = extent else { continue };
+        if let Ok(table) = FastTable::open_with(extent, Known::Identity(identity), verify) {
             read_everything(&table);
         }
     }
+}
+
+/// A table with these bytes in a file that is mapped.
+fn paged(bytes: &[u8]) -> Option<Extent> {
+    let (disk, path) = (SimulatedDisk::new(0), Path::new("table.fast"));
+    disk.write_file(path, bytes);
+    let file = disk.open(path, OpenMode::Read).ok()??;
+    Some(Extent::paged(file, bytes.len() as u64, Arc::default()))
 }
 
 fn read_everything(table: &Arc<FastTable>) {

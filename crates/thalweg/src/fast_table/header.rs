@@ -8,7 +8,9 @@ use crate::format::checksum::crc32c;
 use crate::format::codec::{Decoder, Encode};
 use crate::format::{EntryKind, SeqNo, TableId};
 use crate::planted::{Bug, planted};
+use crate::table::TableMeta;
 use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_64;
 
 pub(super) const HEADER_BYTES: usize = 128;
 pub(super) const FORMAT_VERSION: u32 = 1;
@@ -51,6 +53,14 @@ pub(super) struct Header {
     pub(super) value_bytes: u64,
     /// The checksum of all bytes between the header and the entry layer.
     pub(super) head_checksum: u32,
+}
+
+/// By what the owner of a table knows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Known<'a> {
+    Identity(Identity),
+    /// Its checksum is the xxh3-64 of the header.
+    Meta(&'a TableMeta),
 }
 
 /// The places of the parts of a table. They follow each other in this order; between them are less than 64 zeros.
@@ -150,11 +160,10 @@ impl Header {
         out
     }
 
-    /// Decodes the header of the table in `extent`, which the caller knows by `identity`. `verify` is off in fuzzing
-    /// only.
-    pub(super) fn decode(extent: &Extent, identity: Identity, verify: bool) -> Result<Header> {
-        let there = extent.bytes().len();
-        let Some(bytes) = extent.bytes().get(..HEADER_BYTES) else {
+    /// Decodes the header of the table in `extent`, which its owner knows as `known`. `verify` is off in fuzzing only.
+    pub(super) fn decode(extent: &Extent, known: Known<'_>, verify: bool) -> Result<Header> {
+        let there = extent.bytes();
+        let Some(bytes) = extent.head().get(..HEADER_BYTES) else {
             return Err(extent.damaged(0, format!("a header of {HEADER_BYTES} bytes"), format!("{there} bytes")));
         };
         let Some((magic, version, checksum)) = frame(bytes) else {
@@ -177,21 +186,33 @@ impl Header {
         let Some(header) = decode_fields(bytes).filter(Header::is_sound) else {
             return Err(extent.damaged(12, "a header with possible counts", "a header without"));
         };
-        header.check_identity(extent, identity)?;
-        if header.bytes > there as u64 {
+        match known {
+            Known::Identity(expected) => header.check_identity(extent, expected)?,
+            Known::Meta(meta) => {
+                header.check_id(extent, meta.id)?;
+                check_hash(extent, bytes, meta.checksum)?;
+            }
+        }
+        if header.bytes > there {
             return Err(extent.damaged(32, format!("a table of {} bytes", header.bytes), format!("{there} bytes")));
         }
         Ok(header)
     }
 
     fn check_identity(&self, extent: &Extent, expected: Identity) -> Result<()> {
-        let found = self.identity;
-        if found.table != expected.table {
-            return Err(extent.damaged(16, format!("table {}", expected.table), format!("table {}", found.table)));
-        }
-        if found.generation != expected.generation {
+        self.check_id(extent, expected.table)?;
+        let found = self.identity.generation;
+        if found != expected.generation {
             let describe = |generation: u64| format!("generation {generation:#018x}");
-            return Err(extent.damaged(24, describe(expected.generation), describe(found.generation)));
+            return Err(extent.damaged(24, describe(expected.generation), describe(found)));
+        }
+        Ok(())
+    }
+
+    fn check_id(&self, extent: &Extent, expected: TableId) -> Result<()> {
+        let found = self.identity.table;
+        if found != expected {
+            return Err(extent.damaged(16, format!("table {expected}"), format!("table {found}")));
         }
         Ok(())
     }
@@ -209,6 +230,16 @@ impl Header {
             && self.bytes <= TABLE_BYTES_MAX
             && self.sections().is_some()
     }
+}
+
+/// Checks the xxh3-64 of a header. It tells this table from any other: the header has the generation, and the checksum
+/// of the head, which has the checksums of the groups.
+fn check_hash(extent: &Extent, header: &[u8], expected: u64) -> Result<()> {
+    let found = xxh3_64(header);
+    if found != expected {
+        return Err(extent.damaged(0, format!("a header of hash {expected:#018x}"), format!("hash {found:#018x}")));
+    }
+    Ok(())
 }
 
 /// Returns magic, version and checksum, which are at their places in every version.

@@ -1,5 +1,6 @@
 //! [`LoadedGroup`]: a group with its keys put together, which cursors and scans stand in.
 
+use super::buffer::GroupBuffer;
 use super::table::FastTable;
 use crate::error::Result;
 use crate::format::key::compare;
@@ -20,10 +21,18 @@ struct Loaded {
 pub(super) struct LoadedGroup {
     keys: Vec<u8>,
     entries: Vec<Loaded>,
-    /// The content, if it was compressed.
-    unpacked: Vec<u8>,
-    /// Where the content lies in the table, if it was not.
-    content_at: Option<usize>,
+    buffer: GroupBuffer,
+    content_at: ContentAt,
+}
+
+/// Where the content of a group lies.
+#[derive(Default)]
+enum ContentAt {
+    /// In the table, from this byte on.
+    Table(usize),
+    Copied,
+    #[default]
+    Unpacked,
 }
 
 impl LoadedGroup {
@@ -31,9 +40,14 @@ impl LoadedGroup {
     pub(super) fn load(&mut self, table: &FastTable, group: usize) -> Result<()> {
         self.entries.clear();
         self.keys.clear();
-        let content = table.content(group, &mut self.unpacked)?;
-        let content_at = table.place(group)?.0.start;
-        self.content_at = (!table.header.layout.is_compressed()).then_some(content_at);
+        let content = table.content(group, &mut self.buffer)?;
+        self.content_at = if table.header.layout.is_compressed() {
+            ContentAt::Unpacked
+        } else if table.is_read_in_place() {
+            ContentAt::Table(table.place(group)?.0.start)
+        } else {
+            ContentAt::Copied
+        };
         let mut items = table.items(group, content)?;
         let fence = table.fence(table.spaces.of_group(group), group);
         let mut before: Range<usize> = 0..0;
@@ -89,8 +103,9 @@ impl LoadedGroup {
     pub(super) fn value<'a>(&'a self, table: &'a FastTable, at: usize) -> &'a [u8] {
         let Some(Loaded { value, .. }) = self.entries.get(at) else { return &[] };
         match self.content_at {
-            Some(start) => table.bytes_at(start + value.start..start + value.end),
-            None => self.unpacked.get(value.clone()).unwrap_or_default(),
+            ContentAt::Table(start) => table.bytes_at(start + value.start..start + value.end),
+            ContentAt::Copied => self.buffer.copied.get(value.clone()).unwrap_or_default(),
+            ContentAt::Unpacked => self.buffer.unpacked.get(value.clone()).unwrap_or_default(),
         }
     }
 

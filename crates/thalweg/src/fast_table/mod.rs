@@ -1,15 +1,17 @@
-//! Fast tables: immutable sorted tables of the fast tier, each in one contiguous region of memory
+//! Fast tables: immutable sorted tables of the fast tier, each in one contiguous region of memory or in a file
 //! (`docs/format/fast-table.md`).
 //!
-//! [`FastTableWriter`] makes the bytes of one, [`FastTable`] reads them where they lie: nothing is read ahead or
-//! cached. A read of damaged bytes returns the right answer or [`crate::Error::Corruption`]; it never panics.
+//! [`FastTableWriter`] makes the bytes of one. [`FastTable`] reads them where they lie in memory, or copies groups out
+//! of a file: nothing is read ahead or cached. A read of damaged bytes returns the right answer or
+//! [`crate::Error::Corruption`]; it never panics.
 //!
 //! A point read of the layout of the paper (PMB-4, PMB-5) touches the filter, then the prefix layer by binary search,
 //! then the directory and one group. The other layouts are there to compare with (PMB-6).
 //!
 //! In reading order; a file imports only from files above it:
 //! - `layout`: how entries are arranged, and the options of the writer
-//! - `extent`: where a table lies
+//! - `buffer`: the memory that groups are copied to
+//! - `extent`: where a table lies: in memory, or in a file
 //! - `identity`: the checksum of its parts
 //! - `header`: the first 128 bytes, and the places of the parts
 //! - `meta`: what is known about a table without opening it
@@ -26,12 +28,16 @@
 //! - `point`: point reads
 //! - `cursor`: a position in a table
 //! - `scan`: the entries of a range, for merges
+//! - `files`: the fast tables of a database that are files
+//! - `verify`: verification of such a file, for recovery
 //! - `fuzz`: reads of any bytes, for fuzzers
 
+mod buffer;
 mod cursor;
 mod cuts;
 mod distinct;
 mod extent;
+mod files;
 #[cfg(any(test, feature = "simulation"))]
 mod fuzz;
 mod group;
@@ -49,15 +55,18 @@ mod staged;
 mod table;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod writer;
 
 pub(crate) use cursor::FastCursor;
 pub(crate) use distinct::Distinct;
 pub(crate) use extent::{Extent, ExtentBytes};
+pub(crate) use files::{FastTableFiles, fast_table_id};
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use fuzz::{fast_table_seeds, fuzz_fast_table};
 pub(crate) use layout::{FastLayout, FastTableOptions};
 pub(crate) use meta::FastTableMeta;
 pub(crate) use scan::FastScan;
 pub(crate) use table::FastTable;
+pub(crate) use verify::{verify_fast_durably, verify_fast_file};
 pub(crate) use writer::FastTableWriter;

@@ -8,6 +8,7 @@
 //!
 //! Zeros may follow.
 
+use super::buffer::room;
 use crate::format::codec::{Decoder, Encode};
 
 /// LZ4 expands by at most this factor.
@@ -35,17 +36,13 @@ pub(super) fn unpack<'a>(group: &'a [u8], unpacked: &'a mut Vec<u8>) -> Option<&
     if bytes / EXPANSION_MAX > stored.len() {
         return None;
     }
-    // Only grows: what is overwritten anyway need not be zeroed for each group.
-    if unpacked.len() < bytes {
-        unpacked.resize(bytes, 0);
-    }
-    let room = unpacked.get_mut(..bytes)?;
+    let room = room(unpacked, bytes);
     if stored.len() == bytes {
         room.copy_from_slice(stored);
-        return unpacked.get(..bytes);
+        return Some(room);
     }
     match lz4_flex::block::decompress_into(stored, room) {
-        Ok(found) if found == bytes => unpacked.get(..bytes),
+        Ok(found) if found == bytes => Some(room),
         _ => None,
     }
 }

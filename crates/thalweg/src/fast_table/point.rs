@@ -1,5 +1,6 @@
 //! Point reads of a [`FastTable`], and the search for a group that cursors share (PMB-5).
 
+use super::buffer::GroupBuffer;
 use super::group::{Found, Item};
 use super::prefixes::equal_range;
 use super::table::FastTable;
@@ -24,25 +25,35 @@ impl FastTable {
         if self.filter().is_some_and(|filter| !filter.may_contain(point.hash())) {
             return Ok(None);
         }
-        let mut unpacked = Vec::new();
-        if let Some(answer) = self.find_by_prefix(point)? {
+        self.with_buffer(|buffer| self.find_in_groups(point, buffer))
+    }
+
+    /// Calls `read` with a buffer, if groups need one, that was used before.
+    #[inline]
+    fn with_buffer<T>(&self, read: impl FnOnce(&mut GroupBuffer) -> T) -> T {
+        if self.is_read_in_place() { read(&mut GroupBuffer::new()) } else { GroupBuffer::with_kept(read) }
+    }
+
+    /// As [`FastTable::find`], of a key that the filter does not exclude.
+    fn find_in_groups(&self, point: &PointKey<'_>, buffer: &mut GroupBuffer) -> Result<Option<Version>> {
+        if let Some(answer) = self.find_by_prefix(point, buffer)? {
             return Ok(answer);
         }
-        let Some(group) = self.locate(point.key, point.seq, &mut unpacked)? else {
+        let Some(group) = self.locate_with(point.key, point.seq, buffer)? else {
             // Only the first entry of the table may be the one: no entry is before it.
-            return self.find_first(0, point, &mut unpacked);
+            return self.find_first(0, point, buffer);
         };
-        let (content, found) = self.find_in(self.spaces.of_group(group), group, point, &mut unpacked)?;
+        let (content, found) = self.find_in(self.spaces.of_group(group), group, point, buffer)?;
         match found {
             Some(found) => Ok(found.is_same_key.then(|| version(&found.item, content))),
-            None => self.find_first(group + 1, point, &mut unpacked),
+            None => self.find_first(group + 1, point, buffer),
         }
     }
 
     /// Looks for `point` in the one group that its prefix leads to. Returns `None` where more than a prefix has to be
     /// looked at. Unlike [`FastTable::locate`] it enters the group whose first key has the prefix at once: mostly the
     /// key is there, and if it is the first one, no other group is touched.
-    fn find_by_prefix(&self, point: &PointKey<'_>) -> Result<Option<Option<Version>>> {
+    fn find_by_prefix(&self, point: &PointKey<'_>, buffer: &mut GroupBuffer) -> Result<Option<Option<Version>>> {
         if self.header.prefix_bytes == 0 {
             return Ok(None);
         }
@@ -55,8 +66,7 @@ impl FastTable {
         if !groups.contains(&group) {
             return Ok(None);
         }
-        let mut unpacked = Vec::new();
-        let (content, found) = self.find_in(space, group, point, &mut unpacked)?;
+        let (content, found) = self.find_in(space, group, point, buffer)?;
         Ok(match found {
             // The key, or a newer version of it, may be in the group before.
             Some(found) if found.is_first && (!found.is_same_key || self.items(group, content)?.continues) => None,
@@ -74,9 +84,9 @@ impl FastTable {
         space: usize,
         group: usize,
         point: &PointKey<'_>,
-        unpacked: &'a mut Vec<u8>,
+        buffer: &'a mut GroupBuffer,
     ) -> Result<(&'a [u8], Option<Found<'a>>)> {
-        let content = self.content(group, unpacked)?;
+        let content = self.content(group, buffer)?;
         let items = self.items(group, content)?;
         let fence = self.fence(space, group);
         let found = fence.find(items, point.key, point.seq, self.header.layout.shares_keys());
@@ -84,12 +94,12 @@ impl FastTable {
     }
 
     /// Returns the first entry of a group, which is at or after what `point` looks for, if it is of the same key.
-    fn find_first(&self, group: usize, point: &PointKey<'_>, unpacked: &mut Vec<u8>) -> Result<Option<Version>> {
+    fn find_first(&self, group: usize, point: &PointKey<'_>, buffer: &mut GroupBuffer) -> Result<Option<Version>> {
         let space = self.spaces.of_group(group);
         if group >= self.groups() || !self.may_begin_with(space, group, point.key) {
             return Ok(None);
         }
-        let (content, found) = self.find_in(space, group, point, unpacked)?;
+        let (content, found) = self.find_in(space, group, point, buffer)?;
         Ok(found.filter(|found| found.is_same_key).map(|found| version(&found.item, content)))
     }
 
@@ -102,7 +112,11 @@ impl FastTable {
     }
 
     /// Returns the last group whose first entry is at or before `(key, seq)`, or `None` if all are behind it.
-    pub(super) fn locate(&self, key: &[u8], seq: SeqNo, unpacked: &mut Vec<u8>) -> Result<Option<usize>> {
+    pub(super) fn locate(&self, key: &[u8], seq: SeqNo) -> Result<Option<usize>> {
+        self.with_buffer(|buffer| self.locate_with(key, seq, buffer))
+    }
+
+    fn locate_with(&self, key: &[u8], seq: SeqNo, buffer: &mut GroupBuffer) -> Result<Option<usize>> {
         let Some(space) = self.spaces.find(self.meta_layer(), key, seq) else { return Ok(None) };
         let groups = self.spaces.groups(space, self.groups());
         let ties = match self.header.prefix_bytes {
@@ -117,7 +131,7 @@ impl FastTable {
         let (mut start, mut end) = (ties.start.max(groups.start + 1), ties.end);
         while start < end {
             let middle = start + (end - start) / 2;
-            if self.compare_first(space, middle, key, seq, unpacked)?.is_le() {
+            if self.compare_first(space, middle, key, seq, buffer)?.is_le() {
                 start = middle + 1;
             } else {
                 end = middle;
@@ -151,9 +165,9 @@ impl FastTable {
         group: usize,
         key: &[u8],
         seq: SeqNo,
-        unpacked: &mut Vec<u8>,
+        buffer: &mut GroupBuffer,
     ) -> Result<Ordering> {
-        let items = self.items(group, self.content(group, unpacked)?)?;
+        let items = self.items(group, self.content(group, buffer)?)?;
         self.fence(space, group).compare_first(&items, key, seq).ok_or_else(|| self.group_damaged(group))
     }
 }

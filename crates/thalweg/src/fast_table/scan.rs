@@ -59,7 +59,7 @@ impl FastScan {
     pub(crate) fn enter_next_chunk(&mut self) -> Result<bool> {
         let mut group = match (self.next_group, &self.range.from) {
             (Some(group), _) => group,
-            (None, Some(from)) => self.table.locate(from, SeqNo::MAX, &mut Vec::new())?.unwrap_or(0),
+            (None, Some(from)) => self.table.locate(from, SeqNo::MAX)?.unwrap_or(0),
             (None, None) => 0,
         };
         // The end of the range lies in the chunk that was left.

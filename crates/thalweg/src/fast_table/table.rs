@@ -1,12 +1,14 @@
 //! [`FastTable`]: an open fast table.
 //!
-//! The header and all that lies before the entry layer are verified when the table is opened. A group is verified when
-//! it is first touched, and then remembered in a bit: on memory a byte that was right once stays right. Locks: none.
+//! The header and all that lies before the entry layer are verified when the table is opened. A group in place is
+//! verified when it is first touched, and then remembered in a bit: on memory a byte that was right once stays right. A
+//! group of a paged table is verified at each read, in the copy that is read. Locks: none.
 
+use super::buffer::GroupBuffer;
 use super::distinct::Distinct;
 use super::extent::Extent;
 use super::group::{Fence, Items};
-use super::header::{HEADER_BYTES, Header, PLACE_BYTES, Sections};
+use super::header::{HEADER_BYTES, Header, Known, PLACE_BYTES, Sections};
 use super::identity::Identity;
 use super::meta::FastTableMeta;
 use super::packed::unpack;
@@ -26,7 +28,7 @@ pub(crate) struct FastTable {
     pub(super) header: Header,
     sections: Sections,
     pub(super) spaces: Spaces,
-    /// A bit for each group: its checksum was right.
+    /// A bit for each group: its checksum was right. None of a paged table.
     verified: Box<[AtomicU64]>,
     verify: bool,
 }
@@ -34,16 +36,26 @@ pub(crate) struct FastTable {
 impl FastTable {
     /// Opens the table in `extent`, which its owner knows by `id` and `generation`.
     pub(crate) fn open(extent: Extent, id: TableId, generation: u64) -> Result<Arc<FastTable>> {
-        Self::open_with(extent, Identity { table: id, generation }, true)
+        Self::open_with(extent, Known::Identity(Identity { table: id, generation }), true)
     }
 
-    /// As [`FastTable::open`]. `verify` is off in fuzzing only.
-    pub(super) fn open_with(extent: Extent, identity: Identity, verify: bool) -> Result<Arc<FastTable>> {
-        let header = Header::decode(&extent, identity, verify)?;
-        let bytes = extent.bytes();
-        let (Some(sections), Some(header_bytes)) = (header.sections(), bytes.get(..HEADER_BYTES)) else {
+    /// Opens the table in `extent`, whose owner knows what [`super::FastTableWriter::finish`] said of it. Its
+    /// generation is that of the header.
+    pub(crate) fn open_known(extent: Extent, meta: &TableMeta) -> Result<Arc<FastTable>> {
+        Self::open_with(extent, Known::Meta(meta), true)
+    }
+
+    /// As [`FastTable::open`] or [`FastTable::open_known`]. `verify` is off in fuzzing only.
+    pub(super) fn open_with(mut extent: Extent, known: Known<'_>, verify: bool) -> Result<Arc<FastTable>> {
+        extent.load_head(HEADER_BYTES)?;
+        let header = Header::decode(&extent, known, verify)?;
+        let Some(sections) = header.sections() else {
             return Err(extent.damaged(12, "sections within the table", "sections beyond its end"));
         };
+        // The header says that the table has more bytes, and the extent has as many as the table.
+        extent.load_head(sections.entries.start)?;
+        let bytes = extent.head();
+        let header_bytes = bytes.get(..HEADER_BYTES).unwrap_or_default();
         let head = bytes.get(HEADER_BYTES..sections.entries.start).unwrap_or_default();
         let found = header.identity.checksum(head, HEADER_BYTES as u64);
         if found != header.head_checksum && verify && !planted(Bug::ChecksumNotVerified) {
@@ -56,7 +68,8 @@ impl FastTable {
         };
         let (key_min, key_max) = (Box::from(spaces.key_min(layer)), Box::from(spaces.key_max(layer)));
         let meta = FastTableMeta::new(&header, header_bytes, key_min, key_max);
-        let verified = (0..(header.groups as usize).div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        let remembered = if extent.is_paged() { 0 } else { header.groups as usize };
+        let verified = (0..remembered.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Ok(Arc::new(FastTable { extent, meta, header, sections, spaces, verified, verify }))
     }
 
@@ -81,7 +94,8 @@ impl FastTable {
 
     /// Verifies every group, whether it was verified before or not.
     pub(crate) fn verify_all(&self) -> Result<()> {
-        (0..self.groups()).try_for_each(|group| self.verify_group(group).map(drop))
+        let mut copied = Vec::new();
+        (0..self.groups()).try_for_each(|group| self.verify_group(group, &mut copied).map(drop))
     }
 
     #[inline]
@@ -122,14 +136,20 @@ impl FastTable {
         Fence { common, prefix: self.prefixes(group..group + 1) }
     }
 
-    /// Returns the content of a group; `unpacked` is where it is unpacked, if it is compressed.
+    /// Whether groups are read where they lie, without a buffer.
     #[inline]
-    pub(super) fn content<'a>(&'a self, group: usize, unpacked: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-        let stored = self.stored(group)?;
+    pub(super) fn is_read_in_place(&self) -> bool {
+        !self.header.layout.is_compressed() && !self.extent.is_paged()
+    }
+
+    /// Returns the content of a group: where it lies, or in `buffer`.
+    #[inline]
+    pub(super) fn content<'a>(&'a self, group: usize, buffer: &'a mut GroupBuffer) -> Result<&'a [u8]> {
+        let stored = self.stored(group, &mut buffer.copied)?;
         if !self.header.layout.is_compressed() {
             return Ok(stored);
         }
-        unpack(stored, unpacked).ok_or_else(|| self.group_damaged(group))
+        unpack(stored, &mut buffer.unpacked).ok_or_else(|| self.group_damaged(group))
     }
 
     /// Returns the entries of a group in its content.
@@ -148,7 +168,7 @@ impl FastTable {
 
     #[inline]
     fn section(&self, section: &Range<usize>) -> &[u8] {
-        self.extent.bytes().get(section.clone()).unwrap_or_default()
+        self.extent.head().get(section.clone()).unwrap_or_default()
     }
 
     /// Returns where a group lies in the table, and its checksum.
@@ -169,24 +189,24 @@ impl FastTable {
         Ok((place, u32::from_le_bytes([*a, *b, *c, *d])))
     }
 
-    /// Returns the bytes of a group, verified now or before.
+    /// Returns the bytes of a group, verified now or before; of a paged table a copy in `copied`, verified now.
     #[inline]
-    fn stored(&self, group: usize) -> Result<&[u8]> {
+    fn stored<'a>(&'a self, group: usize, copied: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         let bit = 1 << (group % 64);
         let word = self.verified.get(group / 64);
         if word.is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0) {
             return Ok(self.section(&self.place(group)?.0));
         }
-        let stored = self.verify_group(group)?;
+        let stored = self.verify_group(group, copied)?;
         if let Some(word) = word {
             word.fetch_or(bit, Ordering::Relaxed);
         }
         Ok(stored)
     }
 
-    fn verify_group(&self, group: usize) -> Result<&[u8]> {
+    fn verify_group<'a>(&'a self, group: usize, copied: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         let (place, checksum) = self.place(group)?;
-        let stored = self.section(&place);
+        let stored = self.extent.read(&place, copied)?;
         let found = self.header.identity.checksum(stored, place.start as u64);
         if found != checksum && self.verify && !planted(Bug::ChecksumNotVerified) {
             let expected = format!("checksum {checksum:#010x} of group {group}");
@@ -200,7 +220,7 @@ impl FastTable {
         self.sections.entries.start
     }
 
-    /// The bytes at a place of the table.
+    /// The bytes at a place of a table in place.
     #[inline]
     pub(super) fn bytes_at(&self, place: Range<usize>) -> &[u8] {
         self.section(&place)

@@ -108,10 +108,7 @@ impl BackgroundFile {
         }
         yield_now().await;
         gate.time(Gate::count_write, || self.file.write_all_at(offset, buffer.filled()))?;
-        let begun = self.begin_write_back(offset, buffer.len()).await;
-        if !planted(Bug::WriteBackErrorDropped) {
-            begun?;
-        }
+        self.begin_write_back(offset, buffer.len()).await?;
         yield_now().await;
         Ok(())
     }
@@ -152,10 +149,21 @@ impl BackgroundFile {
         if self.file.is_direct() || bytes == 0 {
             return Ok(());
         }
-        match self.hand_over(operation, offset, None, 0, None).await {
+        let begun = match self.hand_over(operation, offset, None, 0, None).await {
             Ok(done) => done.result.map(drop).map_err(|error| Error::io("write back", self.path(), error)),
             Err(_) => self.file.begin_write_back(offset, bytes as u64),
-        }
+        };
+        if planted(Bug::WriteBackErrorDropped) { Ok(()) } else { begun }
+    }
+
+    /// Writes all of `bytes` at `offset` into the page cache, and begins to write them to the device, so that a later
+    /// sync has little left to do.
+    pub(crate) async fn write_through(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        yield_now().await;
+        self.file.write_all_at(offset, bytes)?;
+        self.begin_write_back(offset, bytes.len()).await?;
+        yield_now().await;
+        Ok(())
     }
 
     /// Writes all of `bytes` at `offset`, through the page cache.

@@ -42,7 +42,7 @@ pub(crate) use inspect::dump::dump;
 pub(crate) use inspect::fuzz::{fuzz_block, fuzz_table};
 #[cfg(feature = "simulation")]
 pub(crate) use inspect::fuzz_pack::{fuzz_pack, fuzz_pack_block};
-pub(crate) use inspect::verify::{verify_durably, verify_file};
+pub(crate) use inspect::verify::{FileCheck, verify_bytes, verify_bytes_durably, verify_durably, verify_file};
 pub(crate) use meta::TableMeta;
 pub use options::{Compression, TableReads, TableWrites};
 pub(crate) use options::{PackWrites, TableOptions};
@@ -63,5 +63,6 @@ pub(crate) use read::point_key::{BlockNumber, PointKey};
 pub(crate) use read::table::Table;
 pub(crate) use scan::table_scan::TableScan;
 pub(crate) use store::{TableStore, path_in};
+pub(crate) use write::unsynced_files::{UnsyncedFile, UnsyncedFiles};
 pub(crate) use write::writer::TableWriter;
 pub(crate) use writers::{PackWriters, TableWriters};

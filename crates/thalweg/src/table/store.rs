@@ -8,7 +8,6 @@ use super::options::{PackWrites, TableOptions};
 use super::pack::contents::{Fresh, FreshContents};
 use super::pack::writer::PackWriter;
 use super::page_cache::state::PageCacheState;
-use super::read::file::is_missing;
 use super::read::table::Table;
 use super::write::cache_handover::{BlockCollector, CacheHandover};
 use super::write::output::Output;
@@ -269,7 +268,7 @@ impl TableStore {
         drop((self.handover.take(id), self.fresh.take(id), self.fresh.take_items(id)));
         self.unsynced.remove(id);
         match self.environment.storage.remove(&self.path(id)) {
-            Err(error) if is_missing(&error) => Ok(()),
+            Err(error) if error.is_missing() => Ok(()),
             done => done,
         }
     }

@@ -1,6 +1,6 @@
 //! A read of a damaged table returns the right answer or corruption that names the place, and every damage is found.
 
-use super::entries::{Entry, GENERATION, ID, all_options, open, put, tombstone, write};
+use super::entries::{Entry, GENERATION, ID, Medium, PATH, all_options, open, open_file, put, tombstone, write};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fast_table::header::HEADER_BYTES;
 use crate::fast_table::{Extent, FastTable, FastTableWriter, fuzz_fast_table};
@@ -19,11 +19,14 @@ fn small() -> Vec<Entry> {
 
 /// Reads everything in every way. Each answer must be right, or an error that names the table. Returns whether all were
 /// right.
-fn reads_are_right_or_corruption(bytes: Vec<u8>, entries: &[Entry]) -> bool {
-    let table = match open(bytes) {
-        Ok(table) => table,
-        Err(error) => return names_the_table(&error),
-    };
+fn reads_are_right_or_corruption(medium: Medium, bytes: Vec<u8>, entries: &[Entry]) -> bool {
+    match medium.open(bytes) {
+        Ok(table) => are_right_or_corruption(&table, entries),
+        Err(error) => names_the_table(&error),
+    }
+}
+
+fn are_right_or_corruption(table: &Arc<FastTable>, entries: &[Entry]) -> bool {
     let mut all_right = true;
     for entry in entries {
         match table.get(&entry.key, SeqNo(entry.seq.0)) {
@@ -50,7 +53,7 @@ fn reads_are_right_or_corruption(bytes: Vec<u8>, entries: &[Entry]) -> bool {
 /// Returns `false`, for an error that is corruption of the table.
 fn names_the_table(error: &Error) -> bool {
     match error {
-        Error::Corruption(damage) => assert_eq!(damage.path, Path::new("fast-table-7")),
+        Error::Corruption(damage) => assert_eq!(damage.path, Path::new(PATH)),
         other => panic!("{other}"),
     }
     false
@@ -61,14 +64,40 @@ fn every_flipped_bit_is_found() {
     for options in all_options() {
         let entries = small();
         let (good, _) = write(&entries, options);
-        assert!(reads_are_right_or_corruption(good.clone(), &entries));
         // The registers are many and alike: of their bytes a few.
         let registers = open(good.clone()).unwrap().entries_at() - 4000;
-        for at in (0..registers).chain(registers + 4000..good.len()) {
-            for bit in 0..8 {
-                let mut bad = good.clone();
-                bad[at] ^= 1 << bit;
-                assert!(!reads_are_right_or_corruption(bad, &entries), "byte {at} is under no checksum");
+        for medium in Medium::ALL {
+            assert!(reads_are_right_or_corruption(medium, good.clone(), &entries));
+            for at in (0..registers).chain(registers + 4000..good.len()) {
+                let bits = if medium == Medium::InPlace { 0..8 } else { at as u32 % 8..at as u32 % 8 + 1 };
+                for bit in bits {
+                    let mut bad = good.clone();
+                    bad[at] ^= 1 << bit;
+                    let right = reads_are_right_or_corruption(medium, bad, &entries);
+                    assert!(!right, "byte {at} is under no checksum");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_behind_an_open_paged_table_is_found_at_each_read_or_harmless() {
+    let (entries, path) = (small(), Path::new(PATH));
+    for options in all_options().into_iter().filter(|options| options.filter_bits_per_key > 0) {
+        for medium in Medium::PAGED {
+            let (good, _) = write(&entries, options);
+            let disk = medium.disk();
+            assert!(disk.write_file(path, &good));
+            let table = open_file(&disk).unwrap();
+            for at in 0..good.len() {
+                assert!(are_right_or_corruption(&table, &entries), "before byte {at} is damaged");
+                assert!(disk.flip(path, at as u64, 1 << (at % 8)));
+                let in_memory = at < table.entries_at();
+                assert_eq!(are_right_or_corruption(&table, &entries), in_memory, "byte {at}");
+                let opened = open_file(&disk).map_err(|error| names_the_table(&error));
+                assert!(opened.is_ok_and(|table| !are_right_or_corruption(&table, &entries)) != in_memory, "byte {at}");
+                assert!(disk.flip(path, at as u64, 1 << (at % 8)));
             }
         }
     }
@@ -81,13 +110,15 @@ fn damage_in_one_group_spares_the_others() {
         let (mut bytes, _) = write(&entries, options);
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
-        let table = open(bytes).unwrap();
-        assert_eq!(table.get(&[0], SeqNo::MAX).unwrap().unwrap().value, [0; 9]);
-        for _ in 0..2 {
-            let error = table.get(&[63], SeqNo::MAX).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Corruption, "damage is found at each read, not only at the first");
+        for medium in Medium::ALL {
+            let table = medium.open(bytes.clone()).unwrap();
+            assert_eq!(table.get(&[0], SeqNo::MAX).unwrap().unwrap().value, [0; 9]);
+            for _ in 0..2 {
+                let error = table.get(&[63], SeqNo::MAX).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corruption, "damage is found at each read, not only at the first");
+            }
+            assert!(table.verify_all().is_err());
         }
-        assert!(table.verify_all().is_err());
     }
 }
 
@@ -96,13 +127,15 @@ fn a_table_cut_at_any_length_is_refused_and_what_follows_it_is_no_part_of_it() {
     for options in all_options() {
         let entries = small();
         let (good, meta) = write(&entries, options);
-        for len in 0..good.len() {
-            names_the_table(&open(good[..len].to_vec()).err().unwrap());
-        }
         let mut longer = good.clone();
         longer.extend_from_slice(&[0xff; 100]);
-        assert_eq!(*open(longer.clone()).unwrap().meta(), meta.table);
-        assert!(reads_are_right_or_corruption(longer, &entries));
+        for medium in Medium::ALL {
+            for len in 0..good.len() {
+                names_the_table(&medium.open(good[..len].to_vec()).err().unwrap());
+            }
+            assert_eq!(*medium.open(longer.clone()).unwrap().meta(), meta.table);
+            assert!(reads_are_right_or_corruption(medium, longer.clone(), &entries));
+        }
     }
 }
 

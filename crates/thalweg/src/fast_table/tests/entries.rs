@@ -1,14 +1,19 @@
-//! [`Entry`]: entries of test tables, and the tables made of them.
+//! [`Entry`]: entries of test tables, and the tables made of them; [`Medium`]: where these lie.
 
+use crate::error::Result;
 use crate::fast_table::{Extent, FastLayout, FastTable, FastTableMeta, FastTableOptions, FastTableWriter};
 use crate::format::key::shared_bytes;
 use crate::format::{Cursor, EntryKind, SeqNo, TableId};
+use crate::storage::simulated::SimulatedDisk;
+use crate::storage::{OpenMode, Storage};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 pub(super) const GENERATION: u64 = 0x1122_3344_5566_7788;
 pub(super) const ID: TableId = TableId(7);
+pub(super) const PATH: &str = "fast-table-7";
 
 /// Fields in the order of internal keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +74,47 @@ pub(super) fn write(entries: &[Entry], options: FastTableOptions) -> (Vec<u8>, F
     (bytes, meta)
 }
 
-pub(super) fn open(bytes: Vec<u8>) -> crate::error::Result<Arc<FastTable>> {
+/// Where a table of a test lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Medium {
+    InPlace,
+    /// In a file of a simulated disk that is read through a mapping.
+    Mapped,
+    /// In a file that cannot be mapped, and whose reads may be short.
+    ByPosition,
+}
+
+impl Medium {
+    pub(super) const ALL: [Medium; 3] = [Medium::InPlace, Medium::Mapped, Medium::ByPosition];
+    pub(super) const PAGED: [Medium; 2] = [Medium::Mapped, Medium::ByPosition];
+
+    /// A disk for tables of this medium.
+    pub(super) fn disk(self) -> SimulatedDisk {
+        let disk = SimulatedDisk::new(1);
+        disk.refuse_mappings(self == Medium::ByPosition);
+        disk.set_short_reads(if self == Medium::ByPosition { 300 } else { 0 });
+        disk
+    }
+
+    /// Opens a table with these bytes, which errors call by [`PATH`].
+    pub(super) fn open(self, bytes: Vec<u8>) -> Result<Arc<FastTable>> {
+        if self == Medium::InPlace {
+            return open(bytes);
+        }
+        let disk = self.disk();
+        assert!(disk.write_file(Path::new(PATH), &bytes));
+        open_file(&disk)
+    }
+}
+
+/// Opens the table in the file [`PATH`].
+pub(super) fn open_file(disk: &SimulatedDisk) -> Result<Arc<FastTable>> {
+    let file = disk.open(Path::new(PATH), OpenMode::Read)?.unwrap();
+    let bytes = file.bytes()?;
+    FastTable::open(Extent::paged(file, bytes, Arc::default()), ID, GENERATION)
+}
+
+pub(super) fn open(bytes: Vec<u8>) -> Result<Arc<FastTable>> {
     FastTable::open(Extent::in_memory(bytes, ID), ID, GENERATION)
 }
 

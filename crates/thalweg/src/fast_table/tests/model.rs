@@ -1,6 +1,6 @@
 //! Reads of random tables of every layout return what a sorted vector has.
 
-use super::entries::{Entry, all_options, here, open, put, random_entries, random_key, tombstone, write};
+use super::entries::{Entry, Medium, all_options, here, put, random_entries, random_key, tombstone, write};
 use crate::fast_table::FastTable;
 use crate::format::{Cursor, EntryKind, SeqNo, Version};
 use crate::table::KeyRange;
@@ -89,9 +89,12 @@ fn random_tables_of_every_layout_read_as_a_sorted_vector_does() {
         let entries = random_entries(&mut random, count);
         for options in all_options() {
             let (bytes, meta) = write(&entries, options);
-            let table = open(bytes).unwrap();
-            assert_eq!(*table.meta(), meta.table, "what the writer says and what the table says");
-            assert_reads(&table, &entries, &probes(&entries, &mut random));
+            let probes = probes(&entries, &mut random);
+            for medium in Medium::ALL {
+                let table = medium.open(bytes.clone()).unwrap();
+                assert_eq!(*table.meta(), meta.table, "what the writer says and what the table says");
+                assert_reads(&table, &entries, &probes);
+            }
         }
     }
 }
@@ -112,8 +115,10 @@ fn tables_large_enough_for_many_spaces_read_as_a_sorted_vector_does() {
     random.shuffle(&mut probes);
     probes.truncate(20_000);
     for options in all_options() {
-        let table = open(write(&entries, options).0).unwrap();
-        assert_reads(&table, &entries, &probes);
+        let (bytes, _) = write(&entries, options);
+        for medium in [Medium::InPlace, Medium::Mapped] {
+            assert_reads(&medium.open(bytes.clone()).unwrap(), &entries, &probes);
+        }
     }
 }
 
@@ -131,13 +136,15 @@ fn counts_samples_and_the_estimate_of_distinct_keys_are_those_of_the_entries() {
         assert_eq!((meta.table.entries, meta.table.tombstones, meta.table.keys), (40_000, 20_000, 20_000));
         assert_eq!((meta.table.seq_min, meta.table.seq_max), (SeqNo(1), SeqNo(40_000)));
         assert_eq!((&*meta.table.key_min, &*meta.table.key_max), (&[0; 8][..], &19_999_u64.to_be_bytes()[..]));
-        let table = open(bytes).unwrap();
-        let estimate = table.distinct().estimate();
-        assert!((19_000.0..21_000.0).contains(&estimate), "{estimate}");
-        let samples = table.samples(10).unwrap();
-        assert!((9..=11).contains(&samples.len()), "{} samples", samples.len());
-        assert!(samples.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[1].1 > 0));
-        let at = random.u64(..20_000).to_be_bytes();
-        assert_eq!(table.get(&at, SeqNo::MAX).unwrap().unwrap().kind, EntryKind::Remove);
+        for medium in Medium::ALL {
+            let table = medium.open(bytes.clone()).unwrap();
+            let estimate = table.distinct().estimate();
+            assert!((19_000.0..21_000.0).contains(&estimate), "{estimate}");
+            let samples = table.samples(10).unwrap();
+            assert!((9..=11).contains(&samples.len()), "{} samples", samples.len());
+            assert!(samples.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[1].1 > 0));
+            let at = random.u64(..20_000).to_be_bytes();
+            assert_eq!(table.get(&at, SeqNo::MAX).unwrap().unwrap().kind, EntryKind::Remove);
+        }
     }
 }

@@ -151,7 +151,6 @@ impl SimulatedDisk {
     }
 
     /// Sets whether mappings are refused, as by a file system that does not overwrite in place.
-    #[cfg(feature = "simulation")]
     pub fn refuse_mappings(&self, refuse: bool) {
         self.disk().properties.refuses_mappings = refuse;
     }

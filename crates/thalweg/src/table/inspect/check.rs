@@ -12,7 +12,7 @@ use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
 use crate::table::pack::check::check_pack;
 use crate::table::pack::open_pack::OpenPack;
-use crate::table::read::file::{TableFile, is_missing};
+use crate::table::read::file::TableFile;
 use std::cmp::Ordering;
 use std::path::Path;
 
@@ -39,7 +39,7 @@ fn is_pack(environment: &Environment, path: &Path) -> Result<bool> {
     match environment.storage.open(path, OpenMode::Read) {
         Ok(Some(file)) => OpenPack::is_pack(&*file),
         Ok(None) => Ok(false),
-        Err(error) if is_missing(&error) => Ok(false),
+        Err(error) if error.is_missing() => Ok(false),
         Err(error) => Err(error),
     }
 }

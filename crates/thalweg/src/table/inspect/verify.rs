@@ -4,7 +4,6 @@ use crate::error::{Error, Result};
 use crate::runtime::Environment;
 use crate::storage::{File, OpenMode, Storage};
 use crate::table::meta::TableMeta;
-use crate::table::read::file::is_missing;
 use std::path::Path;
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
@@ -12,54 +11,102 @@ use xxhash_rust::xxh3::Xxh3;
 /// The file is read in pieces of this size, at multiples of it, as direct I/O needs.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// Decides from the bytes of a file whether it is the table that it should be.
+pub(crate) trait FileCheck {
+    /// Takes the next bytes of the file.
+    fn add(&mut self, bytes: &[u8]);
+    /// Whether the bytes that it took are all those of the table, and right.
+    fn accepts(self) -> Result<bool>;
+}
+
+/// The check of a table whose checksum covers the whole file.
+struct ChecksumCheck {
+    checksum: Box<Xxh3>,
+    expected: u64,
+}
+
+impl ChecksumCheck {
+    fn new(meta: &TableMeta) -> Self {
+        ChecksumCheck { checksum: Box::default(), expected: meta.checksum }
+    }
+}
+
+impl FileCheck for ChecksumCheck {
+    fn add(&mut self, bytes: &[u8]) {
+        self.checksum.update(bytes);
+    }
+    fn accepts(self) -> Result<bool> {
+        Ok(self.checksum.digest() == self.expected)
+    }
+}
+
 /// Checks that the file at `path` is `meta.bytes` long and has checksum `meta.checksum`, reading the medium itself.
 /// Returns `false` if not, if the file is missing, or if the device cannot read it. Other errors are those of the disk.
 pub(crate) fn verify_file(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
-    Ok(verify(environment, path, meta)?.is_some())
+    verify_bytes(environment, path, meta.bytes, || ChecksumCheck::new(meta))
 }
 
 /// As [`verify_file`], and makes sure that the medium has what was verified. Where the file could only be read through
 /// the page cache, that may hold bytes that a failed sync lost and left clean. So the same bytes are written again and
 /// synced.
 pub(crate) fn verify_durably(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
-    match verify(environment, path, meta)? {
+    verify_bytes_durably(environment, path, meta.bytes, || ChecksumCheck::new(meta))
+}
+
+/// As [`verify_file`], for a file of `bytes` that a check of another kind accepts.
+pub(crate) fn verify_bytes<C: FileCheck>(
+    environment: &Environment,
+    path: &Path,
+    bytes: u64,
+    check: impl FnOnce() -> C,
+) -> Result<bool> {
+    Ok(verify(environment, path, bytes, check())?.is_some())
+}
+
+/// As [`verify_durably`], for a file of `bytes` that a check of another kind accepts.
+pub(crate) fn verify_bytes_durably<C: FileCheck>(
+    environment: &Environment,
+    path: &Path,
+    bytes: u64,
+    check: impl Fn() -> C,
+) -> Result<bool> {
+    match verify(environment, path, bytes, check())? {
         None => Ok(false),
         Some(OpenMode::ReadMedium) => Ok(true),
-        Some(_) => write_again(&*environment.storage, path, meta),
+        Some(_) => write_again(&*environment.storage, path, bytes, check()),
     }
 }
 
 /// Returns how the file was read, or `None` if it is not whole, or cannot be read.
-fn verify(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<Option<OpenMode>> {
+fn verify(environment: &Environment, path: &Path, bytes: u64, mut check: impl FileCheck) -> Result<Option<OpenMode>> {
     let Some((file, mode)) = open_medium(&*environment.storage, path)? else { return Ok(None) };
-    if file.bytes()? != meta.bytes {
+    if file.bytes()? != bytes {
         return Ok(None);
     }
-    match file_checksum(&*file, meta.bytes) {
+    match read_chunks(&*file, bytes, |chunk| check.add(chunk)) {
         // A power cut may leave a sector that was being written unreadable.
         Err(error) if error.is_unreadable() => Ok(None),
-        checksum => Ok((checksum? == Some(meta.checksum)).then_some(mode)),
+        is_long => Ok((is_long? && check.accepts()?).then_some(mode)),
     }
 }
 
 /// Writes the bytes that the page cache has of a file to their places, and syncs them. Returns `false` if they were no
 /// longer the whole table: pages that were dropped since the verification are read from the medium.
-fn write_again(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<bool> {
+fn write_again(storage: &dyn Storage, path: &Path, bytes: u64, mut check: impl FileCheck) -> Result<bool> {
     let refused = || Error::io("open", path, std::io::ErrorKind::Unsupported.into());
     let file = storage.open(path, OpenMode::ReadWrite)?.ok_or_else(refused)?;
     let mut buffer = vec![0; CHUNK_BYTES];
-    let mut checksum = Box::<Xxh3>::default();
     let mut offset = 0;
-    while offset < meta.bytes {
-        let count = usize::try_from(meta.bytes - offset).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+    while offset < bytes {
+        let count = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(CHUNK_BYTES);
         let chunk = buffer.get_mut(..count).unwrap_or_default();
         file.read_exact_at(offset, chunk)?;
-        checksum.update(chunk);
+        check.add(chunk);
         file.write_all_at(offset, chunk)?;
         offset += count as u64;
     }
     file.sync()?;
-    Ok(checksum.digest() == meta.checksum)
+    check.accepts()
 }
 
 /// Opens the file past the page cache, or through it where that is refused, and returns which of the two. `None`: the
@@ -69,7 +116,7 @@ pub(super) fn open_medium(storage: &dyn Storage, path: &Path) -> Result<Option<(
         match storage.open(path, mode) {
             Ok(Some(file)) => return Ok(Some((file, mode))),
             Ok(None) => {}
-            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) if error.is_missing() => return Ok(None),
             Err(error) => return Err(error),
         }
     }
@@ -79,6 +126,12 @@ pub(super) fn open_medium(storage: &dyn Storage, path: &Path) -> Result<Option<(
 /// Returns the xxh3-64 of the first `bytes` of the file, or `None` if the file is shorter.
 pub(super) fn file_checksum(file: &dyn File, bytes: u64) -> Result<Option<u64>> {
     let mut checksum = Box::<Xxh3>::default();
+    let is_long = read_chunks(file, bytes, |chunk| checksum.update(chunk))?;
+    Ok(is_long.then(|| checksum.digest()))
+}
+
+/// Passes the first `bytes` of the file to `take`, in order. Returns `false` if the file is shorter.
+fn read_chunks(file: &dyn File, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<bool> {
     let mut buffer = vec![0; CHUNK_BYTES.min(usize::try_from(bytes).unwrap_or(CHUNK_BYTES).max(1))];
     let mut offset = 0;
     while offset < bytes {
@@ -86,12 +139,12 @@ pub(super) fn file_checksum(file: &dyn File, bytes: u64) -> Result<Option<u64>> 
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..want).filter(|rest| !rest.is_empty()) {
             match file.read_at(offset + done as u64, rest)? {
-                0 => return Ok(None),
+                0 => return Ok(false),
                 read => done += read,
             }
         }
-        checksum.update(buffer.get(..want).unwrap_or_default());
+        take(buffer.get(..want).unwrap_or_default());
         offset += want as u64;
     }
-    Ok(Some(checksum.digest()))
+    Ok(true)
 }

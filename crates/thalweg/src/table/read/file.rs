@@ -12,7 +12,6 @@ use crate::table::format::footer::{FOOTER_BYTES, FORMAT_VERSION, Footer, MAGIC, 
 use crate::table::format::index::{BlockHandle, Index};
 use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -133,7 +132,7 @@ impl TableFile {
 pub(in crate::table) fn open_file(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<Arc<dyn File>> {
     match storage.open_evictable(path) {
         Ok(file) => Ok(file),
-        Err(error) if is_missing(&error) => Err(missing(path, meta)),
+        Err(error) if error.is_missing() => Err(missing(path, meta)),
         Err(error) => Err(error),
     }
 }
@@ -146,11 +145,6 @@ fn missing(path: &Path, meta: &TableMeta) -> Error {
 pub(in crate::table) fn read_region(file: &dyn File, footer: &Footer, region: Region) -> Result<Slice> {
     let handle = BlockHandle { offset: region.offset, bytes: region.bytes, raw_bytes: region.bytes };
     read_block(file, footer, handle, true)
-}
-
-/// Whether an operation failed because there is no such file.
-pub(in crate::table) fn is_missing(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
 fn read_block(file: &dyn File, footer: &Footer, handle: BlockHandle, verify: bool) -> Result<Slice> {

@@ -16,21 +16,21 @@ use std::sync::Arc;
 const FILES_PART: u64 = 6;
 
 /// See the module.
-pub(in crate::table) struct UnsyncedFiles {
+pub(crate) struct UnsyncedFiles {
     files: Mutex<BTreeMap<TableId, UnsyncedFile>>,
     files_max: usize,
 }
 
 /// The file of a finished table.
-pub(in crate::table) struct UnsyncedFile {
-    pub(in crate::table) file: Arc<dyn File>,
+pub(crate) struct UnsyncedFile {
+    pub(crate) file: Arc<dyn File>,
     /// Whether the table was written through the page cache.
-    pub(in crate::table) through_cache: bool,
+    pub(crate) through_cache: bool,
 }
 
 impl UnsyncedFiles {
     /// `open_files_max`: the descriptors that the process may have; `None` if they are not limited.
-    pub(in crate::table) fn new(open_files_max: Option<u64>) -> Self {
+    pub(crate) fn new(open_files_max: Option<u64>) -> Self {
         let files_max = open_files_max.map(|most| usize::try_from(most / FILES_PART).unwrap_or(usize::MAX));
         UnsyncedFiles { files: Mutex::default(), files_max: files_max.unwrap_or(usize::MAX) }
     }
@@ -40,32 +40,32 @@ impl UnsyncedFiles {
     }
 
     /// Keeps the file of `table` open. The writers of several workers that find room at once all keep theirs.
-    pub(in crate::table) fn insert(&self, table: TableId, file: UnsyncedFile) {
+    pub(crate) fn insert(&self, table: TableId, file: UnsyncedFile) {
         self.files().insert(table, file);
     }
 
     /// Returns the file of `table`, open since it was created.
-    pub(in crate::table) fn get(&self, table: TableId) -> Option<Arc<dyn File>> {
+    pub(crate) fn get(&self, table: TableId) -> Option<Arc<dyn File>> {
         self.files().get(&table).map(|unsynced| Arc::clone(&unsynced.file))
     }
 
     /// Whether the file of `table` is here and was written through the page cache.
-    pub(in crate::table) fn is_through_cache(&self, table: TableId) -> bool {
+    pub(crate) fn is_through_cache(&self, table: TableId) -> bool {
         self.files().get(&table).is_some_and(|unsynced| unsynced.through_cache)
     }
 
     /// The number of files.
-    pub(in crate::table) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.files().len()
     }
 
     /// Whether one more file may be kept open.
-    pub(in crate::table) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.len() < self.files_max
     }
 
     /// Closes the file of `table`.
-    pub(in crate::table) fn remove(&self, table: TableId) {
+    pub(crate) fn remove(&self, table: TableId) {
         let file = self.files().remove(&table);
         drop(file);
     }

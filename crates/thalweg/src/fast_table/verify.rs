@@ -1,0 +1,44 @@
+//! Verification of a whole file of a fast table against the manifest, for recovery. As that of a table
+//! ([`crate::table::verify_file`]), but the checksum that the manifest has covers the header only. So the table is
+//! opened, in memory, and every checksum in it verified.
+
+use super::extent::Extent;
+use super::table::FastTable;
+use crate::error::{Error, Result};
+use crate::runtime::Environment;
+use crate::table::{FileCheck, TableMeta, verify_bytes, verify_bytes_durably};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The check of a fast table. It needs memory for the table.
+struct FastCheck<'a> {
+    bytes: Vec<u8>,
+    path: &'a Path,
+    meta: &'a TableMeta,
+}
+
+impl FileCheck for FastCheck<'_> {
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+    fn accepts(self) -> Result<bool> {
+        let extent = Extent::new(Arc::new(self.bytes), Arc::from(self.path), 0);
+        match FastTable::open_known(extent, self.meta).and_then(|table| table.verify_all()) {
+            Err(Error::Corruption(_)) => Ok(false),
+            verified => verified.map(|()| true),
+        }
+    }
+}
+
+/// Checks that the file at `path` is `meta.bytes` long, that its header has the hash `meta.checksum`, and that every
+/// other checksum in it is right, reading the medium itself. Returns `false` if not, if the file is missing, or if the
+/// device cannot read it. Other errors are those of the disk.
+pub(crate) fn verify_fast_file(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
+    verify_bytes(environment, path, meta.bytes, || FastCheck { bytes: Vec::new(), path, meta })
+}
+
+/// As [`verify_fast_file`], and makes sure that the medium has what was verified, as [`crate::table::verify_durably`]
+/// does.
+pub(crate) fn verify_fast_durably(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
+    verify_bytes_durably(environment, path, meta.bytes, || FastCheck { bytes: Vec::new(), path, meta })
+}
