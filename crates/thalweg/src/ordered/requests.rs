@@ -4,7 +4,9 @@
 //! tables that overlap the range and something below it, as they are when it begins (of level 0 all that overlap the
 //! range); it ends when none of them is in its level any more, whichever job took it. What a pass writes down is taken
 //! by the next one. So in the end every version that was there at the call has been merged with all older ones of its
-//! key. A last pass rewrites the tables at the bottom that still have dead entries (see [`crate::compaction`]).
+//! key. Last passes rewrite the tables at the bottom that still have dead entries (see [`crate::compaction`]). A job
+//! that ran when such a pass began may have kept versions for a reader that has ended since, so another pass looks
+//! again.
 //!
 //! Writes go on meanwhile: tables that come later are of no pass that has begun, so each ends.
 //!
@@ -37,6 +39,8 @@ pub(super) struct Request {
 
 struct Pass {
     stage: Stage,
+    /// Which one of its stage it is.
+    number: usize,
     /// What it is over.
     tables: BTreeSet<TableId>,
 }
@@ -48,6 +52,9 @@ enum Stage {
     /// Rewrites what is dead at the bottom.
     Dead,
 }
+
+/// The last passes are no more than this many: readers that come and go may keep versions again and again.
+const DEAD_PASSES_MAX: usize = 8;
 
 impl Requests {
     /// Makes the compaction coroutines take the jobs of a request, until the guard is dropped.
@@ -104,7 +111,7 @@ impl Request {
             return None;
         }
         let pass = self.pass.lock();
-        let Pass { stage, tables } = pass.as_ref()?;
+        let Pass { stage, tables, .. } = pass.as_ref()?;
         let wanted = |table: &TableMeta| tables.contains(&table.id);
         let (policy, levels) = (partition.policy(), &super_version.levels);
         match stage {
@@ -126,15 +133,19 @@ impl Request {
             if pass.as_ref().is_some_and(|pass| !partitions.unchanged_while(|| is_over(pass))) {
                 return progress;
             }
-            let stage = match pass.as_ref().map(|pass| pass.stage) {
-                None => Stage::Down(0),
-                Some(Stage::Dead) => return Progress::Done,
-                Some(Stage::Down(level)) => {
+            let (stage, number) = match pass.as_ref().map(|pass| (pass.stage, pass.number)) {
+                None => (Stage::Down(0), 0),
+                Some((Stage::Dead, number)) => (Stage::Dead, number + 1),
+                Some((Stage::Down(level), _)) => {
                     let is_deeper = |super_version: &SuperVersion| super_version.levels.len() > level + 2;
-                    if self.any(partitions, is_deeper) { Stage::Down(level + 1) } else { Stage::Dead }
+                    (if self.any(partitions, is_deeper) { Stage::Down(level + 1) } else { Stage::Dead }, 0)
                 }
             };
-            *pass = Some(Pass { stage, tables: self.tables_of(stage, partitions, all_see) });
+            let tables = self.tables_of(stage, partitions, all_see);
+            if stage == Stage::Dead && number > 0 && (tables.is_empty() || number == DEAD_PASSES_MAX) {
+                return Progress::Done;
+            }
+            *pass = Some(Pass { stage, number, tables });
             progress = Progress::Next;
         }
     }
