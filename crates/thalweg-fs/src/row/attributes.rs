@@ -313,10 +313,16 @@ fn put_moment(row: &mut Vec<u8>, time: Time) {
     }
 }
 
+/// Reads a time of 96 bits.
+pub(super) fn take_time(fields: &mut Fields<'_>) -> Option<Time> {
+    let time = Time { seconds: fields.i64()?, nanoseconds: fields.u32()? };
+    (i128::from(time.nanoseconds) < NANOSECONDS).then_some(time)
+}
+
 fn take_moment(fields: &mut Fields<'_>) -> Option<Time> {
     let moment = fields.u64()?;
     if moment == LONG_MOMENT {
-        return fields.time();
+        return take_time(fields);
     }
     let seconds = (moment >> NANOSECOND_BITS) as i64 - SECONDS_ADDED;
     let nanoseconds = (moment & ((1 << NANOSECOND_BITS) - 1)) as u32;

@@ -4,7 +4,6 @@
 //! whole is equal. Blocks of tables have one: with plain CRC-32C at the end of rows it could not tell a row from an
 //! older one of the same key and length.
 
-use super::attributes::Time;
 use crate::error::{Error, Result};
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -71,10 +70,8 @@ impl Fields<'_> {
         self.take().map(u64::from_le_bytes)
     }
 
-    /// A time of 96 bits.
-    pub(super) fn time(&mut self) -> Option<Time> {
-        let time = Time { seconds: self.take().map(i64::from_le_bytes)?, nanoseconds: self.u32()? };
-        (time.nanoseconds < 1_000_000_000).then_some(time)
+    pub(super) fn i64(&mut self) -> Option<i64> {
+        self.take().map(i64::from_le_bytes)
     }
 
     /// A number that [`put_varint`] has written.

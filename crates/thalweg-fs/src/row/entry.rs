@@ -151,7 +151,9 @@ impl DirectoryRow {
             } else {
                 (schema_1::decode(&mut fields)?, fields.u64()?, fields.u64()?)
             };
-            let is_sound = attributes.is_directory() && attributes.ino == directory && parent != 0;
+            // The entries are the size, in schema 2.
+            let is_counted = entries <= i64::MAX as u64;
+            let is_sound = attributes.is_directory() && attributes.ino == directory && parent != 0 && is_counted;
             (is_sound && fields.0.is_empty()).then_some(DirectoryRow { attributes, parent, entries })
         };
         read().ok_or_else(|| damaged(&key, "it is no directory"))

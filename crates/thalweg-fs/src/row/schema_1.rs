@@ -2,6 +2,7 @@
 
 use super::attributes::{
     ATIME, Attributes, BYTES, CTIME, EPOCH, FIELDS, FLAGS, GID, Kind, MTIME, NLINK, RDEV, SIZE, UID, links_of_new,
+    take_time,
 };
 use super::checked::Fields;
 
@@ -9,13 +10,13 @@ use super::checked::Fields;
 pub(super) fn decode(fields: &mut Fields<'_>) -> Option<Attributes> {
     let (kind, flags, mode) = (Kind::from_number(fields.u8()?)?, fields.u8()?, fields.u16()?);
     let present = fields.u16()?;
-    let (ino, btime) = (fields.u64()?, fields.time()?);
+    let (ino, btime) = (fields.u64()?, take_time(fields)?);
     let mut number = |bit: u16, usual| if present & bit != 0 { fields.u32() } else { Some(usual) };
     let (nlink, uid, gid) = (number(NLINK, links_of_new(kind))?, number(UID, 0)?, number(GID, 0)?);
     let (rdev, epoch) = (number(RDEV, 0)?, number(EPOCH, 0)?);
     let mut long = |bit: u16| if present & bit != 0 { fields.u64() } else { Some(0) };
     let (size, bytes) = (long(SIZE)?, long(BYTES)?);
-    let mut time = |bit: u16, usual| if present & bit != 0 { fields.time() } else { Some(usual) };
+    let mut time = |bit: u16, usual| if present & bit != 0 { take_time(fields) } else { Some(usual) };
     let (atime, mtime) = (time(ATIME, btime)?, time(MTIME, btime)?);
     let ctime = time(CTIME, mtime)?;
     let found =
