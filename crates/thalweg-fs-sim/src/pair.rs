@@ -47,6 +47,9 @@ impl Pair {
         let answer = match of_volume(&self.volume, caller, operation, &self.model) {
             Ok(answer) => answer,
             Err(error) if matches!(error.errno(), libc::EIO | libc::EROFS) => {
+                if let Operation::Release(ino) = operation {
+                    self.model.end_open(*ino);
+                }
                 return Ok(Applied::Failed(error.errno(), error.to_string()));
             }
             Err(error) if error.errno() == libc::ENOSPC && self.is_full => {

@@ -19,13 +19,14 @@ fn lives_on_the_engine_leave_a_prefix() {
 }
 
 /// Seeds that found a bug, and the bug.
-const MEMORY: [(u64, &str); 6] = [
+const MEMORY: [(u64, &str); 7] = [
     (6, "a sync did not cover what a killed process had written to an object"),
     (98, "a close forgot that unknown objects were to be looked for"),
     (241, "a file that was only made longer lost its size in a promotion"),
     (7874, "a promotion onto a stale file was not synced"),
     (10794, "the name of an object that a killed process created was not durable when its sync returned"),
     (14406, "an unknown object came back with its old bytes after its removal"),
+    (2_003_141, "the model kept a file open whose close had failed"),
 ];
 
 /// As [`MEMORY`], on the engine.

@@ -34,6 +34,14 @@ impl Model {
         Ok(())
     }
 
+    /// Ends an open after which a file without a name could not be removed: that goes with the next mount.
+    pub fn end_open(&mut self, ino: Ino) {
+        if let Some(usage) = self.uses.get_mut(&ino) {
+            usage.opens = usage.opens.saturating_sub(1);
+        }
+        self.drop_unused(ino);
+    }
+
     /// `close`.
     ///
     /// # Panics
