@@ -166,8 +166,10 @@ pub struct Settings {
     pub growth_factor: Option<u32>,
     /// Into how many partitions one may be split as it grows.
     pub partitions_max: Option<u32>,
-    /// Bytes of the fast tier in memory; Thalweg alone has one.
+    /// Bytes of the fast tier; Thalweg alone has one.
     pub fast_tier_bytes: Option<u64>,
+    /// The fast tier is in files in the directory of the database, not in memory.
+    pub fast_tier_files: bool,
     /// Bytes of the log that it may pin.
     pub fast_tier_log_bytes: Option<u64>,
     /// Which kind of keyspace has the records; Thalweg alone has a choice.

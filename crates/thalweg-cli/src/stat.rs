@@ -181,8 +181,13 @@ fn render_fast_tier(statistics: &Statistics, paint: &Paint, text: &mut String) {
     let Some(tier) = &statistics.fast_tier else { return };
     heading("fast tier", paint, text);
     fact("holds", &format!("{} of {}", size(tier.bytes), size(tier.capacity_bytes)), text);
-    fact("memory, with what readers still have", &size(tier.memory_bytes), text);
-    fact("log that it pins", &format!("{} of {}", size(tier.log_bytes), size(tier.log_bytes_max)), text);
+    fact("with what readers still have", &size(tier.memory_bytes), text);
+    if tier.log_bytes_max > 0 {
+        fact("log that it pins", &format!("{} of {}", size(tier.log_bytes), size(tier.log_bytes_max)), text);
+    } else {
+        fact("written to its directory", &size(tier.file_written_bytes), text);
+        fact("groups read by position", &count(tier.groups_by_position), text);
+    }
     for (name, bytes, times) in [
         ("from memtables", tier.minor_written_bytes, tier.minor_compactions),
         ("merged within", tier.internal_written_bytes, tier.internal_compactions),

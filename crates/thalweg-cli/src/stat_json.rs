@@ -148,6 +148,8 @@ fn fast_tier_json(tier: &FastTierStatistics) -> Value {
         "internal_written_bytes": tier.internal_written_bytes,
         "evictions": tier.evictions,
         "evicted_bytes": tier.evicted_bytes,
+        "file_written_bytes": tier.file_written_bytes,
+        "groups_by_position": tier.groups_by_position,
         "partitions": tier.partitions,
     })
 }

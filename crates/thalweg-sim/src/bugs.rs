@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 55] = [
+pub const BUGS: [(&str, Bug); 56] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -61,6 +61,7 @@ pub const BUGS: [(&str, Bug); 55] = [
     ("TicketTooEarly", Bug::TicketTooEarly),
     ("MemtableFilterForgets", Bug::MemtableFilterForgets),
     ("FastTableForgottenByLog", Bug::FastTableForgottenByLog),
+    ("SettledWithoutFastSync", Bug::SettledWithoutFastSync),
     ("MergeOverVolatile", Bug::MergeOverVolatile),
     ("FlushBypassesTier", Bug::FlushBypassesTier),
 ];

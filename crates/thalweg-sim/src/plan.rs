@@ -11,6 +11,9 @@ use thalweg::{
     Overlap,
 };
 
+/// The directory of a fast tier in files, below that of the database: a checkpoint has its own there.
+const FAST_TIER: &str = "fast";
+
 static BACKEND: OnceLock<DurabilityBackend> = OnceLock::new();
 
 /// Sets the durability back-end of every later plan, on a file system whose files share one journal.
@@ -109,6 +112,8 @@ pub struct Plan {
     /// How many times larger the tier and level 1 are than drawn: partitions that merge then have something in the
     /// tier, whose tables take 4 KiB at least.
     tier_times: u64,
+    /// The fast tier is a directory, on a device that loses what was not synced at the same moment.
+    tier_in_files: bool,
     /// Each open but the first has options of its own, drawn with this seed.
     changing_options: Option<u64>,
 }
@@ -205,6 +210,7 @@ impl Plan {
             compacts_ranges: rng.aside(36).one_in(2),
             fast_tier: random_tier(rng.aside(39)),
             tier_times: *rng.aside(40).choose(&[1, 1, 8]),
+            tier_in_files: rng.aside(41).one_in(2),
             changing_options: rng.aside(37).one_in(3).then(|| rng.aside(38).next_u64()),
         }
         .with_chosen_backend()
@@ -243,6 +249,7 @@ impl Plan {
             manifest_rotation_bytes: other.manifest_rotation_bytes,
             fast_tier: other.fast_tier,
             tier_times: other.tier_times,
+            tier_in_files: other.tier_in_files,
             ..self.clone()
         }
     }
@@ -304,6 +311,7 @@ impl Plan {
             compacts_ranges: true,
             fast_tier: None,
             tier_times: 1,
+            tier_in_files: false,
             changing_options: None,
         }
         .with_chosen_backend()
@@ -327,12 +335,18 @@ impl Plan {
     }
 
     /// The plans of the checks of every input and output, each with its name.
-    pub fn workloads(operations: u64) -> [(&'static str, Plan); 3] {
-        let tier = Plan { fast_tier: Some((8 << 10, 256 << 10)), ..Plan::fixed(operations) };
+    pub fn workloads(operations: u64) -> [(&'static str, Plan); 4] {
+        let tier = Plan {
+            fast_tier: Some((8 << 10, 256 << 10)),
+            files_percent: 0,
+            compacts_ranges: false,
+            ..Plan::fixed(operations)
+        };
         [
             ("mixed", Plan::fixed(operations)),
             ("directories", Plan::directories(operations)),
-            ("fast tier", Plan { files_percent: 0, compacts_ranges: false, ..tier }),
+            ("fast tier", tier.clone()),
+            ("fast tier in files", Plan { tier_in_files: true, ..tier }),
         ]
     }
 
@@ -350,6 +364,11 @@ impl Plan {
             pack_block_bytes: 200,
             ..Plan::fixed(60)
         }
+    }
+
+    /// The same with a fast tier in files.
+    pub fn small_tier() -> Self {
+        Plan { fast_tier: Some((32 << 10, 256 << 10)), tier_in_files: true, ..Plan::small() }
     }
 
     fn with_chosen_backend(self) -> Self {
@@ -390,7 +409,9 @@ impl Plan {
         }
         if let Some((bytes, log_bytes)) = self.fast_tier {
             let bytes = (bytes * self.tier_times).max(4 * self.memtable_bytes as u64);
-            builder = builder.fast_tier(FastTier::Memory, bytes).fast_tier_log_bytes_max(log_bytes);
+            let directory = || FastTier::Directory(path.join(FAST_TIER));
+            let medium = if self.tier_in_files { directory() } else { FastTier::Memory };
+            builder = builder.fast_tier(medium, bytes).fast_tier_log_bytes_max(log_bytes);
         }
         builder = builder.removed_piece_bytes(self.removed_piece_bytes).pack_block_bytes(self.pack_block_bytes);
         builder

@@ -61,6 +61,7 @@ pub enum Bug {
     LastDirectoryLost,
     TicketTooEarly,
     MemtableFilterForgets,
+    SettledWithoutFastSync,
     FastTableForgottenByLog,
     MergeOverVolatile,
     FlushBypassesTier,

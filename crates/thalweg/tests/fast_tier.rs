@@ -3,26 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod tiered;
+
 use fastrand::Rng;
-use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
-use thalweg::{Builder, Compression, Database, FastTier, FastTierStatistics, Keyspace, Readable};
-
-const KEYS: u32 = 5_000;
-const TIER_BYTES: u64 = 1 << 20;
-const MEMTABLE_BYTES: usize = 32 << 10;
-
-fn builder(path: &Path) -> Builder {
-    Database::builder(path)
-        .memtable_bytes(MEMTABLE_BYTES)
-        .table_bytes(64 << 10)
-        .level1_bytes(256 << 10)
-        .growth_factor(4)
-        .log_segment_bytes(64 << 10)
-        .log_bytes_max(256 << 10)
-        .compression(Compression::None)
-}
+use thalweg::{Builder, Database, FastTier, FastTierStatistics, Readable};
+use tiered::{MEMTABLE_BYTES, Model, TIER_BYTES, builder, copied, verify, write};
 
 fn tiered(path: &Path) -> Builder {
     builder(path).fast_tier(FastTier::Memory, TIER_BYTES)
@@ -32,52 +19,10 @@ fn tier(database: &Database) -> FastTierStatistics {
     database.statistics().fast_tier.unwrap()
 }
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-/// Writes and removes random keys, also to the model.
-fn write(keyspace: &Keyspace, model: &mut Model, random: &mut Rng, times: u32) {
-    for _ in 0..times {
-        let key = random.u32(..KEYS).to_be_bytes().to_vec();
-        if random.u32(..5) == 0 {
-            keyspace.remove(&key).unwrap();
-            model.remove(&key);
-        } else {
-            let value = vec![random.u8(..); random.usize(..300)];
-            keyspace.insert(&key, &value).unwrap();
-            model.insert(key, value);
-        }
-    }
-}
-
-fn entries(keyspace: &Keyspace) -> Model {
-    keyspace.iter().map(Result::unwrap).map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
-}
-
-fn verify(keyspace: &Keyspace, model: &Model) {
-    assert!(entries(keyspace) == *model, "ranges differ");
-    let backwards: Vec<_> = keyspace.iter().rev().map(Result::unwrap).map(|(key, _)| key.to_vec()).collect();
-    assert!(backwards.iter().eq(model.keys().rev()), "ranges backwards differ");
-    let keys: Vec<[u8; 4]> = (0..KEYS).step_by(7).map(u32::to_be_bytes).collect();
-    let together = keyspace.multi_get(&keys).unwrap();
-    for (key, found) in keys.iter().zip(together) {
-        assert_eq!(found.as_deref(), model.get(&key[..]).map(Vec::as_slice));
-        assert_eq!(keyspace.get(key).unwrap().as_deref(), model.get(&key[..]).map(Vec::as_slice));
-        assert_eq!(keyspace.contains_key(key).unwrap(), model.contains_key(&key[..]));
-    }
-}
-
-/// Copies a database that is open and that nobody writes to: as if its process were killed at that moment.
+/// A copy of a database that is open and that nobody writes to: as if its process were killed at that moment.
 fn killed(from: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
-    for directory in ["", "log", "tables"] {
-        std::fs::create_dir_all(copy.path().join(directory)).unwrap();
-        for entry in std::fs::read_dir(from.join(directory)).unwrap().map(Result::unwrap) {
-            if entry.file_type().unwrap().is_file() && entry.file_name() != "LOCK" {
-                // A file of the background may be gone by now.
-                let _ = std::fs::copy(entry.path(), copy.path().join(directory).join(entry.file_name()));
-            }
-        }
-    }
+    copied(from, copy.path());
     copy
 }
 

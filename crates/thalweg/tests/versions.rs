@@ -149,8 +149,8 @@ fn append(path: &Path, record: &[u8]) {
 fn a_manifest_record_of_an_unknown_kind_is_refused_by_all() {
     // The kind after the last one, and an edit with a change of the kind after the last one.
     let synced = [0; 8];
-    let edit_with_change = [&[5u8][..], &synced, &[200, 1, 0, 0, 1, 11, 0]].concat();
-    for record in [[&[11u8][..], &synced, b"?"].concat(), edit_with_change] {
+    let edit_with_change = [&[5u8][..], &synced, &[200, 1, 0, 0, 1, 13, 0]].concat();
+    for record in [[&[12u8][..], &synced, b"?"].concat(), edit_with_change] {
         let directory = database();
         let path = file(&directory, "", |name| name.starts_with("manifest-"));
         append(&path, &record);

@@ -17,8 +17,7 @@ use std::path::PathBuf;
   thalweg bench fillrandom readrandom --records 1M --value-bytes 100 --html run.html
   thalweg bench ycsb-b --find-max --at 60,80,95  how fast it can go, and the latency at shares of that
   thalweg bench ycsb-a --rate 10k,20k,40k --arrival poisson --json open.json
-  thalweg bench fillrandom --engines thalweg,thalweg:backend=none:table=2M --rounds 3
-                                                 settings compared in one run
+  thalweg bench fillrandom --engines thalweg,thalweg:table=2M   settings compared in one run
   thalweg bench --preset nob-e2 --scale 0.01     an experiment of a paper, with the paper's own table
   thalweg bench ycsb --rounds 3 --print-config > ycsb.toml
   thalweg bench --config ycsb.toml --json before.json
@@ -350,6 +349,9 @@ pub(super) struct SettingsArgs {
     /// Memory for a fast tier: level 0 is kept there first (Thalweg only)
     #[arg(long, value_name = "SIZE", value_parser = amount::bytes)]
     pub fast_tier: Option<u64>,
+    /// Keep the fast tier in files in the directory of the database, not in memory (Thalweg only)
+    #[arg(long)]
+    pub fast_tier_files: bool,
     /// How much of the log the fast tier may pin (Thalweg only)
     #[arg(long, value_name = "SIZE", value_parser = amount::bytes)]
     pub fast_tier_log: Option<u64>,

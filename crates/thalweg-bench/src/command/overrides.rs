@@ -67,6 +67,7 @@ pub fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
     given_some(&mut settings.growth_factor, args.growth_factor);
     given_some(&mut settings.partitions_max, args.partitions_max);
     given_some(&mut settings.fast_tier_bytes, args.fast_tier);
+    settings.fast_tier_files |= args.fast_tier_files;
     given_some(&mut settings.fast_tier_log_bytes, args.fast_tier_log);
     given_some(&mut settings.keyspace, args.keyspace);
     given_some(&mut settings.structures, args.structures);

@@ -208,7 +208,7 @@ fn configure(path: &Path, settings: &Settings) -> Result<thalweg::Builder> {
             Overlap::Ratio => thalweg::Overlap::Ratio,
         });
     }
-    Ok(configure_durability(configure_fast_tier(builder, settings), settings))
+    Ok(configure_durability(configure_fast_tier(builder, path, settings), settings))
 }
 
 /// What the fast tier has done, where there is one.
@@ -225,9 +225,10 @@ fn tier_counters(statistics: &Statistics) -> BTreeMap<String, u64> {
 }
 
 /// The settings of the fast tier.
-fn configure_fast_tier(mut builder: thalweg::Builder, settings: &Settings) -> thalweg::Builder {
+fn configure_fast_tier(mut builder: thalweg::Builder, path: &Path, settings: &Settings) -> thalweg::Builder {
     if let Some(bytes) = settings.fast_tier_bytes {
-        builder = builder.fast_tier(FastTier::Memory, bytes);
+        let in_files = || FastTier::Directory(path.join("fast"));
+        builder = builder.fast_tier(if settings.fast_tier_files { in_files() } else { FastTier::Memory }, bytes);
     }
     if let Some(bytes) = settings.fast_tier_log_bytes {
         builder = builder.fast_tier_log_bytes_max(bytes);

@@ -1,4 +1,4 @@
-//! The first half of `damage`: a database that was closed, over two lives.
+//! The first half of `damage`: a database that was closed, over two lives; then one with a fast tier in files.
 
 use super::fault::{
     Damage, DamageReport, Used, check_finds, damages, is_idle, is_in, is_used, must, names_file, open, places,
@@ -28,7 +28,14 @@ struct Sound {
 
 /// Damages every offset of every file of a database that was closed; with `quick`, a sample.
 pub fn run(seed: u64, quick: bool, report: &mut DamageReport) -> Result<(), String> {
-    let sound = catch(|| sound_database(seed))?;
+    for plan in [Plan::small(), Plan::small_tier()] {
+        run_plan(plan, seed, quick, report)?;
+    }
+    Ok(())
+}
+
+fn run_plan(plan: Plan, seed: u64, quick: bool, report: &mut DamageReport) -> Result<(), String> {
+    let sound = catch(|| sound_database(plan, seed))?;
     report.log_bytes = sound.used.values().flatten().map(|range| range.end - range.start).sum();
     for (path, bytes) in sound.disk.files() {
         report.files += 1;
@@ -45,8 +52,8 @@ pub fn run(seed: u64, quick: bool, report: &mut DamageReport) -> Result<(), Stri
 }
 
 /// Makes a database over two lives: the log of one is sealed, the log of the other closed. Recovery reads both.
-fn sound_database(seed: u64) -> Sound {
-    let mut session = Session::new(Plan::small(), seed, false);
+fn sound_database(plan: Plan, seed: u64) -> Sound {
+    let mut session = Session::new(plan, seed, false);
     session.begin_phase(None);
     let opened = open(&mut session);
     session.run_clients(&opened);
@@ -59,7 +66,10 @@ fn sound_database(seed: u64) -> Sound {
     (0..12).for_each(|_| session.write(&opened, 0, Durability::Buffered));
     session.rest();
     (0..3).for_each(|number| session.write(&opened, number, Durability::Buffered));
-    assert_shape(&opened);
+    match &opened.db.statistics().fast_tier {
+        None => assert_shape(&opened),
+        Some(tier) => assert!(tier.bytes > 0, "something is in the tier"),
+    }
     session.farewell(opened, Farewell::Close);
     let disk = session.disk().snapshot();
     let used = used_log(&session.stage);

@@ -1,7 +1,8 @@
 //! Merges that read or write fast tables: the minor compaction (a memtable to a fast table), the internal compaction
 //! (fast tables to fast tables) and the eviction (fast tables to one table of level 0).
 //!
-//! Fast tables are made in memory: nothing here does I/O but an eviction, which changes nothing but its output file.
+//! A fast table is made in memory. Where the tier is a directory it is then written to a file of its own. Nothing here
+//! changes anything but its outputs.
 
 use super::flush::flush_to;
 use super::look_ahead::Cut;
@@ -9,35 +10,78 @@ use super::merge::{merge_runs, retention};
 use super::outputs::{Outputs, Store, Writer};
 use super::runs::{Input, Run, Scan};
 use crate::cache::Warmth;
+use crate::clock::Entropy;
 use crate::error::Result;
-use crate::fast_table::{Extent, FastScan, FastTable, FastTableOptions, FastTableWriter};
+use crate::fast_table::{Extent, FastScan, FastTable, FastTableFiles, FastTableOptions, FastTableWriter};
 use crate::format::{EntryKind, SeqNo, TableId};
 use crate::memtable::SealedEntries;
 use crate::sync::Mutex;
-use crate::table::{KeyRange, TableMeta, TableWriters};
+use crate::table::{KeyRange, TableMeta, TableStore, TableWriters};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers the fast tables of a database in memory, each with an id and a generation of its own.
-#[derive(Debug)]
+/// Makes the fast tables of a database, each with an id and a random generation of its own.
 pub(crate) struct FastTableMaker {
-    next: AtomicU64,
-    generation: u64,
+    entropy: Arc<dyn Entropy>,
     options: FastTableOptions,
+    medium: FastMedium,
+}
+
+/// Where fast tables are kept.
+pub(crate) enum FastMedium {
+    /// In memory. The ids are those of no file.
+    Memory { next: AtomicU64 },
+    /// In files of their own, with ids that no other table has.
+    Files { files: Arc<FastTableFiles>, tables: Arc<TableStore> },
+}
+
+impl FastMedium {
+    /// Plain memory.
+    pub(crate) fn memory() -> Self {
+        FastMedium::Memory { next: AtomicU64::new(1) }
+    }
 }
 
 impl FastTableMaker {
-    /// `generation` is random.
-    pub(crate) fn new(generation: u64, options: FastTableOptions) -> Self {
-        FastTableMaker { next: AtomicU64::new(1), generation, options }
+    pub(crate) fn new(entropy: Arc<dyn Entropy>, options: FastTableOptions, medium: FastMedium) -> Self {
+        FastTableMaker { entropy, options, medium }
+    }
+
+    /// The files of the tables; `None` of tables in memory.
+    pub(crate) fn files(&self) -> Option<&Arc<FastTableFiles>> {
+        match &self.medium {
+            FastMedium::Memory { .. } => None,
+            FastMedium::Files { files, .. } => Some(files),
+        }
     }
 
     /// A writer of the next table, and the generation of that.
     fn writer(&self) -> (FastTableWriter, u64) {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let generation = self.generation.wrapping_add(id);
-        (FastTableWriter::new(TableId(id), generation, self.options), generation)
+        let id = match &self.medium {
+            FastMedium::Memory { next } => TableId(next.fetch_add(1, Ordering::Relaxed)),
+            FastMedium::Files { tables, .. } => tables.take_id(),
+        };
+        let generation = self.entropy.next_u64();
+        (FastTableWriter::new(id, generation, self.options), generation)
+    }
+
+    /// Keeps the table with these bytes.
+    async fn keep(&self, bytes: Vec<u8>, meta: &TableMeta, generation: u64) -> Result<Arc<FastTable>> {
+        match &self.medium {
+            FastMedium::Memory { .. } => FastTable::open(Extent::in_memory(bytes, meta.id), meta.id, generation),
+            FastMedium::Files { files, .. } => {
+                files.write(meta.id, &bytes).await?;
+                files.open(meta).inspect_err(|_| drop(files.remove(meta.id)))
+            }
+        }
+    }
+
+    /// Removes a table that no edit names. A file that cannot be removed now is removed as an orphan by the next open.
+    pub(crate) fn remove(&self, id: TableId) {
+        if let FastMedium::Files { files, .. } = &self.medium {
+            let _ = files.remove(id);
+        }
     }
 }
 
@@ -118,29 +162,34 @@ impl<'a> FastStore<'a> {
     }
 }
 
-impl Store for FastStore<'_> {
-    type Writer = FastWriter;
-    async fn create(&self, _: usize) -> Result<FastWriter> {
+impl<'a> Store for FastStore<'a> {
+    type Writer = FastWriter<'a>;
+    async fn create(&self, _: usize) -> Result<FastWriter<'a>> {
         let (writer, generation) = self.maker.writer();
-        Ok(FastWriter { writer, generation, made: Arc::clone(&self.made) })
+        Ok(FastWriter { writer, generation, maker: self.maker, made: Arc::clone(&self.made) })
     }
     fn remove(&self, id: TableId) -> Result<()> {
         self.made.lock().retain(|table| table.meta().id != id);
+        self.maker.remove(id);
         Ok(())
     }
     fn path(&self, id: TableId) -> PathBuf {
-        PathBuf::from(format!("fast-table-{id}"))
+        match self.maker.files() {
+            Some(files) => files.path(id),
+            None => PathBuf::from(format!("fast-table-{id}")),
+        }
     }
 }
 
 /// A fast table that is made.
-struct FastWriter {
+struct FastWriter<'a> {
     writer: FastTableWriter,
     generation: u64,
+    maker: &'a FastTableMaker,
     made: Arc<Mutex<Vec<Arc<FastTable>>>>,
 }
 
-impl Writer for FastWriter {
+impl Writer for FastWriter<'_> {
     #[inline]
     fn add(&mut self, key: &[u8], shared: usize, seq: SeqNo, kind: EntryKind, value: &[u8]) -> bool {
         self.writer.add(key, shared, seq, kind, value);
@@ -154,9 +203,8 @@ impl Writer for FastWriter {
         self.writer.bytes()
     }
     async fn finish(self) -> Result<TableMeta> {
-        let id = self.writer.id();
         let (bytes, meta) = self.writer.finish();
-        let table = FastTable::open(Extent::in_memory(bytes, id), id, self.generation)?;
+        let table = self.maker.keep(bytes, &meta.table, self.generation).await?;
         self.made.lock().push(table);
         Ok(meta.table)
     }

@@ -106,15 +106,16 @@ impl Builder {
     );
     /// Keeps level 0 of ordered keyspaces in a fast tier, and there up to `bytes`, at least four memtables (default: no
     /// fast tier). Memtables become tables of the tier, which are compacted there, and are evicted to level 0 on disk
-    /// when it is full. Its memory is beside [`Builder::memory_budget`]. The log is kept for it: after a crash an open
-    /// replays that (`docs/fast-tier.md`).
+    /// when it is full (`docs/fast-tier.md`). Its memory is beside [`Builder::memory_budget`]. For a tier in memory the
+    /// log is kept: after a crash an open replays that.
     pub fn fast_tier(mut self, medium: FastTier, bytes: u64) -> Self {
         self.options.fast_tier = Some(FastTierOptions { medium, capacity_bytes: bytes });
         self
     }
 
-    /// Bytes of the log that the fast tier may pin, at least two segments (default: three times the bytes of the tier).
-    /// Near it the partition that pins the oldest segment is evicted. They come on top of [`Builder::log_bytes_max`].
+    /// Bytes of the log that a fast tier in memory may pin, at least two segments (default: three times the bytes of
+    /// the tier). Near it the partition that pins the oldest segment is evicted. They come on top of
+    /// [`Builder::log_bytes_max`].
     pub fn fast_tier_log_bytes_max(mut self, fast_tier_log_bytes_max: u64) -> Self {
         self.options.fast_tier_log_bytes_max = Some(fast_tier_log_bytes_max);
         self

@@ -1,8 +1,11 @@
 //! `check`: reads and verifies every byte a database uses, without changing one.
 
-use super::directory::lock_for_reading;
+use super::directory::{FAST, lock_for_reading};
+use super::fast_home::{self, FastHome};
 use crate::error::{Error, Result};
-use crate::lineage::{self, Recovered, State};
+use crate::fast_table::check_fast_file;
+use crate::format::{Home, TableFile};
+use crate::lineage::{self, Homes, Recovered, State};
 use crate::log::DamagePolicy;
 use crate::runtime::Environment;
 use crate::table;
@@ -62,15 +65,23 @@ pub(super) fn check(environment: &Environment, root: &Path, fault: &mut dyn FnMu
     if is_absent {
         return Err(Error::NoDatabase { path: Arc::from(root) });
     }
-    match Recovered::run(environment, root, DamagePolicy::Strict, true) {
-        Ok(Some(recovered)) => check_recovered(environment, root, &recovered, &mut report, &mut teller)?,
-        Ok(None) => {}
+    let found_home = FastHome::find(&*environment.storage, root, None).or_else(|error| {
+        teller.fault(error)?;
+        Ok::<_, Error>(None)
+    })?;
+    let homes = fast_home::homes(root, found_home.as_ref());
+    // Without `FAST` recovery does not find the fast tables, if there are any; that is no fault of its own.
+    let is_lost = teller.has_told_of(&root.join(FAST));
+    let recovered = if is_lost { Ok(None) } else { Recovered::run(environment, homes, DamagePolicy::Strict, true) };
+    match recovered.map_err(|error| fast_home::trouble_or(found_home.as_ref(), error)) {
+        Ok(Some(recovered)) => check_recovered(environment, homes, &recovered, &mut report, &mut teller)?,
+        Ok(None) => check_tables(environment, homes, &found.unwrap_or_default(), &mut report, &mut teller)?,
         Err(error) => {
             // An open would be refused; the tables can be looked at all the same, unless what names them is out of
             // date.
             let trusted = found.filter(|_| !is_of_manifest(&error));
             teller.fault(error)?;
-            check_tables(environment, root, &trusted.unwrap_or_default(), &mut report, &mut teller)?;
+            check_tables(environment, homes, &trusted.unwrap_or_default(), &mut report, &mut teller)?;
         }
     }
     report.faults = teller.told.len() as u64;
@@ -79,12 +90,12 @@ pub(super) fn check(environment: &Environment, root: &Path, fault: &mut dyn FnMu
 
 fn check_recovered(
     environment: &Environment,
-    root: &Path,
+    homes: Homes<'_>,
     recovered: &Recovered,
     report: &mut CheckReport,
     teller: &mut Teller<'_>,
 ) -> Result<()> {
-    check_tables(environment, root, &recovered.state, report, teller)?;
+    check_tables(environment, homes, &recovered.state, report, teller)?;
     report.log_records = recovered.log.records;
     recovered.log.check(recovered.closed).into_iter().try_for_each(|error| teller.fault(error))
 }
@@ -96,7 +107,9 @@ pub(super) fn used_log_ranges(
     root: &Path,
 ) -> Result<Vec<(std::path::PathBuf, std::ops::Range<u64>)>> {
     let _lock = lock_for_reading(environment, root)?;
-    let recovered = Recovered::run(environment, root, DamagePolicy::Strict, true)?;
+    let found = FastHome::find(&*environment.storage, root, None)?;
+    let homes = fast_home::homes(root, found.as_ref());
+    let recovered = Recovered::run(environment, homes, DamagePolicy::Strict, true)?;
     Ok(recovered.map(|recovered| recovered.log.used_ranges()).unwrap_or_default())
 }
 
@@ -108,21 +121,28 @@ fn is_of_manifest(error: &Error) -> bool {
 /// The first fault of each live table.
 fn check_tables(
     environment: &Environment,
-    root: &Path,
+    homes: Homes<'_>,
     state: &State,
     report: &mut CheckReport,
     teller: &mut Teller<'_>,
 ) -> Result<()> {
-    for meta in state.distinct_tables() {
+    let disk = state.distinct_tables().map(|meta| (Home::Disk, meta));
+    // Where the tier cannot be found, that is the fault.
+    let fast = state.distinct_fast_tables().filter(|_| homes.fast.is_some()).map(|meta| (Home::Fast, meta));
+    for (home, meta) in disk.chain(fast) {
         report.tables += 1;
         report.table_entries += meta.entries;
         report.table_bytes += meta.bytes;
-        let path = table::path_in(&root.join("tables"), meta.id);
+        let path = homes.path(TableFile { home, id: meta.id })?;
         // The open that failed has named the file: another fault of it would count twice.
         if teller.has_told_of(&path) {
             continue;
         }
-        table::check(environment, &path, meta).or_else(|error| teller.fault(error))?;
+        let checked = match home {
+            Home::Disk => table::check(environment, &path, meta),
+            Home::Fast => check_fast_file(environment, &path, meta),
+        };
+        checked.or_else(|error| teller.fault(error))?;
     }
     Ok(())
 }

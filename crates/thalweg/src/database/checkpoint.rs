@@ -5,9 +5,10 @@
 
 use super::directory::{LOCK, lock_for_writing, sync_ancestors};
 use super::engine::Engine;
+use super::fast_home::{CHECKPOINT_DIRECTORY, FastHome};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::LogMark;
-use crate::lineage;
+use crate::lineage::{self, State};
 use crate::storage::OpenMode;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl Engine {
     /// Removes what a checkpoint that failed has written, so that it may be tried again and takes no room.
     fn discard_checkpoint(&self, target: &Path) {
         let storage = &self.environment.storage;
-        for directory in [target.join("tables"), target.join("log"), target.to_path_buf()] {
+        for directory in ["tables", "log", CHECKPOINT_DIRECTORY, ""].map(|name| target.join(name)) {
             for entry in storage.list(&directory).ok().flatten().unwrap_or_default() {
                 // What cannot be removed stays; the error that the caller gets is the first one.
                 let _ = storage.remove(&directory.join(entry.name));
@@ -93,6 +94,7 @@ impl Engine {
             }
         }
         storage.sync_directory(&tables)?;
+        self.copy_fast_tables(&state, target)?;
         writable.log.copy_to(state.log_start, end, &log)?;
         // Not closed by now: the database's lock was held, and nothing recycled or unlinked, throughout.
         self.writable()?;
@@ -100,6 +102,23 @@ impl Engine {
         storage.sync_directory(target)?;
         lineage::write_checkpoint_manifest(&self.environment, target, &state)?;
         sync_ancestors(&**storage, target)
+    }
+
+    /// Gives a checkpoint a fast tier of its own, if a fast table is in a file.
+    fn copy_fast_tables(&self, state: &State, target: &Path) -> Result<()> {
+        let fast = self.writable()?.kind.options.tier.as_ref().and_then(|tier| tier.files());
+        let mut tables = state.distinct_fast_tables().peekable();
+        let Some(files) = fast.filter(|_| tables.peek().is_some()) else { return Ok(()) };
+        let storage = &self.environment.storage;
+        let directory = target.join(CHECKPOINT_DIRECTORY);
+        storage.create_directory(&directory)?;
+        for meta in tables {
+            let from = files.path(meta.id);
+            let name = from.file_name().map(Path::new).ok_or_else(|| Error::internal("a table without a name"))?;
+            self.copy_file(&from, &directory.join(name))?;
+        }
+        storage.sync_directory(&directory)?;
+        FastHome::write_checkpoint(&self.environment, target)
     }
 
     fn copy_file(&self, from: &Path, to: &Path) -> Result<()> {

@@ -10,11 +10,16 @@ use std::sync::Arc;
 /// The file whose lock has the database.
 pub(super) const LOCK: &str = "LOCK";
 
+/// The file that names the directory of the fast tier.
+pub(super) const FAST: &str = "FAST";
+
 /// Whether a file or folder of this name belongs to a database. A directory with others and without a database is
 /// refused.
 fn is_ours(name: &str) -> bool {
-    matches!(name, LOCK | "STATUS" | "CURRENT" | "CURRENT.new" | "RESERVE" | "log" | "tables" | "lost")
-        || name.starts_with("manifest-")
+    matches!(
+        name,
+        LOCK | "STATUS" | "CURRENT" | "CURRENT.new" | "RESERVE" | FAST | "FAST.new" | "log" | "tables" | "lost"
+    ) || name.starts_with("manifest-")
 }
 
 pub(super) fn lock_for_writing(storage: &dyn Storage, root: &Path, create: bool) -> Result<Box<dyn StorageLock>> {
@@ -60,7 +65,8 @@ fn has_no_sync(error: &std::io::Error) -> bool {
 
 fn refuse_foreign(storage: &dyn Storage, root: &Path, create: bool) -> Result<()> {
     let entries = storage.list(root)?.unwrap_or_default();
-    if entries.iter().any(|entry| entry.name == "CURRENT") {
+    // A creation that was cut off has left the second: its fast tier may lie within, under any name.
+    if entries.iter().any(|entry| entry.name == "CURRENT") || create && entries.iter().any(|entry| entry.name == FAST) {
         return Ok(());
     }
     if !create {

@@ -71,7 +71,8 @@ pub(super) struct Engine {
     /// Coroutines of log and lineage, which must outlive the workers to settle their last edits.
     pub(super) services: Arc<TaskCount>,
     pub(super) closed: AtomicBool,
-    pub(super) lock: Mutex<Option<Box<dyn StorageLock>>>,
+    /// Those of the root, and of the directory of the fast tier.
+    pub(super) locks: Mutex<Vec<Box<dyn StorageLock>>>,
 }
 
 impl Drop for Engine {
@@ -160,7 +161,7 @@ impl Engine {
             }
         };
         self.environment.scheduler.shutdown();
-        *self.lock.lock() = None;
+        self.locks.lock().clear();
         result
     }
 

@@ -1,11 +1,6 @@
-//! [`FastTier`], and what it is made with.
+//! [`FastTier`]: what a caller asks for.
 
-use crate::compaction::FastTableMaker;
-use crate::fast_table::FastTableOptions;
-use crate::keyspaces::TierRoom;
-use crate::ordered::Tier;
-use crate::runtime::Environment;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 /// The fast tier may pin this many times its capacity of the log,
 const LOG_TIMES: u64 = 3;
@@ -23,15 +18,22 @@ const SEGMENTS_MIN: u64 = 4;
 /// # std::fs::remove_dir_all(&directory).ok();
 /// # Ok::<(), thalweg::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FastTier {
     /// In plain memory. The log keeps what is there until it is evicted, so nothing depends on it.
     Memory,
+    /// In files in this directory, which should be on a faster device than the database. A missing one is created.
+    ///
+    /// The directory belongs to this database alone, and **the database is lost with it**. A copy of the database's own
+    /// directory is incomplete without it; a checkpoint has all. Opened without a fast tier, the database empties the
+    /// directory, to be used without it afterwards. A directory that is missing, of another database, kept in memory
+    /// (`tmpfs`), or with too little room is refused.
+    Directory(PathBuf),
 }
 
 /// The fast tier that a builder asks for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct FastTierOptions {
     pub(super) medium: FastTier,
     pub(super) capacity_bytes: u64,
@@ -45,18 +47,11 @@ impl FastTierOptions {
         self.capacity_bytes.saturating_mul(LOG_TIMES).max(least)
     }
 
-    /// Makes the tier, empty. An internal compaction closes a table at `table_bytes`.
-    pub(super) fn make(
-        &self,
-        environment: &Environment,
-        log_bytes_max: u64,
-        table_bytes: u64,
-        filter_bits_per_key: u32,
-    ) -> Arc<Tier> {
-        let FastTier::Memory = self.medium;
-        let room = TierRoom::new(self.capacity_bytes, log_bytes_max);
-        let tables = FastTableOptions { filter_bits_per_key, ..FastTableOptions::default() };
-        let maker = FastTableMaker::new(environment.entropy.next_u64(), tables);
-        Tier::new(room, maker, table_bytes, Arc::clone(&environment.clock))
+    /// The directory, and the bytes that it is to hold.
+    pub(super) fn directory(&self) -> Option<(&Path, u64)> {
+        match &self.medium {
+            FastTier::Memory => None,
+            FastTier::Directory(path) => Some((path, self.capacity_bytes)),
+        }
     }
 }

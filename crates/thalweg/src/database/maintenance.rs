@@ -15,26 +15,37 @@ const LOOK_NS: u64 = 10_000_000;
 const WAIT_MAX_NS: u64 = 5_000_000_000;
 
 impl Writable {
-    /// Waits until every memtable is in tables, and what the fast tier has. Active memtables are sealed first.
+    /// Waits until every memtable is in tables, and what the fast tier has in memory. Seals active memtables first.
     pub(super) fn flush(&self) -> Result<()> {
         let waiting = self.ordered.seal_all();
-        let _drain = self.drain_tier();
+        let drain = self.drain_tier();
         self.retry_now();
-        let published = self.log.published().position;
-        let is_done = || self.ordered.are_flushed(&waiting) && self.ordered.are_evicted(published);
+        let published = self.log.published();
+        let is_evicted = || drain.is_none() || self.ordered.are_evicted(published);
+        let is_done = || self.ordered.are_flushed(&waiting) && is_evicted();
         self.signals.wait_for_progress(is_done, || self.new_flush_error())
     }
 
-    /// Waits until what the fast tier has now is in tables. Nothing to wait for where there is none.
+    /// Waits until what the fast tier has in memory now is in tables. Nothing to wait for where there is none.
     pub(super) fn evict(&self) -> Result<()> {
         let Some(_drain) = self.drain_tier() else { return Ok(()) };
+        self.wait_for_evictions()
+    }
+
+    fn wait_for_evictions(&self) -> Result<()> {
         self.retry_now();
-        let published = self.log.published().position;
+        let published = self.log.published();
         self.signals.wait_for_progress(|| self.ordered.are_evicted(published), || self.new_flush_error())
     }
 
-    /// Empties the fast tier as long as the guard lives.
+    /// Empties a fast tier in memory as long as the guard lives.
     fn drain_tier(&self) -> Option<TierDrain> {
+        let is_volatile = self.kind.options.tier.as_ref().is_some_and(|tier| !tier.is_persistent());
+        if is_volatile { self.drain_any_tier() } else { None }
+    }
+
+    /// Empties the fast tier, whatever its medium, as long as the guard lives.
+    fn drain_any_tier(&self) -> Option<TierDrain> {
         let drain = self.backpressure.tier.as_ref().map(|tier| tier.drain())?;
         self.signals.compaction_wanted.notify_all();
         Some(drain)
@@ -62,6 +73,11 @@ impl Writable {
     /// Flushes, and compacts what a keyspace has in `range` down to the last level.
     pub(super) fn compact_range(&self, keyspace: &OrderedKeyspace, range: KeyRange) -> Result<()> {
         self.flush()?;
+        // What lies above the levels must be in them.
+        let drain = self.drain_any_tier();
+        if drain.is_some() {
+            self.wait_for_evictions()?;
+        }
         self.retry_now();
         let wait = |is_done: &dyn Fn() -> bool| self.signals.wait_for_progress(is_done, || self.new_error());
         self.ordered.compactor.compact_while(keyspace, range, wait)

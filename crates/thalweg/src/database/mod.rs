@@ -4,7 +4,7 @@
 //!
 //! - `options`, `keyspace_options`, `fast_tier`, `limits`: what callers may set and write; `tasks`: background
 //!   coroutines, counted;
-//! - `engine`: one open database; `directory`, `dropped`, `open`: how it is opened;
+//! - `engine`: one open database; `directory`, `dropped`, `fast_home`, `opened_tier`, `open`: how it is opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
 //! - `health`, `tier_statistics`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an
 //!   engine;
@@ -26,6 +26,7 @@ mod dropped;
 mod dump;
 mod engine;
 mod entry_lookup;
+mod fast_home;
 mod fast_tier;
 mod get_async;
 mod handle;
@@ -40,6 +41,7 @@ mod lone_table;
 mod maintenance;
 mod many_entries;
 mod open;
+mod opened_tier;
 mod options;
 mod range;
 mod read_only;

@@ -7,6 +7,8 @@
 use super::directory::{create_layout, lock_for_reading, lock_for_writing};
 use super::dropped::DroppedReport;
 use super::engine::{Engine, Mode, Writable};
+use super::fast_home::{self, FastHome};
+use super::opened_tier::{FoundTier, fast_tables};
 use super::options::Options;
 use super::statistics::StatisticsSource;
 use super::status;
@@ -49,6 +51,18 @@ fn dropped_of(recovered: Option<&Recovered>) -> (u64, &[String]) {
     recovered.map_or((0, &[]), |recovered| (recovered.manifest(), &recovered.dropped))
 }
 
+/// Runs recovery. Trouble with the fast tier is the error, if it is what recovery meets.
+fn recover(
+    environment: &Environment,
+    root: &Path,
+    home: Option<&FastHome>,
+    options: &Options,
+    read_only: bool,
+) -> Result<Option<Recovered>> {
+    let recovered = Recovered::run(environment, fast_home::homes(root, home), options.damage_policy, read_only);
+    recovered.map_err(|error| fast_home::trouble_or(home, error))
+}
+
 /// Opens a database for reading and writing.
 pub(super) fn open(mut environment: Environment, root: &Path, options: Options) -> Result<Engine> {
     let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
@@ -56,7 +70,8 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
     environment.storage = metered(frugal(environment.storage), clock, Arc::clone(&metrics), delay);
     let lock = lock_for_writing(&*environment.storage, root, options.create_if_missing)?;
     trace::event!(INFO, "thalweg::open", "locked");
-    let recovered = Recovered::run(&environment, root, options.damage_policy, false)?;
+    let found = FoundTier::find(&*environment.storage, root, &options)?;
+    let recovered = recover(&environment, root, found.home.as_ref(), &options, false)?;
     recovered.iter().for_each(tell_recovered);
     if recovered.is_none() {
         create_layout(&environment, root, options.create_if_missing)?;
@@ -64,15 +79,16 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
     let state = recovered.as_ref().map(|recovered| recovered.state.clone()).unwrap_or_default();
     let tables = table_store(&environment, root, &options, &metrics, &state);
     let space = options.space(&environment.storage, root);
+    let tier = found.open(&environment, &space, &options, &state, (&tables, &metrics))?;
     let directory_options = options.directories(Arc::clone(&space));
     #[cfg(feature = "experiments")]
     let directory_options = with_f_hashes(directory_options, &environment.storage, root, &options)?;
     let kind = OrderedKind {
-        options: Arc::new(options.ordered(Arc::clone(&space), options.tier(&environment))),
+        options: Arc::new(options.ordered(Arc::clone(&space), tier.tier.clone())),
         directory_options: Arc::new(directory_options),
         memory: memory(&options, &*environment.storage, &tables),
     };
-    let mut replay = Replay::new(&kind, &state, &tables, root);
+    let mut replay = Replay::new(&kind, &state, &tables, root)?;
     if let Some(recovered) = &recovered {
         recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
     }
@@ -83,9 +99,13 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
     let (manifest, new) = dropped_of(recovered.as_ref());
     let dropped = report.told(manifest, new);
     report.keep(manifest, new)?;
-    let (log, lineage) = begin(&environment, &space, &options, &health, &metrics, recovered)?;
+    let fast_directory = tier.files.as_ref().map(|files| files.directory());
+    let (log, lineage) = begin(&environment, &space, (&options, fast_directory), &health, &metrics, recovered)?;
     trace::event!(INFO, "thalweg::open", "began a manifest and the log");
-    lineage.attach(Arc::clone(&log), Arc::clone(&tables))?;
+    lineage.attach(Arc::clone(&log), Arc::clone(&tables), tier.files)?;
+    if let Some(unused) = tier.unused {
+        unused.forget(&*environment.storage, root);
+    }
     let below = Below { environment: environment.clone(), health, metrics: Arc::clone(&metrics), log, lineage, tables };
     let (writable, snapshots) = assemble(below, &options, Arc::new(registry), kind);
     // What was replayed counts to the budget of its keyspace.
@@ -105,7 +125,7 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
         workers: Arc::new(TaskCount::default()),
         services: Arc::new(TaskCount::default()),
         closed: AtomicBool::new(false),
-        lock: Mutex::new(Some(lock)),
+        locks: Mutex::new([Some(lock), tier.lock].into_iter().flatten().collect()),
     };
     engine.start(root)?;
     report.remove(&engine.dropped);
@@ -117,19 +137,23 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
 pub(super) fn open_read_only(mut environment: Environment, root: &Path, options: Options) -> Result<Engine> {
     environment.storage = frugal(environment.storage);
     let lock = lock_for_reading(&environment, root)?;
-    let recovered = Recovered::run(&environment, root, options.damage_policy, true)?;
+    let found = FastHome::find(&*environment.storage, root, None)?;
+    let recovered = recover(&environment, root, found.as_ref(), &options, true)?;
     let recovered = recovered.ok_or_else(|| Error::NoDatabase { path: Arc::from(root) })?;
     let metrics = Arc::new(Metrics::default());
     let tables = table_store(&environment, root, &options, &metrics, &recovered.state);
     let space = options.space(&environment.storage, root);
     // Nothing is sealed, as nothing will be flushed.
+    let fast = found.filter(|_| recovered.state.fast_tables().next().is_some());
+    let fast = fast.map(|home| fast_tables(&environment, &home, &metrics)).transpose()?;
+    let tier = fast.and_then(|fast| options.tier(&environment, Some((&fast, &tables)), &recovered.state));
     let unsealed = |options| Arc::new(OrderedOptions { memtable_bytes: usize::MAX, ..options });
     let kind = OrderedKind {
-        options: unsealed(options.ordered(Arc::clone(&space), None)),
+        options: unsealed(options.ordered(Arc::clone(&space), tier)),
         directory_options: unsealed(options.directories(space)),
         memory: Memory { pool: MemtablePool::new(0), cache: Arc::clone(tables.cache()) },
     };
-    let mut replay = Replay::new(&kind, &recovered.state, &tables, root);
+    let mut replay = Replay::new(&kind, &recovered.state, &tables, root)?;
     recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
     let Replayed { registry, next_keyspace } = replay.finish()?;
     let keyspaces = registry.keyspaces();
@@ -149,7 +173,7 @@ pub(super) fn open_read_only(mut environment: Environment, root: &Path, options:
         workers: Arc::new(TaskCount::default()),
         services,
         closed: AtomicBool::new(false),
-        lock: Mutex::new(lock),
+        locks: Mutex::new(lock.into_iter().collect()),
     })
 }
 
@@ -274,7 +298,7 @@ impl Engine {
 fn begin(
     environment: &Environment,
     space: &Arc<Space>,
-    options: &Options,
+    (options, fast_directory): (&Options, Option<&Path>),
     health: &Arc<Health>,
     metrics: &Arc<Metrics>,
     recovered: Option<Recovered>,
@@ -285,6 +309,7 @@ fn begin(
         Arc::clone(metrics),
         Arc::clone(space),
         options.settling(),
+        fast_directory,
         recovered.as_ref(),
     )?;
     #[cfg(feature = "simulation")]

@@ -8,9 +8,8 @@ use crate::error::{Error, Result};
 use crate::keyspaces::BackpressureLimits;
 use crate::lineage::{DurabilityBackend, Settling};
 use crate::log::LogOptions;
-use crate::ordered::Tier;
 use crate::runtime::threads::Crew;
-use crate::runtime::{CompactionScheduling, Environment, Space};
+use crate::runtime::{CompactionScheduling, Space};
 use crate::storage::Storage;
 use crate::table::{PACK_BLOCK_BYTES, PACK_BYTES_MAX, TableOptions, TableReads, TableWrites};
 use std::path::Path;
@@ -292,7 +291,7 @@ impl Options {
             (segment <= 1 << 30, "log_segment_bytes: at most 1 GiB"),
             (self.log_bytes_max >= 2 * u64::from(segment), "log_bytes_max: at least two segments"),
             (
-                self.fast_tier.is_none_or(|tier| tier.capacity_bytes >= 4 * self.memtable_bytes() as u64),
+                self.fast_tier.as_ref().is_none_or(|tier| tier.capacity_bytes >= 4 * self.memtable_bytes() as u64),
                 "fast_tier: at least the bytes of four memtables",
             ),
             (
@@ -335,7 +334,7 @@ impl Options {
             ("settle_interval", format!("{:?}", self.settle_interval)),
             ("log_segment_bytes", self.log_segment_bytes.to_string()),
             ("log_bytes_max", self.log_bytes_max.to_string()),
-            ("fast_tier", self.fast_tier.map_or("none".into(), |tier| format!("{tier:?}"))),
+            ("fast_tier", self.fast_tier.as_ref().map_or("none".into(), |tier| format!("{tier:?}"))),
             ("fast_tier_log_bytes_max", self.fast_tier_log_bytes_max().map_or("none".into(), |b| b.to_string())),
             ("memtable_bytes", self.memtable_bytes().to_string()),
             ("sealed_memtables_max", self.sealed_memtables_max.to_string()),
@@ -424,15 +423,9 @@ impl Options {
     }
 
     /// Bytes of the log that the fast tier may pin, if there is one.
-    fn fast_tier_log_bytes_max(&self) -> Option<u64> {
-        let tier = self.fast_tier?;
+    pub(super) fn fast_tier_log_bytes_max(&self) -> Option<u64> {
+        let tier = self.fast_tier.as_ref()?;
         Some(self.fast_tier_log_bytes_max.unwrap_or_else(|| tier.log_bytes_max(self.log_segment_bytes)))
-    }
-
-    /// The fast tier, empty.
-    pub(super) fn tier(&self, environment: &Environment) -> Option<Arc<Tier>> {
-        let (tier, log_bytes_max) = self.fast_tier.zip(self.fast_tier_log_bytes_max())?;
-        Some(tier.make(environment, log_bytes_max, self.memtable_bytes() as u64, self.filter_bits_per_key))
     }
 
     pub(super) fn is_vlsm(&self) -> bool {

@@ -281,14 +281,16 @@ fn decode_line(status: &mut RunningStatus, name: &str, rest: &str) -> Option<()>
 
 /// The numbers of a fast tier, in the order of the file. A counter that is missing here does not compile.
 #[rustfmt::skip]
-fn tier_numbers(tier: &mut FastTierStatistics) -> [&mut u64; 11] {
+fn tier_numbers(tier: &mut FastTierStatistics) -> [&mut u64; 13] {
     let FastTierStatistics {
         capacity_bytes, bytes, memory_bytes, log_bytes, log_bytes_max, minor_compactions, minor_written_bytes,
-        internal_compactions, internal_written_bytes, evictions, evicted_bytes, partitions: _,
+        internal_compactions, internal_written_bytes, evictions, evicted_bytes, file_written_bytes,
+        groups_by_position, partitions: _,
     } = tier;
     [
         capacity_bytes, bytes, memory_bytes, log_bytes, log_bytes_max, minor_compactions, minor_written_bytes,
-        internal_compactions, internal_written_bytes, evictions, evicted_bytes,
+        internal_compactions, internal_written_bytes, evictions, evicted_bytes, file_written_bytes,
+        groups_by_position,
     ]
 }
 

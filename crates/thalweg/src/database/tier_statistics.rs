@@ -6,7 +6,7 @@ use crate::metrics::Metrics;
 use crate::ordered::Evictor;
 use std::sync::Arc;
 
-/// The fast tier: counters since the open, and gauges as of the call. What is written to it is memory, and in no
+/// The fast tier: counters since the open, and gauges as of the call. What is written to it is in no
 /// [write amplification](super::Statistics::write_amplification); what is evicted from it is written by a flush, and is
 /// in `flush_written_bytes`.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ pub struct FastTierStatistics {
     pub memory_bytes: u64,
     /// Bytes of the log that it pins.
     pub log_bytes: u64,
-    /// Bytes of the log that it may pin.
+    /// Bytes of the log that it may pin. 0: it is in a directory, and pins none.
     pub log_bytes_max: u64,
     /// Memtables that became tables of the tier.
     pub minor_compactions: u64,
@@ -34,6 +34,10 @@ pub struct FastTierStatistics {
     pub evictions: u64,
     /// Bytes of the tier that they had.
     pub evicted_bytes: u64,
+    /// Bytes written to files of the tier, if it is in a directory.
+    pub file_written_bytes: u64,
+    /// Groups of entries that were read by position, because the file was not mapped or a page of it could not be read.
+    pub groups_by_position: u64,
     /// What the cost models see of each partition that has something in the tier, and decide, in words. Empty
     /// where the statistics come from another process.
     pub partitions: Vec<String>,
@@ -57,13 +61,15 @@ impl FastTierSource {
             bytes: tier.live_bytes(),
             memory_bytes: tier.held_bytes(),
             log_bytes: tier.log_bytes(),
-            log_bytes_max: tier.log_bytes_max(),
+            log_bytes_max: if tier.log_bytes_max() == u64::MAX { 0 } else { tier.log_bytes_max() },
             minor_compactions: metrics.minor_compactions.get(),
             minor_written_bytes: metrics.minor_written_bytes.get(),
             internal_compactions: metrics.internal_compactions.get(),
             internal_written_bytes: metrics.internal_written_bytes.get(),
             evictions: metrics.evictions.get(),
             evicted_bytes: metrics.evicted_bytes.get(),
+            file_written_bytes: metrics.fast_file_written_bytes.get(),
+            groups_by_position: metrics.fast_groups_by_position.get(),
             partitions: self.evictor.iter().flat_map(|evictor| evictor.reports()).collect(),
         })
     }

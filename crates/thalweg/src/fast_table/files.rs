@@ -28,6 +28,11 @@ pub(crate) struct FastTableFiles {
     unsynced: UnsyncedFiles,
 }
 
+/// Returns the name of the file of table `id`.
+pub(crate) fn fast_table_name(id: TableId) -> String {
+    format!("{:010}.fast", id.0)
+}
+
 /// Returns the id in the name of a fast table's file, or `None` for another name.
 pub(crate) fn fast_table_id(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".fast")?;
@@ -48,7 +53,7 @@ impl FastTableFiles {
 
     /// Returns the path of table `id`.
     pub(crate) fn path(&self, id: TableId) -> PathBuf {
-        self.directory.join(format!("{:010}.fast", id.0))
+        self.directory.join(fast_table_name(id))
     }
 
     /// Writes the file of table `id`, which must not exist. An error leaves no file. If the future is dropped before

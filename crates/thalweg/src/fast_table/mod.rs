@@ -61,12 +61,12 @@ mod writer;
 pub(crate) use cursor::FastCursor;
 pub(crate) use distinct::Distinct;
 pub(crate) use extent::{Extent, ExtentBytes};
-pub(crate) use files::{FastTableFiles, fast_table_id};
+pub(crate) use files::{FastTableFiles, fast_table_id, fast_table_name};
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use fuzz::{fast_table_seeds, fuzz_fast_table};
 pub(crate) use layout::{FastLayout, FastTableOptions};
 pub(crate) use meta::FastTableMeta;
 pub(crate) use scan::FastScan;
 pub(crate) use table::FastTable;
-pub(crate) use verify::{verify_fast_durably, verify_fast_file};
+pub(crate) use verify::{check_fast_file, verify_fast_durably, verify_fast_file};
 pub(crate) use writer::FastTableWriter;

@@ -6,6 +6,7 @@ use super::extent::Extent;
 use super::table::FastTable;
 use crate::error::{Error, Result};
 use crate::runtime::Environment;
+use crate::storage::OpenMode;
 use crate::table::{FileCheck, TableMeta, verify_bytes, verify_bytes_durably};
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +36,22 @@ impl FileCheck for FastCheck<'_> {
 /// device cannot read it. Other errors are those of the disk.
 pub(crate) fn verify_fast_file(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
     verify_bytes(environment, path, meta.bytes, || FastCheck { bytes: Vec::new(), path, meta })
+}
+
+/// Verifies every checksum in a file whose table is live. An error says what is wrong.
+pub(crate) fn check_fast_file(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<()> {
+    let expected = || format!("a table of {} bytes", meta.bytes);
+    let damaged = |found: String| Error::corruption(path, 0, expected(), found);
+    let storage = &*environment.storage;
+    match storage.file_bytes(path)? {
+        Some(bytes) if bytes == meta.bytes => {}
+        Some(bytes) => return Err(damaged(format!("{bytes} bytes"))),
+        None => return Err(damaged("no such file".into())),
+    }
+    let refused = || Error::io("open", path, std::io::ErrorKind::Unsupported.into());
+    let mut bytes = vec![0; usize::try_from(meta.bytes).map_err(|_| damaged("more than fits into memory".into()))?];
+    storage.open(path, OpenMode::Read)?.ok_or_else(refused)?.read_exact_at(0, &mut bytes)?;
+    FastTable::open_known(Extent::new(Arc::new(bytes), Arc::from(path), 0), meta)?.verify_all()
 }
 
 /// As [`verify_fast_file`], and makes sure that the medium has what was verified, as [`crate::table::verify_durably`]

@@ -4,6 +4,7 @@
 //!
 //! - `numbers`: newtypes for quantities that must not be mixed
 //! - `checksum`: the checksum of every file format
+//! - `table_file`: which file a table is in
 //! - `codec`: the codec of every file format
 //! - `key`: internal keys
 //! - `name_hash`: keys of directory keyspaces
@@ -19,6 +20,7 @@ pub(crate) mod name_hash;
 mod numbers;
 mod prefetch;
 mod slice;
+mod table_file;
 
 pub(crate) use cursor::{Cursor, CursorEntry, ValueAt, Version};
 pub(crate) use key::EntryKind;
@@ -27,3 +29,4 @@ pub(crate) use numbers::{EditId, KeyspaceId, LogMark, LogPosition, PartitionId, 
 pub(crate) use prefetch::prefetch;
 pub use slice::Slice;
 pub(crate) use slice::zeroed;
+pub(crate) use table_file::{Home, TableFile};

@@ -3,9 +3,9 @@
 use super::lifecycle::Lifecycle;
 use crate::error::Result;
 use crate::format::{EntryKind, KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqNo};
-use crate::lineage::KeyspaceState;
+use crate::lineage::{Handle, KeyspaceState};
 use crate::runtime::BackgroundError;
-use crate::table::{Table, TableStore};
+use crate::table::TableStore;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -48,8 +48,8 @@ pub(crate) trait Keyspace: Any + Send + Sync {
     /// none begins.
     fn is_idle(&self) -> bool;
 
-    /// All its tables, each once.
-    fn tables(&self) -> Vec<Arc<Table>>;
+    /// All its tables that are in files, each once.
+    fn tables(&self) -> Vec<Handle>;
 
     /// Notes that no flush gives the memory of its buffers back any more: it was cleared, the manifest knows, and only
     /// snapshots read it.
@@ -115,5 +115,5 @@ pub(crate) trait Kind {
     fn create(&self, new: NewKeyspace<'_>) -> Arc<dyn Keyspace>;
 
     /// Makes a keyspace as the manifest has it.
-    fn recover(&self, id: KeyspaceId, state: &KeyspaceState, tables: &TableStore) -> Arc<dyn Keyspace>;
+    fn recover(&self, id: KeyspaceId, state: &KeyspaceState, tables: &TableStore) -> Result<Arc<dyn Keyspace>>;
 }

@@ -30,18 +30,18 @@ pub(crate) struct Replayed {
 
 impl<'a> Replay<'a> {
     /// Begins with the keyspaces of `state`, of a database in `root`.
-    pub(crate) fn new(kind: &'a dyn Kind, state: &State, tables: &TableStore, root: &Path) -> Self {
+    pub(crate) fn new(kind: &'a dyn Kind, state: &State, tables: &TableStore, root: &Path) -> Result<Self> {
         let mut keyspaces = KeyspaceMap::default();
         for (id, keyspace) in &state.keyspaces {
-            keyspaces.insert(kind.recover(*id, keyspace, tables));
+            keyspaces.insert(kind.recover(*id, keyspace, tables)?);
         }
-        Replay {
+        Ok(Replay {
             kind,
             log: root.join("log"),
             keyspaces,
             definitions: Definitions::default(),
             next_keyspace: state.next_keyspace.max(KeyspaceId(1)),
-        }
+        })
     }
 
     /// Applies a record, which begins at `mark` and whose first operation has the number `first`.

@@ -11,7 +11,7 @@
 use super::pacer::{Supply, pressure};
 use crate::sync::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Writers are slowed down from this percentage of the capacity on, which counts what running evictions have merged as
 /// gone. They come to rest half-way to the next, so that a partition that is evicted still has room above it.
@@ -46,6 +46,8 @@ pub(crate) struct TierRoom {
     running: AtomicUsize,
     /// Callers that wait until the tier is empty.
     drains: AtomicUsize,
+    /// Its medium had no room for a table. Something is evicted before the next try.
+    is_refused: AtomicBool,
     /// How fast evictions give room back.
     evictions: Mutex<Supply>,
 }
@@ -124,6 +126,7 @@ impl TierRoom {
             leaving_bytes: AtomicU64::new(0),
             running: AtomicUsize::new(0),
             drains: AtomicUsize::new(0),
+            is_refused: AtomicBool::new(false),
             evictions: Mutex::default(),
         })
     }
@@ -187,9 +190,14 @@ impl TierRoom {
         TierDrain(Arc::clone(self))
     }
 
-    /// Whether somebody waits until it is empty.
+    /// Whether somebody waits until it is empty, or its medium is full.
     pub(crate) fn is_drained(&self) -> bool {
-        self.drains.load(Ordering::SeqCst) > 0
+        self.drains.load(Ordering::SeqCst) > 0 || self.is_refused.load(Ordering::SeqCst)
+    }
+
+    /// Notes whether its medium has refused a table for want of room.
+    pub(crate) fn set_refused(&self, is_refused: bool) {
+        self.is_refused.store(is_refused, Ordering::SeqCst);
     }
 
     /// An eviction of `bytes` of tables begins. One coroutine advances it.
@@ -279,13 +287,17 @@ mod tests {
     }
 
     #[test]
-    fn it_is_drained_while_anybody_waits_for_that() {
+    fn it_is_drained_while_anybody_waits_for_that_and_until_a_full_medium_has_room() {
         let room = TierRoom::new(1000, 1000);
         let first = room.drain();
         let second = room.drain();
         drop(first);
         assert!(room.is_drained());
         drop(second);
+        assert!(!room.is_drained());
+        room.set_refused(true);
+        assert!(room.is_drained());
+        room.set_refused(false);
         assert!(!room.is_drained());
     }
 }

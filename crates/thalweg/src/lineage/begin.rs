@@ -1,7 +1,7 @@
 //! Begins a lineage: writes a new manifest, removes what is left over, starts the background coroutines.
 
 use super::book::Book;
-use super::files;
+use super::files::{self, Homes};
 use super::log_and_tables::LogAndTables;
 use super::manifest::{current, write};
 use super::open::{Lineage, Settling};
@@ -10,7 +10,8 @@ use super::removal::remover;
 use super::settle::settler;
 use super::state::live::State;
 use crate::error::{ErrorKind, Result};
-use crate::format::TableId;
+use crate::fast_table::FastTableFiles;
+use crate::format::{Home, TableFile};
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
@@ -18,6 +19,7 @@ use crate::runtime::{AsyncMutex, BackgroundDirectory, Environment, Health, Space
 use crate::sync::Mutex;
 use crate::table::TableStore;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
@@ -34,6 +36,7 @@ impl Lineage {
         metrics: Arc<Metrics>,
         space: Arc<Space>,
         settling: Settling,
+        fast: Option<&Path>,
         recovered: Option<&Recovered>,
     ) -> Result<Arc<Self>> {
         let root = space.root();
@@ -42,7 +45,7 @@ impl Lineage {
         }
         let last = recovered.map_or(0, Recovered::manifest);
         let state = recovered.map(|recovered| recovered.state.clone());
-        Self::begin_with(environment, health, metrics, space, settling, last, state)
+        Self::begin_with(environment, health, metrics, space, (settling, fast), last, state)
     }
 
     /// Does what [`Lineage::begin`] does; `last` is the number of the manifest that `state` came from.
@@ -51,7 +54,7 @@ impl Lineage {
         health: Arc<Health>,
         metrics: Arc<Metrics>,
         space: Arc<Space>,
-        settling: Settling,
+        (settling, fast): (Settling, Option<&Path>),
         last: u64,
         state: Option<State>,
     ) -> Result<Arc<Self>> {
@@ -75,7 +78,8 @@ impl Lineage {
             }
             begun => begun?,
         };
-        let backend = settling.backend.begin(&environment, &health, &metrics, &root)?;
+        let homes = Homes { root: &root, fast };
+        let backend = settling.backend.begin(&environment, &health, &metrics, homes)?;
         let files_max = environment.storage.open_files_max().unwrap_or(u64::MAX) / UNSYNCED_FILES_PART;
         let root_directory = BackgroundDirectory::open(&environment.storage, &root)?;
         Ok(Arc::new(Lineage {
@@ -105,8 +109,13 @@ impl Lineage {
 
     /// Gives lineage the log and the tables, which begin after it. Removes the old manifest, orphans, and the tables
     /// that only edits before the recovered state named. Must come before the first install.
-    pub(crate) fn attach(&self, log: Arc<Log>, tables: Arc<TableStore>) -> Result<()> {
-        let log_and_tables = LogAndTables { log, tables };
+    pub(crate) fn attach(
+        &self,
+        log: Arc<Log>,
+        tables: Arc<TableStore>,
+        fast: Option<Arc<FastTableFiles>>,
+    ) -> Result<()> {
+        let log_and_tables = LogAndTables { log, tables, fast };
         self.remove_leftovers(&log_and_tables)?;
         log_and_tables.settled(self.book().ledger.settled(), None);
         let is_first = self.log_and_tables.set(log_and_tables).is_ok();
@@ -120,7 +129,9 @@ impl Lineage {
         let storage = &*self.environment.storage;
         let (number, live) = {
             let book = self.book();
-            (book.open.number, book.state.tables().map(|meta| meta.id.0).collect::<BTreeSet<_>>())
+            let tables = book.state.tables().map(|meta| TableFile::on_disk(meta.id));
+            let fast = book.state.fast_tables().map(|meta| TableFile::fast(meta.id));
+            (book.open.number, tables.chain(fast).collect::<BTreeSet<_>>())
         };
         for entry in storage.list(&self.root)?.unwrap_or_default() {
             let is_old = files::manifest_number(&entry.name).is_some_and(|found| found != number);
@@ -128,9 +139,14 @@ impl Lineage {
                 let _ = storage.remove(&self.root.join(&entry.name));
             }
         }
-        for entry in storage.list(&self.root.join("tables"))?.unwrap_or_default() {
-            if let Some(id) = files::table_id(&entry.name).filter(|id| !live.contains(id)) {
-                let _ = log_and_tables.tables.remove(TableId(id));
+        let fast = log_and_tables.fast.as_ref().map(|fast| fast.directory());
+        let homes = Homes { root: &self.root, fast };
+        for home in [Home::Disk, Home::Fast] {
+            let Some(directory) = homes.directory(home) else { continue };
+            for entry in storage.list(&directory)?.unwrap_or_default() {
+                if let Some(orphan) = files::table_file(home, &entry.name).filter(|file| !live.contains(file)) {
+                    let _ = log_and_tables.remove(orphan);
+                }
             }
         }
         Ok(())

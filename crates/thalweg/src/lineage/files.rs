@@ -1,7 +1,8 @@
 //! The names of manifests and tables, and reading small files whole.
 
 use crate::error::{Error, Result};
-use crate::format::TableId;
+use crate::fast_table::{fast_table_id, fast_table_name};
+use crate::format::{Home, TableFile, TableId};
 use crate::storage::{File, OpenMode, Storage};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,56 @@ pub(super) fn table_id(name: &str) -> Option<u64> {
 /// Returns the name of a table file, as [`crate::table::TableStore::path`] has it.
 pub(super) fn table_name(id: TableId) -> String {
     format!("{:010}.table", id.0)
+}
+
+/// The directories in which a database has the files of its tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Homes<'a> {
+    pub(crate) root: &'a Path,
+    /// That of the fast tier; `None` if the database has none.
+    pub(crate) fast: Option<&'a Path>,
+}
+
+impl<'a> Homes<'a> {
+    /// Those of a database without a fast tier.
+    #[cfg(test)]
+    pub(crate) fn of(root: &'a Path) -> Self {
+        Homes { root, fast: None }
+    }
+
+    /// Returns the directory of the files of a home; `None` if there is none.
+    pub(super) fn directory(&self, home: Home) -> Option<PathBuf> {
+        match home {
+            Home::Disk => Some(self.root.join("tables")),
+            Home::Fast => self.fast.map(Path::to_path_buf),
+        }
+    }
+
+    /// Returns the path of a table. A fast table of a database without a fast tier is corruption.
+    pub(crate) fn path(&self, file: TableFile) -> Result<PathBuf> {
+        let Some(directory) = self.directory(file.home) else {
+            let found = "no fast tier";
+            return Err(Error::corruption(self.root, 0, format!("the fast tier of {file}"), found));
+        };
+        Ok(directory.join(file_name(file)))
+    }
+}
+
+/// Returns the name of a table's file.
+pub(super) fn file_name(file: TableFile) -> String {
+    match file.home {
+        Home::Disk => table_name(file.id),
+        Home::Fast => fast_table_name(file.id),
+    }
+}
+
+/// Returns the table that a file in the directory of a home has, or `None` for a file that is no table.
+pub(super) fn table_file(home: Home, name: &str) -> Option<TableFile> {
+    let id = match home {
+        Home::Disk => table_id(name),
+        Home::Fast => fast_table_id(name),
+    };
+    id.map(|id| TableFile { home, id: TableId(id) })
 }
 
 /// Reads all bytes of a file: from the medium where `past_cache` is set and the file system allows it, else through the

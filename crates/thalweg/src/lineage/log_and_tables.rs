@@ -1,7 +1,11 @@
 //! [`LogAndTables`]: the log and the tables of an open database, as lineage uses them.
 
-use crate::format::{EditId, LogMark};
+use super::removal::retained::Handle;
+use crate::error::Result;
+use crate::fast_table::FastTableFiles;
+use crate::format::{EditId, Home, LogMark, TableFile};
 use crate::log::Log;
+use crate::storage::{File, OpenMode};
 use crate::table::TableStore;
 use std::sync::Arc;
 
@@ -9,6 +13,8 @@ use std::sync::Arc;
 pub(super) struct LogAndTables {
     pub(super) log: Arc<Log>,
     pub(super) tables: Arc<TableStore>,
+    /// `None` where no fast table is in a file.
+    pub(super) fast: Option<Arc<FastTableFiles>>,
 }
 
 impl LogAndTables {
@@ -17,6 +23,56 @@ impl LogAndTables {
         self.log.set_settled(edit);
         if let Some(mark) = log_start {
             self.log.let_go(mark);
+        }
+    }
+
+    fn fast(&self) -> &FastTableFiles {
+        let Some(fast) = &self.fast else { unreachable!("only a database with a fast tier has fast tables") };
+        fast
+    }
+
+    /// Returns the file of a table as its writer has it open, until it was synced.
+    pub(super) fn unsynced(&self, table: TableFile) -> Option<Arc<dyn File>> {
+        match table.home {
+            Home::Disk => self.tables.unsynced(table.id),
+            Home::Fast => self.fast().unsynced(table.id),
+        }
+    }
+
+    /// Returns how many tables have such a file.
+    pub(super) fn unsynced_files(&self) -> usize {
+        self.tables.unsynced_files() + self.fast.as_ref().map_or(0, |fast| fast.unsynced_files())
+    }
+
+    /// Closes the file that [`LogAndTables::unsynced`] returns.
+    pub(super) fn forget_unsynced(&self, table: TableFile) {
+        match table.home {
+            Home::Disk => self.tables.forget_unsynced(table.id),
+            Home::Fast => self.fast().forget_unsynced(table.id),
+        }
+    }
+
+    /// Opens the file of a table. Returns `None` if that fails.
+    pub(super) fn open_file(&self, table: TableFile, mode: OpenMode) -> Option<Arc<dyn File>> {
+        match table.home {
+            Home::Disk => self.tables.open_file(table.id, mode),
+            Home::Fast => self.fast().open_file(table.id, mode),
+        }
+    }
+
+    /// Removes the file of a table that no edit names or will name.
+    pub(super) fn remove(&self, table: TableFile) -> Result<()> {
+        match table.home {
+            Home::Disk => self.tables.remove(table.id),
+            Home::Fast => self.fast().remove(table.id),
+        }
+    }
+
+    /// Drops a handle that nobody shares.
+    pub(super) fn let_go(&self, handle: Handle) {
+        match handle {
+            Handle::Table(table) => self.tables.let_go(table),
+            Handle::Fast(table) => drop(table),
         }
     }
 

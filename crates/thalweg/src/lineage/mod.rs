@@ -32,6 +32,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use files::Homes;
 pub(crate) use manifest::check::check;
 pub(crate) use manifest::dump::dump;
 #[cfg(any(test, feature = "simulation"))]
@@ -39,8 +40,9 @@ pub(crate) use manifest::reader::fuzz_manifest;
 pub(crate) use manifest::write::write_checkpoint_manifest;
 pub(crate) use open::{Lineage, Settling};
 pub(crate) use recovery::Recovered;
+pub(crate) use removal::retained::Handle;
 pub use settle::backend::DurabilityBackend;
 pub(crate) use settle::pressure::RETAINED_BYTES_MAX;
-pub(crate) use state::edit::{Change, Edit};
+pub(crate) use state::edit::{Change, Edit, FastPlace};
 pub(crate) use state::keyspace::KeyspaceState;
 pub(crate) use state::live::State;

@@ -9,6 +9,7 @@
 
 use super::book::Book;
 use super::log_and_tables::LogAndTables;
+use super::removal::retained::Input;
 use super::settle::backend::{Backend, DurabilityBackend};
 use super::state::live::State;
 use crate::error::{ErrorKind, Result};
@@ -106,10 +107,10 @@ impl Lineage {
         UnlinkHold { lineage: self }
     }
 
-    /// Returns the bytes of inputs whose files are not gone yet.
+    /// Returns the bytes of inputs on the disk whose files are not gone yet.
     pub(crate) fn retained_bytes(&self) -> u64 {
         let book = self.book();
-        book.ledger.inputs().map(|input| input.bytes).sum::<u64>() + book.retained.bytes()
+        book.ledger.inputs().map(Input::disk_bytes).sum::<u64>() + book.retained.bytes()
     }
 
     /// Returns the bytes of replaced tables that the remover may remove now.

@@ -8,8 +8,9 @@
 //! that was durable once is gone.
 
 use crate::error::{Error, Result};
-use crate::format::{EditId, LogMark, TableId};
-use crate::lineage::files::{self, manifest_path};
+use crate::fast_table::{verify_fast_durably, verify_fast_file};
+use crate::format::{EditId, Home, LogMark, TableFile, TableId};
+use crate::lineage::files::{self, Homes, manifest_path};
 use crate::lineage::manifest::medium::{Medium, read_manifest};
 use crate::lineage::manifest::reader::{Contents, apply};
 use crate::lineage::state::live::State;
@@ -37,14 +38,15 @@ pub(crate) struct Recovered {
 }
 
 impl Recovered {
-    /// Runs recovery. Returns `None` if there is no database in `root`. With `read_only` it does not even change
+    /// Runs recovery. Returns `None` if there is no database in the root. With `read_only` it does not even change
     /// durability.
     pub(crate) fn run(
         environment: &Environment,
-        root: &Path,
+        homes: Homes<'_>,
         policy: DamagePolicy,
         read_only: bool,
     ) -> Result<Option<Recovered>> {
+        let root = homes.root;
         let medium = Medium { storage: &*environment.storage, read_only };
         let Some((path, contents)) = read_manifest(&medium, root)? else { return Ok(None) };
         let mut verdict = Verdict { policy, dropped: Vec::new() };
@@ -52,8 +54,7 @@ impl Recovered {
             verdict.lost(lost)?;
         }
         let is_damaged = !verdict.dropped.is_empty();
-        let tables = root.join("tables");
-        medium.sync_outputs(&tables, contents.unsettled.iter().map(|(_, edit)| edit))?;
+        medium.sync_outputs(&homes, contents.unsettled.iter().map(|(_, edit)| edit))?;
 
         let log_directory = root.join("log");
         // A manifest that lost its tail names an outdated start of the log. So this check comes before the log is read.
@@ -61,9 +62,13 @@ impl Recovered {
         let log = Scan::run(environment, &log_directory, contents.settled.log_start, policy, read_only)?;
         let reach = Reach { end: log.end, settled: log.settled, closed: log.closed };
         reach.check(&path, &contents, &log.end_path(), &mut verdict)?;
-        let verify = if read_only { verify_file } else { verify_durably };
-        let verify = &mut |path: &Path, meta: &TableMeta| verify(environment, path, meta);
-        let state = choose(&*environment.storage, root, &path, &contents, &reach, verify)?;
+        let verify = &mut |home, path: &Path, meta: &TableMeta| match (home, read_only) {
+            (Home::Disk, true) => verify_file(environment, path, meta),
+            (Home::Disk, false) => verify_durably(environment, path, meta),
+            (Home::Fast, true) => verify_fast_file(environment, path, meta),
+            (Home::Fast, false) => verify_fast_durably(environment, path, meta),
+        };
+        let state = choose(&*environment.storage, homes, &path, &contents, &reach, verify)?;
 
         let mut dropped = verdict.dropped;
         dropped.extend(log.dropped.iter().cloned());
@@ -108,22 +113,22 @@ pub(super) fn put_aside(storage: &dyn Storage, root: &Path, number: u64) -> Resu
 /// unsettled edit that reaches beyond the log. A missing table of the settled state is an error.
 pub(super) fn choose(
     storage: &dyn Storage,
-    root: &Path,
+    homes: Homes<'_>,
     path: &Path,
     contents: &Contents,
     log: &Reach,
-    verify: &mut dyn FnMut(&Path, &TableMeta) -> Result<bool>,
+    verify: &mut dyn FnMut(Home, &Path, &TableMeta) -> Result<bool>,
 ) -> Result<State> {
-    let tables = root.join("tables");
-    let names = files_of(storage, &tables)?;
-    contents.settled.tables().try_for_each(|meta| check_table(&tables, &names, meta))?;
+    let found = TableFiles::list(storage, &homes)?;
+    contents.settled.tables().try_for_each(|meta| found.check(&homes, Home::Disk, meta))?;
+    contents.settled.fast_tables().try_for_each(|meta| found.check(&homes, Home::Fast, meta))?;
     let mut state = contents.settled.clone();
     'edits: for (id, edit) in &contents.unsettled {
         if edit.seq > log.end.seq && !planted(Bug::EditBeyondLogAccepted) {
             break;
         }
-        for meta in edit.outputs() {
-            if !verify(&tables.join(files::table_name(meta.id)), meta)? {
+        for (home, meta) in edit.outputs() {
+            if !verify(home, &homes.path(TableFile { home, id: meta.id })?, meta)? {
                 break 'edits;
             }
         }
@@ -137,7 +142,7 @@ pub(super) fn choose(
     // Numbers of dropped edits and files are not used again: a file or a segment header may still have them.
     let last = contents.unsettled.back().map_or(state.edit, |(id, _)| *id);
     state.edit = state.edit.max(last).max(log.settled);
-    let unused = names.keys().filter_map(|name| files::table_id(name)).max().map_or(0, |id| id.saturating_add(1));
+    let unused = found.largest_id().map_or(0, |id| id.0.saturating_add(1));
     state.next_table = state.next_table.max(TableId(unused));
     Ok(state)
 }
@@ -217,20 +222,34 @@ impl Reach {
     }
 }
 
-/// Returns the files of a directory and their lengths, by name.
-pub(super) fn files_of(storage: &dyn Storage, directory: &Path) -> Result<BTreeMap<String, u64>> {
-    let entries = storage.list(directory)?.unwrap_or_default();
-    let files = entries.into_iter().filter(|entry| !entry.is_directory);
-    Ok(files.map(|DirectoryEntry { name, bytes, .. }| (name, bytes)).collect())
-}
+/// The files of tables, and their lengths.
+struct TableFiles(BTreeMap<TableFile, u64>);
 
-/// Checks that the file of a live table exists and has its length.
-pub(super) fn check_table(directory: &Path, names: &BTreeMap<String, u64>, meta: &TableMeta) -> Result<()> {
-    let name = files::table_name(meta.id);
-    let found = match names.get(&name) {
-        Some(bytes) if *bytes == meta.bytes => return Ok(()),
-        Some(bytes) => format!("{bytes} bytes"),
-        None => "no such file".into(),
-    };
-    Err(Error::corruption(&directory.join(name), 0, format!("a table of {} bytes", meta.bytes), found))
+impl TableFiles {
+    fn list(storage: &dyn Storage, homes: &Homes<'_>) -> Result<Self> {
+        let mut found = BTreeMap::new();
+        for home in [Home::Disk, Home::Fast] {
+            let Some(directory) = homes.directory(home) else { continue };
+            let entries = storage.list(&directory)?.unwrap_or_default();
+            let files = entries.into_iter().filter(|entry| !entry.is_directory);
+            let table = |DirectoryEntry { name, bytes, .. }| Some((files::table_file(home, &name)?, bytes));
+            found.extend(files.filter_map(table));
+        }
+        Ok(TableFiles(found))
+    }
+
+    /// Checks that the file of a live table exists and has its length.
+    fn check(&self, homes: &Homes<'_>, home: Home, meta: &TableMeta) -> Result<()> {
+        let file = TableFile { home, id: meta.id };
+        let found = match self.0.get(&file) {
+            Some(bytes) if *bytes == meta.bytes => return Ok(()),
+            Some(bytes) => format!("{bytes} bytes"),
+            None => "no such file".into(),
+        };
+        Err(Error::corruption(&homes.path(file)?, 0, format!("a table of {} bytes", meta.bytes), found))
+    }
+
+    fn largest_id(&self) -> Option<TableId> {
+        self.0.keys().map(|file| file.id).max()
+    }
 }

@@ -11,7 +11,7 @@ use super::partition::Partition;
 use super::partitions::Partitions;
 use super::sealer::Sealer;
 use super::splits::Splitter;
-use crate::format::LogPosition;
+use crate::format::LogMark;
 use crate::memtable::MemtableHandle;
 use std::sync::Arc;
 
@@ -57,12 +57,11 @@ impl OrderedBackground {
             .unchanged_while(|| !self.partitions.iter().any(|it| it.super_version().sealed.iter().any(is_waiting)))
     }
 
-    /// Whether no record before `position` is in the fast tier, but those of keyspaces that are gone.
-    pub(crate) fn are_evicted(&self, position: LogPosition) -> bool {
+    /// Whether no record before `mark` is in the fast tier, but those of keyspaces that are gone.
+    pub(crate) fn are_evicted(&self, mark: LogMark) -> bool {
         let is_before = |partition: Arc<Partition>| {
             let super_version = partition.super_version();
-            let first = super_version.fast.as_ref().and_then(|fast| fast.first());
-            first.is_some_and(|first| first.position < position)
+            super_version.fast.as_ref().is_some_and(|fast| fast.has_before(mark))
         };
         self.partitions.unchanged_while(|| !self.partitions.iter().any(is_before))
     }

@@ -4,7 +4,7 @@
 //! **Eviction.** One number says up to where a partition is flushed. So an eviction takes every fast table of the
 //! partition, and its edit says `Flushed` up to the last record of these: what is newer is in memtables, or in fast
 //! tables that a flush has added since. Were only some keys evicted, replay would have to skip some records below that
-//! number and not others.
+//! number and not others. Tables in files are evicted together, too.
 //!
 //! The caller has a claim on the partition: no other merge of its fast tables runs, and no split or merge of it.
 
@@ -17,10 +17,11 @@ use super::pins::Flushed;
 use super::tier::Tier;
 use crate::compaction;
 use crate::error::{Error, Result};
+use crate::fast_table::FastTable;
 use crate::fast_tier::Takes;
-use crate::format::LogMark;
+use crate::format::{LogMark, SeqNo};
 use crate::keyspaces::{Backpressure, LogPins, Signals, SnapshotRegistry, SpaceWatch};
-use crate::lineage::{Change, Edit, Lineage};
+use crate::lineage::{Change, Edit, FastPlace, Lineage};
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Health};
@@ -69,9 +70,11 @@ impl FastMerger {
         };
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
         let cancelled = || self.signals.is_stopping() || partition.is_dropped();
-        let merge = Box::pin(partition.compact_in_tier(tier, (&inputs, takes), &boundaries, &cancelled));
+        let merge = Box::pin(partition.merge_in_tier(tier, (&inputs, takes), &boundaries, &cancelled));
         let start_ns = tier.now_ns();
-        let made_bytes = self.environment.sliced(&self.metrics.merge_slices, merge).await?;
+        let made = self.environment.sliced(&self.metrics.merge_slices, merge).await?;
+        let made_bytes = made.iter().map(|table| table.bytes()).sum();
+        self.install_merged(tier, partition, (&inputs, takes), made).await?;
         tier.calibration.measured_internal(inputs.entries(), seconds_since(tier, start_ns));
         compacted(tier, partition);
         self.metrics.internal_compactions.increment();
@@ -80,6 +83,41 @@ impl FastMerger {
         self.backpressure.pace(partition);
         self.signals.progress.notify_all();
         Ok(())
+    }
+
+    /// Replaces `inputs` by what their merge has made. An edit says so if the tables are in files.
+    async fn install_merged(
+        &self,
+        tier: &Tier,
+        partition: &Partition,
+        (inputs, takes): (&FastLevel, Takes),
+        made: Vec<Arc<FastTable>>,
+    ) -> Result<()> {
+        if !tier.is_persistent() {
+            partition.install_merged(tier, (inputs, takes), made);
+            return Ok(());
+        }
+        let ids: Vec<_> = made.iter().map(|table| table.meta().id).collect();
+        if partition.is_dropped() {
+            tier.discard(&self.health, &ids);
+            return Err(Error::Closed);
+        }
+        let mut changes = removals(partition, inputs);
+        let place = match takes {
+            Takes::Newest => FastPlace::Inputs,
+            Takes::Overlapped | Takes::All => FastPlace::Oldest,
+        };
+        // Each goes below those before it.
+        changes.extend(made.iter().rev().map(|table| Change::AddFast {
+            keyspace: partition.keyspace,
+            partition: partition.id,
+            place,
+            meta: table.meta().clone(),
+        }));
+        let edit = Edit { changes, ..Edit::default() };
+        let apply = || partition.install_merged(tier, (inputs, takes), made);
+        let installed = self.lineage.install(edit, inputs.handles(), || None, apply).await;
+        installed.map(drop).inspect_err(|_| tier.discard(&self.health, &ids))
     }
 
     /// Writes what a partition has in the tier to a table of level 0, and lets it go.
@@ -111,16 +149,26 @@ impl FastMerger {
             edit.changes.push(Change::Add { keyspace, partition: id, level: 0, meta: meta.clone() });
             self.tables.open_written(meta)
         });
-        edit.changes.push(Change::Flushed { keyspace, partition: id, seq });
-        let log_start = || Some(self.log_start_without(partition, &fast));
+        let mut gone = Vec::new();
+        if tier.is_persistent() {
+            // The manifest has known since their flush that these records are in tables.
+            edit.seq = SeqNo(0);
+            edit.changes.extend(removals(partition, &fast));
+            gone = fast.handles();
+        } else {
+            edit.changes.push(Change::Flushed { keyspace, partition: id, seq });
+        }
+        let log_start = || (!tier.is_persistent()).then(|| self.log_start_without(partition, &fast));
         let apply = || partition.install_eviction(&fast, table);
-        if let Err(error) = self.lineage.install(edit, Vec::new(), log_start, apply).await {
+        if let Err(error) = self.lineage.install(edit, gone, log_start, apply).await {
             self.discard(output);
             return Err(error);
         }
         tier.calibration.measured_major(fast.entries(), seconds_since(tier, start_ns));
         compacted(tier, partition);
         running.finish(self.environment.clock.now_ns());
+        // There may be room again.
+        tier.room.set_refused(false);
         self.evicted(partition, fast.bytes_in(&range));
         Ok(())
     }
@@ -148,6 +196,12 @@ impl FastMerger {
             None => keyspace.oldest_mark(),
         })
     }
+}
+
+/// The changes that remove fast tables of a partition.
+fn removals(partition: &Partition, fast: &FastLevel) -> Vec<Change> {
+    let remove = |table| Change::RemoveFast { keyspace: partition.keyspace, partition: partition.id, table };
+    fast.tables().map(|handle| remove(handle.meta().id)).collect()
 }
 
 fn seconds_since(tier: &Tier, start_ns: u64) -> f64 {

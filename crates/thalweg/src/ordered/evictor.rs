@@ -20,7 +20,7 @@ use super::tier::Tier;
 use crate::compaction::RunningJob;
 use crate::error::{Error, ErrorKind};
 use crate::fast_tier::{self, Activity, Takes};
-use crate::format::LogPosition;
+use crate::format::{LogPosition, SeqNo};
 use crate::keyspaces::{IdleMemory, LogPins, Signals, SnapshotRegistry, SpaceWatch};
 use crate::log::Log;
 use crate::runtime::{Environment, Health};
@@ -108,7 +108,10 @@ impl Evictor {
             }
             has_worked = true;
             let done = match &work {
-                Work::Compact(partition, takes) => self.merger.compact(&self.tier, partition, *takes).await,
+                Work::Compact(partition, takes) => {
+                    let done = self.merger.compact(&self.tier, partition, *takes).await;
+                    done.inspect_err(|error| self.tier.note_full(error))
+                }
                 Work::Evict(partition) => self.merger.evict(&self.tier, &writers, partition).await,
             };
             self.give_back(&work);
@@ -141,8 +144,10 @@ impl Evictor {
 
     /// The free partition with the oldest record in the tier.
     fn oldest(&self) -> Option<Arc<Partition>> {
-        let first = |partition: &Partition| -> Option<LogPosition> {
-            Some(partition.super_version().fast.as_ref()?.first()?.position)
+        let first = |partition: &Partition| -> Option<(Option<LogPosition>, SeqNo)> {
+            let super_version = partition.super_version();
+            let fast = super_version.fast.as_ref()?;
+            Some((fast.first().map(|mark| mark.position), fast.first_seq()))
         };
         let free = self.known().filter(|partition| is_free(partition));
         let held = free.filter_map(|partition| Some((first(&partition)?, partition)));

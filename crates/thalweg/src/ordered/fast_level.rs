@@ -4,9 +4,12 @@
 //! each of these above those before it, all above the sorted ones, and these above level 0. Sorted tables are disjoint.
 //! After a split two partitions have the same tables, and each reads only its own keys of them.
 //!
-//! **A fast table is to the lineage what a sealed memtable is**: no edit names it, and its records are in the log. So
-//! it pins the log from the oldest of them ([`FastTableHandle::first`]), and an eviction states up to which number all
-//! records of the partition are in tables ([`FastTableHandle::last_seq`]).
+//! **A fast table in memory is to the lineage what a sealed memtable is**: no edit names it, and its records are in the
+//! log. So it pins the log from the oldest of them ([`FastTableHandle::first`]), and an eviction states up to which
+//! number all records of the partition are in tables ([`FastTableHandle::last_seq`]).
+//!
+//! **A fast table in a file is to the lineage what a table is**: an edit adds it, and an edit removes it. So it pins no
+//! log.
 
 use super::cursor::Source;
 use super::tier::TierReads;
@@ -16,6 +19,7 @@ use crate::fast_table::{Distinct, FastCursor, FastTable};
 use crate::fast_tier::Estimate;
 use crate::format::{LogMark, SeqNo, Version};
 use crate::keyspaces::{TierCharge, TierRoom};
+use crate::lineage::Handle;
 use crate::table::{KeyRange, PointKey, TableMeta};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -23,8 +27,9 @@ use std::sync::{Arc, OnceLock};
 /// A fast table, and the records of the log that it stands for.
 pub(crate) struct FastTableHandle {
     pub(super) table: Arc<FastTable>,
-    /// Where the oldest record begins that it stands for. Records that an internal compaction has dropped count.
-    pub(super) first: LogMark,
+    /// Where the oldest record begins that it stands for and that the log must keep. Records count that an internal
+    /// compaction has dropped. `None`: an edit names the table, which is in a file.
+    pub(super) first: Option<LogMark>,
     /// The largest number of a record that it stands for.
     pub(super) last_seq: SeqNo,
     /// Its memory, until the last reader is gone.
@@ -32,9 +37,20 @@ pub(crate) struct FastTableHandle {
 }
 
 impl FastTableHandle {
-    pub(super) fn new(table: Arc<FastTable>, first: LogMark, last_seq: SeqNo, room: &Arc<TierRoom>) -> Arc<Self> {
+    pub(super) fn new(
+        table: Arc<FastTable>,
+        first: Option<LogMark>,
+        last_seq: SeqNo,
+        room: &Arc<TierRoom>,
+    ) -> Arc<Self> {
         let _charge = TierCharge::new(room, table.bytes());
         Arc::new(FastTableHandle { table, first, last_seq, _charge })
+    }
+
+    /// A table that an edit names.
+    pub(super) fn named(table: Arc<FastTable>, room: &Arc<TierRoom>) -> Arc<Self> {
+        let last_seq = table.meta().seq_max;
+        Self::new(table, None, last_seq, room)
     }
 
     pub(super) fn meta(&self) -> &TableMeta {
@@ -80,7 +96,8 @@ pub(super) fn bytes_in(table: &FastTable, range: &KeyRange) -> u64 {
     let is_in = |key: &[u8]| !range.is_after(key) && !range.is_before(key);
     let all: u64 = samples.iter().map(|(_, bytes)| bytes).sum();
     let within: u64 = samples.iter().filter(|(key, _)| is_in(key)).map(|(_, bytes)| bytes).sum();
-    (u128::from(table.bytes()) * u128::from(within) / u128::from(all.max(1))) as u64
+    // Whoever has a table has some of it: a partition with nothing in the tier is not asked to leave it.
+    ((u128::from(table.bytes()) * u128::from(within) / u128::from(all.max(1))) as u64).max(1)
 }
 
 /// See the module. It has at least one table: a partition without any has no fast level.
@@ -115,6 +132,19 @@ impl FastLevel {
         FastLevel { unsorted, sorted, reads: Arc::clone(reads), distinct: OnceLock::new() }
     }
 
+    /// A fast level as the manifest has it: of two tables that have a key in common the later one is newer.
+    pub(super) fn recovered(mut handles: Vec<Arc<FastTableHandle>>, reads: &Arc<TierReads>) -> Option<Arc<Self>> {
+        let overlaps_earlier = |(index, handle): (usize, &Arc<FastTableHandle>)| {
+            let TableMeta { key_min, key_max, .. } = handle.meta();
+            handles.iter().take(index).any(|earlier| earlier.meta().overlaps(key_min, key_max))
+        };
+        let sorted = handles.iter().enumerate().position(overlaps_earlier).unwrap_or(handles.len());
+        let unsorted = handles.split_off(sorted);
+        let mut fast = FastLevel::new(unsorted, Vec::new(), reads);
+        fast.add_sorted(handles);
+        fast.filled()
+    }
+
     /// The same tables, to be changed.
     pub(super) fn changeable(&self) -> Self {
         FastLevel::new(self.unsorted.clone(), self.sorted.clone(), &self.reads)
@@ -142,14 +172,27 @@ impl FastLevel {
         self.sorted.get(index).map_or(Ok(None), |handle| handle.table.find(point))
     }
 
-    /// Where the oldest record begins that it stands for.
+    /// Where the oldest record begins that it stands for and that the log must keep.
     pub(super) fn first(&self) -> Option<LogMark> {
-        self.tables().map(|handle| handle.first).min_by_key(|mark| mark.position)
+        self.tables().filter_map(|handle| handle.first).min_by_key(|mark| mark.position)
     }
 
     /// The largest number of a record that it stands for.
     pub(super) fn last_seq(&self) -> SeqNo {
         self.tables().map(|handle| handle.last_seq).max().unwrap_or_default()
+    }
+
+    /// The smallest number of an entry that it has.
+    pub(super) fn first_seq(&self) -> SeqNo {
+        self.tables().map(|handle| handle.meta().seq_min).min().unwrap_or_default()
+    }
+
+    /// Whether it has a record before `mark`.
+    pub(super) fn has_before(&self, mark: LogMark) -> bool {
+        self.tables().any(|handle| match handle.first {
+            Some(first) => first.position < mark.position,
+            None => handle.meta().seq_min <= mark.seq,
+        })
     }
 
     /// Entries of its tables.
@@ -217,6 +260,11 @@ impl FastLevel {
         let is_in = |handle: &&Arc<FastTableHandle>| hull.is_some_and(|(from, to)| handle.meta().overlaps(from, to));
         let overlapped = self.sorted.iter().filter(is_in).cloned().collect();
         FastLevel::new(self.unsorted.clone(), overlapped, &self.reads)
+    }
+
+    /// Handles of its tables, for an edit that removes them.
+    pub(super) fn handles(&self) -> Vec<Handle> {
+        self.tables().map(|handle| Handle::from(Arc::clone(&handle.table))).collect()
     }
 
     /// The newest unsorted tables, up to one that is much larger than they are: it was merged of such before.

@@ -11,9 +11,10 @@ use super::pins::Flushed;
 use super::tier::Tier;
 use crate::compaction;
 use crate::error::{Error, Result};
+use crate::fast_table::FastTable;
 use crate::format::{LogMark, SeqNo, TableId};
 use crate::keyspaces::{Backpressure, LogPins, Signals, SnapshotRegistry, SpaceWatch};
-use crate::lineage::{Change, Edit, Lineage};
+use crate::lineage::{Change, Edit, FastPlace, Handle, Lineage};
 use crate::log::Log;
 use crate::memtable::MemtableHandle;
 use crate::metrics::Metrics;
@@ -68,19 +69,54 @@ impl MemtableFlusher {
             !is_bug && !passes
         });
         match tier {
-            Some(tier) => self.flush_to_tier(tier, partition, handle).await,
-            None => self.flush_to_level0(writers, partition, handle).await,
+            Some(tier) => self.flush_to_tier(tier, partition, handle).await.inspect_err(|error| tier.note_full(error)),
+            None => {
+                // The next one tries again to find room there.
+                partition.generation.options.tier.iter().for_each(|tier| tier.room.set_refused(false));
+                self.flush_to_level0(writers, partition, handle).await
+            }
         }
     }
 
     async fn flush_to_tier(&self, tier: &Tier, partition: &Arc<Partition>, handle: &Arc<MemtableHandle>) -> Result<()> {
         self.log.until_visible(handle.sealed_at()).await?;
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
-        let table_bytes = partition.flush_to_tier(tier, handle, &boundaries).await?;
+        let table = partition.make_fast_table(tier, handle, &boundaries).await?;
+        let table_bytes = table.as_ref().map_or(0, |table| table.bytes());
+        self.install_in_tier(tier, partition, handle, table).await?;
         self.metrics.minor_compactions.increment();
         self.metrics.minor_written_bytes.add(table_bytes);
         self.flushed(partition, handle, table_bytes);
         Ok(())
+    }
+
+    /// Puts a fast table in the place of a memtable. An edit says so if the table is in a file.
+    async fn install_in_tier(
+        &self,
+        tier: &Tier,
+        partition: &Arc<Partition>,
+        handle: &Arc<MemtableHandle>,
+        table: Option<Arc<FastTable>>,
+    ) -> Result<()> {
+        let last = handle.last_seq();
+        if !tier.is_persistent() || last == SeqNo(0) {
+            partition.install_fast_table(tier, handle, table);
+            return Ok(());
+        }
+        let (keyspace, id) = (partition.keyspace, partition.id);
+        let mut edit = Edit { seq: last, ..Edit::default() };
+        edit.changes.extend(table.as_ref().map(|table| Change::AddFast {
+            keyspace,
+            partition: id,
+            place: FastPlace::Newest,
+            meta: table.meta().clone(),
+        }));
+        edit.changes.push(Change::Flushed { keyspace, partition: id, seq: last });
+        let made: Vec<_> = table.iter().map(|table| table.meta().id).collect();
+        let log_start = || Some(self.log_start_without(partition, handle));
+        let apply = || partition.install_fast_table(tier, handle, table);
+        let installed = self.lineage.install(edit, Vec::new(), log_start, apply).await;
+        installed.map(drop).inspect_err(|_| tier.discard(&self.health, &made))
     }
 
     /// Flushes the oldest sealed memtable of a partition that has nothing in the fast tier.
@@ -219,6 +255,6 @@ pub(super) fn discard_outputs(
         }
     }
     if !held.is_empty() {
-        lineage.discard(held);
+        lineage.discard(held.into_iter().map(Handle::from).collect());
     }
 }

@@ -10,7 +10,7 @@ use crate::compaction::Job;
 use crate::error::{Error, Result};
 use crate::format::TableId;
 use crate::keyspaces::{Backpressure, Signals, SpaceWatch, WriteBuffer};
-use crate::lineage::{Change, Edit, Lineage};
+use crate::lineage::{Change, Edit, Handle, Lineage};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Health};
 use crate::table::{TableStore, TableWriters};
@@ -104,7 +104,9 @@ impl JobRunner {
             partition.replace(&replaced, job.output_level, tables);
             indexing.applied();
         };
-        if let Err(error) = self.lineage.install(edit, inputs, || None, apply).await {
+        if let Err(error) =
+            self.lineage.install(edit, inputs.into_iter().map(Handle::from).collect(), || None, apply).await
+        {
             return Err(self.discard(ids, indexing, error));
         }
         indexing.finish().await?;

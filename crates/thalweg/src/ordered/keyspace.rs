@@ -111,7 +111,8 @@ impl OrderedKeyspace {
         let splits: Vec<_> = kept_splits.map(|(split, _)| split.clone()).collect();
         let Generation { options, memory, .. } = &*self.generation;
         let generation = Generation::new(self.id, ids.len(), ids.len(), self.generation.kind(), options, memory);
-        let partitions = ids.into_iter().map(|id| RecoveredPartition { id, flushed: at, levels: Levels::new() });
+        let partitions =
+            ids.into_iter().map(|id| RecoveredPartition { id, flushed: at, levels: Levels::new(), fast: Vec::new() });
         // A split that is under way may have taken the next id.
         let next = PartitionId(before.next.0 + 1);
         let layout = Layout::new(&generation, splits, partitions, next);

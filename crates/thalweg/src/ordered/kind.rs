@@ -1,18 +1,20 @@
 //! [`OrderedKind`]: makes ordered keyspaces, anew and from the manifest; and what they are to everything that is common
 //! to all kinds.
 
+use super::fast_level::FastTableHandle;
 use super::generation::{Generation, Memory};
 use super::keyspace::OrderedKeyspace;
 use super::options::OrderedOptions;
 use super::partition::{Partition, RecoveredPartition};
 use crate::compaction::Levels;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::{KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqNo, TableId};
 use crate::keyspaces::{Keyspace, Kind, Lifecycle, NewKeyspace, ReplayedEntry};
-use crate::lineage::KeyspaceState;
+use crate::lineage::{Handle, KeyspaceState};
 use crate::runtime::BackgroundError;
 use crate::table::{Table, TableMeta, TableStore};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// See the module.
@@ -24,6 +26,15 @@ pub(crate) struct OrderedKind {
 }
 
 impl OrderedKind {
+    /// Opens a table of the fast tier.
+    fn open_fast_table(&self, meta: &TableMeta) -> Result<Arc<FastTableHandle>> {
+        let tier = self.options.tier.as_ref();
+        let Some((tier, files)) = tier.and_then(|tier| Some((tier, tier.maker.files()?))) else {
+            return Err(Error::internal(format!("fast table {} without a fast tier", meta.id)));
+        };
+        Ok(FastTableHandle::named(files.open(meta)?, &tier.room))
+    }
+
     fn options_of(&self, kind: KeyspaceKind) -> &Arc<OrderedOptions> {
         match kind {
             KeyspaceKind::Ordered => &self.options,
@@ -35,26 +46,47 @@ impl OrderedKind {
 impl Kind for OrderedKind {
     fn create(&self, new: NewKeyspace<'_>) -> Arc<dyn Keyspace> {
         let count = new.splits.len() + 1;
-        let partition = |id| RecoveredPartition { id: PartitionId(id), flushed: new.after, levels: Levels::new() };
+        let partition = |id| RecoveredPartition {
+            id: PartitionId(id),
+            flushed: new.after,
+            levels: Levels::new(),
+            fast: Vec::new(),
+        };
         let partitions = (0..count as u64).map(partition);
         let generation = Generation::new(new.id, count, count, new.kind, self.options_of(new.kind), &self.memory);
         OrderedKeyspace::new(new.name, &generation, new.splits, partitions, PartitionId(count as u64))
     }
 
-    fn recover(&self, id: KeyspaceId, state: &KeyspaceState, tables: &TableStore) -> Arc<dyn Keyspace> {
+    fn recover(&self, id: KeyspaceId, state: &KeyspaceState, tables: &TableStore) -> Result<Arc<dyn Keyspace>> {
         // One handle a table: a file goes when nobody holds its table, whichever partition that is in.
         let mut opened: BTreeMap<TableId, Arc<Table>> = BTreeMap::new();
         let mut open =
             |meta: &TableMeta| Arc::clone(opened.entry(meta.id).or_insert_with(|| tables.open(meta.clone())));
+        let mut fast: BTreeMap<TableId, Arc<FastTableHandle>> = BTreeMap::new();
+        for meta in state.partitions.iter().flat_map(|partition| &partition.fast) {
+            if let Entry::Vacant(vacant) = fast.entry(meta.id) {
+                vacant.insert(self.open_fast_table(meta)?);
+            }
+        }
         let partitions = state.partitions.iter().map(|partition| RecoveredPartition {
             id: partition.id,
             flushed: partition.flushed,
             levels: partition.levels.iter().map(|level| level.iter().map(&mut open).collect()).collect(),
+            fast: partition.fast.iter().filter_map(|meta| fast.get(&meta.id).cloned()).collect(),
         });
         let created = usize::try_from(state.created).unwrap_or(usize::MAX);
         let (members, options) = (state.partitions.len(), self.options_of(state.kind));
         let generation = Generation::new(id, created, members, state.kind, options, &self.memory);
-        OrderedKeyspace::new(&state.name, &generation, state.splits.clone(), partitions, state.next_partition)
+        let keyspace =
+            OrderedKeyspace::new(&state.name, &generation, state.splits.clone(), partitions, state.next_partition);
+        Ok(keyspace)
+    }
+}
+
+impl OrderedKeyspace {
+    /// The tables of its levels. Those of a directory keyspace are packs, and no partition shares them.
+    fn packs(&self) -> Vec<Arc<Table>> {
+        self.layout().partitions().iter().flat_map(|partition| partition.super_version().levels.concat()).collect()
     }
 }
 
@@ -74,9 +106,10 @@ impl Keyspace for OrderedKeyspace {
     fn load(&self) -> Result<()> {
         match self.directories() {
             Some(index) => {
-                self.tables().iter().try_for_each(|pack| index.load(pack))?;
+                let packs = self.packs();
+                packs.iter().try_for_each(|pack| index.load(pack))?;
                 #[cfg(feature = "experiments")]
-                index.fill_f_hashes(&self.tables());
+                index.fill_f_hashes(&packs);
                 Ok(())
             }
             None => Ok(()),
@@ -116,11 +149,18 @@ impl Keyspace for OrderedKeyspace {
         self.layout().partitions().iter().all(|partition| partition.running().iter().all(|job| job.is_parked))
     }
 
-    fn tables(&self) -> Vec<Arc<Table>> {
+    fn tables(&self) -> Vec<Handle> {
         let layout = self.layout();
-        let tables = layout.partitions().iter().flat_map(|partition| partition.super_version().levels.concat());
+        let has_fast_files = self.generation().options.tier.as_ref().is_some_and(|tier| tier.is_persistent());
+        let tables = layout.partitions().iter().flat_map(|partition| {
+            let super_version = partition.super_version();
+            let mut handles: Vec<Handle> = super_version.levels.concat().into_iter().map(Handle::from).collect();
+            let fast = super_version.fast.as_ref().filter(|_| has_fast_files);
+            handles.extend(fast.into_iter().flat_map(|fast| fast.handles()));
+            handles
+        });
         // Partitions may share some.
-        tables.map(|table: Arc<Table>| (table.meta().id, table)).collect::<BTreeMap<_, _>>().into_values().collect()
+        tables.map(|handle| (handle.file(), handle)).collect::<BTreeMap<_, _>>().into_values().collect()
     }
 
     fn retire_buffers(&self) {

@@ -10,7 +10,7 @@
 //! then `changing`.
 
 use super::chain::Chain;
-use super::fast_level::FastLevel;
+use super::fast_level::{FastLevel, FastTableHandle};
 use super::generation::Generation;
 use super::tier::TierReads;
 use crate::compaction::{Job, Levels, Policy, RunningJob};
@@ -89,6 +89,8 @@ pub(crate) struct RecoveredPartition {
     /// Every record at or below it is in a table.
     pub(crate) flushed: SeqNo,
     pub(crate) levels: Levels,
+    /// Its tables in the fast tier that are in files. Where two have the same keys the later one is newer.
+    pub(super) fast: Vec<Arc<FastTableHandle>>,
 }
 
 /// See the module.
@@ -127,16 +129,17 @@ pub(crate) struct Partition {
 impl Partition {
     /// A partition with recovered levels.
     pub(crate) fn new(generation: &Arc<Generation>, range: KeyRange, recovered: RecoveredPartition) -> Arc<Self> {
-        let RecoveredPartition { id, flushed, levels } = recovered;
+        let RecoveredPartition { id, flushed, levels, fast } = recovered;
+        let reads = generation.options.tier.as_ref().map(|tier| TierReads::new(tier, None));
+        let fast = reads.as_ref().and_then(|reads| FastLevel::recovered(fast, reads));
         let super_version = SuperVersion {
             range: Arc::new(range),
             right: None,
             active: MemtableHandle::new(flushed, &generation.memory.pool),
             sealed: Vec::new(),
-            fast: None,
+            fast,
             levels: Arc::new(levels),
         };
-        let reads = generation.options.tier.as_ref().map(|tier| TierReads::new(tier, None));
         Self::with_super_version(generation, id, flushed, super_version, reads)
     }
 

@@ -3,9 +3,12 @@
 
 use crate::clock::Clock;
 use crate::compaction::FastTableMaker;
+use crate::error::{Error, ErrorKind};
+use crate::fast_table::FastTableFiles;
 use crate::fast_tier::{Calibration, Costs, Flushed, Model, Options, Statistics};
-use crate::keyspaces::TierRoom;
-use crate::runtime::{Event, Space};
+use crate::format::TableId;
+use crate::keyspaces::{TierDrain, TierRoom};
+use crate::runtime::{Event, Health, Space};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -22,6 +25,8 @@ pub(crate) struct Tier {
     pub(super) model: Model,
     pub(super) calibration: Calibration,
     clock: Arc<dyn Clock>,
+    /// It is emptied as long as it lives.
+    _drain: Option<TierDrain>,
     /// Wakes the coroutine that asks the model.
     wanted: OnceLock<Arc<Event>>,
 }
@@ -33,14 +38,18 @@ impl std::fmt::Debug for Tier {
 }
 
 impl Tier {
-    /// An empty tier. `table_bytes`: those at which an internal compaction closes a table.
+    /// A tier in which no partition has anything yet. `table_bytes`: those at which an internal compaction closes a
+    /// table. `drain`: it is emptied and stays empty.
     pub(crate) fn new(
         room: Arc<TierRoom>,
         maker: FastTableMaker,
         table_bytes: u64,
         clock: Arc<dyn Clock>,
+        drain: Option<TierDrain>,
     ) -> Arc<Self> {
-        let options = Options { log_bytes_max: Some(room.log_evict_bytes()), ..Options::default() };
+        // One in files pins no log.
+        let log_bytes_max = maker.files().is_none().then(|| room.log_evict_bytes());
+        let options = Options { log_bytes_max, ..Options::default() };
         Arc::new(Tier {
             room,
             maker,
@@ -48,6 +57,7 @@ impl Tier {
             model: Model::new(options),
             calibration: Calibration::new(Costs::default()),
             clock,
+            _drain: drain,
             wanted: OnceLock::new(),
         })
     }
@@ -58,10 +68,20 @@ impl Tier {
         assert!(is_first, "one coroutine asks the model");
     }
 
+    /// The files of its tables; `None` of tables in memory.
+    pub(crate) fn files(&self) -> Option<&Arc<FastTableFiles>> {
+        self.maker.files()
+    }
+
+    /// Whether its tables are in files, and edits name them.
+    pub(crate) fn is_persistent(&self) -> bool {
+        self.maker.files().is_some()
+    }
+
     /// Whether memtables pass the tier by where they can, and what it holds is evicted: somebody waits for that, or the
     /// log that the tier pins takes the last room of the disk.
     pub(super) fn is_passed_by(&self, space: &Space) -> bool {
-        self.room.is_drained() || space.is_short()
+        self.room.is_drained() || !self.is_persistent() && space.is_short()
     }
 
     /// Bytes at which a partition is split, if it would be split at `bytes` without a tier.
@@ -73,6 +93,23 @@ impl Tier {
     pub(super) fn wake(&self) {
         if let Some(wanted) = self.wanted.get() {
             wanted.notify_all();
+        }
+    }
+
+    /// After a table that failed with this error: if its directory is full, memtables pass the tier by where they can,
+    /// and something is evicted.
+    pub(super) fn note_full(&self, error: &Error) {
+        if self.is_persistent() && error.kind() == ErrorKind::NoSpace {
+            self.room.set_refused(true);
+            self.wake();
+        }
+    }
+
+    /// Removes tables that no edit names, because their edit was refused. When the database is poisoned they stay: the
+    /// edit may be in the manifest; recovery knows.
+    pub(super) fn discard(&self, health: &Health, made: &[TableId]) {
+        if health.check().is_ok() {
+            made.iter().for_each(|id| self.maker.remove(*id));
         }
     }
 

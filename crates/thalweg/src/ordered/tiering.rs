@@ -6,6 +6,7 @@ use super::partition::{Partition, level_mut};
 use super::tier::{Tier, TierReads};
 use crate::compaction::{self, Levels};
 use crate::error::Result;
+use crate::fast_table::FastTable;
 use crate::fast_tier::{Flushed, Takes};
 use crate::format::SeqNo;
 use crate::memtable::MemtableHandle;
@@ -30,23 +31,28 @@ impl Partition {
         Some(TierReads::new(tier, self.tier_reads().map(|reads| &**reads)))
     }
 
-    /// Makes a fast table of what its oldest sealed memtable has of its keys, and puts it in the place of the memtable.
-    /// No edit says so: the records stay in the log. `snapshots`: which versions stay, as for [`compaction::flush`].
-    /// Returns the bytes of the table.
-    pub(super) async fn flush_to_tier(
+    /// Makes a fast table of what its oldest sealed memtable has of its keys; `None` when it has none. `snapshots`:
+    /// which versions stay, as for [`compaction::flush`].
+    pub(super) async fn make_fast_table(
         &self,
         tier: &Tier,
         handle: &Arc<MemtableHandle>,
         snapshots: &[SeqNo],
-    ) -> Result<u64> {
+    ) -> Result<Option<Arc<FastTable>>> {
         // Sealed by a split it has the other side's entries too; those are for the other side to flush.
         let mut entries = handle.memtable.entries_in(&self.super_version().range);
-        let table = compaction::flush_fast(&mut entries, &tier.maker, snapshots).await?;
+        compaction::flush_fast(&mut entries, &tier.maker, snapshots).await
+    }
+
+    /// Puts a fast table in the place of its oldest sealed memtable. A table in memory has its records in the log.
+    pub(super) fn install_fast_table(&self, tier: &Tier, handle: &Arc<MemtableHandle>, table: Option<Arc<FastTable>>) {
         let bytes = table.as_ref().map_or(0, |table| table.bytes());
         let before = self.super_version().fast.as_ref().map_or(0.0, |fast| fast.distinct().value);
         let entries = table.as_ref().map_or(0, |table| table.meta().entries);
-        let table = table.zip(handle.first());
-        let table = table.map(|(table, first)| FastTableHandle::new(table, first, handle.last_seq(), &tier.room));
+        let table = table.map(|table| match tier.is_persistent() {
+            true => FastTableHandle::named(table, &tier.room),
+            false => FastTableHandle::new(table, handle.first(), handle.last_seq(), &tier.room),
+        });
         self.change(|super_version| {
             let oldest = super_version.sealed.remove(0);
             assert!(Arc::ptr_eq(&oldest, handle), "flushes are installed in memtable order");
@@ -63,27 +69,32 @@ impl Partition {
         if let Some(reads) = self.tier_reads() {
             reads.flushed(Flushed { entries, updates, bytes });
         }
-        Ok(bytes)
     }
 
     /// Merges `inputs`: all unsorted tables at the call with the sorted ones that they overlap, or the newest unsorted
-    /// ones alone, which stay unsorted. Returns the bytes that it has made.
-    pub(super) async fn compact_in_tier(
+    /// ones alone.
+    pub(super) async fn merge_in_tier(
         &self,
         tier: &Tier,
         (inputs, takes): (&FastLevel, Takes),
         snapshots: &[SeqNo],
         cancelled: &(dyn Fn() -> bool + Sync),
-    ) -> Result<u64> {
-        let Some(first) = inputs.first() else { return Ok(0) };
+    ) -> Result<Vec<Arc<FastTable>>> {
         let range = Arc::clone(&self.super_version().range);
         let table_bytes = if takes == Takes::Newest { u64::MAX } else { tier.table_bytes };
         let to = (&tier.maker, table_bytes);
-        let made = compaction::compact_fast(&inputs.inputs(), &range, to, snapshots, cancelled).await?;
-        let bytes = made.iter().map(|table| table.bytes()).sum();
+        compaction::compact_fast(&inputs.inputs(), &range, to, snapshots, cancelled).await
+    }
+
+    /// Replaces `inputs` by what their merge has made. What was made of the newest unsorted tables stays unsorted.
+    pub(super) fn install_merged(&self, tier: &Tier, (inputs, takes): (&FastLevel, Takes), made: Vec<Arc<FastTable>>) {
         // Each stands for the records of all inputs: which of them an entry was chosen from is not known any more.
-        let last = inputs.last_seq();
-        let outputs = made.into_iter().map(|table| FastTableHandle::new(table, first, last, &tier.room)).collect();
+        let (first, last) = (inputs.first(), inputs.last_seq());
+        let outputs = made.into_iter().map(|table| match tier.is_persistent() {
+            true => FastTableHandle::named(table, &tier.room),
+            false => FastTableHandle::new(table, first, last, &tier.room),
+        });
+        let outputs = outputs.collect();
         self.change(|super_version| {
             let Some(before) = &super_version.fast else { return };
             let mut fast = before.without(inputs);
@@ -93,7 +104,6 @@ impl Partition {
             }
             super_version.fast = fast.filled();
         });
-        Ok(bytes)
     }
 
     /// Replaces `evicted`, which was all that it had in the tier once, by `table` in level 0; by nothing when the
@@ -110,23 +120,27 @@ impl Partition {
         });
     }
 
-    /// While the log is replayed: moves its sealed memtables into the tier, so that they take no more memory than they
-    /// did before.
+    /// While the log is replayed: moves its sealed memtables into a tier in memory, so that they take no more memory
+    /// than they did before.
     pub(super) fn replay_to_tier(&self, tier: &Tier) {
+        if tier.is_persistent() {
+            // No edit can name a table yet.
+            return;
+        }
         // Nobody has read anything yet: of each key the newest version is enough.
         let snapshots = [SeqNo::MAX];
         for handle in self.super_version().sealed.clone() {
-            let moved = at_once(self.flush_to_tier(tier, &handle, &snapshots));
             // Nothing here fails but the check of what was just made; then the memtable stays, for a flush.
-            if moved.is_err() {
-                return;
-            }
+            let Ok(table) = at_once(self.make_fast_table(tier, &handle, &snapshots)) else { return };
+            self.install_fast_table(tier, &handle, table);
         }
         let fast = self.super_version().fast.clone();
         if let Some(fast) = fast.filter(|fast| fast.unsorted.len() >= REPLAYED_UNSORTED_MAX) {
             let inputs = fast.unsorted_and_overlapped();
             // As above: then the tables stay as they are.
-            let _ = at_once(self.compact_in_tier(tier, (&inputs, Takes::Overlapped), &snapshots, &|| false));
+            if let Ok(made) = at_once(self.merge_in_tier(tier, (&inputs, Takes::Overlapped), &snapshots, &|| false)) {
+                self.install_merged(tier, (&inputs, Takes::Overlapped), made);
+            }
         }
     }
 }

@@ -84,6 +84,11 @@ pub trait Storage: Send + Sync + 'static {
     fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
         self.inner()?.capacity_bytes(directory)
     }
+    /// Whether files in this directory, or where it would be created, are kept in memory alone. `false` where that is
+    /// not known.
+    fn is_volatile(&self, directory: &Path) -> bool {
+        self.inner().is_some_and(|inner| inner.is_volatile(directory))
+    }
     /// Bytes of memory that the process may have: those of the machine, or of a control group; `None` where that is not
     /// known.
     fn memory_max(&self) -> Option<u64> {

@@ -62,7 +62,7 @@ pub(crate) use read::cursor::TableCursor;
 pub(crate) use read::point_key::{BlockNumber, PointKey};
 pub(crate) use read::table::Table;
 pub(crate) use scan::table_scan::TableScan;
-pub(crate) use store::{TableStore, path_in};
+pub(crate) use store::TableStore;
 pub(crate) use write::unsynced_files::{UnsyncedFile, UnsyncedFiles};
 pub(crate) use write::writer::TableWriter;
 pub(crate) use writers::{PackWriters, TableWriters};

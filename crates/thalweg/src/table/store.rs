@@ -121,6 +121,11 @@ impl TableStore {
         path_in(&self.directory, id)
     }
 
+    /// Gives out an id, for a table of another store.
+    pub(crate) fn take_id(&self) -> TableId {
+        TableId(self.next_id.fetch_add(1, Ordering::SeqCst))
+    }
+
     /// Returns the first id that was never used.
     #[cfg(test)]
     pub(crate) fn next_id(&self) -> TableId {
@@ -158,7 +163,7 @@ impl TableStore {
     ) -> Result<(TableId, Output)> {
         let mut taken = 0;
         loop {
-            let id = TableId(self.next_id.fetch_add(1, Ordering::SeqCst));
+            let id = self.take_id();
             let path = self.path(id);
             yield_now().await;
             let storage = &self.environment.storage;

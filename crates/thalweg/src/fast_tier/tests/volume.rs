@@ -80,7 +80,7 @@ enum Shape {
     Memtables { trigger: usize },
     /// Into a tier that pins the log and evicts to level 0.
     Volatile { trigger: usize, log_max: usize },
-    /// Into a tier that is merged into the level below at once.
+    /// Into a tier that is merged into the level below at once, as the paper does.
     Persistent,
 }
 
@@ -358,9 +358,14 @@ fn a_volatile_tier_writes_what_memtables_of_the_same_size_write() {
     check(("memtables, trigger 1", Shape::Memtables { trigger: 1 }, Options::default(), [2.98, 2.75, 2.58, 2.58]));
 }
 
+/// A tier in files: it pins no log.
+const IN_FILES: Shape = Shape::Volatile { trigger: 4, log_max: 1000 * KEYS };
+
 #[test]
-fn a_persistent_tier_keeps_what_is_hot() {
+fn a_persistent_tier_keeps_what_is_hot_and_writes_least_through_level_0() {
     let wide = Options { keep_part: 0.65, ..Options::default() };
+    check(("tier in files, to level 0", IN_FILES, Options::default(), [2.10, 1.57, 1.26, 1.24]));
+    check(("tier in files, evicts to 0.65", IN_FILES, wide.clone(), [2.14, 1.61, 1.31, 1.28]));
     check(("persistent tier", Shape::Persistent, Options::default(), [2.40, 1.79, 1.39, 1.41]));
     check(("persistent tier, evicts to 0.65", Shape::Persistent, wide, [2.53, 1.90, 1.44, 1.46]));
 }

@@ -6,7 +6,7 @@ use crate::format::{EntryKind, KeyspaceId, LogMark, PartitionId, SeqNo, Slice};
 use crate::keyspaces::{
     CompactionDebt, Keyspace, Kind, Lifecycle, LogPins, NewKeyspace, Pacer, ReplayedEntry, WriteBuffer,
 };
-use crate::lineage::{Change, Edit, KeyspaceState, Lineage};
+use crate::lineage::{Change, Edit, Handle, KeyspaceState, Lineage};
 use crate::log::Log;
 use crate::memtable::SealedEntries;
 use crate::memtable::test_model::Entries;
@@ -55,10 +55,10 @@ impl Kind for MapKind {
         MapKeyspace::new(new.id, new.name, new.after, Vec::new())
     }
 
-    fn recover(&self, id: KeyspaceId, state: &KeyspaceState, tables: &TableStore) -> Arc<dyn Keyspace> {
+    fn recover(&self, id: KeyspaceId, state: &KeyspaceState, tables: &TableStore) -> Result<Arc<dyn Keyspace>> {
         let whole = &state.partitions[0];
         let opened = whole.levels.iter().flatten().map(|meta| tables.open(meta.clone())).collect();
-        MapKeyspace::new(id, &state.name, whole.flushed, opened)
+        Ok(MapKeyspace::new(id, &state.name, whole.flushed, opened))
     }
 }
 
@@ -183,8 +183,8 @@ impl Keyspace for MapKeyspace {
         true
     }
 
-    fn tables(&self) -> Vec<Arc<Table>> {
-        self.contents().tables.clone()
+    fn tables(&self) -> Vec<Handle> {
+        self.contents().tables.iter().cloned().map(Handle::from).collect()
     }
 
     fn retire_buffers(&self) {}

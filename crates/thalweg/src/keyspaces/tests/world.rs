@@ -8,7 +8,7 @@ use crate::keyspaces::{
     Backpressure, BackpressureLimits, ClearedGenerations, DefinitionInstaller, Keyspace, Kind, LogPins, NewKeyspace,
     Registry, Replay, Replayed, Signals, SnapshotRegistry, SpaceWatch,
 };
-use crate::lineage::{DurabilityBackend, Lineage, Recovered, Settling};
+use crate::lineage::{DurabilityBackend, Homes, Lineage, Recovered, Settling};
 use crate::log::{DamagePolicy, Log, LogOptions, Operation, RecordBuilder};
 use crate::memtable::MemtablePool;
 use crate::metrics::Metrics;
@@ -67,7 +67,7 @@ impl World {
         let environment =
             Environment { storage: Arc::new(disk.clone()), clock, entropy: Arc::new(SystemEntropy), scheduler };
         let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::default()));
-        let recovered = Recovered::run(&environment, root, DamagePolicy::Strict, false).unwrap();
+        let recovered = Recovered::run(&environment, Homes::of(root), DamagePolicy::Strict, false).unwrap();
         let state = recovered.as_ref().map(|recovered| recovered.state.clone()).unwrap_or_default();
         let tables = TableStore::new(
             environment.clone(),
@@ -77,7 +77,7 @@ impl World {
             Arc::clone(&metrics),
             state.next_table,
         );
-        let mut replay = Replay::new(&MapKind, &state, &tables, root);
+        let mut replay = Replay::new(&MapKind, &state, &tables, root).unwrap();
         if let Some(recovered) = &recovered {
             recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record)).unwrap();
         }
@@ -86,7 +86,8 @@ impl World {
         let below = (environment.clone(), Arc::clone(&health), Arc::clone(&metrics));
         let lineage = {
             let (environment, health, metrics) = below.clone();
-            Lineage::begin(environment, health, metrics, Arc::clone(&space), settling(), recovered.as_ref()).unwrap()
+            Lineage::begin(environment, health, metrics, Arc::clone(&space), settling(), None, recovered.as_ref())
+                .unwrap()
         };
         let options = LogOptions { segment_bytes: 64 << 10, sync_interval: None, space: Arc::clone(&space) };
         let log = {
@@ -94,7 +95,7 @@ impl World {
             let scan = recovered.map(|recovered| recovered.log);
             Log::begin(environment, health, metrics, root.join("log"), options, scan).unwrap()
         };
-        lineage.attach(Arc::clone(&log), Arc::clone(&tables)).unwrap();
+        lineage.attach(Arc::clone(&log), Arc::clone(&tables), None).unwrap();
         log.tasks().into_iter().for_each(|(lane, task)| environment.scheduler.spawn(lane, task));
         lineage.tasks().into_iter().for_each(|task| environment.scheduler.spawn(Lane::Compaction, task));
         let (queue, coroutine) = tables.write_queue();

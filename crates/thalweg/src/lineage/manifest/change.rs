@@ -7,7 +7,7 @@ use crate::format::{EditId, KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqN
 use crate::lineage::manifest::fields::{
     Undecodable, directory_keyspace, keyspace, mark, put_directory_keyspace, put_keyspace, put_mark,
 };
-use crate::lineage::state::edit::{Change, Edit};
+use crate::lineage::state::edit::{Change, Edit, FastPlace};
 use crate::table::TableMeta;
 
 const CREATE_KEYSPACE: u8 = 1;
@@ -20,6 +20,11 @@ const SPLIT: u8 = 7;
 const MERGE: u8 = 8;
 const CLEAR_KEYSPACE: u8 = 9;
 const CREATE_DIRECTORY_KEYSPACE: u8 = 10;
+const ADD_FAST: u8 = 11;
+const REMOVE_FAST: u8 = 12;
+
+/// The last kind of change.
+const KIND_MAX: u8 = REMOVE_FAST;
 
 impl Edit {
     /// Appends the edit, which has number `id`, to `out`.
@@ -46,7 +51,7 @@ impl Edit {
         for _ in 0..count {
             changes.push(match decoder.u8() {
                 None => return Err(Undecodable::Malformed),
-                Some(kind) if kind > CREATE_DIRECTORY_KEYSPACE => return Err(Undecodable::Newer),
+                Some(kind) if kind > KIND_MAX => return Err(Undecodable::Newer),
                 Some(kind) => Change::decode(kind, decoder).ok_or(Undecodable::Malformed)?,
             });
         }
@@ -102,6 +107,19 @@ impl Change {
                 out.put_u8(*to);
                 out.put_varint(table.0);
             }
+            Change::AddFast { keyspace, partition, place, meta } => {
+                put_place(out, ADD_FAST, *keyspace, *partition);
+                out.put_u8(match place {
+                    FastPlace::Newest => 0,
+                    FastPlace::Oldest => 1,
+                    FastPlace::Inputs => 2,
+                });
+                meta.encode(out);
+            }
+            Change::RemoveFast { keyspace, partition, table } => {
+                put_place(out, REMOVE_FAST, *keyspace, *partition);
+                out.put_varint(table.0);
+            }
             Change::Flushed { keyspace, partition, seq } => {
                 put_place(out, FLUSHED, *keyspace, *partition);
                 out.put_varint(seq.0);
@@ -148,6 +166,16 @@ impl Change {
                 to: decoder.u8()?,
                 table: TableId(decoder.varint()?),
             },
+            ADD_FAST => {
+                let place = match decoder.u8()? {
+                    0 => FastPlace::Newest,
+                    1 => FastPlace::Oldest,
+                    2 => FastPlace::Inputs,
+                    _ => return None,
+                };
+                Change::AddFast { keyspace, partition, place, meta: TableMeta::decode(decoder)? }
+            }
+            REMOVE_FAST => Change::RemoveFast { keyspace, partition, table: TableId(decoder.varint()?) },
             FLUSHED => Change::Flushed { keyspace, partition, seq: SeqNo(decoder.varint()?) },
             SPLIT => Change::Split {
                 keyspace,

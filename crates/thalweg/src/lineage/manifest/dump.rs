@@ -8,7 +8,7 @@ use crate::lineage::manifest::fields::Undecodable;
 use crate::lineage::manifest::fragments::scan;
 use crate::lineage::manifest::header::ManifestHeader;
 use crate::lineage::manifest::record::{Record, synced_of};
-use crate::lineage::state::edit::{Change, Edit};
+use crate::lineage::state::edit::{Change, Edit, FastPlace};
 use crate::storage::Storage;
 use crate::table::TableMeta;
 use std::fmt::Arguments;
@@ -76,6 +76,10 @@ fn print_record(offset: u64, synced: u64, record: &Record, print: &mut Print<'_>
             head(format_args!("keyspace {keyspace} partition {partition} level {level}"))?;
             tables.iter().try_for_each(|meta| print(format_args!("           {}", table(meta))))
         }
+        Record::SnapshotFastTables { keyspace, partition, tables } => {
+            head(format_args!("keyspace {keyspace} partition {partition} fast tier"))?;
+            tables.iter().try_for_each(|meta| print(format_args!("           {}", table(meta))))
+        }
         Record::SnapshotEnd { keyspaces, tables } => {
             head(format_args!("snapshot end: {keyspaces} keyspaces, {tables} tables"))
         }
@@ -115,6 +119,20 @@ fn print_edit(offset: u64, synced: u64, id: EditId, edit: &Edit, print: &mut Pri
             }
             Change::Move { keyspace, partition, from, to, table } => {
                 print(format_args!("           move {keyspace}/{partition} level {from} to {to} table {table}"))?;
+            }
+            Change::AddFast { keyspace, partition, place, meta } => {
+                let place = match place {
+                    FastPlace::Newest => "above",
+                    FastPlace::Oldest => "below",
+                    FastPlace::Inputs => "in its place among",
+                };
+                print(format_args!(
+                    "           add {keyspace}/{partition} fast tier, {place} the others, {}",
+                    table(meta)
+                ))?;
+            }
+            Change::RemoveFast { keyspace, partition, table } => {
+                print(format_args!("           remove {keyspace}/{partition} fast tier table {table}"))?;
             }
             Change::Flushed { keyspace, partition, seq } => {
                 print(format_args!("           flushed {keyspace}/{partition} to {seq}"))?;

@@ -4,7 +4,8 @@
 //! medium.
 
 use crate::error::{Error, Result};
-use crate::lineage::files::{self, manifest_path};
+use crate::format::Home;
+use crate::lineage::files::{self, Homes, manifest_path};
 use crate::lineage::manifest::current::{self, Current};
 use crate::lineage::manifest::reader::Contents;
 use crate::lineage::state::edit::Edit;
@@ -39,22 +40,27 @@ impl Medium<'_> {
         Ok(bytes)
     }
 
-    /// Makes the outputs of `edits` durable, as far as their files exist, and the names in `tables`.
+    /// Makes the outputs of `edits` durable, as far as their files exist, and the names in the directories of tables.
     pub(in crate::lineage) fn sync_outputs<'e>(
         &self,
-        tables: &Path,
+        homes: &Homes<'_>,
         edits: impl Iterator<Item = &'e Edit>,
     ) -> Result<()> {
         if self.read_only {
             return Ok(());
         }
-        for meta in edits.flat_map(Edit::outputs) {
-            let path = tables.join(files::table_name(meta.id));
+        for output in edits.flat_map(Edit::output_files) {
+            let path = homes.path(output)?;
             if self.storage.file_bytes(&path)?.is_some() {
                 files::open(self.storage, &path, OpenMode::ReadWrite)?.sync()?;
             }
         }
-        if self.storage.list(tables)?.is_some() { self.storage.sync_directory(tables) } else { Ok(()) }
+        for directory in [Home::Disk, Home::Fast].into_iter().filter_map(|home| homes.directory(home)) {
+            if self.storage.list(&directory)?.is_some() {
+                self.storage.sync_directory(&directory)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -3,13 +3,14 @@
 //! Pure; no bytes make it panic.
 
 use crate::error::{Error, Result};
-use crate::format::{EditId, LogMark, TableId};
+use crate::format::{EditId, KeyspaceId, LogMark, PartitionId, TableId};
 use crate::lineage::manifest::fields::Undecodable;
 use crate::lineage::manifest::fragments::{Damage, Scanned, scan};
 use crate::lineage::manifest::header::{HEADER_BYTES, ManifestHeader, VERSION};
 use crate::lineage::manifest::record::Record;
-use crate::lineage::state::edit::Edit;
+use crate::lineage::state::edit::{Edit, FastPlace};
 use crate::lineage::state::live::{LevelPlace, State};
+use crate::table::TableMeta;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
@@ -168,15 +169,14 @@ impl Assembly {
             }
             Record::SnapshotTables { keyspace, partition, level, tables } => {
                 for meta in tables {
-                    if meta.id >= self.state.next_table {
-                        return Err(format!("table {} not below {}", meta.id, self.state.next_table));
-                    }
-                    let is_shared = self.state.sticks_out(keyspace, partition, &meta);
-                    if !self.tables.insert(meta.id) && !is_shared {
-                        return Err(format!("table {} again", meta.id));
-                    }
-                    self.named += 1;
+                    self.take_table(keyspace, partition, &meta)?;
                     self.state.add(LevelPlace { keyspace, partition, level }, meta)?;
+                }
+            }
+            Record::SnapshotFastTables { keyspace, partition, tables } => {
+                for meta in tables {
+                    self.take_table(keyspace, partition, &meta)?;
+                    self.state.add_fast((keyspace, partition), (FastPlace::Newest, 0), meta)?;
                 }
             }
             Record::SnapshotEnd { keyspaces, tables } => {
@@ -189,6 +189,24 @@ impl Assembly {
             }
             record => return Err(format!("{record:?} in a snapshot")),
         }
+        Ok(())
+    }
+
+    /// Counts a table of the snapshot.
+    fn take_table(
+        &mut self,
+        keyspace: KeyspaceId,
+        partition: PartitionId,
+        meta: &TableMeta,
+    ) -> std::result::Result<(), String> {
+        if meta.id >= self.state.next_table {
+            return Err(format!("table {} not below {}", meta.id, self.state.next_table));
+        }
+        let is_shared = self.state.sticks_out(keyspace, partition, meta);
+        if !self.tables.insert(meta.id) && !is_shared {
+            return Err(format!("table {} again", meta.id));
+        }
+        self.named += 1;
         Ok(())
     }
 

@@ -27,6 +27,8 @@ pub(in crate::lineage) enum Record {
     SnapshotPartitions { keyspace: KeyspaceId, created: u64, next: PartitionId, ids: Vec<PartitionId> },
     /// Tables of one level.
     SnapshotTables { keyspace: KeyspaceId, partition: PartitionId, level: u8, tables: Vec<TableMeta> },
+    /// Fast tables of a partition.
+    SnapshotFastTables { keyspace: KeyspaceId, partition: PartitionId, tables: Vec<TableMeta> },
     /// Ends the snapshot, with the counts of its records.
     SnapshotEnd { keyspaces: u64, tables: u64 },
     /// An edit, not settled yet.
@@ -49,6 +51,10 @@ const CLOSED: u8 = 7;
 const ROUND: u8 = 8;
 const SNAPSHOT_PARTITIONS: u8 = 9;
 const SNAPSHOT_DIRECTORY_KEYSPACE: u8 = 10;
+const SNAPSHOT_FAST_TABLES: u8 = 11;
+
+/// The last kind of record.
+const KIND_MAX: u8 = SNAPSHOT_FAST_TABLES;
 
 /// The bytes of kind and synced offset, with which every record begins.
 pub(in crate::lineage) const PREFIX_BYTES: usize = 9;
@@ -105,9 +111,15 @@ impl Record {
                         tables: tables.to_vec(),
                     }));
                 }
+                records.extend(content.fast.chunks(TABLES_MAX).map(|tables| Record::SnapshotFastTables {
+                    keyspace,
+                    partition: content.id,
+                    tables: tables.to_vec(),
+                }));
             }
         }
-        let (keyspaces, tables) = (state.keyspaces.len() as u64, state.tables().count() as u64);
+        let tables = state.tables().chain(state.fast_tables()).count() as u64;
+        let keyspaces = state.keyspaces.len() as u64;
         records.push(Record::SnapshotEnd { keyspaces, tables });
         records
     }
@@ -125,18 +137,7 @@ impl Record {
                 out
             }
             Record::SnapshotKeyspace { keyspace, name, splits, kind, flushed } => {
-                let mut out = match kind {
-                    KeyspaceKind::Ordered => {
-                        let mut out = prefix(SNAPSHOT_KEYSPACE, synced);
-                        put_keyspace(&mut out, *keyspace, name, splits);
-                        out
-                    }
-                    KeyspaceKind::Directory(key) => {
-                        let mut out = prefix(SNAPSHOT_DIRECTORY_KEYSPACE, synced);
-                        put_directory_keyspace(&mut out, *keyspace, name, key);
-                        out
-                    }
-                };
+                let mut out = keyspace_payload((*keyspace, name, splits), *kind, synced);
                 flushed.iter().for_each(|seq| out.put_varint(seq.0));
                 out
             }
@@ -154,8 +155,14 @@ impl Record {
                 out.put_varint(keyspace.0);
                 out.put_varint(partition.0);
                 out.put_u8(*level);
-                out.put_varint(tables.len() as u64);
-                tables.iter().for_each(|meta| meta.encode(&mut out));
+                put_tables(&mut out, tables);
+                out
+            }
+            Record::SnapshotFastTables { keyspace, partition, tables } => {
+                let mut out = prefix(SNAPSHOT_FAST_TABLES, synced);
+                out.put_varint(keyspace.0);
+                out.put_varint(partition.0);
+                put_tables(&mut out, tables);
                 out
             }
             Record::SnapshotEnd { keyspaces, tables } => {
@@ -193,7 +200,7 @@ impl Record {
                 let (id, edit) = Edit::decode(&mut decoder)?;
                 Record::Edit { id, edit }
             }
-            (kind, _) if kind > SNAPSHOT_DIRECTORY_KEYSPACE => return Err(Undecodable::Newer),
+            (kind, _) if kind > KIND_MAX => return Err(Undecodable::Newer),
             (kind, _) => Record::decode_body(kind, &mut decoder).ok_or(Undecodable::Malformed)?,
         };
         if decoder.is_empty() { Ok(record) } else { Err(Undecodable::Malformed) }
@@ -235,12 +242,13 @@ impl Record {
                 let keyspace = KeyspaceId(decoder.varint()?);
                 let partition = PartitionId(decoder.varint()?);
                 let level = decoder.u8()?;
-                let mut tables = Vec::new();
-                for _ in 0..decoder.varint().filter(|&count| count > 0)? {
-                    tables.push(TableMeta::decode(decoder)?);
-                }
-                Record::SnapshotTables { keyspace, partition, level, tables }
+                Record::SnapshotTables { keyspace, partition, level, tables: tables(decoder)? }
             }
+            SNAPSHOT_FAST_TABLES => Record::SnapshotFastTables {
+                keyspace: KeyspaceId(decoder.varint()?),
+                partition: PartitionId(decoder.varint()?),
+                tables: tables(decoder)?,
+            },
             SNAPSHOT_END => Record::SnapshotEnd { keyspaces: decoder.varint()?, tables: decoder.varint()? },
             SETTLED => Record::Settled { edit: EditId(decoder.varint()?) },
             ROUND => Record::Round { edit: EditId(decoder.varint()?) },
@@ -248,6 +256,38 @@ impl Record {
             _ => return None,
         })
     }
+}
+
+/// Returns the first part of the payload of a keyspace: its id, name and splits.
+fn keyspace_payload(
+    (keyspace, name, splits): (KeyspaceId, &str, &[Box<[u8]>]),
+    kind: KeyspaceKind,
+    synced: u64,
+) -> Vec<u8> {
+    match kind {
+        KeyspaceKind::Ordered => {
+            let mut out = prefix(SNAPSHOT_KEYSPACE, synced);
+            put_keyspace(&mut out, keyspace, name, splits);
+            out
+        }
+        KeyspaceKind::Directory(key) => {
+            let mut out = prefix(SNAPSHOT_DIRECTORY_KEYSPACE, synced);
+            put_directory_keyspace(&mut out, keyspace, name, &key);
+            out
+        }
+    }
+}
+
+/// Appends a count and so many tables.
+fn put_tables(out: &mut Vec<u8>, tables: &[TableMeta]) {
+    out.put_varint(tables.len() as u64);
+    tables.iter().for_each(|meta| meta.encode(out));
+}
+
+/// Reads a count above 0 and so many tables.
+fn tables(decoder: &mut Decoder<'_>) -> Option<Vec<TableMeta>> {
+    let count = decoder.varint().filter(|&count| count > 0)?;
+    (0..count).map(|_| TableMeta::decode(decoder)).collect()
 }
 
 #[cfg(test)]

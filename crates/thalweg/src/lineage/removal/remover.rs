@@ -106,9 +106,9 @@ impl Lineage {
             self.readers_awaited.store(book.retained.is_held(), Ordering::Relaxed);
             (handles, became_free)
         };
-        for table in handles {
+        for handle in handles {
             // This closes its file.
-            self.log_and_tables().tables.let_go(table);
+            self.log_and_tables().let_go(handle);
             yield_now().await;
         }
         became_free
@@ -117,7 +117,7 @@ impl Lineage {
     /// Returns whether a replaced table has a reader, or had one at the last look.
     fn awaits_readers(&self) -> bool {
         let book = self.book();
-        book.retained.is_held() || book.ledger.inputs().any(|input| input.table.is_some())
+        book.retained.is_held() || book.ledger.inputs().any(|input| input.handle.is_some())
     }
 
     /// Returns whether files are to go without pauses.
@@ -146,11 +146,11 @@ impl Lineage {
         if first.is_none() || self.holds.load(Ordering::SeqCst) > 0 {
             return None;
         }
-        let Free { id, bytes } = first?;
+        let Free { file: table, bytes } = first?;
         let cut = if is_stopping { None } else { Some(self.piece_bytes()).filter(|piece| bytes > *piece) };
         // Opened while it has a name. A file that cannot be opened goes whole.
-        let file = cut.and_then(|_| self.log_and_tables().tables.open_file(id, OpenMode::ReadWrite));
-        let removed = self.log_and_tables().tables.remove(id);
+        let file = cut.and_then(|_| self.log_and_tables().open_file(table, OpenMode::ReadWrite));
+        let removed = self.log_and_tables().remove(table);
         let is_removed = removed.is_ok();
         if let Err(error) = removed {
             let now_ns = self.environment.clock.now_ns();

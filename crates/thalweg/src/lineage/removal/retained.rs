@@ -4,7 +4,8 @@
 //! cursor or compaction names the table. Handles are only cloned from handles, so none will ever name it again. Pure.
 //! The book of a lineage holds it.
 
-use crate::format::TableId;
+use crate::fast_table::FastTable;
+use crate::format::{Home, TableFile};
 use crate::planted::{Bug, planted};
 use crate::table::Table;
 use std::collections::VecDeque;
@@ -13,15 +14,64 @@ use std::sync::Arc;
 /// A table that an edit replaced.
 pub(in crate::lineage) struct Input {
     /// The handle; `None` once it was dropped.
-    pub(in crate::lineage) table: Option<Arc<Table>>,
-    pub(in crate::lineage) id: TableId,
+    pub(in crate::lineage) handle: Option<Handle>,
+    pub(in crate::lineage) file: TableFile,
     pub(in crate::lineage) bytes: u64,
+}
+
+/// A handle of a table, whichever home that has.
+#[derive(Clone)]
+pub(crate) enum Handle {
+    Table(Arc<Table>),
+    Fast(Arc<FastTable>),
+}
+
+impl From<Arc<Table>> for Handle {
+    fn from(table: Arc<Table>) -> Self {
+        Handle::Table(table)
+    }
+}
+
+impl From<Arc<FastTable>> for Handle {
+    fn from(table: Arc<FastTable>) -> Self {
+        Handle::Fast(table)
+    }
+}
+
+impl Handle {
+    /// Returns the file of the table.
+    pub(crate) fn file(&self) -> TableFile {
+        match self {
+            Handle::Table(table) => TableFile::on_disk(table.meta().id),
+            Handle::Fast(table) => TableFile::fast(table.meta().id),
+        }
+    }
+
+    /// Returns whether anybody else has a handle of the table.
+    pub(crate) fn is_shared(&self) -> bool {
+        match self {
+            Handle::Table(table) => Arc::strong_count(table) > 1,
+            Handle::Fast(table) => Arc::strong_count(table) > 1,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Handle::Table(table) => table.meta().bytes,
+            Handle::Fast(table) => table.meta().bytes,
+        }
+    }
+
+    /// Returns whether it is a table of a directory keyspace.
+    fn is_pack(&self) -> bool {
+        matches!(self, Handle::Table(table) if table.is_pack())
+    }
 }
 
 /// A table whose file may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lineage) struct Free {
-    pub(in crate::lineage) id: TableId,
+    pub(in crate::lineage) file: TableFile,
     pub(in crate::lineage) bytes: u64,
 }
 
@@ -38,18 +88,22 @@ pub(in crate::lineage) struct Retained {
     cutting_bytes: u64,
 }
 
-impl From<Arc<Table>> for Input {
-    fn from(table: Arc<Table>) -> Self {
-        let (id, bytes) = (table.meta().id, table.meta().bytes);
-        Input { table: Some(table), id, bytes }
+impl From<Handle> for Input {
+    fn from(handle: Handle) -> Self {
+        let (file, bytes) = (handle.file(), handle.bytes());
+        Input { handle: Some(handle), file, bytes }
     }
 }
 
 impl Input {
+    /// Returns the bytes that it takes on the disk. A fast table takes none there.
+    pub(in crate::lineage) fn disk_bytes(&self) -> u64 {
+        if self.file.home == Home::Disk { self.bytes } else { 0 }
+    }
+
     /// Takes the handle if no one shares it.
-    pub(in crate::lineage) fn take_unshared(&mut self) -> Option<Arc<Table>> {
-        self.table
-            .take_if(|table| Arc::strong_count(table) == 1 || planted(Bug::PackFreedWhileListed) && table.is_pack())
+    pub(in crate::lineage) fn take_unshared(&mut self) -> Option<Handle> {
+        self.handle.take_if(|handle| !handle.is_shared() || planted(Bug::PackFreedWhileListed) && handle.is_pack())
     }
 }
 
@@ -69,11 +123,11 @@ impl Retained {
         let before = self.free.len();
         let (free, free_bytes) = (&mut self.free, &mut self.free_bytes);
         self.inputs.retain(|input| {
-            if input.table.is_none() {
-                free.push_back(Free { id: input.id, bytes: input.bytes });
+            if input.handle.is_none() {
+                free.push_back(Free { file: input.file, bytes: input.bytes });
                 *free_bytes += input.bytes;
             }
-            input.table.is_some()
+            input.handle.is_some()
         });
         self.free.len() > before
     }
@@ -111,15 +165,16 @@ impl Retained {
         self.cutting_bytes + self.free_bytes
     }
 
-    /// Returns the bytes of all retained tables.
+    /// Returns the bytes of all retained tables on the disk, and of all files that may go.
     pub(in crate::lineage) fn bytes(&self) -> u64 {
-        self.waiting_bytes() + self.inputs.iter().map(|input| input.bytes).sum::<u64>()
+        self.waiting_bytes() + self.inputs.iter().map(Input::disk_bytes).sum::<u64>()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::TableId;
     use crate::lineage::tests::{table, tables};
 
     #[test]
@@ -127,7 +182,8 @@ mod tests {
         let tables = tables();
         let [read, unread] = [3, 4].map(|id| tables.open(table(id, "a", "b")));
         let mut retained = Retained::default();
-        let input = |table: &Arc<Table>| Input { bytes: table.meta().id.0, ..Input::from(Arc::clone(table)) };
+        let input =
+            |table: &Arc<Table>| Input { bytes: table.meta().id.0, ..Input::from(Handle::from(Arc::clone(table))) };
         retained.keep([input(&read), input(&unread)]);
         drop(unread);
         let look = |retained: &mut Retained| {
@@ -135,7 +191,7 @@ mod tests {
             (handles.len(), retained.free_unheld())
         };
         assert_eq!((look(&mut retained), look(&mut retained)), ((1, true), (0, false)));
-        assert_eq!(retained.first_free(), Some(Free { id: TableId(4), bytes: 4 }));
+        assert_eq!(retained.first_free(), Some(Free { file: TableFile::on_disk(TableId(4)), bytes: 4 }));
         assert_eq!((retained.waiting_bytes(), retained.bytes(), retained.is_held()), (4, 7, true));
         drop(read);
         assert_eq!(look(&mut retained), (1, true));
@@ -145,7 +201,7 @@ mod tests {
     #[test]
     fn bytes_count_until_they_are_gone_also_those_without_a_name() {
         let mut retained = Retained::default();
-        retained.keep([5, 6].map(|id| Input { table: None, id: TableId(id), bytes: id }));
+        retained.keep([5, 6].map(|id| Input { handle: None, file: TableFile::on_disk(TableId(id)), bytes: id }));
         assert!(retained.free_unheld());
         retained.removed(false);
         assert_eq!(retained.waiting_bytes(), 6);

@@ -6,11 +6,10 @@ use crate::lineage::book::Book;
 use crate::lineage::manifest::fragments::frame;
 use crate::lineage::manifest::record::Record;
 use crate::lineage::open::Lineage;
-use crate::lineage::removal::retained::Input;
+use crate::lineage::removal::retained::{Handle, Input};
 use crate::lineage::settle::ledger::{Ledger, Settled};
 use crate::planted::{Bug, planted};
 use crate::storage::File;
-use crate::table::Table;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -121,7 +120,7 @@ impl Lineage {
 
     /// Removes outputs of an edit that was refused, once no reader holds them: readers of a directory keyspace may see
     /// outputs before the edit is in force.
-    pub(crate) fn discard(&self, outputs: Vec<Arc<Table>>) {
+    pub(crate) fn discard(&self, outputs: Vec<Handle>) {
         self.retain(outputs.into_iter().map(Input::from));
         self.wake.notify_all();
     }

@@ -8,8 +8,8 @@
 //! file that could not be opened for want of a descriptor was not synced at all, so nothing of it was dropped.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::TableId;
-use crate::lineage::files;
+use crate::format::{Home, TableFile, TableId};
+use crate::lineage::files::{self, Homes};
 use crate::metrics::Metrics;
 use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment, Health, join_bounded};
@@ -18,7 +18,7 @@ use crate::sync::Mutex;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -81,28 +81,32 @@ pub(in crate::lineage) trait Backend: Send + Sync {
 
 /// A table to be made durable.
 pub(in crate::lineage) struct Unsynced {
-    pub(in crate::lineage) id: TableId,
+    pub(in crate::lineage) table: TableFile,
     /// The file as its writer opened it: the kernel reports every failed write-back there. `None`: opened anew.
     pub(in crate::lineage) file: Option<Arc<dyn File>>,
 }
 
 impl DurabilityBackend {
-    /// Returns the back-end for the tables and the manifest in `root`. The directories exist.
+    /// Returns the back-end for the tables in `homes` and the manifest in the root. The directories exist.
     pub(in crate::lineage) fn begin(
         self,
         environment: &Environment,
         health: &Arc<Health>,
         metrics: &Arc<Metrics>,
-        root: &Path,
+        homes: Homes<'_>,
     ) -> Result<Box<dyn Backend>> {
-        let (storage, directory) = (&environment.storage, root.join("tables"));
-        let commits_together = storage.commits_together(&[root, &directory]) || planted(Bug::JournalAssumed);
+        let (storage, directory) = (&environment.storage, homes.root.join("tables"));
+        let commits_together = storage.commits_together(&[homes.root, &directory]) || planted(Bug::JournalAssumed);
+        let directory = |path: &Path, has_one_journal| -> Result<TableDirectory> {
+            Ok(TableDirectory { names: BackgroundDirectory::open(storage, path)?, has_one_journal })
+        };
+        let fast = |path: &Path| directory(path, storage.commits_together(&[path]));
         let tables = Tables {
             environment: environment.clone(),
             health: Arc::clone(health),
             metrics: Arc::clone(metrics),
-            directory: BackgroundDirectory::open(storage, &directory)?,
-            has_one_journal: commits_together,
+            disk: directory(&homes.root.join("tables"), commits_together)?,
+            fast: homes.fast.map(fast).transpose()?,
         };
         Ok(match self {
             DurabilityBackend::SettleRounds => Box::new(SettleRounds { tables, commits_together }),
@@ -118,8 +122,14 @@ struct Tables {
     environment: Environment,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
-    /// The directory of the tables.
-    directory: BackgroundDirectory,
+    disk: TableDirectory,
+    /// That of the fast tier. It may be on another device, so a sync of the manifest commits nothing of it.
+    fast: Option<TableDirectory>,
+}
+
+/// A directory of tables.
+struct TableDirectory {
+    names: BackgroundDirectory,
     /// One journal commits all files together, as on ext4; see `Storage::commits_together`.
     has_one_journal: bool,
 }
@@ -129,10 +139,20 @@ struct Tables {
 const SYNCS_AT_ONCE: usize = 8;
 
 impl Tables {
+    fn directory(&self, home: Home) -> &TableDirectory {
+        let fast = self.fast.as_ref().filter(|_| home == Home::Fast);
+        assert!(home == Home::Disk || fast.is_some(), "only a database with a fast tier has fast tables");
+        fast.unwrap_or(&self.disk)
+    }
+
+    fn path(&self, table: TableFile) -> PathBuf {
+        self.directory(table.home).names.path().join(files::file_name(table))
+    }
+
     /// Opens a table, or takes the file that its writer has open.
-    fn open(&self, Unsynced { id, file }: Unsynced) -> Result<BackgroundFile> {
+    fn open(&self, Unsynced { table, file }: Unsynced) -> Result<BackgroundFile> {
         let storage = &*self.environment.storage;
-        let path = self.directory.path().join(files::table_name(id));
+        let path = self.path(table);
         let opened = file.map_or_else(|| files::open(storage, &path, OpenMode::ReadWrite), Ok);
         Ok(BackgroundFile::new(opened?))
     }
@@ -145,28 +165,30 @@ impl Tables {
 
     /// Makes one table durable; its name may not be.
     async fn sync(&self, table: Unsynced) -> Result<()> {
+        let home = table.table.home;
         let file = self.open(table)?;
-        if planted(Bug::TableSyncDropped) {
+        if planted(Bug::TableSyncDropped) || home == Home::Fast && planted(Bug::SettledWithoutFastSync) {
             return Ok(());
         }
         file.sync().await?;
-        self.check_blocks(&file)
+        self.check_blocks(home, &file)
     }
 
     /// Writes one table out, so that the next commit of the journal covers it.
     async fn write_out(&self, table: Unsynced) -> Result<()> {
+        let home = table.table.home;
         let file = self.open(table)?;
         if planted(Bug::TableSyncDropped) {
             return Ok(());
         }
         file.write_out().await?;
-        self.check_blocks(&file)
+        self.check_blocks(home, &file)
     }
 
     /// Checks that the file has all its blocks. ext4 reports a lost write-back only to whoever began it, and that may
     /// be the kernel itself. Then no sync reports it, but blocks are missing (`docs/durability.md`).
-    fn check_blocks(&self, file: &BackgroundFile) -> Result<()> {
-        let is_lost = self.has_one_journal && file.file().is_written_whole() == Some(false);
+    fn check_blocks(&self, home: Home, file: &BackgroundFile) -> Result<()> {
+        let is_lost = self.directory(home).has_one_journal && file.file().is_written_whole() == Some(false);
         if !is_lost || planted(Bug::LostWriteBackSettled) {
             return Ok(());
         }
@@ -182,26 +204,31 @@ impl Tables {
 
     /// Makes several tables and their names durable.
     async fn sync_all(&self, tables: Vec<Unsynced>) -> Result<()> {
-        if tables.is_empty() {
-            return Ok(());
-        }
+        let homes = homes_of(&tables);
         let sync = |table| async { self.sync(table).await.map_err(|error| self.failed(error)) };
         join_bounded(tables.into_iter().map(sync), SYNCS_AT_ONCE).await?;
-        self.sync_directory().await
+        self.sync_directories(&homes).await
     }
 
     /// Makes the names of the tables durable.
-    async fn sync_directory(&self) -> Result<()> {
-        if planted(Bug::DirectorySyncDropped) {
-            return Ok(());
+    async fn sync_directories(&self, homes: &BTreeSet<Home>) -> Result<()> {
+        for home in homes {
+            if !planted(Bug::DirectorySyncDropped) {
+                self.directory(*home).names.sync().await.map_err(|error| self.failed(error))?;
+            }
         }
-        self.directory.sync().await.map_err(|error| self.failed(error))
+        Ok(())
     }
 
     /// Counts syncs that a flush or compaction waits for.
     fn waited(&self, syncs: u64) {
         self.metrics.syncs_waited_for.add(syncs);
     }
+}
+
+/// Returns the homes of tables.
+fn homes_of(tables: &[Unsynced]) -> BTreeSet<Home> {
+    tables.iter().map(|table| table.table.home).collect()
 }
 
 /// See [`DurabilityBackend::SettleRounds`].
@@ -218,8 +245,11 @@ impl Backend for SettleRounds {
 
     fn settle(&self, outputs: Vec<Unsynced>) -> Step<'_> {
         let tables = &self.tables;
+        let is_committed = |output: &Unsynced| self.commits_together && output.table.home == Home::Disk;
+        let (committed, others): (Vec<_>, Vec<_>) = outputs.into_iter().partition(is_committed);
         Box::pin(async move {
-            if self.commits_together { tables.write_out_all(outputs).await } else { tables.sync_all(outputs).await }
+            tables.sync_all(others).await?;
+            tables.write_out_all(committed).await
         })
     }
 }
@@ -242,11 +272,12 @@ impl Backend for SyncEachFile {
             if outputs.is_empty() {
                 return Ok(());
             }
-            self.tables.waited(outputs.len() as u64 + 1);
+            let homes = homes_of(&outputs);
+            self.tables.waited((outputs.len() + homes.len()) as u64);
             for table in outputs {
                 self.sync_table(table).await?;
             }
-            self.tables.sync_directory().await
+            self.tables.sync_directories(&homes).await
         })
     }
 }
@@ -254,10 +285,9 @@ impl Backend for SyncEachFile {
 impl SyncEachFile {
     /// Syncs a table, once: after a full disk it is refused.
     async fn sync_table(&self, table: Unsynced) -> Result<()> {
-        let id = table.id;
+        let (file, id) = (table.table, table.table.id);
         if self.refused.lock().contains(&id) {
-            let path = self.tables.directory.path().join(files::table_name(id));
-            return Err(Error::NoSpace { path: Arc::from(path) });
+            return Err(Error::NoSpace { path: Arc::from(self.tables.path(file)) });
         }
         match self.tables.sync(table).await {
             Err(error) if error.kind() == ErrorKind::NoSpace => {

@@ -15,16 +15,14 @@
 //! state's sequence number (`docs/log.md`, What a flush need not make durable).
 
 use crate::error::{Error, Result};
-use crate::format::{EditId, LogMark, SeqNo, TableId};
+use crate::format::{EditId, LogMark, SeqNo, TableFile, TableId};
 use crate::lineage::manifest::record::edit_payload;
 use crate::lineage::open::Lineage;
-use crate::lineage::removal::retained::Input;
+use crate::lineage::removal::retained::{Handle, Input};
 use crate::lineage::settle::backend::{Rule, Unsynced};
 use crate::lineage::state::edit::Edit;
 use crate::planted::{Bug, planted};
-use crate::table::Table;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 impl Lineage {
     /// Installs an edit: takes `turn`, appends the edit, and runs `apply`, which makes readers use the new files.
@@ -41,7 +39,7 @@ impl Lineage {
     pub(crate) async fn install(
         &self,
         mut edit: Edit,
-        inputs: Vec<Arc<Table>>,
+        inputs: Vec<Handle>,
         log_start: impl Fn() -> Option<LogMark> + Send,
         apply: impl FnOnce() + Send,
     ) -> Result<EditId> {
@@ -56,7 +54,7 @@ impl Lineage {
             self.sync_log(edit.seq).await?;
         }
         let is_flush = edit.flushed() > SeqNo(0);
-        let tables: Vec<TableId> = edit.outputs().map(|meta| meta.id).collect();
+        let tables: Vec<TableFile> = edit.output_files().collect();
         if !planted(Bug::ManifestBeforeTables) {
             self.backend.prepare(self.unsynced(tables.iter().copied()), is_flush).await?;
         }
@@ -85,20 +83,20 @@ impl Lineage {
     }
 
     /// Returns the tables, each with the file that its writer has open.
-    pub(in crate::lineage) fn unsynced(&self, tables: impl Iterator<Item = TableId>) -> Vec<Unsynced> {
-        tables.map(|id| Unsynced { id, file: self.log_and_tables().tables.unsynced(id) }).collect()
+    pub(in crate::lineage) fn unsynced(&self, tables: impl Iterator<Item = TableFile>) -> Vec<Unsynced> {
+        tables.map(|table| Unsynced { table, file: self.log_and_tables().unsynced(table) }).collect()
     }
 
     /// Closes the files that the writers of these tables left open for a sync.
-    pub(in crate::lineage) fn forget_unsynced(&self, tables: impl IntoIterator<Item = TableId>) {
-        tables.into_iter().for_each(|id| self.log_and_tables().tables.forget_unsynced(id));
+    pub(in crate::lineage) fn forget_unsynced(&self, tables: impl IntoIterator<Item = TableFile>) {
+        tables.into_iter().for_each(|table| self.log_and_tables().forget_unsynced(table));
     }
 
     /// Appends the edit and switches readers. `is_behind`: the log was not needed up to the edit's number.
     async fn put_in_force(
         &self,
         mut edit: Edit,
-        inputs: Vec<Arc<Table>>,
+        inputs: Vec<Handle>,
         is_behind: bool,
         log_start: impl Fn() -> Option<LogMark> + Send,
         apply: impl FnOnce() + Send,
@@ -118,7 +116,8 @@ impl Lineage {
             let before = book.tentative.take();
             match appended {
                 Ok(end) => {
-                    let gone = inputs.into_iter().map(Input::from).filter(|input| !still_named.contains(&input.id));
+                    let gone =
+                        inputs.into_iter().map(Input::from).filter(|input| !still_named.contains(&input.file.id));
                     book.ledger.append(id, edit, end, gone.collect(), self.environment.clock.now_ns());
                     book.ledger.still_named(still_named);
                     // With rounds the outputs are not durable yet; with commits they are not believed to be.

@@ -10,7 +10,7 @@
 //! So appended ≥ sound ≥ durable ≥ recorded ≥ settled. Pure: no I/O and no locks. The book of a lineage holds the
 //! ledger.
 
-use crate::format::{EditId, LogMark, SeqNo, TableId};
+use crate::format::{EditId, LogMark, SeqNo, TableFile, TableId};
 use crate::lineage::manifest::fragments::frame;
 use crate::lineage::manifest::record::{Record, edit_payload};
 use crate::lineage::state::edit::{Change, Edit};
@@ -43,9 +43,9 @@ pub(in crate::lineage) struct Round {
     pub(in crate::lineage) seq: SeqNo,
     /// The outputs that no later edit of the round replaced. Only these are needed once the round is settled. Until
     /// then recovery stops before an edit whose outputs are not whole.
-    pub(in crate::lineage) outputs: BTreeSet<TableId>,
+    pub(in crate::lineage) outputs: BTreeSet<TableFile>,
     /// The other outputs.
-    pub(in crate::lineage) replaced: BTreeSet<TableId>,
+    pub(in crate::lineage) replaced: BTreeSet<TableFile>,
 }
 
 /// An edit that is not settled.
@@ -127,15 +127,17 @@ impl<T> Ledger<T> {
         for pending in self.edits.iter().filter(|pending| pending.id > self.sound) {
             round.seq = round.seq.max(pending.edit.seq);
             for change in &pending.edit.changes {
-                if let Change::Remove { table, .. } = change
-                    && !pending.still_named.contains(table)
-                    && round.outputs.remove(table)
-                {
-                    round.replaced.insert(*table);
+                let removed = match change {
+                    Change::Remove { table, .. } => TableFile::on_disk(*table),
+                    Change::RemoveFast { table, .. } => TableFile::fast(*table),
+                    _ => continue,
+                };
+                if !pending.still_named.contains(&removed.id) && round.outputs.remove(&removed) {
+                    round.replaced.insert(removed);
                 }
             }
             // Outputs come last: an edit adds them whatever the order of its changes is.
-            round.outputs.extend(pending.edit.outputs().map(|meta| meta.id));
+            round.outputs.extend(pending.edit.output_files());
         }
         // Replay begins after these records, and the numbers go on from there.
         if log_start.seq >= round.seq {
@@ -274,6 +276,10 @@ mod tests {
         LogMark { position: LogPosition::new(1, offset), generation: 1, seq: SeqNo(0) }
     }
 
+    fn on_disk(ids: &[u64]) -> BTreeSet<TableFile> {
+        ids.iter().map(|id| TableFile::on_disk(TableId(*id))).collect()
+    }
+
     fn edit(log_start: Option<u32>) -> Edit {
         Edit { log_start: log_start.map(mark), ..Edit::default() }
     }
@@ -313,10 +319,10 @@ mod tests {
         ledger.append(EditId(4), Edit { changes, ..edit(None) }, 140, vec![1, 2], 0);
         let round = ledger.to_settle().unwrap();
         assert_eq!((round.target, round.seq), (EditId(4), SeqNo(40)));
-        assert_eq!(round.outputs, BTreeSet::from([TableId(3), TableId(4)]));
-        assert_eq!(round.replaced, BTreeSet::from([TableId(2)]));
+        assert_eq!(round.outputs, on_disk(&[3, 4]));
+        assert_eq!(round.replaced, on_disk(&[2]));
         ledger.still_named(BTreeSet::from([TableId(2)]));
-        assert_eq!(ledger.to_settle().unwrap().outputs, BTreeSet::from([2, 3, 4].map(TableId)), "another has 2");
+        assert_eq!(ledger.to_settle().unwrap().outputs, on_disk(&[2, 3, 4]), "another has 2");
         let mut moving = Ledger::<u32>::new(State::default(), 100);
         moving.append(EditId(1), Edit { changes: vec![add(0, 1, table(4, "a", "z"))], ..edit(None) }, 110, vec![], 0);
         moving.append(
@@ -326,7 +332,7 @@ mod tests {
             vec![],
             0,
         );
-        assert_eq!(moving.to_settle().unwrap().outputs, BTreeSet::from([TableId(4)]), "1 was durable before");
+        assert_eq!(moving.to_settle().unwrap().outputs, on_disk(&[4]), "1 was durable before");
         let reaches = |seq| LogMark { seq: SeqNo(seq), ..mark(9) };
         ledger.append(EditId(5), Edit { log_start: Some(reaches(39)), ..edit(None) }, 150, vec![], 0);
         assert_eq!(ledger.to_settle().unwrap().seq, SeqNo(40));

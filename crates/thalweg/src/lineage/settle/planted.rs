@@ -1,7 +1,7 @@
 //! What some planted bugs do instead of the right thing (`docs/testing.md`).
 
 use crate::error::Result;
-use crate::format::{EditId, TableId};
+use crate::format::{EditId, TableFile};
 use crate::lineage::open::Lineage;
 
 impl Lineage {
@@ -14,11 +14,16 @@ impl Lineage {
     /// Unlinks the inputs of an edit, whether it is settled or not.
     pub(in crate::lineage) fn unlink_inputs(&self, id: EditId) {
         let inputs = self.book().ledger.take_inputs(id);
-        inputs.iter().for_each(|input| drop(self.log_and_tables().tables.remove(input.id)));
+        inputs.iter().for_each(|input| drop(self.log_and_tables().remove(input.file)));
     }
 
     /// Makes the outputs of an edit durable only after its inputs are gone.
-    pub(in crate::lineage) async fn prepare_late(&self, id: EditId, tables: &[TableId], is_flush: bool) -> Result<()> {
+    pub(in crate::lineage) async fn prepare_late(
+        &self,
+        id: EditId,
+        tables: &[TableFile],
+        is_flush: bool,
+    ) -> Result<()> {
         self.unlink_inputs(id);
         self.backend.prepare(self.unsynced(tables.iter().copied()), is_flush).await
     }

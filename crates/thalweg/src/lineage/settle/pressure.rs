@@ -1,6 +1,7 @@
 //! [`Reason`]: why edits should be settled, and what makes rounds begin before the interval is over.
 
 use crate::lineage::open::Lineage;
+use crate::lineage::removal::retained::Input;
 use crate::lineage::settle::backend::Rule;
 use std::sync::atomic::Ordering;
 
@@ -44,7 +45,7 @@ impl Reason {
 impl Lineage {
     /// Returns why unsettled edits should be settled; `None` when all are settled.
     pub(in crate::lineage) fn reason_to_settle(&self) -> Option<Reason> {
-        let (retained, log_start) = {
+        let (retained, log_start): (u64, _) = {
             let book = self.book();
             let ledger = &book.ledger;
             if ledger.settled() >= ledger.appended() {
@@ -53,8 +54,7 @@ impl Lineage {
             if ledger.settled() < book.wanted {
                 return Some(Reason::Requested);
             }
-            let retained: u64 = ledger.inputs().map(|input| input.bytes).sum();
-            (retained, ledger.log_start())
+            (ledger.inputs().map(Input::disk_bytes).sum(), ledger.log_start())
         };
         // An earlier look at the journal does not make it commit.
         if self.backend.rule() == Rule::Commits {
@@ -64,7 +64,7 @@ impl Lineage {
         let log_waits = log_start.map_or(0, |mark| self.log_and_tables().log_bytes_before(mark));
         if is_too_much || self.rounds_for_space.load(Ordering::Relaxed) > 0 || self.is_low_on_space(retained) {
             Some(Reason::Space)
-        } else if self.log_and_tables().tables.unsynced_files() > self.unsynced_files_max {
+        } else if self.log_and_tables().unsynced_files() > self.unsynced_files_max {
             Some(Reason::Files)
         } else if log_waits > self.settling.log_bytes_max / 2 {
             Some(Reason::Log)
@@ -96,7 +96,7 @@ impl Lineage {
     pub(crate) fn retained_share(&self) -> f64 {
         let retained = {
             let book = self.book();
-            book.ledger.inputs().map(|input| input.bytes).sum::<u64>() + book.retained.waiting_bytes()
+            book.ledger.inputs().map(Input::disk_bytes).sum::<u64>() + book.retained.waiting_bytes()
         };
         let live = || self.book().live_bytes();
         let most = match self.settling.retained_bytes_max {

@@ -8,7 +8,24 @@ use crate::lineage::state::edit::{Change, Edit};
 use crate::lineage::state::live::{LevelPlace, State};
 use crate::lineage::state::undo::{TakeBack, Undo};
 use crate::table::TableMeta;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an edit has taken out, as far as its second half needs that.
+#[derive(Default)]
+struct TakenOut {
+    /// Tables that come back at another level.
+    moved: Vec<(LevelPlace, TableMeta)>,
+    /// Of each partition: how many fast tables are left below where the newest one stood that was removed.
+    fast: BTreeMap<(KeyspaceId, PartitionId), usize>,
+}
+
+impl TakenOut {
+    /// A fast table was removed that stood at `index` of those left.
+    fn removed_fast(&mut self, partition: (KeyspaceId, PartitionId), index: usize) {
+        let below = self.fast.entry(partition).or_insert(index);
+        *below = if index < *below { *below - 1 } else { index };
+    }
+}
 
 impl State {
     /// Applies `edit`, which has number `id`. An error says why the edit does not fit; then nothing is changed.
@@ -51,14 +68,14 @@ impl State {
 
     /// Makes the changes. After an error `undo` has the changes made before the refused one.
     fn change(&mut self, changes: &[Change], undo: &mut Vec<Undo>) -> Result<(), String> {
-        let moved = self.take_out(changes, undo)?;
-        self.put_in(changes, moved, undo)
+        let taken = self.take_out(changes, undo)?;
+        self.put_in(changes, taken, undo)
     }
 
-    /// Makes the changes that remove something, and those of keyspaces and partitions. Returns the tables that come
-    /// back at another level.
-    fn take_out(&mut self, changes: &[Change], undo: &mut Vec<Undo>) -> Result<Vec<(LevelPlace, TableMeta)>, String> {
-        let mut moved = Vec::new();
+    /// Makes the changes that remove something, and those of keyspaces and partitions. Returns what the
+    /// second half of the edit needs of them.
+    fn take_out(&mut self, changes: &[Change], undo: &mut Vec<Undo>) -> Result<TakenOut, String> {
+        let mut taken = TakenOut::default();
         for change in changes {
             match change {
                 Change::CreateKeyspace { keyspace, name, splits, kind } => {
@@ -86,26 +103,25 @@ impl State {
                         return Err(format!("table {table} cannot move from level {from} to level {to}"));
                     }
                     let at = LevelPlace { keyspace: *keyspace, partition: *partition, level: *from };
-                    moved.push((LevelPlace { level: *to, ..at }, self.remove(at, *table, undo)?));
+                    taken.moved.push((LevelPlace { level: *to, ..at }, self.remove(at, *table, undo)?));
                 }
                 Change::Split { keyspace, partition, at, into } => {
                     self.split(*keyspace, *partition, at, *into, undo)?
                 }
                 Change::Merge { keyspace, partition, next } => self.merge(*keyspace, *partition, *next, undo)?,
-                Change::Add { .. } | Change::Flushed { .. } => {}
+                Change::RemoveFast { keyspace, partition, table } => {
+                    let index = self.remove_fast((*keyspace, *partition), *table, undo)?;
+                    taken.removed_fast((*keyspace, *partition), index);
+                }
+                Change::Add { .. } | Change::AddFast { .. } | Change::Flushed { .. } => {}
             }
         }
-        Ok(moved)
+        Ok(taken)
     }
 
     /// Adds the outputs and the moved tables, and notes how far partitions are flushed.
-    fn put_in(
-        &mut self,
-        changes: &[Change],
-        moved: Vec<(LevelPlace, TableMeta)>,
-        undo: &mut Vec<Undo>,
-    ) -> Result<(), String> {
-        for (at, meta) in moved {
+    fn put_in(&mut self, changes: &[Change], taken: TakenOut, undo: &mut Vec<Undo>) -> Result<(), String> {
+        for (at, meta) in taken.moved {
             let index = self.add(at, meta)?;
             undo.push(Undo::Unadd { at, index });
         }
@@ -118,6 +134,15 @@ impl State {
                     }
                     let index = self.add(at, meta.clone())?;
                     undo.push(Undo::Unadd { at, index });
+                }
+                Change::AddFast { keyspace, partition, place, meta } => {
+                    if self.sticks_out(*keyspace, *partition, meta) {
+                        return Err(format!("fast table {} has keys outside of partition {partition}", meta.id));
+                    }
+                    let before = self.partition(*keyspace, *partition)?.fast.clone();
+                    let inputs = taken.fast.get(&(*keyspace, *partition)).copied().unwrap_or(before.len());
+                    self.add_fast((*keyspace, *partition), (*place, inputs), meta.clone())?;
+                    undo.push(Undo::Fast { keyspace: *keyspace, partition: *partition, before, removed: None });
                 }
                 Change::Flushed { keyspace, partition, seq } => {
                     let state = self.partition(*keyspace, *partition)?;
@@ -176,9 +201,24 @@ impl State {
         Ok(meta)
     }
 
+    fn remove_fast(
+        &mut self,
+        (keyspace, partition): (KeyspaceId, PartitionId),
+        table: TableId,
+        undo: &mut Vec<Undo>,
+    ) -> Result<usize, String> {
+        let fast = &mut self.partition(keyspace, partition)?.fast;
+        let before = fast.clone();
+        let index = fast.iter().position(|meta| meta.id == table);
+        let index = index.ok_or_else(|| format!("no fast table {table} in partition {partition}"))?;
+        let removed = Some(fast.remove(index));
+        undo.push(Undo::Fast { keyspace, partition, before, removed });
+        Ok(index)
+    }
+
     fn refuse_known_tables(&self, edit: &Edit) -> Result<(), String> {
         let mut added = BTreeSet::new();
-        for meta in edit.outputs() {
+        for (_, meta) in edit.outputs() {
             if !added.insert(meta.id) {
                 return Err(format!("table {} twice in one edit", meta.id));
             }
@@ -186,7 +226,7 @@ impl State {
         if added.is_empty() {
             return Ok(());
         }
-        match self.tables().find(|meta| added.contains(&meta.id)) {
+        match self.tables().chain(self.fast_tables()).find(|meta| added.contains(&meta.id)) {
             Some(meta) => Err(format!("table {} is live already", meta.id)),
             None => Ok(()),
         }
@@ -195,7 +235,7 @@ impl State {
 
 /// Returns the first table id above those of the edit.
 fn next_table(edit: &Edit) -> Result<TableId, String> {
-    let largest = edit.outputs().map(|meta| meta.id.0).max();
+    let largest = edit.outputs().map(|(_, meta)| meta.id.0).max();
     largest.map_or(Ok(TableId(0)), |id| id.checked_add(1).map(TableId).ok_or_else(|| "table ids are used up".into()))
 }
 
@@ -212,8 +252,11 @@ fn next_keyspace(edit: &Edit) -> Result<KeyspaceId, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lineage::state::edit::FastPlace;
     use crate::lineage::state::live::LEVELS_MAX;
-    use crate::lineage::tests::{add, create, edit, flushed, mark, merge, remove, sample_state, shift, split, table};
+    use crate::lineage::tests::{
+        add, add_fast, create, edit, flushed, mark, merge, remove, remove_fast, sample_state, shift, split, table,
+    };
 
     fn apply(state: &mut State, edit: &Edit) -> Result<(), String> {
         state.apply(edit, EditId(state.edit.0 + 1))
@@ -318,6 +361,67 @@ mod tests {
         apply(&mut state, &edit(vec![shift(0, 0, 1, 8)])).unwrap_err();
         apply(&mut state, &edit(vec![shift(2, 0, 1, 8)])).unwrap();
         assert_eq!(counts(&state), (104, 103), "4 and 3 are gone, 900 is new, 8 is still in both");
+    }
+
+    fn fast_ids(state: &State, partition: usize) -> Vec<u64> {
+        state.keyspaces[&KeyspaceId(1)].partitions[partition].fast.iter().map(|meta| meta.id.0).collect()
+    }
+
+    #[test]
+    fn fast_tables_lie_in_the_order_of_their_age_and_merged_ones_below_the_others() {
+        let mut state = sample_state();
+        let newest = |id, from, to| add_fast(0, FastPlace::Newest, table(id, from, to));
+        apply(&mut state, &edit(vec![newest(900, "a", "d"), flushed(0, 40)])).unwrap();
+        apply(&mut state, &edit(vec![newest(901, "b", "l"), flushed(0, 50)])).unwrap();
+        apply(&mut state, &edit(vec![newest(902, "c", "e"), flushed(0, 60)])).unwrap();
+        assert_eq!((fast_ids(&state, 0), state.next_table), (vec![900, 901, 902], TableId(903)));
+        let oldest = |id, from, to| add_fast(0, FastPlace::Oldest, table(id, from, to));
+        let merged = vec![oldest(904, "d", "l"), oldest(903, "a", "c"), remove_fast(0, 900), remove_fast(0, 901)];
+        let merged = edit(merged);
+        let before = state.clone();
+        let undo = state.apply_tentatively(&merged, EditId(state.edit.0 + 1)).unwrap();
+        assert_eq!(fast_ids(&state, 0), [903, 904, 902]);
+        state.take_back(undo);
+        assert_eq!(state, before);
+        apply(&mut state, &merged).unwrap();
+        // A flush has come meanwhile, and lies above.
+        apply(&mut state, &edit(vec![newest(905, "a", "l"), newest(906, "a", "l"), newest(907, "a", "l")])).unwrap();
+        let in_place = add_fast(0, FastPlace::Inputs, table(908, "a", "l"));
+        apply(&mut state, &edit(vec![in_place, remove_fast(0, 906), remove_fast(0, 902), remove_fast(0, 905)]))
+            .unwrap();
+        assert_eq!(fast_ids(&state, 0), [903, 904, 908, 907]);
+        let evicted = [903, 904, 908, 907].map(|id| remove_fast(0, id));
+        apply(&mut state, &edit([&evicted[..], &[add(0, 0, table(909, "a", "l"))]].concat())).unwrap();
+        assert_eq!((fast_ids(&state, 0).len(), state.fast_tables().count()), (0, 0));
+    }
+
+    #[test]
+    fn fast_tables_that_make_no_sense_are_refused() {
+        let newest = |partition, id, from, to| add_fast(partition, FastPlace::Newest, table(id, from, to));
+        refused(vec![newest(0, 900, "a", "m")], "outside of partition");
+        refused(vec![newest(0, 8, "a", "b")], "live already");
+        refused(vec![newest(0, 900, "a", "b"), add(0, 0, table(900, "a", "b"))], "twice in one edit");
+        refused(vec![newest(7, 900, "a", "b")], "no partition 7");
+        refused(vec![newest(0, 900, "a", "b"), remove_fast(0, 8)], "no fast table 8");
+    }
+
+    #[test]
+    fn a_split_shares_fast_tables_and_a_merge_waits_until_none_is_shared() {
+        let mut state = sample_state();
+        let newest = |id, from, to| add_fast(0, FastPlace::Newest, table(id, from, to));
+        apply(&mut state, &edit(vec![newest(900, "a", "b"), newest(901, "a", "l"), newest(902, "f", "g")])).unwrap();
+        apply(&mut state, &edit(vec![split(0, "c", 2)])).unwrap();
+        assert_eq!((fast_ids(&state, 0), fast_ids(&state, 1)), (vec![900, 901], vec![901, 902]));
+        assert_eq!((state.fast_tables().count(), state.distinct_fast_tables().count()), (4, 3));
+        let of_levels = [remove(0, 0, 8), remove(0, 0, 7), remove(0, 1, 4)];
+        apply(&mut state, &edit(of_levels.to_vec())).unwrap();
+        let undo = state.apply_tentatively(&edit(vec![remove_fast(0, 901)]), EditId(state.edit.0 + 1)).unwrap();
+        assert_eq!(undo.still_named(&state), BTreeSet::from([TableId(901)]));
+        assert!(apply(&mut state, &edit(vec![merge(0, 2)])).unwrap_err().contains("share"));
+        let rest = vec![remove_fast(2, 901), remove(2, 0, 8), remove(2, 0, 7), remove(2, 1, 4)];
+        apply(&mut state, &edit(rest)).unwrap();
+        apply(&mut state, &edit(vec![merge(0, 2)])).unwrap();
+        assert_eq!(fast_ids(&state, 0), [900, 902]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! [`super::live::State::apply`] defines what an edit means.
 
-use crate::format::{KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqNo, TableId};
+use crate::format::{Home, KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqNo, TableFile, TableId};
 use crate::table::TableMeta;
 
 /// One change of an edit.
@@ -21,6 +21,10 @@ pub(crate) enum Change {
     Remove { keyspace: KeyspaceId, partition: PartitionId, level: u8, table: TableId },
     /// Moves a table to another level, unchanged.
     Move { keyspace: KeyspaceId, partition: PartitionId, from: u8, to: u8, table: TableId },
+    /// Adds an output to the fast tier.
+    AddFast { keyspace: KeyspaceId, partition: PartitionId, place: FastPlace, meta: TableMeta },
+    /// Removes an input from the fast tier; as [`Change::Remove`].
+    RemoveFast { keyspace: KeyspaceId, partition: PartitionId, table: TableId },
     /// Says that every record of the partition at or below `seq` is in its tables, so replay skips these records.
     Flushed { keyspace: KeyspaceId, partition: PartitionId, seq: SeqNo },
     /// Splits a partition: it keeps the keys below `at`, and a new partition, `into`, gets the others. A table with
@@ -29,6 +33,17 @@ pub(crate) enum Change {
     /// Merges `next`, the neighbour to the right, into the partition; `next` ends. Every record that is in no table of
     /// the two is newer than what either has flushed.
     Merge { keyspace: KeyspaceId, partition: PartitionId, next: PartitionId },
+}
+
+/// Where a table stands among the fast tables of its partition that have some of its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FastPlace {
+    /// Above them: a memtable has become it.
+    Newest,
+    /// Below those that the edit leaves: the merge of older ones has made it.
+    Oldest,
+    /// Where the newest input of the edit stood: the merge of some in the middle has made it.
+    Inputs,
 }
 
 /// One atomic change of the set of live files: inputs are removed, outputs are added.
@@ -42,12 +57,18 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// Returns the tables that the edit adds.
-    pub(crate) fn outputs(&self) -> impl Iterator<Item = &TableMeta> {
+    /// Returns the tables that the edit adds, and the home of each.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = (Home, &TableMeta)> {
         self.changes.iter().filter_map(|change| match change {
-            Change::Add { meta, .. } => Some(meta),
+            Change::Add { meta, .. } => Some((Home::Disk, meta)),
+            Change::AddFast { meta, .. } => Some((Home::Fast, meta)),
             _ => None,
         })
+    }
+
+    /// Returns the files of the tables that the edit adds.
+    pub(in crate::lineage) fn output_files(&self) -> impl Iterator<Item = TableFile> {
+        self.outputs().map(|(home, meta)| TableFile { home, id: meta.id })
     }
 
     /// Returns the highest sequence number that the edit makes replay skip.
@@ -62,11 +83,12 @@ impl Edit {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::lineage::tests::{one_of_each, table};
 
     #[test]
     fn outputs_are_the_added_tables_only() {
-        let ids: Vec<_> = one_of_each().outputs().map(|meta| meta.id).collect();
-        assert_eq!(ids, [table(9, "a", "b").id]);
+        let files: Vec<_> = one_of_each().output_files().collect();
+        assert_eq!(files, [TableFile::on_disk(table(9, "a", "b").id), TableFile::fast(table(11, "a", "c").id)]);
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct PartitionState {
     pub(crate) flushed: SeqNo,
     /// Level 0 in flush order (oldest first), the others in key order.
     pub(crate) levels: Vec<Vec<TableMeta>>,
+    /// Tables of the fast tier, which lie above level 0. Where two have the same keys the later one is newer.
+    pub(crate) fast: Vec<TableMeta>,
 }
 
 /// A keyspace in the set of live files.
@@ -40,9 +42,19 @@ impl PartitionState {
         }
     }
 
-    /// Returns whether a level names the table.
+    /// Returns all its tables.
+    fn tables(&self) -> impl Iterator<Item = &TableMeta> {
+        self.levels.iter().flatten().chain(&self.fast)
+    }
+
+    /// Returns all its tables by level, those of the fast tier last.
+    fn runs_mut(&mut self) -> impl Iterator<Item = &mut Vec<TableMeta>> {
+        self.levels.iter_mut().chain([&mut self.fast])
+    }
+
+    /// Returns whether it names the table.
     fn names(&self, table: TableId) -> bool {
-        self.levels.iter().flatten().any(|meta| meta.id == table)
+        self.tables().any(|meta| meta.id == table)
     }
 }
 
@@ -129,9 +141,9 @@ impl KeyspaceState {
         }
         let next = into.0.checked_add(1).ok_or("partition ids are used up")?;
         let Some(lower) = self.partitions.get_mut(index) else { return Err(format!("no partition {id}")) };
-        let mut upper = PartitionState { id: into, flushed: lower.flushed, levels: lower.levels.clone() };
-        lower.levels.iter_mut().for_each(|level| level.retain(|meta| *meta.key_min < *at));
-        upper.levels.iter_mut().for_each(|level| level.retain(|meta| *meta.key_max >= *at));
+        let mut upper = PartitionState { id: into, ..lower.clone() };
+        lower.runs_mut().for_each(|run| run.retain(|meta| *meta.key_min < *at));
+        upper.runs_mut().for_each(|run| run.retain(|meta| *meta.key_max >= *at));
         self.splits.insert(index, Box::from(at));
         self.partitions.insert(index + 1, upper);
         self.next_partition = PartitionId(next);
@@ -165,9 +177,9 @@ impl KeyspaceState {
             return Err(format!("partition {next} is one that the keyspace was created with"));
         }
         let at = self.splits.get(index).cloned().unwrap_or_default();
-        let below = lower.levels.iter().flatten().all(|meta| *meta.key_max < *at);
+        let below = lower.tables().all(|meta| *meta.key_max < *at);
         // One side may have replaced its keys of a shared table. A merge would make these old keys visible again.
-        if !below || upper.levels.iter().flatten().any(|meta| *meta.key_min < *at) {
+        if !below || upper.tables().any(|meta| *meta.key_min < *at) {
             return Err(format!("partitions {id} and {next} share a table"));
         }
         self.splits.remove(index);
@@ -178,6 +190,8 @@ impl KeyspaceState {
         for (level, more) in lower.levels.iter_mut().zip(upper.levels) {
             level.extend(more);
         }
+        // Tables of different sides have no key in common, so their order is free.
+        lower.fast.extend(upper.fast);
         Ok((index, at))
     }
 

@@ -5,10 +5,12 @@
 //! - A table id is live at most once, or once in each partition that a split left it in ([`super::keyspace`]).
 //! - Every other table lies within the key range of its partition.
 //! - The last level of a partition is not empty.
+//! - Of two fast tables of a partition that have some key in common, the later one in the list is newer.
 //!
 //! Pure: no locks, no I/O.
 
 use crate::format::{EditId, KeyspaceId, KeyspaceKind, LogMark, PartitionId, SeqNo, TableId};
+use crate::lineage::state::edit::FastPlace;
 use crate::lineage::state::keyspace::{KeyspaceState, PartitionState};
 use crate::table::TableMeta;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,20 +43,40 @@ pub(in crate::lineage) struct LevelPlace {
 }
 
 impl State {
-    /// Returns all live tables by keyspace, partition, level, and order in the level. A table that partitions share
-    /// comes once for each of them.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = &TableMeta> {
-        let partitions = self.keyspaces.values().flat_map(|keyspace| &keyspace.partitions);
-        partitions.flat_map(|partition| partition.levels.iter().flatten())
+    fn partitions(&self) -> impl Iterator<Item = &PartitionState> {
+        self.keyspaces.values().flat_map(|keyspace| &keyspace.partitions)
     }
 
-    /// Returns all live tables, each once.
+    /// Returns all live tables of the levels by keyspace, partition, level, and order in the level. A table that
+    /// partitions share comes once for each of them.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &TableMeta> {
+        self.partitions().flat_map(|partition| partition.levels.iter().flatten())
+    }
+
+    /// Returns all live tables of the fast tier, as [`State::tables`] does.
+    pub(crate) fn fast_tables(&self) -> impl Iterator<Item = &TableMeta> {
+        self.partitions().flat_map(|partition| &partition.fast)
+    }
+
+    /// Returns all live tables of the levels, each once.
     pub(crate) fn distinct_tables(&self) -> impl Iterator<Item = &TableMeta> {
+        self.distinct(|partition| partition.levels.iter().flatten())
+    }
+
+    /// Returns all live tables of the fast tier, each once.
+    pub(crate) fn distinct_fast_tables(&self) -> impl Iterator<Item = &TableMeta> {
+        self.distinct(|partition| partition.fast.iter())
+    }
+
+    fn distinct<'s, T: Iterator<Item = &'s TableMeta> + 's>(
+        &'s self,
+        tables: impl Fn(&'s PartitionState) -> T + Copy + 's,
+    ) -> impl Iterator<Item = &'s TableMeta> {
         let mut shared = BTreeSet::new();
-        let tables = self.keyspaces.values().flat_map(|keyspace| {
+        let tables = self.keyspaces.values().flat_map(move |keyspace| {
             (0..).zip(&keyspace.partitions).flat_map(move |(index, partition)| {
                 let bounds = keyspace.bounds(index);
-                partition.levels.iter().flatten().map(move |meta| (meta, sticks_out(bounds, meta)))
+                tables(partition).map(move |meta| (meta, sticks_out(bounds, meta)))
             })
         });
         tables.filter(move |(meta, is_shared)| !is_shared || shared.insert(meta.id)).map(|(meta, _)| meta)
@@ -100,9 +122,27 @@ impl State {
         state.ok_or_else(|| format!("no partition {partition} in keyspace {keyspace}"))
     }
 
+    /// Adds a table to the fast tier. `inputs`: where the newest input of the edit stood.
+    pub(in crate::lineage) fn add_fast(
+        &mut self,
+        (keyspace, partition): (KeyspaceId, PartitionId),
+        (place, inputs): (FastPlace, usize),
+        meta: TableMeta,
+    ) -> Result<(), String> {
+        self.check_range(keyspace, partition, &meta)?;
+        let fast = &mut self.partition(keyspace, partition)?.fast;
+        let index = match place {
+            FastPlace::Newest => fast.len(),
+            FastPlace::Oldest => 0,
+            FastPlace::Inputs => inputs.min(fast.len()),
+        };
+        fast.insert(index, meta);
+        Ok(())
+    }
+
     /// Inserts a table into its level and returns its index there.
     pub(in crate::lineage) fn add(&mut self, at: LevelPlace, meta: TableMeta) -> Result<usize, String> {
-        self.check_range(at, &meta)?;
+        self.check_range(at.keyspace, at.partition, &meta)?;
         if at.level >= LEVELS_MAX {
             return Err(format!("level {} of table {}", at.level, meta.id));
         }
@@ -127,17 +167,17 @@ impl State {
     }
 
     /// Checks that the table's numbers are in order, and that the partition has keys that the table may have.
-    fn check_range(&self, at: LevelPlace, meta: &TableMeta) -> Result<(), String> {
+    fn check_range(&self, keyspace: KeyspaceId, partition: PartitionId, meta: &TableMeta) -> Result<(), String> {
         if meta.key_min > meta.key_max || meta.seq_min > meta.seq_max || meta.seq_max > SeqNo::MAX {
             return Err(format!("table {} with keys or sequence numbers that descend", meta.id));
         }
-        let keyspace = self.keyspaces.get(&at.keyspace).ok_or_else(|| format!("no keyspace {}", at.keyspace))?;
-        let Some(index) = keyspace.index_of(at.partition) else {
-            return Err(format!("no partition {} in keyspace {}", at.partition, at.keyspace));
+        let state = self.keyspaces.get(&keyspace).ok_or_else(|| format!("no keyspace {keyspace}"))?;
+        let Some(index) = state.index_of(partition) else {
+            return Err(format!("no partition {partition} in keyspace {keyspace}"));
         };
-        let (from, to) = keyspace.bounds(index);
+        let (from, to) = state.bounds(index);
         if from.is_some_and(|from| *meta.key_max < *from) || to.is_some_and(|to| *meta.key_min >= *to) {
-            return Err(format!("table {} has keys outside of partition {}", meta.id, at.partition));
+            return Err(format!("table {} has keys outside of partition {partition}", meta.id));
         }
         Ok(())
     }

@@ -45,6 +45,13 @@ pub(in crate::lineage) enum Undo {
         before: Box<[PartitionState; 2]>,
     },
     Flushed(KeyspaceId, PartitionId, SeqNo),
+    /// Takes back what an edit did to the fast tables of a partition. `removed`: the table that it removed.
+    Fast {
+        keyspace: KeyspaceId,
+        partition: PartitionId,
+        before: Vec<TableMeta>,
+        removed: Option<TableMeta>,
+    },
 }
 
 impl State {
@@ -79,6 +86,11 @@ impl State {
             Undo::Flushed(keyspace, partition, seq) => {
                 if let Ok(state) = self.partition(keyspace, partition) {
                     state.flushed = seq;
+                }
+            }
+            Undo::Fast { keyspace, partition, before, .. } => {
+                if let Ok(state) = self.partition(keyspace, partition) {
+                    state.fast = before;
                 }
             }
             Undo::Unadd { at, index } => {
@@ -118,8 +130,12 @@ impl TakeBack {
     pub(in crate::lineage) fn still_named(&self, state: &State) -> BTreeSet<TableId> {
         let mut named = BTreeSet::new();
         for step in &self.steps {
-            let Undo::Unremove { at, meta, .. } = step else { continue };
-            if state.keyspaces.get(&at.keyspace).is_some_and(|keyspace| keyspace.still_names(meta)) {
+            let (keyspace, meta) = match step {
+                Undo::Unremove { at, meta, .. } => (&at.keyspace, meta),
+                Undo::Fast { keyspace, removed: Some(meta), .. } => (keyspace, meta),
+                _ => continue,
+            };
+            if state.keyspaces.get(keyspace).is_some_and(|keyspace| keyspace.still_names(meta)) {
                 named.insert(meta.id);
             }
         }

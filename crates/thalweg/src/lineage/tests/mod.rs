@@ -12,7 +12,9 @@ use super::files::{manifest_path, table_name};
 use super::manifest::medium::{Medium, read_manifest};
 use super::manifest::reader::Contents;
 use super::recovery::{Reach, choose};
-use super::{Change, DurabilityBackend, Edit, Lineage, Settling, State, check, dump, fuzz_manifest};
+use super::{
+    Change, DurabilityBackend, Edit, FastPlace, Handle, Homes, Lineage, Settling, State, check, dump, fuzz_manifest,
+};
 use crate::cache::BlockCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
@@ -71,6 +73,14 @@ pub(super) fn remove(partition: u64, level: u8, table: u64) -> Change {
     Change::Remove { keyspace: KEYSPACE, partition: PartitionId(partition), level, table: TableId(table) }
 }
 
+pub(super) fn add_fast(partition: u64, place: FastPlace, meta: TableMeta) -> Change {
+    Change::AddFast { keyspace: KEYSPACE, partition: PartitionId(partition), place, meta }
+}
+
+pub(super) fn remove_fast(partition: u64, table: u64) -> Change {
+    Change::RemoveFast { keyspace: KEYSPACE, partition: PartitionId(partition), table: TableId(table) }
+}
+
 pub(super) fn shift(partition: u64, from: u8, to: u8, table: u64) -> Change {
     Change::Move { keyspace: KEYSPACE, partition: PartitionId(partition), from, to, table: TableId(table) }
 }
@@ -107,6 +117,8 @@ pub(super) fn one_of_each() -> Edit {
         flushed(2, 1 << 50),
         split(1, "p", 1 << 33),
         merge(1, 1 << 33),
+        add_fast(1, FastPlace::Oldest, table(11, "a", "c")),
+        remove_fast(2, 1 << 41),
     ];
     Edit { changes, seq: SeqNo(1 << 50), log_start: Some(mark(4711)) }
 }
@@ -191,14 +203,14 @@ impl World {
             Arc::clone(&health),
             Arc::clone(&metrics),
             space(),
-            settling,
+            (settling, None),
             0,
             state,
         )?;
         let options = LogOptions { segment_bytes: 64 << 10, sync_interval: None, space: space() };
         let log = Log::begin(environment.clone(), Arc::clone(&health), metrics, root.join("log"), options, Some(scan))?;
         log.tasks().into_iter().for_each(|(lane, task)| thread.spawn(lane, task));
-        lineage.attach(Arc::clone(&log), Arc::clone(&tables))?;
+        lineage.attach(Arc::clone(&log), Arc::clone(&tables), None)?;
         Ok(World { disk, thread, health, lineage, log, tables })
     }
 
@@ -252,7 +264,7 @@ impl World {
     /// readers.
     async fn install(&self, edit: Edit) -> Result<EditId> {
         self.log_to(edit.seq.max(edit.flushed()))?;
-        for meta in edit.outputs() {
+        for (_, meta) in edit.outputs() {
             let file = self.disk.create(&table_path(meta.id.0))?;
             file.write_all_at(0, &vec![7; meta.bytes as usize])?;
         }
@@ -266,7 +278,7 @@ impl World {
 
     /// Installs the edit alone.
     async fn install_with(&self, edit: Edit, inputs: Vec<Arc<Table>>) -> Result<EditId> {
-        self.lineage.install(edit, inputs, || None, || ()).await
+        self.lineage.install(edit, inputs.into_iter().map(Handle::from).collect(), || None, || ()).await
     }
 
     fn manifest(&self) -> PathBuf {
@@ -290,9 +302,9 @@ fn recover_with_log(disk: &Fake, end: LogMark) -> Result<Option<(State, Contents
     if let Some(lost) = contents.lost.clone() {
         return Err(lost);
     }
-    medium.sync_outputs(&Path::new(ROOT).join("tables"), contents.unsettled.iter().map(|(_, edit)| edit))?;
+    medium.sync_outputs(&Homes::of(Path::new(ROOT)), contents.unsettled.iter().map(|(_, edit)| edit))?;
     let log = Reach { end, settled: EditId(0), closed: None };
-    let state = choose(disk, Path::new(ROOT), &path, &contents, &log, &mut |path, meta| {
+    let state = choose(disk, Homes::of(Path::new(ROOT)), &path, &contents, &log, &mut |_, path, meta| {
         Ok(disk.file_bytes(path)? == Some(meta.bytes))
     })?;
     Ok(Some((state, contents)))

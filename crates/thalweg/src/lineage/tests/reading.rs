@@ -247,15 +247,16 @@ fn an_unsettled_edit_counts_only_with_its_outputs_and_its_log_and_nothing_after_
     let contents = read(&image(HEADER, &base, edits.iter().map(|(id, edit)| (*id, edit))), 0).unwrap();
     let disk = Fake::default();
     let mut names: Vec<_> = base.tables().cloned().collect();
-    names.extend(edits.iter().flat_map(|(_, edit)| edit.outputs().cloned()));
+    names.extend(edits.iter().flat_map(|(_, edit)| edit.outputs().map(|(_, meta)| meta.clone())));
     for directory in ["/db", "/db/tables"] {
         disk.create_directory(Path::new(directory)).unwrap();
     }
     names.iter().for_each(|meta| disk.put(&table_path(meta.id.0), vec![0; meta.bytes as usize]));
     let choose = |seq: u64, missing: u64| {
         let log = Reach { end: LogMark { seq: SeqNo(seq), ..mark(9) }, settled: EditId(0), closed: None };
-        let mut verify = |_: &Path, meta: &TableMeta| Ok(meta.id.0 != missing);
-        let state = choose(&disk, Path::new(ROOT), Path::new("manifest"), &contents, &log, &mut verify).unwrap();
+        let mut verify = |_, _: &Path, meta: &TableMeta| Ok(meta.id.0 != missing);
+        let state =
+            choose(&disk, Homes::of(Path::new(ROOT)), Path::new("manifest"), &contents, &log, &mut verify).unwrap();
         assert_eq!((state.edit, state.next_table), (EditId(base.edit.0 + 3), TableId(303)), "numbers are not reused");
         state.tables().filter(|meta| meta.id.0 >= 300).count()
     };
@@ -263,7 +264,10 @@ fn an_unsettled_edit_counts_only_with_its_outputs_and_its_log_and_nothing_after_
     assert_eq!([choose(102, 300), choose(102, 301), choose(102, 302)], [0, 1, 2]);
     disk.remove(&table_path(3)).unwrap();
     let log = Reach { end: mark(999), settled: EditId(0), closed: None };
-    let gone = recovery::choose(&disk, Path::new(ROOT), Path::new("manifest"), &contents, &log, &mut |_, _| Ok(true));
+    let gone =
+        recovery::choose(&disk, Homes::of(Path::new(ROOT)), Path::new("manifest"), &contents, &log, &mut |_, _, _| {
+            Ok(true)
+        });
     assert_eq!(gone.unwrap_err().kind(), ErrorKind::Corruption, "a settled table must be there");
 }
 

@@ -138,7 +138,7 @@ fn outputs_of_a_refused_edit_go_with_their_last_reader() {
     let world = World::new().start();
     let read = handle(&world, 1, 100);
     world.disk.put(&table_path(1), vec![7; 100]);
-    world.lineage.discard(vec![Arc::clone(&read)]);
+    world.lineage.discard(vec![Handle::from(Arc::clone(&read))]);
     world.thread.pass_ms(2 * INTERVAL_MS);
     assert!(world.disk.disk().has(&table_path(1)), "a reader has it");
     drop(read);

@@ -9,6 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The types in `statfs` of file systems in memory (linux/magic.h, fs/ramfs).
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+const RAMFS_MAGIC: i64 = 0x8584_58f6;
+
 /// The file systems of Linux.
 #[derive(Debug, Default)]
 pub struct LinuxStorage;
@@ -134,6 +138,11 @@ impl Storage for LinuxStorage {
     fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
         let found = rustix::fs::statvfs(directory).ok().filter(|found| found.f_blocks > 0)?;
         Some(found.f_blocks.saturating_mul(found.f_frsize))
+    }
+
+    fn is_volatile(&self, directory: &Path) -> bool {
+        let found = directory.ancestors().find_map(|existing| rustix::fs::statfs(existing).ok());
+        found.is_some_and(|found| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&found.f_type))
     }
 
     fn file_room_bytes(&self) -> Option<u64> {

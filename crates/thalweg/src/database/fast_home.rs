@@ -1,0 +1,358 @@
+//! [`FastHome`]: the directory that a database has its fast tier in (`docs/format/manifest.md`, FAST).
+//!
+//! `FAST` in the root names the directory, `OWNER` in the directory the root, and both have the same random id. So the
+//! directory of another database is refused, and so is that of the database that this one is a copy of: a copy of the
+//! root alone must not empty the tier of the original. A caller that asks for a directory by name may take it over, if
+//! the id is right and nobody has it open. Order, so that a crash at any moment leaves what the next open understands:
+//!
+//! - `FAST` is durable before `OWNER` exists, and both are durable before an edit names a fast table. `FAST` without
+//!   `OWNER` is a set-up that was cut off, unless the manifest names fast tables: then the tier is lost.
+//! - Both are removed, `OWNER` first, when the manifest in force names no fast table and nobody asks for the tier.
+
+use super::directory::{FAST as NAME, LOCK, sync_ancestors};
+use crate::error::{Error, Result};
+use crate::fast_table::fast_table_id;
+use crate::format::checksum;
+use crate::lineage::{Homes, State};
+use crate::runtime::Environment;
+use crate::storage::{OpenMode, Storage, StorageLock};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A `FAST` that is not whole yet.
+const NEW_NAME: &str = "FAST.new";
+const OWNER: &str = "OWNER";
+const NEW_OWNER: &str = "OWNER.new";
+
+/// The first line begins with it; the checksum of what follows the line comes next.
+const MAGIC: &str = "thalweg fast tier 1 ";
+/// The magic, eight hexadecimal digits and a newline.
+const HEADER_BYTES: usize = MAGIC.len() + 9;
+/// The id in hexadecimal digits, and a newline.
+const ID_BYTES: usize = 33;
+/// A longer file is none of ours.
+const BYTES_MAX: u64 = 64 << 10;
+
+/// The directory of the fast tier in a checkpoint.
+pub(super) const CHECKPOINT_DIRECTORY: &str = "fast";
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct FastHome {
+    id: u128,
+    directory: PathBuf,
+    /// Why the directory cannot be used.
+    trouble: Option<Error>,
+}
+
+impl FastHome {
+    /// Reads which directory the database in `root` has its fast tier in, and looks whether it is its own. `asked` is
+    /// the directory that the caller asks for. Changes nothing.
+    pub(super) fn find(storage: &dyn Storage, root: &Path, asked: Option<&Path>) -> Result<Option<Self>> {
+        let Some(Named { id, path }) = Named::read(storage, &root.join(NAME))? else { return Ok(None) };
+        let directory = root.join(path);
+        let is_asked_for = |asked: &&Path| has_owner(storage, asked, id, None).is_ok();
+        Ok(Some(match asked.filter(is_asked_for) {
+            Some(asked) => FastHome { id, directory: asked.to_path_buf(), trouble: None },
+            None => {
+                let trouble = has_owner(storage, &directory, id, Some(root)).err();
+                FastHome { id, directory, trouble }
+            }
+        }))
+    }
+
+    /// Locks the directory for a database that is open for writing, if it can be used.
+    pub(super) fn lock(&self, storage: &dyn Storage) -> Result<Option<Box<dyn StorageLock>>> {
+        let Some(directory) = self.directory() else { return Ok(None) };
+        let path = directory.join(LOCK);
+        if storage.file_bytes(&path)?.is_none() {
+            drop(storage.create(&path)?);
+        }
+        storage.lock(&path, false).map(Some)
+    }
+
+    /// The directory, if it can be used.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        self.trouble.is_none().then_some(&*self.directory)
+    }
+
+    /// The directory; an error says why it cannot be used.
+    pub(super) fn usable(&self) -> Result<&Path> {
+        self.trouble.clone().map_or(Ok(&*self.directory), Err)
+    }
+
+    /// Makes `directory` the fast tier of the database in `root`, which has none.
+    fn set_up(environment: &Environment, root: &Path, directory: &Path) -> Result<Self> {
+        let (storage, entropy) = (&*environment.storage, &environment.entropy);
+        match Named::read(storage, &directory.join(OWNER))? {
+            // That of a database which was in this root before, or of an open that was cut off.
+            Some(owner) if owner.is_owner(directory, root) => remove_tables(storage, directory)?,
+            Some(owner) => {
+                return Err(refused(directory, format!("it is that of another database, {}", owner.path.display())));
+            }
+            None => {
+                let entries = storage.list(directory)?.unwrap_or_default();
+                if let Some(table) = entries.iter().find(|entry| fast_table_id(&entry.name).is_some()) {
+                    let reason = format!("it has {}, a fast table of an unknown database", table.name);
+                    return Err(refused(directory, reason));
+                }
+            }
+        }
+        let id = u128::from(entropy.next_u64()) << 64 | u128::from(entropy.next_u64());
+        let home = FastHome { id, directory: directory.to_path_buf(), trouble: None };
+        home.write(storage, root)?;
+        Ok(home)
+    }
+
+    /// Whether both directories say so.
+    fn is_told(&self, storage: &dyn Storage, root: &Path) -> Result<bool> {
+        let named = Named::read(storage, &root.join(NAME))?;
+        let is_named = named.is_some_and(|named| root.join(named.path) == self.directory);
+        Ok(is_named && has_owner(storage, &self.directory, self.id, Some(root)).is_ok())
+    }
+
+    /// Writes, durably, that the database in `root` has its fast tier here.
+    fn write(&self, storage: &dyn Storage, root: &Path) -> Result<()> {
+        let FastHome { id, directory, .. } = self;
+        // A directory within the root moves with it.
+        let (named, owner) = match directory.strip_prefix(root) {
+            Ok(within) => (within, Path::new("")),
+            Err(_) => (&**directory, root),
+        };
+        Named { id: *id, path: named.to_path_buf() }.write(storage, root, (NEW_NAME, NAME))?;
+        // Here, and not before: whoever finds a directory in a root without a database also finds `FAST`.
+        if storage.list(directory)?.is_none() {
+            storage.create_directory(directory)?;
+        }
+        sync_ancestors(storage, directory)?;
+        Named { id: *id, path: owner.to_path_buf() }.write(storage, directory, (NEW_OWNER, OWNER))
+    }
+
+    /// Removes what says that the database in `root` has a fast tier. The manifest in force names no fast table. What
+    /// cannot be removed now is removed by a later open.
+    pub(super) fn forget(&self, storage: &dyn Storage, root: &Path) {
+        if self.leave(storage).is_ok() {
+            let _ = storage.remove(&root.join(NAME));
+        }
+    }
+
+    /// Removes what it has in its directory, durably.
+    fn leave(&self, storage: &dyn Storage) -> Result<()> {
+        let directory = &self.directory;
+        if storage.list(directory)?.is_none() {
+            return Ok(());
+        }
+        match Named::read(storage, &directory.join(OWNER))? {
+            Some(owner) if owner.id == self.id => {
+                // Orphans: no edit in force names them.
+                remove_tables(storage, directory)?;
+                storage.remove(&directory.join(OWNER))?;
+            }
+            // It is another's by now.
+            Some(_) => return Ok(()),
+            // An earlier try may have removed it without making that durable.
+            None => {}
+        }
+        storage.sync_directory(directory)
+    }
+
+    /// Writes, durably, that the checkpoint in `target` has a fast tier of its own, whose directory exists.
+    pub(super) fn write_checkpoint(environment: &Environment, target: &Path) -> Result<()> {
+        let entropy = &environment.entropy;
+        let id = u128::from(entropy.next_u64()) << 64 | u128::from(entropy.next_u64());
+        let home = FastHome { id, directory: target.join(CHECKPOINT_DIRECTORY), trouble: None };
+        home.write(&*environment.storage, target)
+    }
+}
+
+/// The directories of the tables of the database in `root`.
+pub(super) fn homes<'a>(root: &'a Path, home: Option<&'a FastHome>) -> Homes<'a> {
+    Homes { root, fast: home.and_then(FastHome::directory) }
+}
+
+/// The error of an open that met `error`: the trouble with the fast tier, if that is what it met.
+pub(super) fn trouble_or(home: Option<&FastHome>, error: Error) -> Error {
+    match home.and_then(|home| home.trouble.clone()) {
+        Some(trouble) if matches!(error, Error::Corruption(_)) => trouble,
+        _ => error,
+    }
+}
+
+/// What an open does about the fast tier.
+pub(super) struct FastDecision {
+    /// The directory that the database has its fast tier in.
+    pub(super) home: Option<FastHome>,
+    /// One that it has no table in and that nobody asks for.
+    pub(super) unused: Option<FastHome>,
+}
+
+/// Decides about the fast tier of a database whose tables are those of `state`. `wanted`: the directory that the caller
+/// asks for, and how many bytes it is to hold.
+pub(super) fn decide(
+    environment: &Environment,
+    root: &Path,
+    found: Option<FastHome>,
+    wanted: Option<(&Path, u64)>,
+    state: &State,
+) -> Result<FastDecision> {
+    let storage = &*environment.storage;
+    let has_tables = state.fast_tables().next().is_some();
+    let Some((wanted, capacity_bytes)) = wanted else {
+        let (home, unused) = if has_tables { (found, None) } else { (None, found) };
+        return Ok(FastDecision { home, unused });
+    };
+    if storage.is_volatile(wanted) {
+        let reason = "its file system is memory, which a power cut empties; use FastTier::Memory";
+        return Err(refused(wanted, reason));
+    }
+    // What is free there now says little: others may use it, too, and a full one must not keep a database from opening.
+    let existing = wanted.ancestors().find_map(|directory| storage.capacity_bytes(directory));
+    if let Some(bytes) = existing.filter(|bytes| *bytes < capacity_bytes) {
+        let reason = format!("{capacity_bytes} bytes are asked for, and its file system has {bytes} in all");
+        return Err(refused(wanted, reason));
+    }
+    let is_same = |home: &FastHome| -> Result<bool> {
+        Ok(home.trouble.is_none() && storage.resolved(&home.directory)? == storage.resolved(wanted)?)
+    };
+    let home = match found {
+        Some(home) if is_same(&home)? => {
+            let is_told = home.is_told(storage, root)?;
+            if !is_told {
+                // The root or the directory was moved or copied.
+                home.write(storage, root)?;
+            }
+            home
+        }
+        Some(home) if has_tables => {
+            let named = home.directory.display();
+            let reason =
+                format!("the database has its fast tier in {named}; opened without a fast tier it leaves that");
+            return Err(refused(wanted, reason));
+        }
+        Some(home) => {
+            // `FAST` is replaced, and never missing: it vouches for a directory within a root that has no database yet.
+            if home.directory != wanted {
+                let _ = home.leave(storage);
+            }
+            FastHome::set_up(environment, root, wanted)?
+        }
+        None => FastHome::set_up(environment, root, wanted)?,
+    };
+    Ok(FastDecision { home: Some(home), unused: None })
+}
+
+fn refused(directory: &Path, reason: impl std::fmt::Display) -> Error {
+    Error::invalid_input(format!("{} cannot be the fast tier: {reason}", directory.display()))
+}
+
+/// Checks that `directory` is the fast tier with this id, and that of the database in `root` if that is given.
+fn has_owner(storage: &dyn Storage, directory: &Path, id: u128, root: Option<&Path>) -> Result<()> {
+    let path = directory.join(OWNER);
+    let Some(owner) = Named::read(storage, &path)? else {
+        return Err(Error::corruption(&path, 0, format!("the owner of fast tier {id:032x}"), "no such file"));
+    };
+    if owner.id != id {
+        let found = format!("fast tier {:032x}", owner.id);
+        return Err(Error::corruption(&path, 0, format!("fast tier {id:032x}"), found));
+    }
+    let Some(root) = root.filter(|root| !owner.is_owner(directory, root)) else { return Ok(()) };
+    let (expected, found) = (format!("the fast tier of {}", root.display()), owner.path.display());
+    let found = format!("that of {found}; a database that was moved must be opened with its fast tier by name");
+    Err(Error::corruption(&path, 0, expected, found))
+}
+
+/// Removes the fast tables in a directory.
+fn remove_tables(storage: &dyn Storage, directory: &Path) -> Result<()> {
+    let entries = storage.list(directory)?.unwrap_or_default();
+    let mut tables = entries.iter().filter(|entry| fast_table_id(&entry.name).is_some());
+    tables.try_for_each(|table| storage.remove(&directory.join(&table.name)))
+}
+
+/// An id and a path: the content of `FAST` and of `OWNER`.
+#[derive(Debug, PartialEq, Eq)]
+struct Named {
+    id: u128,
+    path: PathBuf,
+}
+
+impl Named {
+    /// Whether it says, in `directory`, that this is the fast tier of the database in `root`.
+    fn is_owner(&self, directory: &Path, root: &Path) -> bool {
+        let is_within = self.path.as_os_str().is_empty() && directory.starts_with(root);
+        is_within || self.path == root
+    }
+
+    /// Reads a file, if it exists.
+    fn read(storage: &dyn Storage, path: &Path) -> Result<Option<Self>> {
+        let bytes = match storage.file_bytes(path)? {
+            None => return Ok(None),
+            Some(bytes) if bytes > BYTES_MAX => {
+                return Err(Error::corruption(path, 0, "a short file", format!("{bytes} bytes")));
+            }
+            Some(bytes) => bytes,
+        };
+        let unsupported = || Error::io("open", path, std::io::ErrorKind::Unsupported.into());
+        let mut text = vec![0; usize::try_from(bytes).unwrap_or_default()];
+        storage.open(path, OpenMode::Read)?.ok_or_else(unsupported)?.read_exact_at(0, &mut text)?;
+        Self::decode(path, &text).map(Some)
+    }
+
+    /// Writes a file in `directory`, durably; `names` are that of the unfinished file and its own.
+    fn write(&self, storage: &dyn Storage, directory: &Path, names: (&str, &str)) -> Result<()> {
+        let (new, path) = (directory.join(names.0), directory.join(names.1));
+        if storage.file_bytes(&new)?.is_some() {
+            storage.remove(&new)?;
+        }
+        let file = storage.create(&new)?;
+        file.write_all_at(0, &self.encode())?;
+        file.sync()?;
+        storage.rename(&new, &path)?;
+        storage.sync_directory(directory)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut body = format!("{:032x}\n", self.id).into_bytes();
+        body.extend_from_slice(self.path.as_os_str().as_bytes());
+        body.push(b'\n');
+        [header_of(&body).as_bytes(), &body].concat()
+    }
+
+    fn decode(path: &Path, text: &[u8]) -> Result<Self> {
+        let damaged = |expected: &str| Error::corruption(path, 0, expected, text.escape_ascii().to_string());
+        let Some((header, body)) = text.split_at_checked(HEADER_BYTES) else {
+            return Err(damaged("\"thalweg fast tier 1\" and a checksum"));
+        };
+        if *header != *header_of(body).as_bytes() {
+            return Err(damaged("\"thalweg fast tier 1\" and the checksum of what follows that line"));
+        }
+        let (id, named) = body.split_at_checked(ID_BYTES).ok_or_else(|| damaged("an id"))?;
+        let id = std::str::from_utf8(id).ok().and_then(|id| u128::from_str_radix(id.trim_end(), 16).ok());
+        let named = named.strip_suffix(b"\n").ok_or_else(|| damaged("a path and a newline"))?;
+        let path = PathBuf::from(OsStr::from_bytes(named));
+        Ok(Named { id: id.ok_or_else(|| damaged("an id"))?, path })
+    }
+}
+
+/// The first line, before `body`.
+fn header_of(body: &[u8]) -> String {
+    format!("{MAGIC}{:08x}\n", checksum::crc32c(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_every_damage_refused() {
+        let named = Named { id: 7, path: PathBuf::from("/fast\n tier") };
+        let (path, text) = (Path::new("FAST"), named.encode());
+        assert_eq!(Named::decode(path, &text).unwrap(), named);
+        for at in 0..text.len() {
+            let mut damaged = text.clone();
+            damaged[at] ^= 1;
+            assert!(Named::decode(path, &damaged).is_err(), "byte {at}");
+            assert!(Named::decode(path, &text[..at]).is_err(), "cut at {at}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! [`OpenedTier`]: the fast tier of a database that is opened.
+
+use super::fast_home::{self, FastDecision, FastHome};
+use super::options::Options;
+use crate::compaction::{FastMedium, FastTableMaker};
+use crate::error::{ErrorKind, Result};
+use crate::fast_table::{FastTableFiles, FastTableOptions};
+use crate::keyspaces::TierRoom;
+use crate::lineage::State;
+use crate::metrics::Metrics;
+use crate::ordered::Tier;
+use crate::runtime::{Environment, Space};
+use crate::storage::{Storage, StorageLock};
+use crate::table::TableStore;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A merge in it makes tables of at least this size, unless the tier has room for fewer than so many.
+const FAST_TABLE_BYTES_MIN: u64 = 256 << 10;
+const FAST_TABLES_MIN: u64 = 64;
+
+/// The directory of the fast tier, before it is known whether the database has anything there.
+pub(super) struct FoundTier {
+    pub(super) home: Option<FastHome>,
+    /// The directory that the caller asks for, absolute, and the bytes that it is to hold.
+    wanted: Option<(PathBuf, u64)>,
+    lock: Option<Box<dyn StorageLock>>,
+}
+
+/// See the module.
+pub(super) struct OpenedTier {
+    pub(super) tier: Option<Arc<Tier>>,
+    /// Its files, if it is in a directory.
+    pub(super) files: Option<Arc<FastTableFiles>>,
+    /// A directory that the database has nothing in and that nobody asks for.
+    pub(super) unused: Option<FastHome>,
+    pub(super) lock: Option<Box<dyn StorageLock>>,
+}
+
+impl FoundTier {
+    /// Finds and locks the directory.
+    pub(super) fn find(storage: &dyn Storage, root: &Path, options: &Options) -> Result<Self> {
+        let wanted = options.fast_tier.as_ref().and_then(|tier| tier.directory());
+        let resolved = |(path, bytes)| -> Result<(PathBuf, u64)> { Ok((storage.resolved(path)?, bytes)) };
+        let wanted = wanted.map(resolved).transpose()?;
+        let home = FastHome::find(storage, root, wanted.as_ref().map(|(path, _)| &**path))?;
+        let lock = home.as_ref().map(|home| home.lock(storage)).transpose()?.flatten();
+        Ok(FoundTier { home, wanted, lock })
+    }
+
+    /// Decides what becomes of it, now that the tables of the database are known.
+    pub(super) fn open(
+        self,
+        environment: &Environment,
+        space: &Space,
+        options: &Options,
+        state: &State,
+        (tables, metrics): (&Arc<TableStore>, &Arc<Metrics>),
+    ) -> Result<OpenedTier> {
+        let wanted = self.wanted.as_ref().map(|(path, bytes)| (&**path, *bytes));
+        let decide = || fast_home::decide(environment, space.root(), self.home.clone(), wanted, state);
+        let FastDecision { home, unused } = match decide() {
+            // The work that frees space starts after the open, so the open must not fail for want of space.
+            Err(error) if error.kind() == ErrorKind::NoSpace && space.give_up_reserve() => decide()?,
+            decided => decided?,
+        };
+        let lock = match (&home, self.lock) {
+            (Some(home), None) => home.lock(&*environment.storage)?,
+            (_, held) => held,
+        };
+        let files = home.as_ref().map(|home| fast_tables(environment, home, metrics)).transpose()?;
+        let tier = options.tier(environment, files.as_ref().map(|files| (files, tables)), state);
+        Ok(OpenedTier { tier, files, unused, lock })
+    }
+}
+
+/// The tables of a fast tier in a directory.
+pub(super) fn fast_tables(
+    environment: &Environment,
+    home: &FastHome,
+    metrics: &Arc<Metrics>,
+) -> Result<Arc<FastTableFiles>> {
+    Ok(FastTableFiles::new(environment.clone(), home.usable()?.to_path_buf(), Arc::clone(metrics)))
+}
+
+impl Options {
+    /// The fast tier that the caller asks for, or that the database has in a directory.
+    pub(super) fn tier(
+        &self,
+        environment: &Environment,
+        files: Option<(&Arc<FastTableFiles>, &Arc<TableStore>)>,
+        state: &State,
+    ) -> Option<Arc<Tier>> {
+        let wanted = self.fast_tier.as_ref().filter(|tier| files.is_some() == tier.directory().is_some());
+        let capacity_bytes = wanted.map(|tier| tier.capacity_bytes);
+        let (room, medium) = match files {
+            Some((files, tables)) => {
+                let held: u64 = state.distinct_fast_tables().map(|meta| meta.bytes).sum();
+                // Where nobody asks for it, its room must not stop writers before it is empty.
+                let drained_bytes = || held.saturating_add(4 * self.memtable_bytes() as u64).saturating_mul(2);
+                let room = TierRoom::new(capacity_bytes.unwrap_or_else(drained_bytes), u64::MAX);
+                (room, FastMedium::Files { files: Arc::clone(files), tables: Arc::clone(tables) })
+            }
+            None => (TierRoom::new(capacity_bytes?, self.fast_tier_log_bytes_max()?), FastMedium::memory()),
+        };
+        // Each table has a few KiB besides its entries.
+        let table_bytes = FAST_TABLE_BYTES_MIN.min(room.capacity_bytes() / FAST_TABLES_MIN);
+        let table_bytes = table_bytes.max(self.memtable_bytes() as u64);
+        let tables = FastTableOptions { filter_bits_per_key: self.filter_bits_per_key, ..FastTableOptions::default() };
+        let maker = FastTableMaker::new(Arc::clone(&environment.entropy), tables, medium);
+        // Nobody asks for it: it is emptied.
+        let drain = wanted.is_none().then(|| room.drain());
+        Some(Tier::new(room, maker, table_bytes, Arc::clone(&environment.clock), drain))
+    }
+}

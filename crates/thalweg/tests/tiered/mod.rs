@@ -1,0 +1,71 @@
+//! What the tests of fast tiers share: small options, random writes beside a model, and a comparison with it.
+
+use fastrand::Rng;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use thalweg::{Builder, Compression, Database, Keyspace};
+
+const KEYS: u32 = 5_000;
+pub const TIER_BYTES: u64 = 1 << 20;
+pub const MEMTABLE_BYTES: usize = 32 << 10;
+
+pub fn builder(path: &Path) -> Builder {
+    Database::builder(path)
+        .memtable_bytes(MEMTABLE_BYTES)
+        .table_bytes(64 << 10)
+        .level1_bytes(256 << 10)
+        .growth_factor(4)
+        .log_segment_bytes(64 << 10)
+        .log_bytes_max(256 << 10)
+        .compression(Compression::None)
+}
+
+pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Writes and removes random keys, also to the model.
+pub fn write(keyspace: &Keyspace, model: &mut Model, random: &mut Rng, times: u32) {
+    for _ in 0..times {
+        let key = random.u32(..KEYS).to_be_bytes().to_vec();
+        if random.u32(..5) == 0 {
+            keyspace.remove(&key).unwrap();
+            model.remove(&key);
+        } else {
+            let value = vec![random.u8(..); random.usize(..300)];
+            keyspace.insert(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+    }
+}
+
+fn entries(keyspace: &Keyspace) -> Model {
+    keyspace.iter().map(Result::unwrap).map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+}
+
+pub fn verify(keyspace: &Keyspace, model: &Model) {
+    assert!(entries(keyspace) == *model, "ranges differ");
+    let backwards: Vec<_> = keyspace.iter().rev().map(Result::unwrap).map(|(key, _)| key.to_vec()).collect();
+    assert!(backwards.iter().eq(model.keys().rev()), "ranges backwards differ");
+    let keys: Vec<[u8; 4]> = (0..KEYS).step_by(7).map(u32::to_be_bytes).collect();
+    let together = keyspace.multi_get(&keys).unwrap();
+    for (key, found) in keys.iter().zip(together) {
+        assert_eq!(found.as_deref(), model.get(&key[..]).map(Vec::as_slice));
+        assert_eq!(keyspace.get(key).unwrap().as_deref(), model.get(&key[..]).map(Vec::as_slice));
+        assert_eq!(keyspace.contains_key(key).unwrap(), model.contains_key(&key[..]));
+    }
+}
+
+/// Copies a directory with what is in it, but for locks. Of a database that is open and that nobody writes to, the copy
+/// is as if its process were killed at that moment.
+pub fn copied(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copied(&entry.path(), &target);
+        } else if entry.file_name() != "LOCK" {
+            // A file of the background may be gone by now.
+            let _ = fs::copy(entry.path(), target);
+        }
+    }
+}
