@@ -80,7 +80,7 @@ fn a_deleted_name_stays_deleted_through_merges_and_power_cuts() {
         let (mut world, mut db, mut files) = open_small(&disk, seed);
         for round in 0..3 {
             for number in 0..NAMES {
-                files.insert(number % 3, format!("n{number:03}"), vec![round; 60]).unwrap();
+                files.insert(number % 3, format!("n{number:03}"), vec![round; 75]).unwrap();
             }
             merge(&db);
         }
@@ -93,7 +93,7 @@ fn a_deleted_name_stays_deleted_through_merges_and_power_cuts() {
         let mut tombstones = 0;
         for step in 0..6_u64 {
             for number in 0..40 {
-                files.insert(number % 3, format!("other {step} {number}"), vec![9; 60]).unwrap();
+                files.insert(number % 3, format!("other {step} {number}"), vec![9; 75]).unwrap();
             }
             merge(&db);
             tombstones += levels(&db).iter().skip(1).sum::<u64>();
