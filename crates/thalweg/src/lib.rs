@@ -72,9 +72,9 @@ mod compaction;
 mod database;
 mod directory;
 mod error;
-#[allow(dead_code, unused_imports, reason = "volatile tiers use a part of it")]
+#[allow(dead_code, unused_imports, reason = "tiers use a part of it; the rest is measured by examples and tests")]
 mod fast_table;
-#[allow(dead_code, unused_imports, reason = "volatile tiers use a part of it")]
+#[allow(dead_code, unused_imports, reason = "tiers use a part of it; the rest is measured by examples and tests")]
 mod fast_tier;
 mod format;
 mod keyspaces;

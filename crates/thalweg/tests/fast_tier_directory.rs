@@ -251,6 +251,26 @@ fn a_copy_of_the_root_alone_leaves_the_tier_of_the_original_alone() {
 }
 
 #[test]
+fn a_copy_of_the_root_from_before_the_tier_was_filled_leaves_it_alone_too() {
+    let place = Place::new();
+    drop(place.tiered().open().unwrap());
+    let copies = [Place::new(), Place::new()];
+    copies.iter().for_each(|copy| copied(&place.root, &copy.root));
+    let database = place.tiered().open().unwrap();
+    let keyspace = database.keyspace("data").unwrap();
+    let (mut model, mut random) = (Model::new(), Rng::with_seed(12));
+    write(&keyspace, &mut model, &mut random, 5_000);
+    drop(keyspace);
+    database.close().unwrap();
+    let tables = place.fast_tables();
+    assert!(!tables.is_empty());
+    drop(builder(&copies[0].root).open().unwrap());
+    drop(copies[1].tiered().open().unwrap());
+    assert_eq!(place.fast_tables().len(), tables.len());
+    verify(&place.tiered().open().unwrap().keyspace("data").unwrap(), &model);
+}
+
+#[test]
 fn an_older_copy_of_a_table_is_refused_by_name() {
     let (place, _) = filled(10);
     let older = place.copy();

@@ -144,12 +144,12 @@ impl FastHome {
             return Ok(());
         }
         match Named::read(storage, &directory.join(OWNER))? {
-            Some(owner) if owner.id == self.id => {
+            Some(owner) if owner.id == self.id && self.trouble.is_none() => {
                 // Orphans: no edit in force names them.
                 remove_tables(storage, directory)?;
                 storage.remove(&directory.join(OWNER))?;
             }
-            // It is another's by now.
+            // It is another's: also that of the database that this one is a copy of.
             Some(_) => return Ok(()),
             // An earlier try may have removed it without making that durable.
             None => {}
@@ -224,20 +224,15 @@ pub(super) fn decide(
             }
             home
         }
-        Some(home) if has_tables => {
+        // Not even without tables: the manifest that was read may name some, until the next one is durable.
+        Some(home) if has_tables || home.trouble.is_none() => {
             let named = home.directory.display();
             let reason =
                 format!("the database has its fast tier in {named}; opened without a fast tier it leaves that");
             return Err(refused(wanted, reason));
         }
-        Some(home) => {
-            // `FAST` is replaced, and never missing: it vouches for a directory within a root that has no database yet.
-            if home.directory != wanted {
-                let _ = home.leave(storage);
-            }
-            FastHome::set_up(environment, root, wanted)?
-        }
-        None => FastHome::set_up(environment, root, wanted)?,
+        // `FAST` is replaced, and never missing: it vouches for a directory within a root that has no database yet.
+        Some(_) | None => FastHome::set_up(environment, root, wanted)?,
     };
     Ok(FastDecision { home: Some(home), unused: None })
 }

@@ -15,7 +15,7 @@ use crate::table::TableStore;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A merge in it makes tables of at least this size, unless the tier has room for fewer than so many.
+/// A merge in it makes tables of at least this size, or of 1/64 of the tier if that is less.
 const FAST_TABLE_BYTES_MIN: u64 = 256 << 10;
 const FAST_TABLES_MIN: u64 = 64;
 

@@ -278,13 +278,13 @@ fn keyspace_payload(
     }
 }
 
-/// Appends a count and so many tables.
+/// Appends the number of the tables, and the tables.
 fn put_tables(out: &mut Vec<u8>, tables: &[TableMeta]) {
     out.put_varint(tables.len() as u64);
     tables.iter().for_each(|meta| meta.encode(out));
 }
 
-/// Reads a count above 0 and so many tables.
+/// Reads what [`put_tables`] has written; there is at least one table.
 fn tables(decoder: &mut Decoder<'_>) -> Option<Vec<TableMeta>> {
     let count = decoder.varint().filter(|&count| count > 0)?;
     (0..count).map(|_| TableMeta::decode(decoder)).collect()
