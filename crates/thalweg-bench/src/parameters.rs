@@ -142,8 +142,8 @@ impl Parameters {
     }
 
     /// The settings that engines are opened with: those of the tuning filled in, and, with `scale_settings`, the
-    /// sizes of memtable, table and cache (at least 1 MiB) and of level 1 (at least 4 MiB) multiplied by the scale.
-    /// What is left to the engine's own default otherwise stays so.
+    /// sizes of memtable, table and cache (at least 1 MiB), and of level 1 and fast tier (at least 4 MiB), multiplied
+    /// by the scale. What is left to the engine's own default otherwise stays so.
     pub fn engine_settings(&self) -> Settings {
         let mut settings = self.settings.resolved();
         if self.scale_settings {
@@ -154,6 +154,8 @@ impl Parameters {
             scale(&mut settings.table_bytes, SCALED_SIZE_MIN);
             scale(&mut settings.cache_bytes, SCALED_SIZE_MIN);
             scale(&mut settings.level1_bytes, SCALED_LEVEL_MIN);
+            scale(&mut settings.fast_tier_bytes, SCALED_LEVEL_MIN);
+            scale(&mut settings.fast_tier_log_bytes, SCALED_LEVEL_MIN);
         }
         settings
     }

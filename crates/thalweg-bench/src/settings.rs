@@ -74,6 +74,34 @@ pub enum Scheduling {
     Threads,
 }
 
+/// Which of PM-Blade's techniques Thalweg's fast tier uses (PMB-E8, PMB-E10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum FastTierMode {
+    /// No tier, compactions as threads.
+    Ssd,
+    /// Arrays, no cost models, all evicted at once, compactions as threads.
+    P,
+    /// As `p`, with the cost models.
+    Pi,
+    /// As `pi`, with tables of prefixes.
+    Pic,
+    /// As `pic`, with compactions as coroutines: all of PM-Blade.
+    Full,
+    /// As `full` without the cost models, all evicted at once.
+    Pm,
+}
+
+/// How the cost models of Thalweg's fast tier are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum FastTierForms {
+    /// As Thalweg reads them.
+    Sound,
+    /// As the paper has them.
+    Paper,
+}
+
 /// How tables become durable: Thalweg's back-ends (NOB-E1: with and without syncs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -172,6 +200,10 @@ pub struct Settings {
     pub fast_tier_files: bool,
     /// Bytes of the log that it may pin.
     pub fast_tier_log_bytes: Option<u64>,
+    /// Which of PM-Blade's techniques it uses.
+    pub fast_tier_mode: Option<FastTierMode>,
+    /// How its cost models are computed.
+    pub fast_tier_forms: Option<FastTierForms>,
     /// Which kind of keyspace has the records; Thalweg alone has a choice.
     pub keyspace: Option<Keyspace>,
     /// How a directory keyspace finds an entry.

@@ -315,7 +315,7 @@ pub struct Compact {
     pub range: KeyRange,
 }
 
-/// Print one file of a database (log segment, manifest, table or pack) in readable form
+/// Print one file of a database (log segment, manifest, table, pack or fast table) in readable form
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   ls -R /tmp/usr.db

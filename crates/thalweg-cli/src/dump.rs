@@ -9,7 +9,7 @@ pub fn run(args: &Dump, output: &mut dyn Write) -> Result<(), Failure> {
     match std::fs::metadata(&args.file) {
         Ok(found) if found.is_dir() => {
             return Err(Failure::Usage(format!(
-                "{name} is a directory; name one file of a database: a log segment, a manifest or a table"
+                "{name} is a directory; name one file of a database: a log segment, a manifest, a table or a fast table"
             )));
         }
         Ok(_) => {}

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use thalweg::{
     Builder, CompactionPolicy, Compression, Database, DirectoryStructures, Durability, DurabilityBackend, FastTier,
-    Overlap,
+    FastTierForms, FastTierMode, Overlap,
 };
 
 /// The directory of a fast tier in files, below that of the database: a checkpoint has its own there.
@@ -114,6 +114,8 @@ pub struct Plan {
     tier_times: u64,
     /// The fast tier is a directory, on a device that loses what was not synced at the same moment.
     tier_in_files: bool,
+    /// Which of the paper's techniques the fast tier uses, and how its models are computed.
+    tier_mode: (FastTierMode, FastTierForms),
     /// Each open but the first has options of its own, drawn with this seed.
     changing_options: Option<u64>,
 }
@@ -145,6 +147,13 @@ fn random_tier(mut rng: Rng) -> Option<(u64, u64)> {
     let capacity = *rng.choose(&[4 << 10, 8 << 10, 16 << 10, 64 << 10]);
     let log = *rng.choose(&[256 << 10, 256 << 10, 512 << 10, 8 << 20]);
     rng.one_in(2).then_some((capacity, log))
+}
+
+/// Mostly what everybody has; each other mode in one plan of ten, and the paper's forms in one of four.
+fn random_tier_mode(mut rng: Rng) -> (FastTierMode, FastTierForms) {
+    let others = [FastTierMode::Ssd, FastTierMode::P, FastTierMode::Pi, FastTierMode::Pic, FastTierMode::Pm];
+    let mode = if rng.one_in(2) { *rng.choose(&others) } else { FastTierMode::Full };
+    (mode, if rng.one_in(4) { FastTierForms::Paper } else { FastTierForms::Sound })
 }
 
 impl Plan {
@@ -211,6 +220,7 @@ impl Plan {
             fast_tier: random_tier(rng.aside(39)),
             tier_times: *rng.aside(40).choose(&[1, 1, 8]),
             tier_in_files: rng.aside(41).one_in(2),
+            tier_mode: random_tier_mode(rng.aside(42)),
             changing_options: rng.aside(37).one_in(3).then(|| rng.aside(38).next_u64()),
         }
         .with_chosen_backend()
@@ -250,6 +260,7 @@ impl Plan {
             fast_tier: other.fast_tier,
             tier_times: other.tier_times,
             tier_in_files: other.tier_in_files,
+            tier_mode: other.tier_mode,
             ..self.clone()
         }
     }
@@ -312,6 +323,7 @@ impl Plan {
             fast_tier: None,
             tier_times: 1,
             tier_in_files: false,
+            tier_mode: (FastTierMode::Full, FastTierForms::Sound),
             changing_options: None,
         }
         .with_chosen_backend()
@@ -412,6 +424,7 @@ impl Plan {
             let directory = || FastTier::Directory(path.join(FAST_TIER));
             let medium = if self.tier_in_files { directory() } else { FastTier::Memory };
             builder = builder.fast_tier(medium, bytes).fast_tier_log_bytes_max(log_bytes);
+            builder = builder.fast_tier_mode(self.tier_mode.0).fast_tier_forms(self.tier_mode.1);
         }
         builder = builder.removed_piece_bytes(self.removed_piece_bytes).pack_block_bytes(self.pack_block_bytes);
         builder

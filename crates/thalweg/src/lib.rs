@@ -72,9 +72,7 @@ mod compaction;
 mod database;
 mod directory;
 mod error;
-#[allow(dead_code, unused_imports, reason = "tiers use a part of it; the rest is measured by examples and tests")]
 mod fast_table;
-#[allow(dead_code, unused_imports, reason = "tiers use a part of it; the rest is measured by examples and tests")]
 mod fast_tier;
 mod format;
 mod keyspaces;
@@ -100,8 +98,8 @@ pub use database::{
 };
 #[cfg(feature = "experiments")]
 pub use database::{
-    CompactionScheduling, DirectoryStructures, DurabilityBackend, FHashStatistics, LoneCursor, LoneTable, LoneTables,
-    Overlap, TableLayout,
+    CompactionScheduling, DirectoryStructures, DurabilityBackend, FHashStatistics, FastTierForms, FastTierMode,
+    LoneCursor, LoneTable, LoneTables, Overlap, TableLayout,
 };
 pub use error::{Corruption, Error, ErrorKind, LockHolder, Result};
 pub use format::Slice;

@@ -167,3 +167,25 @@ fn without_it_there_are_no_statistics_of_it_and_small_ones_are_refused() {
     let refused = builder(directory.path()).fast_tier(FastTier::Memory, 64 << 10).open().unwrap_err();
     assert!(refused.to_string().contains("fast_tier: at least the bytes of four memtables"), "{refused}");
 }
+
+#[test]
+fn a_compaction_of_the_tier_leaves_sorted_tables_and_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = tiered(directory.path()).open().unwrap();
+    let keyspace = database.keyspace("data").unwrap();
+    let (mut model, mut random) = (Model::new(), Rng::with_seed(12));
+    let mut merged = 0;
+    for _ in 0..10 {
+        write(&keyspace, &mut model, &mut random, 1_500);
+        database.wait_for_compactions().unwrap();
+        let before = tier(&database);
+        database.compact_fast_tier().unwrap();
+        let after = tier(&database);
+        merged += after.internal_compactions - before.internal_compactions;
+        assert!(after.partitions.iter().all(|report| report.contains(": n 0, ")), "{:?}", after.partitions);
+        verify(&keyspace, &model);
+    }
+    assert!(merged > 0, "some of them had something to merge");
+    let without = builder(&directory.path().join("without")).open().unwrap();
+    without.compact_fast_tier().unwrap();
+}

@@ -291,3 +291,59 @@ fn an_older_copy_of_a_table_is_refused_by_name() {
     fs::write(newer, bytes).unwrap();
     refused(place.tiered(), &[path_of(newer)]);
 }
+
+#[test]
+fn a_dump_has_each_entry_of_a_fast_table_and_ends_where_it_is_damaged() {
+    let (place, _) = filled(11);
+    let dumped = |path: &Path| {
+        let mut lines = Vec::new();
+        let result = thalweg::dump(path, &mut |line| {
+            lines.push(line.to_string());
+            Ok(())
+        });
+        (lines, result)
+    };
+    let tables = place.fast_tables();
+    assert!(!tables.is_empty());
+    for path in &tables {
+        let (lines, result) = dumped(path);
+        result.unwrap();
+        let counted = lines.iter().find(|line| line.contains("tombstones")).unwrap().split(' ').next().unwrap();
+        let entries = lines.iter().filter(|line| line.starts_with("  \"")).count();
+        assert_eq!(entries.to_string(), counted, "{}", path.display());
+        assert!(lines[0].starts_with("fast table "), "{}", lines[0]);
+    }
+    let path = tables.iter().max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let mut bytes = fs::read(path).unwrap();
+    let last = bytes.len() - 20;
+    bytes[last] ^= 1;
+    fs::write(path, bytes).unwrap();
+    let (lines, result) = dumped(path);
+    assert!(lines.len() > 10, "what is before the damage is printed");
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains(".fast") && error.contains("checksum"), "{error}");
+}
+
+#[test]
+fn replaced_tables_are_given_back_before_the_interval_is_over_where_they_are_many() {
+    let place = Place::new();
+    let hour = std::time::Duration::from_secs(3600);
+    let database = place.tiered().settle_interval(hour).log_bytes_max(64 << 20).open().unwrap();
+    let keyspace = database.keyspace("data").unwrap();
+    let (mut model, mut random) = (Model::new(), Rng::with_seed(13));
+    for _ in 0..8 {
+        write(&keyspace, &mut model, &mut random, 5_000);
+        database.wait_for_compactions().unwrap();
+    }
+    let written = database.statistics().fast_tier.unwrap().file_written_bytes;
+    assert!(written > 6 * TIER_BYTES, "{written} bytes replaced each other");
+    // A round is under way, or what it gave back is being removed.
+    let bytes =
+        || -> u64 { place.fast_tables().iter().filter_map(|path| fs::metadata(path).ok()).map(|m| m.len()).sum() };
+    let waited = std::time::Instant::now();
+    while bytes() > 2 * TIER_BYTES {
+        assert!(waited.elapsed().as_secs() < 60, "{} bytes are still there", bytes());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    verify(&keyspace, &model);
+}

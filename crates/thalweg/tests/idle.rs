@@ -44,7 +44,7 @@ fn usage_of_many(runtime: Option<&Runtime>) -> Usage {
     let before = Usage::now();
     let open = |number: u64| {
         let builder = Database::builder(directory.path().join(number.to_string()));
-        let builder = runtime.map_or(builder.clone(), |runtime| builder.runtime(runtime));
+        let builder = runtime.map_or(builder.clone().compaction_workers(1), |runtime| builder.runtime(runtime));
         let database = builder.open().unwrap();
         let keyspace = database.keyspace("default").unwrap();
         (0..10).for_each(|key: u8| keyspace.insert([key], "a few bytes").unwrap());

@@ -1,6 +1,6 @@
 //! The command line that the `thalweg` command and the peers share.
 //!
-//! - `args`: the flags and subcommands; `amount`: their sizes, counts and times
+//! - `args`, `settings_args`: the flags and subcommands; `amount`: their sizes, counts and times
 //! - `overrides`: flags over parameters
 //! - `variant`: an engine with settings of its own
 //! - `resolved`: the parameters of a run
@@ -20,6 +20,7 @@ mod place;
 mod progress;
 mod resolved;
 mod run;
+mod settings_args;
 mod stop;
 mod stored;
 mod variant;

@@ -1,6 +1,7 @@
 //! Flags over parameters: a flag that is given replaces the value of a preset, a file or a default.
 
-use super::args::{PaceArgs, RunArgs, SettingsArgs, WorkArgs};
+use super::args::{PaceArgs, RunArgs, WorkArgs};
+use super::settings_args::SettingsArgs;
 use crate::parameters::Parameters;
 use crate::settings::Settings;
 
@@ -69,6 +70,8 @@ pub fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
     given_some(&mut settings.fast_tier_bytes, args.fast_tier);
     settings.fast_tier_files |= args.fast_tier_files;
     given_some(&mut settings.fast_tier_log_bytes, args.fast_tier_log);
+    given_some(&mut settings.fast_tier_mode, args.fast_tier_mode);
+    given_some(&mut settings.fast_tier_forms, args.fast_tier_forms);
     given_some(&mut settings.keyspace, args.keyspace);
     given_some(&mut settings.structures, args.structures);
     given_some(&mut settings.f_cache_bytes, args.f_cache);

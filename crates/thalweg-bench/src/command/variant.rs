@@ -4,8 +4,8 @@
 //! They are stronger than the flags, which count for every engine of the run. A variant goes by its canonical name
 //! everywhere: its keys in the order of the flags, its values as they were written.
 
-use super::args::SettingsArgs;
 use super::overrides::apply_settings;
+use super::settings_args::SettingsArgs;
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 use clap::{Args, Command, FromArgMatches};

@@ -7,7 +7,8 @@ use super::translation::{durability, refused};
 use super::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
 use crate::settings::{
-    self, Backend, Compression, Io, Overlap, Policy, Scheduling, Settings, Structures, TableIo, Tuning,
+    self, Backend, Compression, FastTierForms, FastTierMode, Io, Overlap, Policy, Scheduling, Settings, Structures,
+    TableIo, Tuning,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -232,6 +233,22 @@ fn configure_fast_tier(mut builder: thalweg::Builder, path: &Path, settings: &Se
     }
     if let Some(bytes) = settings.fast_tier_log_bytes {
         builder = builder.fast_tier_log_bytes_max(bytes);
+    }
+    if let Some(mode) = settings.fast_tier_mode {
+        builder = builder.fast_tier_mode(match mode {
+            FastTierMode::Ssd => thalweg::FastTierMode::Ssd,
+            FastTierMode::P => thalweg::FastTierMode::P,
+            FastTierMode::Pi => thalweg::FastTierMode::Pi,
+            FastTierMode::Pic => thalweg::FastTierMode::Pic,
+            FastTierMode::Full => thalweg::FastTierMode::Full,
+            FastTierMode::Pm => thalweg::FastTierMode::Pm,
+        });
+    }
+    if let Some(forms) = settings.fast_tier_forms {
+        builder = builder.fast_tier_forms(match forms {
+            FastTierForms::Sound => thalweg::FastTierForms::Sound,
+            FastTierForms::Paper => thalweg::FastTierForms::Paper,
+        });
     }
     builder
 }

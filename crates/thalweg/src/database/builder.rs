@@ -8,7 +8,7 @@ use super::options::{CompactionPolicy, Durability, Options};
 use super::read_only::ReadOnlyDatabase;
 use super::status::RunningStatus;
 #[cfg(feature = "experiments")]
-use super::{CompactionScheduling, DirectoryStructures, DurabilityBackend, Overlap};
+use super::{CompactionScheduling, DirectoryStructures, DurabilityBackend, FastTierForms, FastTierMode, Overlap};
 use super::{Compression, DamagePolicy, TableReads, TableWrites};
 use crate::clock::{Clock, SystemClock, SystemEntropy};
 use crate::error::{Error, Result};
@@ -120,6 +120,19 @@ impl Builder {
         self.options.fast_tier_log_bytes_max = Some(fast_tier_log_bytes_max);
         self
     }
+
+    /// Which of PM-Blade's techniques the fast tier uses (default: [`FastTierMode::Full`], all of them).
+    #[cfg(feature = "experiments")]
+    pub fn fast_tier_mode(mut self, fast_tier_mode: FastTierMode) -> Self {
+        self.options.fast_tier_mode = Some(fast_tier_mode);
+        self
+    }
+
+    #[cfg(feature = "experiments")]
+    option!(
+        /// How the cost models of the fast tier are computed (default: [`FastTierForms::Sound`]).
+        fast_tier_forms: FastTierForms
+    );
 
     /// Bytes at which a partition's memtable is sealed and flushed (default: 32 MiB, or 8 MiB with vLSM, and no more
     /// than an eighth of a `memory_budget` that was set). Partitions that splits have made share this number: once
@@ -251,11 +264,13 @@ impl Builder {
         self
     }
 
-    option!(
-        /// Threads for compactions (default: 1), 1 to 64. With [`Builder::runtime`]: on how many of its threads this
-        /// database compacts.
-        compaction_workers: usize
-    );
+    /// Threads for compactions, 1 to 64 (default: one for every two processors that the process may use, at least 1 and
+    /// at most 4). With [`Builder::runtime`]: on how many of its threads this database compacts (default: 1).
+    pub fn compaction_workers(mut self, compaction_workers: usize) -> Self {
+        self.options.compaction_workers = Some(compaction_workers);
+        self
+    }
+
     /// Compactions that take turns on each thread for compactions, as coroutines, 1 to 64 (default:
     /// `io_depth / compaction_workers`, but at least one and at most two; PMB-16). While one waits for the device, the
     /// others of its thread run. More of them take more memory, and compact more of a partition at once.
@@ -269,16 +284,18 @@ impl Builder {
         /// processors. Does nothing with [`Builder::runtime`].
         pin_compaction_workers: bool
     );
+    /// How compactions share processors and the device (default: [`CompactionScheduling::PmBlade`], or what
+    /// [`Builder::fast_tier_mode`] has). Does nothing to the threads of a [`Builder::runtime`].
     #[cfg(feature = "experiments")]
-    option!(
-        /// How compactions share processors and the device (default: [`CompactionScheduling::PmBlade`]). Does nothing
-        /// to the threads of a [`Builder::runtime`].
-        compaction_scheduling: CompactionScheduling
-    );
+    pub fn compaction_scheduling(mut self, compaction_scheduling: CompactionScheduling) -> Self {
+        self.options.compaction_scheduling = Some(compaction_scheduling);
+        self
+    }
 
     /// The threads for background work, shared with other databases (default: the database has its own).
     pub fn runtime(mut self, runtime: &Runtime) -> Self {
         self.runtime = Some(runtime.clone());
+        self.options.has_own_threads = false;
         self
     }
 
@@ -315,6 +332,7 @@ impl Builder {
     #[cfg(feature = "simulation")]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
+        self.options.has_own_threads = false;
         self
     }
 
@@ -363,7 +381,7 @@ impl Builder {
         }
         self.path = LinuxStorage::resolve(&self.path)?;
         let (clock, scheduler): (Arc<dyn Clock>, Arc<dyn Scheduler>) = match self.runtime.take() {
-            Some(runtime) => (runtime.clock(), runtime.tenant(self.options.compaction_workers)),
+            Some(runtime) => (runtime.clock(), runtime.tenant(self.options.compaction_workers())),
             None => {
                 let clock = Arc::new(SystemClock::default());
                 (clock.clone(), Arc::new(ThreadScheduler::with_crew(clock, self.options.crew())?))

@@ -2,13 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::storage::{LinuxStorage, Storage};
-use crate::{lineage, log, table};
+use crate::{fast_table, lineage, log, table};
 use std::fmt::Arguments;
 use std::io;
 use std::path::Path;
 
-/// Writes one file of a database (a log segment, a manifest, `CURRENT` or a table) in readable form, a line at a time.
-/// What the file is, is told by its name, as the database names it. Nothing is changed, and no lock is taken.
+/// Writes one file of a database (a log segment, a manifest, `CURRENT`, a table or a fast table) in readable form, a
+/// line at a time. What the file is, is told by its name, as the database names it. Nothing is changed, and no lock is
+/// taken.
 ///
 /// # Errors
 /// `InvalidInput` when the name is none of a database's; `Corruption` where the file cannot be read further (lines
@@ -21,14 +22,16 @@ fn dump_with(storage: &dyn Storage, path: &Path, line: &mut dyn FnMut(Arguments<
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if name.ends_with(".table") {
         table::dump(storage, path, line)
+    } else if name.ends_with(".fast") {
+        fast_table::dump(storage, path, line)
     } else if name.ends_with(".log") {
         log::dump(storage, path, line)
     } else if name == "CURRENT" || name.starts_with("manifest-") {
         lineage::dump(storage, path, line)
     } else {
         Err(Error::invalid_input(format!(
-            "{} is not a file that can be dumped: give a log segment (*.log), a manifest (manifest-*, CURRENT) or a \
-             table (*.table) of a database",
+            "{} is not a file that can be dumped: give a log segment (*.log), a manifest (manifest-*, CURRENT), \
+             a table (*.table) or a fast table (*.fast) of a database",
             path.display()
         )))
     }

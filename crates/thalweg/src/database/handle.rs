@@ -202,6 +202,15 @@ impl Database {
         self.engine.writable()?.flush()
     }
 
+    /// Merges what each partition has in the fast tier to tables that do not overlap, whatever the cost models say, and
+    /// waits for it (PMB-7). Reads and ranges that follow look into fewer tables. Memtables are not flushed for it.
+    ///
+    /// # Errors
+    /// What keeps a merge from being done; it is still tried again later, as long as somebody waits.
+    pub fn compact_fast_tier(&self) -> Result<()> {
+        self.engine.writable()?.compact_fast_tier()
+    }
+
     /// Waits until no compaction runs or is wanted.
     ///
     /// # Errors

@@ -99,7 +99,7 @@ impl Options {
     /// `level0_trigger` evictions of each partition. A smaller level 1 would be written over and over on the way to a
     /// level 2. Level 1 of one partition stays half of a job at most.
     fn level1_bytes_below_tier(&self, job_bytes_max: u64) -> u64 {
-        let Some(tier) = &self.fast_tier else { return 0 };
+        let Some(tier) = self.fast_tier() else { return 0 };
         let given = tier.capacity_bytes.saturating_mul(self.level0_trigger() as u64);
         given.min((job_bytes_max / 2).saturating_mul(self.partitions_max() as u64))
     }

@@ -51,6 +51,16 @@ impl Writable {
         Some(drain)
     }
 
+    /// Merges what is in unsorted tables of the fast tier now. Nothing to wait for where there is no tier.
+    pub(super) fn compact_fast_tier(&self) -> Result<()> {
+        let Some(tier) = &self.backpressure.tier else { return Ok(()) };
+        let _merge = tier.merge_all();
+        self.signals.compaction_wanted.notify_all();
+        self.retry_now();
+        let published = self.log.published();
+        self.signals.wait_for_progress(|| self.ordered.are_sorted(published), || self.new_error())
+    }
+
     /// Waits until no memtable waits for its flush and no compaction runs or is wanted.
     pub(super) fn wait_for_compactions(&self) -> Result<()> {
         let is_done = || {

@@ -2,8 +2,8 @@
 //!
 //! Every handle is a cheap clone and keeps the database open; the last one to be dropped closes it. In reading order:
 //!
-//! - `options`, `keyspace_options`, `fast_tier`, `limits`: what callers may set and write; `tasks`: background
-//!   coroutines, counted;
+//! - `options`, `keyspace_options`, `fast_tier`, `workers`, `limits`: what callers may set and write; `tasks`:
+//!   background coroutines, counted;
 //! - `engine`: one open database; `directory`, `dropped`, `fast_home`, `opened_tier`, `open`: how it is opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
 //! - `health`, `tier_statistics`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an
@@ -55,6 +55,7 @@ mod tasks;
 mod tests;
 mod ticket;
 mod tier_statistics;
+mod workers;
 mod write;
 
 #[cfg(feature = "experiments")]
@@ -63,6 +64,8 @@ pub use self::lone_table::{LoneCursor, LoneTable, LoneTables, TableLayout};
 pub use crate::compaction::Overlap;
 #[cfg(feature = "experiments")]
 pub use crate::directory::FHashStatistics;
+#[cfg(feature = "experiments")]
+pub use crate::fast_tier::{FastTierForms, FastTierMode};
 #[cfg(feature = "experiments")]
 pub use crate::lineage::DurabilityBackend;
 pub use crate::log::DamagePolicy;

@@ -274,9 +274,9 @@ impl Engine {
             let evictor = Arc::clone(evictor).run(writers(Lane::Flush));
             self.workers.spawn(environment, health, Lane::Flush, evictor);
         }
-        let (workers, compactions_each) = match self.options.compaction_scheduling.blocks() {
+        let (workers, compactions_each) = match self.options.scheduling().blocks() {
             true => (self.options.compactors(), 1),
-            false => (self.options.compaction_workers, self.options.compactions_a_worker()),
+            false => (self.options.compaction_workers(), self.options.compactions_a_worker()),
         };
         for worker in 0..workers {
             let lane = Lane::CompactionWorker(worker);

@@ -40,7 +40,7 @@ pub(super) struct OpenedTier {
 impl FoundTier {
     /// Finds and locks the directory.
     pub(super) fn find(storage: &dyn Storage, root: &Path, options: &Options) -> Result<Self> {
-        let wanted = options.fast_tier.as_ref().and_then(|tier| tier.directory());
+        let wanted = options.fast_tier().and_then(|tier| tier.directory());
         let resolved = |(path, bytes)| -> Result<(PathBuf, u64)> { Ok((storage.resolved(path)?, bytes)) };
         let wanted = wanted.map(resolved).transpose()?;
         let home = FastHome::find(storage, root, wanted.as_ref().map(|(path, _)| &**path))?;
@@ -91,7 +91,7 @@ impl Options {
         files: Option<(&Arc<FastTableFiles>, &Arc<TableStore>)>,
         state: &State,
     ) -> Option<Arc<Tier>> {
-        let wanted = self.fast_tier.as_ref().filter(|tier| files.is_some() == tier.directory().is_some());
+        let wanted = self.fast_tier().filter(|tier| files.is_some() == tier.directory().is_some());
         let capacity_bytes = wanted.map(|tier| tier.capacity_bytes);
         let (room, medium) = match files {
             Some((files, tables)) => {
@@ -106,10 +106,15 @@ impl Options {
         // Each table has a few KiB besides its entries.
         let table_bytes = FAST_TABLE_BYTES_MIN.min(room.capacity_bytes() / FAST_TABLES_MIN);
         let table_bytes = table_bytes.max(self.memtable_bytes() as u64);
-        let tables = FastTableOptions { filter_bits_per_key: self.filter_bits_per_key, ..FastTableOptions::default() };
+        let tables = FastTableOptions {
+            layout: self.mode().layout(),
+            filter_bits_per_key: self.filter_bits_per_key,
+            ..FastTableOptions::default()
+        };
         let maker = FastTableMaker::new(Arc::clone(&environment.entropy), tables, medium);
         // Nobody asks for it: it is emptied.
         let drain = wanted.is_none().then(|| room.drain());
-        Some(Tier::new(room, maker, table_bytes, Arc::clone(&environment.clock), drain))
+        let model = (self.mode(), self.fast_tier_forms);
+        Some(Tier::new(room, maker, table_bytes, model, Arc::clone(&environment.clock), drain))
     }
 }

@@ -5,10 +5,10 @@ use super::{Compression, DamagePolicy};
 use crate::cache::BlockCache;
 use crate::compaction::Overlap;
 use crate::error::{Error, Result};
+use crate::fast_tier::{FastTierForms, FastTierMode};
 use crate::keyspaces::BackpressureLimits;
 use crate::lineage::{DurabilityBackend, Settling};
 use crate::log::LogOptions;
-use crate::runtime::threads::Crew;
 use crate::runtime::{CompactionScheduling, Space};
 use crate::storage::Storage;
 use crate::table::{PACK_BLOCK_BYTES, PACK_BYTES_MAX, TableOptions, TableReads, TableWrites};
@@ -171,6 +171,8 @@ pub(super) struct Options {
     pub(super) log_bytes_max: u64,
     pub(super) fast_tier: Option<FastTierOptions>,
     pub(super) fast_tier_log_bytes_max: Option<u64>,
+    pub(super) fast_tier_mode: Option<FastTierMode>,
+    pub(super) fast_tier_forms: FastTierForms,
     pub(super) memory_budget: Option<u64>,
     pub(super) memtable_bytes: Option<usize>,
     pub(super) sealed_memtables_max: usize,
@@ -189,10 +191,12 @@ pub(super) struct Options {
     pub(super) level1_bytes: u64,
     pub(super) growth_factor: u64,
     pub(super) partitions_max: Option<usize>,
-    pub(super) compaction_workers: usize,
+    pub(super) compaction_workers: Option<usize>,
+    /// Whether the database has threads of its own.
+    pub(super) has_own_threads: bool,
     pub(super) compactions_a_worker: Option<usize>,
     pub(super) pin_compaction_workers: bool,
-    pub(super) compaction_scheduling: CompactionScheduling,
+    pub(super) compaction_scheduling: Option<CompactionScheduling>,
     pub(super) table_writes: TableWrites,
     pub(super) table_reads: TableReads,
     pub(super) io_depth: usize,
@@ -214,13 +218,12 @@ const MIB: u64 = 1 << 20;
 const MEMORY_PART: u64 = 4;
 const MEMORY_BUDGET_MIN: u64 = 64 * MIB;
 
+/// See [`Options::fast_retained_bytes_max`].
+const FAST_RETAINED_PART: u64 = 8;
+const FAST_RETAINED_MEMTABLES: u64 = 8;
+
 /// Memtables have a quarter of a database's memory.
 const MEMTABLES_PART: u64 = 4;
-
-/// Compaction coroutines that share a worker. They take subtasks of one large job, or else whole jobs, of which each
-/// more delays the one that relieves level 0. With read-ahead and a write queue one keeps its processor busy; a second
-/// fills the gaps while the first waits for reads, syncs and its edit.
-const COMPACTIONS_A_WORKER_MAX: usize = 2;
 
 impl Default for Options {
     fn default() -> Self {
@@ -236,6 +239,8 @@ impl Default for Options {
             log_bytes_max: 512 * MIB,
             fast_tier: None,
             fast_tier_log_bytes_max: None,
+            fast_tier_mode: None,
+            fast_tier_forms: FastTierForms::default(),
             memory_budget: None,
             memtable_bytes: None,
             sealed_memtables_max: 3,
@@ -254,10 +259,11 @@ impl Default for Options {
             level1_bytes: 256 * MIB,
             growth_factor: 8,
             partitions_max: None,
-            compaction_workers: 1,
+            compaction_workers: None,
+            has_own_threads: true,
             compactions_a_worker: None,
             pin_compaction_workers: false,
-            compaction_scheduling: CompactionScheduling::default(),
+            compaction_scheduling: None,
             table_writes: TableWrites::default(),
             table_reads: TableReads::default(),
             io_depth: 8,
@@ -312,7 +318,7 @@ impl Options {
             (self.growth_factor >= 2, "growth_factor: at least 2"),
             (phi.is_none() || self.growth_factor <= 1024, "growth_factor with the vLSM policy: 2 to 1024"),
             (phi.is_none_or(|phi| (1..=1024).contains(&phi)), "phi of the vLSM policy: 1 to 1024"),
-            (self.compaction_workers >= 1 && self.compaction_workers <= 64, "compaction_workers: 1 to 64"),
+            ((1..=64).contains(&self.compaction_workers()), "compaction_workers: 1 to 64"),
             ((1..=64).contains(&self.compactions_a_worker()), "compactions_a_worker: 1 to 64"),
             (self.io_depth >= 1 && self.io_depth <= 1024, "io_depth: 1 to 1024"),
             (self.settle_interval != Duration::ZERO, "settle_interval: above zero"),
@@ -334,8 +340,12 @@ impl Options {
             ("settle_interval", format!("{:?}", self.settle_interval)),
             ("log_segment_bytes", self.log_segment_bytes.to_string()),
             ("log_bytes_max", self.log_bytes_max.to_string()),
-            ("fast_tier", self.fast_tier.as_ref().map_or("none".into(), |tier| format!("{tier:?}"))),
+            ("fast_tier", self.fast_tier().map_or("none".into(), |tier| format!("{tier:?}"))),
             ("fast_tier_log_bytes_max", self.fast_tier_log_bytes_max().map_or("none".into(), |b| b.to_string())),
+            #[cfg(feature = "experiments")]
+            ("fast_tier_mode", format!("{:?}", self.mode())),
+            #[cfg(feature = "experiments")]
+            ("fast_tier_forms", format!("{:?}", self.fast_tier_forms)),
             ("memtable_bytes", self.memtable_bytes().to_string()),
             ("sealed_memtables_max", self.sealed_memtables_max.to_string()),
             ("memory_budget", self.memory_budget.map_or("default".into(), |bytes| bytes.to_string())),
@@ -352,10 +362,10 @@ impl Options {
             ("partitions_max", self.partitions_max().to_string()),
             #[cfg(feature = "experiments")]
             ("directory_structures", format!("{:?}", self.directory_structures)),
-            ("compaction_workers", self.compaction_workers.to_string()),
+            ("compaction_workers", self.compaction_workers().to_string()),
             ("compactions_a_worker", self.compactions_a_worker().to_string()),
             ("pin_compaction_workers", self.pin_compaction_workers.to_string()),
-            ("compaction_scheduling", format!("{:?}", self.compaction_scheduling)),
+            ("compaction_scheduling", format!("{:?}", self.scheduling())),
             ("table_writes", format!("{:?}", self.table_writes)),
             ("table_reads", format!("{:?}", self.table_reads)),
             ("io_uring", self.io_uring.to_string()),
@@ -377,6 +387,7 @@ impl Options {
             backend: self.backend,
             interval_ns: u64::try_from(self.settle_interval.as_nanos()).unwrap_or(u64::MAX),
             retained_bytes_max: self.retained_bytes_max,
+            fast_retained_bytes_max: self.fast_retained_bytes_max(),
             log_bytes_max: self.log_bytes_max,
         }
     }
@@ -396,35 +407,30 @@ impl Options {
             pack_writes: self.pack_writes(),
             reads: self.table_reads,
             io_depth: self.io_depth,
-            defers_writes: self.compaction_scheduling.defers_writes(),
+            defers_writes: self.scheduling().defers_writes(),
         }
     }
 
-    /// `k = max(q / c, 1)` (PMB-16), but no more than [`COMPACTIONS_A_WORKER_MAX`] unless it was set.
-    pub(super) fn compactions_a_worker(&self) -> usize {
-        let default = || (self.io_depth / self.compaction_workers.max(1)).clamp(1, COMPACTIONS_A_WORKER_MAX);
-        self.compactions_a_worker.unwrap_or_else(default)
+    /// Which of the paper's techniques the fast tier uses.
+    pub(super) fn mode(&self) -> FastTierMode {
+        self.fast_tier_mode.unwrap_or_default()
     }
 
-    /// Compactions that run at once.
-    pub(super) fn compactors(&self) -> usize {
-        self.compactions_a_worker().saturating_mul(self.compaction_workers)
+    /// Bytes of replaced fast tables at which a settle round gives them back: a part of the tier, and some memtables at
+    /// least, so that a small tier does not settle all the time.
+    fn fast_retained_bytes_max(&self) -> Option<u64> {
+        let capacity_bytes = self.fast_tier()?.directory()?.1;
+        Some((capacity_bytes / FAST_RETAINED_PART).max(FAST_RETAINED_MEMTABLES * self.memtable_bytes() as u64))
     }
 
-    /// The workers of a database that has its own.
-    pub(super) fn crew(&self) -> Crew {
-        let compactions_block = self.compaction_scheduling.blocks();
-        Crew {
-            io_uring: self.io_uring,
-            compactions_block,
-            bound_to: self.pin_compaction_workers.then_some(self.compaction_workers),
-            ..Crew::of(if compactions_block { self.compactors() } else { self.compaction_workers })
-        }
+    /// The tier that the caller asks for, if the mode has one.
+    pub(super) fn fast_tier(&self) -> Option<&FastTierOptions> {
+        self.fast_tier.as_ref().filter(|_| self.mode().uses_tier())
     }
 
     /// Bytes of the log that the fast tier may pin, if there is one.
     pub(super) fn fast_tier_log_bytes_max(&self) -> Option<u64> {
-        let tier = self.fast_tier.as_ref()?;
+        let tier = self.fast_tier()?;
         Some(self.fast_tier_log_bytes_max.unwrap_or_else(|| tier.log_bytes_max(self.log_segment_bytes)))
     }
 

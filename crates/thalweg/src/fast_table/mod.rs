@@ -30,12 +30,14 @@
 //! - `scan`: the entries of a range, for merges
 //! - `files`: the fast tables of a database that are files
 //! - `verify`: verification of such a file, for recovery
+//! - `dump`: prints such a file
 //! - `fuzz`: reads of any bytes, for fuzzers
 
 mod buffer;
 mod cursor;
 mod cuts;
 mod distinct;
+mod dump;
 mod extent;
 mod files;
 #[cfg(any(test, feature = "simulation"))]
@@ -60,12 +62,16 @@ mod writer;
 
 pub(crate) use cursor::FastCursor;
 pub(crate) use distinct::Distinct;
-pub(crate) use extent::{Extent, ExtentBytes};
+pub(crate) use dump::dump;
+pub(crate) use extent::Extent;
 pub(crate) use files::{FastTableFiles, fast_table_id, fast_table_name};
+#[cfg(feature = "simulation")]
+pub(crate) use fuzz::fast_table_seeds;
 #[cfg(any(test, feature = "simulation"))]
-pub(crate) use fuzz::{fast_table_seeds, fuzz_fast_table};
+pub(crate) use fuzz::fuzz_fast_table;
 pub(crate) use layout::{FastLayout, FastTableOptions};
-pub(crate) use meta::FastTableMeta;
+#[cfg(test)]
+use meta::FastTableMeta;
 pub(crate) use scan::FastScan;
 pub(crate) use table::FastTable;
 pub(crate) use verify::{check_fast_file, verify_fast_durably, verify_fast_file};

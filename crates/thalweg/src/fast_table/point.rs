@@ -12,6 +12,7 @@ use std::ops::Range;
 
 impl FastTable {
     /// Returns the newest version of `key` at or below `seq`.
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn get(&self, key: &[u8], seq: SeqNo) -> Result<Option<Version>> {
         self.find(&PointKey::new(key, seq))
     }

@@ -78,6 +78,7 @@ impl FastTable {
         &self.meta.table
     }
 
+    #[cfg(test)]
     pub(crate) fn generation(&self) -> u64 {
         self.meta.generation
     }

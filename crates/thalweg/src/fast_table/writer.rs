@@ -57,10 +57,6 @@ impl FastTableWriter {
         }
     }
 
-    pub(crate) fn id(&self) -> TableId {
-        self.header.identity.table
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.header.entries == 0
     }

@@ -29,22 +29,16 @@ const ENTRIES_MIN: u64 = 1000;
 /// One measurement moves a cost by this factor at most: a job may have been suspended.
 const STEP_MAX: f64 = 4.0;
 
-/// Averages of measured jobs, beginning with the results of a micro-run.
+/// Averages of measured jobs, beginning with constants.
 #[derive(Debug)]
 pub(crate) struct Calibration {
     costs: Mutex<Costs>,
-    is_fixed: bool,
 }
 
 impl Calibration {
     /// `costs` until jobs are measured.
     pub(crate) fn new(costs: Costs) -> Calibration {
-        Calibration { costs: Mutex::new(costs), is_fixed: false }
-    }
-
-    /// `costs` for ever: decisions must not depend on the time that a simulated job takes.
-    pub(crate) fn fixed(costs: Costs) -> Calibration {
-        Calibration { costs: Mutex::new(costs), is_fixed: true }
+        Calibration { costs: Mutex::new(costs) }
     }
 
     pub(crate) fn costs(&self) -> Costs {
@@ -63,7 +57,7 @@ impl Calibration {
     }
 
     fn measured(&self, entries: u64, seconds: f64, cost: impl Fn(&mut Costs) -> &mut f64) {
-        if self.is_fixed || entries < ENTRIES_MIN || !seconds.is_finite() || seconds <= 0.0 {
+        if entries < ENTRIES_MIN || !seconds.is_finite() || seconds <= 0.0 {
             return;
         }
         let mut costs = self.costs.lock();

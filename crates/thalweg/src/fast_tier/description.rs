@@ -72,7 +72,7 @@ pub(crate) struct Partition {
     /// Distinct keys of `unsorted` and `overlapped` together: of the union of their HyperLogLogs.
     pub(crate) distinct: Estimate,
     pub(crate) rates: Rates,
-    /// For [`super::Forms::Paper`] and [`super::Rank::Paper`] with it.
+    /// For [`super::FastTierForms::Paper`] and [`super::Rank::Paper`] with it.
     pub(crate) counted: Counted,
     /// Whether a snapshot older than the newest fast table is held: a merge would keep old versions for it.
     pub(crate) keeps_versions: bool,

@@ -2,7 +2,7 @@
 
 use super::costs::Costs;
 use super::description::{Activity, Partition, Run, Tier};
-use super::mode::Forms;
+use super::mode::FastTierForms;
 use super::options::Options;
 
 /// The two sides of an inequality, in one unit. It holds if the gain is larger.
@@ -87,7 +87,7 @@ pub(super) fn judge(options: &Options, costs: &Costs, tier: &Tier, partition: &P
         && partition.unsorted.tables > 0
         && partition.unsorted.tables.saturating_add(rewritten.tables) > 1;
     let saves_writes = matches!(writes, WriteStep::Weighed(sides) if sides.holds());
-    let copies_few = options.forms == Forms::Paper || new_bytes >= options.unsorted_part_min * old_bytes;
+    let copies_few = options.forms == FastTierForms::Paper || new_bytes >= options.unsorted_part_min * old_bytes;
     let has_tables = |factor: u32| {
         let most = options.unsorted_tables_max.map(|most| most.saturating_mul(factor));
         most.is_some_and(|most| partition.unsorted.tables >= most)
@@ -103,9 +103,9 @@ pub(super) fn judge(options: &Options, costs: &Costs, tier: &Tier, partition: &P
         is_forced.then_some(CompactionCause::Tables)
     };
     let takes = match options.forms {
-        Forms::Paper => Takes::All,
-        Forms::Sound if copies_few => Takes::Overlapped,
-        Forms::Sound => Takes::Newest,
+        FastTierForms::Paper => Takes::All,
+        FastTierForms::Sound if copies_few => Takes::Overlapped,
+        FastTierForms::Sound => Takes::Newest,
     };
     let compaction = cause.map(|cause| Compaction { cause, takes });
     let copies = 1.0 + old_bytes / new_bytes.max(1.0);
@@ -116,8 +116,8 @@ pub(super) fn judge(options: &Options, costs: &Costs, tier: &Tier, partition: &P
 /// The sorted tables that a merge takes.
 fn rewritten(options: &Options, partition: &Partition) -> Run {
     match options.forms {
-        Forms::Sound => partition.overlapped,
-        Forms::Paper => partition.sorted,
+        FastTierForms::Sound => partition.overlapped,
+        FastTierForms::Paper => partition.sorted,
     }
 }
 
@@ -126,8 +126,8 @@ fn rewritten(options: &Options, partition: &Partition) -> Run {
 fn read_sides(options: &Options, costs: &Costs, partition: &Partition) -> Sides {
     let tables = f64::from(partition.unsorted.tables) / 2.0;
     let busy = match options.forms {
-        Forms::Sound => partition.rates.gets * costs.get_seconds + partition.rates.seeks * costs.seek_seconds,
-        Forms::Paper => partition.counted.reads_a_second() * costs.get_seconds,
+        FastTierForms::Sound => partition.rates.gets * costs.get_seconds + partition.rates.seeks * costs.seek_seconds,
+        FastTierForms::Paper => partition.counted.reads_a_second() * costs.get_seconds,
     };
     Sides { gain: busy * tables, cost: options.read_cores_min }
 }
@@ -144,8 +144,8 @@ fn write_step(options: &Options, costs: &Costs, tier: &Tier, partition: &Partiti
     }
     let (removed, merged) = match options.forms {
         // The paper's estimate of what survives is inverted; the sorted entries are merged too (PMB-A2).
-        Forms::Sound => (partition.removed_min(), partition.merged_entries() as f64),
-        Forms::Paper => (partition.counted.updates as f64, partition.counted.writes as f64),
+        FastTierForms::Sound => (partition.removed_min(), partition.merged_entries() as f64),
+        FastTierForms::Paper => (partition.counted.updates as f64, partition.counted.writes as f64),
     };
     WriteStep::Weighed(Sides { gain: removed * costs.major_seconds, cost: merged * costs.internal_seconds })
 }

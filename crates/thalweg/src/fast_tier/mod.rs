@@ -36,13 +36,19 @@ mod statistics;
 mod tests;
 
 pub(crate) use costs::{Calibration, Costs};
-pub(crate) use description::{Activity, Counted, Estimate, Partition, Run, Tier};
-pub(crate) use eviction::{Eviction, EvictionCause};
-pub(crate) use internal::{Compaction, CompactionCause, Sides, Takes, WriteStep};
-pub(crate) use mode::{EvictionRule, Forms, Layout, Mode, Rank};
+pub(crate) use description::{Activity, Estimate, Partition, Run, Tier};
+pub(crate) use internal::Takes;
+pub use mode::{FastTierForms, FastTierMode};
 pub(crate) use model::Model;
 pub(crate) use options::Options;
-pub(crate) use rank::Worth;
-pub(crate) use rates::Rates;
-pub(crate) use report::{Decision, Report};
+pub(crate) use report::Report;
 pub(crate) use statistics::{Flushed, Statistics};
+#[cfg(test)]
+use {
+    description::Counted,
+    eviction::{Eviction, EvictionCause},
+    internal::{Compaction, CompactionCause},
+    mode::{EvictionRule, Rank},
+    rates::Rates,
+    report::Decision,
+};

@@ -1,9 +1,23 @@
-//! [`Mode`]: which of the paper's techniques a tier uses; [`Forms`] and [`Rank`]: how its formulae are read.
+//! [`FastTierMode`]: which of the paper's techniques a tier uses; [`FastTierForms`] and [`Rank`]: how its formulae are
+//! read.
 
-/// The configurations of the paper's ablation (PMB-E10) and PMBlade-PM (PMB-E8).
+use crate::fast_table::FastLayout;
+
+/// Which of PM-Blade's techniques a fast tier uses: the configurations of the paper's ablation (PMB-E10), and
+/// PMBlade-PM (PMB-E8). It is stored nowhere: each open may choose another.
+///
+/// | | internal compaction, eviction by partition | tables | compactions run as |
+/// |---|---|---|---|
+/// | `Ssd` | there is no tier | | threads |
+/// | `P` | no | arrays | threads |
+/// | `Pi` | yes | arrays | threads |
+/// | `Pic` | yes | prefixes | threads |
+/// | `Full` | yes | prefixes | coroutines |
+/// | `Pm` | no | prefixes | coroutines |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// PMBlade-SSD: no fast tier.
+#[cfg_attr(not(feature = "experiments"), allow(dead_code, reason = "the others are chosen by experiments"))]
+pub enum FastTierMode {
+    /// PMBlade-SSD: no fast tier, whatever else asks for one.
     Ssd,
     /// PMB-P: level 0 in the fast tier as arrays, without the cost models. All of it is evicted at the threshold.
     P,
@@ -18,15 +32,6 @@ pub(crate) enum Mode {
     Pm,
 }
 
-/// How a fast table stores its entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
-    /// Entries in an array, and an array of their offsets.
-    Array,
-    /// Three layers: meta, prefixes, groups of entries.
-    Compressed,
-}
-
 /// Which partitions leave the tier when it is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EvictionRule {
@@ -38,43 +43,45 @@ pub(crate) enum EvictionRule {
     Whole,
 }
 
-impl Mode {
+impl FastTierMode {
     /// Whether memtables are flushed into a fast tier.
     pub(crate) fn uses_tier(self) -> bool {
-        self != Mode::Ssd
+        self != FastTierMode::Ssd
     }
 
     /// Whether steps 1 and 2 of Algorithm 1 run: a partition's tables are merged within the tier.
     pub(crate) fn compacts_internally(self) -> bool {
-        matches!(self, Mode::Pi | Mode::Pic | Mode::Full)
+        matches!(self, FastTierMode::Pi | FastTierMode::Pic | FastTierMode::Full)
     }
 
     /// Step 3 of Algorithm 1. The paper has eviction by partition as a part of the cost models, so P and PMBlade-PM are
     /// without it.
     pub(crate) fn eviction(self) -> EvictionRule {
         match self {
-            Mode::Ssd => EvictionRule::Never,
-            Mode::P | Mode::Pm => EvictionRule::Whole,
-            Mode::Pi | Mode::Pic | Mode::Full => EvictionRule::Coldest,
+            FastTierMode::Ssd => EvictionRule::Never,
+            FastTierMode::P | FastTierMode::Pm => EvictionRule::Whole,
+            FastTierMode::Pi | FastTierMode::Pic | FastTierMode::Full => EvictionRule::Coldest,
         }
     }
 
-    pub(crate) fn layout(self) -> Layout {
+    /// How its tables arrange their entries.
+    pub(crate) fn layout(self) -> FastLayout {
         match self {
-            Mode::Ssd | Mode::P | Mode::Pi => Layout::Array,
-            Mode::Pic | Mode::Full | Mode::Pm => Layout::Compressed,
+            FastTierMode::Ssd | FastTierMode::P | FastTierMode::Pi => FastLayout::Array,
+            FastTierMode::Pic | FastTierMode::Full | FastTierMode::Pm => FastLayout::Prefixed,
         }
     }
 
     /// Whether compactions run as coroutines behind the gate; in the other modes they run as threads.
     pub(crate) fn uses_coroutines(self) -> bool {
-        matches!(self, Mode::Full | Mode::Pm)
+        matches!(self, FastTierMode::Full | FastTierMode::Pm)
     }
 }
 
-/// How steps 1 and 2 are computed.
+/// How the cost models of a fast tier are computed. It is stored nowhere: each open may choose another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Forms {
+#[cfg_attr(not(feature = "experiments"), allow(dead_code, reason = "the others are chosen by experiments"))]
+pub enum FastTierForms {
     /// Rates that are never zeroed, distinct keys from HyperLogLogs, and merges with the overlapping sorted tables only
     /// (PMB-A1 to PMB-A5, PMB-A9, PMB-A12).
     #[default]
@@ -82,6 +89,16 @@ pub(crate) enum Forms {
     /// The paper's: counters that a compaction zeroes, one cost for all reads, merges with all sorted tables, no bound
     /// on copies. The counted updates are what a merge removes, as the paper's text says; its formula has the opposite.
     Paper,
+}
+
+impl FastTierForms {
+    /// The order of step 3 in these forms.
+    pub(crate) fn rank(self) -> Rank {
+        match self {
+            FastTierForms::Sound => Rank::Sound,
+            FastTierForms::Paper => Rank::Paper,
+        }
+    }
 }
 
 /// In which order step 3 evicts partitions.

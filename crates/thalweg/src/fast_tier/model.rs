@@ -19,10 +19,6 @@ impl Model {
         Model { options }
     }
 
-    pub(crate) fn options(&self) -> &Options {
-        &self.options
-    }
-
     /// Steps 1 and 2 for one partition. To be asked when a flush has given the partition a table, after every 64 Ki
     /// reads of it (PMB-A11), and again when its merge has ended: step 2 sees what step 1 has left (PMB-A4). `None`
     /// while the partition is busy.

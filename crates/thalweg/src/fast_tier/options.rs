@@ -1,12 +1,12 @@
 //! [`Options`]: thresholds and bounds of a fast tier.
 
-use super::mode::{Forms, Mode, Rank};
+use super::mode::{FastTierForms, FastTierMode, Rank};
 
 /// See the module. Parts are of the tier's capacity, 0 to 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    pub(crate) mode: Mode,
-    pub(crate) forms: Forms,
+    pub(crate) mode: FastTierMode,
+    pub(crate) forms: FastTierForms,
     pub(crate) rank: Rank,
     /// `τ_m`: evictions begin.
     pub(crate) evict_part: f64,
@@ -31,8 +31,8 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            mode: Mode::default(),
-            forms: Forms::default(),
+            mode: FastTierMode::default(),
+            forms: FastTierForms::default(),
             rank: Rank::default(),
             evict_part: 0.85,
             keep_part: 0.80,

@@ -2,7 +2,7 @@
 
 use super::costs::Costs;
 use super::description::Partition;
-use super::mode::{Forms, Rank};
+use super::mode::{FastTierForms, Rank};
 use super::options::Options;
 
 /// The horizon of an idle tier, in seconds: what it has stays for long.
@@ -40,8 +40,8 @@ pub(super) fn worth(options: &Options, costs: &Costs, horizon_seconds: f64, part
     match options.rank {
         Rank::Paper => {
             let reads = match options.forms {
-                Forms::Sound => rates.gets + rates.seeks,
-                Forms::Paper => partition.counted.reads_a_second(),
+                FastTierForms::Sound => rates.gets + rates.seeks,
+                FastTierForms::Paper => partition.counted.reads_a_second(),
             };
             Worth { rank: options.rank, warmth: reads / bytes, eviction: 0.0 }
         }

@@ -46,6 +46,8 @@ pub(crate) struct TierRoom {
     running: AtomicUsize,
     /// Callers that wait until the tier is empty.
     drains: AtomicUsize,
+    /// Callers that wait until its tables are merged.
+    merges: AtomicUsize,
     /// Its medium had no room for a table. Something is evicted before the next try.
     is_refused: AtomicBool,
     /// How fast evictions give room back.
@@ -113,6 +115,15 @@ impl Drop for TierDrain {
     }
 }
 
+/// While it lives, unsorted tables are merged, whatever the cost models say.
+pub(crate) struct TierMerge(Arc<TierRoom>);
+
+impl Drop for TierMerge {
+    fn drop(&mut self) {
+        self.0.merges.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl TierRoom {
     /// The room of an empty tier.
     pub(crate) fn new(capacity_bytes: u64, log_bytes_max: u64) -> Arc<Self> {
@@ -126,6 +137,7 @@ impl TierRoom {
             leaving_bytes: AtomicU64::new(0),
             running: AtomicUsize::new(0),
             drains: AtomicUsize::new(0),
+            merges: AtomicUsize::new(0),
             is_refused: AtomicBool::new(false),
             evictions: Mutex::default(),
         })
@@ -188,6 +200,17 @@ impl TierRoom {
     pub(crate) fn drain(self: &Arc<Self>) -> TierDrain {
         self.drains.fetch_add(1, Ordering::SeqCst);
         TierDrain(Arc::clone(self))
+    }
+
+    /// Merges the unsorted tables of each partition as long as the guard lives.
+    pub(crate) fn merge_all(self: &Arc<Self>) -> TierMerge {
+        self.merges.fetch_add(1, Ordering::SeqCst);
+        TierMerge(Arc::clone(self))
+    }
+
+    /// Whether somebody waits until its tables are merged.
+    pub(crate) fn is_to_be_merged(&self) -> bool {
+        self.merges.load(Ordering::SeqCst) > 0
     }
 
     /// Whether somebody waits until it is empty, or its medium is full.

@@ -29,6 +29,8 @@ pub(crate) struct Settling {
     pub(crate) interval_ns: u64,
     /// See [`crate::Builder::retained_bytes_max`].
     pub(crate) retained_bytes_max: Option<u64>,
+    /// Bytes of replaced fast tables at which a round begins; `None` where none is in a file.
+    pub(crate) fast_retained_bytes_max: Option<u64>,
     /// Unsettled edits may pin half of this many bytes of the log.
     pub(crate) log_bytes_max: u64,
 }

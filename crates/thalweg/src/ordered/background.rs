@@ -66,6 +66,15 @@ impl OrderedBackground {
         self.partitions.unchanged_while(|| !self.partitions.iter().any(is_before))
     }
 
+    /// Whether no record before `mark` is in an unsorted table of the fast tier, but those of keyspaces that are gone.
+    pub(crate) fn are_sorted(&self, mark: LogMark) -> bool {
+        let is_before = |partition: Arc<Partition>| {
+            let super_version = partition.super_version();
+            super_version.fast.as_ref().is_some_and(|fast| fast.has_unsorted_before(mark))
+        };
+        self.partitions.unchanged_while(|| !self.partitions.iter().any(is_before))
+    }
+
     /// Whether the fast tier has anything to compact or to evict.
     pub(crate) fn has_tier_work(&self) -> bool {
         self.evictor.as_ref().is_some_and(|evictor| evictor.has_work())

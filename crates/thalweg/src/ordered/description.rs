@@ -1,13 +1,12 @@
 //! What the models of the fast tier are told of the partitions that share it ([`crate::fast_tier`]).
 
-use super::fast_level::{FastTableHandle, bytes_in};
+use super::fast_level::FastTableHandle;
 use super::partition::Partition;
 use super::tier::Tier;
 use crate::compaction::RunningJob;
 use crate::fast_tier::{self, Activity, Run};
 use crate::keyspaces::SnapshotRegistry;
 use crate::log::Log;
-use crate::table::KeyRange;
 use std::sync::Arc;
 
 /// The end of the log, as the models count it: positions before it are as many bytes smaller as lie between.
@@ -38,9 +37,9 @@ pub(super) fn describe(
     let log_from = fast.first().filter(|_| holds_log);
     Some(fast_tier::Partition {
         id: partition.id.0,
-        unsorted: run(&fast.unsorted, &super_version.range),
-        sorted: run(&fast.sorted, &super_version.range),
-        overlapped: run(&fast.unsorted_and_overlapped().sorted, &super_version.range),
+        unsorted: run(&fast.unsorted),
+        sorted: run(&fast.sorted),
+        overlapped: run(&fast.unsorted_and_overlapped().sorted),
         distinct: fast.distinct(),
         rates: reads.statistics.rates(now_ns),
         counted: reads.statistics.counted(now_ns),
@@ -54,13 +53,11 @@ pub(super) fn describe(
     })
 }
 
-/// What `handles` have in `range`.
-fn run(handles: &[Arc<FastTableHandle>], range: &KeyRange) -> Run {
-    let mut run = Run { tables: u32::try_from(handles.len()).unwrap_or(u32::MAX), ..Run::default() };
-    for handle in handles {
-        let (all, bytes) = (handle.table.bytes(), bytes_in(&handle.table, range));
-        run.bytes += bytes;
-        run.entries += (u128::from(handle.meta().entries) * u128::from(bytes) / u128::from(all.max(1))) as u64;
+/// What a partition has of `handles`.
+fn run(handles: &[Arc<FastTableHandle>]) -> Run {
+    Run {
+        tables: u32::try_from(handles.len()).unwrap_or(u32::MAX),
+        entries: handles.iter().map(|handle| handle.entries()).sum(),
+        bytes: handles.iter().map(|handle| handle.bytes()).sum(),
     }
-    run
 }

@@ -61,12 +61,14 @@ impl FastMerger {
         })
     }
 
-    /// Merges unsorted tables of a partition, with the sorted ones that they overlap (PMB-7, A5) or without.
+    /// Merges unsorted tables of a partition: with all sorted ones (PMB-7), with those that they overlap (PMB-A5), or
+    /// with none.
     pub(super) async fn compact(&self, tier: &Tier, partition: &Partition, takes: Takes) -> Result<()> {
         let Some(fast) = partition.super_version().fast.clone() else { return Ok(()) };
         let inputs = match takes {
             Takes::Newest => fast.newest_unsorted(),
-            Takes::Overlapped | Takes::All => fast.unsorted_and_overlapped(),
+            Takes::Overlapped => fast.unsorted_and_overlapped(),
+            Takes::All => fast.whole(),
         };
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
         let cancelled = || self.signals.is_stopping() || partition.is_dropped();
@@ -127,7 +129,7 @@ impl FastMerger {
         drop(super_version);
         let Some(fast) = fast else { return Ok(()) };
         let start_ns = tier.now_ns();
-        let running = tier.room.begin_eviction(start_ns, fast.bytes_in(&range));
+        let running = tier.room.begin_eviction(start_ns, fast.bytes());
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
         // Asked after each step.
         let cancelled = || {
@@ -169,7 +171,7 @@ impl FastMerger {
         running.finish(self.environment.clock.now_ns());
         // There may be room again.
         tier.room.set_refused(false);
-        self.evicted(partition, fast.bytes_in(&range));
+        self.evicted(partition, fast.bytes());
         Ok(())
     }
 

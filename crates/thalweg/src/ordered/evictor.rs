@@ -2,7 +2,8 @@
 //!
 //! Each does one piece of work at a time, in this order: what somebody waits for, or a nearly full disk needs, is
 //! evicted, the oldest records first; then what Algorithm 1 decides ([`crate::fast_tier`]): partitions that pin too
-//! much of the log, partitions that are least worth their room, and merges within the tier. One runs beside the
+//! much of the log, partitions that are least worth their room, and merges within the tier. Merges that a caller waits
+//! for come before those that it decides. One runs beside the
 //! flushes, and one on each compaction worker: so a merge in one partition delays no eviction of another.
 //!
 //! A partition that was chosen to leave is on its way until its eviction ends. What a flush adds meanwhile does not
@@ -139,7 +140,17 @@ impl Evictor {
             return self.oldest().map(Work::Evict);
         }
         self.log_pins.look_at_tier();
-        self.next_leaving().or_else(|| self.ask_the_model())
+        self.next_leaving().or_else(|| self.next_merge()).or_else(|| self.ask_the_model())
+    }
+
+    /// A partition that somebody waits for to be merged.
+    fn next_merge(&self) -> Option<Work> {
+        let is_unsorted = |partition: &Arc<Partition>| {
+            let super_version = partition.super_version();
+            super_version.fast.as_ref().is_some_and(|fast| !fast.unsorted.is_empty())
+        };
+        let mut free = self.known().filter(|partition| self.tier.room.is_to_be_merged() && is_free(partition));
+        free.find(is_unsorted).map(|partition| Work::Compact(partition, Takes::Overlapped))
     }
 
     /// The free partition with the oldest record in the tier.

@@ -24,16 +24,18 @@ use crate::table::{KeyRange, PointKey, TableMeta};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-/// A fast table, and the records of the log that it stands for.
+/// A fast table that a partition has, and the records of the log that it stands for.
 pub(crate) struct FastTableHandle {
     pub(super) table: Arc<FastTable>,
+    /// About the bytes of it that are the partition's: after splits several partitions have the table.
+    bytes: u64,
     /// Where the oldest record begins that it stands for and that the log must keep. Records count that an internal
     /// compaction has dropped. `None`: an edit names the table, which is in a file.
     pub(super) first: Option<LogMark>,
     /// The largest number of a record that it stands for.
     pub(super) last_seq: SeqNo,
     /// Its memory, until the last reader is gone.
-    _charge: TierCharge,
+    _charge: Arc<TierCharge>,
 }
 
 impl FastTableHandle {
@@ -43,8 +45,38 @@ impl FastTableHandle {
         last_seq: SeqNo,
         room: &Arc<TierRoom>,
     ) -> Arc<Self> {
-        let _charge = TierCharge::new(room, table.bytes());
-        Arc::new(FastTableHandle { table, first, last_seq, _charge })
+        let (bytes, _charge) = (table.bytes(), Arc::new(TierCharge::new(room, table.bytes())));
+        Arc::new(FastTableHandle { table, bytes, first, last_seq, _charge })
+    }
+
+    /// The same for a partition that has only `range` of it.
+    fn in_range(&self, range: &KeyRange) -> Arc<Self> {
+        let _charge = Arc::clone(&self._charge);
+        let (table, bytes) = (Arc::clone(&self.table), bytes_in(&self.table, range));
+        Arc::new(FastTableHandle { table, bytes, first: self.first, last_seq: self.last_seq, _charge })
+    }
+
+    /// About the bytes of it that are the partition's.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// About the entries of it that are the partition's.
+    pub(super) fn entries(&self) -> u64 {
+        let (entries, all) = (u128::from(self.meta().entries), u128::from(self.table.bytes()));
+        (entries * u128::from(self.bytes) / all.max(1)) as u64
+    }
+
+    /// Whether it has a record before `mark`.
+    fn has_before(&self, mark: LogMark) -> bool {
+        match self.first {
+            Some(first) => first.position < mark.position,
+            None => self.meta().seq_min <= mark.seq,
+        }
+    }
+
+    fn is_of_the_table_of(&self, other: &FastTableHandle) -> bool {
+        Arc::ptr_eq(&self.table, &other.table)
     }
 
     /// A table that an edit names.
@@ -86,8 +118,8 @@ const NEWEST_TIMES: u64 = 8;
 /// Keys that are looked at of a table that several partitions have.
 const SAMPLES: usize = 32;
 
-/// About the bytes that a table has in `range`.
-pub(super) fn bytes_in(table: &FastTable, range: &KeyRange) -> u64 {
+/// About the bytes that a table has in `range`. Reads some of its keys.
+fn bytes_in(table: &FastTable, range: &KeyRange) -> u64 {
     let meta = table.meta();
     if !range.is_after(&meta.key_min) && !range.is_before(&meta.key_max) {
         return table.bytes();
@@ -133,7 +165,12 @@ impl FastLevel {
     }
 
     /// A fast level as the manifest has it: of two tables that have a key in common the later one is newer.
-    pub(super) fn recovered(mut handles: Vec<Arc<FastTableHandle>>, reads: &Arc<TierReads>) -> Option<Arc<Self>> {
+    pub(super) fn recovered(
+        mut handles: Vec<Arc<FastTableHandle>>,
+        range: &KeyRange,
+        reads: &Arc<TierReads>,
+    ) -> Option<Arc<Self>> {
+        handles.iter_mut().for_each(|handle| *handle = handle.in_range(range));
         let overlaps_earlier = |(index, handle): (usize, &Arc<FastTableHandle>)| {
             let TableMeta { key_min, key_max, .. } = handle.meta();
             handles.iter().take(index).any(|earlier| earlier.meta().overlaps(key_min, key_max))
@@ -189,10 +226,12 @@ impl FastLevel {
 
     /// Whether it has a record before `mark`.
     pub(super) fn has_before(&self, mark: LogMark) -> bool {
-        self.tables().any(|handle| match handle.first {
-            Some(first) => first.position < mark.position,
-            None => handle.meta().seq_min <= mark.seq,
-        })
+        self.tables().any(|handle| handle.has_before(mark))
+    }
+
+    /// Whether an unsorted table has one.
+    pub(super) fn has_unsorted_before(&self, mark: LogMark) -> bool {
+        self.unsorted.iter().any(|handle| handle.has_before(mark))
     }
 
     /// Entries of its tables.
@@ -200,9 +239,9 @@ impl FastLevel {
         self.tables().map(|handle| handle.meta().entries).sum()
     }
 
-    /// Bytes that its tables have in `range`. After splits several partitions have a table, and each counts its part.
-    pub(super) fn bytes_in(&self, range: &KeyRange) -> u64 {
-        self.tables().map(|handle| bytes_in(&handle.table, range)).sum()
+    /// About the bytes that the partition has in its tables.
+    pub(super) fn bytes(&self) -> u64 {
+        self.tables().map(|handle| handle.bytes()).sum()
     }
 
     /// About the bytes that an eviction writes: those of the tables without what each has besides its entries.
@@ -212,15 +251,17 @@ impl FastLevel {
 
     /// Its tables without those of `gone`.
     pub(super) fn without(&self, gone: &FastLevel) -> FastLevel {
-        let stays = |handle: &&Arc<FastTableHandle>| !gone.tables().any(|other| Arc::ptr_eq(other, handle));
+        let stays = |handle: &&Arc<FastTableHandle>| !gone.tables().any(|other| other.is_of_the_table_of(handle));
         let kept = |handles: &[Arc<FastTableHandle>]| handles.iter().filter(stays).cloned().collect();
         FastLevel::new(kept(&self.unsorted), kept(&self.sorted), &self.reads)
     }
 
-    /// The tables with keys in `range`, whose reads `reads` counts.
+    /// The tables with keys in `range`, for a partition with that range, whose reads `reads` counts.
     pub(super) fn clipped(&self, range: &KeyRange, reads: &Arc<TierReads>) -> FastLevel {
         let is_in = |handle: &&Arc<FastTableHandle>| range.overlaps(&handle.meta().key_min, &handle.meta().key_max);
-        let kept = |handles: &[Arc<FastTableHandle>]| handles.iter().filter(is_in).cloned().collect();
+        let kept = |handles: &[Arc<FastTableHandle>]| -> Vec<Arc<FastTableHandle>> {
+            handles.iter().filter(is_in).map(|handle| handle.in_range(range)).collect()
+        };
         FastLevel::new(kept(&self.unsorted), kept(&self.sorted), reads)
     }
 
@@ -262,6 +303,11 @@ impl FastLevel {
         FastLevel::new(self.unsorted.clone(), overlapped, &self.reads)
     }
 
+    /// All its tables, for a merge of all of them (PMB-7).
+    pub(super) fn whole(&self) -> FastLevel {
+        FastLevel::new(self.unsorted.clone(), self.sorted.clone(), &self.reads)
+    }
+
     /// Handles of its tables, for an edit that removes them.
     pub(super) fn handles(&self) -> Vec<Handle> {
         self.tables().map(|handle| Handle::from(Arc::clone(&handle.table))).collect()
@@ -283,7 +329,7 @@ impl FastLevel {
     /// How many of its unsorted tables are older than those of `newest`.
     pub(super) fn older_than(&self, newest: &FastLevel) -> usize {
         let first = newest.unsorted.first();
-        let is_first = |handle: &Arc<FastTableHandle>| first.is_some_and(|first| Arc::ptr_eq(first, handle));
+        let is_first = |handle: &Arc<FastTableHandle>| first.is_some_and(|first| first.is_of_the_table_of(handle));
         self.unsorted.iter().position(is_first).unwrap_or(self.unsorted.len())
     }
 

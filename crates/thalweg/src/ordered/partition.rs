@@ -74,7 +74,7 @@ impl SuperVersion {
 
     /// Bytes that it has in the fast tier.
     pub(super) fn fast_bytes(&self) -> u64 {
-        self.fast.as_ref().map_or(0, |fast| fast.bytes_in(&self.range))
+        self.fast.as_ref().map_or(0, |fast| fast.bytes())
     }
 
     /// All memtables, newest first.
@@ -131,7 +131,7 @@ impl Partition {
     pub(crate) fn new(generation: &Arc<Generation>, range: KeyRange, recovered: RecoveredPartition) -> Arc<Self> {
         let RecoveredPartition { id, flushed, levels, fast } = recovered;
         let reads = generation.options.tier.as_ref().map(|tier| TierReads::new(tier, None));
-        let fast = reads.as_ref().and_then(|reads| FastLevel::recovered(fast, reads));
+        let fast = reads.as_ref().and_then(|reads| FastLevel::recovered(fast, &range, reads));
         let super_version = SuperVersion {
             range: Arc::new(range),
             right: None,

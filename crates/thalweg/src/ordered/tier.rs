@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::compaction::FastTableMaker;
 use crate::error::{Error, ErrorKind};
 use crate::fast_table::FastTableFiles;
-use crate::fast_tier::{Calibration, Costs, Flushed, Model, Options, Statistics};
+use crate::fast_tier::{Calibration, Costs, FastTierForms, FastTierMode, Flushed, Model, Options, Statistics};
 use crate::format::TableId;
 use crate::keyspaces::{TierDrain, TierRoom};
 use crate::runtime::{Event, Health, Space};
@@ -44,12 +44,13 @@ impl Tier {
         room: Arc<TierRoom>,
         maker: FastTableMaker,
         table_bytes: u64,
+        (mode, forms): (FastTierMode, FastTierForms),
         clock: Arc<dyn Clock>,
         drain: Option<TierDrain>,
     ) -> Arc<Self> {
         // One in files pins no log.
         let log_bytes_max = maker.files().is_none().then(|| room.log_evict_bytes());
-        let options = Options { log_bytes_max, ..Options::default() };
+        let options = Options { mode, forms, rank: forms.rank(), log_bytes_max, ..Options::default() };
         Arc::new(Tier {
             room,
             maker,

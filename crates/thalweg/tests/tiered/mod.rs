@@ -3,7 +3,8 @@
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use thalweg::{Builder, Compression, Database, Keyspace};
 
 const KEYS: u32 = 5_000;
@@ -56,16 +57,40 @@ pub fn verify(keyspace: &Keyspace, model: &Model) {
 }
 
 /// Copies a directory with what is in it, but for locks. Of a database that is open and that nobody writes to, the copy
-/// is as if its process were killed at that moment.
+/// is as if its process were killed at that moment: it is made again while the background changes files.
 pub fn copied(from: &Path, to: &Path) {
+    loop {
+        let before = files(from);
+        copy_files(from, to);
+        if files(from) == before {
+            return;
+        }
+        fs::remove_dir_all(to).unwrap();
+    }
+}
+
+fn copy_files(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
-            copied(&entry.path(), &target);
+            copy_files(&entry.path(), &target);
         } else if entry.file_name() != "LOCK" {
             // A file of the background may be gone by now.
             let _ = fs::copy(entry.path(), target);
         }
     }
+}
+
+/// The files below a directory, with their lengths and the times of their last writes.
+fn files(directory: &Path) -> BTreeMap<PathBuf, (u64, Option<SystemTime>)> {
+    let mut found = BTreeMap::new();
+    for path in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => found.extend(files(&path)),
+            Ok(metadata) => drop(found.insert(path, (metadata.len(), metadata.modified().ok()))),
+            Err(_) => {}
+        }
+    }
+    found
 }

@@ -170,11 +170,3 @@ fn costs_follow_measured_jobs_and_no_outlier() {
     [0.0, -1.0, f64::NAN, f64::INFINITY].iter().for_each(|seconds| calibration.measured_major(10_000, *seconds));
     assert_eq!(calibration.costs(), before);
 }
-
-#[test]
-fn fixed_costs_stay() {
-    let calibration = Calibration::fixed(Costs::default());
-    calibration.measured_internal(10_000, 1.0);
-    calibration.measured_major(10_000, 1.0);
-    assert_eq!(calibration.costs(), Costs::default());
-}

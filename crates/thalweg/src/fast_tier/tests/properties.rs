@@ -2,8 +2,8 @@
 
 use super::random::Random;
 use crate::fast_tier::{
-    Activity, Costs, Decision, Estimate, Eviction, EvictionCause, EvictionRule, Forms, Mode, Model, Options, Partition,
-    Rank, Rates, Run, Tier,
+    Activity, Costs, Decision, Estimate, Eviction, EvictionCause, EvictionRule, FastTierForms, FastTierMode, Model,
+    Options, Partition, Rank, Rates, Run, Tier,
 };
 
 const CASES: u64 = 5000;
@@ -16,10 +16,19 @@ struct Case {
 }
 
 fn options(random: &mut Random) -> Options {
-    let modes = [Mode::Ssd, Mode::P, Mode::Pi, Mode::Pic, Mode::Full, Mode::Full, Mode::Full, Mode::Pm];
+    let modes = [
+        FastTierMode::Ssd,
+        FastTierMode::P,
+        FastTierMode::Pi,
+        FastTierMode::Pic,
+        FastTierMode::Full,
+        FastTierMode::Full,
+        FastTierMode::Full,
+        FastTierMode::Pm,
+    ];
     Options {
         mode: modes[random.below(modes.len())],
-        forms: if random.below(4) == 0 { Forms::Paper } else { Forms::Sound },
+        forms: if random.below(4) == 0 { FastTierForms::Paper } else { FastTierForms::Sound },
         rank: if random.below(4) == 0 { Rank::Paper } else { Rank::Sound },
         unsorted_tables_max: (random.below(2) == 0).then_some(1 + random.below(20) as u32),
         log_bytes_max: (random.below(2) == 0).then_some(random.below(1000) as u64),
@@ -138,7 +147,7 @@ fn the_log_evicts_those_that_pin_it_too_far_back_and_no_others() {
         for (index, partition) in case.partitions.iter().enumerate() {
             let too_old =
                 case.options.log_bytes_max.zip(partition.log_from).is_some_and(|(most, from)| from + most < 1000);
-            let due = too_old && partition.activity != Activity::Evicting && case.options.mode != Mode::Ssd;
+            let due = too_old && partition.activity != Activity::Evicting && case.options.mode != FastTierMode::Ssd;
             assert_eq!(found.contains(&index), due, "seed {seed}, partition {index}");
             seen += u64::from(due);
         }

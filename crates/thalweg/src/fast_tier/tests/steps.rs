@@ -1,8 +1,9 @@
 //! Algorithm 1, a table of cases for each step and each of its bounds.
 
+use crate::fast_table::FastLayout;
 use crate::fast_tier::{
-    Activity, Compaction, CompactionCause, Costs, Counted, Estimate, Eviction, EvictionCause, Forms, Layout, Mode,
-    Model, Options, Partition, Rank, Rates, Run, Takes, Tier,
+    Activity, Compaction, CompactionCause, Costs, Counted, Estimate, Eviction, EvictionCause, FastTierForms,
+    FastTierMode, Model, Options, Partition, Rank, Rates, Run, Takes, Tier,
 };
 
 const COSTS: Costs = Costs { get_seconds: 1e-6, seek_seconds: 10e-6, internal_seconds: 1e-6, major_seconds: 4e-6 };
@@ -53,7 +54,7 @@ fn check(options: &Options, cases: &[(&str, Partition, Option<CompactionCause>)]
     for (name, partition, expected) in cases {
         let found = model.compaction(&COSTS, &tier(), partition);
         assert_eq!(found.map(|compaction| compaction.cause), *expected, "{name}");
-        let takes_all = options.forms == Forms::Paper;
+        let takes_all = options.forms == FastTierForms::Paper;
         assert!(found.is_none_or(|compaction| (compaction.takes == Takes::All) == takes_all), "{name}");
     }
 }
@@ -177,12 +178,12 @@ fn too_many_tables_are_merged_whatever_it_costs() {
 fn modes_take_the_steps_of_the_papers_ablation() {
     let hot = gets(distinct(partition(100, 0), 10.0, 0.0), 1e9);
     let cases = [
-        (Mode::Ssd, false, 0, Layout::Array, false),
-        (Mode::P, false, 2, Layout::Array, false),
-        (Mode::Pi, true, 1, Layout::Array, false),
-        (Mode::Pic, true, 1, Layout::Compressed, false),
-        (Mode::Full, true, 1, Layout::Compressed, true),
-        (Mode::Pm, false, 2, Layout::Compressed, true),
+        (FastTierMode::Ssd, false, 0, FastLayout::Array, false),
+        (FastTierMode::P, false, 2, FastLayout::Array, false),
+        (FastTierMode::Pi, true, 1, FastLayout::Array, false),
+        (FastTierMode::Pic, true, 1, FastLayout::Prefixed, false),
+        (FastTierMode::Full, true, 1, FastLayout::Prefixed, true),
+        (FastTierMode::Pm, false, 2, FastLayout::Prefixed, true),
     ];
     for (mode, compacts, evicted, layout, coroutines) in cases {
         let model = Model::new(Options { mode, ..Options::default() });
@@ -190,13 +191,13 @@ fn modes_take_the_steps_of_the_papers_ablation() {
         let evictions = model.evictions(&COSTS, &tier(), &[partition(40, 0), partition(50, 0)]);
         assert_eq!(evictions.len(), evicted, "{mode:?}");
         assert_eq!((mode.layout(), mode.uses_coroutines()), (layout, coroutines), "{mode:?}");
-        assert_eq!(mode.uses_tier(), mode != Mode::Ssd);
+        assert_eq!(mode.uses_tier(), mode != FastTierMode::Ssd);
     }
 }
 
 #[test]
 fn the_papers_forms_use_counters_and_merge_everything() {
-    let options = Options { forms: Forms::Paper, ..unforced() };
+    let options = Options { forms: FastTierForms::Paper, ..unforced() };
     let counted = |reads, writes, updates| Partition {
         counted: Counted { reads, writes, updates, seconds: 10.0 },
         ..partition(4, 100)
@@ -282,7 +283,7 @@ fn the_papers_rank_knows_reads_only() {
     assert_eq!(evicted(&options, &[gets(partition(60, 0), 2.0), gets(partition(25, 0), 1.0)])[0], 0);
     // The paper's own counters.
     let counted = |reads| Partition { counted: Counted { reads, ..Counted::default() }, ..partition(45, 0) };
-    let paper = Options { forms: Forms::Paper, ..options };
+    let paper = Options { forms: FastTierForms::Paper, ..options };
     assert_eq!(evicted(&paper, &[counted(200), counted(100)])[0], 1);
 }
 
@@ -328,7 +329,7 @@ fn partitions_that_pin_too_much_log_are_evicted_the_oldest_first() {
     let room = |index| Eviction { index, cause: EvictionCause::Room };
     assert_eq!(evicted(&options, &[large(950), pinning(0), large(960)]), [log(1), room(0)]);
     // In a mode that evicts everything for room, the log still takes only those that pin it.
-    let whole = Options { mode: Mode::Pm, ..options };
+    let whole = Options { mode: FastTierMode::Pm, ..options };
     assert_eq!(evicted(&whole, &[pinning(950), pinning(0)]), [log(1)]);
 }
 

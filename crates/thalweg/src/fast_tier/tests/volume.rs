@@ -8,7 +8,8 @@
 
 use super::random::Random;
 use crate::fast_tier::{
-    Costs, Estimate, EvictionCause, Flushed, Mode, Model, Options, Partition, Rank, Run, Statistics, Takes, Tier,
+    Costs, Estimate, EvictionCause, FastTierMode, Flushed, Model, Options, Partition, Rank, Run, Statistics, Takes,
+    Tier,
 };
 
 const KEYS: usize = 100_000;
@@ -373,7 +374,7 @@ fn a_persistent_tier_keeps_what_is_hot_and_writes_least_through_level_0() {
 #[test]
 fn without_the_sound_rank_more_is_written() {
     let paper = || Options { rank: Rank::Paper, keep_part: 0.65, ..Options::default() };
-    let whole = || Options { mode: Mode::Pm, ..Options::default() };
+    let whole = || Options { mode: FastTierMode::Pm, ..Options::default() };
     check(("volatile tier, the paper's rank", VOLATILE, paper(), [2.40, 1.75, 1.61, 1.62]));
     check(("volatile tier, evicted as a whole", VOLATILE, whole(), [2.57, 2.17, 1.87, 1.86]));
     check(("persistent tier, the paper's rank", Shape::Persistent, paper(), [7.48, 5.86, 3.52, 3.17]));

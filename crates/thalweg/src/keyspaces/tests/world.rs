@@ -259,6 +259,7 @@ fn settling() -> Settling {
         backend: DurabilityBackend::default(),
         interval_ns: 1_000_000,
         retained_bytes_max: None,
+        fast_retained_bytes_max: None,
         log_bytes_max: 1 << 20,
     }
 }

@@ -7,7 +7,7 @@
 //! **Pace.** The files that may go now are gone about one settle interval later, evenly by bytes: after each step the
 //! remover waits for the step's share of the remaining time. Files that become free later move the end. So as many
 //! bytes go as come, and at most the bytes of one interval wait. There is no pause while space is short, while too many
-//! bytes are retained, and once lineage stops.
+//! bytes are retained, on the disk or on the device of the fast tier, and once lineage stops.
 //!
 //! **Pieces.** A file of more than one piece loses its name first, and then its end, piece by piece. So no step frees
 //! much in one transaction of the journal, or makes the device discard much at once. Invariant: a file is cut only when
@@ -125,8 +125,8 @@ impl Lineage {
         if self.presses.load(Ordering::Relaxed) || self.rounds_for_space.load(Ordering::Relaxed) > 0 {
             return true;
         }
-        let retained = self.retained_bytes();
-        self.is_too_much(retained) || self.is_low_on_space(retained)
+        let (retained, fast_waiting) = (self.retained_bytes(), self.book().retained.fast_waiting_bytes());
+        self.is_too_much(retained) || self.is_too_much_fast(fast_waiting) || self.is_low_on_space(retained)
     }
 
     /// Removes a name or cuts a piece. Returns the bytes that are gone; `None` during a checkpoint.

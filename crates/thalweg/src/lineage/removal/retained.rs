@@ -84,6 +84,8 @@ pub(in crate::lineage) struct Retained {
     free: VecDeque<Free>,
     /// The bytes of these files.
     free_bytes: u64,
+    /// Those of them that are on the device of the fast tier.
+    fast_free_bytes: u64,
     /// The bytes that are left of the file that has no name any more.
     cutting_bytes: u64,
 }
@@ -99,6 +101,11 @@ impl Input {
     /// Returns the bytes that it takes on the disk. A fast table takes none there.
     pub(in crate::lineage) fn disk_bytes(&self) -> u64 {
         if self.file.home == Home::Disk { self.bytes } else { 0 }
+    }
+
+    /// Returns the bytes that it takes on the device of the fast tier.
+    pub(in crate::lineage) fn fast_bytes(&self) -> u64 {
+        self.bytes - self.disk_bytes()
     }
 
     /// Takes the handle if no one shares it.
@@ -121,11 +128,12 @@ impl Retained {
     /// Frees the tables whose handles were dropped. Returns whether there are any.
     pub(in crate::lineage) fn free_unheld(&mut self) -> bool {
         let before = self.free.len();
-        let (free, free_bytes) = (&mut self.free, &mut self.free_bytes);
+        let (free, free_bytes, fast_free_bytes) = (&mut self.free, &mut self.free_bytes, &mut self.fast_free_bytes);
         self.inputs.retain(|input| {
             if input.handle.is_none() {
                 free.push_back(Free { file: input.file, bytes: input.bytes });
                 *free_bytes += input.bytes;
+                *fast_free_bytes += input.fast_bytes();
             }
             input.handle.is_some()
         });
@@ -144,8 +152,9 @@ impl Retained {
 
     /// Notes that the name of the first free table is gone; `is_cut`: its bytes go piece by piece.
     pub(in crate::lineage) fn removed(&mut self, is_cut: bool) {
-        if let Some(Free { bytes, .. }) = self.free.pop_front() {
+        if let Some(Free { file, bytes }) = self.free.pop_front() {
             self.free_bytes -= bytes;
+            self.fast_free_bytes -= if file.home == Home::Fast { bytes } else { 0 };
             self.cutting_bytes += if is_cut { bytes } else { 0 };
         }
     }
@@ -163,6 +172,11 @@ impl Retained {
     /// Returns the bytes of the files that may go.
     pub(in crate::lineage) fn waiting_bytes(&self) -> u64 {
         self.cutting_bytes + self.free_bytes
+    }
+
+    /// Returns those of them that are on the device of the fast tier.
+    pub(in crate::lineage) fn fast_waiting_bytes(&self) -> u64 {
+        self.fast_free_bytes
     }
 
     /// Returns the bytes of all retained tables on the disk, and of all files that may go.

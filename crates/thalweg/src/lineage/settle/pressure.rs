@@ -45,7 +45,7 @@ impl Reason {
 impl Lineage {
     /// Returns why unsettled edits should be settled; `None` when all are settled.
     pub(in crate::lineage) fn reason_to_settle(&self) -> Option<Reason> {
-        let (retained, log_start): (u64, _) = {
+        let (retained, fast_retained, log_start): (u64, u64, _) = {
             let book = self.book();
             let ledger = &book.ledger;
             if ledger.settled() >= ledger.appended() {
@@ -54,13 +54,14 @@ impl Lineage {
             if ledger.settled() < book.wanted {
                 return Some(Reason::Requested);
             }
-            (ledger.inputs().map(Input::disk_bytes).sum(), ledger.log_start())
+            let fast_retained = ledger.inputs().map(Input::fast_bytes).sum();
+            (ledger.inputs().map(Input::disk_bytes).sum(), fast_retained, ledger.log_start())
         };
         // An earlier look at the journal does not make it commit.
         if self.backend.rule() == Rule::Commits {
             return Some(Reason::Time);
         }
-        let is_too_much = self.is_too_much(retained);
+        let is_too_much = self.is_too_much(retained) || self.is_too_much_fast(fast_retained);
         let log_waits = log_start.map_or(0, |mark| self.log_and_tables().log_bytes_before(mark));
         if is_too_much || self.rounds_for_space.load(Ordering::Relaxed) > 0 || self.is_low_on_space(retained) {
             Some(Reason::Space)
@@ -88,6 +89,11 @@ impl Lineage {
             Some(bytes) => retained > bytes / 2,
             None => retained > RETAINED_BYTES_MAX / 2 && retained > live() / 20,
         }
+    }
+
+    /// Returns whether replaced fast tables are many, compared with the fast tier.
+    pub(in crate::lineage) fn is_too_much_fast(&self, retained: u64) -> bool {
+        self.settling.fast_retained_bytes_max.is_some_and(|most| retained > most)
     }
 
     /// Returns the share of the space for replaced tables that is in use, 1 at `retained_bytes_max`. Only tables that

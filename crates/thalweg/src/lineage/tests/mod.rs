@@ -192,8 +192,13 @@ impl World {
     fn begin_as(backend: DurabilityBackend, disk: Fake, state: Option<State>) -> Result<World> {
         let (environment, thread) = environment(&disk);
         let (health, metrics) = (Arc::<Health>::default(), Arc::<Metrics>::default());
-        let settling =
-            Settling { backend, interval_ns: 100_000_000, retained_bytes_max: Some(10_000), log_bytes_max: 1 << 20 };
+        let settling = Settling {
+            backend,
+            interval_ns: 100_000_000,
+            retained_bytes_max: Some(10_000),
+            fast_retained_bytes_max: None,
+            log_bytes_max: 1 << 20,
+        };
         let root = Path::new(ROOT);
         let space = || Space::new(Arc::clone(&environment.storage), root, 1 << 20, 1 << 20);
         let tables = tables_in(&environment);

@@ -1,0 +1,76 @@
+//! The threads of a database: how many compactions run on how many of them, and how they take turns.
+
+use super::options::Options;
+use crate::runtime::CompactionScheduling;
+use crate::runtime::threads::Crew;
+use std::thread::available_parallelism;
+
+/// The most compaction workers that a database has of its own accord. Each is a thread with buffers, and many databases
+/// may be open in a process.
+const WORKERS_MAX: usize = 4;
+
+/// Compaction coroutines that share a worker. They take subtasks of one large job, or else whole jobs, of which each
+/// more delays the one that relieves level 0. With read-ahead and a write queue one keeps its processor busy; a second
+/// fills the gaps while the first waits for reads, syncs and its edit.
+const COMPACTIONS_A_WORKER_MAX: usize = 2;
+
+impl Options {
+    /// How compactions are scheduled; if nobody says, as the mode of the fast tier has it.
+    pub(super) fn scheduling(&self) -> CompactionScheduling {
+        self.compaction_scheduling.unwrap_or(match self.fast_tier_mode {
+            Some(mode) if !mode.uses_coroutines() => CompactionScheduling::Threads,
+            _ => CompactionScheduling::PmBlade,
+        })
+    }
+
+    /// Half of the processors have a worker for compactions, but no more than [`WORKERS_MAX`]; the others are for
+    /// callers and flushes. Where threads are shared, or simulated, there is one.
+    pub(super) fn compaction_workers(&self) -> usize {
+        self.compaction_workers.unwrap_or_else(|| if self.has_own_threads { workers_for(processors()) } else { 1 })
+    }
+
+    /// `k = max(q / c, 1)` (PMB-16), but no more than [`COMPACTIONS_A_WORKER_MAX`] unless it was set.
+    pub(super) fn compactions_a_worker(&self) -> usize {
+        let default = || (self.io_depth / self.compaction_workers().max(1)).clamp(1, COMPACTIONS_A_WORKER_MAX);
+        self.compactions_a_worker.unwrap_or_else(default)
+    }
+
+    /// Compactions that run at once.
+    pub(super) fn compactors(&self) -> usize {
+        self.compactions_a_worker().saturating_mul(self.compaction_workers())
+    }
+
+    /// The workers of a database that has its own.
+    pub(super) fn crew(&self) -> Crew {
+        let compactions_block = self.scheduling().blocks();
+        Crew {
+            io_uring: self.io_uring,
+            compactions_block,
+            bound_to: self.pin_compaction_workers.then(|| self.compaction_workers()),
+            ..Crew::of(if compactions_block { self.compactors() } else { self.compaction_workers() })
+        }
+    }
+}
+
+fn processors() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
+
+fn workers_for(processors: usize) -> usize {
+    (processors / 2).clamp(1, WORKERS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_processors_have_a_worker_where_threads_are_the_databases_own() {
+        assert_eq!([1, 2, 3, 4, 8, 64].map(workers_for), [1, 1, 1, 2, 4, WORKERS_MAX]);
+        let of = |has_own_threads, compaction_workers| {
+            Options { has_own_threads, compaction_workers, ..Options::default() }.compaction_workers()
+        };
+        assert_eq!(of(true, None), workers_for(processors()));
+        assert_eq!((of(false, None), of(false, Some(7)), of(true, Some(7))), (1, 7, 7));
+    }
+}
