@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::keyspaces::BackpressureLimits;
 use crate::lineage::{DurabilityBackend, Settling};
 use crate::log::LogOptions;
+use crate::memtable::MemtablePool;
 use crate::runtime::threads::Crew;
 use crate::runtime::{CompactionScheduling, Space};
 use crate::storage::Storage;
@@ -203,6 +204,8 @@ pub(super) struct Options {
     #[cfg(feature = "simulation")]
     pub(super) removed_piece_bytes: Option<u64>,
     #[cfg(feature = "simulation")]
+    pub(super) memtables_bytes_max: Option<u64>,
+    #[cfg(feature = "simulation")]
     pub(super) name_hash_bits: Option<(u32, u32)>,
     #[cfg(feature = "simulation")]
     pub(super) pack_block_bytes: Option<usize>,
@@ -267,6 +270,8 @@ impl Default for Options {
             manifest_rotation_bytes: None,
             #[cfg(feature = "simulation")]
             removed_piece_bytes: None,
+            #[cfg(feature = "simulation")]
+            memtables_bytes_max: None,
             #[cfg(feature = "simulation")]
             name_hash_bits: None,
             #[cfg(feature = "simulation")]
@@ -447,7 +452,19 @@ impl Options {
 
     /// The bytes that all memtables may have together: room for one that is filled and one that is flushed at least.
     pub(super) fn memtables_bytes_max(&self, budget: u64) -> u64 {
+        #[cfg(feature = "simulation")]
+        if let Some(bytes) = self.memtables_bytes_max {
+            return bytes;
+        }
         (budget / MEMTABLES_PART).max(2 * self.memtable_bytes() as u64)
+    }
+
+    /// The memory of memtables of a database that is opened for reading: the budget that was set, or all that the
+    /// process may have. What its log has and no table stays in them.
+    pub(super) fn replayed_pool(&self, storage: &dyn Storage) -> MemtablePool {
+        let most = self.memory_budget.or_else(|| storage.memory_max());
+        let most = most.and_then(|most| usize::try_from(most).ok());
+        MemtablePool::bounded(0, most.unwrap_or(usize::MAX))
     }
 
     /// The block cache: of the size that was set, or what memtables leave of the budget.
