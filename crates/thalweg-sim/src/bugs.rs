@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 56] = [
+pub const BUGS: [(&str, Bug); 58] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -64,6 +64,8 @@ pub const BUGS: [(&str, Bug); 56] = [
     ("SettledWithoutFastSync", Bug::SettledWithoutFastSync),
     ("MergeOverVolatile", Bug::MergeOverVolatile),
     ("FlushBypassesTier", Bug::FlushBypassesTier),
+    ("ReplayFlushedTooFar", Bug::ReplayFlushedTooFar),
+    ("ReplayPinForgotten", Bug::ReplayPinForgotten),
 ];
 
 /// The bug with this name.

@@ -1,5 +1,5 @@
-//! `every-io`: two fixed workloads, in which the power is cut at every single operation of the disk, in every
-//! strictness, and then again at every operation of the recovery that follows.
+//! `every-io`: fixed workloads, in which the power is cut at every single operation of the disk, in every strictness,
+//! and then again at every operation of the recovery that follows.
 
 use crate::plan::Plan;
 use crate::session::{Farewell, Session};

@@ -1,4 +1,4 @@
-//! `faults`: two fixed workloads, in which every single operation of the disk fails, once or from then on. Nothing may
+//! `faults`: fixed workloads, in which every single operation of the disk fails, once or from then on. Nothing may
 //! panic or hang, the callers that were promised something must get the error, and the next open must be consistent.
 
 use crate::plan::Plan;

@@ -81,6 +81,8 @@ pub struct Plan {
     log_bytes_max: u64,
     memtable_bytes: usize,
     sealed_memtables_max: usize,
+    /// Bytes that all memtables may have, if these are few: a replay then flushes whatever it has.
+    memtables_bytes_max: Option<u64>,
     block_cache_bytes: u64,
     block_bytes: usize,
     filter_bits_per_key: u32,
@@ -197,6 +199,7 @@ impl Plan {
             log_bytes_max: u64::from(log_segment_bytes) * rng.between(2, 6),
             memtable_bytes: *rng.choose(&[1 << 10, 2 << 10, 4 << 10, 8 << 10]),
             sealed_memtables_max: *rng.choose(&[1, 2, 3]),
+            memtables_bytes_max: *rng.aside(42).choose(&[None, None, Some(0), Some(4 << 10), Some(16 << 10)]),
             block_cache_bytes: *rng.choose(&[0, 1 << 10, 16 << 10]),
             block_bytes: *rng.choose(&[64, 128, 512]),
             filter_bits_per_key: *rng.choose(&[0, 2, 10]),
@@ -228,7 +231,7 @@ impl Plan {
 
     /// Without what seeds have drawn only since `tests/seeds.rs` names some of them.
     pub fn as_it_was(self) -> Self {
-        Plan { compacts_ranges: false, fast_tier: None, changing_options: None, ..self }
+        Plan { compacts_ranges: false, fast_tier: None, changing_options: None, memtables_bytes_max: None, ..self }
     }
 
     /// The plan with the options of an open, by its number. Options are not stored: each open may have others.
@@ -242,6 +245,7 @@ impl Plan {
             compression: other.compression,
             memtable_bytes: other.memtable_bytes,
             sealed_memtables_max: other.sealed_memtables_max,
+            memtables_bytes_max: other.memtables_bytes_max,
             block_cache_bytes: other.block_cache_bytes,
             block_bytes: other.block_bytes,
             filter_bits_per_key: other.filter_bits_per_key,
@@ -300,6 +304,7 @@ impl Plan {
             log_bytes_max: 128 << 10,
             memtable_bytes: 1 << 10,
             sealed_memtables_max: 1,
+            memtables_bytes_max: None,
             block_cache_bytes: 4 << 10,
             block_bytes: 256,
             filter_bits_per_key: 10,
@@ -347,7 +352,7 @@ impl Plan {
     }
 
     /// The plans of the checks of every input and output, each with its name.
-    pub fn workloads(operations: u64) -> [(&'static str, Plan); 4] {
+    pub fn workloads(operations: u64) -> [(&'static str, Plan); 5] {
         let tier = Plan {
             fast_tier: Some((8 << 10, 256 << 10)),
             files_percent: 0,
@@ -357,6 +362,11 @@ impl Plan {
         [
             ("mixed", Plan::fixed(operations)),
             ("directories", Plan::directories(operations)),
+            // Each replay flushes.
+            (
+                "little memory",
+                Plan { memtable_bytes: 8 << 10, memtables_bytes_max: Some(0), ..Plan::fixed(operations) },
+            ),
             ("fast tier", tier.clone()),
             ("fast tier in files", Plan { tier_in_files: true, ..tier }),
         ]
@@ -415,6 +425,9 @@ impl Plan {
         let mut builder = Database::builder(path);
         if let Some(bytes) = self.manifest_rotation_bytes {
             builder = builder.manifest_rotation_bytes(bytes);
+        }
+        if let Some(bytes) = self.memtables_bytes_max {
+            builder = builder.memtables_bytes_max(bytes);
         }
         if let Some((highest, lowest)) = self.name_hash_bits {
             builder = builder.name_hash_bits(highest, lowest);

@@ -152,7 +152,9 @@ impl Session {
                 return None;
             }
         };
-        self.stage.world.say(|| format!("opened, {} keyspaces, {} keys", names.len(), found.len()));
+        let flushes = db.statistics().replay_flushes;
+        let (keyspaces, keys) = (names.len(), found.len());
+        self.stage.world.say(|| format!("opened, {flushes} flushes of its replay, {keyspaces} keyspaces, {keys} keys"));
         self.stage.world.note(found.len() as u64);
         let outcome = self.stage.oracle.borrow_mut().check_recovered(&names, found, self.survival);
         self.stage.must(outcome);

@@ -39,6 +39,16 @@ pub enum Error {
         /// The file that could not grow.
         path: Arc<Path>,
     },
+    /// An open for reading keeps in memory what the log has and no table, and that is more than it may take. Open the
+    /// database for writing once, which makes tables of it. Nothing was changed.
+    NotEnoughMemory {
+        /// The directory of the database.
+        path: Arc<Path>,
+        /// About how many bytes it takes.
+        needed_bytes: u64,
+        /// How many it may take: [`crate::Builder::memory_budget`], or what the process may have.
+        allowed_bytes: u64,
+    },
     /// An earlier write to the log or manifest, or a sync, failed. Reads work; every write gets this error until the
     /// database is opened again.
     Poisoned {
@@ -114,6 +124,8 @@ pub enum ErrorKind {
     NewerVersion,
     /// See [`Error::NoSpace`].
     NoSpace,
+    /// See [`Error::NotEnoughMemory`].
+    NotEnoughMemory,
     /// See [`Error::Poisoned`].
     Poisoned,
     /// See [`Error::Closed`].
@@ -152,6 +164,7 @@ impl Error {
             Error::Corruption(_) => ErrorKind::Corruption,
             Error::NewerVersion { .. } => ErrorKind::NewerVersion,
             Error::NoSpace { .. } => ErrorKind::NoSpace,
+            Error::NotEnoughMemory { .. } => ErrorKind::NotEnoughMemory,
             Error::Poisoned { .. } => ErrorKind::Poisoned,
             Error::Closed => ErrorKind::Closed,
             Error::Locked { .. } => ErrorKind::Locked,
@@ -252,6 +265,13 @@ impl fmt::Display for Error {
             Error::NoSpace { path } => {
                 write!(f, "no space left on the disk while writing {}", path.display())
             }
+            Error::NotEnoughMemory { path, needed_bytes, allowed_bytes } => write!(
+                f,
+                "to read {} takes about {needed_bytes} bytes of memory for what its log has and no table, and it may \
+                 take {allowed_bytes}; open the database for writing once, which makes tables of it, or allow more \
+                 (memory_budget)",
+                path.display()
+            ),
             Error::Poisoned { cause } => {
                 write!(f, "writes are refused until the database is opened again, because: {cause}")
             }

@@ -46,6 +46,10 @@ pub(crate) struct Metrics {
     pub(crate) manifest_written_bytes: Counter,
     /// Flushes that produced a table.
     pub(crate) flushes: Counter,
+    /// Flushes and evictions while the log was replayed.
+    pub(crate) replay_flushes: Counter,
+    /// The most memory that memtables had while the log was replayed.
+    pub(crate) replay_memory_bytes: Counter,
     /// Memtables that became fast tables, and the bytes of these.
     pub(crate) minor_compactions: Counter,
     pub(crate) minor_written_bytes: Counter,

@@ -65,6 +65,8 @@ pub enum Bug {
     FastTableForgottenByLog,
     MergeOverVolatile,
     FlushBypassesTier,
+    ReplayFlushedTooFar,
+    ReplayPinForgotten,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -352,6 +352,13 @@ impl Builder {
         self
     }
 
+    /// All memtables together may have so many bytes: for simulation.
+    #[cfg(feature = "simulation")]
+    pub fn memtables_bytes_max(mut self, bytes: u64) -> Self {
+        self.options.memtables_bytes_max = Some(bytes);
+        self
+    }
+
     /// Files of replaced tables are cut into pieces of so many bytes: for simulation.
     #[cfg(feature = "simulation")]
     pub fn removed_piece_bytes(mut self, bytes: u64) -> Self {

@@ -4,7 +4,8 @@
 //!
 //! - `options`, `keyspace_options`, `fast_tier`, `workers`, `limits`: what callers may set and write; `tasks`:
 //!   background coroutines, counted;
-//! - `engine`: one open database; `directory`, `dropped`, `fast_home`, `opened_tier`, `open`: how it is opened;
+//! - `engine`: one open database; `directory`, `dropped`, `fast_home`, `opened_tier`, `opening`, `open`: how it is
+//!   opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
 //! - `health`, `tier_statistics`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an
 //!   engine;
@@ -42,6 +43,7 @@ mod maintenance;
 mod many_entries;
 mod open;
 mod opened_tier;
+mod opening;
 mod options;
 mod range;
 mod read_only;

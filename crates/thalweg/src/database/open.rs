@@ -9,6 +9,7 @@ use super::dropped::DroppedReport;
 use super::engine::{Engine, Mode, Writable};
 use super::fast_home::{self, FastHome};
 use super::opened_tier::{FoundTier, fast_tables};
+use super::opening::{Begun, Found, Opening};
 use super::options::Options;
 use super::statistics::StatisticsSource;
 use super::status;
@@ -16,17 +17,13 @@ use super::tasks::TaskCount;
 #[cfg(feature = "experiments")]
 use crate::directory::remove_scratch_files;
 use crate::error::{Error, Result};
-use crate::keyspaces::{
-    Backpressure, ClearedGenerations, DefinitionInstaller, IdleMemory, LogPins, Registry, Replay, Replayed, Signals,
-    SnapshotRegistry, SpaceWatch,
-};
-use crate::lineage::{Lineage, Recovered, State};
-use crate::log::Log;
+use crate::keyspaces::{Replay, Replayed, SnapshotRegistry};
+use crate::lineage::{Recovered, State};
 use crate::memtable::MemtablePool;
 use crate::metrics::Metrics;
-use crate::ordered::{Dependencies, Memory, OrderedBackground, OrderedKind, OrderedOptions};
+use crate::ordered::{Memory, OrderedKeyspace, OrderedKind, OrderedOptions};
 use crate::runtime::threads::RINGS_ARE_OFF;
-use crate::runtime::{AsyncMutex, Environment, Health, Lane, Space};
+use crate::runtime::{AsyncMutex, Environment, Health, Lane};
 use crate::storage::{Storage, frugal, metered};
 use crate::sync::Mutex;
 use crate::table::{TableStore, TableWriters};
@@ -44,11 +41,6 @@ fn tell_recovered(recovered: &Recovered) {
         dropped = recovered.dropped.len(),
         tables = recovered.state.tables().count(),
     );
-}
-
-/// The number of the manifest that was read, and what is dropped.
-fn dropped_of(recovered: Option<&Recovered>) -> (u64, &[String]) {
-    recovered.map_or((0, &[]), |recovered| (recovered.manifest(), &recovered.dropped))
 }
 
 /// Runs recovery. Trouble with the fast tier is the error, if it is what recovery meets.
@@ -88,31 +80,20 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
         directory_options: Arc::new(directory_options),
         memory: memory(&options, &*environment.storage, &tables),
     };
-    let mut replay = Replay::new(&kind, &state, &tables, root)?;
-    if let Some(recovered) = &recovered {
-        recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
-    }
-    let Replayed { registry, next_keyspace } = replay.finish()?;
-    trace::event!(INFO, "thalweg::open", "replayed", keyspaces = registry.keyspaces().len());
+    let log = recovered.as_ref().map(|recovered| recovered.log.reader());
+    let replay = Replay::new(&kind, &state, &tables, root)?;
     let storage = Arc::clone(&environment.storage);
     let report = DroppedReport::read(&*storage, root)?;
-    let (manifest, new) = dropped_of(recovered.as_ref());
-    let dropped = report.told(manifest, new);
-    report.keep(manifest, new)?;
-    let fast_directory = tier.files.as_ref().map(|files| files.directory());
-    let (log, lineage) = begin(&environment, &space, (&options, fast_directory), &health, &metrics, recovered)?;
-    trace::event!(INFO, "thalweg::open", "began a manifest and the log");
-    lineage.attach(Arc::clone(&log), Arc::clone(&tables), tier.files)?;
-    if let Some(unused) = tier.unused {
-        unused.forget(&*environment.storage, root);
-    }
-    let below = Below { environment: environment.clone(), health, metrics: Arc::clone(&metrics), log, lineage, tables };
-    let (writable, snapshots) = assemble(below, &options, Arc::new(registry), kind);
+    let found = Found { recovered, tier, report: &report };
+    let of = Opening { environment, health, metrics, options, space, tables, kind: kind.clone() };
+    let (begun, next_keyspace) = of.replay(replay, log.as_ref(), found)?;
+    let Begun { writable, snapshots, dropped, lock: tier_lock } = begun;
     // What was replayed counts to the budget of its keyspace.
     writable.ordered.partitions.iter().for_each(|partition| {
         partition.count_active(&partition.super_version().active);
     });
     writable.space.watch();
+    let Opening { environment, metrics, options, .. } = of;
     let engine = Engine {
         environment,
         metrics,
@@ -125,7 +106,7 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
         workers: Arc::new(TaskCount::default()),
         services: Arc::new(TaskCount::default()),
         closed: AtomicBool::new(false),
-        locks: Mutex::new([Some(lock), tier.lock].into_iter().flatten().collect()),
+        locks: Mutex::new([Some(lock), tier_lock].into_iter().flatten().collect()),
     };
     engine.start(root)?;
     report.remove(&engine.dropped);
@@ -151,10 +132,11 @@ pub(super) fn open_read_only(mut environment: Environment, root: &Path, options:
     let kind = OrderedKind {
         options: unsealed(options.ordered(Arc::clone(&space), tier)),
         directory_options: unsealed(options.directories(space)),
-        memory: Memory { pool: MemtablePool::new(0), cache: Arc::clone(tables.cache()) },
+        memory: Memory { pool: options.replayed_pool(&*environment.storage), cache: Arc::clone(tables.cache()) },
     };
     let mut replay = Replay::new(&kind, &recovered.state, &tables, root)?;
-    recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record))?;
+    replay_in_memory(&mut replay, &recovered, &kind.memory.pool, root)?;
+    metrics.replay_memory_bytes.raise_to(kind.memory.pool.used_bytes() as u64);
     let Replayed { registry, next_keyspace } = replay.finish()?;
     let keyspaces = registry.keyspaces();
     let report = DroppedReport::read(&*environment.storage, root)?;
@@ -177,74 +159,31 @@ pub(super) fn open_read_only(mut environment: Environment, root: &Path, options:
     })
 }
 
-/// What keyspaces stand on.
-struct Below {
-    environment: Environment,
-    health: Arc<Health>,
-    metrics: Arc<Metrics>,
-    log: Arc<Log>,
-    lineage: Arc<Lineage>,
-    tables: Arc<TableStore>,
-}
-
-/// Puts together what all kinds of keyspaces share, and the background work on ordered ones.
-fn assemble(
-    below: Below,
-    options: &Options,
-    registry: Arc<Registry>,
-    kind: OrderedKind,
-) -> (Writable, Arc<SnapshotRegistry>) {
-    let Below { environment, health, metrics, log, lineage, tables } = below;
-    let signals = Signals::new(&environment, &health);
-    let snapshots = Arc::new(SnapshotRegistry::default());
-    log.tell_when_quiet(Arc::clone(&signals.flush_wanted));
-    snapshots.notify_on_return(Arc::clone(&signals.flush_wanted), Arc::clone(&signals.compaction_wanted));
-    let tier = kind.options.tier.as_ref().map(|tier| &tier.room);
-    let log_pins = LogPins::new(&log, &registry, options.log_bytes_max, lineage.state().log_start, tier);
-    let cleared = ClearedGenerations::new(&snapshots, &log, &lineage, &signals);
-    let space = SpaceWatch::new(&kind.options.space, &log, &lineage, &registry);
-    let backpressure = Arc::new(Backpressure {
-        environment: environment.clone(),
-        health: Arc::clone(&health),
-        metrics: Arc::clone(&metrics),
-        lineage: Arc::clone(&lineage),
-        registry: Arc::clone(&registry),
-        log_pins: Arc::clone(&log_pins),
-        signals: Arc::clone(&signals),
-        limits: options.backpressure(),
-        pool: kind.memory.pool.clone(),
-        tier: tier.cloned(),
-    });
-    let installer = Arc::new(DefinitionInstaller {
-        environment: environment.clone(),
-        lineage: Arc::clone(&lineage),
-        registry: Arc::clone(&registry),
-        log_pins: Arc::clone(&log_pins),
-        cleared: Arc::clone(&cleared),
-        signals: Arc::clone(&signals),
-    });
-    let idle_memory = Arc::new(IdleMemory::new(&environment, &kind.memory.pool, &tables, &metrics));
-    let with = Dependencies {
-        environment,
-        health,
-        metrics,
-        log,
-        lineage,
-        tables,
-        registry,
-        log_pins,
-        snapshots,
-        cleared,
-        installer,
-        backpressure,
-        space,
-        idle_memory,
-        signals,
-        options: Arc::clone(&kind.options),
-    };
-    let ordered = OrderedBackground::new(&with);
-    let Dependencies { health, log, lineage, tables, registry, snapshots, backpressure, space, signals, .. } = with;
-    (Writable { health, log, lineage, tables, registry, backpressure, space, signals, kind, ordered }, snapshots)
+/// Replays the log of a database that is opened for reading. Refuses what takes more memory than memtables may have:
+/// then the rest of the log is only measured.
+fn replay_in_memory(replay: &mut Replay<'_>, recovered: &Recovered, pool: &MemtablePool, root: &Path) -> Result<()> {
+    let (mut is_too_much, mut rest_bytes) = (false, 0);
+    recovered.log.reader().replay(&mut |mark, seq, record| {
+        if is_too_much {
+            rest_bytes += Replay::bytes_of(record);
+            return Ok(());
+        }
+        replay.record(mark, seq, record)?;
+        is_too_much = pool.is_past();
+        Ok(())
+    })?;
+    if !is_too_much {
+        return Ok(());
+    }
+    let (used, inserted) = (pool.used_bytes() as u64, replay.inserted_bytes().max(1));
+    let needed = u128::from(used) * u128::from(inserted + rest_bytes) / u128::from(inserted);
+    let needed = u64::try_from(needed).unwrap_or(u64::MAX);
+    // Memtables grow by blocks, or by as much as they have.
+    let keyspaces = replay.registry().keyspaces();
+    let memtables: usize = keyspaces.of_kind::<OrderedKeyspace>().map(|it| it.layout().partitions().len()).sum();
+    let unused = (memtables * MemtablePool::UNUSED_BYTES_MAX) as u64;
+    let needed_bytes = needed.saturating_add(unused.min(needed));
+    Err(Error::NotEnoughMemory { path: Arc::from(root), needed_bytes, allowed_bytes: pool.used_bytes_max() as u64 })
 }
 
 impl Engine {
@@ -291,44 +230,6 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-/// Begins the manifest, then the log: the recovered state is durable in a new manifest before the log is touched. A
-/// new database's manifest says that the log starts with its first segment, whichever that will be.
-fn begin(
-    environment: &Environment,
-    space: &Arc<Space>,
-    (options, fast_directory): (&Options, Option<&Path>),
-    health: &Arc<Health>,
-    metrics: &Arc<Metrics>,
-    recovered: Option<Recovered>,
-) -> Result<(Arc<Log>, Arc<Lineage>)> {
-    let lineage = Lineage::begin(
-        environment.clone(),
-        Arc::clone(health),
-        Arc::clone(metrics),
-        Arc::clone(space),
-        options.settling(),
-        fast_directory,
-        recovered.as_ref(),
-    )?;
-    #[cfg(feature = "simulation")]
-    if let Some(bytes) = options.manifest_rotation_bytes {
-        lineage.set_rotation_bytes(bytes);
-    }
-    #[cfg(feature = "simulation")]
-    if let Some(bytes) = options.removed_piece_bytes {
-        lineage.set_piece_bytes(bytes);
-    }
-    let log = Log::begin(
-        environment.clone(),
-        Arc::clone(health),
-        Arc::clone(metrics),
-        space.root().join("log"),
-        options.log(Arc::clone(space)),
-        recovered.map(|recovered| recovered.log),
-    )?;
-    Ok((log, lineage))
 }
 
 fn table_store(

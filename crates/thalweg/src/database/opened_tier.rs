@@ -27,6 +27,12 @@ pub(super) struct FoundTier {
     lock: Option<Box<dyn StorageLock>>,
 }
 
+/// A settle round begins when replaced tables in files have one of this many parts of the tier,
+const RETAINED_PART: u64 = 8;
+
+/// and as much as this many memtables, so that a small tier does not settle all the time.
+const RETAINED_MEMTABLES: u64 = 8;
+
 /// See the module.
 pub(super) struct OpenedTier {
     pub(super) tier: Option<Arc<Tier>>,
@@ -84,6 +90,12 @@ pub(super) fn fast_tables(
 }
 
 impl Options {
+    /// Bytes of replaced tables in files at which a settle round gives them back.
+    pub(super) fn fast_retained_bytes_max(&self) -> Option<u64> {
+        let capacity_bytes = self.fast_tier()?.directory()?.1;
+        Some((capacity_bytes / RETAINED_PART).max(RETAINED_MEMTABLES * self.memtable_bytes() as u64))
+    }
+
     /// The fast tier that the caller asks for, or that the database has in a directory.
     pub(super) fn tier(
         &self,

@@ -9,6 +9,7 @@ use crate::fast_tier::{FastTierForms, FastTierMode};
 use crate::keyspaces::BackpressureLimits;
 use crate::lineage::{DurabilityBackend, Settling};
 use crate::log::LogOptions;
+use crate::memtable::MemtablePool;
 use crate::runtime::{CompactionScheduling, Space};
 use crate::storage::Storage;
 use crate::table::{PACK_BLOCK_BYTES, PACK_BYTES_MAX, TableOptions, TableReads, TableWrites};
@@ -207,6 +208,8 @@ pub(super) struct Options {
     #[cfg(feature = "simulation")]
     pub(super) removed_piece_bytes: Option<u64>,
     #[cfg(feature = "simulation")]
+    pub(super) memtables_bytes_max: Option<u64>,
+    #[cfg(feature = "simulation")]
     pub(super) name_hash_bits: Option<(u32, u32)>,
     #[cfg(feature = "simulation")]
     pub(super) pack_block_bytes: Option<usize>,
@@ -217,10 +220,6 @@ const MIB: u64 = 1 << 20;
 /// By default a database takes a quarter of the memory that its process may have, and at least 64 MiB.
 const MEMORY_PART: u64 = 4;
 const MEMORY_BUDGET_MIN: u64 = 64 * MIB;
-
-/// See [`Options::fast_retained_bytes_max`].
-const FAST_RETAINED_PART: u64 = 8;
-const FAST_RETAINED_MEMTABLES: u64 = 8;
 
 /// Memtables have a quarter of a database's memory.
 const MEMTABLES_PART: u64 = 4;
@@ -273,6 +272,8 @@ impl Default for Options {
             manifest_rotation_bytes: None,
             #[cfg(feature = "simulation")]
             removed_piece_bytes: None,
+            #[cfg(feature = "simulation")]
+            memtables_bytes_max: None,
             #[cfg(feature = "simulation")]
             name_hash_bits: None,
             #[cfg(feature = "simulation")]
@@ -416,13 +417,6 @@ impl Options {
         self.fast_tier_mode.unwrap_or_default()
     }
 
-    /// Bytes of replaced fast tables at which a settle round gives them back: a part of the tier, and some memtables at
-    /// least, so that a small tier does not settle all the time.
-    fn fast_retained_bytes_max(&self) -> Option<u64> {
-        let capacity_bytes = self.fast_tier()?.directory()?.1;
-        Some((capacity_bytes / FAST_RETAINED_PART).max(FAST_RETAINED_MEMTABLES * self.memtable_bytes() as u64))
-    }
-
     /// The tier that the caller asks for, if the mode has one.
     pub(super) fn fast_tier(&self) -> Option<&FastTierOptions> {
         self.fast_tier.as_ref().filter(|_| self.mode().uses_tier())
@@ -453,7 +447,19 @@ impl Options {
 
     /// The bytes that all memtables may have together: room for one that is filled and one that is flushed at least.
     pub(super) fn memtables_bytes_max(&self, budget: u64) -> u64 {
+        #[cfg(feature = "simulation")]
+        if let Some(bytes) = self.memtables_bytes_max {
+            return bytes;
+        }
         (budget / MEMTABLES_PART).max(2 * self.memtable_bytes() as u64)
+    }
+
+    /// The memory of memtables of a database that is opened for reading: the budget that was set, or all that the
+    /// process may have. What its log has and no table stays in them.
+    pub(super) fn replayed_pool(&self, storage: &dyn Storage) -> MemtablePool {
+        let most = self.memory_budget.or_else(|| storage.memory_max());
+        let most = most.and_then(|most| usize::try_from(most).ok());
+        MemtablePool::bounded(0, most.unwrap_or(usize::MAX))
     }
 
     /// The block cache: of the size that was set, or what memtables leave of the budget.

@@ -12,7 +12,7 @@ use crate::metrics::{ChainCounts, Distribution, Metrics, Stall};
 use crate::ordered::{Memory, OrderedKeyspace, SuperVersionGuard};
 use crate::runtime::{self, Environment};
 use crate::table::Table;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Counters since the open, and gauges as of the call. Bytes are bytes, times nanoseconds.
@@ -35,6 +35,10 @@ pub struct Statistics {
     pub manifest_written_bytes: u64,
     /// Flushes.
     pub flushes: u64,
+    /// Flushes, and evictions from the fast tier, that the open made while it replayed the log, to keep to its memory.
+    pub replay_flushes: u64,
+    /// The most memory that memtables had while the open replayed the log, as it was allocated.
+    pub replay_memory_bytes: u64,
     /// Compactions that merged tables.
     pub compactions: u64,
     /// What the compactions that merged were cut into, by key range; one each where it is small.
@@ -71,8 +75,7 @@ pub struct Statistics {
     pub filter_checks: u64,
     /// Those that the filter excluded.
     pub filter_negatives: u64,
-    /// Bytes of replaced tables still on disk, because their edit is not settled, a reader has them, or their
-    /// removal is spread over time.
+    /// Bytes of replaced tables on disk: their edit is not settled, a reader has them, or their removal takes time.
     pub retained_bytes: u64,
     /// Changes of the set of live files that a power cut could still undo; what they replace is kept until then.
     pub unsettled_edits: u64,
@@ -236,8 +239,7 @@ pub struct LevelStatistics {
 }
 
 impl Statistics {
-    /// Bytes written to storage for each byte that callers wrote: log (and making its segments
-    /// ready), tables and manifest. 0 before the first write.
+    /// Bytes of log (and its preparation), tables and manifest for each byte that callers wrote. 0 before the first.
     pub fn write_amplification(&self) -> f64 {
         let written = self.log_written_bytes
             + self.log_prepared_bytes
@@ -324,8 +326,7 @@ impl StatisticsSource {
 impl Statistics {
     fn collect(environment: &Environment, metrics: &Metrics, keyspaces: &KeyspaceMap, gauges: Gauges) -> Statistics {
         let ordered: Vec<_> = keyspaces.of_kind::<OrderedKeyspace>().collect();
-        let mut keyspaces: Vec<_> = ordered.iter().map(|keyspace| keyspace_statistics(keyspace)).collect();
-        keyspaces.sort_by(|a, b| a.name.cmp(&b.name));
+        let keyspaces = ordered.iter().map(|keyspace| (keyspace.name.clone(), keyspace_statistics(keyspace)));
         let partitions = ordered.iter().flat_map(|keyspace| keyspace.layout().partitions().to_vec());
         // After a split two partitions have the same sealed memtables.
         let mut seen = BTreeSet::new();
@@ -342,6 +343,8 @@ impl Statistics {
             compaction_written_bytes: metrics.compaction_written_bytes.get(),
             manifest_written_bytes: metrics.manifest_written_bytes.get(),
             flushes: metrics.flushes.get(),
+            replay_flushes: metrics.replay_flushes.get(),
+            replay_memory_bytes: metrics.replay_memory_bytes.get(),
             compactions: metrics.compactions.get(),
             subtasks: metrics.subtasks.get(),
             trivial_moves: metrics.trivial_moves.get(),
@@ -388,7 +391,7 @@ impl Statistics {
             stalls: stalls(metrics),
             health: Health::default(),
             fast_tier: gauges.fast_tier,
-            keyspaces,
+            keyspaces: keyspaces.collect::<BTreeMap<_, _>>().into_values().collect(),
         }
     }
 }

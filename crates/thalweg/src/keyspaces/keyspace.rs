@@ -23,7 +23,7 @@ pub(crate) trait Keyspace: Any + Send + Sync {
     /// Whether it was dropped or cleared.
     fn lifecycle(&self) -> &Lifecycle;
 
-    /// Reads what it must know of its tables before it is used. Called once, after the replay.
+    /// Reads what it must know of its tables before it is used. Called once, before a flush.
     fn load(&self) -> Result<()>;
 
     /// Where the oldest record begins that is in no table yet; `None`: all are. A record that was published before the
@@ -62,8 +62,9 @@ pub(crate) trait Keyspace: Any + Send + Sync {
     /// where no log space can be reserved: a record goes to the next generation exactly when its number is above `at`.
     fn next_generation(self: Arc<Self>, at: SeqNo) -> Arc<dyn Keyspace>;
 
-    /// Inserts an entry that was read from the log, unless it is in a table already. Returns whether a buffer is full.
-    fn replay(&self, entry: ReplayedEntry<'_>) -> bool;
+    /// Inserts an entry that was read from the log, unless it is in a table already. Returns whether its buffer is full
+    /// now; `None`: it is in a table.
+    fn replay(&self, entry: ReplayedEntry<'_>) -> Option<bool>;
 
     /// Seals the buffers that replayed entries have filled, at the last number replayed.
     fn seal_replayed(&self, last: SeqNo);

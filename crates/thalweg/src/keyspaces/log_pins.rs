@@ -3,8 +3,13 @@
 //! Each keyspace pins the log at the oldest record that it has in no table ([`Keyspace::oldest_mark`]), and each
 //! definition that the manifest does not know pins it at its record ([`super::Definitions`]).
 //!
+//! While the log is replayed, records that were not reached yet are in no buffer. So edits of that time need the log
+//! from the record on that was replayed last.
+//!
 //! Records in fast tables pin the log as those in memtables do, but have a bound of their own ([`TierRoom`]): flushes
 //! of memtables do not release them. So what asks whether flushes must hurry does not count them.
+//!
+//! Locks: `replayed_to` is held for a copy.
 
 use super::keyspace::Keyspace;
 use super::registry::Registry;
@@ -12,6 +17,7 @@ use super::tier_room::TierRoom;
 use crate::format::LogMark;
 use crate::log::Log;
 use crate::planted::{Bug, planted};
+use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,6 +32,8 @@ pub(crate) struct LogPins {
     log_bytes_max: u64,
     /// The segment that the last edit with a log start named.
     start_segment: AtomicU32,
+    /// While the log is replayed: where the record begins that was replayed last. Those behind it are nowhere yet.
+    replayed_to: Mutex<Option<LogMark>>,
     tier: Option<Arc<TierRoom>>,
 }
 
@@ -43,8 +51,19 @@ impl LogPins {
             registry: Arc::clone(registry),
             log_bytes_max,
             start_segment: AtomicU32::new(start.position.segment()),
+            replayed_to: Mutex::default(),
             tier: tier.cloned(),
         })
+    }
+
+    /// Notes how far the log was replayed; `None`: to its end.
+    pub(crate) fn set_replayed_to(&self, mark: Option<LogMark>) {
+        *self.replayed_to.lock() = mark;
+    }
+
+    /// Where the record begins that was replayed last, while the log is replayed.
+    pub(crate) fn replayed_to(&self) -> Option<LogMark> {
+        *self.replayed_to.lock()
     }
 
     /// Where the log is needed from.
@@ -64,6 +83,7 @@ impl LogPins {
                 needed = mark;
             }
         };
+        self.replayed_to().filter(|_| !planted(Bug::ReplayPinForgotten)).into_iter().for_each(&mut pin);
         if !planted(Bug::ColdPartitionForgotten) {
             self.registry.keyspaces().iter().filter_map(|keyspace| mark_of(&**keyspace)).for_each(&mut pin);
         }

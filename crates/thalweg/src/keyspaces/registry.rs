@@ -65,9 +65,9 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// A registry of these keyspaces, with definitions that the manifest does not know.
-    pub(super) fn new(map: KeyspaceMap, definitions: Definitions) -> Self {
-        Registry { map: RwLock::new(Arc::new(map)), definitions, epoch: AtomicU64::new(0) }
+    /// A registry of these keyspaces, which the manifest knows.
+    pub(super) fn new(map: KeyspaceMap) -> Self {
+        Registry { map: RwLock::new(Arc::new(map)), ..Registry::default() }
     }
 
     /// The keyspaces that exist now.
@@ -100,10 +100,8 @@ impl Registry {
 
     fn define(&self, definition: Definition, change: impl FnOnce(&mut KeyspaceMap)) {
         self.definitions.push(definition);
-        let mut map = self.map.write();
-        let mut changed = KeyspaceMap::clone(&map);
-        change(&mut changed);
-        *map = Arc::new(changed);
+        // A copy, unless nobody looks at it.
+        change(Arc::make_mut(&mut self.map.write()));
     }
 
     /// Whether a sealed buffer of any keyspace waits for its flush.

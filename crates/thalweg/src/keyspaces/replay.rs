@@ -1,6 +1,8 @@
 //! [`Replay`]: the keyspaces that the log makes of the recovered state.
+//!
+//! Between two records the registry is that of a database which has written the first and not the second. So flushes
+//! may run there ([`super::LogPins::set_replayed_to`]), after [`Replay::load`].
 
-use super::definitions::{Definition, Definitions};
 use super::keyspace::{Keyspace, Kind, NewKeyspace, ReplayedEntry};
 use super::registry::{KeyspaceMap, Registry};
 use crate::error::{Error, Result};
@@ -16,14 +18,20 @@ pub(crate) struct Replay<'a> {
     kind: &'a dyn Kind,
     /// The directory of the log, for errors.
     log: PathBuf,
-    keyspaces: KeyspaceMap,
-    definitions: Definitions,
+    registry: Arc<Registry>,
+    /// Those of the registry.
+    keyspaces: Arc<KeyspaceMap>,
     next_keyspace: KeyspaceId,
+    is_loaded: bool,
+    /// The last number of the last record.
+    last: SeqNo,
+    /// Bytes of the keys and values that it has inserted.
+    inserted_bytes: u64,
 }
 
 /// What a replay has made.
 pub(crate) struct Replayed {
-    pub(crate) registry: Registry,
+    pub(crate) registry: Arc<Registry>,
     /// The first id that no keyspace has had.
     pub(crate) next_keyspace: KeyspaceId,
 }
@@ -35,17 +43,37 @@ impl<'a> Replay<'a> {
         for (id, keyspace) in &state.keyspaces {
             keyspaces.insert(kind.recover(*id, keyspace, tables)?);
         }
+        let registry = Arc::new(Registry::new(keyspaces));
         Ok(Replay {
             kind,
             log: root.join("log"),
-            keyspaces,
-            definitions: Definitions::default(),
+            keyspaces: registry.keyspaces(),
+            registry,
             next_keyspace: state.next_keyspace.max(KeyspaceId(1)),
+            is_loaded: false,
+            last: SeqNo(0),
+            inserted_bytes: 0,
         })
     }
 
-    /// Applies a record, which begins at `mark` and whose first operation has the number `first`.
-    pub(crate) fn record(&mut self, mark: LogMark, first: SeqNo, record: &Record) -> Result<()> {
+    /// What it fills.
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// The last number of the last record.
+    pub(crate) fn last(&self) -> SeqNo {
+        self.last
+    }
+
+    /// Bytes of the keys and values that it has inserted.
+    pub(crate) fn inserted_bytes(&self) -> u64 {
+        self.inserted_bytes
+    }
+
+    /// Applies a record, which begins at `mark` and whose first operation has the number `first`. Returns whether that
+    /// filled a buffer.
+    pub(crate) fn record(&mut self, mark: LogMark, first: SeqNo, record: &Record) -> Result<bool> {
         let mut seq = first;
         let mut filled: Vec<Arc<dyn Keyspace>> = Vec::new();
         for operation in record.operations() {
@@ -68,21 +96,49 @@ impl<'a> Replay<'a> {
             seq = SeqNo(seq.0 + 1);
         }
         // Where the record ends: all its entries are on one side of a seal.
-        filled.iter().for_each(|keyspace| keyspace.seal_replayed(SeqNo(seq.0 - 1)));
+        self.last = SeqNo(seq.0 - 1);
+        filled.iter().for_each(|keyspace| keyspace.seal_replayed(self.last));
+        Ok(!filled.is_empty())
+    }
+
+    /// The keyspaces read what they must know of their tables. Comes before the first flush: a flush adds to that, and
+    /// keyspaces that the log creates have nothing else.
+    pub(crate) fn load(&mut self) -> Result<()> {
+        if !std::mem::replace(&mut self.is_loaded, true) {
+            self.keyspaces.iter().try_for_each(|keyspace| keyspace.load())?;
+        }
         Ok(())
     }
 
-    /// Ends the replay: the keyspaces read what they must know of their tables.
-    pub(crate) fn finish(self) -> Result<Replayed> {
-        self.keyspaces.iter().try_for_each(|keyspace| keyspace.load())?;
-        Ok(Replayed { registry: Registry::new(self.keyspaces, self.definitions), next_keyspace: self.next_keyspace })
+    /// Bytes of the keys and values of a record: at most what [`Replay::record`] would insert.
+    pub(crate) fn bytes_of(record: &Record) -> u64 {
+        let of = |operation| match operation {
+            Operation::Put { key, value, .. } => (key.len() + value.len()) as u64,
+            Operation::Remove { key, .. } => key.len() as u64,
+            _ => 0,
+        };
+        record.operations().map(of).sum()
+    }
+
+    /// Ends the replay.
+    pub(crate) fn finish(mut self) -> Result<Replayed> {
+        self.load()?;
+        Ok(Replayed { registry: self.registry, next_keyspace: self.next_keyspace })
     }
 
     /// Inserts an entry unless it is in a table already or its keyspace is gone. Returns the keyspace if that filled a
     /// buffer of it.
-    fn entry(&self, keyspace: KeyspaceId, entry: ReplayedEntry<'_>) -> Result<Option<Arc<dyn Keyspace>>> {
-        let Some(found) = self.existing(entry.mark, keyspace)? else { return Ok(None) };
-        Ok(found.replay(entry).then(|| Arc::clone(found)))
+    fn entry(&mut self, keyspace: KeyspaceId, entry: ReplayedEntry<'_>) -> Result<Option<Arc<dyn Keyspace>>> {
+        let bytes = (entry.key.len() + entry.value.len()) as u64;
+        let (inserted, is_full) = match self.existing(entry.mark, keyspace)? {
+            Some(found) => {
+                let inserted = found.replay(entry);
+                (inserted.is_some(), inserted.filter(|is_full| *is_full).map(|_| Arc::clone(found)))
+            }
+            None => (false, None),
+        };
+        self.inserted_bytes += if inserted { bytes } else { 0 };
+        Ok(is_full)
     }
 
     /// The keyspace, or `None` when it is gone.
@@ -103,8 +159,9 @@ impl<'a> Replay<'a> {
             return; // The manifest knows it, or knows that it was dropped.
         }
         self.next_keyspace = KeyspaceId(new.id.0 + 1);
-        self.definitions.push(Definition::create(new.change(), mark, new.after));
-        self.keyspaces.insert(self.kind.create(new));
+        let (creation, seq) = (new.change(), new.after);
+        let keyspace = self.kind.create(new);
+        self.define(|registry| registry.create(keyspace, creation, mark, seq));
     }
 
     fn clear(&mut self, mark: LogMark, id: KeyspaceId, seq: SeqNo) -> Result<()> {
@@ -113,15 +170,21 @@ impl<'a> Replay<'a> {
         if keyspace.was_flushed_at(seq) {
             return Ok(());
         }
-        self.keyspaces.insert(Arc::clone(&keyspace).next_generation(seq));
-        self.definitions.push(Definition::clear(keyspace, mark, seq));
+        self.define(|registry| registry.clear(&keyspace, mark, seq));
         Ok(())
     }
 
     fn drop_keyspace(&mut self, mark: LogMark, id: KeyspaceId, seq: SeqNo) {
-        if let Some(keyspace) = self.keyspaces.remove(id) {
-            keyspace.lifecycle().set_dropped();
-            self.definitions.push(Definition::drop(keyspace, mark, seq));
+        if let Some(keyspace) = self.keyspaces.get(id).cloned() {
+            self.define(|registry| registry.drop_keyspace(&keyspace, mark, seq));
         }
+    }
+
+    /// Changes the registry.
+    fn define(&mut self, change: impl FnOnce(&Registry)) {
+        // So that it need not be copied.
+        self.keyspaces = Arc::default();
+        change(&self.registry);
+        self.keyspaces = self.registry.keyspaces();
     }
 }

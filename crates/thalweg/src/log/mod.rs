@@ -2,7 +2,8 @@
 //! `docs/format/log.md`).
 //!
 //! The life of a record: [`RecordBuilder`] encodes it. [`Log::reserve_and`] gives it a place, [`Log::copy_in`] writes
-//! it there, [`Log::publish`] makes it visible, [`Log::sync`] makes it durable. After a crash [`Scan`] finds it.
+//! it there, [`Log::publish`] makes it visible, [`Log::sync`] makes it durable. After a crash [`Scan`] finds it, and
+//! [`LogReader`] reads it again.
 //! [`Log::let_go`] gives its segment back.
 //!
 //! Files, in reading order:
@@ -22,7 +23,7 @@
 //! - `frontier`, `interval`: the durable frontier, group commit, and the sync at intervals.
 //! - `answer`: syncs the log for the callbacks that wait, and calls them.
 //! - `recycle`, `preparer`, `quiet`: releases segments, makes new ones, gives back what a quiet log does not use.
-//! - `slots`, `walk`, `search`, `scan`: reads a log after a crash.
+//! - `slots`, `walk`, `search`, `scan`, `reader`: reads a log after a crash.
 //! - `lost`, `begin`: keeps what `PointInTime` drops; begins and closes a log.
 //! - `copy`, `dump`, `fuzz`: checkpoints, `thalweg dump`, fuzzing.
 
@@ -47,6 +48,7 @@ mod preparer;
 mod publish;
 mod published;
 mod quiet;
+mod reader;
 mod record;
 mod recycle;
 mod reserve;
@@ -70,6 +72,7 @@ pub(crate) use fuzz::fuzz_segment;
 pub(crate) use open::Log;
 pub use options::DamagePolicy;
 pub(crate) use options::LogOptions;
+pub(crate) use reader::LogReader;
 pub(crate) use record::{Operation, Record, RecordBuilder};
 pub(crate) use reserve::Reservation;
 pub(crate) use scan::Scan;

@@ -1,4 +1,4 @@
-//! [`Scan`]: what recovery finds in the log, and the replay of it (`docs/format/log.md`, Reading a log).
+//! [`Scan`]: what recovery finds in the log (`docs/format/log.md`, Reading a log).
 //!
 //! A scan changes nothing but durability. It syncs every file first, so that what it reads cannot be lost later. It
 //! reads past the page cache: what only the cache holds proves nothing about the medium. Where the file system refuses
@@ -10,11 +10,11 @@
 use super::framing::is_aligned;
 use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentId};
 use super::options::DamagePolicy;
-use super::record::Record;
+use super::reader::{LogReader, walk_from};
 use super::search::{Evidence, search};
 use super::segment::{open_file, slot_number};
 use super::slots::{SlotFile, Slots, open_for_reading};
-use super::walk::{Library, Stop, Walk, WalkStep};
+use super::walk::{Library, Stop, WalkStep};
 use crate::error::{Error, Result};
 use crate::format::{EditId, LogMark, LogPosition, SeqNo};
 use crate::runtime::Environment;
@@ -181,7 +181,7 @@ impl Scan {
 
     /// Reads the log from `root` and decides how it ends.
     fn read(&mut self, root: LogMark, policy: DamagePolicy, read_only: bool) -> Result<()> {
-        let mut walk = self.walk(root)?;
+        let mut walk = walk_from(self.library(), &self.directory, root)?;
         let mut records = 0;
         let (closed, stop) = loop {
             match walk.step()? {
@@ -239,15 +239,6 @@ impl Scan {
         Library { environment: Some(&self.environment), slots: &self.slots, mode: self.mode }
     }
 
-    fn walk(&self, root: LogMark) -> Result<Walk<'_>> {
-        let id = SegmentId { index: root.position.segment(), generation: root.generation };
-        let library = self.library();
-        match library.open(id)? {
-            Some(reader) => Ok(Walk::new(library, reader, root)),
-            None => Err(Error::corruption(&self.directory, 0, format!("log segment {}", id.index), "none")),
-        }
-    }
-
     /// Writes and syncs again what was read through the cache. A failed sync may have left pages clean that are not on
     /// the medium, and no later sync writes these.
     fn rewrite_what_was_cached(&self, used: &[(SegmentId, u32)], end: LogMark) -> Result<()> {
@@ -275,20 +266,15 @@ impl Scan {
         Ok(())
     }
 
-    /// Passes every record from the start to the end to `each`, with its mark and its first sequence number.
-    pub(crate) fn replay(&self, each: &mut dyn FnMut(LogMark, SeqNo, &Record) -> Result<()>) -> Result<()> {
-        let Some(root) = self.start else {
-            return Ok(());
-        };
-        let mut walk = self.walk(root)?;
-        loop {
-            match walk.step()? {
-                WalkStep::Record { mark, first_seq, record } if mark.position < self.end.position => {
-                    each(mark, first_seq, &record)?;
-                }
-                WalkStep::Stop(stop) if walk.mark != self.end => return Err(stop.error()),
-                WalkStep::Record { .. } | WalkStep::Closed(_) | WalkStep::Stop(_) => return Ok(()),
-            }
+    /// Returns what reads the records again. The log may have begun meanwhile.
+    pub(crate) fn reader(&self) -> LogReader {
+        LogReader {
+            environment: self.environment.clone(),
+            directory: self.directory.clone(),
+            slots: self.slots.clone(),
+            mode: self.mode,
+            start: self.start,
+            end: self.end,
         }
     }
 

@@ -44,6 +44,7 @@ struct Free {
 
 impl MemtablePool {
     /// An empty pool that keeps up to `bytes_max` bytes.
+    #[cfg(test)]
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self::bounded(bytes_max, usize::MAX)
     }
@@ -91,6 +92,19 @@ impl MemtablePool {
     /// Bytes of all memtables, as they were allocated.
     pub(crate) fn used_bytes(&self) -> usize {
         self.shared.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that a memtable may have beyond those of its entries: the rest of a block.
+    pub(crate) const UNUSED_BYTES_MAX: usize = PAGES_BYTES;
+
+    /// Bytes that memtables may have together.
+    pub(crate) fn used_bytes_max(&self) -> usize {
+        self.shared.used_bytes_max
+    }
+
+    /// Whether memtables have more memory than they may. Those that only readers hold do not count.
+    pub(crate) fn is_past(&self) -> bool {
+        self.flushable_bytes() > self.shared.used_bytes_max
     }
 
     /// Whether memtables have twice the memory that they may have. Those that only readers hold do not count.

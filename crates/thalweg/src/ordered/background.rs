@@ -9,6 +9,7 @@ use super::flusher::Flusher;
 use super::merges::Merger;
 use super::partition::Partition;
 use super::partitions::Partitions;
+use super::replaying::ReplayFlusher;
 use super::sealer::Sealer;
 use super::splits::Splitter;
 use crate::format::LogMark;
@@ -23,6 +24,8 @@ pub(crate) struct OrderedBackground {
     pub(crate) compactor: Arc<Compactor>,
     /// Where there is a fast tier.
     pub(crate) evictor: Option<Arc<Evictor>>,
+    /// Flushes while the log is replayed.
+    pub(crate) replay: Arc<ReplayFlusher>,
     merger: Arc<Merger>,
 }
 
@@ -38,6 +41,7 @@ impl OrderedBackground {
             flusher: Flusher::new(with, &sealer, &flush, &splitter, &merger),
             compactor: Compactor::new(with, &splitter, &merger),
             evictor: with.options.tier.as_ref().map(evictor),
+            replay: ReplayFlusher::new(with, &flush, &fast_merger),
             sealer,
             merger,
         }

@@ -155,6 +155,8 @@ impl MemtableFlusher {
             self.tables.open_written(meta)
         });
         // Not the number it was sealed at: after a power cut that number may be given to another record.
+        let replayed_to = self.log_pins.replayed_to().filter(|_| planted(Bug::ReplayFlushedTooFar));
+        let last = replayed_to.map_or(last, |mark| last.max(mark.seq));
         edit.changes.push(Change::Flushed { keyspace, partition: id, seq: last });
         let (output, table_bytes) = table.as_ref().map(|table| (table.meta().id, table.meta().bytes)).unzip();
         let table_bytes = table_bytes.unwrap_or(0);

@@ -18,6 +18,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// See the module.
+#[derive(Clone)]
 pub(crate) struct OrderedKind {
     pub(crate) options: Arc<OrderedOptions>,
     /// Those of directory keyspaces.
@@ -186,16 +187,16 @@ impl Keyspace for OrderedKeyspace {
         self.clear(at)
     }
 
-    fn replay(&self, entry: ReplayedEntry<'_>) -> bool {
+    fn replay(&self, entry: ReplayedEntry<'_>) -> Option<bool> {
         let ReplayedEntry { mark, key, seq, kind, value } = entry;
         let layout = self.layout();
         let partition = layout.partition_for(key);
         if seq <= partition.recovered {
-            return false;
+            return None;
         }
         let super_version = partition.super_version();
         super_version.memtable_for(seq).insert(mark, key, seq, kind, value);
-        super_version.active.memtable.bytes() >= self.generation().options.memtable_bytes
+        Some(super_version.active.memtable.bytes() >= self.generation().options.memtable_bytes)
     }
 
     fn seal_replayed(&self, last: SeqNo) {

@@ -16,6 +16,7 @@
 //! - `dependencies`: what the background work is built on; `background`: the work put together;
 //! - `indexing`: packs of directory keyspaces on their way into the index;
 //! - `sealer`: seals memtables; `flush`: writes one to a table; `flusher`: the flush coroutine;
+//! - `replaying`: flushes while the log is replayed;
 //! - `description`: what the models of the fast tier are told; `eviction`: merges of fast tables; `evictor`: the
 //!   coroutine that runs them;
 //! - `reshape`, `splits`, `merges`: partitions divided and joined;
@@ -45,6 +46,7 @@ mod partition;
 mod partitions;
 mod pins;
 mod read;
+mod replaying;
 mod requests;
 mod reshape;
 mod sealer;
@@ -65,4 +67,5 @@ pub(crate) use options::OrderedOptions;
 pub(crate) use partition::{Partition, SuperVersionGuard};
 pub(crate) use partitions::Partitions;
 pub(crate) use read::SuperVersionSource;
+pub(crate) use replaying::ReplayBounds;
 pub(crate) use tier::Tier;

@@ -124,7 +124,7 @@ impl Partition {
     /// than they did before.
     pub(super) fn replay_to_tier(&self, tier: &Tier) {
         if tier.is_persistent() {
-            // No edit can name a table yet.
+            // An edit must name its tables: [`super::replaying`] makes those, and the background.
             return;
         }
         // Nobody has read anything yet: of each key the newest version is enough.

@@ -199,12 +199,12 @@ impl Keyspace for MapKeyspace {
         MapKeyspace::new(self.id, &self.name, at, Vec::new())
     }
 
-    fn replay(&self, entry: ReplayedEntry<'_>) -> bool {
+    fn replay(&self, entry: ReplayedEntry<'_>) -> Option<bool> {
         if entry.seq <= self.recovered {
-            return false;
+            return None;
         }
         self.insert(entry.mark, entry.key, entry.seq, entry.kind, entry.value);
-        self.contents().active.entries.len() >= REPLAYED_MAX
+        Some(self.contents().active.entries.len() >= REPLAYED_MAX)
     }
 
     fn seal_replayed(&self, last: SeqNo) {

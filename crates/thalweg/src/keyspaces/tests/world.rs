@@ -79,7 +79,8 @@ impl World {
         );
         let mut replay = Replay::new(&MapKind, &state, &tables, root).unwrap();
         if let Some(recovered) = &recovered {
-            recovered.log.replay(&mut |mark, seq, record| replay.record(mark, seq, record)).unwrap();
+            let each = &mut |mark, seq, record: &_| replay.record(mark, seq, record).map(drop);
+            recovered.log.reader().replay(each).unwrap();
         }
         let Replayed { registry, next_keyspace } = replay.finish().unwrap();
         let space = Space::new(Arc::clone(&environment.storage), root, 1 << 20, 1 << 20);
@@ -102,7 +103,6 @@ impl World {
         environment.scheduler.spawn(Lane::Flush, Box::pin(coroutine));
         let writers = TableWriters::new(Arc::clone(&tables), queue);
 
-        let registry = Arc::new(registry);
         let signals = Signals::new(&environment, &health);
         let snapshots = Arc::new(SnapshotRegistry::default());
         let log_pins = LogPins::new(&log, &registry, 1 << 20, state.log_start, None);

@@ -26,6 +26,14 @@ use crate::lineage::settle::pressure::Reason;
 use crate::planted::{Bug, planted};
 
 impl Lineage {
+    /// Runs a round if one may not wait for its interval. For edits that are installed while no settler runs.
+    pub(crate) async fn settle_if_pressed(&self) -> Result<()> {
+        match self.reason_to_settle().filter(|reason| *reason != Reason::Time) {
+            Some(reason) => self.settle_round(reason).await,
+            None => Ok(()),
+        }
+    }
+
     /// Moves the edits appended so far on by at least one stage. A second call without new edits between settles them.
     pub(in crate::lineage) async fn settle_round(&self, reason: Reason) -> Result<()> {
         match self.backend.rule() {

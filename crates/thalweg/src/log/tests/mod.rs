@@ -107,7 +107,7 @@ fn scan(disk: &Arc<Disk>, start: LogMark) -> Result<Scan> {
 /// What a reopen would replay: first sequence number and body of each record.
 fn replay(scan: &Scan) -> Result<Vec<(u64, Vec<u8>)>> {
     let mut records = Vec::new();
-    scan.replay(&mut |_, seq, record| {
+    scan.reader().replay(&mut |_, seq, record| {
         records.push((seq.0, record.body().to_vec()));
         Ok(())
     })?;
