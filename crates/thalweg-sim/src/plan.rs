@@ -231,7 +231,12 @@ impl Plan {
 
     /// Without what seeds have drawn only since `tests/seeds.rs` names some of them.
     pub fn as_it_was(self) -> Self {
-        Plan { compacts_ranges: false, fast_tier: None, changing_options: None, memtables_bytes_max: None, ..self }
+        Plan { compacts_ranges: false, fast_tier: None, changing_options: None, ..self.with_memory() }
+    }
+
+    /// With the memory of memtables that a database has by default, in every open.
+    pub fn with_memory(self) -> Self {
+        Plan { memtables_bytes_max: None, ..self }
     }
 
     /// The plan with the options of an open, by its number. Options are not stored: each open may have others.
@@ -245,7 +250,7 @@ impl Plan {
             compression: other.compression,
             memtable_bytes: other.memtable_bytes,
             sealed_memtables_max: other.sealed_memtables_max,
-            memtables_bytes_max: other.memtables_bytes_max,
+            memtables_bytes_max: self.memtables_bytes_max.and(other.memtables_bytes_max),
             block_cache_bytes: other.block_cache_bytes,
             block_bytes: other.block_bytes,
             filter_bits_per_key: other.filter_bits_per_key,
