@@ -39,6 +39,6 @@ pub use parts::in_processes;
 pub use plan::{Plan, use_backend};
 pub use rng::Rng;
 pub use scheduler::{SimClock, SimEntropy, SimScheduler, environment};
-pub use sim::{report, run_seed, run_seed_as_it_was, run_seed_with_memory};
+pub use sim::{report, run_seed, run_seed_as_it_was, run_seed_with_defaults};
 pub use slots::CLIENTS_MAX;
 pub use world::{Hook, PATIENCE_STEPS, World};

@@ -117,7 +117,7 @@ pub struct Plan {
     /// The fast tier is a directory, on a device that loses what was not synced at the same moment.
     tier_in_files: bool,
     /// Which of the paper's techniques the fast tier uses, and how its models are computed.
-    tier_mode: (FastTierMode, FastTierForms),
+    tier_mode: Option<(FastTierMode, FastTierForms)>,
     /// Each open but the first has options of its own, drawn with this seed.
     changing_options: Option<u64>,
 }
@@ -151,11 +151,12 @@ fn random_tier(mut rng: Rng) -> Option<(u64, u64)> {
     rng.one_in(2).then_some((capacity, log))
 }
 
-/// Mostly what everybody has; each other mode in one plan of ten, and the paper's forms in one of four.
-fn random_tier_mode(mut rng: Rng) -> (FastTierMode, FastTierForms) {
-    let others = [FastTierMode::Ssd, FastTierMode::P, FastTierMode::Pi, FastTierMode::Pic, FastTierMode::Pm];
-    let mode = if rng.one_in(2) { *rng.choose(&others) } else { FastTierMode::Full };
-    (mode, if rng.one_in(4) { FastTierForms::Paper } else { FastTierForms::Sound })
+/// In half of the plans what everybody has, in the others each mode, in a fourth of these with the paper's forms.
+fn random_tier_mode(mut rng: Rng) -> Option<(FastTierMode, FastTierForms)> {
+    use FastTierMode::{Full, P, Pi, Pic, Pm, Ssd};
+    let mode = *rng.choose(&[Ssd, P, Pi, Pic, Full, Pm]);
+    let forms = if rng.one_in(4) { FastTierForms::Paper } else { FastTierForms::Sound };
+    rng.one_in(2).then_some((mode, forms))
 }
 
 impl Plan {
@@ -231,12 +232,12 @@ impl Plan {
 
     /// Without what seeds have drawn only since `tests/seeds.rs` names some of them.
     pub fn as_it_was(self) -> Self {
-        Plan { compacts_ranges: false, fast_tier: None, changing_options: None, ..self.with_memory() }
+        Plan { compacts_ranges: false, fast_tier: None, changing_options: None, ..self.with_defaults() }
     }
 
-    /// With the memory of memtables that a database has by default, in every open.
-    pub fn with_memory(self) -> Self {
-        Plan { memtables_bytes_max: None, ..self }
+    /// With the memory of memtables and the mode of the fast tier that a database has by default, in every open.
+    pub fn with_defaults(self) -> Self {
+        Plan { memtables_bytes_max: None, tier_mode: None, ..self }
     }
 
     /// The plan with the options of an open, by its number. Options are not stored: each open may have others.
@@ -269,7 +270,7 @@ impl Plan {
             fast_tier: other.fast_tier,
             tier_times: other.tier_times,
             tier_in_files: other.tier_in_files,
-            tier_mode: other.tier_mode,
+            tier_mode: self.tier_mode.and(other.tier_mode),
             ..self.clone()
         }
     }
@@ -333,7 +334,7 @@ impl Plan {
             fast_tier: None,
             tier_times: 1,
             tier_in_files: false,
-            tier_mode: (FastTierMode::Full, FastTierForms::Sound),
+            tier_mode: None,
             changing_options: None,
         }
         .with_chosen_backend()
@@ -442,7 +443,9 @@ impl Plan {
             let directory = || FastTier::Directory(path.join(FAST_TIER));
             let medium = if self.tier_in_files { directory() } else { FastTier::Memory };
             builder = builder.fast_tier(medium, bytes).fast_tier_log_bytes_max(log_bytes);
-            builder = builder.fast_tier_mode(self.tier_mode.0).fast_tier_forms(self.tier_mode.1);
+            if let Some((mode, forms)) = self.tier_mode {
+                builder = builder.fast_tier_mode(mode).fast_tier_forms(forms);
+            }
         }
         builder = builder.removed_piece_bytes(self.removed_piece_bytes).pack_block_bytes(self.pack_block_bytes);
         builder

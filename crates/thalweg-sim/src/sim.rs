@@ -21,10 +21,10 @@ pub fn run_seed_as_it_was(seed: u64, trace: bool) -> Result<u64, String> {
     catch(|| lives(seed, trace, Plan::as_it_was))
 }
 
-/// As [`run_seed`], with the history that a seed had before it drew the memory of memtables.
-pub fn run_seed_with_memory(seed: u64, trace: bool) -> Result<u64, String> {
+/// As [`run_seed`], with the history that a seed had before it drew the memory of memtables and the mode of the tier.
+pub fn run_seed_with_defaults(seed: u64, trace: bool) -> Result<u64, String> {
     label(report(seed, "no progress"));
-    catch(|| lives(seed, trace, Plan::with_memory))
+    catch(|| lives(seed, trace, Plan::with_defaults))
 }
 
 /// The line that reports a violation.

@@ -43,8 +43,8 @@ const OF_THE_TIER: [(u64, &str); 4] = [
 #[test]
 fn what_was_found_of_the_fast_tier_stays_mended() {
     for (seed, found) in OF_THE_TIER {
-        if let Err(violation) = thalweg_sim::run_seed_with_memory(seed, false) {
-            panic!("once: {found}; now (with the memory of memtables): {}", thalweg_sim::report(seed, &violation));
+        if let Err(violation) = thalweg_sim::run_seed_with_defaults(seed, false) {
+            panic!("once: {found}; now (with defaults): {}", thalweg_sim::report(seed, &violation));
         }
     }
 }
