@@ -17,7 +17,8 @@
 //!
 //! | experiment | why |
 //! |---|---|
-//! | PMB-E1, PMB-E2, PMB-E4 to PMB-E7 | inside the fast tier: its tables, internal compaction alone |
+//! | PMB-E1, PMB-E4 to PMB-E7 | inside the fast tier: the examples `table_layouts` and `internal_compaction` |
+//! | PMB-E2 | needs persistent memory |
 //! | PHAT-E1 | traces of file systems, no measurement of an engine |
 //! | PHAT-E7 | a file system on the engine, which `thalweg-peers figure14` measures |
 //! | PHAT-E8 | variants of a directory keyspace, which `docs/results/run --directories` measures |
