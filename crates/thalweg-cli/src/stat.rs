@@ -123,7 +123,7 @@ fn render_keyspace(keyspace: &KeyspaceStatistics, paint: &Paint, text: &mut Stri
     heading(&format!("{kind} {name} ({})", counted(keyspace.partitions, "partition")), paint, text);
     let all = total(&keyspace.levels);
     if all.tables == 0 {
-        text.push_str("  no tables: what there is lies in the log\n");
+        text.push_str("  no tables in levels: what there is lies in the log, or in a fast tier\n");
         return;
     }
     if let Some(index) = &keyspace.directories {

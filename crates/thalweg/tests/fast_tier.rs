@@ -165,7 +165,7 @@ fn without_it_there_are_no_statistics_of_it_and_small_ones_are_refused() {
     assert!(database.statistics().fast_tier.is_none());
     drop(database);
     let refused = builder(directory.path()).fast_tier(FastTier::Memory, 64 << 10).open().unwrap_err();
-    assert!(refused.to_string().contains("fast_tier: at least the bytes of four memtables"), "{refused}");
+    assert!(refused.to_string().contains("fast_tier: at least four times memtable_bytes"), "{refused}");
 }
 
 #[test]

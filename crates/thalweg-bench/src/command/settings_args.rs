@@ -58,19 +58,19 @@ pub(super) struct SettingsArgs {
     /// Into how many partitions one may be split as it grows (Thalweg only)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub partitions_max: Option<u32>,
-    /// Memory for a fast tier: level 0 is kept there first (Thalweg only)
+    /// Memory for a fast tier, at least four memtables: level 0 is kept there first (Thalweg only)
     #[arg(long, value_name = "SIZE", value_parser = amount::bytes)]
     pub fast_tier: Option<u64>,
     /// Keep the fast tier in files in the directory of the database, not in memory (Thalweg only)
     #[arg(long)]
     pub fast_tier_files: bool,
-    /// How much of the log the fast tier may pin (Thalweg only)
+    /// How much of the log a fast tier in memory may pin (Thalweg only) [default: three times the tier]
     #[arg(long, value_name = "SIZE", value_parser = amount::bytes)]
     pub fast_tier_log: Option<u64>,
-    /// Which of PM-Blade's techniques the fast tier uses (Thalweg only)
+    /// Which of PM-Blade's techniques the fast tier uses (Thalweg only) [default: full]
     #[arg(long, value_name = "MODE")]
     pub fast_tier_mode: Option<FastTierMode>,
-    /// How the cost models of the fast tier are computed (Thalweg only)
+    /// How the cost models of the fast tier are computed (Thalweg only) [default: sound]
     #[arg(long, value_name = "WHOSE")]
     pub fast_tier_forms: Option<FastTierForms>,
     /// Which kind of keyspace has the records: `directory` for the `metadata` workloads (Thalweg only)

@@ -6,12 +6,13 @@
 //! - `thalweg`: the engine of this project
 //! - `directory_client`: a thread that uses a directory keyspace of it; `overlapped`: the lookups it has in flight;
 //!   `translation`: words of both
-//! - `terms`: what a reader must know of its settings
+//! - `terms`: what a reader must know of its settings; `ignored`: those that mean nothing
 //! - `f_hashes`: what its hash tables of directories have done
 //! - `null`: an engine that does nothing
 
 mod directory_client;
 mod f_hashes;
+mod ignored;
 mod null;
 mod overlapped;
 mod terms;

@@ -1,7 +1,7 @@
 //! [`terms`]: what a reader must know of Thalweg's settings before any figure.
 
 use crate::report::number;
-use crate::settings::{Backend, Settings};
+use crate::settings::{Backend, FastTierMode, Settings};
 use std::collections::BTreeMap;
 
 /// What a reader must know before any figure, from the settings that the builder reports.
@@ -28,9 +28,19 @@ pub(super) fn terms(settings: &Settings, told: &BTreeMap<String, String>) -> BTr
         bytes("block_cache_bytes"),
         bytes("memtable_bytes")
     );
+    let has_tier = settings.fast_tier_mode != Some(FastTierMode::Ssd);
+    let tier = settings.fast_tier_bytes.filter(|_| has_tier).map(|bytes| number::bytes(bytes as f64));
+    let place = if settings.fast_tier_files { "files" } else { "memory" };
+    let memory = tier.as_ref().map_or(memory.clone(), |bytes| format!("{memory}; a fast tier of {bytes} in {place}"));
     let tables = format!("of {}, compression {}", bytes("table_bytes"), text("compression"));
-    let space =
-        "log until what it holds is in tables; replaced tables until those in their place are durable".to_owned();
+    let log = match tier {
+        Some(_) if !settings.fast_tier_files => format!(
+            "log until what it holds is in tables, up to {} for what is in the fast tier",
+            bytes("fast_tier_log_bytes_max")
+        ),
+        _ => "log until what it holds is in tables".to_owned(),
+    };
+    let space = format!("{log}; replaced tables until those in their place are durable");
     let terms = [("durability", durability), ("memory", memory), ("space", space), ("tables", tables)];
     terms.map(|(name, is)| (name.to_owned(), is)).into()
 }

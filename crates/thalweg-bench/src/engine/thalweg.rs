@@ -2,6 +2,7 @@
 
 use super::directory_client::DirectoryClient;
 use super::f_hashes::{f_hash_counters, f_hash_gauges};
+use super::ignored::ignored;
 use super::terms::terms;
 use super::translation::{durability, refused};
 use super::{Counters, Description, Engine, Factory, Session, Syncs};
@@ -119,25 +120,6 @@ fn compaction_policy(settings: &Settings) -> Option<CompactionPolicy> {
             debt_bytes: settings.debt_bytes.unwrap_or(debt_bytes),
         },
     })
-}
-
-/// Settings that are given and have no meaning for the policy.
-fn ignored(settings: &Settings) -> Vec<String> {
-    let given = match settings.policy {
-        Some(Policy::Vlsm) => vec![("level1_bytes", settings.level1_bytes.is_some())],
-        _ => vec![
-            ("phi", settings.phi.is_some()),
-            ("overlap", settings.overlap.is_some()),
-            ("debt_bytes", settings.debt_bytes.is_some()),
-        ],
-    };
-    let is_directory = settings.keyspace == Some(settings::Keyspace::Directory);
-    let is_paper = is_directory && settings.structures == Some(Structures::Paper);
-    let of_directories = vec![
-        ("structures", settings.structures.is_some() && !is_directory),
-        ("f_cache_bytes", settings.f_cache_bytes.is_some() && !is_paper),
-    ];
-    given.into_iter().chain(of_directories).filter(|(_, is_given)| *is_given).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// The builder for these settings.

@@ -298,8 +298,8 @@ impl Options {
             (segment <= 1 << 30, "log_segment_bytes: at most 1 GiB"),
             (self.log_bytes_max >= 2 * u64::from(segment), "log_bytes_max: at least two segments"),
             (
-                self.fast_tier.as_ref().is_none_or(|tier| tier.capacity_bytes >= 4 * self.memtable_bytes() as u64),
-                "fast_tier: at least the bytes of four memtables",
+                self.fast_tier().is_none_or(|tier| tier.capacity_bytes >= 4 * self.memtable_bytes() as u64),
+                "fast_tier: at least four times memtable_bytes",
             ),
             (
                 self.fast_tier_log_bytes_max.is_none_or(|bytes| bytes >= 2 * u64::from(segment)),

@@ -1,6 +1,7 @@
 //! The threads of a database: how many compactions run on how many of them, and how they take turns.
 
 use super::options::Options;
+use crate::fast_tier::FastTierMode;
 use crate::runtime::CompactionScheduling;
 use crate::runtime::threads::Crew;
 use std::thread::available_parallelism;
@@ -17,7 +18,8 @@ const COMPACTIONS_A_WORKER_MAX: usize = 2;
 impl Options {
     /// How compactions are scheduled; if nobody says, as the mode of the fast tier has it.
     pub(super) fn scheduling(&self) -> CompactionScheduling {
-        self.compaction_scheduling.unwrap_or(match self.fast_tier_mode {
+        let has_part = |mode: &FastTierMode| self.fast_tier.is_some() || !mode.uses_tier();
+        self.compaction_scheduling.unwrap_or(match self.fast_tier_mode.filter(has_part) {
             Some(mode) if !mode.uses_coroutines() => CompactionScheduling::Threads,
             _ => CompactionScheduling::PmBlade,
         })
