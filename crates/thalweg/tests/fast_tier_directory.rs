@@ -238,7 +238,7 @@ fn a_copy_of_the_root_alone_leaves_the_tier_of_the_original_alone() {
     copied(&place.root, &copy.root);
     refused(builder(&copy.root), &[path_of(&place.tier), path_of(&place.root), "by name"]);
     let database = place.tiered().open().unwrap();
-    // By name it could be taken over, but for the original, which has it open.
+    // A caller who names the directory may take it over, but not while the original has it open.
     let taken = || builder(&copy.root).fast_tier(FastTier::Directory(place.tier.clone()), TIER_BYTES);
     refused(taken(), &[path_of(&place.tier)]);
     drop(database);

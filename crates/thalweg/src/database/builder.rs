@@ -345,21 +345,21 @@ impl Builder {
         ranges
     }
 
-    /// A manifest is replaced once it has grown by so many bytes: for simulation.
+    /// A manifest is replaced once it has grown by `bytes` bytes: for simulation.
     #[cfg(feature = "simulation")]
     pub fn manifest_rotation_bytes(mut self, bytes: u64) -> Self {
         self.options.manifest_rotation_bytes = Some(bytes);
         self
     }
 
-    /// All memtables together may have so many bytes: for simulation.
+    /// All memtables together may have `bytes` bytes: for simulation.
     #[cfg(feature = "simulation")]
     pub fn memtables_bytes_max(mut self, bytes: u64) -> Self {
         self.options.memtables_bytes_max = Some(bytes);
         self
     }
 
-    /// Files of replaced tables are cut into pieces of so many bytes: for simulation.
+    /// Files of replaced tables are cut into pieces of `bytes` bytes: for simulation.
     #[cfg(feature = "simulation")]
     pub fn removed_piece_bytes(mut self, bytes: u64) -> Self {
         self.options.removed_piece_bytes = Some(bytes);

@@ -36,7 +36,7 @@ impl<T> Default for MappedVec<T> {
 }
 
 impl<T: Copy> MappedVec<T> {
-    /// A vector of so many equal elements, with no room for more than its last page has.
+    /// A vector of `count` elements that equal `element`, with no room for more than its last page has.
     pub(super) fn filled(element: T, count: usize) -> Self {
         #[cfg(all(target_os = "linux", not(miri)))]
         if count * size_of::<T>() >= FILLED_BYTES_MIN
@@ -135,7 +135,7 @@ mod mapping {
             Some(mapping)
         }
 
-        /// An empty mapping with room for so many bytes, at least one.
+        /// An empty mapping with room for `bytes` bytes, at least one.
         fn with_room(bytes: usize) -> Option<Self> {
             const { assert!(size_of::<T>() > 0 && align_of::<T>() <= PAGE_BYTES) };
             let bytes = bytes.next_multiple_of(PAGE_BYTES);

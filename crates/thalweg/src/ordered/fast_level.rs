@@ -109,10 +109,10 @@ const FIXED_BYTES: u64 = 4 << 10;
 /// The standard error of an estimate of distinct keys, as a part of it.
 const DISTINCT_SIGMA: f64 = 0.016;
 
-/// Of unsorted tables that are merged among each other there are at least so many,
+/// A merge of unsorted tables among each other takes at least this number of them.
 const NEWEST_MIN: u64 = 8;
 
-/// and an older one is left out if it is this many times as large as they are on average.
+/// It leaves out an older table that is this many times as large as the ones it takes are on average.
 const NEWEST_TIMES: u64 = 8;
 
 /// Keys that are looked at of a table that several partitions have.

@@ -56,8 +56,9 @@ pub fn verify(keyspace: &Keyspace, model: &Model) {
     }
 }
 
-/// Copies a directory with what is in it, but for locks. Of a database that is open and that nobody writes to, the copy
-/// is as if its process were killed at that moment: it is made again while the background changes files.
+/// Copies a directory and what is in it, without locks. The copy of a database that is open and that nobody writes to
+/// is as one whose process was killed at that moment. If the background changes files meanwhile, the copy is made
+/// again.
 pub fn copied(from: &Path, to: &Path) {
     loop {
         let before = files(from);
