@@ -37,12 +37,13 @@ pub enum Bug {
     ShrinkNeedsRoom,
     PromotionRemovedUnsynced,
     SyncOfManySwallowed,
+    FailedSyncForgotten,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug.
-    pub const ALL: [Bug; 28] = [
+    pub const ALL: [Bug; 29] = [
         Bug::ObjectRemovedEarly,
         Bug::PromotionNotSynced,
         Bug::PromotionLeavesRows,
@@ -71,6 +72,7 @@ impl Bug {
         Bug::ShrinkNeedsRoom,
         Bug::PromotionRemovedUnsynced,
         Bug::SyncOfManySwallowed,
+        Bug::FailedSyncForgotten,
     ];
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Object {
     pub durable: Option<Vec<u8>>,
     /// Whether an earlier process gave it its name, which a sync of the object does not make durable then.
     pub is_inherited: bool,
-    /// Whether a sync has failed: later ones succeed and make nothing durable, in this life.
+    /// Whether a sync has failed: later ones succeed and make nothing durable, in this life, unless it is emptied.
     pub is_lost: bool,
     /// Whether a sync of all has met an error of this object, which nobody was told of.
     pub has_error: bool,

@@ -44,7 +44,8 @@ impl ObjectStore for MemoryObjects {
             let now = disk.clock.now();
             let object = disk.objects.entry(ino).or_default();
             object.live.clear();
-            object.is_inherited = false;
+            // The pages that a failed sync has lost are none of the file's now.
+            (object.is_inherited, object.is_lost) = (false, false);
             (object.mtime, object.ctime) = (now, now);
             Ok(())
         })
@@ -76,6 +77,7 @@ impl ObjectStore for MemoryObjects {
     fn truncate(&self, ino: Ino, size: u64) -> Result<()> {
         self.change(ino, |object, _| {
             object.live.resize(size as usize, 0);
+            object.is_lost &= size > 0;
             Ok(())
         })
     }

@@ -56,6 +56,7 @@ impl Volume {
             has_unknown_objects: !was_clean,
             has_unknown_totals: !was_clean,
             has_unsynced_objects: !was_clean && !planted(Bug::KilledNotSynced),
+            are_synced_singly: false,
         };
     }
 
@@ -109,7 +110,7 @@ impl Volume {
     /// this one. What is written meanwhile is left to the next call: somebody may write to an object without a pause.
     pub(crate) fn sync_objects(&self, looks: Looks) -> Result<u64> {
         let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.sync_inherited_objects()?;
+        self.sync_inherited()?;
         let looked = self.look_at_shared(looks);
         let dirty = std::mem::take(&mut self.tasks().dirty);
         let (mut synced, mut failure) = (0, looked.err());
@@ -184,10 +185,52 @@ impl Volume {
 
     /// Before the first sync of an object after an unclean mount: all that the process before may have left unsynced,
     /// names too, which a sync of one object makes durable only if this process gave them.
+    ///
+    /// # Errors
+    /// A later call tries again. What a failed sync has lost stays lost: its objects are in `failed` then.
     pub(crate) fn sync_inherited_objects(&self) -> Result<()> {
-        if self.tasks().inherited.has_unsynced_objects {
+        if !self.tasks().inherited.has_unsynced_objects {
+            return Ok(());
+        }
+        let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.sync_inherited()
+    }
+
+    /// As [`Volume::sync_inherited_objects`], with `syncing` locked.
+    fn sync_inherited(&self) -> Result<()> {
+        let inherited = self.tasks().inherited;
+        if !inherited.has_unsynced_objects {
+            return Ok(());
+        }
+        let mut told = None;
+        if !inherited.are_synced_singly {
+            told = self.objects.sync_all().err();
+            // The kernel tells of lost bytes once. The next sync of all would succeed; that of an object tells its own.
+            self.tasks().inherited.are_synced_singly = told.is_some() && !planted(Bug::FailedSyncForgotten);
+        }
+        if self.tasks().inherited.are_synced_singly {
+            self.sync_inherited_singly()?;
             self.objects.sync_all()?;
-            self.tasks().inherited.has_unsynced_objects = false;
+        } else if let Some(error) = told {
+            return Err(error);
+        }
+        let mut tasks = self.tasks();
+        tasks.inherited.has_unsynced_objects = false;
+        // Nobody's, as far as can be known: another's file, or one that the kernel has let go.
+        told.filter(|_| tasks.failed.is_empty()).map_or(Ok(()), Err)
+    }
+
+    /// Syncs each object that has a row, so that those which have lost bytes are in `failed`.
+    fn sync_inherited_singly(&self) -> Result<()> {
+        for ino in self.objects.list()? {
+            if self.store.row(Space::Objects, &inode_key(ino))?.is_none() {
+                continue;
+            }
+            if let Err(error) = self.sync_object(ino)
+                && !self.tasks().failed.contains(&ino)
+            {
+                return Err(error);
+            }
         }
         Ok(())
     }

@@ -60,4 +60,6 @@ pub(crate) struct Inherited {
     pub has_unknown_totals: bool,
     /// Whether an earlier process may have written to objects without a sync.
     pub has_unsynced_objects: bool,
+    /// Whether a sync of all of these has failed: each must be synced by itself, to be told whether it lost bytes.
+    pub are_synced_singly: bool,
 }
