@@ -12,6 +12,7 @@ use crate::model::Model;
 use crate::operation::{Histories, Operation};
 use crate::pair::{Applied, Pair, Tree, check, recount};
 use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 use thalweg_fs::{Ino, Limits, OpenOptions, Promise, ROOT, RenameFlags, Time, Volume};
 use thalweg_sim::Rng;
@@ -28,6 +29,9 @@ struct Past {
     in_flight: Option<(usize, Operation, Time)>,
     /// The state before that operation, where others came after it that cannot have changed rows.
     failed_at: Option<usize>,
+    /// Whether a sync of objects may have failed before a kill: it was told then, and no later one makes durable what it
+    /// has lost, until a power cut shows what is there.
+    may_lack_pages: bool,
     /// Whether the log of an engine may have failed, which keeps less than every batch then, also at a kill.
     may_lose_batches: bool,
     how: End,
@@ -79,6 +83,7 @@ pub fn run_lives(
         durable: 0,
         in_flight: None,
         failed_at: None,
+        may_lack_pages: false,
         may_lose_batches: false,
         how: End::Kill,
     };
@@ -153,6 +158,7 @@ impl Lives<'_> {
         }
         let model = self.judge(&tree)?;
         let (states, how) = (vec![model.clone()], self.past.how);
+        let may_lack_pages = self.past.may_lack_pages;
         let noted = vec![self.evidence.noted()];
         self.past = Past {
             states,
@@ -160,6 +166,7 @@ impl Lives<'_> {
             durable: 0,
             in_flight: None,
             failed_at: None,
+            may_lack_pages,
             may_lose_batches: false,
             how: End::Kill,
         };
@@ -252,7 +259,7 @@ impl Lives<'_> {
             }
             self.evidence.judge(*ino, &seen.bytes)?;
             let inode = state.inode_mut(*ino);
-            inode.bytes = std::rc::Rc::new(seen.bytes.clone());
+            inode.bytes = Rc::new(seen.bytes.clone());
             inode.stat.size = seen.bytes.len() as u64;
         }
         Ok(state)
@@ -260,7 +267,13 @@ impl Lives<'_> {
 
     fn note_all_synced(&mut self, model: &Model) {
         for inode in model.inodes().filter(|inode| inode.is_object) {
-            self.evidence.is_durable(inode.stat.ino, &inode.bytes);
+            self.note_synced(inode.stat.ino, &inode.bytes);
+        }
+    }
+
+    fn note_synced(&mut self, object: Ino, bytes: &Rc<Vec<u8>>) {
+        if !self.past.may_lack_pages {
+            self.evidence.is_durable(object, bytes);
         }
     }
 
@@ -367,12 +380,13 @@ impl Lives<'_> {
         let how = if self.rng.one_in(3) { End::Kill } else { End::PowerCut };
         self.say(|| format!("ends by {how:?}"));
         if self.ground.has_failed() && !self.ground.knows_poison() {
-            self.past.may_lose_batches = true;
+            (self.past.may_lose_batches, self.past.may_lack_pages) = (true, true);
         }
         self.ground.end(how, &mut self.rng);
         // What a death left in the cache, a later power cut can take.
         if how == End::PowerCut {
             self.past.how = End::PowerCut;
+            self.past.may_lack_pages = false;
         }
     }
 
@@ -384,7 +398,7 @@ impl Lives<'_> {
             Operation::SyncFile(ino) if !is_refused => {
                 self.past.durable = now;
                 if let Some(inode) = model.inode(*ino).filter(|inode| inode.is_object) {
-                    self.evidence.is_durable(*ino, &inode.bytes);
+                    self.note_synced(*ino, &inode.bytes);
                 }
             }
             Operation::Sync => {
@@ -402,7 +416,7 @@ impl Lives<'_> {
                     && let Some(inode) = model.inode(moved)
                 {
                     if inode.is_object {
-                        self.evidence.is_durable(moved, &inode.bytes);
+                        self.note_synced(moved, &inode.bytes);
                     } else if inode.stat.size > 0 {
                         // An empty file takes no bytes with it that it could lose later.
                         self.replacing.insert(moved);

@@ -12,7 +12,7 @@ use std::path::Path;
 use thalweg::{Database, Error};
 
 /// The input of the checker.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Question {
     /// Of the workload.
     pub seed: u64,
@@ -41,7 +41,7 @@ pub struct Answer {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn check(path: &Path, question: Question) -> Result<Answer, String> {
+pub fn check(path: &Path, question: &Question) -> Result<Answer, String> {
     let workload = Workload { seed: question.seed };
     let mut answer = Answer::default();
     let verified = verify(path, question)?;
@@ -53,7 +53,7 @@ pub fn check(path: &Path, question: Question) -> Result<Answer, String> {
     }
     let mut read_only = None;
     if verified.is_some() {
-        let database = builder(path, question.seed, question.choice).open_read_only();
+        let database = builder(path, question.seed, &question.choice).open_read_only();
         let database = database.map_err(|error| format!("a read-only open failed: {error}"))?;
         let found = Found::read(&database, workload).map_err(|fault| format!("open for reading: {fault}"))?;
         found.prefix(workload, question.promised).map_err(|fault| format!("open for reading: {fault}"))?;
@@ -77,9 +77,9 @@ pub fn check(path: &Path, question: Question) -> Result<Answer, String> {
 }
 
 /// Tables and records of the log; `None`: there is no database.
-fn verify(path: &Path, question: Question) -> Result<Option<(u64, u64)>, String> {
+fn verify(path: &Path, question: &Question) -> Result<Option<(u64, u64)>, String> {
     let mut faults = Vec::new();
-    let report = match builder(path, question.seed, question.choice).check(&mut |fault| faults.push(fault.to_string()))
+    let report = match builder(path, question.seed, &question.choice).check(&mut |fault| faults.push(fault.to_string()))
     {
         Ok(report) => report,
         Err(Error::NoDatabase { .. }) => return Ok(None),
@@ -91,8 +91,8 @@ fn verify(path: &Path, question: Question) -> Result<Option<(u64, u64)>, String>
     Err(format!("the check found {} faults: {}", report.faults, faults.join("; ")))
 }
 
-fn open(path: &Path, question: Question) -> Result<Database, String> {
-    let opened = builder(path, question.seed, question.choice).open();
+fn open(path: &Path, question: &Question) -> Result<Database, String> {
+    let opened = builder(path, question.seed, &question.choice).open();
     let database = opened.map_err(|error| format!("open failed: {error}"))?;
     match database.dropped_by_recovery() {
         [] => Ok(database),
@@ -100,7 +100,7 @@ fn open(path: &Path, question: Question) -> Result<Database, String> {
     }
 }
 
-fn go_on(database: Database, question: Question, prefix: u64) -> Result<(), String> {
+fn go_on(database: Database, question: &Question, prefix: u64) -> Result<(), String> {
     let workload = Workload { seed: question.seed };
     let keyspaces = Keyspaces::open(&database).map_err(|error| format!("a keyspace cannot be made: {error}"))?;
     for number in prefix + 1..=prefix + question.go_on {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use thalweg::{Database, DirectoryKeyspace, Durability, Keyspace};
 
 /// The input of the writer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// Decides the writes and the options.
     pub seed: u64,
@@ -112,9 +112,9 @@ impl Keyspaces {
 ///
 /// # Errors
 /// What went wrong, with the number of the write.
-pub fn run(path: &Path, plan: Plan, output: &mut (impl io::Write + Send)) -> Result<u64, String> {
+pub fn run(path: &Path, plan: &Plan, output: &mut (impl io::Write + Send)) -> Result<u64, String> {
     let workload = Workload { seed: plan.seed };
-    let database = builder(path, plan.seed, plan.choice).open().map_err(|error| format!("open failed: {error}"))?;
+    let database = builder(path, plan.seed, &plan.choice).open().map_err(|error| format!("open failed: {error}"))?;
     let first = Found::read(&database.clone().into(), workload)?.prefix(workload, 0)? + 1;
     let report = Report { lines: Mutex::new((0, output)) };
     report.promised(first - 1)?;
@@ -137,7 +137,7 @@ pub fn run(path: &Path, plan: Plan, output: &mut (impl io::Write + Send)) -> Res
 fn write_all<W: io::Write>(
     database: &Database,
     keyspaces: &Keyspaces,
-    plan: Plan,
+    plan: &Plan,
     first: u64,
     made: &AtomicU64,
     report: &Report<'_, W>,

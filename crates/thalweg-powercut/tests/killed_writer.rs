@@ -26,6 +26,26 @@ fn a_killed_writer_leaves_what_the_checker_accepts() {
 }
 
 #[test]
+fn a_killed_writer_with_a_fast_tier_leaves_what_the_checker_accepts() {
+    // Not in the temporary directory, which may be memory: no fast tier can be there.
+    let directory = Directory::within(Path::new(env!("CARGO_TARGET_TMPDIR")), "killed-tier");
+    let (database, tier) = (directory.0.join("database"), directory.0.join("tier"));
+    let mut random = Random::of(12, 0);
+    let mut promised = 0;
+    for life in 0..4 {
+        let mut command = writer(&database, 12);
+        command.arg("--fast-tier").arg(&tier);
+        promised = killed_in(&mut command, Duration::from_millis(100 + random.below(500))).max(promised);
+        let mut command = checker(&database, 12, promised);
+        let checked = command.arg("--fast-tier").arg(&tier).output().unwrap();
+        assert!(checked.status.success(), "life {life}, promised {promised}: {checked:?}");
+    }
+    assert!(promised > 300, "only {promised} writes were promised: the writer had no time");
+    let fast = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().path().extension() == Some("fast".as_ref());
+    assert!(std::fs::read_dir(&tier).unwrap().any(fast), "something is in the fast tier");
+}
+
+#[test]
 fn a_promise_beyond_what_was_written_is_a_violation() {
     let directory = written("beyond", 2000);
     let checked = check(&directory.0, 5, 2400);
@@ -82,11 +102,14 @@ fn assert_violation(checked: &Output, fault: &str) {
 }
 
 fn check(database: &Path, seed: u64, promised: u64) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_powercut-checker"))
-        .arg(database)
-        .args(["--seed", &seed.to_string(), "--promised", &promised.to_string(), "--moment", "test"])
-        .output()
-        .unwrap()
+    checker(database, seed, promised).output().unwrap()
+}
+
+fn checker(database: &Path, seed: u64, promised: u64) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_powercut-checker"));
+    let promised = promised.to_string();
+    command.arg(database).args(["--seed", &seed.to_string(), "--promised", &promised, "--moment", "test"]);
+    command
 }
 
 fn writer(database: &Path, seed: u64) -> Command {
@@ -97,7 +120,11 @@ fn writer(database: &Path, seed: u64) -> Command {
 
 /// Kills a writer; gives the last promise that it made (0: none).
 fn killed_after(database: &Path, seed: u64, delay: Duration) -> u64 {
-    let mut writer = writer(database, seed).spawn().unwrap();
+    killed_in(&mut writer(database, seed), delay)
+}
+
+fn killed_in(command: &mut Command, delay: Duration) -> u64 {
+    let mut writer = command.spawn().unwrap();
     let lines = BufReader::new(writer.stdout.take().unwrap()).lines();
     let reader = std::thread::spawn(move || lines.map_while(Result::ok).last());
     std::thread::sleep(delay);
@@ -128,7 +155,11 @@ struct Directory(PathBuf);
 
 impl Directory {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("thalweg-powercut-{name}-{}", std::process::id()));
+        Directory::within(&std::env::temp_dir(), name)
+    }
+
+    fn within(parent: &Path, name: &str) -> Self {
+        let path = parent.join(format!("thalweg-powercut-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         Directory(path)
     }

@@ -11,7 +11,10 @@ use thalweg_powercut::writer::Keyspaces;
 /// Splits and merges of the first `writes` writes of `seed`.
 fn reshaped(seed: u64, writes: u64) -> (u64, u64) {
     let directory = Directory(std::env::temp_dir().join(format!("thalweg-shrink-phase-{seed}-{}", std::process::id())));
-    let database = builder(&directory.0, seed, Choice { backend: DurabilityBackend::SettleRounds }).open().unwrap();
+    let database =
+        builder(&directory.0, seed, &Choice { backend: DurabilityBackend::SettleRounds, ..Choice::default() })
+            .open()
+            .unwrap();
     let keyspaces = Keyspaces::open(&database).unwrap();
     let workload = Workload { seed };
     for number in 1..=writes {

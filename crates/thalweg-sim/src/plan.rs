@@ -12,7 +12,7 @@ use thalweg::{
 };
 
 /// The directory of a fast tier in files, below that of the database: a checkpoint has its own there.
-const FAST_TIER: &str = "fast";
+pub(crate) const FAST_TIER: &str = "fast";
 
 static BACKEND: OnceLock<DurabilityBackend> = OnceLock::new();
 
@@ -116,6 +116,8 @@ pub struct Plan {
     tier_times: u64,
     /// The fast tier is a directory, on a device that loses what was not synced at the same moment.
     tier_in_files: bool,
+    /// That device is persistent memory.
+    pub tier_in_persistent_memory: bool,
     /// Which of the paper's techniques the fast tier uses, and how its models are computed.
     tier_mode: Option<(FastTierMode, FastTierForms)>,
     /// Each open but the first has options of its own, drawn with this seed.
@@ -224,6 +226,7 @@ impl Plan {
             fast_tier: random_tier(rng.aside(39)),
             tier_times: *rng.aside(40).choose(&[1, 1, 8]),
             tier_in_files: rng.aside(41).one_in(2),
+            tier_in_persistent_memory: rng.aside(43).one_in(2),
             tier_mode: random_tier_mode(rng.aside(42)),
             changing_options: rng.aside(37).one_in(3).then(|| rng.aside(38).next_u64()),
         }
@@ -235,9 +238,10 @@ impl Plan {
         Plan { compacts_ranges: false, fast_tier: None, changing_options: None, ..self.with_defaults() }
     }
 
-    /// With the memory of memtables and the mode of the fast tier that a database has by default, in every open.
+    /// With the memory of memtables and the mode of the fast tier that a database has by default, in every open, and
+    /// the tier on a disk.
     pub fn with_defaults(self) -> Self {
-        Plan { memtables_bytes_max: None, tier_mode: None, ..self }
+        Plan { memtables_bytes_max: None, tier_mode: None, tier_in_persistent_memory: false, ..self }
     }
 
     /// The plan with the options of an open, by its number. Options are not stored: each open may have others.
@@ -334,6 +338,7 @@ impl Plan {
             fast_tier: None,
             tier_times: 1,
             tier_in_files: false,
+            tier_in_persistent_memory: false,
             tier_mode: None,
             changing_options: None,
         }
@@ -374,7 +379,7 @@ impl Plan {
                 Plan { memtable_bytes: 8 << 10, memtables_bytes_max: Some(0), ..Plan::fixed(operations) },
             ),
             ("fast tier", tier.clone()),
-            ("fast tier in files", Plan { tier_in_files: true, ..tier }),
+            ("fast tier in files", Plan { tier_in_files: true, tier_in_persistent_memory: true, ..tier }),
         ]
     }
 
@@ -396,7 +401,12 @@ impl Plan {
 
     /// The same with a fast tier in files.
     pub fn small_tier() -> Self {
-        Plan { fast_tier: Some((32 << 10, 256 << 10)), tier_in_files: true, ..Plan::small() }
+        Plan {
+            fast_tier: Some((32 << 10, 256 << 10)),
+            tier_in_files: true,
+            tier_in_persistent_memory: true,
+            ..Plan::small()
+        }
     }
 
     fn with_chosen_backend(self) -> Self {

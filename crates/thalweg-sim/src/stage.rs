@@ -5,7 +5,7 @@
 use crate::answers::Answers;
 use crate::keys;
 use crate::oracle::{Oracle, Position};
-use crate::plan::Plan;
+use crate::plan::{FAST_TIER, Plan};
 use crate::rng::Rng;
 use crate::scheduler::environment;
 use crate::spot::{Spot, TOKEN_BYTES, Value};
@@ -59,6 +59,7 @@ impl Stage {
         disk.tell_open_files_max(plan.open_files_told);
         disk.mount_below(usize::from(plan.is_mounted));
         disk.share_journal(plan.share_journal);
+        disk.put_in_persistent_memory(plan.tier_in_persistent_memory.then_some(FAST_TIER));
         disk.hide_free_bytes(plan.hide_free_bytes);
         disk.set_short_reads(plan.short_reads_per_mille);
         Stage {

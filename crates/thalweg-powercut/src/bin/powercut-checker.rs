@@ -23,6 +23,9 @@ struct Arguments {
     /// How edits become durable from here on.
     #[arg(long, default_value = "settle-rounds", value_parser = backend_named)]
     backend: DurabilityBackend,
+    /// The directory of the fast tier (default: none, and what a database has there is emptied).
+    #[arg(long)]
+    fast_tier: Option<PathBuf>,
     /// Writes to go on with.
     #[arg(long, default_value_t = 300)]
     go_on: u64,
@@ -32,8 +35,8 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let Arguments { database, seed, promised, backend, go_on, moment } = Arguments::parse();
-    let checked = check(&database, Question { seed, choice: Choice { backend }, promised, go_on });
+    let Arguments { database, seed, promised, backend, fast_tier, go_on, moment } = Arguments::parse();
+    let checked = check(&database, &Question { seed, choice: Choice { backend, fast_tier }, promised, go_on });
     let at = format!("seed {seed}, moment {moment}, promised {promised}");
     let (line, code) = match checked {
         Ok(found) => {

@@ -26,6 +26,9 @@ struct Arguments {
     /// How edits become durable.
     #[arg(long, default_value = "settle-rounds", value_parser = backend_named)]
     backend: DurabilityBackend,
+    /// The directory of the fast tier (default: none).
+    #[arg(long)]
+    fast_tier: Option<PathBuf>,
     /// The last write, after which the database is closed (default: none, until killed).
     #[arg(long)]
     last: Option<u64>,
@@ -54,9 +57,9 @@ fn main() -> ExitCode {
             Err(error) => return failed(2, &format!("cannot open {}: {error}", path.display())),
         },
     };
-    let choice = Choice { backend: arguments.backend };
+    let choice = Choice { backend: arguments.backend, fast_tier: arguments.fast_tier };
     let plan = Plan { seed: arguments.seed, choice, last: arguments.last, rate: arguments.rate };
-    match run(&arguments.database, plan, &mut output) {
+    match run(&arguments.database, &plan, &mut output) {
         Ok(_) => ExitCode::SUCCESS,
         Err(fault) => failed(1, &format!("seed {}: {fault}", arguments.seed)),
     }
@@ -73,6 +76,7 @@ fn bug_named(name: &str) -> Option<Bug> {
     let bugs = [
         Bug::LogSyncDropped,
         Bug::TableSyncDropped,
+        Bug::SettledWithoutFastSync,
         Bug::DirectorySyncDropped,
         Bug::ManifestBeforeTables,
         Bug::SyncClaimsTooMuch,

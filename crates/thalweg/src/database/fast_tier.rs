@@ -23,7 +23,8 @@ const SEGMENTS_MIN: u64 = 4;
 pub enum FastTier {
     /// In plain memory. The log keeps what is there until it is evicted, so nothing depends on it.
     Memory,
-    /// In files in this directory, which should be on a faster device than the database. A missing one is created.
+    /// In files in this directory, which should be on a faster device than the database: also in persistent memory, by
+    /// a file system that is mounted for direct access (`docs/persistent-tier.md`). A missing one is created.
     ///
     /// The directory belongs to this database alone, and **the database is lost with it**. A copy of the database's own
     /// directory is incomplete without it; a checkpoint has all. Opened without a fast tier, the database empties the

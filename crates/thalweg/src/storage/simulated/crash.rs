@@ -40,8 +40,9 @@ impl Strictness {
 }
 
 impl Image {
-    /// The file system after a power cut.
-    pub(super) fn after_power_cut(&self, strictness: Strictness, random: &mut Random) -> Image {
+    /// The file system after a power cut. Files in directories of the name `memory` are in persistent memory.
+    pub(super) fn after_power_cut(&self, strictness: Strictness, memory: Option<&str>, random: &mut Random) -> Image {
+        let in_memory = memory.map_or_else(BTreeSet::new, |name| self.files_in(name));
         // Drawn for each crash, and for changes apart from pages: so crashes are frequent where nearly nothing or
         // nearly everything survives, or nearly all changes and nearly no data.
         let mut draw = || [125, 500, 875][random.below(3) as usize];
@@ -71,6 +72,7 @@ impl Image {
                 if new_lengths.contains(&id) { new_length(file, strictness, random) } else { file.durable_bytes() };
             let survivor = file.after_power_cut(bytes, || match strictness {
                 Strictness::LoseUnsynced => Survival::Old,
+                _ if in_memory.contains(&id) && random.coin() => Survival::Words(Random::new(random.next_u64())),
                 Strictness::TornSectors if random.coin() => {
                     let torn = (0..SECTORS).fold(0, |bits, _| bits << 1 | u8::from(random.chance(pages_per_mille)));
                     Survival::Torn(torn)
@@ -80,6 +82,18 @@ impl Image {
             });
             Some(Arc::new(survivor))
         })
+    }
+
+    /// The files that have or had a name in a directory of this name.
+    fn files_in(&self, directory: &str) -> BTreeSet<InodeId> {
+        let named = |entries: &Directory| {
+            let all = entries.live.iter().chain(&entries.durable);
+            all.map(|(name, id)| (Arc::clone(name), *id)).collect::<Vec<_>>()
+        };
+        let found = self.directories.values().flat_map(|entries| named(entries));
+        let directories: BTreeSet<InodeId> = found.filter(|(name, _)| **name == *directory).map(|(_, id)| id).collect();
+        let entries = directories.iter().filter_map(|id| self.directories.get(id));
+        entries.flat_map(|entries| named(entries)).map(|(_, id)| id).collect()
     }
 
     /// A random selection of pending changes, each with the earlier changes of the same names.

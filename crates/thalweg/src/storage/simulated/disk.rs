@@ -57,7 +57,7 @@ impl SimulatedDisk {
         let mut random = Random::new(disk.random.next_u64());
         let image = match strictness {
             Strictness::ProcessDeath => disk.image_without_handles(),
-            _ => disk.image.after_power_cut(strictness, &mut random),
+            _ => disk.image.after_power_cut(strictness, disk.properties.memory_directory, &mut random),
         };
         SimulatedDisk::with(image, random, disk.properties)
     }
@@ -153,6 +153,14 @@ impl SimulatedDisk {
     /// Sets whether mappings are refused, as by a file system that does not overwrite in place.
     pub fn refuse_mappings(&self, refuse: bool) {
         self.disk().properties.refuses_mappings = refuse;
+    }
+
+    /// Puts the files of directories of this name in persistent memory, whose file system writes to it without a page
+    /// cache (DAX): a power cut that tears anything keeps or loses each line of the processor's cache of a file that
+    /// was not synced, and at times each eight bytes of it; `None` for none.
+    #[cfg(feature = "simulation")]
+    pub fn put_in_persistent_memory(&self, directory: Option<&'static str>) {
+        self.disk().properties.memory_directory = directory;
     }
 
     /// Puts everything above paths of `depth` names on a file system that has no sync of directories and loses no

@@ -37,7 +37,7 @@ pub(super) struct Page {
 }
 
 /// What survives of a dirty page in a power cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Survival {
     /// The content of the medium.
     Old,
@@ -45,7 +45,16 @@ pub(super) enum Survival {
     New,
     /// Sector by sector: bit `i` says that sector `i` is the cache's.
     Torn(u8),
+    /// Persistent memory: by chance each line of the processor's cache is the cache's, the medium's, or each aligned
+    /// word of it is either.
+    Words(Random),
 }
+
+/// Bytes in a line of the processor's cache.
+const LINE_BYTES: usize = 64;
+
+/// Bytes that persistent memory writes atomically, if they are aligned.
+const WORD_BYTES: usize = 8;
 
 /// The bytes of a file.
 #[derive(Clone, Debug, Default)]
@@ -334,7 +343,7 @@ impl Inode {
 
     fn write_back(&mut self, index: u64, survival: Survival) {
         let Some(page) = self.pages.get_mut(&index) else { return };
-        page.medium = page.surviving(survival);
+        page.medium = page.surviving(&survival);
         if survival == Survival::New {
             page.dirty = false;
             self.dirty.remove(&index);
@@ -353,7 +362,7 @@ impl Inode {
         for (index, page) in self.pages.range(..end) {
             // A page that an unsynced cut dropped is the medium's, if the cut itself was lost.
             let decided = if page.dirty && *index < live_end { survival() } else { Survival::Old };
-            let mut left = page.surviving(decided);
+            let mut left = page.surviving(&decided);
             if *index == bytes / PAGE_BYTES as u64 {
                 zero_from(&mut left, (bytes % PAGE_BYTES as u64) as usize);
             }
@@ -401,21 +410,34 @@ impl Inode {
 }
 
 impl Page {
-    fn surviving(&self, survival: Survival) -> Option<PageBytes> {
+    fn surviving(&self, survival: &Survival) -> Option<PageBytes> {
         match survival {
             Survival::Old => self.medium.clone(),
             Survival::New => self.live.clone(),
-            Survival::Torn(sectors) => {
-                let mut mixed = self.medium.clone().unwrap_or_else(|| Arc::clone(&ZEROS));
-                let live = self.live.as_ref().unwrap_or(&ZEROS);
-                let bytes = Arc::make_mut(&mut mixed);
-                for sector in (0..SECTORS).filter(|sector| sectors >> sector & 1 == 1) {
-                    let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
-                    bytes[range.clone()].copy_from_slice(&live[range]);
-                }
-                Some(mixed)
+            Survival::Torn(sectors) => Some(self.mixed(SECTOR_BYTES, |sector| sectors >> sector & 1 == 1)),
+            Survival::Words(random) => {
+                let mut random = random.clone();
+                let words: Vec<bool> = (0..PAGE_BYTES / LINE_BYTES)
+                    .flat_map(|_| {
+                        let (fate, each) = (random.below(3), random.next_u64());
+                        (0..LINE_BYTES / WORD_BYTES).map(move |word| fate == 0 || fate == 1 && each >> word & 1 == 1)
+                    })
+                    .collect();
+                Some(self.mixed(WORD_BYTES, |word| words[word]))
             }
         }
+    }
+
+    /// The medium, with those parts of `part_bytes` that are the cache's.
+    fn mixed(&self, part_bytes: usize, is_new: impl Fn(usize) -> bool) -> PageBytes {
+        let mut mixed = self.medium.clone().unwrap_or_else(|| Arc::clone(&ZEROS));
+        let live = self.live.as_ref().unwrap_or(&ZEROS);
+        let bytes = Arc::make_mut(&mut mixed);
+        for part in (0..PAGE_BYTES / part_bytes).filter(|part| is_new(*part)) {
+            let range = part * part_bytes..(part + 1) * part_bytes;
+            bytes[range.clone()].copy_from_slice(&live[range]);
+        }
+        mixed
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Random`]: the random numbers of the simulated disk (splitmix64). A seed gives the same numbers on every machine.
 
 /// A seeded generator of random numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Random(u64);
 
 impl Random {

@@ -374,3 +374,33 @@ fn populated_pages_are_dirty_and_stores_on_a_dead_disk_change_nothing() {
     assert_eq!(disk.read_file(&at("a")).unwrap()[..9], [2, 2, 2, 2, 2, 2, 2, 2, 1]);
     assert_eq!(after.read_file(&at("a")).unwrap()[..8], [2; 8]);
 }
+
+#[cfg(feature = "simulation")]
+#[test]
+fn persistent_memory_is_torn_between_words_and_a_disk_between_sectors() {
+    // Whether some sector has old and new words, for a file in persistent memory and one beside it.
+    let mut torn = [false; 2];
+    for seed in 0..60 {
+        let disk = disk(seed);
+        disk.put_in_persistent_memory(Some("fast"));
+        disk.create_directory(&at("fast")).unwrap();
+        disk.sync_directory(Path::new(DIRECTORY)).unwrap();
+        for name in ["fast/a", "b"] {
+            synced(&disk, name, &[1; 8192]).write_all_at(0, &[2; 8192]).unwrap();
+        }
+        disk.sync_directory(&at("fast")).unwrap();
+        for strictness in [Strictness::RandomPages, Strictness::TornSectors, Strictness::Ext4Ordered] {
+            let after = disk.crash(strictness);
+            for (name, torn) in ["fast/a", "b"].iter().zip(&mut torn) {
+                let bytes = after.read_file(&at(name)).unwrap();
+                for word in bytes.chunks(8) {
+                    assert!(word == [1; 8] || word == [2; 8], "a word is written whole: {word:?}");
+                }
+                *torn |= bytes.chunks(512).any(|sector| sector.contains(&1) && sector.contains(&2));
+            }
+        }
+        let lost = disk.crash(Strictness::LoseUnsynced).read_file(&at("fast/a")).unwrap();
+        assert_eq!(lost, [1; 8192]);
+    }
+    assert_eq!(torn, [true, false]);
+}
