@@ -29,8 +29,8 @@ struct Past {
     in_flight: Option<(usize, Operation, Time)>,
     /// The state before that operation, where others came after it that cannot have changed rows.
     failed_at: Option<usize>,
-    /// Whether a sync of objects may have failed before a kill: it was told then, and no later one makes durable what it
-    /// has lost, until a power cut shows what is there.
+    /// Whether a sync of objects may have failed before a kill: it was told then, and what it has lost is made durable
+    /// by no later one, until a power cut shows what is there.
     may_lack_pages: bool,
     /// Whether the log of an engine may have failed, which keeps less than every batch then, also at a kill.
     may_lose_batches: bool,
@@ -337,16 +337,20 @@ impl Lives<'_> {
             }
         }
         if !self.ground.is_dead() && self.rng.one_in(3) {
-            let closed = pair.volume.close();
-            // Half a change of an object is durable then, too, and the model has none of it.
-            if closed.is_ok() && !self.ground.is_dead() && self.past.in_flight.is_none() {
-                self.past.durable = self.past.states.len() - 1;
-                self.note_all_synced(&pair.model);
-            }
+            self.close(&pair);
         }
         drop(promises);
         self.end_of_life(Some(pair.volume));
         Ok(())
+    }
+
+    fn close(&mut self, pair: &Pair) {
+        let closed = pair.volume.close();
+        // Half a change of an object is durable then, too, and the model has none of it.
+        if closed.is_ok() && !self.ground.is_dead() && self.past.in_flight.is_none() {
+            self.past.durable = self.past.states.len() - 1;
+            self.note_all_synced(&pair.model);
+        }
     }
 
     /// Judges an operation that failed on a failing disk: `EIO` first, then `EROFS` of what would change rows. Returns
