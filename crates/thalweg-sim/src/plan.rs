@@ -3,16 +3,13 @@
 //! Options are tiny, so that a few hundred writes flush, compact, recycle and move through several levels.
 
 use crate::rng::Rng;
+use crate::tier_plan::TierPlan;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 use thalweg::{
-    Builder, CompactionPolicy, Compression, Database, DirectoryStructures, Durability, DurabilityBackend, FastTier,
-    FastTierForms, FastTierMode, Overlap,
+    Builder, CompactionPolicy, Compression, Database, DirectoryStructures, Durability, DurabilityBackend, Overlap,
 };
-
-/// The directory of a fast tier in files, below that of the database: a checkpoint has its own there.
-pub(crate) const FAST_TIER: &str = "fast";
 
 static BACKEND: OnceLock<DurabilityBackend> = OnceLock::new();
 
@@ -109,17 +106,10 @@ pub struct Plan {
     removed_piece_bytes: u64,
     /// Whether clients have keyspaces compacted.
     pub compacts_ranges: bool,
-    /// The capacity of the fast tier, if there is one, and the bytes of log that it may pin.
-    fast_tier: Option<(u64, u64)>,
-    /// How many times larger the tier and level 1 are than drawn: partitions that merge then have something in the
-    /// tier, whose tables take 4 KiB at least.
-    tier_times: u64,
-    /// The fast tier is a directory, on a device that loses what was not synced at the same moment.
-    tier_in_files: bool,
-    /// That device is persistent memory.
-    pub tier_in_persistent_memory: bool,
-    /// Which of the paper's techniques the fast tier uses, and how its models are computed.
-    tier_mode: Option<(FastTierMode, FastTierForms)>,
+    /// The fast tier.
+    pub tier: TierPlan,
+    /// Whether opens are preceded by one for reading alone, which must find the same.
+    pub reads_first: bool,
     /// Each open but the first has options of its own, drawn with this seed.
     changing_options: Option<u64>,
 }
@@ -144,21 +134,6 @@ fn random_structures(mut rng: Rng) -> DirectoryStructures {
 /// Hashes of four bits in one plan of four, and in one of four such that parts of listings end between equal fences.
 fn random_hash_bits(rng: &Rng) -> Option<(u32, u32)> {
     if rng.aside(27).one_in(4) { Some((4, 0)) } else { rng.aside(35).one_in(3).then_some((2, 6)) }
-}
-
-/// A fast tier in half of the plans: so small that it is full again and again, or with little log.
-fn random_tier(mut rng: Rng) -> Option<(u64, u64)> {
-    let capacity = *rng.choose(&[4 << 10, 8 << 10, 16 << 10, 64 << 10]);
-    let log = *rng.choose(&[256 << 10, 256 << 10, 512 << 10, 8 << 20]);
-    rng.one_in(2).then_some((capacity, log))
-}
-
-/// In half of the plans what everybody has, in the others each mode, in a fourth of these with the paper's forms.
-fn random_tier_mode(mut rng: Rng) -> Option<(FastTierMode, FastTierForms)> {
-    use FastTierMode::{Full, P, Pi, Pic, Pm, Ssd};
-    let mode = *rng.choose(&[Ssd, P, Pi, Pic, Full, Pm]);
-    let forms = if rng.one_in(4) { FastTierForms::Paper } else { FastTierForms::Sound };
-    rng.one_in(2).then_some((mode, forms))
 }
 
 impl Plan {
@@ -223,11 +198,8 @@ impl Plan {
             removed_piece_bytes: *rng.aside(7).choose(&[300, 300, 300, 1 << 10, 8 << 20]),
             manifest_rotation_bytes: *rng.aside(1).choose(&[None, None, None, Some(300), Some(1 << 10), Some(4 << 10)]),
             compacts_ranges: rng.aside(36).one_in(2),
-            fast_tier: random_tier(rng.aside(39)),
-            tier_times: *rng.aside(40).choose(&[1, 1, 8]),
-            tier_in_files: rng.aside(41).one_in(2),
-            tier_in_persistent_memory: rng.aside(43).one_in(2),
-            tier_mode: random_tier_mode(rng.aside(42)),
+            tier: TierPlan::random(rng),
+            reads_first: rng.aside(46).one_in(4),
             changing_options: rng.aside(37).one_in(3).then(|| rng.aside(38).next_u64()),
         }
         .with_chosen_backend()
@@ -235,13 +207,12 @@ impl Plan {
 
     /// Without what seeds have drawn only since `tests/seeds.rs` names some of them.
     pub fn as_it_was(self) -> Self {
-        Plan { compacts_ranges: false, fast_tier: None, changing_options: None, ..self.with_defaults() }
+        Plan { compacts_ranges: false, tier: TierPlan::NONE, changing_options: None, ..self.with_defaults() }
     }
 
-    /// With the memory of memtables and the mode of the fast tier that a database has by default, in every open, and
-    /// the tier on a disk.
+    /// With the memory of memtables and the fast tier that a database has by default, in every open.
     pub fn with_defaults(self) -> Self {
-        Plan { memtables_bytes_max: None, tier_mode: None, tier_in_persistent_memory: false, ..self }
+        Plan { memtables_bytes_max: None, tier: self.tier.with_defaults(), reads_first: false, ..self }
     }
 
     /// The plan with the options of an open, by its number. Options are not stored: each open may have others.
@@ -271,10 +242,13 @@ impl Plan {
             compaction_workers: other.compaction_workers,
             removed_piece_bytes: other.removed_piece_bytes,
             manifest_rotation_bytes: other.manifest_rotation_bytes,
-            fast_tier: other.fast_tier,
-            tier_times: other.tier_times,
-            tier_in_files: other.tier_in_files,
-            tier_mode: self.tier_mode.and(other.tier_mode),
+            tier: TierPlan {
+                in_persistent_memory: self.tier.in_persistent_memory,
+                mode: self.tier.mode.and(other.tier.mode),
+                merges: self.tier.merges,
+                moves: self.tier.moves,
+                ..other.tier
+            },
             ..self.clone()
         }
     }
@@ -335,11 +309,8 @@ impl Plan {
             manifest_rotation_bytes: Some(1 << 10),
             removed_piece_bytes: 700,
             compacts_ranges: true,
-            fast_tier: None,
-            tier_times: 1,
-            tier_in_files: false,
-            tier_in_persistent_memory: false,
-            tier_mode: None,
+            tier: TierPlan::NONE,
+            reads_first: false,
             changing_options: None,
         }
         .with_chosen_backend()
@@ -365,7 +336,7 @@ impl Plan {
     /// The plans of the checks of every input and output, each with its name.
     pub fn workloads(operations: u64) -> [(&'static str, Plan); 5] {
         let tier = Plan {
-            fast_tier: Some((8 << 10, 256 << 10)),
+            tier: TierPlan { bytes: Some((8 << 10, 256 << 10)), ..TierPlan::NONE },
             files_percent: 0,
             compacts_ranges: false,
             ..Plan::fixed(operations)
@@ -379,7 +350,7 @@ impl Plan {
                 Plan { memtable_bytes: 8 << 10, memtables_bytes_max: Some(0), ..Plan::fixed(operations) },
             ),
             ("fast tier", tier.clone()),
-            ("fast tier in files", Plan { tier_in_files: true, tier_in_persistent_memory: true, ..tier }),
+            ("fast tier in files", Plan { tier: tier.tier.in_files(), ..tier }),
         ]
     }
 
@@ -401,12 +372,8 @@ impl Plan {
 
     /// The same with a fast tier in files.
     pub fn small_tier() -> Self {
-        Plan {
-            fast_tier: Some((32 << 10, 256 << 10)),
-            tier_in_files: true,
-            tier_in_persistent_memory: true,
-            ..Plan::small()
-        }
+        let tier = TierPlan { bytes: Some((32 << 10, 256 << 10)), ..TierPlan::NONE };
+        Plan { tier: tier.in_files(), ..Plan::small() }
     }
 
     fn with_chosen_backend(self) -> Self {
@@ -436,8 +403,8 @@ impl Plan {
         self.log_segment_bytes
     }
 
-    /// A builder with this plan's options.
-    pub fn builder(&self, path: &Path) -> Builder {
+    /// A builder with this plan's options. `tier_number`: how often the fast tier was moved.
+    pub fn builder(&self, path: &Path, tier_number: u64) -> Builder {
         let mut builder = Database::builder(path);
         if let Some(bytes) = self.manifest_rotation_bytes {
             builder = builder.manifest_rotation_bytes(bytes);
@@ -448,15 +415,7 @@ impl Plan {
         if let Some((highest, lowest)) = self.name_hash_bits {
             builder = builder.name_hash_bits(highest, lowest);
         }
-        if let Some((bytes, log_bytes)) = self.fast_tier {
-            let bytes = (bytes * self.tier_times).max(4 * self.memtable_bytes as u64);
-            let directory = || FastTier::Directory(path.join(FAST_TIER));
-            let medium = if self.tier_in_files { directory() } else { FastTier::Memory };
-            builder = builder.fast_tier(medium, bytes).fast_tier_log_bytes_max(log_bytes);
-            if let Some((mode, forms)) = self.tier_mode {
-                builder = builder.fast_tier_mode(mode).fast_tier_forms(forms);
-            }
-        }
+        builder = self.tier.applied(builder, path, self.memtable_bytes, tier_number);
         builder = builder.removed_piece_bytes(self.removed_piece_bytes).pack_block_bytes(self.pack_block_bytes);
         builder
             .durability(self.durability)
@@ -478,7 +437,7 @@ impl Plan {
             .level0_trigger(self.level0_trigger)
             .directory_level0_trigger(self.directory_level0_trigger)
             .directory_structures(self.directory_structures)
-            .level1_bytes(self.level1_bytes * self.fast_tier.map_or(1, |_| self.tier_times))
+            .level1_bytes(self.level1_bytes * self.tier.level1_times())
             .growth_factor(self.growth_factor)
             .partitions_max(self.partitions_max)
             .compaction_workers(self.compaction_workers)

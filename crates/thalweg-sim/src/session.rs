@@ -9,7 +9,7 @@ use crate::loss::{self, LossBound};
 use crate::oracle::{Oracle, Survival};
 use crate::plan::Plan;
 use crate::rng::Rng;
-use crate::stage::{Held, Stage, read_all};
+use crate::stage::{Found, Held, ROOT, Stage, read_all};
 use crate::workload::{ClientRun, Files, Temporary};
 use crate::world::{Hook, World};
 use std::path::Path;
@@ -22,9 +22,6 @@ use thalweg::{Database, Durability, ErrorKind, Keyspace};
 
 /// The smallest reserve of a database.
 const RESERVE_BYTES: u64 = 256 << 10;
-
-/// Where the database lives on the simulated disk.
-pub const ROOT: &str = "/db";
 
 /// One database over several lives.
 pub struct Session {
@@ -87,7 +84,7 @@ impl Session {
     pub fn fork(&self, disk: SimulatedDisk, seed: u64) -> Self {
         let world = World::new(seed, false);
         let stage = Stage::new(self.stage.plan.clone(), world, disk, self.stage.oracle.borrow().clone());
-        stage.skip_writes(&self.stage);
+        stage.go_on_after(&self.stage);
         Session {
             stage: Rc::new(stage),
             rng: Rng::new(seed),
@@ -133,6 +130,10 @@ impl Session {
     /// that.
     pub fn open(&mut self) -> Option<Opened> {
         self.stage.poisoned.set(false);
+        if self.stage.plan.tier.moves && self.rng.aside(45).one_in(3) {
+            self.stage.move_tier();
+        }
+        let read = self.stage.plan.reads_first.then(|| self.read_first()).flatten();
         self.stage.world.say(|| "opens".into());
         let db = match self.open_database() {
             Ok(db) => Held::new(db),
@@ -152,6 +153,12 @@ impl Session {
                 return None;
             }
         };
+        if let Some(read) = read {
+            assert!(
+                read == (names.clone(), found.clone()),
+                "an open finds something else than one for reading before it"
+            );
+        }
         let flushes = db.statistics().replay_flushes;
         let (keyspaces, keys) = (names.len(), found.len());
         self.stage.world.say(|| format!("opened, {flushes} flushes of its replay, {keyspaces} keyspaces, {keys} keys"));
@@ -168,6 +175,26 @@ impl Session {
                 None
             }
         }
+    }
+
+    /// Opens the database for reading alone. `None` when there is none, or a power cut or a fault ended that. Nor after
+    /// a failed sync: the cache, which this reads, has more than the medium then.
+    fn read_first(&self) -> Option<(Vec<String>, Found)> {
+        let disk = self.disk();
+        if disk.files().iter().any(|(path, _)| disk.has_phantoms(path)) {
+            return None;
+        }
+        self.stage.world.say(|| "opens for reading".into());
+        let db = match self.stage.builder(Path::new(ROOT)).open_read_only() {
+            Ok(db) => Held::new(db),
+            Err(error) if error.kind() == ErrorKind::NoDatabase => return None,
+            Err(error) => {
+                self.stage.expect_trouble("open for reading", &error);
+                return None;
+            }
+        };
+        let found = read_all(&db);
+        found.inspect_err(|error| self.stage.expect_trouble("reading without writing", error)).ok()
     }
 
     /// An open needs no space besides the reserve.

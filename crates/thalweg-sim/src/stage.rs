@@ -5,10 +5,11 @@
 use crate::answers::Answers;
 use crate::keys;
 use crate::oracle::{Oracle, Position};
-use crate::plan::{FAST_TIER, Plan};
+use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::scheduler::environment;
 use crate::spot::{Spot, TOKEN_BYTES, Value};
+use crate::tier_plan::{FAST_TIER, directory_name};
 use crate::traced::traced;
 use crate::world::World;
 use std::cell::{Cell, RefCell};
@@ -18,6 +19,9 @@ use std::path::Path;
 use std::sync::Arc;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
 use thalweg::{Builder, DirectorySnapshot, Error, ErrorKind, Listing, ReadOnlyDatabase, Readable};
+
+/// Where the database lives on the simulated disk.
+pub const ROOT: &str = "/db";
 
 /// In a plan with phases of removals, nearly all writes of every second phase of this many writes are removals.
 const WANE_WRITES: u32 = 20;
@@ -48,6 +52,8 @@ pub struct Stage {
     pub answers: Answers,
     next_write: Cell<u32>,
     next_instance: Cell<u64>,
+    /// How often the fast tier was moved.
+    tier_number: Cell<u64>,
 }
 
 impl Stage {
@@ -59,7 +65,7 @@ impl Stage {
         disk.tell_open_files_max(plan.open_files_told);
         disk.mount_below(usize::from(plan.is_mounted));
         disk.share_journal(plan.share_journal);
-        disk.put_in_persistent_memory(plan.tier_in_persistent_memory.then_some(FAST_TIER));
+        disk.put_in_persistent_memory(plan.tier.in_persistent_memory.then_some(FAST_TIER));
         disk.hide_free_bytes(plan.hide_free_bytes);
         disk.set_short_reads(plan.short_reads_per_mille);
         Stage {
@@ -76,6 +82,7 @@ impl Stage {
             answers: Answers::default(),
             next_write: Cell::new(0),
             next_instance: Cell::new(0),
+            tier_number: Cell::new(0),
         }
     }
 
@@ -84,9 +91,10 @@ impl Stage {
         self.next_write.replace(self.next_write.get() + 1)
     }
 
-    /// Continues the numbers of writes of another stage.
-    pub fn skip_writes(&self, other: &Stage) {
+    /// Continues the numbers of another stage: of writes, and of directories of the fast tier.
+    pub fn go_on_after(&self, other: &Stage) {
         self.next_write.set(other.next_write.get());
+        self.tier_number.set(other.tier_number.get());
     }
 
     /// The next tick of the oracle.
@@ -108,7 +116,28 @@ impl Stage {
     fn builder_on(&self, disk: SimulatedDisk, path: &Path) -> Builder {
         let instance = self.next_instance.replace(self.next_instance.get() + 1);
         let storage = traced(disk, &self.world);
-        self.plan.of_open(instance).builder(path).environment(environment(&self.world, storage, instance))
+        let tier_number = if path == Path::new(ROOT) { self.tier_number.get() } else { 0 };
+        let builder = self.plan.of_open(instance).builder(path, tier_number);
+        builder.environment(environment(&self.world, storage, instance))
+    }
+
+    /// Copies the files of the fast tier to another directory, as a user does who moves it. Later opens name that.
+    pub fn move_tier(&self) {
+        let (disk, number) = (self.disk.borrow(), self.tier_number.get());
+        let directory = |number| Path::new(ROOT).join(directory_name(number));
+        let files = disk.files().into_iter().filter_map(|(path, _)| {
+            let name = path.strip_prefix(directory(number)).ok()?.to_path_buf();
+            Some((name, disk.read_file(&path)?))
+        });
+        let files: Vec<_> = files.collect();
+        if disk.is_dead() || files.is_empty() {
+            return;
+        }
+        self.world.say(|| format!("the fast tier is copied to {}", directory(number + 1).display()));
+        for (name, bytes) in files {
+            assert!(disk.write_file(&directory(number + 1).join(name), &bytes), "there is no such directory yet");
+        }
+        self.tier_number.set(number + 1);
     }
 
     /// Whether the power was cut.

@@ -7,9 +7,9 @@ use super::fault::{
 use crate::keys::FILES;
 use crate::oracle::{Oracle, Survival};
 use crate::plan::Plan;
-use crate::session::{Farewell, Opened, ROOT, Session};
+use crate::session::{Farewell, Opened, Session};
 use crate::spot::{Spot, describe, describe_spot};
-use crate::stage::{Held, read_all};
+use crate::stage::{Held, ROOT, read_all};
 use crate::violation::{catch, label};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -2,8 +2,8 @@
 
 use crate::oracle::Oracle;
 use crate::plan::Plan;
-use crate::session::{Opened, ROOT, Session};
-use crate::stage::{Stage, root};
+use crate::session::{Opened, Session};
+use crate::stage::{ROOT, Stage, root};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -6,8 +6,8 @@
 use super::fault::{Damage, DamageReport, Used, check_finds, damages, names_file, open, places, stage_on, used_log};
 use crate::oracle::{Oracle, Survival};
 use crate::plan::Plan;
-use crate::session::{Farewell, ROOT, Session};
-use crate::stage::{Held, Stage, read_all};
+use crate::session::{Farewell, Session};
+use crate::stage::{Held, ROOT, Stage, read_all};
 use crate::violation::{catch, label};
 use std::path::Path;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};

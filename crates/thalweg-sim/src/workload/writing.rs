@@ -271,6 +271,13 @@ impl ClientRun {
         if rng.one_in(3) {
             return self.wait_for_compactions();
         }
+        if self.stage.plan.tier.merges && rng.one_in(2) {
+            self.stage.world.doing(|| "compact the fast tier".into());
+            return match self.db.compact_fast_tier() {
+                Ok(()) => {}
+                Err(error) => self.fails("compact_fast_tier", &error),
+            };
+        }
         let (number, is_whole) = (rng.index(STABLE.len() + 1), rng.one_in(2));
         let compacted = match (&self.files, self.stable.get(number)) {
             (_, Some((name, keyspace))) => {

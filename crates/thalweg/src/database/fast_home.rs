@@ -52,8 +52,12 @@ impl FastHome {
     pub(super) fn find(storage: &dyn Storage, root: &Path, asked: Option<&Path>) -> Result<Option<Self>> {
         let Some(Named { id, path }) = Named::read(storage, &root.join(NAME))? else { return Ok(None) };
         let directory = root.join(path);
-        let is_asked_for = |asked: &&Path| has_owner(storage, asked, id, None).is_ok();
-        Ok(Some(match asked.filter(is_asked_for) {
+        let is_asked_for = match asked.map(|asked| has_owner(storage, asked, id, None)) {
+            Some(Ok(())) => true,
+            None | Some(Err(Error::Corruption(_))) => false,
+            Some(Err(error)) => return Err(error),
+        };
+        Ok(Some(match asked.filter(|_| is_asked_for) {
             Some(asked) => FastHome { id, directory: asked.to_path_buf(), trouble: None },
             None => {
                 let trouble = has_owner(storage, &directory, id, Some(root)).err();
@@ -109,7 +113,11 @@ impl FastHome {
     fn is_told(&self, storage: &dyn Storage, root: &Path) -> Result<bool> {
         let named = Named::read(storage, &root.join(NAME))?;
         let is_named = named.is_some_and(|named| root.join(named.path) == self.directory);
-        Ok(is_named && has_owner(storage, &self.directory, self.id, Some(root)).is_ok())
+        match has_owner(storage, &self.directory, self.id, Some(root)) {
+            Ok(()) => Ok(is_named),
+            Err(Error::Corruption(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes, durably, that the database in `root` has its fast tier here.

@@ -40,7 +40,8 @@ impl Strictness {
 }
 
 impl Image {
-    /// The file system after a power cut. Files in directories of the name `memory` are in persistent memory.
+    /// The file system after a power cut. Files in directories whose names begin with `memory` are in persistent
+    /// memory.
     pub(super) fn after_power_cut(&self, strictness: Strictness, memory: Option<&str>, random: &mut Random) -> Image {
         let in_memory = memory.map_or_else(BTreeSet::new, |name| self.files_in(name));
         // Drawn for each crash, and for changes apart from pages: so crashes are frequent where nearly nothing or
@@ -84,14 +85,15 @@ impl Image {
         })
     }
 
-    /// The files that have or had a name in a directory of this name.
+    /// The files that have or had a name in a directory whose name begins so.
     fn files_in(&self, directory: &str) -> BTreeSet<InodeId> {
         let named = |entries: &Directory| {
             let all = entries.live.iter().chain(&entries.durable);
             all.map(|(name, id)| (Arc::clone(name), *id)).collect::<Vec<_>>()
         };
         let found = self.directories.values().flat_map(|entries| named(entries));
-        let directories: BTreeSet<InodeId> = found.filter(|(name, _)| **name == *directory).map(|(_, id)| id).collect();
+        let directories: BTreeSet<InodeId> =
+            found.filter(|(name, _)| name.starts_with(directory)).map(|(_, id)| id).collect();
         let entries = directories.iter().filter_map(|id| self.directories.get(id));
         entries.flat_map(|entries| named(entries)).map(|(_, id)| id).collect()
     }

@@ -155,9 +155,9 @@ impl SimulatedDisk {
         self.disk().properties.refuses_mappings = refuse;
     }
 
-    /// Puts the files of directories of this name in persistent memory, whose file system writes to it without a page
-    /// cache (DAX): a power cut that tears anything keeps or loses each line of the processor's cache of a file that
-    /// was not synced, and at times each eight bytes of it; `None` for none.
+    /// Puts the files of directories whose names begin so in persistent memory, which their file system writes to
+    /// without a page cache (DAX): a power cut that tears anything keeps or loses each line of the processor's cache of
+    /// a file that was not synced, and at times each eight bytes of it; `None` for none.
     #[cfg(feature = "simulation")]
     pub fn put_in_persistent_memory(&self, directory: Option<&'static str>) {
         self.disk().properties.memory_directory = directory;

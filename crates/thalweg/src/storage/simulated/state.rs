@@ -57,7 +57,7 @@ pub(super) struct Properties {
     pub(super) refuses_hard_links: bool,
     pub(super) refuses_mappings: bool,
     pub(super) shares_journal: bool,
-    /// The files in directories of this name are in persistent memory.
+    /// The files in directories whose names begin so are in persistent memory.
     pub(super) memory_directory: Option<&'static str>,
     /// Whether `free_bytes` gives `None`.
     pub(super) hides_free_bytes: bool,
