@@ -56,7 +56,8 @@ fn held_by(statistics: &Statistics, name: &str) -> Result<String, Failure> {
 pub fn tables_of(statistics: &Statistics, name: &str) -> Result<Option<String>, Failure> {
     let found = statistics.keyspaces.iter().find(|keyspace| keyspace.name == name);
     let keyspace = found.ok_or_else(|| Error::NoKeyspace(name.into()))?;
-    let sum = |of: fn(&thalweg::LevelStatistics) -> u64| keyspace.levels.iter().map(of).sum::<u64>();
+    let levels = || keyspace.levels.iter().chain([&keyspace.fast]);
+    let sum = |of: fn(&thalweg::LevelStatistics) -> u64| levels().map(of).sum::<u64>();
     let (tables, bytes) = (sum(|level| level.tables), sum(|level| level.bytes));
     Ok((tables > 0).then(|| format!("{} ({})", counted(tables, "table"), size(bytes))))
 }

@@ -121,9 +121,9 @@ fn render_keyspace(keyspace: &KeyspaceStatistics, paint: &Paint, text: &mut Stri
     let name = shown(keyspace.name.as_bytes());
     let kind = if keyspace.directories.is_some() { "directory keyspace" } else { "keyspace" };
     heading(&format!("{kind} {name} ({})", counted(keyspace.partitions, "partition")), paint, text);
-    let all = total(&keyspace.levels);
+    let all = total([&keyspace.fast].into_iter().chain(&keyspace.levels));
     if all.tables == 0 {
-        text.push_str("  no tables in levels: what there is lies in the log, or in a fast tier\n");
+        text.push_str("  no tables: what there is lies in the log\n");
         return;
     }
     if let Some(index) = &keyspace.directories {
@@ -146,6 +146,9 @@ fn render_keyspace(keyspace: &KeyspaceStatistics, paint: &Paint, text: &mut Stri
         [name, count(level.tables), size(level.bytes), count(level.entries), count(level.tombstones)]
     };
     let mut rows = vec![header];
+    if keyspace.fast.tables > 0 {
+        rows.push(row("fast".into(), &keyspace.fast));
+    }
     for (number, level) in keyspace.levels.iter().enumerate().filter(|(_, level)| level.tables > 0) {
         rows.push(row(number.to_string(), level));
     }

@@ -119,6 +119,7 @@ fn keyspace_json(keyspace: &KeyspaceStatistics) -> Value {
             "tombstones": level.tombstones,
         })
     };
+    let fast = &keyspace.fast;
     json!({
         "name": keyspace.name,
         "kind": if keyspace.directories.is_some() { "directory" } else { "ordered" },
@@ -129,6 +130,14 @@ fn keyspace_json(keyspace: &KeyspaceStatistics) -> Value {
                 "spans": index.spans,
                 "index_bytes": index.index_bytes,
                 "damage": index.damage,
+            })
+        }),
+        "fast": (fast.tables > 0).then(|| {
+            json!({
+                "tables": fast.tables,
+                "bytes": fast.bytes,
+                "entries": fast.entries,
+                "tombstones": fast.tombstones,
             })
         }),
         "levels": keyspace.levels.iter().enumerate().map(level).collect::<Vec<_>>(),

@@ -48,6 +48,11 @@ impl FastTableMaker {
         FastTableMaker { entropy, options, medium }
     }
 
+    /// How its tables are arranged.
+    pub(crate) fn options(&self) -> FastTableOptions {
+        self.options
+    }
+
     /// The files of the tables; `None` of tables in memory.
     pub(crate) fn files(&self) -> Option<&Arc<FastTableFiles>> {
         match &self.medium {

@@ -1,11 +1,11 @@
 //! `check`: reads and verifies every byte a database uses, without changing one.
 
-use super::directory::{FAST, lock_for_reading};
+use super::directory::lock_for_reading;
 use super::fast_home::{self, FastHome};
 use crate::error::{Error, Result};
 use crate::fast_table::check_fast_file;
 use crate::format::{Home, TableFile};
-use crate::lineage::{self, Homes, Recovered, State};
+use crate::lineage::{self, FAST, Homes, Recovered, State};
 use crate::log::DamagePolicy;
 use crate::runtime::Environment;
 use crate::table;

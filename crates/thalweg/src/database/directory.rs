@@ -1,6 +1,7 @@
 //! The directory of a database: its lock, what may be in it, and whose names are made durable.
 
 use crate::error::{Error, Result};
+use crate::lineage::FAST;
 use crate::runtime::Environment;
 use crate::storage::{Storage, StorageLock};
 use std::io::ErrorKind;
@@ -9,9 +10,6 @@ use std::sync::Arc;
 
 /// The file whose lock has the database.
 pub(super) const LOCK: &str = "LOCK";
-
-/// The file that names the directory of the fast tier.
-pub(super) const FAST: &str = "FAST";
 
 /// Whether a file or folder of this name belongs to a database. A directory with others and without a database is
 /// refused.

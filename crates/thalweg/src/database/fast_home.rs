@@ -9,11 +9,11 @@
 //!   `OWNER` is a set-up that was cut off, unless the manifest names fast tables: then the tier is lost.
 //! - Both are removed, `OWNER` first, when the manifest in force names no fast table and nobody asks for the tier.
 
-use super::directory::{FAST as NAME, LOCK, sync_ancestors};
+use super::directory::{LOCK, sync_ancestors};
 use crate::error::{Error, Result};
 use crate::fast_table::fast_table_id;
 use crate::format::checksum;
-use crate::lineage::{Homes, State};
+use crate::lineage::{FAST as NAME, Homes, State};
 use crate::runtime::Environment;
 use crate::storage::{OpenMode, Storage, StorageLock};
 use std::ffi::OsStr;
@@ -33,6 +33,9 @@ const HEADER_BYTES: usize = MAGIC.len() + 9;
 const ID_BYTES: usize = 33;
 /// A longer file is none of ours.
 const BYTES_MAX: u64 = 64 << 10;
+
+/// What is found where the owner of a tier is not.
+const MOVED: &str = "no such file; a tier that was moved is opened with its new path";
 
 /// The directory of the fast tier in a checkpoint.
 pub(super) const CHECKPOINT_DIRECTORY: &str = "fast";
@@ -253,7 +256,7 @@ fn refused(directory: &Path, reason: impl std::fmt::Display) -> Error {
 fn has_owner(storage: &dyn Storage, directory: &Path, id: u128, root: Option<&Path>) -> Result<()> {
     let path = directory.join(OWNER);
     let Some(owner) = Named::read(storage, &path)? else {
-        return Err(Error::corruption(&path, 0, format!("the owner of fast tier {id:032x}"), "no such file"));
+        return Err(Error::corruption(&path, 0, format!("the owner of fast tier {id:032x}"), MOVED));
     };
     if owner.id != id {
         let found = format!("fast tier {:032x}", owner.id);

@@ -7,8 +7,8 @@
 //! - `engine`: one open database; `directory`, `dropped`, `fast_home`, `opened_tier`, `opening`, `open`: how it is
 //!   opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
-//! - `health`, `tier_statistics`, `statistics`, `status`: what it reports; `check`, `dump`: files examined without an
-//!   engine;
+//! - `health`, `tier_statistics`, `keyspace_statistics`, `statistics`, `status`: what it reports; `check`, `dump`: files
+//!   examined without an engine;
 //! - `entry_lookup`, `live_lookup`, `many_entries`, `reader`, `get_async`: lookups of entries of directories;
 //! - `ticket`: says when a write is durable;
 //! - `key_bounds`, `range`, `keyspace`, `directory_keyspace`, `compacting`, `batch`, `readable`, `snapshot`, `handle`,
@@ -35,6 +35,7 @@ mod health;
 mod key_bounds;
 mod keyspace;
 mod keyspace_options;
+mod keyspace_statistics;
 mod limits;
 mod live_lookup;
 #[cfg(feature = "experiments")]
@@ -87,6 +88,7 @@ pub use health::{BackgroundFailure, Health};
 pub use key_bounds::KeyBounds;
 pub use keyspace::Keyspace;
 #[cfg(feature = "experiments")]
+pub use keyspace_statistics::{DirectoryStatistics, KeyspaceStatistics, LevelStatistics};
 pub use options::DirectoryStructures;
 pub use options::{CompactionPolicy, Durability, WriteOptions};
 pub use range::{Entry, Keys, Range, Values};
@@ -94,10 +96,7 @@ pub use read_only::{ReadOnlyDatabase, ReadOnlyKeyspace};
 pub use readable::Readable;
 pub use reader::{Reader, ReaderFull};
 pub use snapshot::{Snapshot, SnapshotKeyspace};
-pub use statistics::{
-    ChainStatistics, DirectoryStatistics, DurationStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics,
-    Statistics,
-};
+pub use statistics::{ChainStatistics, DurationStatistics, StallStatistics, Statistics};
 pub use status::RunningStatus;
 pub use ticket::{CommitTicket, UntilDurable};
 pub use tier_statistics::FastTierStatistics;

@@ -282,6 +282,10 @@ impl Default for Options {
     }
 }
 
+fn out_of_range(rule: impl std::fmt::Display) -> Error {
+    Error::invalid_input(format!("an option is out of range: {rule}"))
+}
+
 impl Options {
     /// Refuses what cannot work, naming the option and what it takes.
     pub(super) fn validate(&self) -> Result<()> {
@@ -297,10 +301,6 @@ impl Options {
             ),
             (segment <= 1 << 30, "log_segment_bytes: at most 1 GiB"),
             (self.log_bytes_max >= 2 * u64::from(segment), "log_bytes_max: at least two segments"),
-            (
-                self.fast_tier().is_none_or(|tier| tier.capacity_bytes >= 4 * self.memtable_bytes() as u64),
-                "fast_tier: at least four times memtable_bytes",
-            ),
             (
                 self.fast_tier_log_bytes_max.is_none_or(|bytes| bytes >= 2 * u64::from(segment)),
                 "fast_tier_log_bytes_max: at least two segments",
@@ -325,8 +325,15 @@ impl Options {
             (self.settle_interval != Duration::ZERO, "settle_interval: above zero"),
             (self.log_sync_interval != Some(Duration::ZERO), "log_sync_interval: above zero, or None"),
         ];
-        match rules.iter().find(|(holds, _)| !holds) {
-            Some((_, rule)) => Err(Error::invalid_input(format!("an option is out of range: {rule}"))),
+        if let Some((_, rule)) = rules.iter().find(|(holds, _)| !holds) {
+            return Err(out_of_range(rule));
+        }
+        let (least, tier) = (4 * self.memtable_bytes() as u64, self.fast_tier());
+        match tier.filter(|tier| tier.capacity_bytes < least) {
+            Some(FastTierOptions { capacity_bytes, .. }) => {
+                let rule = "fast_tier: at least four times memtable_bytes";
+                Err(out_of_range(format!("{rule}, {least} bytes, and {capacity_bytes} are given")))
+            }
             None => Ok(()),
         }
     }

@@ -10,10 +10,8 @@
 //! does not fit, and looks again. A failure to write it is no failure of the database.
 
 use super::health::{BackgroundFailure, Health};
-use super::statistics::{
-    ChainStatistics, DirectoryStatistics, DurationStatistics, KeyspaceStatistics, LevelStatistics, StallStatistics,
-    Statistics, StatisticsSource,
-};
+use super::keyspace_statistics::{DirectoryStatistics, KeyspaceStatistics, LevelStatistics};
+use super::statistics::{ChainStatistics, DurationStatistics, StallStatistics, Statistics, StatisticsSource};
 use super::tier_statistics::FastTierStatistics;
 use crate::error::{Error, Result};
 use crate::format::checksum;
@@ -172,8 +170,10 @@ fn encode(process: u32, mut statistics: Statistics) -> String {
     let mut left_out = 0u64;
     for keyspace in &s.keyspaces {
         let mut lines = format!("keyspace {} {}\n", keyspace.partitions, on_one_line(&keyspace.name));
-        for LevelStatistics { tables, bytes, entries, tombstones } in &keyspace.levels {
-            let _ = writeln!(lines, "level {tables} {bytes} {entries} {tombstones}");
+        let fast = Some(&keyspace.fast).filter(|fast| fast.tables > 0).map(|fast| ("fast", fast));
+        for (name, level) in fast.into_iter().chain(keyspace.levels.iter().map(|level| ("level", level))) {
+            let LevelStatistics { tables, bytes, entries, tombstones } = level;
+            let _ = writeln!(lines, "{name} {tables} {bytes} {entries} {tombstones}");
         }
         if let Some(DirectoryStatistics { directories, spans, index_bytes, damage, .. }) = &keyspace.directories {
             let _ = writeln!(lines, "directories {directories} {spans} {index_bytes}");
@@ -243,18 +243,14 @@ fn decode_line(status: &mut RunningStatus, name: &str, rest: &str) -> Option<()>
         "keyspace" => {
             let (partitions, name) = rest.split_once(' ')?;
             let partitions = partitions.parse().ok()?;
-            s.keyspaces.push(KeyspaceStatistics {
-                name: as_it_was(name),
-                partitions,
-                levels: Vec::new(),
-                directories: None,
-            });
+            s.keyspaces.push(KeyspaceStatistics { name: as_it_was(name), partitions, ..KeyspaceStatistics::default() });
         }
-        "level" => {
+        "fast" | "level" => {
             let mut numbers = rest.split(' ').map(|number| number.parse().ok());
             let mut next = || numbers.next().flatten();
             let level = LevelStatistics { tables: next()?, bytes: next()?, entries: next()?, tombstones: next()? };
-            s.keyspaces.last_mut()?.levels.push(level);
+            let keyspace = s.keyspaces.last_mut()?;
+            if name == "fast" { keyspace.fast = level } else { keyspace.levels.push(level) }
         }
         "directories" => {
             let mut numbers = rest.split(' ').map(|number| number.parse().ok());
@@ -399,12 +395,13 @@ mod tests {
             name: name.into(),
             partitions: 2,
             levels: vec![level.clone()],
-            directories: None,
+            ..KeyspaceStatistics::default()
         };
         statistics.keyspaces = vec![keyspace("a b\nc\\n"), keyspace("ü")];
         let mut index = DirectoryStatistics::default();
         (index.directories, index.spans, index.index_bytes) = (5, 6, 7);
         index.damage = Some("a\nb".into());
+        statistics.keyspaces[0].fast = LevelStatistics { tables: 5, bytes: 6, entries: 7, tombstones: 8 };
         statistics.keyspaces[1].directories = Some(index);
         statistics
     }
@@ -454,8 +451,7 @@ mod tests {
     #[test]
     fn the_file_has_a_bound_and_says_what_it_left_out() {
         let mut many = statistics();
-        let keyspace =
-            KeyspaceStatistics { name: "k".repeat(255), partitions: 1, levels: Vec::new(), directories: None };
+        let keyspace = KeyspaceStatistics { name: "k".repeat(255), partitions: 1, ..KeyspaceStatistics::default() };
         many.keyspaces = vec![keyspace; 5000];
         let text = encode(42, many);
         assert!(text.len() <= HEADER_BYTES + BYTES_MAX);

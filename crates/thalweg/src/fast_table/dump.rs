@@ -46,7 +46,10 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> R
             }
         }
     }
-    Ok(())
+    match bytes.saturating_sub(table.bytes()) {
+        0 => Ok(()),
+        more => out(format_args!("{more} bytes follow that are none of the table")),
+    }
 }
 
 fn dump_head(table: &FastTable, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>) -> Result<()> {

@@ -45,6 +45,11 @@ impl Calibration {
         *self.costs.lock()
     }
 
+    /// Begins with measured costs instead of constants.
+    pub(crate) fn begin_with(&self, costs: Costs) {
+        *self.costs.lock() = costs;
+    }
+
     /// An internal compaction read `entries` and kept a core busy for `seconds`.
     pub(crate) fn measured_internal(&self, entries: u64, seconds: f64) {
         self.measured(entries, seconds, |costs| &mut costs.internal_seconds);

@@ -47,6 +47,9 @@ pub(crate) struct Homes<'a> {
     pub(crate) fast: Option<&'a Path>,
 }
 
+/// The file in the root that names the directory of the fast tier.
+pub(crate) const FAST: &str = "FAST";
+
 impl<'a> Homes<'a> {
     /// Those of a database without a fast tier.
     #[cfg(test)]
@@ -65,8 +68,8 @@ impl<'a> Homes<'a> {
     /// Returns the path of a table. A fast table of a database without a fast tier is corruption.
     pub(crate) fn path(&self, file: TableFile) -> Result<PathBuf> {
         let Some(directory) = self.directory(file.home) else {
-            let found = "no fast tier";
-            return Err(Error::corruption(self.root, 0, format!("the fast tier of {file}"), found));
+            let expected = format!("the name of the directory of {file}");
+            return Err(Error::corruption(&self.root.join(FAST), 0, expected, "no such file"));
         };
         Ok(directory.join(file_name(file)))
     }

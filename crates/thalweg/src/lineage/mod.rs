@@ -32,7 +32,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use files::Homes;
+pub(crate) use files::{FAST, Homes};
 pub(crate) use manifest::check::check;
 pub(crate) use manifest::dump::dump;
 #[cfg(any(test, feature = "simulation"))]

@@ -174,6 +174,7 @@ impl Evictor {
 
     /// Algorithm 1 (PMB-8): evictions first, because writers may wait for them.
     fn ask_the_model(&self) -> Option<Work> {
+        self.tier.measure_once();
         let Tier { model, calibration, .. } = &*self.tier;
         let (partitions, described) = self.describe();
         let (tier, costs) = (describe_tier(&self.tier, partitions.len()), calibration.costs());

@@ -229,6 +229,11 @@ impl FastLevel {
         self.tables().any(|handle| handle.has_before(mark))
     }
 
+    /// What is known of each table.
+    pub(crate) fn metas(&self) -> impl Iterator<Item = &TableMeta> {
+        self.tables().map(|handle| handle.meta())
+    }
+
     /// Whether an unsorted table has one.
     pub(super) fn has_unsorted_before(&self, mark: LogMark) -> bool {
         self.unsorted.iter().any(|handle| handle.has_before(mark))

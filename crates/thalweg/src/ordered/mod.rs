@@ -9,7 +9,8 @@
 //! - `chain`: counts the compactions that a memtable waits for;
 //! - `partition`: a key range with its memtables and levels, and its super version, which readers take;
 //! - `read`: point reads of a super version; `cursor/`: ranges;
-//! - `tier`, `fast_level`, `tiering`: the fast tier, what a partition has in it, and how that changes;
+//! - `micro_run`: what the fast tier costs on this machine; `tier`, `fast_level`, `tiering`: the tier, what a partition
+//!   has in it, and how that changes;
 //! - `pins`: from where a partition needs the log;
 //! - `keyspace`: the partitions of a keyspace; `kind`: ordered keyspaces as [`crate::keyspaces`] knows them;
 //! - `partitions`: all partitions of all ordered keyspaces;
@@ -40,6 +41,7 @@ mod job_runner;
 mod keyspace;
 mod kind;
 mod merges;
+mod micro_run;
 mod options;
 mod parked;
 mod partition;

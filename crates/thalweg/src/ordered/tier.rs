@@ -1,6 +1,7 @@
 //! [`Tier`]: the fast tier of a database, level 0 kept in memory (PMB-1), shared by all ordered keyspaces; and
 //! [`TierReads`]: what a partition has of it, and what the models are to know of its reads and flushes.
 
+use super::micro_run::micro_run;
 use crate::clock::Clock;
 use crate::compaction::FastTableMaker;
 use crate::error::{Error, ErrorKind};
@@ -10,7 +11,7 @@ use crate::format::TableId;
 use crate::keyspaces::{TierDrain, TierRoom};
 use crate::runtime::{Event, Health, Space};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 /// A partition is split when it has one of this many parts of the tier. An eviction takes all that a partition has, and
 /// gives its room back at the end: the partitions of a young database would be too large for that.
@@ -24,6 +25,7 @@ pub(crate) struct Tier {
     pub(super) table_bytes: u64,
     pub(super) model: Model,
     pub(super) calibration: Calibration,
+    measured: Once,
     clock: Arc<dyn Clock>,
     /// It is emptied as long as it lives.
     _drain: Option<TierDrain>,
@@ -57,6 +59,7 @@ impl Tier {
             table_bytes,
             model: Model::new(options),
             calibration: Calibration::new(Costs::default()),
+            measured: Once::new(),
             clock,
             _drain: drain,
             wanted: OnceLock::new(),
@@ -88,6 +91,15 @@ impl Tier {
     /// Bytes at which a partition is split, if it would be split at `bytes` without a tier.
     pub(super) fn split_bytes(&self, bytes: u64) -> u64 {
         bytes.min(self.room.capacity_bytes() / SPLIT_PARTS)
+    }
+
+    /// Measures what reads and merges cost here, the first time it is called. Takes about two milliseconds.
+    pub(super) fn measure_once(&self) {
+        self.measured.call_once(|| {
+            let measured = micro_run(&*self.clock, self.maker.options(), self.calibration.costs());
+            debug_assert!(measured.is_ok(), "a table that was just made is read");
+            measured.into_iter().for_each(|costs| self.calibration.begin_with(costs));
+        });
     }
 
     /// Wakes the coroutine that compacts and evicts.
