@@ -403,8 +403,8 @@ impl Plan {
         self.log_segment_bytes
     }
 
-    /// A builder with this plan's options. `tier_number`: how often the fast tier was moved.
-    pub fn builder(&self, path: &Path, tier_number: u64) -> Builder {
+    /// A builder with this plan's options. `tier`: the directory of a fast tier in files.
+    pub fn builder(&self, path: &Path, tier: &Path) -> Builder {
         let mut builder = Database::builder(path);
         if let Some(bytes) = self.manifest_rotation_bytes {
             builder = builder.manifest_rotation_bytes(bytes);
@@ -415,7 +415,7 @@ impl Plan {
         if let Some((highest, lowest)) = self.name_hash_bits {
             builder = builder.name_hash_bits(highest, lowest);
         }
-        builder = self.tier.applied(builder, path, self.memtable_bytes, tier_number);
+        builder = self.tier.applied(builder, tier, self.memtable_bytes);
         builder = builder.removed_piece_bytes(self.removed_piece_bytes).pack_block_bytes(self.pack_block_bytes);
         builder
             .durability(self.durability)

@@ -130,10 +130,10 @@ impl Session {
     /// that.
     pub fn open(&mut self) -> Option<Opened> {
         self.stage.poisoned.set(false);
+        let read = self.stage.plan.reads_first.then(|| self.read_first()).flatten();
         if self.stage.plan.tier.moves && self.rng.aside(45).one_in(3) {
             self.stage.move_tier();
         }
-        let read = self.stage.plan.reads_first.then(|| self.read_first()).flatten();
         self.stage.world.say(|| "opens".into());
         let db = match self.open_database() {
             Ok(db) => Held::new(db),

@@ -9,19 +9,26 @@ use crate::plan::Plan;
 use crate::rng::Rng;
 use crate::scheduler::environment;
 use crate::spot::{Spot, TOKEN_BYTES, Value};
-use crate::tier_plan::{FAST_TIER, directory_name};
+use crate::tier_plan::FAST_TIER;
 use crate::traced::traced;
 use crate::world::World;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg::simulation::simulated::{SimulatedDisk, Strictness};
 use thalweg::{Builder, DirectorySnapshot, Error, ErrorKind, Listing, ReadOnlyDatabase, Readable};
 
 /// Where the database lives on the simulated disk.
 pub const ROOT: &str = "/db";
+
+/// The directory of the fast tier in files that the database in `root` has or would have: that in the last line of
+/// `FAST`, from the root on.
+fn tier_of(disk: &SimulatedDisk, root: &Path) -> PathBuf {
+    let named = disk.read_file(&root.join("FAST")).and_then(|bytes| String::from_utf8(bytes).ok());
+    root.join(named.as_deref().and_then(|text| text.lines().last()).unwrap_or(FAST_TIER))
+}
 
 /// In a plan with phases of removals, nearly all writes of every second phase of this many writes are removals.
 const WANE_WRITES: u32 = 20;
@@ -54,6 +61,8 @@ pub struct Stage {
     next_instance: Cell<u64>,
     /// How often the fast tier was moved.
     tier_number: Cell<u64>,
+    /// Where it was moved to, until a builder has named that.
+    moved_tier: Cell<Option<PathBuf>>,
 }
 
 impl Stage {
@@ -82,7 +91,8 @@ impl Stage {
             answers: Answers::default(),
             next_write: Cell::new(0),
             next_instance: Cell::new(0),
-            tier_number: Cell::new(0),
+            tier_number: Cell::new(1),
+            moved_tier: Cell::new(None),
         }
     }
 
@@ -115,29 +125,34 @@ impl Stage {
 
     fn builder_on(&self, disk: SimulatedDisk, path: &Path) -> Builder {
         let instance = self.next_instance.replace(self.next_instance.get() + 1);
+        let tier = match self.moved_tier.take().filter(|_| path == Path::new(ROOT)) {
+            Some(moved) => moved,
+            None => tier_of(&disk, path),
+        };
         let storage = traced(disk, &self.world);
-        let tier_number = if path == Path::new(ROOT) { self.tier_number.get() } else { 0 };
-        let builder = self.plan.of_open(instance).builder(path, tier_number);
+        let builder = self.plan.of_open(instance).builder(path, &tier);
         builder.environment(environment(&self.world, storage, instance))
     }
 
-    /// Copies the files of the fast tier to another directory, as a user does who moves it. Later opens name that.
+    /// Copies the files of the fast tier to another directory, as a user does who moves it. The next builder names that.
     pub fn move_tier(&self) {
-        let (disk, number) = (self.disk.borrow(), self.tier_number.get());
-        let directory = |number| Path::new(ROOT).join(directory_name(number));
+        let disk = self.disk.borrow();
+        let from = tier_of(&disk, Path::new(ROOT));
+        let number = self.tier_number.replace(self.tier_number.get() + 1);
+        let to = Path::new(ROOT).join(format!("{FAST_TIER}{number}"));
         let files = disk.files().into_iter().filter_map(|(path, _)| {
-            let name = path.strip_prefix(directory(number)).ok()?.to_path_buf();
+            let name = path.strip_prefix(&from).ok()?.to_path_buf();
             Some((name, disk.read_file(&path)?))
         });
         let files: Vec<_> = files.collect();
         if disk.is_dead() || files.is_empty() {
             return;
         }
-        self.world.say(|| format!("the fast tier is copied to {}", directory(number + 1).display()));
+        self.world.say(|| format!("the fast tier is copied to {}", to.display()));
         for (name, bytes) in files {
-            assert!(disk.write_file(&directory(number + 1).join(name), &bytes), "there is no such directory yet");
+            assert!(disk.write_file(&to.join(name), &bytes), "there is no such directory yet");
         }
-        self.tier_number.set(number + 1);
+        self.moved_tier.set(Some(to));
     }
 
     /// Whether the power was cut.

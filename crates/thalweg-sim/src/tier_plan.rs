@@ -66,12 +66,11 @@ impl TierPlan {
         TierPlan { in_files: true, in_persistent_memory: true, ..self }
     }
 
-    /// A builder with these options. `number`: how often the tier was moved.
-    pub fn applied(&self, builder: Builder, root: &Path, memtable_bytes: usize, number: u64) -> Builder {
+    /// A builder with these options. `directory`: of a tier in files.
+    pub fn applied(&self, builder: Builder, directory: &Path, memtable_bytes: usize) -> Builder {
         let Some((bytes, log_bytes)) = self.bytes else { return builder };
         let bytes = (bytes * self.times).max(4 * memtable_bytes as u64);
-        let directory = || FastTier::Directory(root.join(directory_name(number)));
-        let medium = if self.in_files { directory() } else { FastTier::Memory };
+        let medium = if self.in_files { FastTier::Directory(directory.to_path_buf()) } else { FastTier::Memory };
         let builder = builder.fast_tier(medium, bytes).fast_tier_log_bytes_max(log_bytes);
         match self.mode {
             Some((mode, forms)) => builder.fast_tier_mode(mode).fast_tier_forms(forms),
@@ -83,11 +82,6 @@ impl TierPlan {
     pub fn level1_times(&self) -> u64 {
         self.bytes.map_or(1, |_| self.times)
     }
-}
-
-/// The name of the directory of a tier that was moved so often.
-pub(crate) fn directory_name(number: u64) -> String {
-    if number == 0 { FAST_TIER.to_owned() } else { format!("{FAST_TIER}{number}") }
 }
 
 /// In half of the plans what everybody has, in the others each mode, in a fourth of these with the paper's forms.

@@ -87,8 +87,8 @@ pub use handle::Database;
 pub use health::{BackgroundFailure, Health};
 pub use key_bounds::KeyBounds;
 pub use keyspace::Keyspace;
-#[cfg(feature = "experiments")]
 pub use keyspace_statistics::{DirectoryStatistics, KeyspaceStatistics, LevelStatistics};
+#[cfg(feature = "experiments")]
 pub use options::DirectoryStructures;
 pub use options::{CompactionPolicy, Durability, WriteOptions};
 pub use range::{Entry, Keys, Range, Values};
