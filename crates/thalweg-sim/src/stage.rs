@@ -134,7 +134,7 @@ impl Stage {
         builder.environment(environment(&self.world, storage, instance))
     }
 
-    /// Copies the files of the fast tier to another directory, as a user does who moves it. The next builder names that.
+    /// Copies the files of the fast tier to another directory, as a user does who moves it. The next builder names it.
     pub fn move_tier(&self) {
         let disk = self.disk.borrow();
         let from = tier_of(&disk, Path::new(ROOT));

@@ -2,13 +2,13 @@
 //!
 //! Every handle is a cheap clone and keeps the database open; the last one to be dropped closes it. In reading order:
 //!
-//! - `options`, `keyspace_options`, `fast_tier`, `workers`, `limits`: what callers may set and write; `tasks`:
-//!   background coroutines, counted;
+//! - `options`, `keyspace_options`, `fast_tier`, `partitions_default`, `workers`, `limits`: what callers may set and
+//!   write; `tasks`: background coroutines, counted;
 //! - `engine`: one open database; `directory`, `dropped`, `fast_home`, `opened_tier`, `opening`, `open`: how it is
 //!   opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
-//! - `health`, `tier_statistics`, `keyspace_statistics`, `statistics`, `status`: what it reports; `check`, `dump`: files
-//!   examined without an engine;
+//! - `health`, `tier_statistics`, `keyspace_statistics`, `statistics`, `status`: what it reports; `check`, `dump`:
+//!   files examined without an engine;
 //! - `entry_lookup`, `live_lookup`, `many_entries`, `reader`, `get_async`: lookups of entries of directories;
 //! - `ticket`: says when a write is durable;
 //! - `key_bounds`, `range`, `keyspace`, `directory_keyspace`, `compacting`, `batch`, `readable`, `snapshot`, `handle`,
@@ -46,6 +46,7 @@ mod open;
 mod opened_tier;
 mod opening;
 mod options;
+mod partitions_default;
 mod range;
 mod read_only;
 mod readable;

@@ -1,6 +1,7 @@
 //! [`Options`]: everything a builder can set, with defaults and limits.
 
 use super::fast_tier::FastTierOptions;
+use super::partitions_default;
 use super::{Compression, DamagePolicy};
 use crate::cache::BlockCache;
 use crate::compaction::Overlap;
@@ -484,7 +485,8 @@ impl Options {
     }
 
     pub(super) fn partitions_max(&self) -> usize {
-        self.partitions_max.unwrap_or(if self.is_vlsm() { 1 } else { 16 })
+        let (bytes, is_vlsm, has_tier) = (self.memtable_bytes(), self.is_vlsm(), self.fast_tier.is_some());
+        self.partitions_max.unwrap_or_else(|| partitions_default::partitions_max(bytes, is_vlsm, has_tier))
     }
 
     pub(super) fn level0_trigger(&self) -> usize {
