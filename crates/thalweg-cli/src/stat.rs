@@ -102,6 +102,10 @@ pub fn render(statistics: &Statistics, levels: Option<&str>, paint: &Paint) -> S
     heading("space", paint, &mut text);
     let all = total(statistics.keyspaces.iter().flat_map(|keyspace| &keyspace.levels));
     fact("tables", &size(all.bytes), &mut text);
+    let fast = total(statistics.keyspaces.iter().map(|keyspace| &keyspace.fast));
+    if fast.tables > 0 {
+        fact("fast tables", &size(fast.bytes), &mut text);
+    }
     fact("kept for readers and unsettled edits", &size(statistics.retained_bytes), &mut text);
     if statistics.unsettled_edits > 0 {
         let lag = format!("{}, the oldest for {} ms", statistics.unsettled_edits, statistics.settle_lag_ms);

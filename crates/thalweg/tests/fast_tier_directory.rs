@@ -232,6 +232,19 @@ fn a_tier_that_is_missing_cut_damaged_or_that_of_another_database_is_refused_by_
 }
 
 #[test]
+fn a_tier_among_the_files_of_the_database_is_refused_and_leaves_a_directory_that_can_be_used() {
+    for (within, reason) in
+        [("", "the directory of the database itself"), ("tables", "other files"), ("log/a", "other")]
+    {
+        let place = Place::new();
+        let tiered = builder(&place.root).fast_tier(FastTier::Directory(place.root.join(within)), TIER_BYTES);
+        refused(tiered, &[reason, "cannot be the fast tier"]);
+        builder(&place.root).open().unwrap().close().unwrap();
+        assert!(!place.root.join("OWNER").exists() && !place.root.join("FAST").exists());
+    }
+}
+
+#[test]
 fn a_copy_of_the_root_alone_leaves_the_tier_of_the_original_alone() {
     let (place, model) = filled(9);
     let copy = Place::new();

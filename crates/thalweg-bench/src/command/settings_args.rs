@@ -64,7 +64,8 @@ pub(super) struct SettingsArgs {
     /// Keep the fast tier in files in the directory of the database, not in memory (Thalweg only)
     #[arg(long)]
     pub fast_tier_files: bool,
-    /// How much of the log a fast tier in memory may pin (Thalweg only) [default: three times the tier]
+    /// How much of the log a fast tier in memory may pin (Thalweg only) [default: three times the tier, at least four
+    /// segments]
     #[arg(long, value_name = "SIZE", value_parser = amount::bytes)]
     pub fast_tier_log: Option<u64>,
     /// Which of PM-Blade's techniques the fast tier uses (Thalweg only) [default: full]

@@ -25,7 +25,9 @@ const NEW_NAME: &str = "FAST.new";
 const OWNER: &str = "OWNER";
 const NEW_OWNER: &str = "OWNER.new";
 
-/// The first line begins with it; the checksum of what follows the line comes next.
+/// The first line begins with it; the version comes next, and then the checksum of what follows the line.
+const NAME_OF_FORMAT: &str = "thalweg fast tier ";
+const VERSION: u32 = 1;
 const MAGIC: &str = "thalweg fast tier 1 ";
 /// The magic, eight hexadecimal digits and a newline.
 const HEADER_BYTES: usize = MAGIC.len() + 9;
@@ -248,6 +250,18 @@ pub(super) fn decide(
     Ok(FastDecision { home: Some(home), unused: None })
 }
 
+/// Checks that `directory` is none of the database's own in `root`; both are absolute.
+pub(super) fn check_place(directory: &Path, root: &Path) -> Result<()> {
+    let within = directory.strip_prefix(root).ok().map(|within| within.components().next());
+    match within {
+        Some(None) => Err(refused(directory, "it is the directory of the database itself")),
+        Some(Some(first)) if ["tables", "log", "lost"].iter().any(|own| first.as_os_str() == *own) => {
+            Err(refused(directory, "the database has other files there"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn refused(directory: &Path, reason: impl std::fmt::Display) -> Error {
     Error::invalid_input(format!("{} cannot be the fast tier: {reason}", directory.display()))
 }
@@ -273,6 +287,14 @@ fn remove_tables(storage: &dyn Storage, directory: &Path) -> Result<()> {
     let entries = storage.list(directory)?.unwrap_or_default();
     let mut tables = entries.iter().filter(|entry| fast_table_id(&entry.name).is_some());
     tables.try_for_each(|table| storage.remove(&directory.join(&table.name)))
+}
+
+/// The version in the first line of a file, if it begins as one of a fast tier and its checksum is right.
+fn version_of(text: &[u8]) -> Option<u32> {
+    let (first, body) = text.split_at_checked(text.iter().position(|byte| *byte == b'\n')? + 1)?;
+    let rest = std::str::from_utf8(first).ok()?.trim_end().strip_prefix(NAME_OF_FORMAT)?;
+    let (version, sum) = rest.split_once(' ')?;
+    (u32::from_str_radix(sum, 16).ok()? == checksum::crc32c(body)).then(|| version.parse().ok()).flatten()
 }
 
 /// An id and a path: the content of `FAST` and of `OWNER`.
@@ -325,7 +347,11 @@ impl Named {
     }
 
     fn decode(path: &Path, text: &[u8]) -> Result<Self> {
-        let damaged = |expected: &str| Error::corruption(path, 0, expected, text.escape_ascii().to_string());
+        let found = || if text.is_empty() { "an empty file".to_owned() } else { text.escape_ascii().to_string() };
+        let damaged = |expected: &str| Error::corruption(path, 0, expected, found());
+        if let Some(version) = version_of(text).filter(|version| *version > VERSION) {
+            return Err(Error::newer_version(path, version, VERSION));
+        }
         let Some((header, body)) = text.split_at_checked(HEADER_BYTES) else {
             return Err(damaged("\"thalweg fast tier 1\" and a checksum"));
         };
@@ -360,5 +386,14 @@ mod tests {
             assert!(Named::decode(path, &damaged).is_err(), "byte {at}");
             assert!(Named::decode(path, &text[..at]).is_err(), "cut at {at}");
         }
+    }
+
+    #[test]
+    fn a_later_version_is_named_and_is_no_damage() {
+        let named = Named { id: 7, path: PathBuf::from("/fast") };
+        let mut text = named.encode();
+        text[NAME_OF_FORMAT.len()] = b'2';
+        let error = Named::decode(Path::new("FAST"), &text).unwrap_err();
+        assert_eq!(error.kind(), crate::error::ErrorKind::NewerVersion, "{error}");
     }
 }

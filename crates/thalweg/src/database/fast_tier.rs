@@ -24,12 +24,14 @@ pub enum FastTier {
     /// In plain memory. The log keeps what is there until it is evicted, so nothing depends on it.
     Memory,
     /// In files in this directory, which should be on a faster device than the database: also in persistent memory, by
-    /// a file system that is mounted for direct access (`docs/persistent-tier.md`). A missing one is created.
+    /// a file system that is mounted for direct access (`docs/persistent-tier.md`). One that is not there is created,
+    /// with its parents.
     ///
     /// The directory belongs to this database alone, and **the database is lost with it**. A copy of the database's own
     /// directory is incomplete without it; a checkpoint has all. Opened without a fast tier, the database empties the
-    /// directory, to be used without it afterwards. A directory that is missing, of another database, kept in memory
-    /// (`tmpfs`), or with too little room is refused.
+    /// directory, to be used without it afterwards. A directory that the database has its tables in and that is gone is
+    /// refused, and so is one of another database, one within `tables` or `log` of this one, one kept in memory
+    /// (`tmpfs`), and one with too little room.
     Directory(PathBuf),
 }
 

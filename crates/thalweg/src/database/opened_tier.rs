@@ -49,6 +49,9 @@ impl FoundTier {
         let wanted = options.fast_tier().and_then(|tier| tier.directory());
         let resolved = |(path, bytes)| -> Result<(PathBuf, u64)> { Ok((storage.resolved(path)?, bytes)) };
         let wanted = wanted.map(resolved).transpose()?;
+        if let Some((directory, _)) = &wanted {
+            fast_home::check_place(directory, &storage.resolved(root)?)?;
+        }
         let home = FastHome::find(storage, root, wanted.as_ref().map(|(path, _)| &**path))?;
         let lock = home.as_ref().map(|home| home.lock(storage)).transpose()?.flatten();
         Ok(FoundTier { home, wanted, lock })

@@ -48,7 +48,7 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> R
     }
     match bytes.saturating_sub(table.bytes()) {
         0 => Ok(()),
-        more => out(format_args!("{more} bytes follow that are none of the table")),
+        more => Err(Error::corruption(path, table.bytes(), "the end of the file", format!("{more} more bytes"))),
     }
 }
 

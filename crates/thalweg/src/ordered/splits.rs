@@ -26,8 +26,8 @@ use crate::runtime::{Environment, Health};
 use crate::table::{Table, TableWriters};
 use std::sync::Arc;
 
-/// A partition is split when it has this many times the bytes that a level 1 without splits would have, or else a
-/// quarter of the fast tier.
+/// A partition is split when it has this many times the bytes that a level 1 without splits would have, or what
+/// [`super::tier::Tier`] says.
 const LEVEL1_TIMES: u64 = 2;
 
 /// A side of a split has at least one of this many parts.
