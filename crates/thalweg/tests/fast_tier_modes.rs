@@ -32,7 +32,7 @@ fn each_mode_reads_the_same_and_does_what_its_name_says() {
         for mode in MODES {
             let medium =
                 || if in_files { FastTier::Directory(directory.path().join("fast")) } else { FastTier::Memory };
-            let options = builder(&directory.path().join("db")).fast_tier(medium(), TIER_BYTES);
+            let options = builder(&directory.path().join("db")).partitions_max(16).fast_tier(medium(), TIER_BYTES);
             let database = options.fast_tier_mode(mode).fast_tier_forms(forms).open().unwrap();
             let keyspace = database.keyspace("data").unwrap();
             write(&keyspace, &mut model, &mut random, 20_000);
