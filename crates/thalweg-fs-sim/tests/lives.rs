@@ -31,11 +31,12 @@ const MEMORY: [(u64, &str); 8] = [
 ];
 
 /// As [`MEMORY`], on the engine.
-const ENGINE: [(u64, &str); 4] = [
+const ENGINE: [(u64, &str); 5] = [
     (1625, "rows ended with a CRC that the log's own is blind for, and a torn record with an old body passed"),
     (500_530, "the file of a promotion that failed came back after a close, and no mount looked for it"),
     (503_120, "the model asked for the bytes of a file that had replaced another and was emptied since"),
     (6_104_215, "the model asked for old bytes of an object where a kill had taken batches, but none of its bytes"),
+    (6_108_188, "the model asked for what a sync had lost that failed before a kill, and was told then"),
 ];
 
 #[test]
