@@ -31,7 +31,7 @@ pub struct DirectoryStatistics {
     pub directories: u64,
     /// Places where entries of a directory lie together: one a directory once all is merged.
     pub spans: u64,
-    /// Bytes of memory that the index takes, but for the filters of its packs.
+    /// Bytes of memory that the index takes. The filters of its packs do not count.
     pub index_bytes: u64,
     /// The damage that the open found in a pack, in words: all reads of the keyspace fail with it. `None`: every pack
     /// is in the index.

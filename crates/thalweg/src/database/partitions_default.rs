@@ -1,9 +1,9 @@
 //! [`partitions_max`]: into how many partitions splits may make one, where the caller says nothing.
 
-/// At most this many,
+/// Splits make at most this many.
 const PARTITIONS_MAX: usize = 16;
-/// and not so many that one has less of the memory for active memtables: then its tables are small, and what a table
-/// costs besides its bytes is more than narrow chains save (`docs/vlsm.md` has the measurements).
+/// Each has at least this much of the memory for active memtables. With less its tables are small: opening, syncing and
+/// removing so many costs more than narrow chains save (`docs/vlsm.md` has the measurements).
 const PARTITION_MEMTABLE_BYTES: usize = 2 << 20;
 /// Fewer than this are not worth it.
 const PARTITIONS_MIN: usize = 4;

@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::fast_table::{Extent, FastTable, FastTableOptions, FastTableWriter};
 use crate::fast_tier::Costs;
+use crate::format::key::shared_bytes;
 use crate::format::{Cursor, EntryKind, SeqNo, TableId};
 use crate::table::{KeyRange, PointKey};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 const ENTRIES: u64 = 4096;
 /// After these the clock must have moved.
 const ENTRIES_AT_FIRST: u64 = 64;
+const KEY_BYTES: usize = 16;
 /// Bytes of each value.
 const VALUE_BYTES: usize = 100;
 /// A step through keys that are not neighbours: odd, and far from a power of two.
@@ -25,16 +27,15 @@ const STRIDE: u64 = 1_543;
 pub(super) fn micro_run(clock: &dyn Clock, options: FastTableOptions, mut costs: Costs) -> Result<Costs> {
     let start = clock.now_ns();
     let mut writer = FastTableWriter::new(TableId(1), 0, options);
-    let mut before = Vec::new();
+    let mut before = [0; KEY_BYTES];
     for number in 0..ENTRIES {
         if number == ENTRIES_AT_FIRST && clock.now_ns() == start {
             return Ok(costs);
         }
         // Every second number is a key.
         let key = key(2 * number);
-        let shared = before.iter().zip(&key).take_while(|(a, b)| a == b).count();
-        writer.add(&key, shared, SeqNo(1 + number), EntryKind::Put, &[7; VALUE_BYTES]);
-        before = key.to_vec();
+        writer.add(&key, shared_bytes(&before, &key), SeqNo(1 + number), EntryKind::Put, &[7; VALUE_BYTES]);
+        before = key;
     }
     let (bytes, _) = writer.finish();
     let table = FastTable::open(Extent::in_memory(bytes, TableId(1)), TableId(1), 0)?;
@@ -71,7 +72,7 @@ pub(super) fn micro_run(clock: &dyn Clock, options: FastTableOptions, mut costs:
     Ok(costs)
 }
 
-fn key(number: u64) -> [u8; 16] {
+fn key(number: u64) -> [u8; KEY_BYTES] {
     let mut key = *b"calibrat00000000";
     key[8..].copy_from_slice(&number.to_be_bytes());
     key

@@ -27,7 +27,7 @@ use crate::table::{Table, TableWriters};
 use std::sync::Arc;
 
 /// A partition is split when it has this many times the bytes that a level 1 without splits would have, or what
-/// [`super::tier::Tier`] says.
+/// [`super::tier::Tier::split_bytes`] gives if that is less.
 const LEVEL1_TIMES: u64 = 2;
 
 /// A side of a split has at least one of this many parts.
