@@ -31,6 +31,9 @@ use std::cmp::Reverse;
 pub(crate) struct LeveledOptions {
     /// Level 0 is compacted into level 1 when it has this many tables.
     pub(crate) level0_trigger: usize,
+    /// The same while nobody reads. Which number between the two counts is the caller's to say
+    /// ([`super::Policy::with_level0_due_at`]).
+    pub(crate) level0_patience: usize,
     /// With this many tables, level 0 no longer waits for deeper levels that are less full.
     pub(crate) level0_urgent: usize,
     /// Bytes of level 1.

@@ -186,6 +186,22 @@ impl Policy {
         self
     }
 
+    /// The same, with a level 0 that is due at this many tables. vLSM has a rule of its own.
+    pub(crate) fn with_level0_due_at(mut self, tables: usize) -> Policy {
+        if let Policy::Leveled(options) = &mut self {
+            options.level0_trigger = tables;
+        }
+        self
+    }
+
+    /// Level 0 is compacted when it has this many tables, also if nobody reads.
+    pub(crate) fn level0_patience(&self) -> usize {
+        match self {
+            Policy::Leveled(options) => options.level0_patience.max(options.level0_trigger),
+            Policy::Vlsm(options) => options.level0_trigger,
+        }
+    }
+
     /// Level 0 is compacted when it has this many tables.
     pub(crate) fn level0_trigger(&self) -> usize {
         match self {

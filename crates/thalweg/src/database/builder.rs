@@ -215,10 +215,22 @@ impl Builder {
         self
     }
 
-    /// Tables in level 0 that start a compaction (default: 4; 1 with vLSM). Writers wait at five times as many, but at
-    /// least 12 (24 with vLSM).
+    /// Tables in level 0 that start a compaction (default: 4; 1 with vLSM). If this is not set, or
+    /// [`Builder::level0_patience`] is, it depends on the reads: the more of them look into level 0, the sooner it is
+    /// compacted, between the two numbers; and once they have spent as much time on it as a compaction takes, it is
+    /// compacted at once. Writers wait at five times as many, or at three times `level0_patience`, but at least at 12
+    /// (24 with vLSM).
     pub fn level0_trigger(mut self, level0_trigger: usize) -> Self {
         self.options.level0_trigger = Some(level0_trigger);
+        self
+    }
+
+    /// Tables in level 0 at which an ordered keyspace compacts it while nobody reads (default: 16; but the same as
+    /// [`Builder::level0_trigger`] if that is set, with a fast tier, and with vLSM, which does not use it). One
+    /// compaction of many tables writes fewer bytes than many compactions of few. A level 0 that has an eighth of a
+    /// partition's bytes is compacted at `level0_trigger`.
+    pub fn level0_patience(mut self, level0_patience: usize) -> Self {
+        self.options.level0_patience = Some(level0_patience);
         self
     }
 

@@ -31,7 +31,8 @@ impl Options {
         let level0_stop_min = if self.is_vlsm() { VLSM_LEVEL0_STOP } else { 12 };
         OrderedOptions {
             memtable_bytes: self.memtable_bytes(),
-            level0_stop: self.level0_trigger().saturating_mul(5).max(level0_stop_min),
+            level0_stop: self.level0_stop().max(level0_stop_min),
+            wake: Arc::default(),
             compactors: self.compactors(),
             partitions_max: self.partitions_max(),
             policy: self.policy(space.table_bytes()),
@@ -55,6 +56,7 @@ impl Options {
             partitions_max: 1,
             policy: Policy::Leveled(LeveledOptions {
                 level0_trigger: trigger,
+                level0_patience: trigger,
                 // Half way to where writers wait.
                 level0_urgent: trigger.saturating_add(trigger / 2),
                 level1_bytes: self.level1_bytes.saturating_mul(times),
@@ -74,7 +76,8 @@ impl Options {
         match self.compaction_policy {
             CompactionPolicy::Leveled => Policy::Leveled(LeveledOptions {
                 level0_trigger: self.level0_trigger(),
-                level0_urgent: self.level0_trigger().saturating_mul(LEVEL0_URGENT),
+                level0_patience: self.level0_patience(),
+                level0_urgent: self.level0_urgent(),
                 level1_bytes,
                 growth_factor: self.growth_factor,
                 table_bytes,
@@ -102,6 +105,17 @@ impl Options {
         let Some(tier) = self.fast_tier() else { return 0 };
         let given = tier.capacity_bytes.saturating_mul(self.level0_trigger() as u64);
         given.min((job_bytes_max / 2).saturating_mul(self.partitions_max() as u64))
+    }
+
+    /// Tables in level 0 at which it goes before deeper levels: half way from where it is due to where writers wait.
+    fn level0_urgent(&self) -> usize {
+        let patience = self.level0_patience();
+        self.level0_trigger().saturating_mul(LEVEL0_URGENT).max(patience.saturating_add(patience / 2))
+    }
+
+    /// Tables in level 0 at which writers wait.
+    fn level0_stop(&self) -> usize {
+        self.level0_trigger().saturating_mul(5).max(self.level0_patience().saturating_mul(3))
     }
 
     pub(super) fn directory_level0_trigger(&self) -> usize {

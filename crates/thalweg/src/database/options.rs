@@ -187,6 +187,7 @@ pub(super) struct Options {
     pub(super) vlsm_overlap: Overlap,
     pub(super) table_bytes: Option<u64>,
     pub(super) level0_trigger: Option<usize>,
+    pub(super) level0_patience: Option<usize>,
     pub(super) directory_level0_trigger: Option<usize>,
     #[cfg(feature = "experiments")]
     pub(super) directory_structures: DirectoryStructures,
@@ -253,6 +254,7 @@ impl Default for Options {
             vlsm_overlap: Overlap::default(),
             table_bytes: None,
             level0_trigger: None,
+            level0_patience: None,
             directory_level0_trigger: None,
             #[cfg(feature = "experiments")]
             directory_structures: DirectoryStructures::default(),
@@ -365,6 +367,7 @@ impl Options {
             ("vlsm_overlap", format!("{:?}", self.vlsm_overlap)),
             ("table_bytes", self.table_bytes().to_string()),
             ("level0_trigger", self.level0_trigger().to_string()),
+            ("level0_patience", self.level0_patience().to_string()),
             ("directory_level0_trigger", self.directory_level0_trigger().to_string()),
             ("level1_bytes", self.level1_bytes.to_string()),
             ("growth_factor", self.growth_factor.to_string()),
@@ -491,6 +494,13 @@ impl Options {
 
     pub(super) fn level0_trigger(&self) -> usize {
         self.level0_trigger.unwrap_or(if self.is_vlsm() { 1 } else { 4 })
+    }
+
+    /// A number that was set is meant, whether somebody reads or not. Tables that leave a fast tier are large.
+    pub(super) fn level0_patience(&self) -> usize {
+        let is_fixed = self.level0_trigger.is_some() || self.is_vlsm() || self.fast_tier.is_some();
+        let default = if is_fixed { self.level0_trigger() } else { self.level0_trigger().saturating_mul(4) };
+        self.level0_patience.unwrap_or(default).max(self.level0_trigger())
     }
 
     pub(super) fn backpressure(&self) -> BackpressureLimits {

@@ -42,6 +42,7 @@ pub use mode::{FastTierForms, FastTierMode};
 pub(crate) use model::Model;
 pub(crate) use options::Options;
 pub(crate) use report::Report;
+pub(crate) use sampler::ReadSampler;
 pub(crate) use statistics::{Flushed, Statistics};
 #[cfg(test)]
 use {

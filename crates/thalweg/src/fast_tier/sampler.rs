@@ -1,4 +1,4 @@
-//! [`ReadSampler`]: the reads of a partition that reach its fast tables, one in 16 counted.
+//! [`ReadSampler`]: the reads of a partition that reach its fast tables, or its level 0, one in 16 counted.
 
 use crate::metrics::{Counter, READ_STRIPES, read_stripe};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const SAMPLE: u32 = 16;
 /// A stripe passes this many reads on at once to the number that all stripes share.
 const STRIPE_READS: u64 = 4 << 10;
-/// The models are asked again after this many reads: a phase of reads has no flush to ask at (PMB-A11).
+/// Whoever decides by reads is asked again after this many: a phase of reads has no flush to ask at (PMB-A11).
 const READS_A_DECISION: u64 = 64 << 10;
 
 /// Each stripe has its own cache lines, so that reading threads do not contend.
@@ -39,45 +39,59 @@ impl Sampled {
 }
 
 /// See the module. Never zeroed (PMB-A3).
-#[derive(Debug, Default)]
-pub(super) struct ReadSampler {
+#[derive(Debug)]
+pub(crate) struct ReadSampler {
     stripes: [Stripe; READ_STRIPES],
-    /// Reads that stripes have passed on.
+    /// A seek brings the next decision as much nearer as so many point reads.
+    seek_weight: u64,
+    /// Reads that stripes have passed on, by their weight.
     passed_on: Counter,
     decisions_due: AtomicU64,
 }
 
+impl Default for ReadSampler {
+    fn default() -> Self {
+        ReadSampler::weighing_seeks(1)
+    }
+}
+
 impl ReadSampler {
-    /// Counts a point read. `true`: the models are due.
+    /// A sampler for which a seek weighs as much as so many point reads.
+    pub(crate) fn weighing_seeks(seek_weight: u64) -> ReadSampler {
+        let (stripes, passed_on) = Default::default();
+        ReadSampler { stripes, seek_weight, passed_on, decisions_due: AtomicU64::new(0) }
+    }
+
+    /// Counts a point read. `true`: it is time to decide again.
     #[inline]
-    pub(super) fn count_get(&self) -> bool {
+    pub(crate) fn count_get(&self) -> bool {
         let counted = self.stripes[read_stripe()].gets.tick();
-        counted.is_some_and(|counted| self.pass_on(counted))
+        counted.is_some_and(|counted| self.pass_on(counted, 1))
     }
 
     /// As [`ReadSampler::count_get`], for a seek of a range.
     #[inline]
-    pub(super) fn count_seek(&self) -> bool {
+    pub(crate) fn count_seek(&self) -> bool {
         let counted = self.stripes[read_stripe()].seeks.tick();
-        counted.is_some_and(|counted| self.pass_on(counted))
+        counted.is_some_and(|counted| self.pass_on(counted, self.seek_weight))
     }
 
     /// Whether the reads of all stripes have crossed a multiple of [`READS_A_DECISION`] with those passed on now.
     #[cold]
-    fn pass_on(&self, counted: u64) -> bool {
+    fn pass_on(&self, counted: u64, weight: u64) -> bool {
         if !counted.is_multiple_of(STRIPE_READS) {
             return false;
         }
-        self.passed_on.add(STRIPE_READS);
+        self.passed_on.add(STRIPE_READS * weight);
         let due = self.passed_on.get() / READS_A_DECISION;
         self.decisions_due.fetch_max(due, Ordering::Relaxed) < due
     }
 
-    pub(super) fn gets(&self) -> u64 {
+    pub(crate) fn gets(&self) -> u64 {
         self.stripes.iter().map(|stripe| stripe.gets.counted.load(Ordering::Relaxed)).sum()
     }
 
-    pub(super) fn seeks(&self) -> u64 {
+    pub(crate) fn seeks(&self) -> u64 {
         self.stripes.iter().map(|stripe| stripe.seeks.counted.load(Ordering::Relaxed)).sum()
     }
 }

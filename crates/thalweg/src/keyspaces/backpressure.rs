@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// Definitions that the manifest may be behind with before the next one waits.
 const DEFINITIONS_MAX: usize = 1000;
 
+/// The most pressure while level 0 is shorter than where writers stop: a fifth of the rate at which it is compacted.
+const PRESSURE_SHORT_OF_STOP: f64 = 0.9;
+
 /// A buffer that writers insert into: a partition, or what else a kind of keyspace seals and flushes as one.
 pub(crate) trait WriteBuffer {
     /// How fast writers of it may go.
@@ -42,6 +45,8 @@ pub(crate) struct CompactionDebt {
     pub(crate) tables: usize,
     /// Compactions take them away from this many on.
     pub(crate) due_at: usize,
+    /// Writers are slowed down more and more up to this many.
+    pub(crate) press_to: usize,
     /// Writers wait at this many.
     pub(crate) stop_at: usize,
 }
@@ -73,7 +78,7 @@ impl Backpressure {
     /// Finds out how fast writers of a buffer may go, now that its room has changed.
     pub(crate) fn pace(&self, buffer: &impl WriteBuffer) {
         let (sealed, debt) = (buffer.sealed_memtables() as u64, buffer.compaction_debt());
-        let (tables, due_at, stop_at) = (debt.tables as u64, debt.due_at as u64, debt.stop_at as u64);
+        let (tables, due_at, press_to) = (debt.tables as u64, debt.due_at as u64, debt.press_to as u64);
         let sealed_max = self.limits.sealed_max as u64;
         let log_bytes_max = self.limits.log_bytes_max;
         let now_ns = self.environment.clock.now_ns();
@@ -93,7 +98,9 @@ impl Backpressure {
         let flush = pressure(sealed, sealed_max.saturating_sub(2), sealed_max)
             .max(pressure(log, log_from, log_bytes_max.saturating_mul(2)))
             .max((self.lineage.retained_share() - 1.0).clamp(0.0, 1.0));
-        let compaction = pressure(tables, due_at + stop_at.saturating_sub(due_at) / 4, stop_at);
+        // Short of where they stop, writers go on slowly.
+        let compaction = pressure(tables, due_at + press_to.saturating_sub(due_at) / 4, press_to);
+        let compaction = if debt.tables < debt.stop_at { compaction.min(PRESSURE_SHORT_OF_STOP) } else { compaction };
         let mut pressure = Pressure { flush, compaction, ..Pressure::default() };
         if let Some(tier) = &self.tier {
             (pressure.tier, pressure.tier_rate) = (tier.pressure(), tier.rate());

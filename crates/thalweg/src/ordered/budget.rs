@@ -128,6 +128,7 @@ mod tests {
     fn partitions_have_parts_of_level_1_as_they_have_of_the_bytes() {
         let policy = Policy::Leveled(LeveledOptions {
             level0_trigger: 4,
+            level0_patience: 4,
             level0_urgent: 16,
             level1_bytes: 64 << 20,
             growth_factor: 8,

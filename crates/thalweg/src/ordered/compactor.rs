@@ -49,6 +49,7 @@ pub(crate) struct Compactor {
 
 impl Compactor {
     pub(super) fn new(with: &Dependencies, splitter: &Arc<Splitter>, merger: &Arc<Merger>) -> Arc<Self> {
+        with.options.wake.set(&with.signals.compaction_wanted);
         Arc::new(Compactor {
             environment: with.environment.clone(),
             health: Arc::clone(&with.health),

@@ -78,7 +78,7 @@ impl Merger {
     /// Returns neighbours that are to be merged, in which no job runs. Both are small, and a split has made the right
     /// one: borders that a user gave stay.
     pub(super) fn pair_to_merge(&self) -> Option<Pair> {
-        let (now_ns, level0_max) = (self.environment.clock.now_ns(), self.options.policy.level0_trigger());
+        let (now_ns, level0_max) = (self.environment.clock.now_ns(), self.options.policy.level0_patience());
         let may_merge = |left: &Partition, right: &Partition| {
             right.generation.budget.is_made_by_split(right.id)
                 && self.is_small(left, right)

@@ -8,6 +8,7 @@
 //! - `budget`, `generation`: what the partitions of a keyspace share;
 //! - `chain`: counts the compactions that a memtable waits for;
 //! - `partition`: a key range with its memtables and levels, and its super version, which readers take;
+//! - `level0_reads`: whether reads have paid for a compaction of level 0;
 //! - `read`: point reads of a super version; `cursor/`: ranges;
 //! - `micro_run`: what the fast tier costs on this machine; `tier`, `fast_level`, `tiering`: the tier, what a partition
 //!   has in it, and how that changes;
@@ -40,6 +41,7 @@ mod indexing;
 mod job_runner;
 mod keyspace;
 mod kind;
+mod level0_reads;
 mod merges;
 mod micro_run;
 mod options;

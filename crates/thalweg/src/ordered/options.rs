@@ -4,8 +4,8 @@ use super::tier::Tier;
 use crate::compaction::Policy;
 #[cfg(feature = "experiments")]
 use crate::directory::FHashOptions;
-use crate::runtime::Space;
-use std::sync::Arc;
+use crate::runtime::{Event, Space};
+use std::sync::{Arc, OnceLock};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -20,9 +20,29 @@ pub(crate) struct OrderedOptions {
     pub(crate) partitions_max: usize,
     pub(crate) policy: Policy,
     pub(crate) space: Arc<Space>,
+    /// What reads wake that have paid for a compaction.
+    pub(crate) wake: Arc<CompactorsWake>,
     /// Where memtables go before level 0.
     pub(crate) tier: Option<Arc<Tier>>,
     /// How the f-hashes of directory keyspaces are kept, if they have them.
     #[cfg(feature = "experiments")]
     pub(crate) f_hashes: Option<Arc<FHashOptions>>,
+}
+
+/// The event by which readers wake the compactors, once there are some.
+#[derive(Debug, Default)]
+pub(crate) struct CompactorsWake(OnceLock<Arc<Event>>);
+
+impl CompactorsWake {
+    /// Sets the event of a database. Later calls, of its other work, do nothing.
+    pub(super) fn set(&self, event: &Arc<Event>) {
+        self.0.get_or_init(|| Arc::clone(event));
+    }
+
+    #[cold]
+    pub(super) fn wake(&self) {
+        if let Some(event) = self.0.get() {
+            event.notify_all();
+        }
+    }
 }

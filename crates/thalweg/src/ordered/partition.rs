@@ -12,6 +12,7 @@
 use super::chain::Chain;
 use super::fast_level::{FastLevel, FastTableHandle};
 use super::generation::Generation;
+use super::level0_reads::{Level0, Level0Bounds, Level0Reads};
 use super::tier::TierReads;
 use crate::compaction::{Job, Levels, Policy, RunningJob};
 use crate::error::Error;
@@ -43,6 +44,7 @@ pub(crate) struct SuperVersion {
     /// `None` while it has nothing in the fast tier.
     pub(crate) fast: Option<Arc<FastLevel>>,
     pub(crate) levels: Arc<Levels>,
+    pub(super) level0_reads: Arc<Level0Reads>,
 }
 
 impl SuperVersion {
@@ -139,6 +141,7 @@ impl Partition {
             sealed: Vec::new(),
             fast,
             levels: Arc::new(levels),
+            level0_reads: Level0Reads::new(&generation.options.wake),
         };
         Self::with_super_version(generation, id, flushed, super_version, reads)
     }
@@ -226,7 +229,22 @@ impl Partition {
     pub(super) fn policy(&self) -> Policy {
         let Generation { options, budget, .. } = &*self.generation;
         let policy = budget.policy(&options.policy, self.table_bytes(), options.partitions_max);
-        if options.space.is_full() { policy.eager() } else { policy }
+        if options.space.is_full() {
+            policy.eager()
+        } else {
+            let due_at = self.level0_bounds(&policy).due_at;
+            policy.with_level0_due_at(due_at)
+        }
+    }
+
+    /// How long level 0 may be. Where there is little room it is kept short, as if it was read.
+    fn level0_bounds(&self, policy: &Policy) -> Level0Bounds {
+        let options = &self.generation.options;
+        if options.space.is_short() {
+            return Level0Bounds { due_at: policy.level0_trigger(), press_to: options.level0_stop };
+        }
+        let super_version = self.super_version();
+        super_version.level0_reads.bounds(policy, options.level0_stop, Level0::of(&super_version.levels))
     }
 
     /// Replaces the super version by a changed one.
@@ -236,6 +254,9 @@ impl Partition {
         let (before, fast_before) = (Arc::clone(&super_version.levels), super_version.fast.clone());
         let result = change(&mut super_version);
         let (sealed, level0) = (super_version.sealed.len(), super_version.level0_tables());
+        if level0 < before.first().map_or(0, Vec::len) {
+            super_version.level0_reads.compacted(Level0::of(&before));
+        }
         let bytes = (!Arc::ptr_eq(&before, &super_version.levels)).then(|| bytes_of(&super_version.levels));
         if let Some(reads) = self.tier_reads.as_ref().filter(|_| fast_before.is_some() || super_version.fast.is_some())
         {
@@ -455,11 +476,8 @@ impl WriteBuffer for Partition {
 
     fn compaction_debt(&self) -> CompactionDebt {
         let options = &self.generation.options;
-        CompactionDebt {
-            tables: self.level0_tables(),
-            due_at: options.policy.level0_trigger(),
-            stop_at: options.level0_stop,
-        }
+        let Level0Bounds { due_at, press_to } = self.level0_bounds(&options.policy);
+        CompactionDebt { tables: self.level0_tables(), due_at, press_to, stop_at: options.level0_stop }
     }
 
     fn compaction_error(&self) -> Option<Error> {

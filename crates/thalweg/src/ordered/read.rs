@@ -19,6 +19,7 @@ impl SuperVersion {
         if let Some(found) = self.newest_above_level0(&point)? {
             return Ok(value_of(found));
         }
+        self.count_get();
         let mut place = Place::default();
         while let Some(table) = self.table_for(&point, &mut place) {
             if let Some(found) = table.find(&point)? {
@@ -37,6 +38,7 @@ impl SuperVersion {
         if let Some(found) = self.newest_in_tier(&point)? {
             return Ok(found.kind == EntryKind::Put);
         }
+        self.count_get();
         let mut place = Place::default();
         while let Some(table) = self.table_for(&point, &mut place) {
             // The value is a part of the block that had to be read, and shares its memory.
@@ -59,7 +61,10 @@ impl SuperVersion {
             let point = PointKey::new(key, seq);
             match self.newest_above_level0(&point)? {
                 Some(found) => set(&mut values, number, found),
-                None => seekers.push(Seeker { number, point, place: Place::default() }),
+                None => {
+                    self.count_get();
+                    seekers.push(Seeker { number, point, place: Place::default() });
+                }
             }
         }
         while !seekers.is_empty() {
@@ -132,6 +137,14 @@ impl SuperVersion {
         self.memtables().map(|handle| &handle.memtable).filter(|memtable| !memtable.is_empty())
     }
 
+    /// Counts a point read that looks into tables.
+    #[inline]
+    fn count_get(&self) {
+        if self.level0_tables() > 0 {
+            self.level0_reads.count_get();
+        }
+    }
+
     /// Returns the next table to look into, from `place` on, and moves `place` behind it.
     fn table_for(&self, point: &PointKey<'_>, place: &mut Place) -> Option<&Arc<Table>> {
         if place.level == 0 {
@@ -157,6 +170,9 @@ impl SuperVersion {
         let level0 = self.levels.first().map(Vec::as_slice).unwrap_or_default();
         if let Some(fast) = &self.fast {
             fast.count_seek();
+        }
+        if !level0.is_empty() {
+            self.level0_reads.count_seek();
         }
         let unsorted = self.fast.as_ref().map_or(&[][..], |fast| &fast.unsorted);
         let count = 2 + self.sealed.len() + unsorted.len() + level0.len() + self.levels.len();

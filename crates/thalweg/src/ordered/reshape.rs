@@ -1,6 +1,7 @@
 //! What splits and merges change in partitions; and when one that failed is tried again.
 
 use super::fast_level::FastLevel;
+use super::level0_reads::Level0Reads;
 use super::partition::{Partition, SuperVersion, level_mut};
 use super::tier::TierReads;
 use crate::compaction::Levels;
@@ -41,6 +42,7 @@ impl Partition {
             let (lower, upper) = (Some(Box::from(at)), super_version.range.to.clone());
             let mut right = SuperVersion::clone(super_version);
             right.range = Arc::new(KeyRange { from: lower.clone(), to: upper });
+            right.level0_reads = Level0Reads::new(&self.generation.options.wake);
             if planted(Bug::SplitLosesSealed) {
                 right.sealed.clear();
             }

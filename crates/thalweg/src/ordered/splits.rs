@@ -51,7 +51,7 @@ pub(super) struct Splitter {
 }
 
 fn has_short_level0(partition: &Partition, super_version: &SuperVersion) -> bool {
-    super_version.level0_tables() <= partition.generation.options.policy.level0_trigger()
+    super_version.level0_tables() <= partition.generation.options.policy.level0_patience()
 }
 
 impl Splitter {

@@ -205,6 +205,7 @@ fn load(policy: &Policy, total: u64, memtable: u64, ingest: f64, speed: f64) -> 
 fn leveled() -> Policy {
     Policy::Leveled(LeveledOptions {
         level0_trigger: 4,
+        level0_patience: 4,
         level0_urgent: 16,
         level1_bytes: 256 * MIB,
         growth_factor: 8,

@@ -16,6 +16,7 @@ pub(super) const KIB: u64 = 1024;
 pub(super) fn policy() -> Policy {
     Policy::Leveled(LeveledOptions {
         level0_trigger: 2,
+        level0_patience: 2,
         level0_urgent: 8,
         level1_bytes: 40 * KIB,
         growth_factor: 4,

@@ -76,6 +76,7 @@ fn policy(random: &mut Random) -> Policy {
         let level1_bytes = 100 + random.below(400) as u64;
         return Policy::Leveled(LeveledOptions {
             level0_trigger,
+            level0_patience: level0_trigger,
             level0_urgent: 4 * level0_trigger,
             level1_bytes,
             growth_factor,
@@ -385,6 +386,7 @@ fn what_is_removed_is_gone_once_all_is_at_the_bottom() {
     let mut world = World::new(&mut random);
     world.policy = Policy::Leveled(LeveledOptions {
         level0_trigger: 1,
+        level0_patience: 1,
         level0_urgent: 4,
         level1_bytes: 300,
         growth_factor: 2,

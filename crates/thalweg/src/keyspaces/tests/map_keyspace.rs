@@ -228,7 +228,8 @@ impl WriteBuffer for MapKeyspace {
     }
 
     fn compaction_debt(&self) -> CompactionDebt {
-        CompactionDebt { tables: self.contents().tables.len(), due_at: usize::MAX, stop_at: usize::MAX }
+        let tables = self.contents().tables.len();
+        CompactionDebt { tables, due_at: usize::MAX, press_to: usize::MAX, stop_at: usize::MAX }
     }
 
     fn compaction_error(&self) -> Option<Error> {
