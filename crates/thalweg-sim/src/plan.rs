@@ -86,6 +86,8 @@ pub struct Plan {
     policy: (CompactionPolicy, Overlap),
     table_bytes: u64,
     level0_trigger: usize,
+    /// `level0_patience`, divided by `level0_trigger`.
+    level0_patience: usize,
     level1_bytes: u64,
     growth_factor: u64,
     partitions_max: usize,
@@ -184,6 +186,7 @@ impl Plan {
             policy: random_policy(rng.aside(8)),
             table_bytes: *rng.choose(&[1 << 10, 2 << 10, 4 << 10]),
             level0_trigger: *rng.choose(&[1, 2, 4]),
+            level0_patience: *rng.aside(47).choose(&[1, 1, 2, 4]),
             level1_bytes: *rng.aside(24).choose(&[4 << 10, 4 << 10, 12 << 10]),
             growth_factor: *rng.choose(&[2, 3, 4]),
             partitions_max: *rng.aside(9).choose(&[1, 2, 4, 16]),
@@ -233,6 +236,7 @@ impl Plan {
             policy: other.policy,
             table_bytes: other.table_bytes,
             level0_trigger: other.level0_trigger,
+            level0_patience: other.level0_patience,
             level1_bytes: other.level1_bytes,
             growth_factor: other.growth_factor,
             partitions_max: other.partitions_max,
@@ -295,6 +299,7 @@ impl Plan {
             policy: (CompactionPolicy::Leveled, Overlap::Count),
             table_bytes: 2 << 10,
             level0_trigger: 2,
+            level0_patience: 2,
             level1_bytes: 4 << 10,
             growth_factor: 2,
             partitions_max: 4,
@@ -435,6 +440,7 @@ impl Plan {
             .vlsm_overlap(self.policy.1)
             .table_bytes(self.table_bytes)
             .level0_trigger(self.level0_trigger)
+            .level0_patience(self.level0_trigger * self.level0_patience)
             .directory_level0_trigger(self.directory_level0_trigger)
             .directory_structures(self.directory_structures)
             .level1_bytes(self.level1_bytes * self.tier.level1_times())

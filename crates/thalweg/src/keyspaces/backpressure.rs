@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// Definitions that the manifest may be behind with before the next one waits.
 const DEFINITIONS_MAX: usize = 1000;
 
-/// The most pressure while level 0 is shorter than where writers stop: a fifth of the rate at which it is compacted.
-const PRESSURE_SHORT_OF_STOP: f64 = 0.9;
+/// The most pressure for the sake of reads: writers go at a fifth of the rate at which level 0 is compacted.
+const PRESSURE_OF_READS: f64 = 0.9;
 
 /// A buffer that writers insert into: a partition, or what else a kind of keyspace seals and flushes as one.
 pub(crate) trait WriteBuffer {
@@ -98,9 +98,10 @@ impl Backpressure {
         let flush = pressure(sealed, sealed_max.saturating_sub(2), sealed_max)
             .max(pressure(log, log_from, log_bytes_max.saturating_mul(2)))
             .max((self.lineage.retained_share() - 1.0).clamp(0.0, 1.0));
-        // Short of where they stop, writers go on slowly.
         let compaction = pressure(tables, due_at + press_to.saturating_sub(due_at) / 4, press_to);
-        let compaction = if debt.tables < debt.stop_at { compaction.min(PRESSURE_SHORT_OF_STOP) } else { compaction };
+        // Short of where they stop, readers who want a short level 0 do not stop them.
+        let is_short = press_to < debt.stop_at as u64 && debt.tables < debt.stop_at;
+        let compaction = if is_short { compaction.min(PRESSURE_OF_READS) } else { compaction };
         let mut pressure = Pressure { flush, compaction, ..Pressure::default() };
         if let Some(tier) = &self.tier {
             (pressure.tier, pressure.tier_rate) = (tier.pressure(), tier.rate());
