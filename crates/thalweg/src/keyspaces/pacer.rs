@@ -96,7 +96,16 @@ impl Supply {
 
     /// Bytes a second; `None` before the first.
     pub(super) fn rate(&self) -> Option<f64> {
-        (self.bytes > 0.0).then(|| self.bytes / self.ns.max(1.0) * NS_A_SECOND)
+        self.rate_at(0)
+    }
+
+    /// The same, if the piece of work that is under way at `now_ns` takes longer than they do on average: then it counts
+    /// as one that gives nothing, for as long as it takes longer.
+    fn rate_at(&self, now_ns: u64) -> Option<f64> {
+        let under_way = self.busy_since_ns.map_or(0, |since| now_ns.saturating_sub(since)) as f64;
+        let mean = self.ns * (1.0 - DECAY);
+        let ns = self.ns + (under_way - mean).max(0.0);
+        (self.bytes > 0.0).then(|| self.bytes / ns.max(1.0) * NS_A_SECOND)
     }
 }
 
@@ -177,8 +186,8 @@ impl Pacer {
                 let rate = rate.filter(|_| pressure > 0.0)?;
                 Some((rate * 2.0 * (1.0 - pressure)).max(RATE_MIN))
             };
-            let flush = allowed(rates.flush.rate(), pressure.flush);
-            let compaction = allowed(rates.compaction.rate(), pressure.compaction);
+            let flush = allowed(rates.flush.rate_at(now_ns), pressure.flush);
+            let compaction = allowed(rates.compaction.rate_at(now_ns), pressure.compaction);
             let tier = allowed(pressure.tier_rate, pressure.tier);
             [flush, compaction, tier].into_iter().flatten().min_by(f64::total_cmp)
         };
@@ -264,6 +273,22 @@ mod tests {
         assert_eq!(pacer.ns_per_mib.load(Ordering::Relaxed), SECOND / 20, "20 MiB a second have left level 0");
         pacer.press(0, Pressure { flush: 0.1, compaction: 1.0, ..Pressure::default() });
         assert!(pacer.ns_per_mib.load(Ordering::Relaxed) < 2 * SECOND, "there is a least rate");
+    }
+
+    #[test]
+    fn a_compaction_that_takes_long_slows_writers_down_before_it_ends() {
+        let pacer = Pacer::default();
+        pacer.compaction_due(SECOND);
+        pacer.compaction_gave(2 * SECOND, 100 * MIB, true);
+        // After one piece of work their mean is taken as 0.3 s: the weight of the next one.
+        let ns_a_mib_at = |now_ns: u64| {
+            pacer.press(now_ns, Pressure { compaction: 0.5, ..Pressure::default() });
+            pacer.ns_per_mib.load(Ordering::Relaxed)
+        };
+        let usual = [2 * SECOND, 2 * SECOND + SECOND * 3 / 10].map(ns_a_mib_at);
+        assert!(usual.iter().all(|ns| ns.abs_diff(SECOND / 100) < 10), "{usual:?}");
+        let slow = ns_a_mib_at(4 * SECOND + SECOND * 3 / 10);
+        assert!(slow.abs_diff(3 * SECOND / 100) < 10, "{slow}");
     }
 
     #[test]
