@@ -272,6 +272,8 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
         let told = if stall.count == 0 { "none".to_owned() } else { told };
         fact(&format!("writers waited: {}", stall.cause), &told, text);
     }
+    let idle = duration(Duration::from_nanos(s.paced_while_idle_ns));
+    fact("paced while a worker and the device had room", &idle, text);
 }
 
 /// Renders how long the steps of compactions take.

@@ -59,6 +59,7 @@ pub fn to_json(s: &Statistics) -> Value {
         "io_uring": s.io_uring,
         "direct_io": s.direct_io,
         "io_notes": s.io_notes,
+        "paced_while_idle_ns": s.paced_while_idle_ns,
         "stalls": s.stalls.iter().map(stall).collect::<Vec<_>>(),
     });
     add_times(s, &mut json);

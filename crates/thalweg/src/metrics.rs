@@ -116,6 +116,8 @@ pub(crate) struct Metrics {
     pub(crate) stalls_tier: Stall,
     /// Delays of writers that pacing slowed down, so that none of the waits above happens.
     pub(crate) stalls_paced: Stall,
+    /// The time of those delays during which a compaction worker waited and the device had room, in nanoseconds.
+    pub(crate) paced_while_idle_ns: Counter,
 }
 
 /// Stripes of counters that reads are spread over.

@@ -343,6 +343,7 @@ impl Engine for Opened {
                 ("merge ns", s.merge_slices.total_ns),
                 ("gate waits", s.gate_waits),
                 ("write queue waits", s.write_queue_waits),
+                ("paced while idle ns", s.paced_while_idle_ns),
                 ("settle rounds", s.settle_rounds),
                 ("settle rounds for space", s.settle_rounds_for_space),
             ])

@@ -206,6 +206,7 @@ fn assemble(
         limits: options.backpressure(),
         pool: kind.memory.pool.clone(),
         tier: tier.cloned(),
+        gate: tables.gate(),
     });
     let installer = Arc::new(DefinitionInstaller {
         environment: environment.clone(),

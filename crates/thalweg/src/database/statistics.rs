@@ -99,6 +99,10 @@ pub struct Statistics {
     pub gate_waits: u64,
     /// Merges that waited because their worker had too many bytes waiting to be written.
     pub write_queue_waits: u64,
+    /// Nanoseconds in which a writer was slowed down although a compaction worker waited and the device had fewer than
+    /// `io_depth` operations: what more or better scheduled compactions might have used. Judged when a delay begins, and
+    /// counted for each writer.
+    pub paced_while_idle_ns: u64,
     /// Reads of compactions, of up to 256 KiB each: how long each took at the device, or in the page cache.
     pub background_reads: DurationStatistics,
     /// Writes of tables, of up to 256 KiB each: how long each took.
@@ -328,6 +332,7 @@ impl Statistics {
             index_memory_bytes: gauges.index_memory_bytes,
             gate_waits: metrics.gate_waits.get(),
             write_queue_waits: metrics.write_queue_waits.get(),
+            paced_while_idle_ns: metrics.paced_while_idle_ns.get(),
             background_reads: duration_statistics(&metrics.background_reads),
             background_writes: duration_statistics(&metrics.background_writes),
             merge_slices: duration_statistics(&metrics.merge_slices),

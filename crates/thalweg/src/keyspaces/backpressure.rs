@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::lineage::Lineage;
 use crate::memtable::MemtablePool;
 use crate::metrics::{Metrics, Stall};
-use crate::runtime::{Environment, Health};
+use crate::runtime::{Environment, Gate, Health};
 use crate::trace;
 use std::sync::Arc;
 
@@ -72,6 +72,8 @@ pub(crate) struct Backpressure {
     pub(crate) limits: BackpressureLimits,
     pub(crate) pool: MemtablePool,
     pub(crate) tier: Option<Arc<TierRoom>>,
+    /// That of the background's reads and writes.
+    pub(crate) gate: Arc<Gate>,
 }
 
 impl Backpressure {
@@ -124,8 +126,13 @@ impl Backpressure {
         let longest = routes.chunk_by(Arc::ptr_eq).filter_map(&mut delay_of).max();
         if let Some((delay_ns, now_ns)) = longest.zip(now_ns) {
             let until_ns = now_ns.saturating_add(delay_ns);
+            let is_idle = self.environment.scheduler.has_waiting_compactor() && self.gate.has_room();
             self.environment.scheduler.wait(&self.signals.stopped, ticket, Some(until_ns));
-            self.metrics.stalls_paced.record(clock.now_ns().saturating_sub(now_ns));
+            let waited_ns = clock.now_ns().saturating_sub(now_ns);
+            self.metrics.stalls_paced.record(waited_ns);
+            if is_idle {
+                self.metrics.paced_while_idle_ns.add(waited_ns);
+            }
         }
     }
 

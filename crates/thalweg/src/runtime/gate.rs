@@ -98,6 +98,11 @@ impl Gate {
         AdmittedRead(Arc::clone(self), CLIENT_READ)
     }
 
+    /// Whether fewer operations are in flight than the device may have at once.
+    pub(crate) fn has_room(&self) -> bool {
+        split(self.in_flight.load(Ordering::Relaxed)).iter().sum::<u64>() < self.depth
+    }
+
     fn end(&self, count: u64) {
         self.in_flight.fetch_sub(count, Ordering::SeqCst);
         // A writer counts itself as refused before it tries again, so either it sees this end or this sees the writer.
@@ -196,6 +201,17 @@ mod tests {
         drop(more);
         drop(writes);
         assert_eq!(gate.in_flight.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn there_is_room_below_the_depth_whatever_is_in_flight() {
+        let (gate, _) = gate(3);
+        let reads = (gate.background_read(), gate.owned_client_read());
+        assert!(gate.has_room());
+        let write = gate.try_write();
+        assert!(write.is_some() && !gate.has_room());
+        drop(reads);
+        assert!(gate.has_room());
     }
 
     #[test]

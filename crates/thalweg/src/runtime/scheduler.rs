@@ -55,6 +55,10 @@ pub trait Scheduler: Send + Sync + 'static {
     fn wait(&self, event: &Event, ticket: Ticket, deadline_ns: Option<u64>);
     /// Lets the simulator do something else at this moment; does nothing in production.
     fn point(&self, point: Point);
+    /// Whether a worker of compactions has nothing to run at this moment: it waits for the device, or for work.
+    fn has_waiting_compactor(&self) -> bool {
+        false
+    }
     /// Why background operations block instead of being handed to the kernel (io_uring); `None` where they are handed
     /// over.
     fn ring_refused(&self) -> Option<&str> {

@@ -71,6 +71,10 @@ impl Scheduler for Tenant {
         self.shared.point(point);
     }
 
+    fn has_waiting_compactor(&self) -> bool {
+        self.shared.has_waiting_compactor()
+    }
+
     fn ring_refused(&self) -> Option<&str> {
         self.shared.ring_refused()
     }

@@ -184,6 +184,10 @@ impl Scheduler for ThreadScheduler {
 
     fn point(&self, _: Point) {}
 
+    fn has_waiting_compactor(&self) -> bool {
+        self.compaction.iter().any(|worker| worker.state().parked)
+    }
+
     fn ring_refused(&self) -> Option<&str> {
         self.ring_refused.as_deref()
     }

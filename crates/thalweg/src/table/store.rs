@@ -17,7 +17,7 @@ use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::{HashKey, TableId};
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, ReadQueue, WriteQueue, write_queue, yield_now};
+use crate::runtime::{Environment, Gate, ReadQueue, WriteQueue, write_queue, yield_now};
 use crate::storage::{BufferPool, File, OpenMode};
 use std::future::Future;
 use std::io;
@@ -97,6 +97,11 @@ impl TableStore {
     /// A queue of reads of tables, for one thread that has at most `depth` in flight.
     pub(crate) fn read_queue(&self, depth: usize) -> ReadQueue {
         ReadQueue::new(&self.io.rings, depth, &self.io.gate)
+    }
+
+    /// The gate of all background reads and writes of tables.
+    pub(crate) fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.io.gate)
     }
 
     /// Frees the buffers that are kept for the next reads and writes.

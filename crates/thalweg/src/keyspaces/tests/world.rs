@@ -119,6 +119,7 @@ impl World {
             limits: BackpressureLimits { sealed_max: 2, log_bytes_max: 1 << 20 },
             pool: MemtablePool::new(0),
             tier: None,
+            gate: tables.gate(),
         };
         let installer = DefinitionInstaller {
             environment: environment.clone(),

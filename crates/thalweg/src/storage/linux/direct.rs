@@ -22,7 +22,7 @@ use std::sync::Arc;
 const COPIED_READ_BYTES_MAX: usize = 1 << 20;
 
 /// How often a refused direct read ([`read`]) is tried again.
-const READS_AGAIN: u32 = 4;
+const READS_AGAIN: u32 = 32;
 
 /// A file that is open for direct I/O.
 pub(super) struct DirectFile {
@@ -211,6 +211,7 @@ mod tests {
     use super::*;
     use crate::storage::tests::TestDirectory;
     use crate::storage::{BufferPool, LinuxStorage, Storage};
+    use rustix::fs::FallocateFlags;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     /// A page that a mapping makes dirty in a hole has no block. Without the second read, 1 of 1000 reads failed.
@@ -219,17 +220,18 @@ mod tests {
         const BYTES: usize = 1 << 18;
         let directory = TestDirectory::new("direct-read-collision");
         let path = directory.0.join("file");
-        fs::write(&path, [0; BYTES]).unwrap();
+        fs::write(&path, vec![1; BYTES]).unwrap();
+        fs::File::open(&path).unwrap().sync_all().unwrap();
         let Some(file) = LinuxStorage.open(&path, OpenMode::ReadMedium).unwrap() else { return };
+        let holes = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        // While the file has all of its blocks; else it would not be mapped.
+        let Some(mapping) = file::cached(holes.try_clone().unwrap(), &path).map(BYTES as u64).unwrap() else { return };
         let ends = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !ends.load(Ordering::Relaxed) {
-                    let holes = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-                    holes.set_len(0).unwrap();
-                    holes.set_len(BYTES as u64).unwrap();
-                    let holes = file::cached(holes, &path);
-                    let Some(mapping) = holes.map(BYTES as u64).unwrap() else { return };
+                    let punched = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                    rustix::fs::fallocate(&holes, punched, 0, BYTES as u64).unwrap();
                     for at in (0..BYTES).step_by(ALIGNMENT) {
                         mapping.write(at as u64, &[1]);
                     }
