@@ -59,7 +59,6 @@ pub fn to_json(s: &Statistics) -> Value {
         "io_uring": s.io_uring,
         "direct_io": s.direct_io,
         "io_notes": s.io_notes,
-        "paced_while_idle_ns": s.paced_while_idle_ns,
         "stalls": s.stalls.iter().map(stall).collect::<Vec<_>>(),
     });
     add_times(s, &mut json);
@@ -82,6 +81,7 @@ pub fn to_json(s: &Statistics) -> Value {
 }
 
 fn add_times(s: &Statistics, json: &mut Value) {
+    json["paced_while_idle_ns"] = s.paced_while_idle_ns.into();
     json["background_reads"] = times_json(&s.background_reads);
     json["background_writes"] = times_json(&s.background_writes);
     json["merge_slices"] = times_json(&s.merge_slices);

@@ -40,7 +40,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Builder {
     path: PathBuf,
-    options: Options,
+    pub(super) options: Options,
     environment: Option<Environment>,
     runtime: Option<Runtime>,
 }
@@ -212,33 +212,6 @@ impl Builder {
     /// a part of it).
     pub fn table_bytes(mut self, table_bytes: u64) -> Self {
         self.options.table_bytes = Some(table_bytes);
-        self
-    }
-
-    /// Tables in level 0 that start a compaction (default: 4; 1 with vLSM). If this is not set, or
-    /// [`Builder::level0_patience`] is, it depends on the reads: the more of them look into level 0, the sooner it is
-    /// compacted, between the two numbers; and once they have spent as much time on it as a compaction takes, it is
-    /// compacted at once. Writers wait at five times as many, or at three times `level0_patience`, but at least at 12
-    /// (24 with vLSM).
-    pub fn level0_trigger(mut self, level0_trigger: usize) -> Self {
-        self.options.level0_trigger = Some(level0_trigger);
-        self
-    }
-
-    /// Tables in level 0 at which an ordered keyspace compacts it while nobody reads (default: 16; but the same as
-    /// [`Builder::level0_trigger`] if that is set, with a fast tier, and with vLSM, which does not use it). One
-    /// compaction of many tables writes fewer bytes than many compactions of few. A level 0 that has an eighth of a
-    /// partition's bytes is compacted at `level0_trigger`.
-    pub fn level0_patience(mut self, level0_patience: usize) -> Self {
-        self.options.level0_patience = Some(level0_patience);
-        self
-    }
-
-    /// As [`Builder::level0_trigger`], for directory keyspaces (default: 16 times that). A merge of level 0 brings the
-    /// entries of each directory together: the more it takes at once, the fewer bytes are written in all, and the more
-    /// places a listing reads meanwhile. Writers wait at twice as many. Level 1 grows in the same proportion.
-    pub fn directory_level0_trigger(mut self, directory_level0_trigger: usize) -> Self {
-        self.options.directory_level0_trigger = Some(directory_level0_trigger);
         self
     }
 

@@ -4,7 +4,7 @@ use super::CompactionPolicy;
 #[cfg(feature = "experiments")]
 use super::DirectoryStructures;
 use super::options::Options;
-use crate::compaction::{LEVEL0_URGENT, LeveledOptions, Policy, VlsmOptions};
+use crate::compaction::{LeveledOptions, Policy, VlsmOptions};
 #[cfg(feature = "experiments")]
 use crate::directory::FHashOptions;
 use crate::lineage::RETAINED_BYTES_MAX;
@@ -19,9 +19,6 @@ use std::sync::Arc;
 
 /// Levels of a partition, level 0 included.
 const LEVELS_MAX: usize = 7;
-
-/// The trigger of level 0 of a directory keyspace, divided by that of an ordered one.
-const DIRECTORY_LEVEL0_FACTOR: usize = 16;
 
 /// Tables in level 0 at which writers wait, with vLSM: its tables are small.
 const VLSM_LEVEL0_STOP: usize = 24;
@@ -105,22 +102,6 @@ impl Options {
         let Some(tier) = self.fast_tier() else { return 0 };
         let given = tier.capacity_bytes.saturating_mul(self.level0_trigger() as u64);
         given.min((job_bytes_max / 2).saturating_mul(self.partitions_max() as u64))
-    }
-
-    /// Tables in level 0 at which it goes before deeper levels: half way from where it is due to where writers wait.
-    fn level0_urgent(&self) -> usize {
-        let patience = self.level0_patience();
-        self.level0_trigger().saturating_mul(LEVEL0_URGENT).max(patience.saturating_add(patience / 2))
-    }
-
-    /// Tables in level 0 at which writers wait.
-    fn level0_stop(&self) -> usize {
-        self.level0_trigger().saturating_mul(5).max(self.level0_patience().saturating_mul(3))
-    }
-
-    pub(super) fn directory_level0_trigger(&self) -> usize {
-        let default = self.level0_trigger().saturating_mul(DIRECTORY_LEVEL0_FACTOR);
-        self.directory_level0_trigger.unwrap_or(default)
     }
 
     pub(super) fn pack_writes(&self) -> PackWrites {

@@ -2,8 +2,8 @@
 //!
 //! Every handle is a cheap clone and keeps the database open; the last one to be dropped closes it. In reading order:
 //!
-//! - `options`, `keyspace_options`, `fast_tier`, `partitions_default`, `workers`, `limits`: what callers may set and
-//!   write; `tasks`: background coroutines, counted;
+//! - `options`, `keyspace_options`, `level0`, `fast_tier`, `partitions_default`, `workers`, `limits`: what callers may
+//!   set and write; `tasks`: background coroutines, counted;
 //! - `engine`: one open database; `directory`, `dropped`, `fast_home`, `opened_tier`, `opening`, `open`: how it is
 //!   opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;
@@ -36,6 +36,7 @@ mod key_bounds;
 mod keyspace;
 mod keyspace_options;
 mod keyspace_statistics;
+mod level0;
 mod limits;
 mod live_lookup;
 #[cfg(feature = "experiments")]

@@ -492,17 +492,6 @@ impl Options {
         self.partitions_max.unwrap_or_else(|| partitions_default::partitions_max(bytes, is_vlsm, has_tier))
     }
 
-    pub(super) fn level0_trigger(&self) -> usize {
-        self.level0_trigger.unwrap_or(if self.is_vlsm() { 1 } else { 4 })
-    }
-
-    /// A number that was set is meant, whether somebody reads or not. Tables that leave a fast tier are large.
-    pub(super) fn level0_patience(&self) -> usize {
-        let is_fixed = self.level0_trigger.is_some() || self.is_vlsm() || self.fast_tier.is_some();
-        let default = if is_fixed { self.level0_trigger() } else { self.level0_trigger().saturating_mul(4) };
-        self.level0_patience.unwrap_or(default).max(self.level0_trigger())
-    }
-
     pub(super) fn backpressure(&self) -> BackpressureLimits {
         BackpressureLimits { sealed_max: self.sealed_memtables_max, log_bytes_max: self.log_bytes_max }
     }

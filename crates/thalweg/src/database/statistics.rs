@@ -100,8 +100,8 @@ pub struct Statistics {
     /// Merges that waited because their worker had too many bytes waiting to be written.
     pub write_queue_waits: u64,
     /// Nanoseconds in which a writer was slowed down although a compaction worker waited and the device had fewer than
-    /// `io_depth` operations: what more or better scheduled compactions might have used. Judged when a delay begins, and
-    /// counted for each writer.
+    /// `io_depth` operations: what more or better scheduled compactions might have used. Judged when a delay begins,
+    /// and counted for each writer.
     pub paced_while_idle_ns: u64,
     /// Reads of compactions, of up to 256 KiB each: how long each took at the device, or in the page cache.
     pub background_reads: DurationStatistics,
@@ -283,13 +283,6 @@ impl Statistics {
     fn collect(environment: &Environment, metrics: &Metrics, keyspaces: &KeyspaceMap, gauges: Gauges) -> Statistics {
         let ordered: Vec<_> = keyspaces.of_kind::<OrderedKeyspace>().collect();
         let keyspaces = ordered.iter().map(|keyspace| (keyspace.name.clone(), keyspace_statistics(keyspace)));
-        let partitions = ordered.iter().flat_map(|keyspace| keyspace.layout().partitions().to_vec());
-        // After a split two partitions have the same sealed memtables.
-        let mut seen = BTreeSet::new();
-        let mut memtable_bytes = |super_version: SuperVersionGuard| -> u64 {
-            let new = super_version.memtables().filter(|handle| seen.insert(Arc::as_ptr(handle).addr()));
-            new.map(|handle| handle.memtable.bytes() as u64).sum()
-        };
         Statistics {
             user_written_bytes: metrics.user_written_bytes.get(),
             log_written_bytes: metrics.log_written_bytes.get(),
@@ -325,7 +318,7 @@ impl Statistics {
             settle_rounds: metrics.settle_rounds.get(),
             settle_rounds_for_space: metrics.settle_rounds_for_space.get(),
             log_backlog_bytes: gauges.log_backlog_bytes,
-            memtable_bytes: partitions.map(|partition| memtable_bytes(partition.super_version())).sum::<u64>(),
+            memtable_bytes: memtable_bytes(&ordered),
             memory_budget_bytes: gauges.memory_budget_bytes,
             memtable_memory_bytes: gauges.memtable_memory_bytes,
             cached_bytes: gauges.cached_bytes,
@@ -351,6 +344,17 @@ impl Statistics {
             keyspaces: keyspaces.collect::<BTreeMap<_, _>>().into_values().collect(),
         }
     }
+}
+
+fn memtable_bytes(keyspaces: &[Arc<OrderedKeyspace>]) -> u64 {
+    let partitions = keyspaces.iter().flat_map(|keyspace| keyspace.layout().partitions().to_vec());
+    // After a split two partitions have the same sealed memtables.
+    let mut seen = BTreeSet::new();
+    let mut bytes = |super_version: SuperVersionGuard| -> u64 {
+        let new = super_version.memtables().filter(|handle| seen.insert(Arc::as_ptr(handle).addr()));
+        new.map(|handle| handle.memtable.bytes() as u64).sum()
+    };
+    partitions.map(|partition| bytes(partition.super_version())).sum()
 }
 
 fn io_notes(environment: &Environment, metrics: &Metrics) -> Vec<String> {

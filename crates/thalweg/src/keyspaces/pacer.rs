@@ -99,8 +99,8 @@ impl Supply {
         self.rate_at(0)
     }
 
-    /// The same, if the piece of work that is under way at `now_ns` takes longer than they do on average: then it counts
-    /// as one that gives nothing, for as long as it takes longer.
+    /// The same, if the piece of work that is under way at `now_ns` takes longer than they do on average: then it
+    /// counts as one that gives nothing, for as long as it takes longer.
     fn rate_at(&self, now_ns: u64) -> Option<f64> {
         let under_way = self.busy_since_ns.map_or(0, |since| now_ns.saturating_sub(since)) as f64;
         let mean = self.ns * (1.0 - DECAY);

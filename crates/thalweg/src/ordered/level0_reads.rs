@@ -3,8 +3,9 @@
 //! Each table in level 0 costs a point read a look at a filter, and a range one more cursor. A compaction of level 0
 //! costs about the same for few tables as for many, because it rewrites what lies below them. When to compact is
 //! therefore the question of when to buy what one rents: reads pay for each table that they pass, and once they have
-//! paid what the compaction costs, level 0 is due. While nobody reads, it is due at `level0_patience` tables. Whatever comes next, such a rule costs about twice the least that was possible (Karlin,
-//! Manasse, Rudolph and Sleator, "Competitive Snoopy Caching", Algorithmica 3, 1988).
+//! paid what the compaction costs, level 0 is due. While nobody reads, it is due at `level0_patience` tables. Whatever
+//! comes next, such a rule costs about twice the least that was possible (Karlin, Manasse, Rudolph and Sleator,
+//! "Competitive Snoopy Caching", Algorithmica 3, 1988).
 //!
 //! Under many writes level 0 is compacted before reads have paid for all of it. The *share* that they have paid of the
 //! latest compactions then lies between 0 and 1: level 0 is due at a number of tables between `level0_patience` and

@@ -230,11 +230,10 @@ impl Partition {
         let Generation { options, budget, .. } = &*self.generation;
         let policy = budget.policy(&options.policy, self.table_bytes(), options.partitions_max);
         if options.space.is_full() {
-            policy.eager()
-        } else {
-            let due_at = self.level0_bounds(&policy).due_at;
-            policy.with_level0_due_at(due_at)
+            return policy.eager();
         }
+        let due_at = self.level0_bounds(&policy).due_at;
+        policy.with_level0_due_at(due_at)
     }
 
     /// How long level 0 may be. Where there is little room it is kept short, as if it was read.
@@ -243,8 +242,8 @@ impl Partition {
         if options.space.is_short() {
             return Level0Bounds { due_at: policy.level0_trigger(), press_to: options.level0_stop };
         }
-        let super_version = self.super_version();
-        super_version.level0_reads.bounds(policy, options.level0_stop, Level0::of(&super_version.levels))
+        let now = self.super_version();
+        now.level0_reads.bounds(policy, options.level0_stop, Level0::of(&now.levels))
     }
 
     /// Replaces the super version by a changed one.

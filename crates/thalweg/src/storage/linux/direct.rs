@@ -101,10 +101,10 @@ fn refuses_direct(error: &io::Error) -> bool {
 
 /// Makes one direct read.
 ///
-/// The kernel writes back what is dirty in the page cache before it reads. Where another page becomes dirty in between,
-/// and has no block yet, the read fails with `EIO` ("Direct I/O collision with buffered writes" in the kernel's log). So
-/// after an `EIO` the file is synced, which gives the page its block, and the read made again. A medium that fails gives
-/// the same error every time.
+/// The kernel writes back what is dirty in the page cache before it reads. Where another page becomes dirty in
+/// between, and has no block yet, the read fails with `EIO` ("Direct I/O collision with buffered writes" in the
+/// kernel's log). So after an `EIO` the file is synced, which gives the page its block, and the read made again. A
+/// medium that fails gives the same error every time.
 fn read(file: &fs::File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut found = calls::read(file, offset, buffer);
     for _ in 0..READS_AGAIN {

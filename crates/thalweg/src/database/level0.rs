@@ -1,0 +1,66 @@
+//! How many tables level 0 may have: options of [`Builder`], and what follows from them.
+
+use super::builder::Builder;
+use super::options::Options;
+use crate::compaction::LEVEL0_URGENT;
+
+/// The trigger of level 0 of a directory keyspace, divided by that of an ordered one.
+const DIRECTORY_LEVEL0_FACTOR: usize = 16;
+
+impl Builder {
+    /// Tables in level 0 that start a compaction (default: 4; 1 with vLSM). If this is not set, or
+    /// [`Builder::level0_patience`] is, it depends on the reads: the more of them look into level 0, the sooner it is
+    /// compacted, between the two numbers; and once they have spent as much time on it as a compaction takes, it is
+    /// compacted at once. Writers wait at five times as many, or at three times `level0_patience`, but at least at 12
+    /// (24 with vLSM).
+    pub fn level0_trigger(mut self, level0_trigger: usize) -> Self {
+        self.options.level0_trigger = Some(level0_trigger);
+        self
+    }
+
+    /// Tables in level 0 at which an ordered keyspace compacts it while nobody reads (default: 16; but the same as
+    /// [`Builder::level0_trigger`] if that is set, with a fast tier, and with vLSM, which does not use it). One
+    /// compaction of many tables writes fewer bytes than many compactions of few. A level 0 that has an eighth of a
+    /// partition's bytes is compacted at `level0_trigger`.
+    pub fn level0_patience(mut self, level0_patience: usize) -> Self {
+        self.options.level0_patience = Some(level0_patience);
+        self
+    }
+
+    /// As [`Builder::level0_trigger`], for directory keyspaces (default: 16 times that). A merge of level 0 brings the
+    /// entries of each directory together: the more it takes at once, the fewer bytes are written in all, and the more
+    /// places a listing reads meanwhile. Writers wait at twice as many. Level 1 grows in the same proportion.
+    pub fn directory_level0_trigger(mut self, directory_level0_trigger: usize) -> Self {
+        self.options.directory_level0_trigger = Some(directory_level0_trigger);
+        self
+    }
+}
+
+impl Options {
+    pub(super) fn level0_trigger(&self) -> usize {
+        self.level0_trigger.unwrap_or(if self.is_vlsm() { 1 } else { 4 })
+    }
+
+    /// A number that was set is meant, whether somebody reads or not. Tables that leave a fast tier are large.
+    pub(super) fn level0_patience(&self) -> usize {
+        let is_fixed = self.level0_trigger.is_some() || self.is_vlsm() || self.fast_tier.is_some();
+        let default = if is_fixed { self.level0_trigger() } else { self.level0_trigger().saturating_mul(4) };
+        self.level0_patience.unwrap_or(default).max(self.level0_trigger())
+    }
+
+    /// Tables in level 0 at which it goes before deeper levels: half way from where it is due to where writers wait.
+    pub(super) fn level0_urgent(&self) -> usize {
+        let patience = self.level0_patience();
+        self.level0_trigger().saturating_mul(LEVEL0_URGENT).max(patience.saturating_add(patience / 2))
+    }
+
+    /// Tables in level 0 at which writers wait.
+    pub(super) fn level0_stop(&self) -> usize {
+        self.level0_trigger().saturating_mul(5).max(self.level0_patience().saturating_mul(3))
+    }
+
+    pub(super) fn directory_level0_trigger(&self) -> usize {
+        let default = self.level0_trigger().saturating_mul(DIRECTORY_LEVEL0_FACTOR);
+        self.directory_level0_trigger.unwrap_or(default)
+    }
+}
