@@ -48,7 +48,8 @@ impl Options {
         self.level0_patience.unwrap_or(default).max(self.level0_trigger())
     }
 
-    /// Tables in level 0 at which it goes before deeper levels: half way from where it is due to where writers wait.
+    /// Tables in level 0 at which it goes before deeper levels: a quarter of the way from where it is due to where
+    /// writers wait.
     pub(super) fn level0_urgent(&self) -> usize {
         let patience = self.level0_patience();
         self.level0_trigger().saturating_mul(LEVEL0_URGENT).max(patience.saturating_add(patience / 2))
