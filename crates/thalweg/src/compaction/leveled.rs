@@ -29,10 +29,9 @@ use std::cmp::Reverse;
 /// The shape that the classic leveled policy keeps (LevelDB's and RocksDB's).
 #[derive(Clone, Debug)]
 pub(crate) struct LeveledOptions {
-    /// Level 0 is compacted into level 1 when it has this many tables.
+    /// Level 0 is compacted into level 1 when it has this many tables, where much is read.
     pub(crate) level0_trigger: usize,
-    /// The same while nobody reads. Which number between the two counts is the caller's to say
-    /// ([`super::Policy::with_level0_due_at`]).
+    /// The same while nobody reads. What counts is for the caller to say ([`super::Policy::with_level0_due_at`]).
     pub(crate) level0_patience: usize,
     /// With this many tables, level 0 no longer waits for deeper levels that are less full.
     pub(crate) level0_urgent: usize,
@@ -116,7 +115,7 @@ fn wide_bytes_max(options: &LeveledOptions, level: usize) -> u64 {
     options.table_bytes_at(level + 1).saturating_mul(WIDE_TABLES).min(options.job_bytes_max)
 }
 
-/// How many tables a job of level 0 takes at most: fewer than make level 0 due would rewrite level 1 for too little.
+/// How many tables a job of level 0 takes at most: fewer than `level0_trigger` would rewrite level 1 for too little.
 fn level0_tables_max(options: &LeveledOptions, shape: &Shape<'_>) -> usize {
     let mut bytes = shape.bytes(1);
     let fit = shape.level(0).iter().take_while(|table| {
@@ -192,7 +191,7 @@ impl Targets {
         let all: u64 = (1..shape.len()).map(|level| shape.bytes(level)).sum();
         let deepest = shape.deepest().max(1);
         let mut targets = Targets {
-            level0_tables: options.level0_trigger as u64,
+            level0_tables: options.level0_patience as u64,
             level1_bytes: (all / LEVEL1_PARTS).clamp(least, most),
             factor: options.growth_factor.max(2).saturating_mul(WHOLE),
         };

@@ -180,7 +180,10 @@ impl Policy {
     /// The same, with level 0 due at its first table: for a disk on which each table is one too many.
     pub(crate) fn eager(mut self) -> Policy {
         match &mut self {
-            Policy::Leveled(options) => (options.level0_trigger, options.level0_urgent) = (1, leveled::LEVEL0_URGENT),
+            Policy::Leveled(options) => {
+                (options.level0_trigger, options.level0_patience) = (1, 1);
+                options.level0_urgent = leveled::LEVEL0_URGENT;
+            }
             Policy::Vlsm(options) => options.level0_trigger = 1,
         }
         self
@@ -189,7 +192,7 @@ impl Policy {
     /// The same, with a level 0 that is due at this many tables. vLSM has a rule of its own.
     pub(crate) fn with_level0_due_at(mut self, tables: usize) -> Policy {
         if let Policy::Leveled(options) = &mut self {
-            options.level0_trigger = tables;
+            options.level0_patience = tables;
         }
         self
     }

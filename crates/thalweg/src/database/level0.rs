@@ -9,9 +9,9 @@ const DIRECTORY_LEVEL0_FACTOR: usize = 16;
 
 impl Builder {
     /// Tables in level 0 that start a compaction (default: 4; 1 with vLSM). If this is not set, or
-    /// [`Builder::level0_patience`] is, it depends on the reads: the more of them look into level 0, the sooner it is
-    /// compacted, between the two numbers; and once they have spent as much time on it as a compaction takes, it is
-    /// compacted at once. Writers wait at five times as many, or at three times `level0_patience`, but at least at 12
+    /// [`Builder::level0_patience`] is, it depends on the reads, but not with a fast tier or vLSM: the more of them look
+    /// into level 0, the sooner it is due, between the two numbers; and once they have spent as much time on it as a
+    /// compaction takes, it is due with however few. Writers wait at five times as many, or at three times `level0_patience`, but at least at 12
     /// (24 with vLSM).
     pub fn level0_trigger(mut self, level0_trigger: usize) -> Self {
         self.options.level0_trigger = Some(level0_trigger);
@@ -19,7 +19,7 @@ impl Builder {
     }
 
     /// Tables in level 0 at which an ordered keyspace compacts it while nobody reads (default: 16; but the same as
-    /// [`Builder::level0_trigger`] if that is set, with a fast tier, and with vLSM, which does not use it). One
+    /// [`Builder::level0_trigger`] if that is set; never less). Not used with a fast tier, nor with vLSM. One
     /// compaction of many tables writes fewer bytes than many compactions of few. A level 0 that has an eighth of a
     /// partition's bytes is compacted at `level0_trigger`.
     pub fn level0_patience(mut self, level0_patience: usize) -> Self {
@@ -43,9 +43,12 @@ impl Options {
 
     /// A number that was set is meant, whether somebody reads or not. Tables that leave a fast tier are large.
     pub(super) fn level0_patience(&self) -> usize {
-        let is_fixed = self.level0_trigger.is_some() || self.is_vlsm() || self.fast_tier.is_some();
-        let default = if is_fixed { self.level0_trigger() } else { self.level0_trigger().saturating_mul(4) };
-        self.level0_patience.unwrap_or(default).max(self.level0_trigger())
+        let trigger = self.level0_trigger();
+        if self.is_vlsm() || self.fast_tier.is_some() {
+            return trigger;
+        }
+        let default = if self.level0_trigger.is_some() { trigger } else { trigger.saturating_mul(4) };
+        self.level0_patience.unwrap_or(default).max(trigger)
     }
 
     /// Tables in level 0 at which it goes before deeper levels: a quarter of the way from where it is due to where

@@ -32,6 +32,9 @@ pub(crate) trait WriteBuffer {
     /// What its flushes have left for compactions to do.
     fn compaction_debt(&self) -> CompactionDebt;
 
+    /// Whether its flushes have left so much to do that writers wait. Every write asks.
+    fn is_stopped(&self) -> bool;
+
     /// Why its compactions fail at present.
     fn compaction_error(&self) -> Option<Error>;
 
@@ -149,10 +152,7 @@ impl Backpressure {
             "level 0",
             &self.metrics.stalls_level0,
             || buffer.compaction_error(),
-            || {
-                let debt = buffer.compaction_debt();
-                debt.tables >= debt.stop_at && !buffer.is_dropped()
-            },
+            || buffer.is_stopped() && !buffer.is_dropped(),
         )?;
         // The log's own segments are bounded too: beyond twice the cap writers wait for the flushes that free them.
         self.stall_while("log", &self.metrics.stalls_log, flush_error, || {

@@ -167,13 +167,24 @@ impl Compactor {
             let is_wanted = || {
                 partition.is_reshaping()
                     || self.splitter.is_to_split(&partition, &super_version, &running)
-                    || partition.policy().wants_job(&super_version.levels, &running, &|seq| self.snapshots.all_see(seq))
+                    || self.wants_job(&partition, &super_version, &running)
             };
             !running.is_empty() || !partition.is_dropped() && is_wanted()
         };
         // A split or a merge meanwhile may have put a job into a partition that was not looked at.
         let is_none = || !self.partitions.iter().any(is_pending) && !self.merger.is_to_merge();
         !self.partitions.unchanged_while(is_none)
+    }
+
+    /// Whether there is a job for a partition. Wakes the compactors: since their last look reads may have paid for one,
+    /// and few reads wake nobody.
+    fn wants_job(&self, partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> bool {
+        let policy = partition.policy();
+        let is_wanted = policy.wants_job(&super_version.levels, running, &|seq| self.snapshots.all_see(seq));
+        if is_wanted && running.is_empty() {
+            self.signals.compaction_wanted.notify_all();
+        }
+        is_wanted
     }
 
     /// Compacts small partitions as in a quiet database while `wait` waits until little of what was replaced is left.
@@ -257,6 +268,10 @@ impl Compactor {
                 continue;
             }
             if let Some(job) = pick(partition, &super_version, &running) {
+                if job.level == 0 {
+                    // Reads may have made it due since the pacer was told.
+                    partition.pacer.compaction_due(self.environment.clock.now_ns());
+                }
                 running.push(job.running());
                 drop(running);
                 return Some((Arc::clone(partition), job));

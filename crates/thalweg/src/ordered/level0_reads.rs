@@ -97,9 +97,6 @@ impl Level0Reads {
     /// How long level 0 may be.
     pub(super) fn bounds(&self, policy: &Policy, stop_at: usize, level0: Level0) -> Level0Bounds {
         let (trigger, patience) = (policy.level0_trigger(), policy.level0_patience());
-        if patience == trigger {
-            return Level0Bounds { due_at: trigger, press_to: stop_at };
-        }
         let have_paid = self.paid_part(level0) == WHOLE;
         let share = if have_paid { WHOLE } else { self.share.load(Ordering::Relaxed) };
         let between = |read: usize, unread: usize| {
@@ -205,15 +202,6 @@ mod tests {
         let reads = Level0Reads::new(&Arc::default());
         let of = |all_bytes| bounds(&reads, Level0 { all_bytes, ..level0(5, 2 * MIB) });
         assert_eq!((of(8 * MIB - 1), of(8 * MIB)), ((4, 48), (16, 48)));
-    }
-
-    #[test]
-    fn a_number_that_was_set_is_meant() {
-        let reads = Level0Reads::new(&Arc::default());
-        (0..100_000).for_each(|_| reads.count_seek());
-        let fixed = policy().with_level0_due_at(16);
-        let found = reads.bounds(&fixed, 80, level0(4, MIB));
-        assert_eq!(found, Level0Bounds { due_at: 16, press_to: 80 });
     }
 
     #[test]

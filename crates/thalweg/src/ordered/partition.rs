@@ -238,9 +238,9 @@ impl Partition {
 
     /// How long level 0 may be. Where there is little room it is kept short, as if it was read.
     fn level0_bounds(&self, policy: &Policy) -> Level0Bounds {
-        let options = &self.generation.options;
-        if options.space.is_short() {
-            return Level0Bounds { due_at: policy.level0_trigger(), press_to: options.level0_stop };
+        let (options, trigger) = (&self.generation.options, policy.level0_trigger());
+        if trigger == policy.level0_patience() || options.space.is_short() {
+            return Level0Bounds { due_at: trigger, press_to: options.level0_stop };
         }
         let now = self.super_version();
         now.level0_reads.bounds(policy, options.level0_stop, Level0::of(&now.levels))
@@ -477,6 +477,10 @@ impl WriteBuffer for Partition {
         let options = &self.generation.options;
         let Level0Bounds { due_at, press_to } = self.level0_bounds(&options.policy);
         CompactionDebt { tables: self.level0_tables(), due_at, press_to, stop_at: options.level0_stop }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.level0_tables() >= self.generation.options.level0_stop
     }
 
     fn compaction_error(&self) -> Option<Error> {

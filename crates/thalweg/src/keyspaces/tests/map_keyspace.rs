@@ -232,6 +232,10 @@ impl WriteBuffer for MapKeyspace {
         CompactionDebt { tables, due_at: usize::MAX, press_to: usize::MAX, stop_at: usize::MAX }
     }
 
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
     fn compaction_error(&self) -> Option<Error> {
         None
     }

@@ -17,12 +17,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Bytes that one read through a copy moves at most; a longer read comes back short.
 const COPIED_READ_BYTES_MAX: usize = 1 << 20;
 
-/// How often a refused direct read ([`read`]) is tried again.
+/// How often a direct read that failed ([`read`]) is made again,
 const READS_AGAIN: u32 = 32;
+
+/// and for how long: a medium that fails may take seconds to say so.
+const READS_AGAIN_FOR: Duration = Duration::from_secs(1);
 
 /// A file that is open for direct I/O.
 pub(super) struct DirectFile {
@@ -106,14 +110,14 @@ fn refuses_direct(error: &io::Error) -> bool {
 /// kernel's log). So after an `EIO` the file is synced, which gives the page its block, and the read made again. A
 /// medium that fails gives the same error every time.
 fn read(file: &fs::File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let start = Instant::now();
     let mut found = calls::read(file, offset, buffer);
     for _ in 0..READS_AGAIN {
-        match &found {
-            Err(error) if Errno::from_io_error(error) == Some(Errno::IO) && file.sync_data().is_ok() => {
-                found = calls::read(file, offset, buffer);
-            }
-            _ => break,
+        let is_refused = found.as_ref().is_err_and(|error| Errno::from_io_error(error) == Some(Errno::IO));
+        if !is_refused || start.elapsed() > READS_AGAIN_FOR || file.sync_data().is_err() {
+            break;
         }
+        found = calls::read(file, offset, buffer);
     }
     found
 }
@@ -134,7 +138,7 @@ impl DirectFile {
         let Some(aligned) = start.checked_add(wanted).and_then(|end| memory.get_mut(start..end)) else {
             return Err(io::Error::other("no aligned memory"));
         };
-        let count = read(&self.file, offset - skip as u64, aligned)?;
+        let count = self.read_once_written(offset - skip as u64, aligned)?;
         let found = aligned.get(skip..count).unwrap_or_default();
         let moved = found.len().min(buffer.len());
         if let (Some(to), Some(from)) = (buffer.get_mut(..moved), found.get(..moved)) {
@@ -145,6 +149,14 @@ impl DirectFile {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a direct read ended before the file"));
         }
         Ok(moved)
+    }
+
+    /// Makes one direct read; of a handle for reads as [`read`]: a sync that fails is to be told to who writes.
+    fn read_once_written(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.mode {
+            OpenMode::ReadWrite => calls::read(&self.file, offset, buffer),
+            _ => read(&self.file, offset, buffer),
+        }
     }
 
     /// An error for a handle that is open for reads only.
@@ -163,7 +175,7 @@ impl File for DirectFile {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let read = if is_aligned(offset, buffer) {
-            read(&self.file, offset, buffer)
+            self.read_once_written(offset, buffer)
         } else {
             self.read_copied(offset, buffer)
         };
