@@ -9,10 +9,10 @@ const DIRECTORY_LEVEL0_FACTOR: usize = 16;
 
 impl Builder {
     /// Tables in level 0 that start a compaction (default: 4; 1 with vLSM). If this is not set, or
-    /// [`Builder::level0_patience`] is, it depends on the reads, but not with a fast tier or vLSM: the more of them look
-    /// into level 0, the sooner it is due, between the two numbers; and once they have spent as much time on it as a
-    /// compaction takes, it is due with however few. Writers wait at five times as many, or at three times `level0_patience`, but at least at 12
-    /// (24 with vLSM).
+    /// [`Builder::level0_patience`] is, it depends on the reads, but not with a fast tier or vLSM: the more of them
+    /// look into level 0, the sooner it is due, between the two numbers; and once they have spent as much time on it as
+    /// a compaction takes, it is due with however few. Writers wait at five times as many, or at three times
+    /// `level0_patience`, but at least at 12 (24 with vLSM).
     pub fn level0_trigger(mut self, level0_trigger: usize) -> Self {
         self.options.level0_trigger = Some(level0_trigger);
         self

@@ -8,6 +8,7 @@
 //! - `budget`, `generation`: what the partitions of a keyspace share;
 //! - `chain`: counts the compactions that a memtable waits for;
 //! - `partition`: a key range with its memtables and levels, and its super version, which readers take;
+//!   `write_buffer`: how its writers are slowed down;
 //! - `level0_reads`: whether reads have paid for a compaction of level 0;
 //! - `read`: point reads of a super version; `cursor/`: ranges;
 //! - `micro_run`: what the fast tier costs on this machine; `tier`, `fast_level`, `tiering`: the tier, what a partition
@@ -60,6 +61,7 @@ mod subtasks;
 mod tidying;
 mod tier;
 mod tiering;
+mod write_buffer;
 
 pub(crate) use background::OrderedBackground;
 pub(crate) use dependencies::Dependencies;

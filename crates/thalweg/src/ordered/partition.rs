@@ -17,7 +17,7 @@ use super::tier::TierReads;
 use crate::compaction::{Job, Levels, Policy, RunningJob};
 use crate::error::Error;
 use crate::format::{KeyspaceId, PartitionId, SeqNo, TableId};
-use crate::keyspaces::{CompactionDebt, Pacer, WriteBuffer};
+use crate::keyspaces::Pacer;
 use crate::memtable::MemtableHandle;
 use crate::planted::{Bug, planted};
 use crate::runtime::{BackgroundError, BackgroundWork, LastError};
@@ -237,7 +237,7 @@ impl Partition {
     }
 
     /// How long level 0 may be. Where there is little room it is kept short, as if it was read.
-    fn level0_bounds(&self, policy: &Policy) -> Level0Bounds {
+    pub(super) fn level0_bounds(&self, policy: &Policy) -> Level0Bounds {
         let (options, trigger) = (&self.generation.options, policy.level0_trigger());
         if trigger == policy.level0_patience() || options.space.is_short() {
             return Level0Bounds { due_at: trigger, press_to: options.level0_stop };
@@ -461,34 +461,6 @@ impl Partition {
     /// Whether its keyspace was cleared.
     pub(super) fn is_cleared(&self) -> bool {
         self.generation.lifecycle.is_cleared()
-    }
-}
-
-impl WriteBuffer for Partition {
-    fn pacer(&self) -> &Pacer {
-        &self.pacer
-    }
-
-    fn sealed_memtables(&self) -> usize {
-        Partition::sealed_memtables(self)
-    }
-
-    fn compaction_debt(&self) -> CompactionDebt {
-        let options = &self.generation.options;
-        let Level0Bounds { due_at, press_to } = self.level0_bounds(&options.policy);
-        CompactionDebt { tables: self.level0_tables(), due_at, press_to, stop_at: options.level0_stop }
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.level0_tables() >= self.generation.options.level0_stop
-    }
-
-    fn compaction_error(&self) -> Option<Error> {
-        self.trouble().map(|trouble| trouble.error)
-    }
-
-    fn is_dropped(&self) -> bool {
-        Partition::is_dropped(self)
     }
 }
 
