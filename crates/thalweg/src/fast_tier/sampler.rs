@@ -42,7 +42,7 @@ impl Sampled {
 #[derive(Debug)]
 pub(crate) struct ReadSampler {
     stripes: [Stripe; READ_STRIPES],
-    /// A seek brings the next decision as much nearer as so many point reads.
+    /// A seek counts as `seek_weight` point reads towards the next decision.
     seek_weight: u64,
     /// Reads that stripes have passed on, by their weight.
     passed_on: Counter,
@@ -56,7 +56,7 @@ impl Default for ReadSampler {
 }
 
 impl ReadSampler {
-    /// A sampler for which a seek weighs as much as so many point reads.
+    /// A sampler in which a seek counts as `seek_weight` point reads.
     pub(crate) fn weighing_seeks(seek_weight: u64) -> ReadSampler {
         let (stripes, passed_on) = Default::default();
         ReadSampler { stripes, seek_weight, passed_on, decisions_due: AtomicU64::new(0) }

@@ -28,12 +28,12 @@ const SEEK_NS: u64 = 1000;
 /// What a compaction costs for each byte that it reads: that it is read, merged, and written.
 const NS_A_BYTE: u64 = 1;
 
-/// Level 0 waits for no reads once it has one of so many parts of the partition's bytes: much of what it has may have
-/// replaced what lies below.
+/// A level 0 that has 1/`LEVEL0_PART` of the partition's bytes is due at `level0_trigger`, read or not: much of it may
+/// replace what lies below.
 const LEVEL0_PART: u64 = 8;
 
-/// Where reads pay for it all, writers are slowed down to where level 0 has so many times `level0_trigger` tables.
-pub(super) const STOP_TRIGGERS: usize = 5;
+/// If reads have paid the whole price, pressure on writers is full at `STOP_TRIGGERS` times `level0_trigger` tables.
+const STOP_TRIGGERS: usize = 5;
 
 const WHOLE: u64 = 1 << 10;
 
