@@ -12,7 +12,8 @@ pub fn run(args: &Dump, output: &mut dyn Write) -> Result<(), Failure> {
                 "{name} is a directory; name one file of a database: a log segment, a manifest, a table or a fast table"
             )));
         }
-        Ok(_) => {}
+        Ok(found) if found.is_file() => {}
+        Ok(_) => return Err(Failure::Usage(format!("{name} is a pipe, a socket or a device; name a file of a database"))),
         Err(error) => return Err(Failure::io("read", &name, &error)),
     }
     // An error of the output is kept apart from an error of the file.

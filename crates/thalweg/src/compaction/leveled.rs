@@ -15,13 +15,17 @@
 //! highest score win, so that writers need not wait for what is deep, or level 1 if that would make the job too large;
 //! and while level 0 then waits for jobs of level 1 to end, level 1 starts no other, unless it is the fuller one.
 //!
+//! **For nothing** goes before all: a table of level 1 that lies over nothing of level 2 moves there ([`plan_free`]).
+//!
 //! **Level 0** gives its oldest tables, as many as can run: a prefix in flush order holds, for each key in it,
 //! every version that level 0 has below it, so the order of versions (see [`super`]) is kept. **Other levels** give
 //! the table that has the least to rewrite below it for its size, with those neighbours that have nothing else below
 //! them; ties by key order.
 
+use super::aligned::Aligned;
 use super::job::RunningJob;
-use super::plan::{Plan, last_level, plan_least_overlap_wide, plan_level0, ratio_cmp, staying};
+use super::look_ahead::Cut;
+use super::plan::{Plan, can_run, last_level, plan_least_overlap_wide, plan_level0, plan_move, ratio_cmp, staying};
 use super::shape::Shape;
 use crate::table::TableMeta;
 use std::cmp::Reverse;
@@ -62,10 +66,21 @@ impl LeveledOptions {
         let doubled = (1..level).fold(self.table_bytes, |bytes, _| bytes.saturating_mul(2));
         doubled.min(self.table_bytes_max)
     }
+
+    /// Where the tables that a job writes end.
+    pub(super) fn cut(&self, shape: &Shape<'_>, plan: &Plan) -> Cut {
+        let size = self.table_bytes_at(plan.output_level);
+        let job = plan.running(shape);
+        let aligned = Aligned::new(size, shape, plan.output_level + 1, &job.key_min, &job.key_max);
+        aligned.map_or(Cut::Size(size), Cut::Aligned)
+    }
 }
 
 /// The job that is wanted most, or `None`; see [`super::Policy::pick`].
 pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
+    if let Some(plan) = plan_free(shape, running) {
+        return Some(plan);
+    }
     let targets = Targets::of(options, shape);
     let mut scores: Vec<Score> = (0..last_level(options.levels_max, shape))
         .map(|level| score(&targets, shape, running, level))
@@ -97,6 +112,16 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
         level0_waits |= score.level == 0 && !level0_runs;
     }
     None
+}
+
+/// A move of a table of level 1 that lies between tables of level 2. It costs nothing, and each job of level 0 would
+/// rewrite the table. Such tables come of what is appended to several sequences of keys ([`super::aligned`]).
+fn plan_free(shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
+    if shape.level(2).is_empty() {
+        return None;
+    }
+    let mut plans = (0..shape.level(1).len()).filter_map(|index| plan_move(shape, 1, index));
+    plans.find(|plan| can_run(shape, running, plan))
 }
 
 /// A job that takes the tables of level 0 down that are `wanted`, and all that are older, as far as they fit into one.

@@ -1,5 +1,5 @@
-//! Where a table ends: at its size, or, in level 1 of vLSM, where it would come to lie over too much of level 2
-//! (VLSM-7, section 4.2; `docs/vlsm.md`).
+//! Where a table ends: at its size, where one of the level below ends ([`Aligned`]), or, in level 1 of vLSM, where it
+//! would come to lie over too much of level 2 (VLSM-7, section 4.2; `docs/vlsm.md`).
 //!
 //! A job into level 1 knows the tables of level 2. Before a key is added to the table in flight, its *overlap* is taken
 //! as if the key were in it already: the bytes of the tables of level 2 that it would touch. The table is closed before
@@ -11,6 +11,7 @@
 //! limit before it has `size_min` bytes is *poor*, and ends at that size. The last table of a job may be of any size.
 //! Level 2 may change while the job runs, and later: whether a table is good is asked again when one is picked.
 
+use super::aligned::Aligned;
 use super::shape::Shape;
 use crate::table::TableMeta;
 use std::sync::Arc;
@@ -60,6 +61,8 @@ impl OverlapLimit {
 pub(crate) enum Cut {
     /// At this many bytes.
     Size(u64),
+    /// See there.
+    Aligned(Aligned),
     /// See the module.
     LookAhead(LookAhead),
 }
@@ -68,7 +71,7 @@ impl Cut {
     /// Of tables that were cut by looking ahead: how many are good, and how many poor.
     pub(crate) fn judge(&self, tables: &[TableMeta]) -> Option<(u64, u64)> {
         match self {
-            Cut::Size(_) => None,
+            Cut::Size(_) | Cut::Aligned(_) => None,
             Cut::LookAhead(ahead) => Some(ahead.judge(tables.iter())),
         }
     }
@@ -76,8 +79,10 @@ impl Cut {
     /// The first key of a table: it is added next.
     #[inline]
     pub(super) fn begin(&mut self, key: &[u8]) {
-        if let Cut::LookAhead(ahead) = self {
-            ahead.begin(key);
+        match self {
+            Cut::Size(_) => {}
+            Cut::Aligned(aligned) => aligned.begin(key),
+            Cut::LookAhead(ahead) => ahead.begin(key),
         }
     }
 
@@ -86,6 +91,7 @@ impl Cut {
     pub(super) fn has_room(&mut self, key: &[u8], bytes: u64) -> bool {
         match self {
             Cut::Size(most) => bytes < *most,
+            Cut::Aligned(aligned) => aligned.has_room(key, bytes),
             Cut::LookAhead(ahead) => ahead.has_room(key, bytes),
         }
     }

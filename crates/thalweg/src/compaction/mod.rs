@@ -16,12 +16,13 @@
 //!
 //! In reading order:
 //!
-//! - `shape`: the levels of a partition as policies see them; `look_ahead`: where tables are cut;
+//! - `shape`: the levels of a partition as policies see them; `look_ahead`, `aligned`: where tables are cut;
 //! - `job`: what is merged; `plan`: how a job is chosen; `leveled`, `vlsm`, `tidy`, `rewrite`: the policies; `policy`:
 //!   one of them;
 //! - `retention`: which versions stay; `predecessor`, `tournament`, `runs`: sorted inputs; `outputs`: tables written;
 //! - `split`: cuts a job by key range; `merge`, `flush`, `fast`: the coroutines; `draw`: levels drawn for people.
 
+mod aligned;
 mod draw;
 mod fast;
 mod flush;

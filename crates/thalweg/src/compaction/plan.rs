@@ -49,6 +49,13 @@ fn plan_upper(shape: &Shape<'_>, level: usize, upper: Range<usize>) -> Option<Pl
     Some(Plan { level, output_level: level + 1, upper, lower, trivial_move, bottom })
 }
 
+/// A move of this table of `level`, which is not 0, if it lies over nothing below.
+pub(super) fn plan_move(shape: &Shape<'_>, level: usize, index: usize) -> Option<Plan> {
+    let table = shape.level(level).get(index)?;
+    let is_free = shape.overlapping(level + 1, &table.key_min, &table.key_max).is_empty();
+    plan_upper(shape, level, index..index + 1).filter(|plan| is_free && plan.trivial_move)
+}
+
 /// The tables of a level that no running job takes out of it.
 pub(super) fn staying<'s>(
     shape: &'s Shape<'_>,

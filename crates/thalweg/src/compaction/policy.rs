@@ -128,7 +128,7 @@ impl Policy {
     /// Where the tables that a job writes end.
     pub(super) fn cut(&self, shape: &Shape<'_>, plan: &Plan) -> Cut {
         match self {
-            Policy::Leveled(options) => Cut::Size(options.table_bytes_at(plan.output_level)),
+            Policy::Leveled(options) => options.cut(shape, plan),
             Policy::Vlsm(options) => options.cut(shape, &plan.running(shape)),
         }
     }

@@ -104,6 +104,7 @@ impl LoneTables {
             compression_per_level: Vec::new(),
             filter_bits_per_key,
             writes: TableWrites::PageCache,
+            may_be_late: false,
             reads: TableReads::default(),
             io_depth: 8,
             defers_writes: true,

@@ -416,6 +416,7 @@ impl Options {
             compression_per_level: self.compression_per_level.clone(),
             filter_bits_per_key: self.filter_bits_per_key,
             writes: self.table_writes,
+            may_be_late: self.backend == DurabilityBackend::SettleRounds,
             pack_writes: self.pack_writes(),
             reads: self.table_reads,
             io_depth: self.io_depth,

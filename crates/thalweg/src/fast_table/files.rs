@@ -81,7 +81,7 @@ impl FastTableFiles {
         if !self.unsynced.has_room() {
             return background.sync().await;
         }
-        self.unsynced.insert(id, UnsyncedFile { file, through_cache: true });
+        self.unsynced.insert(id, UnsyncedFile::cached(file));
         Ok(())
     }
 

@@ -44,10 +44,10 @@ impl LogAndTables {
         self.tables.unsynced_files() + self.fast.as_ref().map_or(0, |fast| fast.unsynced_files())
     }
 
-    /// Closes the file that [`LogAndTables::unsynced`] returns.
-    pub(super) fn forget_unsynced(&self, table: TableFile) {
+    /// Closes the file that [`LogAndTables::unsynced`] returns. `is_synced`: it was synced, and not merely replaced.
+    pub(super) fn forget_unsynced(&self, table: TableFile, is_synced: bool) {
         match table.home {
-            Home::Disk => self.tables.forget_unsynced(table.id),
+            Home::Disk => self.tables.forget_unsynced(table.id, is_synced),
             Home::Fast => self.fast().forget_unsynced(table.id),
         }
     }

@@ -22,11 +22,18 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct BackgroundFile {
     file: Arc<dyn File>,
+    /// Whether a write into the page cache leaves the write-back to the sync.
+    is_late: bool,
 }
 
 impl BackgroundFile {
     pub(crate) fn new(file: Arc<dyn File>) -> Self {
-        BackgroundFile { file }
+        BackgroundFile { file, is_late: false }
+    }
+
+    /// The same file, whose writes into the page cache begin no write-back.
+    pub(crate) fn written_late(self) -> Self {
+        BackgroundFile { is_late: true, ..self }
     }
 
     /// The file itself, for foreground use.
@@ -146,7 +153,7 @@ impl BackgroundFile {
     /// call.
     async fn begin_write_back(&self, offset: u64, bytes: usize) -> Result<()> {
         let operation = Operation::WriteBack(u32::try_from(bytes).unwrap_or(0));
-        if self.file.is_direct() || bytes == 0 {
+        if self.file.is_direct() || self.is_late || bytes == 0 {
             return Ok(());
         }
         let begun = match self.hand_over(operation, offset, None, 0, None).await {

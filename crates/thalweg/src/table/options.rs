@@ -71,6 +71,8 @@ pub(crate) struct TableOptions {
     /// Bits a key of the table's filter. 0: no filter.
     pub(crate) filter_bits_per_key: u32,
     pub(crate) writes: TableWrites,
+    /// Whether tables of the upper levels may be written to the device as late as by their sync.
+    pub(crate) may_be_late: bool,
     pub(crate) pack_writes: PackWrites,
     pub(crate) reads: TableReads,
     /// The operations that the device may have at once before writes wait; see [`crate::runtime::Gate`].

@@ -8,6 +8,7 @@ use super::options::{PackWrites, TableOptions};
 use super::pack::contents::{Fresh, FreshContents};
 use super::pack::writer::PackWriter;
 use super::page_cache::state::PageCacheState;
+use super::page_cache::write_through::{WriteThroughPolicy, WriteWay};
 use super::read::table::Table;
 use super::write::cache_handover::{BlockCollector, CacheHandover};
 use super::write::output::Output;
@@ -64,10 +65,11 @@ impl TableStore {
         next_id: TableId,
     ) -> Arc<Self> {
         let storage = &*environment.storage;
+        let policy = WriteThroughPolicy::new(options.writes, options.may_be_late);
         Arc::new(TableStore {
             next_id: AtomicU64::new(next_id.0),
             io: TableIo::new(options.io_depth, &metrics, &environment.clock),
-            page_cache: PageCacheState::new(options.writes, options.reads, &environment.storage),
+            page_cache: PageCacheState::new(policy, options.reads, &environment.storage),
             handover: Arc::default(),
             unsynced: Arc::new(UnsyncedFiles::new(storage.open_files_max())),
             fresh: Arc::default(),
@@ -140,7 +142,9 @@ impl TableStore {
     /// Creates a file for a table of `level`, written through `queue`. An error leaves no file.
     pub(super) async fn create(&self, level: usize, queue: &WriteQueue) -> Result<TableWriter> {
         let is_read = self.is_read();
-        let (id, output) = self.create_file(level, is_read, queue, queue.buffers()).await?;
+        yield_now().await;
+        let way = self.page_cache.policy.way(&*self.environment.storage, level, is_read);
+        let (id, output) = self.create_file(way, queue, queue.buffers()).await?;
         let room = if is_read && !output.is_through_cache() { self.handover_bytes_max() } else { 0 };
         Ok(self.writer(id, level, output, room))
     }
@@ -151,7 +155,9 @@ impl TableStore {
             PackWrites::ByDirectory => queue.buffers(),
             PackWrites::ByItem => &self.io.page_buffers,
         };
-        let (id, output) = self.create_file(level, self.is_read(), queue, buffers).await?;
+        yield_now().await;
+        let way = self.page_cache.policy.way_at_once(&*self.environment.storage, level, self.is_read());
+        let (id, output) = self.create_file(way, queue, buffers).await?;
         self.count_file(&output);
         let (storage, kept) =
             (Arc::clone(&self.environment.storage), (Arc::clone(&self.unsynced), Arc::clone(&self.fresh)));
@@ -161,20 +167,19 @@ impl TableStore {
     /// Creates a file of a name that none has.
     async fn create_file(
         &self,
-        level: usize,
-        is_read: bool,
+        way: WriteWay,
         queue: &WriteQueue,
         buffers: &Arc<BufferPool>,
     ) -> Result<(TableId, Output)> {
+        let is_direct = matches!(way, WriteWay::Direct);
         let mut taken = 0;
         loop {
             let id = self.take_id();
             let path = self.path(id);
             yield_now().await;
             let storage = &self.environment.storage;
-            let through_cache = self.page_cache.policy.is_through_cache(&**storage, level, is_read);
-            match if through_cache { storage.create(&path) } else { storage.create_direct(&path) } {
-                Ok(file) => return Ok((id, Output::new(queue, buffers, file, through_cache))),
+            match if is_direct { storage.create_direct(&path) } else { storage.create(&path) } {
+                Ok(file) => return Ok((id, Output::new(queue, buffers, file, way))),
                 // An orphan of an earlier life, which no edit names. It is never overwritten, and its id not used.
                 Err(Error::Io { source, .. })
                     if source.kind() == io::ErrorKind::AlreadyExists && taken < TAKEN_NAMES_MAX =>
@@ -244,9 +249,10 @@ impl TableStore {
         self.unsynced.len()
     }
 
-    /// Closes the file that [`TableStore::unsynced`] returns: the table was synced, or need not be.
-    pub(crate) fn forget_unsynced(&self, id: TableId) {
-        self.unsynced.remove(id);
+    /// Closes the file that [`TableStore::unsynced`] returns. `is_synced`: the table was synced; else it need not be,
+    /// and will be removed.
+    pub(crate) fn forget_unsynced(&self, id: TableId, is_synced: bool) {
+        if is_synced { self.unsynced.remove(id) } else { self.unsynced.close(id) }
     }
 
     fn open_as(&self, through_cache: bool, meta: TableMeta, fresh: Option<Fresh>) -> Arc<Table> {
@@ -262,7 +268,9 @@ impl TableStore {
     /// Drops the pages of a replaced table from the page cache, and its part of the live bytes, if `table` is its only
     /// handle.
     pub(crate) fn let_go(&self, table: Arc<Table>) {
-        if let Some(stale) = Arc::into_inner(table).and_then(Table::into_stale_pages) {
+        // To drop the pages of a late table would write them. They go with the file, which never needs to be written.
+        let is_late = self.unsynced.is_late(table.meta().id);
+        if let Some(stale) = Arc::into_inner(table).and_then(Table::into_stale_pages).filter(|_| !is_late) {
             self.page_cache.warming.drop_stale(stale);
         }
     }

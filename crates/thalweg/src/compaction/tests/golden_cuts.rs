@@ -12,7 +12,7 @@ use expect_test::{Expect, expect};
 
 const KIB: u64 = 1024;
 
-fn table(min: &str, max: &str, bytes: u64) -> TableMeta {
+pub(in crate::compaction) fn table(min: &str, max: &str, bytes: u64) -> TableMeta {
     TableMeta {
         id: TableId(1),
         bytes,

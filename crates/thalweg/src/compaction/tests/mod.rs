@@ -2,7 +2,7 @@
 
 pub(super) mod fakes;
 mod golden;
-mod golden_cuts;
+pub(super) mod golden_cuts;
 mod load;
 mod session;
 mod simulate;

@@ -277,6 +277,7 @@ fn table_options() -> TableOptions {
         reads: TableReads::Copied,
         io_depth: 4,
         defers_writes: true,
+        may_be_late: false,
     }
 }
 

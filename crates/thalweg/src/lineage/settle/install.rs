@@ -59,7 +59,7 @@ impl Lineage {
             self.backend.prepare(self.unsynced(tables.iter().copied()), is_flush).await?;
         }
         let id = self.put_in_force(edit, inputs, is_behind, log_start, apply).await?;
-        self.forget_unsynced(tables.iter().copied());
+        self.forget_unsynced(tables.iter().copied(), true);
         if rule != Rule::EachEdit {
             return Ok(id);
         }
@@ -87,9 +87,10 @@ impl Lineage {
         tables.map(|table| Unsynced { table, file: self.log_and_tables().unsynced(table) }).collect()
     }
 
-    /// Closes the files that the writers of these tables left open for a sync.
-    pub(in crate::lineage) fn forget_unsynced(&self, tables: impl IntoIterator<Item = TableFile>) {
-        tables.into_iter().for_each(|table| self.log_and_tables().forget_unsynced(table));
+    /// Closes the files that the writers of these tables left open for a sync. `are_synced`: they were synced, and not
+    /// merely replaced.
+    pub(in crate::lineage) fn forget_unsynced(&self, tables: impl IntoIterator<Item = TableFile>, are_synced: bool) {
+        tables.into_iter().for_each(|table| self.log_and_tables().forget_unsynced(table, are_synced));
     }
 
     /// Appends the edit and switches readers. `is_behind`: the log was not needed up to the edit's number.

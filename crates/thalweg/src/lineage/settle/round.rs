@@ -64,7 +64,8 @@ impl Lineage {
         }
         self.sync_manifest_after(round.as_ref().map(|round| round.target)).await?;
         if let Some(round) = round {
-            self.forget_unsynced(round.outputs.into_iter().chain(round.replaced));
+            self.forget_unsynced(round.outputs, true);
+            self.forget_unsynced(round.replaced, false);
         }
         self.record_settled().await
     }

@@ -153,6 +153,7 @@ fn tables_in(environment: &Environment) -> Arc<TableStore> {
         reads: TableReads::default(),
         io_depth: 8,
         defers_writes: true,
+        may_be_late: false,
     };
     let directory = Path::new(ROOT).join("tables");
     TableStore::new(environment.clone(), directory, options, BlockCache::new(0), Arc::default(), TableId(1000))

@@ -20,7 +20,7 @@ use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
 use crate::table::options::{PackWrites, TableOptions};
 use crate::table::write::output::Output;
-use crate::table::write::unsynced_files::{UnsyncedFile, UnsyncedFiles};
+use crate::table::write::unsynced_files::UnsyncedFiles;
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -157,8 +157,8 @@ impl PackWriter {
         match self.write_end().await {
             Ok(is_synced) => {
                 if !is_synced {
-                    let (file, through_cache) = (Arc::clone(self.output.file()), self.output.is_through_cache());
-                    self.unsynced.insert(self.id(), UnsyncedFile { file, through_cache });
+                    let unsynced = self.output.to_unsynced();
+                    self.unsynced.insert(self.id(), unsynced);
                 }
                 Ok(self.properties.to_meta(self.written, self.checksum.digest()))
             }

@@ -7,7 +7,7 @@ use super::room::PageCacheRoom;
 use super::warming::Warming;
 use super::write_through::WriteThroughPolicy;
 use crate::storage::Storage;
-use crate::table::options::{TableReads, TableWrites};
+use crate::table::options::TableReads;
 use std::sync::Arc;
 
 /// See the module.
@@ -21,13 +21,13 @@ pub(in crate::table) struct PageCacheState {
 }
 
 impl PageCacheState {
-    pub(in crate::table) fn new(writes: TableWrites, reads: TableReads, storage: &Arc<dyn Storage>) -> Arc<Self> {
+    pub(in crate::table) fn new(policy: WriteThroughPolicy, reads: TableReads, storage: &Arc<dyn Storage>) -> Arc<Self> {
         let mappings = match reads {
             TableReads::Automatic => MappingBudget::new(storage.mappings_max()),
             TableReads::Copied => MappingBudget::none(),
         };
         Arc::new(PageCacheState {
-            policy: WriteThroughPolicy::new(writes),
+            policy,
             probe: PageCacheProbe::default(),
             room: PageCacheRoom::new(storage),
             direct_fds: DirectFdPool::new(storage.open_files_max()),

@@ -24,7 +24,7 @@ use crate::table::pack::items::PackItems;
 use crate::table::pack::open_pack::OpenPack;
 use crate::table::page_cache::block_buffer::BlockBuffer;
 use crate::table::page_cache::state::PageCacheState;
-use crate::table::page_cache::write_through::{LiveBytesGuard, StalePages};
+use crate::table::page_cache::write_through::{CountedBytes, StalePages};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -49,7 +49,7 @@ pub(crate) struct Table {
     pub(in crate::table) path: PathBuf,
     /// Whether this process wrote the table through the page cache. Then it is read from there, too.
     through_cache: bool,
-    counted: Option<LiveBytesGuard>,
+    counted: Option<CountedBytes>,
 }
 
 impl Table {
@@ -83,7 +83,7 @@ impl Table {
     }
 
     /// Adds the table's part of the live bytes, and whether it was written through the page cache.
-    pub(in crate::table) fn with(self, counted: LiveBytesGuard, through_cache: bool, fresh: Option<Fresh>) -> Self {
+    pub(in crate::table) fn with(self, counted: CountedBytes, through_cache: bool, fresh: Option<Fresh>) -> Self {
         Table { through_cache, counted: Some(counted), fresh: Mutex::new(fresh), ..self }
     }
 
@@ -367,8 +367,10 @@ impl Table {
 
     fn unopened(storage: Arc<dyn Storage>, path: &std::path::Path, meta: TableMeta) -> Self {
         use crate::table::options::{TableReads, TableWrites};
+        use crate::table::page_cache::write_through::WriteThroughPolicy;
         let (cache, metrics) = (BlockCache::new(0), Arc::<Metrics>::default());
-        let page_cache = PageCacheState::new(TableWrites::default(), TableReads::Copied, &storage);
+        let policy = WriteThroughPolicy::new(TableWrites::default(), false);
+        let page_cache = PageCacheState::new(policy, TableReads::Copied, &storage);
         let clock: Arc<dyn crate::clock::Clock> = Arc::new(crate::clock::SystemClock::default());
         let io = TableIo::new(1, &metrics, &clock);
         Table::new(storage, path.to_path_buf(), meta, cache, metrics, io, page_cache)

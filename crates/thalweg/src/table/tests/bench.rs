@@ -148,6 +148,7 @@ pub(in crate::table) fn options(
         reads,
         io_depth: 8,
         defers_writes: true,
+        may_be_late: false,
         pack_writes: PackWrites::default(),
     }
 }

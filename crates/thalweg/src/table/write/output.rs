@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 use crate::runtime::{BackgroundFile, WriteQueue, WrittenFile};
 use crate::storage::{BufferPool, File, IoBuffer};
 use crate::table::io::CHUNK_BYTES;
+use crate::table::page_cache::write_through::WriteWay;
+use crate::table::write::unsynced_files::UnsyncedFile;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,8 +25,7 @@ pub(in crate::table) struct Output {
     /// The offset of the buffer in the file.
     start: u64,
     reserved: u64,
-    /// Whether the file is written through the page cache.
-    through_cache: bool,
+    way: WriteWay,
 }
 
 impl Output {
@@ -33,10 +34,11 @@ impl Output {
         queue: &WriteQueue,
         buffers: &Arc<BufferPool>,
         file: Arc<dyn File>,
-        through_cache: bool,
+        way: WriteWay,
     ) -> Self {
-        let (file, buffer) = (queue.file(BackgroundFile::new(file)), buffers.take());
-        Output { file, buffers: Arc::clone(buffers), buffer, start: 0, reserved: 0, through_cache }
+        let file = BackgroundFile::new(file);
+        let file = if matches!(way, WriteWay::Late(_)) { file.written_late() } else { file };
+        Output { file: queue.file(file), buffers: Arc::clone(buffers), buffer: buffers.take(), start: 0, reserved: 0, way }
     }
 
     pub(in crate::table) fn file(&self) -> &Arc<dyn File> {
@@ -44,7 +46,20 @@ impl Output {
     }
 
     pub(in crate::table) fn is_through_cache(&self) -> bool {
-        self.through_cache
+        !matches!(self.way, WriteWay::Direct)
+    }
+
+    /// The file, for whoever syncs it. The table's bytes count as late until then.
+    pub(in crate::table) fn to_unsynced(&mut self) -> UnsyncedFile {
+        let through_cache = self.is_through_cache();
+        let late = match std::mem::replace(&mut self.way, WriteWay::Cached) {
+            WriteWay::Late(late) => Some(late),
+            way => {
+                self.way = way;
+                None
+            }
+        };
+        UnsyncedFile { file: Arc::clone(self.file()), through_cache, late }
     }
 
     pub(in crate::table) fn path(&self) -> &Path {
@@ -66,6 +81,12 @@ impl Output {
     /// Waits until all is written, and sets the length of the file.
     pub(in crate::table) async fn finish(&mut self) -> Result<()> {
         let bytes = self.start + self.buffer.len() as u64;
+        if let WriteWay::Late(_) = self.way {
+            // The page cache takes any length, and nothing was reserved.
+            let last = self.buffers.take();
+            self.hand_over(last).await?;
+            return self.file.finish().await;
+        }
         self.buffer.pad();
         let next = self.buffers.take();
         self.hand_over(next).await?;
@@ -85,7 +106,10 @@ impl Output {
 
     async fn hand_over(&mut self, next: IoBuffer) -> Result<()> {
         let end = self.start + self.buffer.len() as u64;
-        if end > self.reserved {
+        if let WriteWay::Late(late) = &mut self.way {
+            // The file system takes blocks for it only when it is written to the device, if ever.
+            late.add(self.buffer.len() as u64);
+        } else if end > self.reserved {
             let step = self.reserved.clamp(RESERVE_STEP_MIN, RESERVE_STEP_MAX);
             self.reserved = (self.reserved + step).max(end);
             match self.file.file().reserve(self.reserved).await {

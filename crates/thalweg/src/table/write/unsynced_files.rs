@@ -4,11 +4,15 @@
 //! descriptor that was open then. So the writer's own descriptor stays open, here, until the table was synced through
 //! it. If too many files are here, the writer syncs its table itself and closes the file.
 //!
+//! A *late* table ([`crate::table::page_cache::write_through`]) is here until it was synced or removed, even if its
+//! file is closed because a round found that a later edit has replaced it.
+//!
 //! Locks: `files` is held for an insertion, a look or a removal.
 
 use crate::format::TableId;
 use crate::storage::File;
 use crate::sync::{Mutex, MutexGuard};
+use crate::table::page_cache::write_through::CountedBytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,15 +21,31 @@ const FILES_PART: u64 = 6;
 
 /// See the module.
 pub(crate) struct UnsyncedFiles {
-    files: Mutex<BTreeMap<TableId, UnsyncedFile>>,
+    files: Mutex<Files>,
     files_max: usize,
+}
+
+#[derive(Default)]
+struct Files {
+    open: BTreeMap<TableId, UnsyncedFile>,
+    /// The late tables whose files are closed.
+    closed: BTreeMap<TableId, CountedBytes>,
 }
 
 /// The file of a finished table.
 pub(crate) struct UnsyncedFile {
-    pub(crate) file: Arc<dyn File>,
+    pub(in crate::table) file: Arc<dyn File>,
     /// Whether the table was written through the page cache.
-    pub(crate) through_cache: bool,
+    pub(in crate::table) through_cache: bool,
+    /// The bytes of a late table.
+    pub(in crate::table) late: Option<CountedBytes>,
+}
+
+impl UnsyncedFile {
+    /// A file written through the page cache whose write-back has begun.
+    pub(crate) fn cached(file: Arc<dyn File>) -> Self {
+        UnsyncedFile { file, through_cache: true, late: None }
+    }
 }
 
 impl UnsyncedFiles {
@@ -35,28 +55,34 @@ impl UnsyncedFiles {
         UnsyncedFiles { files: Mutex::default(), files_max: files_max.unwrap_or(usize::MAX) }
     }
 
-    fn files(&self) -> MutexGuard<'_, BTreeMap<TableId, UnsyncedFile>> {
+    fn files(&self) -> MutexGuard<'_, Files> {
         self.files.lock()
     }
 
     /// Keeps the file of `table` open. The writers of several workers that find room at once all keep theirs.
     pub(crate) fn insert(&self, table: TableId, file: UnsyncedFile) {
-        self.files().insert(table, file);
+        self.files().open.insert(table, file);
     }
 
     /// Returns the file of `table`, open since it was created.
     pub(crate) fn get(&self, table: TableId) -> Option<Arc<dyn File>> {
-        self.files().get(&table).map(|unsynced| Arc::clone(&unsynced.file))
+        self.files().open.get(&table).map(|unsynced| Arc::clone(&unsynced.file))
     }
 
     /// Whether the file of `table` is here and was written through the page cache.
     pub(crate) fn is_through_cache(&self, table: TableId) -> bool {
-        self.files().get(&table).is_some_and(|unsynced| unsynced.through_cache)
+        self.files().open.get(&table).is_some_and(|unsynced| unsynced.through_cache)
     }
 
-    /// The number of files.
+    /// Whether the table is a late one that was neither synced nor removed.
+    pub(crate) fn is_late(&self, table: TableId) -> bool {
+        let files = self.files();
+        files.closed.contains_key(&table) || files.open.get(&table).is_some_and(|unsynced| unsynced.late.is_some())
+    }
+
+    /// The number of open files.
     pub(crate) fn len(&self) -> usize {
-        self.files().len()
+        self.files().open.len()
     }
 
     /// Whether one more file may be kept open.
@@ -64,9 +90,24 @@ impl UnsyncedFiles {
         self.len() < self.files_max
     }
 
-    /// Closes the file of `table`.
+    /// Closes the file of `table`, which was replaced and will not be synced.
+    pub(crate) fn close(&self, table: TableId) {
+        let file = {
+            let mut files = self.files();
+            let Some(UnsyncedFile { file, late, .. }) = files.open.remove(&table) else { return };
+            files.closed.extend(late.map(|late| (table, late)));
+            file
+        };
+        drop(file);
+    }
+
+    /// Closes the file of `table`, which was synced or removed.
     pub(crate) fn remove(&self, table: TableId) {
-        let file = self.files().remove(&table);
+        let file = {
+            let mut files = self.files();
+            files.closed.remove(&table);
+            files.open.remove(&table)
+        };
         drop(file);
     }
 }
@@ -75,8 +116,11 @@ impl UnsyncedFiles {
 mod tests {
     use super::*;
     use crate::storage::Storage;
+    use crate::table::options::TableWrites;
+    use crate::table::page_cache::write_through::{WriteThroughPolicy, WriteWay};
     use crate::table::tests::disk::{Disk, Memory};
     use std::path::Path;
+    use std::sync::atomic::Ordering;
 
     fn file() -> Arc<dyn File> {
         Memory(Disk::new(true)).create(Path::new("a")).unwrap()
@@ -87,7 +131,7 @@ mod tests {
         let unsynced = UnsyncedFiles::new(None);
         let files = [file(), file()];
         for (id, file) in (1..).zip(&files) {
-            unsynced.insert(TableId(id), UnsyncedFile { file: Arc::clone(file), through_cache: id == 2 });
+            unsynced.insert(TableId(id), UnsyncedFile { through_cache: id == 2, ..UnsyncedFile::cached(Arc::clone(file)) });
         }
         assert!(!unsynced.is_through_cache(TableId(1)) && unsynced.is_through_cache(TableId(2)));
         assert!(Arc::ptr_eq(&unsynced.get(TableId(1)).unwrap(), &files[0]));
@@ -100,11 +144,34 @@ mod tests {
     }
 
     #[test]
+    fn a_late_table_stays_one_until_it_is_synced_or_removed_even_if_its_file_is_closed() {
+        let policy = WriteThroughPolicy::new(TableWrites::Automatic, true);
+        let disk = Disk::new(true);
+        disk.file_room.store(1000, Ordering::Relaxed);
+        let unsynced = UnsyncedFiles::new(None);
+        for id in 1..=3 {
+            let WriteWay::Late(mut late) = policy.way(&Memory(Arc::clone(&disk)), 0, false) else { panic!("not late") };
+            late.add(10);
+            unsynced.insert(TableId(id), UnsyncedFile { late: Some(late), ..UnsyncedFile::cached(file()) });
+        }
+        unsynced.insert(TableId(4), UnsyncedFile::cached(file()));
+        let late = || [1, 2, 3, 4].map(|id| unsynced.is_late(TableId(id)));
+        assert_eq!((late(), unsynced.len(), policy.late_bytes()), ([true, true, true, false], 4, 30));
+        unsynced.remove(TableId(1));
+        unsynced.close(TableId(2));
+        unsynced.close(TableId(4));
+        assert_eq!((late(), unsynced.len(), policy.late_bytes()), ([false, true, true, false], 1, 20));
+        unsynced.remove(TableId(2));
+        unsynced.remove(TableId(3));
+        assert_eq!((late(), unsynced.len(), policy.late_bytes()), ([false; 4], 0, 0));
+    }
+
+    #[test]
     fn a_sixth_of_the_descriptors_may_be_unsynced_files() {
         let unsynced = UnsyncedFiles::new(Some(2 * FILES_PART));
         for id in 1..=2 {
             assert!(unsynced.has_room());
-            unsynced.insert(TableId(id), UnsyncedFile { file: file(), through_cache: false });
+            unsynced.insert(TableId(id), UnsyncedFile::cached(file()));
         }
         assert!(!unsynced.has_room());
     }

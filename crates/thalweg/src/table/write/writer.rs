@@ -10,7 +10,7 @@
 
 use super::cache_handover::BlockCollector;
 use super::output::Output;
-use super::unsynced_files::{UnsyncedFile, UnsyncedFiles};
+use super::unsynced_files::UnsyncedFiles;
 use crate::cache::Warmth;
 use crate::error::Result;
 use crate::format::key::{self, KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -150,8 +150,8 @@ impl TableWriter {
             Ok(is_synced) => {
                 self.collector.finish(self.id());
                 if !is_synced {
-                    let (file, through_cache) = (Arc::clone(self.output.file()), self.output.is_through_cache());
-                    self.unsynced.insert(self.id(), UnsyncedFile { file, through_cache });
+                    let unsynced = self.output.to_unsynced();
+                    self.unsynced.insert(self.id(), unsynced);
                 }
                 Ok(self.properties.to_meta(self.written, self.checksum.digest()))
             }
