@@ -47,6 +47,7 @@ impl Aligned {
         Some(Aligned { size, marks, passed: 0, passed_first: 0, ends: 0 })
     }
 
+    #[cfg(test)]
     pub(super) fn size(&self) -> u64 {
         self.size
     }

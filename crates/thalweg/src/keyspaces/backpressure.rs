@@ -3,7 +3,7 @@
 //! Every wait is counted by its cause: sealed memtables, level 0, the log, the fast tier, or pacing.
 
 use super::log_pins::LogPins;
-use super::pacer::{Pacer, Pressure, pressure};
+use super::pacer::{Pacer, Pressure, SLEEP_MAX_NS, pressure};
 use super::registry::Registry;
 use super::signals::Signals;
 use super::tier_room::TierRoom;
@@ -130,8 +130,23 @@ impl Backpressure {
         if let Some((delay_ns, now_ns)) = longest.zip(now_ns) {
             let until_ns = now_ns.saturating_add(delay_ns);
             let is_idle = self.environment.scheduler.has_waiting_compactor() && self.gate.has_room();
-            self.environment.scheduler.wait(&self.signals.stopped, ticket, Some(until_ns));
-            let waited_ns = clock.now_ns().saturating_sub(now_ns);
+            let still_pressed = |buffer: &Arc<B>, now_ns: u64| {
+                if buffer.pacer().is_stale(now_ns) {
+                    self.pace(&**buffer);
+                }
+                buffer.pacer().is_pressed()
+            };
+            let mut at_ns = now_ns;
+            loop {
+                let next_ns = until_ns.min(at_ns.saturating_add(SLEEP_MAX_NS));
+                self.environment.scheduler.wait(&self.signals.stopped, ticket, Some(next_ns));
+                at_ns = clock.now_ns();
+                let is_over = at_ns >= until_ns || self.signals.stopped.passed(ticket);
+                if is_over || !routes.chunk_by(Arc::ptr_eq).filter_map(<[_]>::first).any(|it| still_pressed(it, at_ns)) {
+                    break;
+                }
+            }
+            let waited_ns = at_ns.saturating_sub(now_ns);
             self.metrics.stalls_paced.record(waited_ns);
             if is_idle {
                 self.metrics.paced_while_idle_ns.add(waited_ns);

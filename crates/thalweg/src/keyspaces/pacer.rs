@@ -27,8 +27,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A shorter sleep costs more than it delays.
 const SLEEP_MIN_NS: u64 = 200_000;
 
-/// A longer sleep would be a stall. Later writers sleep the rest; a writer of many bytes sleeps as long as these take.
-const SLEEP_MAX_NS: u64 = 20_000_000;
+/// A longer sleep would be a stall. Later writers sleep the rest; a writer of many bytes sleeps as long as these take,
+/// and looks again after each such time whether it still has to.
+pub(super) const SLEEP_MAX_NS: u64 = 20_000_000;
 
 /// The schedule is at most this far ahead.
 const LEAD_MAX_NS: u64 = 1_000_000_000;
@@ -38,6 +39,10 @@ const STALE_NS: u64 = 10_000_000;
 
 /// Writers are never slowed down below this rate, in bytes a second. A stall stops them then, and is counted.
 const RATE_MIN: f64 = 1e6;
+
+/// Nor below this part of the rate at which the background makes room. Where few memtables are all the room, each one
+/// that is sealed is all the pressure there can be, and a flush takes it away in milliseconds.
+const RATE_PART_MIN: f64 = 0.1;
 
 /// The weight of the measurements so far at the next one.
 const DECAY: f64 = 0.7;
@@ -184,7 +189,7 @@ impl Pacer {
             let rates = self.rates();
             let allowed = |rate: Option<f64>, pressure: f64| {
                 let rate = rate.filter(|_| pressure > 0.0)?;
-                Some((rate * 2.0 * (1.0 - pressure)).max(RATE_MIN))
+                Some((rate * (2.0 * (1.0 - pressure)).max(RATE_PART_MIN)).max(RATE_MIN))
             };
             let flush = allowed(rates.flush.rate_at(now_ns), pressure.flush);
             let compaction = allowed(rates.compaction.rate_at(now_ns), pressure.compaction);
