@@ -13,7 +13,9 @@ pub fn run(args: &Dump, output: &mut dyn Write) -> Result<(), Failure> {
             )));
         }
         Ok(found) if found.is_file() => {}
-        Ok(_) => return Err(Failure::Usage(format!("{name} is a pipe, a socket or a device; name a file of a database"))),
+        Ok(_) => {
+            return Err(Failure::Usage(format!("{name} is a pipe, a socket or a device; name a file of a database")));
+        }
         Err(error) => return Err(Failure::io("read", &name, &error)),
     }
     // An error of the output is kept apart from an error of the file.

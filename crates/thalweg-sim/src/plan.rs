@@ -64,6 +64,8 @@ pub struct Plan {
     pub share_journal: bool,
     /// The file system does not report its free space.
     pub hide_free_bytes: bool,
+    /// What memory has room for: it decides how tables are written.
+    pub file_room_bytes: u64,
     /// The longest time of a sync. `None`: syncs take no time, and time may pass while a task can run.
     sync_ms_max: Option<u64>,
     /// Coroutines hand their syncs to a ring, and their worker continues.
@@ -163,6 +165,7 @@ impl Plan {
             short_reads_per_mille: *rng.choose(&[0, 0, 100]),
             share_journal: rng.aside(3).one_in(2),
             hide_free_bytes: rng.aside(91).one_in(2),
+            file_room_bytes: *rng.aside(48).choose(&[0, 1 << 10, 64 << 10, 1 << 20, 1 << 30]),
             sync_ms_max: *rng.aside(11).choose(&[None, None, Some(2), Some(15), Some(60)]),
             has_rings: rng.aside(12).one_in(2),
             durability: *rng.choose(&[Durability::Buffered, Durability::Buffered, Durability::Sync]),
@@ -280,6 +283,7 @@ impl Plan {
             short_reads_per_mille: 0,
             share_journal: true,
             hide_free_bytes: false,
+            file_room_bytes: 1 << 20,
             sync_ms_max: None,
             has_rings: false,
             durability: Durability::Buffered,

@@ -76,6 +76,7 @@ impl Stage {
         disk.share_journal(plan.share_journal);
         disk.put_in_persistent_memory(plan.tier.in_persistent_memory.then_some(FAST_TIER));
         disk.hide_free_bytes(plan.hide_free_bytes);
+        disk.set_file_room(plan.file_room_bytes);
         disk.set_short_reads(plan.short_reads_per_mille);
         Stage {
             world,

@@ -20,7 +20,7 @@ pub(crate) struct Job {
     pub(crate) upper: Vec<Arc<Table>>,
     /// In key order.
     pub(crate) lower: Vec<Arc<Table>>,
-    /// The one upper table goes down as it is.
+    /// The upper tables, of level 0 one, go down as they are.
     pub(crate) trivial_move: bool,
     /// No deeper level has keys of the job's range: tombstones that nobody can see any more are dropped.
     pub(crate) bottom: bool,

@@ -25,7 +25,9 @@
 use super::aligned::Aligned;
 use super::job::RunningJob;
 use super::look_ahead::Cut;
-use super::plan::{Plan, can_run, last_level, plan_least_overlap_wide, plan_level0, plan_move, ratio_cmp, staying};
+use super::plan::{
+    Plan, can_run, last_level, plan_least_overlap_wide, plan_level0, plan_move, ratio_cmp, staying, widen_move,
+};
 use super::shape::Shape;
 use crate::table::TableMeta;
 use std::cmp::Reverse;
@@ -106,8 +108,10 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
             1 if level0_waits => None,
             level => plan_least_overlap_wide(shape, running, level, wide_bytes_max(options, level)),
         };
-        if plan.is_some() {
-            return plan;
+        if let Some(plan) = plan {
+            let is_wide = plan.level > 0 && plan.trivial_move;
+            let excess = score.amount.saturating_sub(score.target);
+            return Some(if is_wide { widen_move(shape, running, plan, excess) } else { plan });
         }
         level0_waits |= score.level == 0 && !level0_runs;
     }
@@ -121,7 +125,7 @@ fn plan_free(shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
         return None;
     }
     let mut plans = (0..shape.level(1).len()).filter_map(|index| plan_move(shape, 1, index));
-    plans.find(|plan| can_run(shape, running, plan))
+    plans.find(|plan| can_run(shape, running, plan)).map(|plan| widen_move(shape, running, plan, u64::MAX))
 }
 
 /// A job that takes the tables of level 0 down that are `wanted`, and all that are older, as far as they fit into one.

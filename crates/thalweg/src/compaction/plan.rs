@@ -1,7 +1,7 @@
 //! [`Plan`]: one job as positions in the levels, and what every policy must do alike when it makes one.
 //!
-//! **A trivial move** takes a table that overlaps nothing in the level below down without a rewrite; from level 0
-//! that is the oldest one, and where the whole level could be merged it must overlap no other there. Not so a table
+//! **A trivial move** takes a table that overlaps nothing in the level below down without a rewrite, from a level below
+//! 0 several at once; from level 0 it is the oldest, and must overlap no other there. Not so a table
 //! of many tombstones above nothing: moves would carry it for free to the last level, which is never a source, and
 //! its tombstones would stay for ever; a rewrite drops them.
 //!
@@ -54,6 +54,27 @@ pub(super) fn plan_move(shape: &Shape<'_>, level: usize, index: usize) -> Option
     let table = shape.level(level).get(index)?;
     let is_free = shape.overlapping(level + 1, &table.key_min, &table.key_max).is_empty();
     plan_upper(shape, level, index..index + 1).filter(|plan| is_free && plan.trivial_move)
+}
+
+/// The move of a table of a level below 0 together with neighbours that lie over nothing either, as many as have `most`
+/// bytes with it. One edit moves them all. Where a level begins it gets hundreds, and level 0 should not wait for each.
+pub(super) fn widen_move(shape: &Shape<'_>, running: &[RunningJob], plan: Plan, most: u64) -> Plan {
+    assert!(plan.level > 0 && plan.trivial_move, "a move of a sorted level");
+    let bytes = |upper: &Range<usize>| metas(shape, plan.level, upper).map(|table| table.bytes).sum::<u64>();
+    let (mut wide, mut sum) = (plan.clone(), bytes(&plan.upper));
+    loop {
+        let added = wide.upper.end..wide.upper.end + 1;
+        sum += bytes(&added);
+        let upper = wide.upper.start..added.end;
+        let lies_over_nothing = hull(metas(shape, plan.level, &upper))
+            .is_some_and(|(from, to)| shape.overlapping(plan.level + 1, from, to).is_empty());
+        let next = Plan { upper, ..wide.clone() };
+        let is_free = plan_move(shape, plan.level, added.start).is_some() && lies_over_nothing;
+        if !is_free || sum > most || !can_run(shape, running, &next) {
+            return wide;
+        }
+        wide = next;
+    }
 }
 
 /// The tables of a level that no running job takes out of it.

@@ -115,6 +115,10 @@ pub struct Statistics {
     pub tables_written_direct: u64,
     /// Tables written since the open through the page cache, chosen or because direct I/O was refused.
     pub tables_written_cached: u64,
+    /// Those of them that go to the device only with the settle round that finds them in use.
+    pub tables_written_late: u64,
+    /// Those of these that a round found replaced: their bytes were never written to the device.
+    pub tables_never_written: u64,
     /// Whether direct I/O is possible: `false` once the file system has refused it for a table.
     pub direct_io: bool,
     /// Why `io_uring` or `direct_io` is off, or reads of `multi_get` do not overlap through a ring, in words.
@@ -331,6 +335,8 @@ impl Statistics {
             merge_slices: duration_statistics(&metrics.merge_slices),
             io_uring: environment.scheduler.ring_refused().is_none(),
             tables_written_direct: metrics.tables_direct.get(),
+            tables_written_late: metrics.tables_late.get(),
+            tables_never_written: metrics.tables_never_written.get(),
             tables_written_cached: metrics.tables_through_cache.get() + metrics.tables_refused_direct.get(),
             direct_io: metrics.tables_refused_direct.get() == 0,
             io_notes: io_notes(environment, metrics),

@@ -142,7 +142,8 @@ impl Backpressure {
                 self.environment.scheduler.wait(&self.signals.stopped, ticket, Some(next_ns));
                 at_ns = clock.now_ns();
                 let is_over = at_ns >= until_ns || self.signals.stopped.passed(ticket);
-                if is_over || !routes.chunk_by(Arc::ptr_eq).filter_map(<[_]>::first).any(|it| still_pressed(it, at_ns)) {
+                if is_over || !routes.chunk_by(Arc::ptr_eq).filter_map(<[_]>::first).any(|it| still_pressed(it, at_ns))
+                {
                     break;
                 }
             }

@@ -13,7 +13,7 @@ use crate::keyspaces::{Backpressure, Signals, SpaceWatch, WriteBuffer};
 use crate::lineage::{Change, Edit, Handle, Lineage};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Health};
-use crate::table::{TableStore, TableWriters};
+use crate::table::{Table, TableStore, TableWriters};
 use crate::trace;
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl JobRunner {
     /// Runs a job, in steps where room is short.
     pub(super) async fn run(&self, writers: &TableWriters, partition: &Arc<Partition>, job: Job) -> Result<()> {
         if job.trivial_move {
-            return self.move_table(partition, &job).await;
+            return self.move_tables(partition, &job).await;
         }
         let mut steps = steps_of(job, self.space.space()).into_iter().peekable();
         while let Some(step) = steps.next() {
@@ -153,22 +153,19 @@ impl JobRunner {
         self.backpressure.pace(partition);
     }
 
-    async fn move_table(&self, partition: &Arc<Partition>, job: &Job) -> Result<()> {
-        let Some(table) = job.upper.first() else { return Ok(()) };
-        let edit = Edit {
-            changes: vec![Change::Move {
-                keyspace: partition.keyspace,
-                partition: partition.id,
-                from: level_number(job.level),
-                to: level_number(job.output_level),
-                table: table.meta().id,
-            }],
-            ..Edit::default()
+    async fn move_tables(&self, partition: &Arc<Partition>, job: &Job) -> Result<()> {
+        let moved_down = |table: &Arc<Table>| Change::Move {
+            keyspace: partition.keyspace,
+            partition: partition.id,
+            from: level_number(job.level),
+            to: level_number(job.output_level),
+            table: table.meta().id,
         };
-        let moved = vec![Arc::clone(table)];
+        let edit = Edit { changes: job.upper.iter().map(moved_down).collect(), ..Edit::default() };
+        let (tables, moved) = (job.upper.len(), job.upper.clone());
         self.lineage.install(edit, Vec::new(), || None, || partition.install_job(job, moved)).await?;
-        self.metrics.trivial_moves.increment();
-        trace::event!(INFO, "thalweg::compaction", "moved", bytes = table.meta().bytes);
+        self.metrics.trivial_moves.add(tables as u64);
+        trace::event!(INFO, "thalweg::compaction", "moved", tables = tables);
         self.count_chain(partition, job, 0);
         Ok(())
     }

@@ -14,9 +14,10 @@ pub enum Compression {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TableWrites {
-    /// Through it, if the database is being read or the table is of level 2 or below, and all tables of the database
-    /// fit in the memory that the machine and the process's control groups leave for files. Otherwise past it (direct
-    /// I/O).
+    /// Through it, if tables are being read, or have at most eight times the bytes that the machine and the process's
+    /// control groups leave for files. Otherwise past it (direct I/O). Small tables of the upper levels are not even
+    /// written to the device before a settle round needs them there. Packs of a directory keyspace go through it while
+    /// all tables of the database fit into those bytes.
     #[default]
     Automatic,
     /// Through it. What was written is in memory, as far as there is room, and reads of it need not wait for the

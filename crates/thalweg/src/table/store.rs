@@ -143,9 +143,11 @@ impl TableStore {
     pub(super) async fn create(&self, level: usize, queue: &WriteQueue) -> Result<TableWriter> {
         let is_read = self.is_read();
         yield_now().await;
-        let way = self.page_cache.policy.way(&*self.environment.storage, level, is_read);
+        let (policy, storage) = (&self.page_cache.policy, &*self.environment.storage);
+        let (way, fits) = (policy.way(storage, level, is_read), policy.fits(storage));
         let (id, output) = self.create_file(way, queue, queue.buffers()).await?;
-        let room = if is_read && !output.is_through_cache() { self.handover_bytes_max() } else { 0 };
+        let stays = fits && output.is_through_cache();
+        let room = if is_read && !stays { self.handover_bytes_max() } else { 0 };
         Ok(self.writer(id, level, output, room))
     }
 
@@ -156,7 +158,7 @@ impl TableStore {
             PackWrites::ByItem => &self.io.page_buffers,
         };
         yield_now().await;
-        let way = self.page_cache.policy.way_at_once(&*self.environment.storage, level, self.is_read());
+        let way = self.page_cache.policy.way_of_pack(&*self.environment.storage, level, self.is_read());
         let (id, output) = self.create_file(way, queue, buffers).await?;
         self.count_file(&output);
         let (storage, kept) =
@@ -198,6 +200,9 @@ impl TableStore {
             (false, false) => &self.metrics.tables_refused_direct,
         };
         counter.increment();
+        if output.is_late() {
+            self.metrics.tables_late.increment();
+        }
     }
 
     /// Returns the writer of table `id`, which may keep `room` bytes of blocks for the block cache.
@@ -252,7 +257,11 @@ impl TableStore {
     /// Closes the file that [`TableStore::unsynced`] returns. `is_synced`: the table was synced; else it need not be,
     /// and will be removed.
     pub(crate) fn forget_unsynced(&self, id: TableId, is_synced: bool) {
-        if is_synced { self.unsynced.remove(id) } else { self.unsynced.close(id) }
+        if is_synced {
+            self.unsynced.remove(id);
+        } else if self.unsynced.close(id) {
+            self.metrics.tables_never_written.increment();
+        }
     }
 
     fn open_as(&self, through_cache: bool, meta: TableMeta, fresh: Option<Fresh>) -> Arc<Table> {

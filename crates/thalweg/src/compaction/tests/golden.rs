@@ -77,6 +77,63 @@ fn a_table_above_nothing_moves() {
 }
 
 #[test]
+fn a_table_of_level_1_between_those_of_level_2_moves_though_no_level_is_due() {
+    Session::new(&["", "a-b:4 e-h:4", "a-d:20 i-l:20"]).pick().finish().pick().check(expect![[r#"
+        L0                               empty
+        L1  [a———b]     [e———h]          2 tables  8.0 KiB
+        L2  [a———————d]         [i———l]  2 tables  40.0 KiB
+        > pick: move L1 [e—h], bottom
+        > finish: into L2
+        L0                               empty
+        L1  [a———b]                      1 table  4.0 KiB
+        L2  [a———————d] [e———h] [i———l]  3 tables  44.0 KiB
+        > pick: nothing to do
+    "#]]);
+    // Above an empty level it stays: it would only begin a level.
+    Session::new(&["", "a-b:4 e-h:4", "", "a-d:20 i-l:20"]).pick().check(expect![[r#"
+        L0                               empty
+        L1  [a———b]     [e———h]          2 tables  8.0 KiB
+        L2                               empty
+        L3  [a———————d]         [i———l]  2 tables  40.0 KiB
+        > pick: nothing to do
+    "#]]);
+}
+
+#[test]
+fn tables_above_nothing_move_together_as_far_as_their_level_is_too_large() {
+    let above_nothing = "a-b:20 c-d:20 e-f:20 g-h:20 i-j:20 k-l:20";
+    Session::new(&["", above_nothing]).pick().finish().pick().check(expect![[r#"
+        L0                                                   empty
+        L1  [a———b] [c———d] [e———f] [g———h] [i———j] [k———l]  6 tables  120.0 KiB
+        debt 80.0 KiB
+        > pick: move L1 [a—b] [c—d] [e—f] [g—h], bottom
+        > finish: into L2
+        L0                                                   empty
+        L1                                  [i———j] [k———l]  2 tables  40.0 KiB
+        L2  [a———b] [c———d] [e———f] [g———h]                  4 tables  80.0 KiB
+        > pick: move L1 [i—j] [k—l], bottom
+    "#]]);
+    Session::new(&["", above_nothing, "e-f:20"]).pick().finish().pick().finish().pick().check(expect![[r#"
+        L0                                                   empty
+        L1  [a———b] [c———d] [e———f] [g———h] [i———j] [k———l]  6 tables  120.0 KiB
+        L2                  [e———f]                          1 table  20.0 KiB
+        debt 80.0 KiB
+        > pick: move L1 [a—b] [c—d], bottom
+        > finish: into L2
+        L0                                                   empty
+        L1                  [e———f] [g———h] [i———j] [k———l]  4 tables  80.0 KiB
+        L2  [a———b] [c———d] [e———f]                          3 tables  60.0 KiB
+        debt 40.0 KiB
+        > pick: move L1 [g—h] [i—j] [k—l], bottom
+        > finish: into L2
+        L0                                                   empty
+        L1                  [e———f]                          1 table  20.0 KiB
+        L2  [a———b] [c———d] [e———f] [g———h] [i———j] [k———l]  6 tables  120.0 KiB
+        > pick: nothing to do
+    "#]]);
+}
+
+#[test]
 fn sequential_flushes_move_down_without_a_rewrite() {
     Session::new(&["a-b:8 c-d:8"]).pick().finish().flush("e-f:8").pick().finish().pick().check(expect![[r#"
         L0  [a———b] [c———d]  2 tables  16.0 KiB

@@ -87,7 +87,9 @@ impl Load {
         // A table may have to end where one of the level below begins or ends.
         let below: Vec<f64> = match &cut {
             Cut::Size(_) => Vec::new(),
-            Cut::Aligned(aligned) => aligned.marks().iter().flat_map(|mark| [0.0, 1.0].map(|after| from_key(mark) + after)).collect(),
+            Cut::Aligned(aligned) => {
+                aligned.marks().iter().flat_map(|mark| [0.0, 1.0].map(|after| from_key(mark) + after)).collect()
+            }
             Cut::LookAhead(_) => self.levels[2].iter().map(|table| from_key(&table.key_min)).collect(),
         };
         let (first, last) = ends.iter().fold((f64::MAX, 0.0), |(a, b), end| (end.min(a), end.max(b)));
@@ -244,29 +246,30 @@ fn a_load_of_random_keys_writes_no_more_than_it_did() {
     // With the highest score first the loads wrote 3.44, 3.94, 4.34 and 4.93 times what was put, level 0 had 4.3, 5.9,
     // 8.8 and 11.9 tables, and the largest jobs were of 1152, 1920, 2560 and 1888 MiB. Deeper first, without a bound
     // of what a job reads: 3.34, 3.84, 3.77 and 4.47 times; 1088, 1664, 2304 and 1728 MiB. With the bound, and each
-    // level `growth_factor` times the one above it from a level 1 of 256 MiB: 3.4, 4.0, 4.6 and 4.8 times.
+    // level `growth_factor` times the one above it from a level 1 of 256 MiB: 3.4, 4.0, 4.6 and 4.8 times. With tables
+    // that end at their size, not where one below ends: 3.24, 3.58, 4.33 and 4.27 times.
     for (total, memtable, amplification_max, tables_max, job_mib_max) in
-        [(2048, 64, 3.3, 4.5, 704), (3072, 64, 3.65, 6.6, 704), (5120, 64, 4.45, 10.0, 704), (4096, 32, 4.4, 12.0, 704)]
+        [(2048, 64, 3.0, 4.5, 704), (3072, 64, 3.45, 6.6, 704), (5120, 64, 3.95, 9.5, 704), (4096, 32, 3.9, 11.0, 704)]
     {
         let cost = mean(total, memtable);
-        println!("LOAD {total} {memtable} {cost:?}");
-        let _within = cost.amplification <= amplification_max
+        let within = cost.amplification <= amplification_max
             && cost.level0_tables <= tables_max
             && cost.job_bytes_max <= job_mib_max * MIB;
+        assert!(within, "{total} MiB, memtables of {memtable}: {cost:?}");
     }
 }
 
 #[test]
 fn levels_of_even_steps_write_less_than_steps_of_the_growth_factor() {
     // As in a partition that was split, whose jobs of level 0 are far from their bound, when memtables are as large as
-    // the largest of many is when it is sealed. Steps of 8 from a level 1 of 256 MiB: 3.37, 4.82 and 6.86 times.
+    // the largest of many is when it is sealed. Steps of 8 from a level 1 of 256 MiB: 3.37, 4.82 and 6.86 times. Tables
+    // that end at their size: 2.83, 4.24 and 5.90 times.
     let mut policy = leveled();
     if let Policy::Leveled(options) = &mut policy {
         options.job_bytes_max = u64::MAX;
     }
-    for (total, amplification_max) in [(3072, 2.9), (7680, 4.3), (15360, 6.0)] {
+    for (total, amplification_max) in [(3072, 2.85), (7680, 3.9), (15360, 5.2)] {
         let cost = load(&policy, total, 128, 10.0, 400.0);
-        println!("EVEN {total} {cost:?}");
         assert!(cost.amplification <= amplification_max, "{total} MiB: {cost:?}");
     }
 }
@@ -286,11 +289,11 @@ fn vlsm(table: u64, phi: u64, debt: u64) -> Policy {
 
 #[test]
 fn chains_of_vlsm_are_short_and_narrow_and_most_of_its_tables_are_good() {
-    // A worker that keeps up. Leveled at its best: 5.3 times what was put, 1 303 MiB for a memtable.
+    // A worker that keeps up. Leveled at its best: 4.7 times what was put, 1 144 MiB for a memtable.
     let leveled = load(&leveled(), 6144, 64, 10.0, 400.0);
     assert!(leveled.chain_mean > 1000, "{leveled:?}");
     for (table, phi, debt, chain_of_leveled, good) in
-        [(8, 32, 0, 6, 0.85), (8, 16, 0, 7, 0.9), (8, 8, 0, 8, 0.99), (2, 32, 0, 20, 0.85)]
+        [(8, 32, 0, 5, 0.85), (8, 16, 0, 6, 0.9), (8, 8, 0, 7, 0.99), (2, 32, 0, 17, 0.85)]
     {
         let cost = load(&vlsm(table, phi, debt), 6144, table, 10.0, 400.0);
         let is_short = cost.chain_mean * chain_of_leveled <= leveled.chain_mean

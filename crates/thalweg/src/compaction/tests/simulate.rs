@@ -194,7 +194,7 @@ impl World {
         let upper = self.level(level)[upper].to_vec();
         let lower = self.level(output_level)[lower].to_vec();
         let outputs = if trivial_move {
-            assert!(upper.len() == 1 && lower.is_empty());
+            assert!((upper.len() == 1 || level > 0) && lower.is_empty());
             self.moves += 1;
             upper
         } else {

@@ -130,6 +130,12 @@ impl SimulatedDisk {
         self.disk().properties.hides_free_bytes = hides;
     }
 
+    /// Sets what [`crate::storage::Storage::file_room_bytes`] gives.
+    #[cfg(feature = "simulation")]
+    pub fn set_file_room(&self, bytes: u64) {
+        self.disk().properties.file_room_bytes = Some(bytes);
+    }
+
     /// The space that files use, in bytes: whole pages, without holes.
     pub fn used_bytes(&self) -> u64 {
         self.disk().image.allocated_pages * PAGE_BYTES as u64

@@ -11,8 +11,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What `file_room_bytes` gives: small, so that a database under test first writes its tables through the page cache
-/// and then outgrows it.
+/// What `file_room_bytes` gives, unless a test says otherwise: small, so that a database outgrows it.
 const FILE_ROOM_BYTES: u64 = 64 << 10;
 
 impl Storage for SimulatedDisk {
@@ -58,7 +57,7 @@ impl Storage for SimulatedDisk {
     }
 
     fn file_room_bytes(&self) -> Option<u64> {
-        Some(FILE_ROOM_BYTES)
+        Some(self.disk().properties.file_room_bytes.unwrap_or(FILE_ROOM_BYTES))
     }
 
     fn file_bytes(&self, path: &Path) -> Result<Option<u64>> {

@@ -157,7 +157,7 @@ impl PackWriter {
         match self.write_end().await {
             Ok(is_synced) => {
                 if !is_synced {
-                    let unsynced = self.output.to_unsynced();
+                    let unsynced = self.output.take_unsynced();
                     self.unsynced.insert(self.id(), unsynced);
                 }
                 Ok(self.properties.to_meta(self.written, self.checksum.digest()))

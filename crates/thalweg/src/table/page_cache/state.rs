@@ -21,7 +21,11 @@ pub(in crate::table) struct PageCacheState {
 }
 
 impl PageCacheState {
-    pub(in crate::table) fn new(policy: WriteThroughPolicy, reads: TableReads, storage: &Arc<dyn Storage>) -> Arc<Self> {
+    pub(in crate::table) fn new(
+        policy: WriteThroughPolicy,
+        reads: TableReads,
+        storage: &Arc<dyn Storage>,
+    ) -> Arc<Self> {
         let mappings = match reads {
             TableReads::Automatic => MappingBudget::new(storage.mappings_max()),
             TableReads::Copied => MappingBudget::none(),

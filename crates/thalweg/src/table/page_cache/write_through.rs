@@ -1,25 +1,23 @@
 //! [`WriteThroughPolicy`]: whether a new table is written through the page cache or past it, and when to the device.
 //!
-//! A table written through the page cache is read from memory from the start. The price is a copy of each byte into
-//! pages that must be found first. While the database is read, that is worth it for every table. In a load that is not
-//! read, it is worth it for the lower levels only: tables of the upper levels are replaced before they are read. They
-//! go past the page cache; a later read brings them there ([`super::warming`]).
-//!
-//! Tables that do not fit would push out what is read. So for each new table the policy compares the bytes of all live
-//! tables with the room that memory has for files. A database that outgrows its memory goes over to direct writes by
-//! itself, as does one whose neighbours take the memory (`docs/io.md`).
+//! A table written through the page cache is read from memory: by gets, and by the compaction that replaces it. The
+//! price is a copy of each byte into pages that must be found first. A compaction that reads from the device waits for
+//! it, and takes it from others, so the price is worth paying, also where not all tables fit: of two files the kernel
+//! keeps what is used. In a database of which memory has room for a small part only, a table's pages are gone before
+//! its compaction. Then tables go past the page cache, unless tables are read: what was written last is read most.
 //!
 //! **Late.** A table of the upper levels is often replaced before a settle round needs it on the medium. So it is
 //! written into the page cache, and to the device only by the round that finds it in use. One that was replaced before
-//! is never written, and its compaction reads nothing from the device (`docs/io.md`). A crash loses it like any other
-//! unsynced table: its inputs, or the log, are still there. The bytes of late tables are bounded, because the kernel
-//! must write dirty pages before it can use their memory for something else.
+//! is never written. A crash loses it like any other unsynced table: its inputs, or the log, are still there. The bytes
+//! of late tables are bounded: a round writes all of them at once, and the kernel must write dirty pages before it can
+//! use their memory for something else.
 //!
-//! A replaced table counts until it has no handle and its pages were dropped ([`StalePages`]). Otherwise the next table
-//! would go past the page cache for pages that are not read.
+//! **Packs** are read more and replaced less. They go through the page cache while all tables fit there, if they are
+//! read or are of a level that lasts. A replaced table counts until it has no handle and its pages were dropped
+//! ([`StalePages`]). Otherwise the next pack would go past the page cache for pages that are not read.
 //!
-//! Invariant: `live_bytes` is the sum of [`CountedBytes`] of the tables with a handle and of the
-//! [`StalePages`]; `late_bytes` is that of the late tables which were neither synced nor removed. No locks.
+//! Invariant: `live_bytes` is the sum of [`CountedBytes`] of the tables with a handle and of the [`StalePages`];
+//! `late_bytes` is that of the late tables which were neither synced nor removed. No locks.
 
 use crate::storage::Storage;
 use crate::table::options::TableWrites;
@@ -27,12 +25,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tables from this level on are not replaced soon. They are most of a database that fits in memory.
+/// Packs from this level on are not replaced soon. Tables of levels above may be late.
 const LASTING_LEVEL: usize = 2;
 
-/// Late tables may take one part in this many of the room that memory has for files. The kernel begins to write dirty
-/// pages by itself once they are a tenth of it (`vm.dirty_background_ratio`).
-const LATE_PART: u64 = 10;
+/// Late tables may take one part in this many of the room that memory has for files.
+const LATE_PART: u64 = 32;
+
+/// Of how many times the room the tables may have so that new ones go there though nobody reads.
+const LIVE_TIMES_MAX: u64 = 8;
+
+/// The room is asked for again when tables of one part in this many of it were written. It takes a tenth of a
+/// millisecond.
+const ASK_PART: u64 = 64;
 
 /// See the module.
 pub(in crate::table) struct WriteThroughPolicy {
@@ -41,6 +45,9 @@ pub(in crate::table) struct WriteThroughPolicy {
     may_be_late: bool,
     live_bytes: Arc<AtomicU64>,
     late_bytes: Arc<AtomicU64>,
+    /// The room that memory had for files when it was asked for last, and the bytes of tables since.
+    room: AtomicU64,
+    bytes_since: AtomicU64,
 }
 
 /// How a new table is written.
@@ -68,29 +75,42 @@ pub(in crate::table) struct StalePages {
 
 impl WriteThroughPolicy {
     pub(in crate::table) fn new(writes: TableWrites, may_be_late: bool) -> Self {
-        WriteThroughPolicy { writes, may_be_late, live_bytes: Arc::default(), late_bytes: Arc::default() }
+        WriteThroughPolicy {
+            writes,
+            may_be_late,
+            live_bytes: Arc::default(),
+            late_bytes: Arc::default(),
+            room: AtomicU64::new(0),
+            bytes_since: AtomicU64::new(0),
+        }
     }
 
     /// Counts a table of `bytes`.
     pub(in crate::table) fn count(&self, bytes: u64) -> CountedBytes {
+        self.bytes_since.fetch_add(bytes, Ordering::Relaxed);
         let mut counted = CountedBytes { bytes: 0, sum: Arc::clone(&self.live_bytes) };
         counted.add(bytes);
         counted
     }
 
-    /// How a new table of `level` is written. `is_read`: tables are being read.
+    /// How a new sorted table of `level` is written. `is_read`: tables are being read.
     pub(in crate::table) fn way(&self, storage: &dyn Storage, level: usize, is_read: bool) -> WriteWay {
-        if self.writes == TableWrites::Automatic && self.may_be_late && level < LASTING_LEVEL {
-            let room = storage.file_room_bytes().unwrap_or(0);
-            if self.late_bytes() < room / LATE_PART {
-                return WriteWay::Late(CountedBytes { bytes: 0, sum: Arc::clone(&self.late_bytes) });
-            }
+        match self.writes {
+            TableWrites::PageCache => WriteWay::Cached,
+            TableWrites::Direct => WriteWay::Direct,
+            TableWrites::Automatic => match self.room(storage) {
+                0 => WriteWay::Direct,
+                room if self.may_be_late && level < LASTING_LEVEL && self.late_bytes() < room / LATE_PART => {
+                    WriteWay::Late(CountedBytes { bytes: 0, sum: Arc::clone(&self.late_bytes) })
+                }
+                room if is_read || self.live_bytes() / LIVE_TIMES_MAX <= room => WriteWay::Cached,
+                _ => WriteWay::Direct,
+            },
         }
-        self.way_at_once(storage, level, is_read)
     }
 
-    /// The same for a table that is not written late.
-    pub(in crate::table) fn way_at_once(&self, storage: &dyn Storage, level: usize, is_read: bool) -> WriteWay {
+    /// How a new pack of `level` is written.
+    pub(in crate::table) fn way_of_pack(&self, storage: &dyn Storage, level: usize, is_read: bool) -> WriteWay {
         let is_cached = match self.writes {
             TableWrites::PageCache => true,
             TableWrites::Direct => false,
@@ -104,6 +124,12 @@ impl WriteThroughPolicy {
         self.writes != TableWrites::Direct && self.fits(storage)
     }
 
+    /// Whether memory has room for all live tables.
+    pub(in crate::table) fn fits(&self, storage: &dyn Storage) -> bool {
+        let room = self.room(storage);
+        room > 0 && self.live_bytes() <= room
+    }
+
     /// The bytes of all live tables.
     pub(in crate::table) fn live_bytes(&self) -> u64 {
         self.live_bytes.load(Ordering::Relaxed)
@@ -114,9 +140,16 @@ impl WriteThroughPolicy {
         self.late_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether memory has room for all live tables.
-    fn fits(&self, storage: &dyn Storage) -> bool {
-        storage.file_room_bytes().is_some_and(|room| self.live_bytes() <= room)
+    /// The bytes of files that memory has room for; 0 if that is not known.
+    fn room(&self, storage: &dyn Storage) -> u64 {
+        let known = self.room.load(Ordering::Relaxed);
+        if self.bytes_since.load(Ordering::Relaxed) < known / ASK_PART {
+            return known;
+        }
+        let room = storage.file_room_bytes().unwrap_or(0);
+        self.bytes_since.store(0, Ordering::Relaxed);
+        self.room.store(room, Ordering::Relaxed);
+        room
     }
 }
 
@@ -144,28 +177,43 @@ mod tests {
         Memory(disk)
     }
 
-    /// How tables of levels 0 and 2 are written, not read and read: `D`irect, `C`ached or `L`ate.
-    fn ways(policy: &WriteThroughPolicy, storage: &dyn Storage) -> String {
+    /// How tables of levels 0 and 2 are written, first not read and then read: Direct, Cached or Late.
+    fn named(way: impl Fn(usize, bool) -> WriteWay) -> String {
         let name = |way| match way {
             WriteWay::Direct => 'D',
             WriteWay::Cached => 'C',
             WriteWay::Late(_) => 'L',
         };
         let cases = [(0, false), (0, true), (LASTING_LEVEL, false), (LASTING_LEVEL, true)];
-        cases.map(|(level, is_read)| name(policy.way(storage, level, is_read))).iter().collect()
+        cases.map(|(level, is_read)| name(way(level, is_read))).iter().collect()
     }
 
     #[test]
-    fn tables_that_are_read_or_lasting_go_through_the_page_cache_while_all_fit() {
+    fn tables_go_through_the_page_cache_if_it_has_room_for_enough_of_them_or_they_are_read() {
         let policy = WriteThroughPolicy::new(TableWrites::Automatic, false);
         let storage = storage(100);
+        let ways = || named(|level, is_read| policy.way(&storage, level, is_read));
+        assert_eq!(ways(), "CCCC");
+        let few = policy.count(800);
+        assert_eq!(ways(), "CCCC");
+        let many = policy.count(8);
+        assert_eq!(ways(), "DCDC");
+        drop((few, many));
+        assert_eq!(ways(), "CCCC");
+    }
+
+    #[test]
+    fn packs_that_are_read_or_lasting_go_through_the_page_cache_while_all_fit() {
+        let policy = WriteThroughPolicy::new(TableWrites::Automatic, true);
+        let storage = storage(100);
+        let ways = || named(|level, is_read| policy.way_of_pack(&storage, level, is_read));
         let first = policy.count(60);
-        assert_eq!(ways(&policy, &storage), "DCCC");
+        assert_eq!(ways(), "DCCC");
         let second = policy.count(41);
-        assert_eq!(ways(&policy, &storage), "DDDD");
+        assert_eq!(ways(), "DDDD");
         assert!(!policy.is_warmed(&storage));
         drop(first);
-        assert_eq!(ways(&policy, &storage), "DCCC");
+        assert_eq!(ways(), "DCCC");
         assert!(policy.is_warmed(&storage));
         drop(second);
     }
@@ -173,25 +221,47 @@ mod tests {
     #[test]
     fn tables_of_the_upper_levels_are_late_while_they_take_little_of_the_room() {
         let policy = WriteThroughPolicy::new(TableWrites::Automatic, true);
-        let storage = storage(100);
-        let all = policy.count(101);
-        assert_eq!(ways(&policy, &storage), "LLDD");
+        let storage = storage(10 * LATE_PART);
+        let ways = || named(|level, is_read| policy.way(&storage, level, is_read));
+        let all = policy.count(100 * LATE_PART);
+        assert_eq!(ways(), "LLDC");
         let WriteWay::Late(mut late) = policy.way(&storage, 1, false) else { panic!("not late") };
         late.add(9);
-        assert_eq!(ways(&policy, &storage), "LLDD");
+        assert_eq!(ways(), "LLDC");
         late.add(1);
-        assert_eq!((ways(&policy, &storage).as_str(), policy.late_bytes()), ("DDDD", 10));
+        assert_eq!((ways().as_str(), policy.late_bytes()), ("DCDC", 10));
         drop(all);
-        assert_eq!(ways(&policy, &storage), "DCCC");
+        assert_eq!(ways(), "CCCC");
         drop(late);
-        assert_eq!(ways(&policy, &storage), "LLCC");
+        assert_eq!(ways(), "LLCC");
+    }
+
+    #[test]
+    fn the_room_is_asked_for_again_once_tables_were_written() {
+        let policy = WriteThroughPolicy::new(TableWrites::Automatic, false);
+        let storage = storage(6400);
+        assert!(policy.fits(&storage));
+        let first = policy.count(99);
+        storage.0.file_room.store(98, Ordering::Relaxed);
+        assert!(policy.fits(&storage), "it is not asked for again so soon");
+        let second = policy.count(1);
+        assert!(!policy.fits(&storage));
+        drop((first, second));
     }
 
     #[test]
     fn a_fixed_choice_ignores_memory_and_nothing_fits_where_its_size_is_unknown() {
         let unknown = Memory(Disk::new(true));
-        let ways = |writes| ways(&WriteThroughPolicy::new(writes, true), &unknown);
-        assert_eq!([TableWrites::PageCache, TableWrites::Direct, TableWrites::Automatic].map(ways), ["CCCC", "DDDD", "DDDD"]);
+        let ways = |writes| {
+            let policy = WriteThroughPolicy::new(writes, true);
+            [
+                named(|level, is_read| policy.way(&unknown, level, is_read)),
+                named(|level, is_read| policy.way_of_pack(&unknown, level, is_read)),
+            ]
+        };
+        assert_eq!(ways(TableWrites::PageCache), ["CCCC"; 2]);
+        assert_eq!(ways(TableWrites::Direct), ["DDDD"; 2]);
+        assert_eq!(ways(TableWrites::Automatic), ["DDDD"; 2]);
         assert!(!WriteThroughPolicy::new(TableWrites::Direct, true).is_warmed(&storage(100)));
     }
 }

@@ -18,12 +18,12 @@ fn forgotten(bench: &Bench) -> u64 {
     bench.disk.forgotten_bytes.swap(0, Ordering::Relaxed)
 }
 
-/// Returns a store with a table of level 2, and memory for the bytes of one and a half tables.
+/// Returns a store with a table of level 2, and memory that is enough for one and a half tables to go through it.
 fn bench() -> (Bench, Arc<Table>) {
     let bench = Bench::new(options(4096, Compression::None, 10), 0);
-    bench.disk.file_room.store(1 << 20, Ordering::Relaxed);
+    bench.disk.file_room.store(64 << 10, Ordering::Relaxed);
     let first = table(&bench, 2);
-    bench.disk.file_room.store(first.meta().bytes * 3 / 2, Ordering::Relaxed);
+    bench.disk.file_room.store(first.meta().bytes * 3 / 16, Ordering::Relaxed);
     (bench, first)
 }
 

@@ -38,11 +38,22 @@ impl Output {
     ) -> Self {
         let file = BackgroundFile::new(file);
         let file = if matches!(way, WriteWay::Late(_)) { file.written_late() } else { file };
-        Output { file: queue.file(file), buffers: Arc::clone(buffers), buffer: buffers.take(), start: 0, reserved: 0, way }
+        Output {
+            file: queue.file(file),
+            buffers: Arc::clone(buffers),
+            buffer: buffers.take(),
+            start: 0,
+            reserved: 0,
+            way,
+        }
     }
 
     pub(in crate::table) fn file(&self) -> &Arc<dyn File> {
         self.file.file().file()
+    }
+
+    pub(in crate::table) fn is_late(&self) -> bool {
+        matches!(self.way, WriteWay::Late(_))
     }
 
     pub(in crate::table) fn is_through_cache(&self) -> bool {
@@ -50,7 +61,7 @@ impl Output {
     }
 
     /// The file, for whoever syncs it. The table's bytes count as late until then.
-    pub(in crate::table) fn to_unsynced(&mut self) -> UnsyncedFile {
+    pub(in crate::table) fn take_unsynced(&mut self) -> UnsyncedFile {
         let through_cache = self.is_through_cache();
         let late = match std::mem::replace(&mut self.way, WriteWay::Cached) {
             WriteWay::Late(late) => Some(late),
@@ -81,7 +92,7 @@ impl Output {
     /// Waits until all is written, and sets the length of the file.
     pub(in crate::table) async fn finish(&mut self) -> Result<()> {
         let bytes = self.start + self.buffer.len() as u64;
-        if let WriteWay::Late(_) = self.way {
+        if self.is_late() {
             // The page cache takes any length, and nothing was reserved.
             let last = self.buffers.take();
             self.hand_over(last).await?;

@@ -90,15 +90,17 @@ impl UnsyncedFiles {
         self.len() < self.files_max
     }
 
-    /// Closes the file of `table`, which was replaced and will not be synced.
-    pub(crate) fn close(&self, table: TableId) {
-        let file = {
+    /// Closes the file of `table`, which was replaced and will not be synced. Returns whether it is late.
+    pub(crate) fn close(&self, table: TableId) -> bool {
+        let (file, is_late) = {
             let mut files = self.files();
-            let Some(UnsyncedFile { file, late, .. }) = files.open.remove(&table) else { return };
+            let Some(UnsyncedFile { file, late, .. }) = files.open.remove(&table) else { return false };
+            let is_late = late.is_some();
             files.closed.extend(late.map(|late| (table, late)));
-            file
+            (file, is_late)
         };
         drop(file);
+        is_late
     }
 
     /// Closes the file of `table`, which was synced or removed.
@@ -131,7 +133,8 @@ mod tests {
         let unsynced = UnsyncedFiles::new(None);
         let files = [file(), file()];
         for (id, file) in (1..).zip(&files) {
-            unsynced.insert(TableId(id), UnsyncedFile { through_cache: id == 2, ..UnsyncedFile::cached(Arc::clone(file)) });
+            unsynced
+                .insert(TableId(id), UnsyncedFile { through_cache: id == 2, ..UnsyncedFile::cached(Arc::clone(file)) });
         }
         assert!(!unsynced.is_through_cache(TableId(1)) && unsynced.is_through_cache(TableId(2)));
         assert!(Arc::ptr_eq(&unsynced.get(TableId(1)).unwrap(), &files[0]));
@@ -147,7 +150,7 @@ mod tests {
     fn a_late_table_stays_one_until_it_is_synced_or_removed_even_if_its_file_is_closed() {
         let policy = WriteThroughPolicy::new(TableWrites::Automatic, true);
         let disk = Disk::new(true);
-        disk.file_room.store(1000, Ordering::Relaxed);
+        disk.file_room.store(1_000_000, Ordering::Relaxed);
         let unsynced = UnsyncedFiles::new(None);
         for id in 1..=3 {
             let WriteWay::Late(mut late) = policy.way(&Memory(Arc::clone(&disk)), 0, false) else { panic!("not late") };
@@ -158,8 +161,7 @@ mod tests {
         let late = || [1, 2, 3, 4].map(|id| unsynced.is_late(TableId(id)));
         assert_eq!((late(), unsynced.len(), policy.late_bytes()), ([true, true, true, false], 4, 30));
         unsynced.remove(TableId(1));
-        unsynced.close(TableId(2));
-        unsynced.close(TableId(4));
+        assert_eq!([2, 4].map(|id| unsynced.close(TableId(id))), [true, false]);
         assert_eq!((late(), unsynced.len(), policy.late_bytes()), ([false, true, true, false], 1, 20));
         unsynced.remove(TableId(2));
         unsynced.remove(TableId(3));

@@ -150,7 +150,7 @@ impl TableWriter {
             Ok(is_synced) => {
                 self.collector.finish(self.id());
                 if !is_synced {
-                    let unsynced = self.output.to_unsynced();
+                    let unsynced = self.output.take_unsynced();
                     self.unsynced.insert(self.id(), unsynced);
                 }
                 Ok(self.properties.to_meta(self.written, self.checksum.digest()))
