@@ -98,7 +98,7 @@ pub(crate) struct Metrics {
     pub(crate) tables_through_cache: Counter,
     /// Those of them that are written to the device by the round that settles them.
     pub(crate) tables_late: Counter,
-    /// Those of these that were replaced before, and so are never written.
+    /// Those of these that were replaced before, so that no round writes them.
     pub(crate) tables_never_written: Counter,
     /// Tables written through the page cache because the file system refused direct I/O.
     pub(crate) tables_refused_direct: Counter,

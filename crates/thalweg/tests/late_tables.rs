@@ -25,6 +25,11 @@ fn written(directory: &TempDir, writes: TableWrites) -> Database {
     database
 }
 
+/// Whether the file system is ext4 or XFS: only there are tables late.
+fn keeps_space_for_writes(directory: &TempDir) -> bool {
+    [0xef53, 0x5846_5342].contains(&rustix::fs::statfs(directory.path()).unwrap().f_type)
+}
+
 fn value(round: u32) -> Vec<u8> {
     [round.to_le_bytes(); 25].concat()
 }
@@ -34,6 +39,10 @@ fn a_table_that_is_replaced_before_a_round_is_never_written() {
     let directory = tempfile::tempdir().unwrap();
     let database = written(&directory, TableWrites::Automatic);
     let before = database.statistics();
+    if !keeps_space_for_writes(&directory) {
+        assert_eq!(before.tables_written_late, 0);
+        return database.close().unwrap();
+    }
     assert!(before.tables_written_late > 10, "{} are late", before.tables_written_late);
     assert_eq!(before.tables_never_written, 0, "no round has ended");
     database.settle().unwrap();

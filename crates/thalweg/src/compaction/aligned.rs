@@ -9,7 +9,7 @@
 //! - at the end of a table below, if the next such end is likely to lie beyond `size`: with `n` ends since it began,
 //!   at `size × n / (n + 1)` bytes;
 //! - if the key lies behind a table below of which the job has no key: the table in flight would lie over it for
-//!   nothing. So, too, if it lies over nothing yet, and would come to. Both only from an [`APART`]th of `size` on.
+//!   nothing. So, too, if it lies over nothing yet, and would come to. Both only from one [`APART`]th of `size` on.
 //!
 //! The last rule keeps apart what is appended to several sequences of keys, and so what lies between the tables below:
 //! it goes down without a rewrite ([`super::plan`]).
@@ -19,8 +19,8 @@
 use super::shape::Shape;
 use std::sync::Arc;
 
-/// Tables that end for want of anything below are at least this part of a full one.
-const APART: u64 = 8;
+/// Tables that end because of what lies below, or does not, are at least this part of a full one.
+const APART: u64 = 4;
 
 /// See the module. A clone is for another range of the same job's keys.
 #[derive(Clone, Debug)]
@@ -143,16 +143,16 @@ mod tests {
     #[test]
     fn a_table_does_not_reach_over_one_below_of_which_the_job_has_no_key() {
         let below = [("a", "c"), ("f", "i"), ("k", "m"), ("x", "z")];
-        assert_eq!(cut(aligned(100, &below), "abno"), "an", "two tables between");
-        assert_eq!(cut(aligned(100, &below), "denop"), "dn", "the same from a gap to a gap");
-        assert_eq!(cut(aligned(100, &below), "abgn"), "an", "one table between; of the other it has a key");
-        assert_eq!(cut(aligned(1000, &below), "abno"), "a", "not for tables of an eighth of the size");
+        assert_eq!(cut(aligned(80, &below), "abno"), "an", "two tables between");
+        assert_eq!(cut(aligned(80, &below), "denop"), "dn", "the same from a gap to a gap");
+        assert_eq!(cut(aligned(80, &below), "abgn"), "an", "one table between; of the other it has a key");
+        assert_eq!(cut(aligned(1000, &below), "abno"), "a", "not for small tables");
     }
 
     #[test]
     fn what_lies_over_nothing_is_kept_apart() {
         let below = [("a", "c"), ("h", "k")];
-        assert_eq!(cut(aligned(100, &below), "defhij"), "dh");
+        assert_eq!(cut(aligned(80, &below), "defhij"), "dh");
         assert_eq!(cut(aligned(100, &below), "lmnopq"), "l", "behind all");
         assert_eq!(cut(aligned(1000, &below), "defhij"), "d");
     }

@@ -80,7 +80,7 @@ impl LeveledOptions {
 
 /// The job that is wanted most, or `None`; see [`super::Policy::pick`].
 pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
-    if let Some(plan) = plan_free(shape, running) {
+    if let Some(plan) = plan_free(options, shape, running) {
         return Some(plan);
     }
     let targets = Targets::of(options, shape);
@@ -111,7 +111,7 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
         if let Some(plan) = plan {
             let is_wide = plan.level > 0 && plan.trivial_move;
             let excess = score.amount.saturating_sub(score.target);
-            return Some(if is_wide { widen_move(shape, running, plan, excess) } else { plan });
+            return Some(if is_wide { widen_move(shape, running, plan, |_| true, excess) } else { plan });
         }
         level0_waits |= score.level == 0 && !level0_runs;
     }
@@ -119,13 +119,17 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
 }
 
 /// A move of a table of level 1 that lies between tables of level 2. It costs nothing, and each job of level 0 would
-/// rewrite the table. Such tables come of what is appended to several sequences of keys ([`super::aligned`]).
-fn plan_free(shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
+/// rewrite the table. Such tables come of what is appended to several sequences of keys ([`super::aligned`]). One of
+/// less than half a full table stays until there is more: below it would stay so small.
+fn plan_free(options: &LeveledOptions, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
     if shape.level(2).is_empty() {
         return None;
     }
-    let mut plans = (0..shape.level(1).len()).filter_map(|index| plan_move(shape, 1, index));
-    plans.find(|plan| can_run(shape, running, plan)).map(|plan| widen_move(shape, running, plan, u64::MAX))
+    let is_large = |table: &TableMeta| table.bytes >= options.table_bytes_at(1) / 2;
+    let large = shape.level(1).iter().enumerate().filter(|(_, table)| is_large(table));
+    let mut moves = large.filter_map(|(index, _)| plan_move(shape, 1, index));
+    let plan = moves.find(|plan| can_run(shape, running, plan))?;
+    Some(widen_move(shape, running, plan, is_large, u64::MAX))
 }
 
 /// A job that takes the tables of level 0 down that are `wanted`, and all that are older, as far as they fit into one.

@@ -23,6 +23,9 @@ use std::ops::Range;
 /// A table with a tombstone in this many entries, and nothing below its range, is rewritten rather than moved.
 const ENTRIES_PER_TOMBSTONE_MOVED: u64 = 4;
 
+/// The most tables that one move takes: each look at one more costs as much as there are.
+const MOVED_TABLES_MAX: usize = 64;
+
 /// A job, as positions in the levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -53,28 +56,37 @@ fn plan_upper(shape: &Shape<'_>, level: usize, upper: Range<usize>) -> Option<Pl
 pub(super) fn plan_move(shape: &Shape<'_>, level: usize, index: usize) -> Option<Plan> {
     let table = shape.level(level).get(index)?;
     let is_free = shape.overlapping(level + 1, &table.key_min, &table.key_max).is_empty();
-    plan_upper(shape, level, index..index + 1).filter(|plan| is_free && plan.trivial_move)
+    is_free.then(|| plan_upper(shape, level, index..index + 1)).flatten().filter(|plan| plan.trivial_move)
 }
 
-/// The move of a table of a level below 0 together with neighbours that lie over nothing either, as many as have `most`
-/// bytes with it. One edit moves them all. Where a level begins it gets hundreds, and level 0 should not wait for each.
-pub(super) fn widen_move(shape: &Shape<'_>, running: &[RunningJob], plan: Plan, most: u64) -> Plan {
+/// The move of a table of a level below 0 together with neighbours that are `wanted` and lie over nothing either, as many
+/// as have `most` bytes with it, up to [`MOVED_TABLES_MAX`]. One edit moves them all. Where a level begins it gets hundreds, and level 0
+/// should not wait for each.
+pub(super) fn widen_move(
+    shape: &Shape<'_>,
+    running: &[RunningJob],
+    plan: Plan,
+    wanted: impl Fn(&TableMeta) -> bool,
+    most: u64,
+) -> Plan {
     assert!(plan.level > 0 && plan.trivial_move, "a move of a sorted level");
     let bytes = |upper: &Range<usize>| metas(shape, plan.level, upper).map(|table| table.bytes).sum::<u64>();
     let (mut wide, mut sum) = (plan.clone(), bytes(&plan.upper));
-    loop {
+    while wide.upper.len() < MOVED_TABLES_MAX {
         let added = wide.upper.end..wide.upper.end + 1;
         sum += bytes(&added);
         let upper = wide.upper.start..added.end;
         let lies_over_nothing = hull(metas(shape, plan.level, &upper))
             .is_some_and(|(from, to)| shape.overlapping(plan.level + 1, from, to).is_empty());
         let next = Plan { upper, ..wide.clone() };
+        let is_wanted = metas(shape, plan.level, &added).all(&wanted);
         let is_free = plan_move(shape, plan.level, added.start).is_some() && lies_over_nothing;
-        if !is_free || sum > most || !can_run(shape, running, &next) {
+        if !is_wanted || !is_free || sum > most || !can_run(shape, running, &next) {
             return wide;
         }
         wide = next;
     }
+    wide
 }
 
 /// The tables of a level that no running job takes out of it.

@@ -41,7 +41,7 @@ pub struct Statistics {
     pub compactions: u64,
     /// What the compactions that merged were cut into, by key range; one each where it is small.
     pub subtasks: u64,
-    /// Compactions that only moved a table down a level.
+    /// Tables that compactions only moved down a level.
     pub trivial_moves: u64,
     /// Partitions that were split in two.
     pub splits: u64,
@@ -117,7 +117,7 @@ pub struct Statistics {
     pub tables_written_cached: u64,
     /// Those of them that go to the device only with the settle round that finds them in use.
     pub tables_written_late: u64,
-    /// Those of these that a round found replaced: their bytes were never written to the device.
+    /// Those of these that a round found replaced. No round writes them to the device, though the kernel may have.
     pub tables_never_written: u64,
     /// Whether direct I/O is possible: `false` once the file system has refused it for a table.
     pub direct_io: bool,

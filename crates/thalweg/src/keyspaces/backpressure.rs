@@ -100,14 +100,17 @@ impl Backpressure {
             backlog if backlog <= log_from => backlog,
             _ => self.log_pins.pinned_bytes(),
         };
-        let flush = pressure(sealed, sealed_max.saturating_sub(2), sealed_max)
-            .max(pressure(log, log_from, log_bytes_max.saturating_mul(2)))
-            .max((self.lineage.retained_share() - 1.0).clamp(0.0, 1.0));
+        let flush = pressure(sealed, sealed_max.saturating_sub(2), sealed_max).max(pressure(
+            log,
+            log_from,
+            log_bytes_max.saturating_mul(2),
+        ));
+        let retained = (self.lineage.retained_share() - 1.0).clamp(0.0, 1.0);
         let compaction = pressure(tables, due_at + press_to.saturating_sub(due_at) / 4, press_to);
         // Short of where they stop, readers who want a short level 0 do not stop them.
         let is_short = press_to < debt.stop_at as u64 && debt.tables < debt.stop_at;
         let compaction = if is_short { compaction.min(PRESSURE_OF_READS) } else { compaction };
-        let mut pressure = Pressure { flush, compaction, ..Pressure::default() };
+        let mut pressure = Pressure { flush, retained, compaction, ..Pressure::default() };
         if let Some(tier) = &self.tier {
             (pressure.tier, pressure.tier_rate) = (tier.pressure(), tier.rate());
         }

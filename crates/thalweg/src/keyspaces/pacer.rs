@@ -8,9 +8,9 @@
 //! rate × 2 × (1 − pressure)
 //! ```
 //!
-//! of the kind that allows least. That is faster than room is made below a pressure of one half, slower above it, and
-//! equal to it at one half, where writers settle. Writers hardly ever reach the end while the background makes any
-//! room.
+//! of the kind that allows least, and a tenth of the rate at least where writers stop once there is no room. That is
+//! faster than room is made below a pressure of one half, slower above it, and equal to it at one half, where writers
+//! settle. Writers hardly ever reach the end while the background makes any room.
 //!
 //! A level that is too large has no pressure of its own: it delays the compactions of level 0, whose length and rate
 //! show it.
@@ -40,8 +40,9 @@ const STALE_NS: u64 = 10_000_000;
 /// Writers are never slowed down below this rate, in bytes a second. A stall stops them then, and is counted.
 const RATE_MIN: f64 = 1e6;
 
-/// Nor below this part of the rate at which the background makes room. Where few memtables are all the room, each one
-/// that is sealed is all the pressure there can be, and a flush takes it away in milliseconds.
+/// Nor below this part of the rate at which the background makes room, where writers stop once there is none. Where few
+/// memtables are all the room, each one that is sealed is all the pressure there can be, and a flush takes it away in
+/// milliseconds.
 const RATE_PART_MIN: f64 = 0.1;
 
 /// The weight of the measurements so far at the next one.
@@ -117,8 +118,10 @@ impl Supply {
 /// How far each kind of room has run out: 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pressure {
-    /// Sealed memtables, the log, and replaced tables: what flushes and rounds give back.
+    /// Sealed memtables and the log: what flushes give back.
     pub(crate) flush: f64,
+    /// Replaced tables: what rounds give back. Writers never stop for them, so they may become as slow as it takes.
+    pub(crate) retained: f64,
     /// Tables in level 0.
     pub(crate) compaction: f64,
     /// The fast tier, and the bytes a second that evictions give back of it, if there were any.
@@ -187,14 +190,16 @@ impl Pacer {
         self.pressed_ns.store(now_ns, Ordering::Relaxed);
         let least = {
             let rates = self.rates();
-            let allowed = |rate: Option<f64>, pressure: f64| {
+            let allowed_from = |part_min: f64, rate: Option<f64>, pressure: f64| {
                 let rate = rate.filter(|_| pressure > 0.0)?;
-                Some((rate * (2.0 * (1.0 - pressure)).max(RATE_PART_MIN)).max(RATE_MIN))
+                Some((rate * (2.0 * (1.0 - pressure)).max(part_min)).max(RATE_MIN))
             };
+            let allowed = |rate, pressure| allowed_from(RATE_PART_MIN, rate, pressure);
             let flush = allowed(rates.flush.rate_at(now_ns), pressure.flush);
+            let retained = allowed_from(0.0, rates.flush.rate_at(now_ns), pressure.retained);
             let compaction = allowed(rates.compaction.rate_at(now_ns), pressure.compaction);
             let tier = allowed(pressure.tier_rate, pressure.tier);
-            [flush, compaction, tier].into_iter().flatten().min_by(f64::total_cmp)
+            [flush, retained, compaction, tier].into_iter().flatten().min_by(f64::total_cmp)
         };
         let ns_per_mib = least.map_or(0, |rate| (f64::from(1 << 20) / rate * NS_A_SECOND) as u64);
         self.ns_per_mib.store(ns_per_mib, Ordering::Relaxed);

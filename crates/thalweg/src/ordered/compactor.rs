@@ -234,7 +234,8 @@ impl Compactor {
             let all_see = |seq| self.snapshots.all_see(seq);
             let policy = partition.policy();
             let wanted = policy.pick(&super_version.levels, running, &all_see);
-            if wanted.as_ref().is_some_and(|job| policy.is_urgent(job)) {
+            // A move costs nothing, and other jobs may wait behind it: the policy names one job at a time.
+            if wanted.as_ref().is_some_and(|job| job.trivial_move || policy.is_urgent(job)) {
                 return wanted;
             }
             self.requests.pick(partition, super_version, running, &all_see).or(wanted)

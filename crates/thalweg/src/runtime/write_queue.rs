@@ -231,6 +231,15 @@ impl WrittenFile {
     /// Queues a write of `buffer` at `offset`. Waits only while the queue is full. An error is one of an earlier write.
     /// Without a queue: makes the write; an error is that of it.
     pub(crate) async fn write(&self, offset: u64, buffer: IoBuffer) -> Result<()> {
+        self.write_to(self.file.clone(), offset, buffer).await
+    }
+
+    /// As [`WrittenFile::write`], but leaves the write-back of the page cache to the sync.
+    pub(crate) async fn write_late(&self, offset: u64, buffer: IoBuffer) -> Result<()> {
+        self.write_to(self.file.clone().written_late(), offset, buffer).await
+    }
+
+    async fn write_to(&self, file: BackgroundFile, offset: u64, buffer: IoBuffer) -> Result<()> {
         {
             let mut progress = self.progress.state();
             if let Some(error) = &progress.error {
@@ -238,7 +247,6 @@ impl WrittenFile {
             }
             progress.outstanding += 1;
         }
-        let file = self.file.clone();
         let progress = Arc::clone(&self.progress);
         let write = Write { file, progress, offset, buffer: Some(buffer), outcome: None };
         if !self.queue.is_deferred {

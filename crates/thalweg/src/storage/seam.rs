@@ -89,6 +89,11 @@ pub trait Storage: Send + Sync + 'static {
     fn is_volatile(&self, directory: &Path) -> bool {
         self.inner().is_some_and(|inner| inner.is_volatile(directory))
     }
+    /// Whether a write into the page cache of a file in this existing directory keeps space for its bytes, so that no
+    /// later write-back of them meets a full disk. `false` where that is not known.
+    fn keeps_space_for_writes(&self, directory: &Path) -> bool {
+        self.inner().is_some_and(|inner| inner.keeps_space_for_writes(directory))
+    }
     /// Bytes of memory that the process may have: those of the machine, or of a control group; `None` where that is not
     /// known.
     fn memory_max(&self) -> Option<u64> {

@@ -15,7 +15,7 @@ pub enum Compression {
 #[non_exhaustive]
 pub enum TableWrites {
     /// Through it, if tables are being read, or have at most eight times the bytes that the machine and the process's
-    /// control groups leave for files. Otherwise past it (direct I/O). Small tables of the upper levels are not even
+    /// control groups leave for files. Otherwise past it (direct I/O). Tables of the upper levels are, as far as they are few, not
     /// written to the device before a settle round needs them there. Packs of a directory keyspace go through it while
     /// all tables of the database fit into those bytes.
     #[default]

@@ -9,6 +9,7 @@ use super::pack::contents::{Fresh, FreshContents};
 use super::pack::writer::PackWriter;
 use super::page_cache::state::PageCacheState;
 use super::page_cache::write_through::{WriteThroughPolicy, WriteWay};
+use super::read::file_reads::Pages;
 use super::read::table::Table;
 use super::write::cache_handover::{BlockCollector, CacheHandover};
 use super::write::output::Output;
@@ -65,7 +66,8 @@ impl TableStore {
         next_id: TableId,
     ) -> Arc<Self> {
         let storage = &*environment.storage;
-        let policy = WriteThroughPolicy::new(options.writes, options.may_be_late);
+        let may_be_late = options.may_be_late && storage.keeps_space_for_writes(&directory);
+        let policy = WriteThroughPolicy::new(options.writes, may_be_late);
         Arc::new(TableStore {
             next_id: AtomicU64::new(next_id.0),
             io: TableIo::new(options.io_depth, &metrics, &environment.clock),
@@ -231,7 +233,13 @@ impl TableStore {
     pub(crate) fn open_written(&self, meta: TableMeta) -> Arc<Table> {
         let kept = self.handover.take(meta.id);
         let (fresh, items) = (self.fresh.take(meta.id), self.fresh.take_items(meta.id));
-        let table = self.open_as(self.unsynced.is_through_cache(meta.id), meta, fresh);
+        let fits = || self.page_cache.policy.fits(&*self.environment.storage);
+        let pages = match self.unsynced.is_through_cache(meta.id) {
+            true if fits() => Pages::Stay,
+            true => Pages::Written,
+            false => Pages::Unknown,
+        };
+        let table = self.open_as(pages, meta, fresh);
         table.keep_items(items);
         // If the file cannot be opened, the first read reports it.
         let _ = kept.into_iter().flatten().try_for_each(|kept| table.cache_block(kept.at, kept.content, kept.warmth));
@@ -240,7 +248,7 @@ impl TableStore {
 
     /// Returns a handle of a table in the set of live files. No I/O: the file is opened at its first use.
     pub(crate) fn open(&self, meta: TableMeta) -> Arc<Table> {
-        self.open_as(false, meta, None)
+        self.open_as(Pages::Unknown, meta, None)
     }
 
     /// Returns the file of a table that was just written, as its writer had it open, to sync it: the kernel reports a
@@ -264,14 +272,14 @@ impl TableStore {
         }
     }
 
-    fn open_as(&self, through_cache: bool, meta: TableMeta, fresh: Option<Fresh>) -> Arc<Table> {
+    fn open_as(&self, pages: Pages, meta: TableMeta, fresh: Option<Fresh>) -> Arc<Table> {
         let path = self.path(meta.id);
         let storage = Arc::clone(&self.environment.storage);
         let (cache, metrics) = (Arc::clone(&self.cache), Arc::clone(&self.metrics));
         let counted = self.page_cache.policy.count(meta.bytes);
         let (io, page_cache) = (self.io.clone(), Arc::clone(&self.page_cache));
         let table = Table::new(storage, path, meta, cache, metrics, io, page_cache);
-        Arc::new(table.with(counted, through_cache, fresh))
+        Arc::new(table.with(counted, pages, fresh))
     }
 
     /// Drops the pages of a replaced table from the page cache, and its part of the live bytes, if `table` is its only

@@ -78,15 +78,15 @@ fn a_table_above_nothing_moves() {
 
 #[test]
 fn a_table_of_level_1_between_those_of_level_2_moves_though_no_level_is_due() {
-    Session::new(&["", "a-b:4 e-h:4", "a-d:20 i-l:20"]).pick().finish().pick().check(expect![[r#"
-        L0                               empty
-        L1  [a———b]     [e———h]          2 tables  8.0 KiB
-        L2  [a———————d]         [i———l]  2 tables  40.0 KiB
-        > pick: move L1 [e—h], bottom
+    Session::new(&["", "a-b:4 e-f:4 g-h:5", "a-d:20 i-l:20"]).pick().finish().pick().check(expect![[r#"
+        L0                                       empty
+        L1  [a———b]     [e———f] [g———h]          3 tables  13.0 KiB
+        L2  [a———————d]                 [i———l]  2 tables  40.0 KiB
+        > pick: move L1 [g—h], bottom
         > finish: into L2
-        L0                               empty
-        L1  [a———b]                      1 table  4.0 KiB
-        L2  [a———————d] [e———h] [i———l]  3 tables  44.0 KiB
+        L0                                       empty
+        L1  [a———b]     [e———f]                  2 tables  8.0 KiB
+        L2  [a———————d]         [g———h] [i———l]  3 tables  45.0 KiB
         > pick: nothing to do
     "#]]);
     // Above an empty level it stays: it would only begin a level.

@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// The types in `statfs` of file systems in memory (linux/magic.h, fs/ramfs).
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 const RAMFS_MAGIC: i64 = 0x8584_58f6;
+/// Those of file systems that allocate blocks at write-back, and keep space for them from the write on.
+const EXT4_MAGIC: i64 = 0xef53;
+const XFS_MAGIC: i64 = 0x5846_5342;
 
 /// The file systems of Linux.
 #[derive(Debug, Default)]
@@ -143,6 +146,10 @@ impl Storage for LinuxStorage {
     fn is_volatile(&self, directory: &Path) -> bool {
         let found = directory.ancestors().find_map(|existing| rustix::fs::statfs(existing).ok());
         found.is_some_and(|found| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&found.f_type))
+    }
+
+    fn keeps_space_for_writes(&self, directory: &Path) -> bool {
+        rustix::fs::statfs(directory).is_ok_and(|found| [EXT4_MAGIC, XFS_MAGIC].contains(&found.f_type))
     }
 
     fn file_room_bytes(&self) -> Option<u64> {

@@ -56,6 +56,10 @@ impl Storage for SimulatedDisk {
         (!disk.properties.hides_free_bytes).then_some(free)
     }
 
+    fn keeps_space_for_writes(&self, _: &Path) -> bool {
+        true
+    }
+
     fn file_room_bytes(&self) -> Option<u64> {
         Some(self.disk().properties.file_room_bytes.unwrap_or(FILE_ROOM_BYTES))
     }

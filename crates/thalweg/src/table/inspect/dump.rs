@@ -11,6 +11,7 @@ use crate::table::format::properties::Properties;
 use crate::table::pack::open_pack::{OpenPack, PackValue, PackVersion};
 use crate::table::pack::read::{trimmed, visit_block};
 use crate::table::read::file::TableFile;
+use crate::table::read::file_reads::Pages;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -44,7 +45,7 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> R
 fn dump_pack(file: Arc<dyn File>, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>) -> Result<()> {
     let (mut directories, bytes) = (Vec::new(), file.bytes()?);
     let mut visit = |directory, span| directories.push((directory, span));
-    let pack = OpenPack::open(file, &BlockCache::new(0), true, &mut visit)?;
+    let pack = OpenPack::open(file, &BlockCache::new(0), Pages::Stay, &mut visit)?;
     dump_pack_head(&pack, bytes, directories.len(), out)?;
     for (directory, span) in directories {
         for at in pack.blocks_of(span) {

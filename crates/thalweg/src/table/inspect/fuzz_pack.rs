@@ -11,6 +11,7 @@ use crate::table::pack::open_pack::{OpenPack, entry_hash};
 use crate::table::pack::scan::PackScan;
 use crate::table::pack::{Format, Place, block_length};
 use crate::table::range::KeyRange;
+use crate::table::read::file_reads::Pages;
 use crate::table::read::table::Table;
 use std::future::Future;
 use std::path::Path;
@@ -54,7 +55,7 @@ pub(crate) fn fuzz_pack(bytes: &[u8]) {
     let file = Arc::new(Bytes(Arc::from(bytes)));
     let mut directories = Vec::new();
     let mut visit = |directory, span| directories.push((directory, span));
-    let Ok(pack) = OpenPack::open(file.clone(), &BlockCache::new(16 << 10), true, &mut visit) else { return };
+    let Ok(pack) = OpenPack::open(file.clone(), &BlockCache::new(16 << 10), Pages::Stay, &mut visit) else { return };
     let meta = pack.properties.to_meta(bytes.len() as u64, 0);
     let storage = Arc::new(OneFile(file));
     let _ = check_pack(&*storage, Path::new("fuzzed"), &meta);

@@ -19,7 +19,7 @@ use crate::table::format::footer::{FOOTER_BYTES, Footer, Region};
 use crate::table::format::properties::Properties;
 use crate::table::meta::TableMeta;
 use crate::table::read::file::{open_file, read_region};
-use crate::table::read::file_reads::FileReads;
+use crate::table::read::file_reads::{FileReads, Pages};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl OpenPack {
         path: &Path,
         meta: &TableMeta,
         cache: &Arc<BlockCache>,
-        is_warm: bool,
+        pages: Pages,
         visit: &mut dyn FnMut(u64, PackSpan),
     ) -> Result<OpenPack> {
         let file = open_file(storage, path, meta)?;
@@ -70,17 +70,17 @@ impl OpenPack {
             let found = format!("{file_bytes} bytes");
             return Err(Error::corruption(path, file_bytes, format!("a pack of {} bytes", meta.bytes), found));
         }
-        let pack = Self::open(file, cache, is_warm, visit)?;
+        let pack = Self::open(file, cache, pages, visit)?;
         let checked = pack.properties.check(meta);
         checked.map_err(|damage| damage.in_block(path, pack.footer.properties.offset))?;
         Ok(pack)
     }
 
-    /// Opens any pack. `is_warm`: it was written through the page cache.
+    /// Opens any pack.
     pub(in crate::table) fn open(
         file: Arc<dyn File>,
         cache: &Arc<BlockCache>,
-        is_warm: bool,
+        pages: Pages,
         visit: &mut dyn FnMut(u64, PackSpan),
     ) -> Result<OpenPack> {
         let (path, file_bytes) = (file.path(), file.bytes()?);
@@ -113,7 +113,7 @@ impl OpenPack {
             let expected = format!("a filter of {} bits a key", properties.filter_bits_per_key);
             return Err(Error::corruption(path, footer_start, expected, "another"));
         }
-        let reads = FileReads::new(Arc::clone(&file), file_bytes, is_warm);
+        let reads = FileReads::new(Arc::clone(&file), file_bytes, pages);
         let pages = usize::try_from(footer.data_end()).unwrap_or(usize::MAX).div_ceil(PAGE_BYTES);
         let cached = cache.table(footer.table, pages);
         let of_filter = filter.as_ref().map_or(0, Filter::memory_bytes);

@@ -9,7 +9,8 @@
 //!
 //! **Out.** A replaced table without readers stays on disk until its edit is settled, or longer, and its pages would
 //! push out what is read. The coroutine drops them in pieces, after the mapping: the kernel keeps pages that are
-//! mapped. The table's write-back began as it was written, so little is written for this.
+//! mapped. The table's write-back began as it was written, so little is written for this; a late table keeps
+//! its pages until its file goes.
 //!
 //! Locks: each is held for a push or a pop.
 

@@ -10,7 +10,9 @@
 //! written into the page cache, and to the device only by the round that finds it in use. One that was replaced before
 //! is never written. A crash loses it like any other unsynced table: its inputs, or the log, are still there. The bytes
 //! of late tables are bounded: a round writes all of them at once, and the kernel must write dirty pages before it can
-//! use their memory for something else.
+//! use their memory for something else. Of a table that passes the bound, the write-back of what is beyond begins at
+//! once. The file system must keep space for dirty pages from the write on: else a full disk would show only in a
+//! round, which poisons ([`Storage::keeps_space_for_writes`]).
 //!
 //! **Packs** are read more and replaced less. They go through the page cache while all tables fit there, if they are
 //! read or are of a level that lasts. A replaced table counts until it has no handle and its pages were dropped
@@ -57,7 +59,13 @@ pub(in crate::table) enum WriteWay {
     /// Through the page cache. The write-back of each piece begins at once.
     Cached,
     /// Into the page cache. Its sync writes it to the device.
-    Late(CountedBytes),
+    Late(LateBytes),
+}
+
+/// A late table's part of the late bytes, and how many there may be of all.
+pub(in crate::table) struct LateBytes {
+    counted: CountedBytes,
+    all_max: u64,
 }
 
 /// A table's part of a sum of bytes. Dropping it subtracts the part.
@@ -101,7 +109,8 @@ impl WriteThroughPolicy {
             TableWrites::Automatic => match self.room(storage) {
                 0 => WriteWay::Direct,
                 room if self.may_be_late && level < LASTING_LEVEL && self.late_bytes() < room / LATE_PART => {
-                    WriteWay::Late(CountedBytes { bytes: 0, sum: Arc::clone(&self.late_bytes) })
+                    let counted = CountedBytes { bytes: 0, sum: Arc::clone(&self.late_bytes) };
+                    WriteWay::Late(LateBytes { counted, all_max: room / LATE_PART })
                 }
                 room if is_read || self.live_bytes() / LIVE_TIMES_MAX <= room => WriteWay::Cached,
                 _ => WriteWay::Direct,
@@ -121,7 +130,9 @@ impl WriteThroughPolicy {
 
     /// Whether a table that is read is brought into the page cache.
     pub(in crate::table) fn is_warmed(&self, storage: &dyn Storage) -> bool {
-        self.writes != TableWrites::Direct && self.fits(storage)
+        // Asked once a table, perhaps long after the last one was written.
+        let room = self.ask(storage);
+        self.writes != TableWrites::Direct && room > 0 && self.live_bytes() <= room
     }
 
     /// Whether memory has room for all live tables.
@@ -146,6 +157,10 @@ impl WriteThroughPolicy {
         if self.bytes_since.load(Ordering::Relaxed) < known / ASK_PART {
             return known;
         }
+        self.ask(storage)
+    }
+
+    fn ask(&self, storage: &dyn Storage) -> u64 {
         let room = storage.file_room_bytes().unwrap_or(0);
         self.bytes_since.store(0, Ordering::Relaxed);
         self.room.store(room, Ordering::Relaxed);
@@ -153,8 +168,19 @@ impl WriteThroughPolicy {
     }
 }
 
+impl LateBytes {
+    /// Counts `bytes` more, if that many may be late.
+    pub(in crate::table) fn add_within(&mut self, bytes: u64) -> bool {
+        let is_within = self.counted.sum.load(Ordering::Relaxed).saturating_add(bytes) <= self.all_max;
+        if is_within {
+            self.counted.add(bytes);
+        }
+        is_within
+    }
+}
+
 impl CountedBytes {
-    pub(in crate::table) fn add(&mut self, bytes: u64) {
+    fn add(&mut self, bytes: u64) {
         self.bytes += bytes;
         self.sum.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -226,9 +252,10 @@ mod tests {
         let all = policy.count(100 * LATE_PART);
         assert_eq!(ways(), "LLDC");
         let WriteWay::Late(mut late) = policy.way(&storage, 1, false) else { panic!("not late") };
-        late.add(9);
+        assert!(late.add_within(9));
         assert_eq!(ways(), "LLDC");
-        late.add(1);
+        assert!(!late.add_within(2), "what is beyond is written at once");
+        assert!(late.add_within(1));
         assert_eq!((ways().as_str(), policy.late_bytes()), ("DCDC", 10));
         drop(all);
         assert_eq!(ways(), "CCCC");

@@ -104,19 +104,31 @@ pub(in crate::table) struct PlannedRead {
     pub(in crate::table) bytes: usize,
 }
 
+/// What is known of a table's pages in the page cache when it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) enum Pages {
+    /// Nothing.
+    Unknown,
+    /// They were written there.
+    Written,
+    /// They were written there, and memory has room for the pages of all tables.
+    Stay,
+}
+
 impl FileReads {
-    /// Reads of a file of so many bytes. `is_warm`: it was written through the page cache.
-    pub(in crate::table) fn new(file: Arc<dyn File>, file_bytes: u64, is_warm: bool) -> Self {
+    /// Reads of a file of so many bytes.
+    pub(in crate::table) fn new(file: Arc<dyn File>, file_bytes: u64, pages: Pages) -> Self {
         let words = file_bytes.div_ceil(PIECE_BYTES).div_ceil(u64::from(u64::BITS));
-        let requested = (0..words).map(|_| AtomicU64::new(if is_warm { u64::MAX } else { 0 })).collect();
+        let requested =
+            (0..words).map(|_| AtomicU64::new(if pages == Pages::Unknown { 0 } else { u64::MAX })).collect();
         file.expect_random_reads();
         FileReads {
             recent_reads: RecentReads::new(file_bytes),
             file,
             file_bytes,
             requested,
-            is_warm: AtomicBool::new(is_warm),
-            is_resident: Arc::new(AtomicBool::new(is_warm)),
+            is_warm: AtomicBool::new(pages == Pages::Stay),
+            is_resident: Arc::new(AtomicBool::new(pages == Pages::Stay)),
             mapping: OnceLock::new(),
             mapped_reads: AtomicU32::new(0),
             direct_fd: OnceLock::new(),

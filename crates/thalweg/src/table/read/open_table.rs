@@ -1,7 +1,7 @@
 //! [`OpenTable`]: an open table: its file, its blocks in the block cache, and the ways of its reads.
 
 use super::file::TableFile;
-use super::file_reads::{FileReads, MappedRead, PlannedRead, ReadWay};
+use super::file_reads::{FileReads, MappedRead, Pages, PlannedRead, ReadWay};
 use crate::cache::{BlockCache, Charge, TableBlocks};
 use crate::error::Result;
 use crate::storage::{BufferPool, File};
@@ -21,10 +21,9 @@ pub(in crate::table) struct OpenTable {
 }
 
 impl OpenTable {
-    /// `is_warm`: the table was written through the page cache.
-    pub(in crate::table) fn new(table_file: TableFile, cache: &Arc<BlockCache>, is_warm: bool) -> Self {
+    pub(in crate::table) fn new(table_file: TableFile, cache: &Arc<BlockCache>, pages: Pages) -> Self {
         let cached = cache.table(table_file.footer.table, table_file.index.blocks());
-        let reads = FileReads::new(Arc::clone(&table_file.file), table_file.file_bytes, is_warm);
+        let reads = FileReads::new(Arc::clone(&table_file.file), table_file.file_bytes, pages);
         let filter = table_file.filter.as_ref().map_or(0, Filter::memory_bytes);
         let blocks = table_file.index.blocks();
         let bytes = filter + table_file.index.memory_bytes() + TableBlocks::memory_bytes(blocks);

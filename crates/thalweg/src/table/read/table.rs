@@ -6,7 +6,7 @@
 
 use super::fence::Fence;
 use super::file::TableFile;
-use super::file_reads::{MappedRead, PlannedRead, ReadWay};
+use super::file_reads::{MappedRead, Pages, PlannedRead, ReadWay};
 use super::open_table::OpenTable;
 use super::read_ahead::ReadAhead;
 use crate::cache::{BlockCache, Warmth};
@@ -48,7 +48,7 @@ pub(crate) struct Table {
     pub(in crate::table) storage: Arc<dyn Storage>,
     pub(in crate::table) path: PathBuf,
     /// Whether this process wrote the table through the page cache. Then it is read from there, too.
-    through_cache: bool,
+    pages: Pages,
     counted: Option<CountedBytes>,
 }
 
@@ -77,21 +77,25 @@ impl Table {
             pack: OnceLock::new(),
             fresh: Mutex::default(),
             fresh_items: Mutex::default(),
-            through_cache: false,
+            pages: Pages::Unknown,
             counted: None,
         }
     }
 
-    /// Adds the table's part of the live bytes, and whether it was written through the page cache.
-    pub(in crate::table) fn with(self, counted: CountedBytes, through_cache: bool, fresh: Option<Fresh>) -> Self {
-        Table { through_cache, counted: Some(counted), fresh: Mutex::new(fresh), ..self }
+    /// Adds the table's part of the live bytes, and what is known of its pages.
+    pub(in crate::table) fn with(self, counted: CountedBytes, pages: Pages, fresh: Option<Fresh>) -> Self {
+        Table { pages, counted: Some(counted), fresh: Mutex::new(fresh), ..self }
+    }
+
+    fn is_through_cache(&self) -> bool {
+        self.pages != Pages::Unknown
     }
 
     /// Closes the file, and returns the pages that the replaced table may have in the page cache.
     pub(in crate::table) fn into_stale_pages(self) -> Option<StalePages> {
         let was_requested = self.open.get().is_some_and(|open| open.reads.was_any_requested())
             || self.pack.get().is_some_and(|pack| pack.reads.was_any_requested());
-        let is_cached = self.through_cache || was_requested;
+        let is_cached = self.is_through_cache() || was_requested;
         let (path, bytes) = (self.path, self.meta.bytes);
         self.counted.filter(|_| is_cached).map(|counted| StalePages { path, bytes, _counted: counted })
     }
@@ -99,7 +103,7 @@ impl Table {
     /// Opens the file for reads past the page cache. Returns `None` if those are refused, if no descriptor is left, or
     /// if the table was written through the page cache, which still has the bytes at `offset`.
     pub(in crate::table) fn open_direct(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
-        if self.through_cache && self.is_chunk_cached(&*self.table_file()?.file, offset) {
+        if self.is_through_cache() && self.is_chunk_cached(&*self.table_file()?.file, offset) {
             return Ok(None);
         }
         self.open_medium_if_possible()
@@ -160,7 +164,7 @@ impl Table {
     #[cold]
     fn open_now(&self) -> Result<&OpenTable> {
         let table_file = TableFile::open_live(&*self.storage, &self.path, &self.meta)?;
-        Ok(self.open.get_or_init(|| OpenTable::new(table_file, &self.cache, self.through_cache)))
+        Ok(self.open.get_or_init(|| OpenTable::new(table_file, &self.cache, self.pages)))
     }
 
     /// The open pack, opening it if it is not open yet.
@@ -184,8 +188,7 @@ impl Table {
 
     #[cold]
     fn open_pack(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<&OpenPack> {
-        let is_warm = self.through_cache;
-        let pack = OpenPack::open_live(&*self.storage, &self.path, &self.meta, &self.cache, is_warm, visit)?;
+        let pack = OpenPack::open_live(&*self.storage, &self.path, &self.meta, &self.cache, self.pages, visit)?;
         Ok(self.pack.get_or_init(|| pack))
     }
 
@@ -230,7 +233,7 @@ impl Table {
 
     /// Opens the file of a pack for reads past the page cache, as [`Table::open_direct`] does.
     pub(in crate::table) fn open_direct_pack(&self, offset: u64) -> Result<Option<Arc<dyn File>>> {
-        if self.through_cache && self.is_chunk_cached(&*self.pack()?.file, offset) {
+        if self.is_through_cache() && self.is_chunk_cached(&*self.pack()?.file, offset) {
             return Ok(None);
         }
         self.open_medium_if_possible()
@@ -353,7 +356,7 @@ impl Table {
     pub(in crate::table) fn of(storage: Arc<dyn Storage>, table_file: TableFile) -> Arc<Self> {
         let meta = table_file.properties.to_meta(table_file.file_bytes, 0);
         let table = Table::unopened(storage, table_file.path(), meta);
-        table.open.get_or_init(|| OpenTable::new(table_file, &table.cache, true));
+        table.open.get_or_init(|| OpenTable::new(table_file, &table.cache, Pages::Stay));
         Arc::new(table)
     }
 

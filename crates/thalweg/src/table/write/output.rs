@@ -36,10 +36,8 @@ impl Output {
         file: Arc<dyn File>,
         way: WriteWay,
     ) -> Self {
-        let file = BackgroundFile::new(file);
-        let file = if matches!(way, WriteWay::Late(_)) { file.written_late() } else { file };
         Output {
-            file: queue.file(file),
+            file: queue.file(BackgroundFile::new(file)),
             buffers: Arc::clone(buffers),
             buffer: buffers.take(),
             start: 0,
@@ -117,9 +115,10 @@ impl Output {
 
     async fn hand_over(&mut self, next: IoBuffer) -> Result<()> {
         let end = self.start + self.buffer.len() as u64;
+        let mut is_late = false;
         if let WriteWay::Late(late) = &mut self.way {
             // The file system takes blocks for it only when it is written to the device, if ever.
-            late.add(self.buffer.len() as u64);
+            is_late = late.add_within(self.buffer.len() as u64);
         } else if end > self.reserved {
             let step = self.reserved.clamp(RESERVE_STEP_MIN, RESERVE_STEP_MAX);
             self.reserved = (self.reserved + step).max(end);
@@ -131,6 +130,6 @@ impl Output {
         }
         let full = std::mem::replace(&mut self.buffer, next);
         let start = std::mem::replace(&mut self.start, end);
-        self.file.write(start, full).await
+        if is_late { self.file.write_late(start, full).await } else { self.file.write(start, full).await }
     }
 }

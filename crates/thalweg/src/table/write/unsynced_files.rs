@@ -12,7 +12,7 @@
 use crate::format::TableId;
 use crate::storage::File;
 use crate::sync::{Mutex, MutexGuard};
-use crate::table::page_cache::write_through::CountedBytes;
+use crate::table::page_cache::write_through::LateBytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) struct UnsyncedFiles {
 struct Files {
     open: BTreeMap<TableId, UnsyncedFile>,
     /// The late tables whose files are closed.
-    closed: BTreeMap<TableId, CountedBytes>,
+    closed: BTreeMap<TableId, LateBytes>,
 }
 
 /// The file of a finished table.
@@ -38,7 +38,7 @@ pub(crate) struct UnsyncedFile {
     /// Whether the table was written through the page cache.
     pub(in crate::table) through_cache: bool,
     /// The bytes of a late table.
-    pub(in crate::table) late: Option<CountedBytes>,
+    pub(in crate::table) late: Option<LateBytes>,
 }
 
 impl UnsyncedFile {
@@ -154,7 +154,7 @@ mod tests {
         let unsynced = UnsyncedFiles::new(None);
         for id in 1..=3 {
             let WriteWay::Late(mut late) = policy.way(&Memory(Arc::clone(&disk)), 0, false) else { panic!("not late") };
-            late.add(10);
+            assert!(late.add_within(10));
             unsynced.insert(TableId(id), UnsyncedFile { late: Some(late), ..UnsyncedFile::cached(file()) });
         }
         unsynced.insert(TableId(4), UnsyncedFile::cached(file()));
