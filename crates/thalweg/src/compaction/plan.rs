@@ -59,9 +59,9 @@ pub(super) fn plan_move(shape: &Shape<'_>, level: usize, index: usize) -> Option
     is_free.then(|| plan_upper(shape, level, index..index + 1)).flatten().filter(|plan| plan.trivial_move)
 }
 
-/// The move of a table of a level below 0 together with neighbours that are `wanted` and lie over nothing either, as many
-/// as have `most` bytes with it, up to [`MOVED_TABLES_MAX`]. One edit moves them all. Where a level begins it gets hundreds, and level 0
-/// should not wait for each.
+/// The move of a table of a level below 0 together with neighbours that are `wanted` and lie over nothing either, as
+/// many as have `most` bytes with it, up to [`MOVED_TABLES_MAX`]. One edit moves them all. Where a level begins it gets
+/// hundreds, and level 0 should not wait for each.
 pub(super) fn widen_move(
     shape: &Shape<'_>,
     running: &[RunningJob],
