@@ -199,7 +199,8 @@ pub struct StallStatistics {
 }
 
 impl Statistics {
-    /// Bytes of log (and its preparation), tables and manifest for each byte that callers wrote. 0 before the first.
+    /// Bytes of log (and its preparation), tables and manifest for each byte that callers wrote. 0 before the first. It
+    /// counts [`Statistics::tables_never_written`], too, which the device never got.
     pub fn write_amplification(&self) -> f64 {
         let written = self.log_written_bytes
             + self.log_prepared_bytes
