@@ -9,9 +9,8 @@
 //! **Late.** A table of the upper levels is often replaced before a settle round needs it on the medium. So it is
 //! written into the page cache, and to the device only by the round that finds it in use. One that was replaced before
 //! is never written. A crash loses it like any other unsynced table: its inputs, or the log, are still there. The bytes
-//! of late tables are bounded: a round writes all of them at once, and the kernel must write dirty pages before it can
-//! use their memory for something else. Of a table that passes the bound, the write-back of what is beyond begins at
-//! once. The file system must keep space for dirty pages from the write on: else a full disk would show only in a
+//! of late tables are bounded, for two reasons: a round writes them all at once, and the kernel cannot use the memory of
+//! a dirty page before it has written it. A table that reaches the bound is written to the device from there on. The file system must keep space for dirty pages from the write on: else a full disk would show only in a
 //! round, which poisons ([`Storage::keeps_space_for_writes`]).
 //!
 //! **Packs** are read more and replaced less. They go through the page cache while all tables fit there, if they are
@@ -146,7 +145,7 @@ impl WriteThroughPolicy {
         self.live_bytes.load(Ordering::Relaxed)
     }
 
-    /// The bytes of late tables that were neither synced nor removed.
+    /// The bytes of the late tables that no round has synced and that still have a file.
     pub(in crate::table) fn late_bytes(&self) -> u64 {
         self.late_bytes.load(Ordering::Relaxed)
     }

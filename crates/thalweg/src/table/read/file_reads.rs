@@ -116,7 +116,7 @@ pub(in crate::table) enum Pages {
 }
 
 impl FileReads {
-    /// Reads of a file of so many bytes.
+    /// Makes the reads of `file`, which has `file_bytes` bytes.
     pub(in crate::table) fn new(file: Arc<dyn File>, file_bytes: u64, pages: Pages) -> Self {
         let words = file_bytes.div_ceil(PIECE_BYTES).div_ceil(u64::from(u64::BITS));
         let requested =
