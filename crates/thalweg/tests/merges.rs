@@ -6,6 +6,7 @@
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 use thalweg::{Builder, Compression, Database, Keyspace};
 
@@ -16,6 +17,8 @@ fn builder(directory: &TempDir) -> Builder {
         .memtable_bytes(64 << 10)
         .table_bytes(32 << 10)
         .level1_bytes(128 << 10)
+        // What is in level 0 does not count for a split.
+        .level0_trigger(4)
         .growth_factor(4)
         .partitions_max(16)
         .compression(Compression::None)
@@ -24,7 +27,7 @@ fn builder(directory: &TempDir) -> Builder {
 fn fill(keyspace: &Keyspace, generation: u32) {
     for number in 0..KEYS {
         let key = (number.wrapping_mul(7919) % KEYS).to_be_bytes();
-        keyspace.insert(key, [key, generation.to_le_bytes()].concat().repeat(12)).unwrap();
+        keyspace.insert(key, [key, generation.to_le_bytes()].concat().repeat(18)).unwrap();
     }
 }
 
@@ -36,11 +39,12 @@ fn empty(database: &Database, keyspace: &Keyspace, left: u32) {
     settle(database);
 }
 
-/// The same, so often that the levels below hear of it, and partitions merge until there are `goal` or fewer.
+/// The same, down to the last level, and again until partitions have merged and there are `goal` or fewer.
 fn empty_until(database: &Database, keyspace: &Keyspace, left: u32, goal: u64) -> u64 {
     let count = || database.statistics().keyspaces.iter().map(|keyspace| keyspace.partitions).max().unwrap();
     let enough = (0..60).find(|_| {
         empty(database, keyspace, left);
+        keyspace.compact_range(..).unwrap();
         count() <= goal
     });
     assert!(enough.is_some(), "{} partitions, not {goal}: {:?}", count(), database.statistics().keyspaces);
@@ -50,6 +54,12 @@ fn empty_until(database: &Database, keyspace: &Keyspace, left: u32, goal: u64) -
 fn settle(database: &Database) {
     database.flush().unwrap();
     database.wait_for_compactions().unwrap();
+}
+
+/// Waits a little. Always false.
+fn pause() -> bool {
+    std::thread::sleep(Duration::from_millis(10));
+    false
 }
 
 fn partitions(database: &Database) -> u64 {
@@ -82,8 +92,12 @@ fn what_was_emptied_merges_and_stays_so() {
     drop(snapshot);
     fill(&keyspace, 2);
     let left = empty_until(&database, &keyspace, 1000, grown / 2);
-    let statistics = database.statistics();
-    assert_eq!(left, 1 + statistics.splits - statistics.merges);
+    // More may merge meanwhile, and a merge is counted a moment after it is seen.
+    let is_counted = || {
+        let statistics = database.statistics();
+        statistics.keyspaces[0].partitions == 1 + statistics.splits - statistics.merges
+    };
+    assert!((0..1000).any(|_| is_counted() || pause()), "{:?}", database.statistics());
     let before = entries(&keyspace);
     assert_eq!(before.len() as u32, KEYS / 1000);
 
@@ -95,7 +109,7 @@ fn what_was_emptied_merges_and_stays_so() {
         builder(place).check(&mut |fault| faults.push(fault)).unwrap();
         assert!(faults.is_empty(), "{faults:?}");
         let database = builder(place).open().unwrap();
-        assert_eq!(partitions(&database), left);
+        assert!(partitions(&database) <= left);
         assert!(entries(&database.keyspace("data").unwrap()) == before);
     }
     // What has merged can grow, and be split, again.
