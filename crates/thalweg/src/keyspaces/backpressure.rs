@@ -83,11 +83,10 @@ impl Backpressure {
     /// Finds out how fast writers of a buffer may go, now that its room has changed.
     pub(crate) fn pace(&self, buffer: &impl WriteBuffer) {
         let (sealed, debt) = (buffer.sealed_memtables() as u64, buffer.compaction_debt());
-        let (tables, due_at, press_to) = (debt.tables as u64, debt.due_at as u64, debt.press_to as u64);
         let sealed_max = self.limits.sealed_max as u64;
         let log_bytes_max = self.limits.log_bytes_max;
         let now_ns = self.environment.clock.now_ns();
-        if tables >= due_at {
+        if debt.tables >= debt.due_at {
             buffer.pacer().compaction_due(now_ns);
         }
         if sealed > 0 {
@@ -106,11 +105,14 @@ impl Backpressure {
             log_bytes_max.saturating_mul(2),
         ));
         let retained = (self.lineage.retained_share() - 1.0).clamp(0.0, 1.0);
-        let compaction = pressure(tables, due_at + press_to.saturating_sub(due_at) / 4, press_to);
+        let level0 = buffer.pacer().level0_pressure(now_ns, &debt, sealed);
         // Short of where they stop, readers who want a short level 0 do not stop them.
-        let is_short = press_to < debt.stop_at as u64 && debt.tables < debt.stop_at;
-        let compaction = if is_short { compaction.min(PRESSURE_OF_READS) } else { compaction };
-        let mut pressure = Pressure { flush, retained, compaction, ..Pressure::default() };
+        let is_short = debt.press_to < debt.stop_at && debt.tables < debt.stop_at;
+        let (compaction, compaction_rate_max) = match is_short {
+            true => (level0.pressure.min(PRESSURE_OF_READS), None),
+            false => (level0.pressure, level0.rate_max),
+        };
+        let mut pressure = Pressure { flush, retained, compaction, compaction_rate_max, ..Pressure::default() };
         if let Some(tier) = &self.tier {
             (pressure.tier, pressure.tier_rate) = (tier.pressure(), tier.rate());
         }

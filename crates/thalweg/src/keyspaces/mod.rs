@@ -26,6 +26,7 @@ mod idle_memory;
 mod installer;
 mod keyspace;
 mod lifecycle;
+mod level0_job;
 mod log_pins;
 mod pacer;
 mod registry;

@@ -21,6 +21,8 @@
 //!
 //! Locks: `rates` is held for arithmetic.
 
+use super::backpressure::CompactionDebt;
+use super::level0_job::{Level0Job, Level0Pressure};
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,7 +50,7 @@ const RATE_PART_MIN: f64 = 0.1;
 /// The weight of the measurements so far at the next one.
 const DECAY: f64 = 0.7;
 
-const NS_A_SECOND: f64 = 1e9;
+pub(super) const NS_A_SECOND: f64 = 1e9;
 
 /// See the module.
 #[derive(Default)]
@@ -70,6 +72,7 @@ struct Rates {
     compaction: Supply,
     /// Bytes of memtables for each byte of their tables.
     expansion: f64,
+    level0_job: Level0Job,
 }
 
 /// How fast the background makes one kind of room while it works on that: bytes over time, the latest with the most
@@ -96,7 +99,7 @@ impl Supply {
     }
 
     /// Ends a piece of work that is not measured.
-    fn pass_over(&mut self, now_ns: u64, has_more: bool) {
+    pub(super) fn pass_over(&mut self, now_ns: u64, has_more: bool) {
         self.busy_since_ns = has_more.then_some(now_ns);
     }
 
@@ -115,6 +118,15 @@ impl Supply {
     }
 }
 
+impl Rates {
+    /// Bytes of memtables for so many bytes of tables.
+    fn expanded(&self, table_bytes: u64) -> f64 {
+        // Not known before the first flush: tables that were there when the database was opened.
+        let expansion = if self.expansion > 0.0 { self.expansion } else { 1.0 };
+        table_bytes as f64 * expansion
+    }
+}
+
 /// How far each kind of room has run out: 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pressure {
@@ -122,8 +134,10 @@ pub(crate) struct Pressure {
     pub(crate) flush: f64,
     /// Replaced tables: what rounds give back. Writers never stop for them, so they may become as slow as it takes.
     pub(crate) retained: f64,
-    /// Tables in level 0.
+    /// Tables in level 0,
     pub(crate) compaction: f64,
+    /// and the bytes a second with which there is room for them until the compaction under way ends.
+    pub(crate) compaction_rate_max: Option<f64>,
     /// The fast tier, and the bytes a second that evictions give back of it, if there were any.
     pub(crate) tier: f64,
     pub(crate) tier_rate: Option<f64>,
@@ -166,12 +180,30 @@ impl Pacer {
         self.rates().compaction.due(now_ns);
     }
 
+    /// A compaction takes so many tables of level 0, of `bytes`.
+    pub(crate) fn compaction_begun(&self, now_ns: u64, tables: usize, bytes: u64) {
+        let mut rates = self.rates();
+        rates.compaction.due(now_ns);
+        let bytes = rates.expanded(bytes);
+        rates.level0_job.begun(now_ns, tables, bytes);
+    }
+
     /// Tables of `bytes` have left level 0, and it has more to give or not.
     pub(crate) fn compaction_gave(&self, now_ns: u64, bytes: u64, has_more: bool) {
         let mut rates = self.rates();
-        // Not known before the first flush: tables that were there when the database was opened.
-        let expansion = if rates.expansion > 0.0 { rates.expansion } else { 1.0 };
-        rates.compaction.gave(now_ns, bytes as f64 * expansion, has_more);
+        let bytes = rates.expanded(bytes);
+        rates.compaction.gave(now_ns, bytes, has_more);
+        rates.level0_job.gave(now_ns);
+    }
+
+    /// The compaction of level 0 has ended, whatever became of it.
+    pub(crate) fn compaction_ended(&self) {
+        self.rates().level0_job.ended();
+    }
+
+    /// What presses of a level 0, with `sealed` memtables on their way there.
+    pub(super) fn level0_pressure(&self, now_ns: u64, debt: &CompactionDebt, sealed: u64) -> Level0Pressure {
+        self.rates().level0_job.pressure(now_ns, debt, sealed)
     }
 
     /// Whether writers are slowed down at present.
@@ -199,7 +231,8 @@ impl Pacer {
             let retained = allowed_from(0.0, rates.flush.rate_at(now_ns), pressure.retained);
             let compaction = allowed(rates.compaction.rate_at(now_ns), pressure.compaction);
             let tier = allowed(pressure.tier_rate, pressure.tier);
-            [flush, retained, compaction, tier].into_iter().flatten().min_by(f64::total_cmp)
+            let room = pressure.compaction_rate_max.map(|rate| rate.max(RATE_MIN));
+            [flush, retained, compaction, room, tier].into_iter().flatten().min_by(f64::total_cmp)
         };
         let ns_per_mib = least.map_or(0, |rate| (f64::from(1 << 20) / rate * NS_A_SECOND) as u64);
         self.ns_per_mib.store(ns_per_mib, Ordering::Relaxed);

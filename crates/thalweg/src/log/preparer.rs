@@ -9,7 +9,7 @@ use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MIN, SegmentHeader, SegmentId};
 use super::open::Log;
 use super::preparation::{NewBlocks, Preparation};
 use super::segment::{Segment, slot_path};
-use super::sizing::QUIET_NS;
+use super::sizing::{PAUSE_NS, QUIET_NS};
 use super::supply::{Idle, Supply};
 use crate::error::Error;
 use crate::format::EditId;
@@ -38,10 +38,11 @@ enum Work {
 impl Log {
     /// Runs until the log ends.
     pub(super) async fn prepare_segments(self: Arc<Self>) {
+        let mut paused_at = None;
         loop {
             let ticket = self.wanted.ticket();
             let Some(work) = self.next_work() else {
-                self.wait_for_work(ticket).await;
+                self.wait_for_work(ticket, &mut paused_at).await;
                 continue;
             };
             match work {
@@ -70,9 +71,10 @@ impl Log {
         }
     }
 
-    /// Waits until there may be work. A log that becomes quiet meanwhile gives back what it does not use. Without
+    /// Waits until there may be work. A log without a new record meanwhile gives back what it does not use: after a
+    /// pause what its peak has left, and all once it is quiet. `paused_at` is where its last pause began. Without
     /// anything to give back the preparer sleeps until it is notified.
-    async fn wait_for_work(&self, ticket: Ticket) {
+    async fn wait_for_work(&self, ticket: Ticket, paused_at: &mut Option<(u32, u32)>) {
         let before = {
             let tail = self.lock_tail();
             let supply = &tail.supply;
@@ -82,12 +84,21 @@ impl Log {
         let Some(before) = before else {
             return self.wanted.listen(ticket).await;
         };
-        let until_ns = self.environment.clock.now_ns().saturating_add(QUIET_NS);
-        self.environment.sleep_or(QUIET_NS, &self.wanted, ticket).await;
+        let is_paused = *paused_at == Some(before);
+        let wait_ns = if is_paused { QUIET_NS - PAUSE_NS } else { PAUSE_NS };
+        let until_ns = self.environment.clock.now_ns().saturating_add(wait_ns);
+        self.environment.sleep_or(wait_ns, &self.wanted, ticket).await;
         if self.environment.clock.now_ns() < until_ns {
             return;
         }
-        self.give_back_idle(before);
+        if is_paused {
+            return self.give_back_idle(before);
+        }
+        let tail = &mut *self.lock_tail();
+        if (tail.segment.id.index, tail.offset) == before {
+            tail.supply.peak_bytes = 0;
+            *paused_at = Some(before);
+        }
     }
 
     /// Frees descriptors before one more segment is opened. Closes the segments that are durable; syncs the log if too

@@ -16,6 +16,9 @@ const QUICK_NS: u64 = 1_000_000_000;
 /// segments again: making 26 of them anew cost a 9-second YCSB-A 7 % of its throughput.
 pub(super) const QUIET_NS: u64 = 10_000_000_000;
 
+/// A log without a new record for this long keeps no more idle slots than one that was never longer.
+pub(super) const PAUSE_NS: u64 = 2_000_000_000;
+
 /// By how much the next segment is larger.
 const GROWTH: u32 = 4;
 

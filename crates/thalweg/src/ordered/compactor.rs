@@ -108,6 +108,9 @@ impl Compactor {
                 },
                 self.runner.run(&writers, &partition, job)
             );
+            if claim.level == 0 {
+                partition.pacer.compaction_ended();
+            }
             match done {
                 Ok(()) => partition.compaction_done(&claim.tables),
                 Err(Error::Closed) => {}
@@ -270,8 +273,8 @@ impl Compactor {
             }
             if let Some(job) = pick(partition, &super_version, &running) {
                 if job.level == 0 {
-                    // Reads may have made it due since the pacer was told.
-                    partition.pacer.compaction_due(self.environment.clock.now_ns());
+                    let bytes = job.upper.iter().map(|table| table.meta().bytes).sum();
+                    partition.pacer.compaction_begun(self.environment.clock.now_ns(), job.upper.len(), bytes);
                 }
                 running.push(job.running());
                 drop(running);

@@ -5,10 +5,11 @@ use crate::lineage::removal::retained::Input;
 use crate::lineage::settle::backend::Rule;
 use std::sync::atomic::Ordering;
 
-/// How many bytes may be retained, if the builder does not say, in a database of up to ten times as many bytes.
+/// Four times as many bytes as are live may be retained, if the builder does not say, but not more than this in a
+/// database of up to ten times as many bytes.
 pub(crate) const RETAINED_BYTES_MAX: u64 = 1 << 30;
 
-/// Writers are not slowed down for fewer retained bytes than this.
+/// As many bytes may be retained in a smaller database, and writers are not slowed down for fewer.
 const RETAINED_BYTES_FEW: u64 = 256 << 20;
 
 /// A disk is low on space when the retained bytes exceed this part of its free bytes: a half.
@@ -84,10 +85,9 @@ impl Lineage {
     /// Returns whether replaced tables take half of the space that they may take. Compactions fill the other half until
     /// the first half is given back.
     pub(in crate::lineage) fn is_too_much(&self, retained: u64) -> bool {
-        let live = || self.book().live_bytes();
         match self.settling.retained_bytes_max {
             Some(bytes) => retained > bytes / 2,
-            None => retained > RETAINED_BYTES_MAX / 2 && retained > live() / 20,
+            None => retained > RETAINED_BYTES_FEW / 2 && retained > self.retained_bytes_default() / 2,
         }
     }
 
@@ -104,12 +104,17 @@ impl Lineage {
             let book = self.book();
             book.ledger.inputs().map(Input::disk_bytes).sum::<u64>() + book.retained.waiting_bytes()
         };
-        let live = || self.book().live_bytes();
         let most = match self.settling.retained_bytes_max {
             Some(bytes) => bytes.max(RETAINED_BYTES_FEW),
-            None if retained <= RETAINED_BYTES_MAX => RETAINED_BYTES_MAX,
-            None => RETAINED_BYTES_MAX.max(live() / 10),
+            None if retained <= RETAINED_BYTES_FEW => RETAINED_BYTES_FEW,
+            None => self.retained_bytes_default(),
         };
         retained as f64 / most as f64
+    }
+
+    /// How many bytes may be retained if the builder does not say.
+    fn retained_bytes_default(&self) -> u64 {
+        let live = self.book().live_bytes();
+        live.saturating_mul(4).clamp(RETAINED_BYTES_FEW, RETAINED_BYTES_MAX).max(live / 10)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::error::ErrorKind;
-use crate::log::sizing::QUIET_NS;
+use crate::log::sizing::{PAUSE_NS, QUIET_NS};
 use std::sync::atomic::Ordering;
 
 fn begin(disk: &Arc<Disk>, recovered: Option<Scan>) -> Bench {
@@ -37,7 +37,11 @@ fn segments_grow_with_the_load_and_what_is_idle_goes_when_the_log_is_quiet() {
 
     bench.log.let_go(bench.log.published());
     bench.scheduler.settle();
-    bench.scheduler.pass(QUIET_NS);
+    assert!(bench.disk.bytes() > 20 << 20, "the next burst finds its segments again");
+    bench.scheduler.pass(PAUSE_NS);
+    bench.scheduler.settle();
+    assert!(bench.disk.bytes() <= 20 << 20, "{} bytes after a pause", bench.disk.bytes());
+    bench.scheduler.pass(QUIET_NS - PAUSE_NS);
     bench.scheduler.settle();
     assert_eq!(bench.disk.paths().len(), 1, "only the segment in use");
     let small = bench.log.published().position;
