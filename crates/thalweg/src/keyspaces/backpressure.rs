@@ -2,6 +2,7 @@
 //!
 //! Every wait is counted by its cause: sealed memtables, level 0, the log, the fast tier, or pacing.
 
+use super::level0_job::CompactionDebt;
 use super::log_pins::LogPins;
 use super::pacer::{Pacer, Pressure, SLEEP_MAX_NS, pressure};
 use super::registry::Registry;
@@ -40,18 +41,6 @@ pub(crate) trait WriteBuffer {
 
     /// Whether its keyspace was dropped, or cleared.
     fn is_dropped(&self) -> bool;
-}
-
-/// Tables that flushes have written and that compactions have not merged.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CompactionDebt {
-    pub(crate) tables: usize,
-    /// Compactions take them away from this many on.
-    pub(crate) due_at: usize,
-    /// Writers are slowed down more and more up to this many.
-    pub(crate) press_to: usize,
-    /// Writers wait at this many.
-    pub(crate) stop_at: usize,
 }
 
 /// Where writers are stopped.

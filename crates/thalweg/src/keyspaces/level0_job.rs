@@ -6,8 +6,7 @@
 //! as gone. But until it ends they are there. So as much may be written in the time that it still takes as there is
 //! room for, evenly. Pure.
 
-use super::backpressure::CompactionDebt;
-use super::pacer::{NS_A_SECOND, Supply};
+use super::supply::{NS_A_SECOND, Supply};
 
 /// There is pressure from this part of the way on, from where level 0 is due to where pressure is full: a quarter.
 const PRESS_FROM_PART: f64 = 4.0;
@@ -20,6 +19,18 @@ const LEFT_PART: f64 = 2.0;
 
 /// So many tables are left free: writers have begun the memtables of these.
 const LEFT_FREE: f64 = 2.0;
+
+/// Tables that flushes have written and that compactions have not merged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompactionDebt {
+    pub(crate) tables: usize,
+    /// Compactions take them away from this many on.
+    pub(crate) due_at: usize,
+    /// Writers are slowed down more and more up to this many.
+    pub(crate) press_to: usize,
+    /// Writers wait at this many.
+    pub(crate) stop_at: usize,
+}
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

@@ -13,6 +13,8 @@
 //! - `signals`: the events by which foreground and background wake each other;
 //! - `cleared`: cleared generations that older snapshots still read;
 //! - `installer`: definitions on their way into the manifest;
+//! - `supply`: how fast the background makes one kind of room;
+//! - `level0_job`: what the compaction of level 0 that is under way means for the pressure on writers;
 //! - `pacer`: the rate at which writers of one buffer may go;
 //! - `tier_room`: how much the fast tier holds of what it may;
 //! - `backpressure`: how writers are slowed down and stopped, by cause;
@@ -25,8 +27,8 @@ mod definitions;
 mod idle_memory;
 mod installer;
 mod keyspace;
-mod lifecycle;
 mod level0_job;
+mod lifecycle;
 mod log_pins;
 mod pacer;
 mod registry;
@@ -34,15 +36,17 @@ mod replay;
 mod signals;
 mod snapshots;
 mod space_watch;
+mod supply;
 #[cfg(test)]
 mod tests;
 mod tier_room;
 
-pub(crate) use backpressure::{Backpressure, BackpressureLimits, CompactionDebt, WriteBuffer};
+pub(crate) use backpressure::{Backpressure, BackpressureLimits, WriteBuffer};
 pub(crate) use cleared::ClearedGenerations;
 pub(crate) use idle_memory::IdleMemory;
 pub(crate) use installer::DefinitionInstaller;
 pub(crate) use keyspace::{Keyspace, Kind, NewKeyspace, ReplayedEntry};
+pub(crate) use level0_job::CompactionDebt;
 pub(crate) use lifecycle::Lifecycle;
 pub(crate) use log_pins::LogPins;
 pub(crate) use pacer::Pacer;

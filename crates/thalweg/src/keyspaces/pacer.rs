@@ -1,4 +1,4 @@
-//! [`Pacer`]: slows the writers of a buffer down as its room runs out, so that they never have to stop .
+//! [`Pacer`]: slows the writers of a buffer down as its room runs out, so that they never have to stop.
 //!
 //! The pacer computes a rate whenever the room changes. Each kind of room has a *pressure*: 0 while there is enough, 1
 //! where writers would have to wait. Each also has the rate, in bytes of memtables a second, at which the background
@@ -8,9 +8,10 @@
 //! rate × 2 × (1 − pressure)
 //! ```
 //!
-//! of the kind that allows least, and a tenth of the rate at least where writers stop once there is no room. That is
-//! faster than room is made below a pressure of one half, slower above it, and equal to it at one half, where writers
-//! settle. Writers hardly ever reach the end while the background makes any room.
+//! of the kind that allows least ([`super::level0_job`] has a bound of its own), and a tenth of the rate at least where
+//! writers stop once there is no room. That is faster than room is made below a pressure of one half, slower above it,
+//! and equal to it at one half, where writers settle. Writers hardly ever reach the end while the background makes any
+//! room.
 //!
 //! A level that is too large has no pressure of its own: it delays the compactions of level 0, whose length and rate
 //! show it.
@@ -21,8 +22,8 @@
 //!
 //! Locks: `rates` is held for arithmetic.
 
-use super::backpressure::CompactionDebt;
-use super::level0_job::{Level0Job, Level0Pressure};
+use super::level0_job::{CompactionDebt, Level0Job, Level0Pressure};
+use super::supply::{NS_A_SECOND, Supply};
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,11 +48,6 @@ const RATE_MIN: f64 = 1e6;
 /// milliseconds.
 const RATE_PART_MIN: f64 = 0.1;
 
-/// The weight of the measurements so far at the next one.
-const DECAY: f64 = 0.7;
-
-pub(super) const NS_A_SECOND: f64 = 1e9;
-
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Pacer {
@@ -73,49 +69,6 @@ struct Rates {
     /// Bytes of memtables for each byte of their tables.
     expansion: f64,
     level0_job: Level0Job,
-}
-
-/// How fast the background makes one kind of room while it works on that: bytes over time, the latest with the most
-/// weight, so that few bytes change little.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Supply {
-    /// Since when it has had work to do.
-    busy_since_ns: Option<u64>,
-    bytes: f64,
-    ns: f64,
-}
-
-impl Supply {
-    pub(super) fn due(&mut self, now_ns: u64) {
-        self.busy_since_ns.get_or_insert(now_ns);
-    }
-
-    pub(super) fn gave(&mut self, now_ns: u64, bytes: f64, has_more: bool) {
-        if let Some(since) = self.busy_since_ns {
-            self.bytes = self.bytes * DECAY + bytes;
-            self.ns = self.ns * DECAY + now_ns.saturating_sub(since) as f64;
-        }
-        self.busy_since_ns = has_more.then_some(now_ns);
-    }
-
-    /// Ends a piece of work that is not measured.
-    pub(super) fn pass_over(&mut self, now_ns: u64, has_more: bool) {
-        self.busy_since_ns = has_more.then_some(now_ns);
-    }
-
-    /// Bytes a second; `None` before the first.
-    pub(super) fn rate(&self) -> Option<f64> {
-        self.rate_at(0)
-    }
-
-    /// The same, if the piece of work that is under way at `now_ns` takes longer than they do on average: then it
-    /// counts as one that gives nothing, for as long as it takes longer.
-    fn rate_at(&self, now_ns: u64) -> Option<f64> {
-        let under_way = self.busy_since_ns.map_or(0, |since| now_ns.saturating_sub(since)) as f64;
-        let mean = self.ns * (1.0 - DECAY);
-        let ns = self.ns + (under_way - mean).max(0.0);
-        (self.bytes > 0.0).then(|| self.bytes / ns.max(1.0) * NS_A_SECOND)
-    }
 }
 
 impl Rates {
@@ -231,7 +184,8 @@ impl Pacer {
             let retained = allowed_from(0.0, rates.flush.rate_at(now_ns), pressure.retained);
             let compaction = allowed(rates.compaction.rate_at(now_ns), pressure.compaction);
             let tier = allowed(pressure.tier_rate, pressure.tier);
-            let room = pressure.compaction_rate_max.map(|rate| rate.max(RATE_MIN));
+            let least = rates.compaction.rate_at(now_ns).map_or(RATE_MIN, |rate| (rate * RATE_PART_MIN).max(RATE_MIN));
+            let room = pressure.compaction_rate_max.map(|rate| rate.max(least));
             [flush, retained, compaction, room, tier].into_iter().flatten().min_by(f64::total_cmp)
         };
         let ns_per_mib = least.map_or(0, |rate| (f64::from(1 << 20) / rate * NS_A_SECOND) as u64);

@@ -8,7 +8,8 @@
 //!
 //! Locks: `evictions` is held for arithmetic.
 
-use super::pacer::{Supply, pressure};
+use super::pacer::pressure;
+use super::supply::Supply;
 use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

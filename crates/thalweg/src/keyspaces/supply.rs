@@ -1,0 +1,49 @@
+//! [`Supply`]: how fast the background makes one kind of room.
+
+/// The weight of the measurements so far at the next one.
+const DECAY: f64 = 0.7;
+
+pub(super) const NS_A_SECOND: f64 = 1e9;
+
+/// How fast the background makes one kind of room while it works on that: bytes over time, the latest with the most
+/// weight, so that few bytes change little.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Supply {
+    /// Since when it has had work to do.
+    busy_since_ns: Option<u64>,
+    pub(super) bytes: f64,
+    ns: f64,
+}
+
+impl Supply {
+    pub(super) fn due(&mut self, now_ns: u64) {
+        self.busy_since_ns.get_or_insert(now_ns);
+    }
+
+    pub(super) fn gave(&mut self, now_ns: u64, bytes: f64, has_more: bool) {
+        if let Some(since) = self.busy_since_ns {
+            self.bytes = self.bytes * DECAY + bytes;
+            self.ns = self.ns * DECAY + now_ns.saturating_sub(since) as f64;
+        }
+        self.busy_since_ns = has_more.then_some(now_ns);
+    }
+
+    /// Ends a piece of work that is not measured.
+    pub(super) fn pass_over(&mut self, now_ns: u64, has_more: bool) {
+        self.busy_since_ns = has_more.then_some(now_ns);
+    }
+
+    /// Bytes a second; `None` before the first.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.rate_at(0)
+    }
+
+    /// The same, if the piece of work that is under way at `now_ns` takes longer than they do on average: then it
+    /// counts as one that gives nothing, for as long as it takes longer.
+    pub(super) fn rate_at(&self, now_ns: u64) -> Option<f64> {
+        let under_way = self.busy_since_ns.map_or(0, |since| now_ns.saturating_sub(since)) as f64;
+        let mean = self.ns * (1.0 - DECAY);
+        let ns = self.ns + (under_way - mean).max(0.0);
+        (self.bytes > 0.0).then(|| self.bytes / ns.max(1.0) * NS_A_SECOND)
+    }
+}
