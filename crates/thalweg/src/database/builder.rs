@@ -83,8 +83,8 @@ impl Builder {
         /// Bytes of replaced tables that may be on disk (default, `None`: four times as many as the live tables have,
         /// but at least 256 MiB, and at most the larger of 1 GiB and a tenth of the live tables). At half of that a
         /// settle round begins at once, and what may go does so at once; beyond it (and beyond 256 MiB) writers are
-        /// slowed down. Compactions of level 0 read no more than two thirds of it (of 1 GiB by default) where they can, but take at
-        /// least `level0_trigger` tables and all of level 1: then it may be exceeded.
+        /// slowed down. Compactions of level 0 read no more than two thirds of it (of 1 GiB by default) where they can,
+        /// but take at least `level0_trigger` tables and all of level 1: then it may be exceeded.
         retained_bytes_max: Option<u64>
     );
     option!(
