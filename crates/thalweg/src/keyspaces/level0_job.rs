@@ -56,7 +56,7 @@ pub(super) struct Level0Pressure {
 }
 
 impl Level0Job {
-    /// A job begins that takes so many tables, made of so many bytes of memtables.
+    /// Notes that a job has begun. It takes `tables` tables, which flushes made of `bytes` of memtables.
     pub(super) fn begun(&mut self, now_ns: u64, tables: usize, bytes: f64) {
         self.supply.due(now_ns);
         self.running = Some(Running { since_ns: now_ns, tables, bytes });

@@ -72,7 +72,7 @@ struct Rates {
 }
 
 impl Rates {
-    /// Bytes of memtables for so many bytes of tables.
+    /// Returns how many bytes of memtables became `table_bytes` of tables.
     fn expanded(&self, table_bytes: u64) -> f64 {
         // Not known before the first flush: tables that were there when the database was opened.
         let expansion = if self.expansion > 0.0 { self.expansion } else { 1.0 };
@@ -133,7 +133,7 @@ impl Pacer {
         self.rates().compaction.due(now_ns);
     }
 
-    /// A compaction takes so many tables of level 0, of `bytes`.
+    /// Notes that a compaction has begun. It takes `tables` tables of level 0, which have `bytes`.
     pub(crate) fn compaction_begun(&self, now_ns: u64, tables: usize, bytes: u64) {
         let mut rates = self.rates();
         rates.compaction.due(now_ns);

@@ -8,11 +8,11 @@
 //!
 //! **Late.** A table of the upper levels is often replaced before a settle round needs it on the medium. So it is
 //! written into the page cache, and to the device only by the round that finds it in use. One that was replaced before
-//! is never written. A crash loses it like any other unsynced table: its inputs, or the log, are still there. The bytes
-//! of late tables are bounded, for two reasons: a round writes them all at once, and the kernel cannot use the memory
-//! of a dirty page before it has written it. A table that reaches the bound is written to the device from there on. The
-//! file system must keep space for dirty pages from the write on: else a full disk would show only in a round, which
-//! poisons ([`Storage::keeps_space_for_writes`]).
+//! is never written. A crash loses it like any other unsynced table: its inputs, or the log, are still there. There is
+//! a bound for the bytes of late tables, for two reasons: a round writes them all at once, and the kernel cannot use
+//! the memory of a dirty page before it has written it. A table that reaches the bound is written to the device from
+//! there on. The file system must keep space for dirty pages from the write on: else a full disk would show only in a
+//! round, which poisons ([`Storage::keeps_space_for_writes`]).
 //!
 //! **Packs** are read more and replaced less. They go through the page cache while all tables fit there, if they are
 //! read or are of a level that lasts. A replaced table counts until it has no handle and its pages were dropped
