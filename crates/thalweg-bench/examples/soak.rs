@@ -1,0 +1,397 @@
+//! Runs a mixed load for hours and judges it: nothing may grow, nothing may be slow, every answer must be right.
+//!
+//!     cargo run --release -p thalweg-bench --example soak -- DIR [MINUTES [CYCLE_SECONDS]]
+//!
+//! The database has default sizes and no compression, records of 16 + 1,024 bytes. Two threads drive it in an open loop:
+//!
+//! - The *tide* inserts [`TIDE_RATE`] records a second for half a cycle, and removes them in the other half. So
+//!   partitions are split and merged. Every second tide goes in the order of keys. A range that was begun with the
+//!   flood is read on slowly until the ebb.
+//! - The *mix* does [`MIX_RATE`] operations a second on [`BASE`] records that stay, zipfian: half gets, 40 % updates,
+//!   5 % scans of 50 records, 5 % gets of the tide's records. It compares every value with what it wrote.
+//!
+//! A *canary* sleeps for 5 ms at a time and notes how late it wakes: what the machine itself is late by.
+//!
+//! Prints a line a minute and a table of cycles. Exits with 1 if an operation took longer than [`SLOWEST_MS`], counted
+//! from the moment it was meant to begin, or if the later cycles need more of anything than the earlier ones.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program that measures")]
+
+use rand_xoshiro::rand_core::RngCore;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+use thalweg::{Compression, Database, Keyspace, Range};
+use thalweg_bench::distribution::{Random, ScrambledZipfian, random, scrambled};
+use thalweg_bench::machine::allocated;
+
+/// Operations of the tide a second.
+const TIDE_RATE: u64 = 20_000;
+/// Operations of the mix a second.
+const MIX_RATE: u64 = 10_000;
+/// Records that stay.
+const BASE: u64 = 500_000;
+const VALUE_BYTES: usize = 1024;
+/// No operation may take longer.
+const SLOWEST_MS: u64 = 100;
+/// What an operation must take to be reported by itself.
+const NOTED_MS: u64 = 50;
+/// The later cycles may need this much more than the earlier ones, in percent: space depends on where compactions are
+/// when it is looked at.
+const GROWTH_PERCENT_MAX: f64 = 5.0;
+
+/// What threads tell each other.
+struct Shared {
+    start: Instant,
+    is_done: AtomicBool,
+    /// The tide's records `removed..inserted` of this cycle are there.
+    inserted: AtomicU64,
+    removed: AtomicU64,
+    cycle: AtomicU64,
+    /// The longest since the last look, in nanoseconds: of the tide, of the mix, of the canary.
+    longest: [AtomicU64; 3],
+    /// Operations that took longer than [`NOTED_MS`] themselves.
+    noted: Mutex<Vec<String>>,
+}
+
+const NAMES: [&str; 3] = ["tide", "mix", "canary"];
+
+impl Shared {
+    /// Notes how long an operation took that was meant to begin at `due` and did at `begun`.
+    fn note(&self, who: usize, due: Instant, begun: Instant, what: &str) {
+        self.longest[who].fetch_max(u64::try_from(due.elapsed().as_nanos()).unwrap(), Relaxed);
+        let took = begun.elapsed();
+        if took > Duration::from_millis(NOTED_MS) {
+            let (at, ms) = (self.start.elapsed().as_secs_f64(), took.as_millis());
+            self.noted.lock().unwrap().push(format!("{at:.2} s: {} {what}: {ms} ms", NAMES[who]));
+        }
+    }
+}
+
+/// The times at which operations are due.
+struct Pace {
+    start: Instant,
+    rate: u64,
+    done: u64,
+}
+
+impl Pace {
+    fn new(rate: u64) -> Pace {
+        Pace { start: Instant::now(), rate, done: 0 }
+    }
+
+    /// Waits until the next operation is due. Returns when it was, and the time.
+    fn next(&mut self) -> (Instant, Instant) {
+        let due = self.start + Duration::from_nanos(self.done * 1_000_000_000 / self.rate);
+        self.done += 1;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        (due, Instant::now())
+    }
+}
+
+/// Bytes that do not compress, and begin with the record's number and version.
+struct Values {
+    random: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Values {
+    fn new() -> Values {
+        let (mut source, mut noise) = (random(1, "values", 0), vec![0; 1 << 20]);
+        source.fill_bytes(&mut noise);
+        Values { random: noise, value: Vec::new() }
+    }
+
+    fn of(&mut self, number: u64, version: u64) -> &[u8] {
+        let at = scrambled(number ^ version << 40) as usize % (self.random.len() - VALUE_BYTES);
+        self.value.clear();
+        self.value.extend(number.to_le_bytes());
+        self.value.extend(version.to_le_bytes());
+        self.value.extend(&self.random[at..at + VALUE_BYTES - 16]);
+        &self.value
+    }
+}
+
+/// Keys of records that stay, and of each tide: none of one is one of another.
+fn key(prefix: u8, number: u64, in_order: bool) -> [u8; 16] {
+    let mut key = [0; 16];
+    let place = if in_order { number } else { scrambled(number) };
+    key[0] = prefix;
+    key[1..9].copy_from_slice(&place.to_be_bytes());
+    key[9..].copy_from_slice(&number.to_be_bytes()[1..]);
+    key
+}
+
+fn base_key(number: u64) -> [u8; 16] {
+    key(b'b', number, false)
+}
+
+fn tide_key(cycle: u64, number: u64) -> [u8; 16] {
+    key(b't', number, cycle % 2 == 1)
+}
+
+/// Inserts and removes, cycle after cycle.
+fn tide(keyspace: &Keyspace, shared: &Shared, half: u64) {
+    let (mut pace, mut values) = (Pace::new(TIDE_RATE), Values::new());
+    for cycle in 0.. {
+        shared.removed.store(0, SeqCst);
+        shared.inserted.store(0, SeqCst);
+        shared.cycle.store(cycle, SeqCst);
+        let mut slow: Option<Range> = Some(keyspace.range(b"b".as_slice()..b"c".as_slice()));
+        for number in 0..2 * half {
+            if shared.is_done.load(Relaxed) {
+                return;
+            }
+            let (due, begun) = pace.next();
+            if number < half {
+                keyspace.insert(tide_key(cycle, number), values.of(number, cycle)).unwrap();
+                shared.inserted.store(number + 1, SeqCst);
+            } else {
+                slow = None;
+                // Before the removal: whoever finds the number below this afterwards may not rely on the record.
+                shared.removed.store(number - half + 1, SeqCst);
+                keyspace.remove(tide_key(cycle, number - half)).unwrap();
+            }
+            shared.note(0, due, begun, if number < half { "insert" } else { "remove" });
+            if let Some(range) = slow.as_mut().filter(|_| number % 100 == 0) {
+                range.next().map(|entry| entry.unwrap());
+            }
+        }
+    }
+}
+
+/// The mix's state: the version of each record.
+struct Mix<'a> {
+    keyspace: &'a Keyspace,
+    shared: &'a Shared,
+    versions: Vec<u32>,
+    values: Values,
+}
+
+impl Mix<'_> {
+    fn update(&mut self, number: u64) {
+        let version = &mut self.versions[number as usize];
+        *version += 1;
+        self.keyspace.insert(base_key(number), self.values.of(number, u64::from(*version))).unwrap();
+    }
+
+    fn get(&mut self, number: u64) {
+        let version = u64::from(self.versions[number as usize]);
+        let found = self.keyspace.get(base_key(number)).unwrap();
+        assert_eq!(found.as_deref(), Some(self.values.of(number, version)), "record {number} of version {version}");
+    }
+
+    /// Gets a record of the tide, which is there unless the ebb has come to it meanwhile.
+    fn get_tide(&mut self, random: &mut Random) {
+        let (cycle, inserted) = (self.shared.cycle.load(SeqCst), self.shared.inserted.load(SeqCst));
+        let removed = self.shared.removed.load(SeqCst);
+        if inserted <= removed {
+            return;
+        }
+        let number = removed + random.next_u64() % (inserted - removed);
+        let found = self.keyspace.get(tide_key(cycle, number)).unwrap();
+        let is_sure = self.shared.removed.load(SeqCst) <= number && self.shared.cycle.load(SeqCst) == cycle;
+        if is_sure && self.shared.inserted.load(SeqCst) >= inserted {
+            assert_eq!(found.as_deref(), Some(self.values.of(number, cycle)), "record {number} of tide {cycle}");
+        }
+    }
+
+    fn scan(&self, number: u64) {
+        let from = base_key(number);
+        let mut last = None;
+        for entry in self.keyspace.range(from.as_slice()..b"c".as_slice()).take(50) {
+            let (key, value) = entry.unwrap();
+            assert!(last.as_ref().is_none_or(|last| *last < key) && value.len() == VALUE_BYTES);
+            last = Some(key);
+        }
+        assert!(last.is_some(), "the record that the scan begins at is there");
+    }
+}
+
+fn run_mix(mut mix: Mix) {
+    let (mut zipfian, mut random, shared) = (ScrambledZipfian::new(BASE), random(2, "mix", 0), mix.shared);
+    let mut pace = Pace::new(MIX_RATE);
+    while !shared.is_done.load(Relaxed) {
+        let number = zipfian.next(&mut random);
+        let kind = random.next_u64() % 100;
+        let (due, begun) = pace.next();
+        let what = match kind {
+            0..50 => (mix.get(number), "get").1,
+            50..90 => (mix.update(number), "update").1,
+            90..95 => (mix.scan(number), "scan").1,
+            _ => (mix.get_tide(&mut random), "get of the tide").1,
+        };
+        shared.note(1, due, begun, what);
+    }
+}
+
+fn canary(shared: &Shared) {
+    while !shared.is_done.load(Relaxed) {
+        let due = Instant::now() + Duration::from_millis(5);
+        std::thread::sleep(Duration::from_millis(5));
+        shared.note(2, due, due, "woke late");
+    }
+}
+
+/// What is looked at every second.
+#[derive(Clone, Copy, Default)]
+struct Need {
+    memory_mib: f64,
+    descriptors: f64,
+    threads: f64,
+    files: f64,
+    space_mib: f64,
+    /// How many looks the others are the sums of.
+    looks: f64,
+}
+
+impl Need {
+    fn now(directory: &Path) -> Need {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let kib = |name: &str| -> f64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().trim_end_matches(" kB").parse().unwrap()
+        };
+        let space: u64 = allocated(directory).unwrap().values().sum();
+        Need {
+            memory_mib: (kib("VmRSS:") - kib("RssFile:")) / 1024.0,
+            descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count() as f64,
+            threads: kib("Threads:"),
+            files: files(directory) as f64,
+            space_mib: space as f64 / f64::from(1 << 20),
+            looks: 1.0,
+        }
+    }
+
+    /// The means of all looks.
+    fn means(self) -> [f64; 5] {
+        let sums = [self.memory_mib, self.descriptors, self.threads, self.files, self.space_mib];
+        sums.map(|sum| sum / self.looks)
+    }
+
+    fn add(&mut self, other: Need) {
+        self.memory_mib += other.memory_mib;
+        self.descriptors += other.descriptors;
+        self.threads += other.threads;
+        self.files += other.files;
+        self.space_mib += other.space_mib;
+        self.looks += other.looks;
+    }
+}
+
+/// Files below a directory. Those that vanish meanwhile do not count.
+fn files(directory: &Path) -> usize {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let count = |entry: std::fs::DirEntry| if entry.path().is_dir() { files(&entry.path()) } else { 1 };
+    entries.map(count).sum()
+}
+
+const FIGURES: [&str; 5] = ["memory, MiB", "descriptors", "threads", "files", "space, MiB"];
+
+/// Looks once a second, until `end`. Returns what each whole cycle needed, and the longest operation of all.
+fn watch(database: &Database, directory: &Path, shared: &Shared, end: Instant) -> (Vec<Need>, u64) {
+    let (mut cycles, mut longest_ms, mut minute) = (vec![Need::default()], 0, [0; 3]);
+    for second in 1.. {
+        std::thread::sleep((shared.start + Duration::from_secs(second)).saturating_duration_since(Instant::now()));
+        let (need, cycle) = (Need::now(directory), shared.cycle.load(SeqCst) as usize);
+        cycles.resize(cycle + 1, Need::default());
+        cycles[cycle].add(need);
+        for (longest, minute) in shared.longest.iter().zip(&mut minute) {
+            *minute = longest.swap(0, Relaxed).max(*minute);
+        }
+        if second % 60 == 0 {
+            let [tide, mix, canary] = minute.map(|ns| ns / 1_000_000);
+            longest_ms = longest_ms.max(tide).max(mix);
+            let statistics = database.statistics();
+            let [memory, descriptors, threads, files, space] = need.means();
+            println!(
+                "{:4} min, cycle {cycle}: longest tide {tide} ms, mix {mix} ms, canary {canary} ms; memory {memory:.0} \
+                 MiB, {descriptors} descriptors, {threads} threads, {files} files, space {space:.0} MiB; {} splits, {} \
+                 merges, {} compactions",
+                second / 60,
+                statistics.splits,
+                statistics.merges,
+                statistics.compactions,
+            );
+            shared.noted.lock().unwrap().drain(..).for_each(|line| println!("       {line}"));
+            for stall in statistics.stalls.iter().filter(|stall| stall.longest_ns > NOTED_MS * 1_000_000) {
+                println!("       longest wait so far for {}: {} ms", stall.cause, stall.longest_ns / 1_000_000);
+            }
+            minute = [0; 3];
+        }
+        if Instant::now() >= end {
+            break;
+        }
+    }
+    cycles.pop(); // The last one is not whole.
+    (cycles, longest_ms)
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or_default()
+}
+
+/// Prints the cycles, and whether the last third of them needs more than the second.
+fn judge(cycles: &[Need], longest_ms: u64) -> bool {
+    println!("\n| cycle | {} |\n|--:|--:|--:|--:|--:|--:|", FIGURES.join(" | "));
+    for (number, need) in cycles.iter().enumerate() {
+        println!("| {number} | {} |", need.means().map(|figure| format!("{figure:.0}")).join(" | "));
+    }
+    println!("\nlongest operation: {longest_ms} ms (at most {SLOWEST_MS})");
+    let third = cycles.len() / 3;
+    let mut is_good = longest_ms <= SLOWEST_MS && third > 0;
+    for (at, name) in FIGURES.iter().enumerate() {
+        let of = |cycles: &[Need]| median(cycles.iter().map(|need| need.means()[at]).collect());
+        let (earlier, later) = (of(&cycles[third..2 * third]), of(&cycles[2 * third..]));
+        let percent = 100.0 * (later / earlier - 1.0);
+        println!("{name}: {earlier:.0}, later {later:.0}: {percent:+.1} % (at most {GROWTH_PERCENT_MAX})");
+        is_good &= percent <= GROWTH_PERCENT_MAX;
+    }
+    is_good
+}
+
+fn main() -> ExitCode {
+    // A wrong answer ends the run at once.
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::exit(101);
+    }));
+    let mut arguments = std::env::args().skip(1);
+    let directory = PathBuf::from(arguments.next().unwrap_or_else(|| panic!("the directory to run in"))).join("soak");
+    let minutes = arguments.next().map_or(120, |minutes| minutes.parse().unwrap());
+    let half = TIDE_RATE * arguments.next().map_or(300, |seconds| seconds.parse::<u64>().unwrap()) / 2;
+    std::fs::remove_dir_all(&directory).ok();
+    let database = Database::builder(&directory).compression(Compression::None).open().unwrap();
+    let keyspace = database.keyspace("data").unwrap();
+    let start = Instant::now();
+    let shared = Shared {
+        start,
+        is_done: AtomicBool::new(false),
+        inserted: AtomicU64::new(0),
+        removed: AtomicU64::new(0),
+        cycle: AtomicU64::new(0),
+        longest: Default::default(),
+        noted: Mutex::default(),
+    };
+    let mut mix = Mix { keyspace: &keyspace, shared: &shared, versions: vec![0; BASE as usize], values: Values::new() };
+    (0..BASE).for_each(|number| mix.update(number));
+    let end = start + Duration::from_secs(60 * minutes);
+    let (cycles, longest_ms) = std::thread::scope(|scope| {
+        scope.spawn(|| tide(&keyspace, &shared, half));
+        scope.spawn(|| run_mix(mix));
+        scope.spawn(|| canary(&shared));
+        let watched = watch(&database, &directory, &shared, end);
+        shared.is_done.store(true, Relaxed);
+        watched
+    });
+    drop(keyspace);
+    database.close().unwrap();
+    let report = Database::check(&directory, &mut |error| println!("damage: {error}")).unwrap();
+    println!("checked: {report:?}");
+    std::fs::remove_dir_all(&directory).ok();
+    if judge(&cycles, longest_ms) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
