@@ -30,7 +30,7 @@ use thalweg_bench::machine::allocated;
 /// Operations of the tide a second.
 const TIDE_RATE: u64 = 20_000;
 /// Operations of the mix a second.
-const MIX_RATE: u64 = 10_000;
+const MIX_RATE: u64 = 5_000;
 /// Records that stay.
 const BASE: u64 = 500_000;
 const VALUE_BYTES: usize = 1024;
