@@ -7,7 +7,7 @@ use crate::{damage, every_io, faults, sim};
 use thalweg::simulation::{Bug, plant};
 
 /// Every bug and its name.
-pub const BUGS: [(&str, Bug); 58] = [
+pub const BUGS: [(&str, Bug); 59] = [
     ("LogSyncDropped", Bug::LogSyncDropped),
     ("TableSyncDropped", Bug::TableSyncDropped),
     ("DirectorySyncDropped", Bug::DirectorySyncDropped),
@@ -66,6 +66,7 @@ pub const BUGS: [(&str, Bug); 58] = [
     ("FlushBypassesTier", Bug::FlushBypassesTier),
     ("ReplayFlushedTooFar", Bug::ReplayFlushedTooFar),
     ("ReplayPinForgotten", Bug::ReplayPinForgotten),
+    ("NewerViewRepeats", Bug::NewerViewRepeats),
 ];
 
 /// The bug with this name.

@@ -67,6 +67,7 @@ pub enum Bug {
     FlushBypassesTier,
     ReplayFlushedTooFar,
     ReplayPinForgotten,
+    NewerViewRepeats,
 }
 
 #[cfg(feature = "planted-bugs")]

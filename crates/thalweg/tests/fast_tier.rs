@@ -139,6 +139,34 @@ fn writers_of_a_full_tier_go_on_while_a_range_is_open() {
 }
 
 #[test]
+fn a_range_that_goes_on_sees_its_moment_and_keeps_no_replaced_tables() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = tiered(directory.path()).open().unwrap();
+    let keyspace = database.keyspace("data").unwrap();
+    let (mut model, mut random) = (Model::new(), Rng::with_seed(8));
+    write(&keyspace, &mut model, &mut random, 20_000);
+    let expected: Vec<_> = model.clone().into_iter().collect();
+    let (mut range, mut front, mut back) = (keyspace.iter(), Vec::new(), Vec::new());
+    let mut held_most = 0;
+    for round in 0..12 {
+        write(&keyspace, &mut model, &mut random, 4_000);
+        database.wait_for_compactions().unwrap();
+        let held = |tier: FastTierStatistics| tier.memory_bytes.saturating_sub(tier.bytes);
+        held_most = held_most.max(held(tier(&database)));
+        let entry = if round % 3 == 2 { range.next_back() } else { range.next() };
+        let (key, value) = entry.unwrap().unwrap();
+        if round % 3 == 2 { &mut back } else { &mut front }.push((key.to_vec(), value.to_vec()));
+        let tier = tier(&database);
+        assert!(held(tier.clone()) <= TIER_BYTES / 10, "{tier:?}");
+    }
+    assert!(held_most > TIER_BYTES / 10, "the range kept {held_most} bytes at most: nothing was seen");
+    front.extend(range.map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap()));
+    front.extend(back.into_iter().rev());
+    assert!(front == expected, "a range reads what there was");
+    verify(&keyspace, &model);
+}
+
+#[test]
 fn drops_and_clears_give_its_memory_and_its_log_back() {
     let directory = tempfile::tempdir().unwrap();
     let database = tiered(directory.path()).open().unwrap();

@@ -1,6 +1,7 @@
 //! [`Range`]: entries in key order, from both ends.
 
 use super::engine::Engine;
+use super::view_refresh::ViewRefresh;
 use crate::error::{Error, Result};
 use crate::format::{SeqNo, Slice};
 use crate::keyspaces::SnapshotSeq;
@@ -18,7 +19,8 @@ pub type Entry = (Slice, Slice);
 
 /// Entries of a keyspace in key order as of one moment; double-ended. After an error it ends.
 ///
-/// While it lives it keeps its state readable and the tables it reads on disk.
+/// While it lives it keeps its state readable and the tables it reads on disk. In a fast tier it keeps replaced tables
+/// only while they take less than a tenth of the tier, or while it is not asked for entries.
 ///
 /// Every item is a `Result`. [`Iterator::count`] counts an error as an entry; [`Range::try_count`] does not.
 ///
@@ -49,8 +51,10 @@ pub struct Range {
     error: Option<Error>,
     /// It had the last handle of a super version: tables may have been let go.
     let_go: bool,
+    /// Where there is a fast tier.
+    refresh: Option<ViewRefresh>,
     /// Pins the state until the range is dropped.
-    _seq: Arc<SnapshotSeq>,
+    seq: Arc<SnapshotSeq>,
     engine: Arc<Engine>,
 }
 
@@ -61,16 +65,29 @@ impl Range {
         keyspace: Result<Guard<Arc<OrderedKeyspace>>>,
         bounds: Bounds,
     ) -> Self {
-        match keyspace.and_then(|keyspace| parts(&engine.environment, &keyspace, seq.seq(), bounds)) {
-            Ok(parts) => Range { parts, error: None, let_go: false, _seq: Arc::clone(seq), engine: Arc::clone(engine) },
+        let found = keyspace.and_then(|keyspace| {
+            let refresh = ViewRefresh::new(engine, &keyspace);
+            Ok((parts(&engine.environment, &keyspace, seq.seq(), bounds)?, refresh))
+        });
+        match found {
+            Ok((parts, refresh)) => Range::of(engine, seq, parts, refresh, None),
             Err(error) => Range::failed(engine, seq, error),
         }
     }
 
     /// A range that gives an error.
     pub(super) fn failed(engine: &Arc<Engine>, seq: &Arc<SnapshotSeq>, error: Error) -> Self {
-        let (parts, error) = (VecDeque::new(), Some(error));
-        Range { parts, error, let_go: false, _seq: Arc::clone(seq), engine: Arc::clone(engine) }
+        Range::of(engine, seq, VecDeque::new(), None, Some(error))
+    }
+
+    fn of(
+        engine: &Arc<Engine>,
+        seq: &Arc<SnapshotSeq>,
+        parts: VecDeque<DoubleEnded<SuperVersionSource>>,
+        refresh: Option<ViewRefresh>,
+        error: Option<Error>,
+    ) -> Self {
+        Range { parts, error, let_go: false, refresh, seq: Arc::clone(seq), engine: Arc::clone(engine) }
     }
 
     /// The keys alone.
@@ -119,13 +136,35 @@ impl Range {
         self.try_fold(0, |count, entry| entry.map(|_| count + 1))
     }
 
-    /// What keeps it from going on: an error met when it was made, or a close of the database.
+    /// Takes newer views of what is left. If there are none, it keeps those that it has.
+    #[cold]
+    fn take_newer_views(&mut self) {
+        let (Some(refresh), Some(first), Some(last)) = (&mut self.refresh, self.parts.front(), self.parts.back())
+        else {
+            return;
+        };
+        let rest = Bounds { from: first.rest().from, to: last.rest().to };
+        let Ok(newer) = parts(&self.engine.environment, refresh.begin(), self.seq.seq(), rest) else { return };
+        for part in std::mem::replace(&mut self.parts, newer) {
+            self.leave(part);
+        }
+        if std::mem::take(&mut self.let_go) {
+            self.engine.readers_left();
+        }
+    }
+
+    /// What keeps it from going on: an error met when it was made, or a close of the database. If nothing does, it takes
+    /// newer views where that is due.
     #[inline]
     fn obstacle(&mut self) -> Option<Error> {
         if self.error.is_some() {
             return self.error.take();
         }
-        self.engine.readable().err().filter(|_| !self.parts.is_empty())
+        let closed = self.engine.readable().err().filter(|_| !self.parts.is_empty());
+        if closed.is_none() && self.refresh.as_ref().is_some_and(ViewRefresh::is_due) {
+            self.take_newer_views();
+        }
+        closed
     }
 
     #[cold]

@@ -28,6 +28,9 @@ const STOP_PERCENT: u64 = 100;
 /// when it pins this part less: an eighth.
 const LOG_PART: u64 = 8;
 
+/// Ranges are to take newer views when tables that only readers have take this part of the capacity: a tenth.
+const HELD_PART: u64 = 10;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct TierRoom {
@@ -37,6 +40,8 @@ pub(crate) struct TierRoom {
     live_bytes: AtomicU64,
     /// The same with those that only readers have.
     held_bytes: AtomicU64,
+    /// How often the tables of a partition were replaced, or became more.
+    replacements: AtomicU64,
     /// Bytes of the log from the oldest record on that only the tier has, at the last look.
     log_bytes: AtomicU64,
     /// Bytes of them before the first one that something else needs, too.
@@ -133,6 +138,7 @@ impl TierRoom {
             log_bytes_max,
             live_bytes: AtomicU64::new(0),
             held_bytes: AtomicU64::new(0),
+            replacements: AtomicU64::new(0),
             log_bytes: AtomicU64::new(0),
             log_bytes_alone: AtomicU64::new(0),
             leaving_bytes: AtomicU64::new(0),
@@ -167,6 +173,19 @@ impl TierRoom {
     /// Counts `after` bytes of a partition's tables instead of `before`.
     pub(crate) fn replace_live_bytes(&self, before: u64, after: u64) {
         self.live_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        self.replacements.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often the tables of a partition were replaced, or became more. What a reader finds after this call is at
+    /// least as new.
+    pub(crate) fn replacements(&self) -> u64 {
+        self.replacements.load(Ordering::Acquire)
+    }
+
+    /// Whether tables that only readers have take much of the tier.
+    #[inline]
+    pub(crate) fn is_held_by_readers(&self) -> bool {
+        self.held_bytes().saturating_sub(self.live_bytes()) > self.capacity_bytes / HELD_PART
     }
 
     /// Notes what of the log it pins: bytes from the oldest record on that only it has, and how many of them nothing

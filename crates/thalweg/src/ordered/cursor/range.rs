@@ -11,6 +11,7 @@ use super::bounds::Bounds;
 use super::visible::VisibleCursor;
 use crate::error::Result;
 use crate::format::{Cursor, SeqNo, Slice};
+use crate::planted::{Bug, planted};
 use std::iter::FusedIterator;
 use std::ops::Bound;
 
@@ -69,12 +70,19 @@ impl<O: Open> DoubleEnded<O> {
     /// What was given is out of the bounds, and the cursors are made anew when they are asked. A cursor that is there
     /// has given a key: an end or an error ends it.
     fn leave_given(&mut self) {
-        if let Some(front) = self.front.take() {
-            self.bounds.from = Bound::Excluded(Slice::from(front.last()));
-        }
-        if let Some(back) = self.back.take() {
-            self.bounds.to = Bound::Excluded(Slice::from(back.last()));
-        }
+        self.bounds = self.rest();
+        (self.front, self.back) = (None, None);
+    }
+
+    /// The bounds of what is left: a cursor that is there has given a key.
+    pub(crate) fn rest(&self) -> Bounds {
+        let last = |cursor: &VisibleCursor<O::Cursor>| match planted(Bug::NewerViewRepeats) {
+            true => Bound::Included(Slice::from(cursor.last())),
+            false => Bound::Excluded(Slice::from(cursor.last())),
+        };
+        let from = self.front.as_ref().map_or_else(|| self.bounds.from.clone(), last);
+        let to = self.back.as_ref().map_or_else(|| self.bounds.to.clone(), last);
+        Bounds { from, to }
     }
 
     /// Ends it, and gives back what the cursors were made of.
