@@ -296,6 +296,8 @@ pub struct Check {
     /// The directory of the database
     #[arg(value_name = "DB")]
     pub database: PathBuf,
+    #[command(flatten)]
+    pub fast_tier: FastTierPlace,
 }
 
 /// Compact a keyspace, or a range of its keys, down to the last level
@@ -379,6 +381,17 @@ pub struct Source {
     /// What to do when the end of the log or of the manifest is damaged
     #[arg(long, value_name = "POLICY", default_value = "strict")]
     pub damage: Damage,
+    #[command(flatten)]
+    pub fast_tier: FastTierPlace,
+}
+
+/// Where the fast tier of a database is.
+#[derive(Debug, Args)]
+pub struct FastTierPlace {
+    /// The directory of the database's fast tier, also where it was moved. A command that writes without it empties the
+    /// tier
+    #[arg(long = "fast-tier", value_name = "DIR")]
+    pub directory: Option<PathBuf>,
 }
 
 /// A keyspace of a database.

@@ -13,7 +13,8 @@ pub fn run(args: &Check, output: &mut dyn Write) -> Result<(), Failure> {
     let paint = Paint::for_output();
     let mut faults = 0u64;
     let mut written: io::Result<()> = Ok(());
-    let report = Database::check(&args.database, &mut |fault| {
+    let builder = open::with_fast_tier(Database::builder(&args.database), &args.fast_tier)?;
+    let report = builder.check(&mut |fault| {
         faults += 1;
         if written.is_ok() {
             written = write_fault(&fault, &paint, output);

@@ -3,7 +3,7 @@
 //! Reading commands open read-only: they never create, change or remove a file. Writing commands create a database only
 //! on request, and never in a directory that holds something else.
 
-use crate::args::{Damage, Source};
+use crate::args::{Damage, FastTierPlace, Source};
 use crate::report::{Failure, dangling, say};
 use crate::spelling::shown;
 use std::fs;
@@ -11,9 +11,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use thalweg::{
-    Builder, DamagePolicy, Database, DirectoryKeyspace, DirectorySnapshot, Error, Keyspace, ReadOnlyDatabase,
+    Builder, DamagePolicy, Database, DirectoryKeyspace, DirectorySnapshot, Error, FastTier, Keyspace, ReadOnlyDatabase,
     ReadOnlyKeyspace,
 };
+
+/// A fast tier that a command opens may hold twice what it holds, and at least this much: four memtables.
+const FAST_TIER_BYTES_MIN: u64 = 256 << 20;
 
 /// Opens a database to read it.
 pub fn for_reading(source: &Source) -> Result<ReadOnlyDatabase, Failure> {
@@ -46,6 +49,9 @@ pub fn for_writing(source: &Source) -> Result<Database, Failure> {
 pub fn for_writing_tuned(source: &Source, tune: impl FnOnce(Builder) -> Builder) -> Result<Database, Failure> {
     let database = tune(builder(source)?).create_if_missing(false).open()?;
     tell_dropped(database.dropped_by_recovery());
+    if source.fast_tier.directory.is_none() && database.statistics().fast_tier.is_some() {
+        say("the fast tier of this database is being emptied, because it was opened without --fast-tier DIR");
+    }
     Ok(database)
 }
 
@@ -147,7 +153,17 @@ pub fn builder(source: &Source) -> Result<Builder, Failure> {
         Damage::Strict => DamagePolicy::Strict,
         Damage::PointInTime => DamagePolicy::PointInTime,
     };
-    Ok(Database::builder(&source.database).damage_policy(policy))
+    Ok(with_fast_tier(Database::builder(&source.database), &source.fast_tier)?.damage_policy(policy))
+}
+
+/// Adds the fast tier in a directory, if one is named.
+pub fn with_fast_tier(builder: Builder, place: &FastTierPlace) -> Result<Builder, Failure> {
+    let Some(directory) = &place.directory else { return Ok(builder) };
+    let names = fs::read_dir(directory);
+    let names = names.map_err(|error| Failure::io("list", &directory.display().to_string(), &error))?;
+    let bytes: u64 = names.flatten().filter_map(|name| name.metadata().ok()).map(|found| found.len()).sum();
+    let bytes = bytes.saturating_mul(2).max(FAST_TIER_BYTES_MIN);
+    Ok(builder.fast_tier(FastTier::Directory(directory.clone()), bytes))
 }
 
 /// Returns whether a database has an entry of this name. The open decides whether a creation was cut off, or a database

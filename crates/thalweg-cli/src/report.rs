@@ -134,7 +134,7 @@ fn advice(error: &Error) -> Option<Cow<'static, str>> {
              where the end of log or manifest is all that is lost; else restore the file, or a checkpoint"
         }
         Error::Corruption(damage) if damage.path.ends_with("OWNER") => {
-            "put the directory of the fast tier back, or open the database once with its new path (Builder::fast_tier)"
+            "put the directory of the fast tier back, or name its new path: `--fast-tier DIR`"
         }
         Error::Corruption(_) => {
             "`thalweg check DB` lists the damage; restore the file from a copy, or the database from a checkpoint"

@@ -445,7 +445,8 @@ impl Builder {
     pub fn check(mut self, fault: &mut dyn FnMut(Error)) -> Result<CheckReport> {
         self.options.validate()?;
         let environment = self.take_environment()?;
-        let report = super::check::check(&environment, &self.path, fault);
+        let fast_tier = self.options.fast_tier().and_then(|tier| tier.directory()).map(|(path, _)| path);
+        let report = super::check::check(&environment, &self.path, fast_tier, fault);
         environment.scheduler.shutdown();
         report
     }

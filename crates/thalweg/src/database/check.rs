@@ -54,7 +54,13 @@ impl Teller<'_> {
 
 /// See [`super::Builder::check`]. The state is the one that an open would recover; what that recovery verifies only in
 /// part (live tables, padding, the seals of a clean close) is then read to the last byte.
-pub(super) fn check(environment: &Environment, root: &Path, fault: &mut dyn FnMut(Error)) -> Result<CheckReport> {
+/// `fast_tier`: the directory that the caller names.
+pub(super) fn check(
+    environment: &Environment,
+    root: &Path,
+    fast_tier: Option<&Path>,
+    fault: &mut dyn FnMut(Error),
+) -> Result<CheckReport> {
     let _lock = lock_for_reading(environment, root)?;
     let mut report = CheckReport::default();
     let mut teller = Teller { tell: fault, told: Vec::new() };
@@ -65,7 +71,8 @@ pub(super) fn check(environment: &Environment, root: &Path, fault: &mut dyn FnMu
     if is_absent {
         return Err(Error::NoDatabase { path: Arc::from(root) });
     }
-    let found_home = FastHome::find(&*environment.storage, root, None).or_else(|error| {
+    let fast_tier = fast_tier.map(|directory| environment.storage.resolved(directory)).transpose()?;
+    let found_home = FastHome::find(&*environment.storage, root, fast_tier.as_deref()).or_else(|error| {
         teller.fault(error)?;
         Ok::<_, Error>(None)
     })?;

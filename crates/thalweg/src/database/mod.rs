@@ -11,8 +11,8 @@
 //!   files examined without an engine;
 //! - `entry_lookup`, `live_lookup`, `many_entries`, `reader`, `get_async`: lookups of entries of directories;
 //! - `ticket`: says when a write is durable;
-//! - `key_bounds`, `view_refresh`, `range`, `keyspace`, `directory_keyspace`, `compacting`, `batch`, `readable`, `snapshot`, `handle`,
-//!   `read_only`, `builder`: the handles;
+//! - `key_bounds`, `view_refresh`, `range`, `keyspace`, `directory_keyspace`, `compacting`, `batch`, `readable`,
+//!   `snapshot`, `handle`, `read_only`, `builder`: the handles;
 //! - `lone_table`: tables without an engine, to measure.
 
 mod batch;

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::{SeqNo, Slice};
 use crate::keyspaces::SnapshotSeq;
 use crate::ordered::cursor::{Bounds, DoubleEnded};
-use crate::ordered::{OrderedKeyspace, SuperVersionSource};
+use crate::ordered::{OrderedKeyspace, SuperVersionSource, have_lost_tables};
 use crate::runtime::{Environment, Point};
 use arc_swap::Guard;
 use std::collections::VecDeque;
@@ -19,8 +19,8 @@ pub type Entry = (Slice, Slice);
 
 /// Entries of a keyspace in key order as of one moment; double-ended. After an error it ends.
 ///
-/// While it lives it keeps its state readable and the tables it reads on disk. In a fast tier it keeps replaced tables
-/// only while they take less than a tenth of the tier, or while it is not asked for entries.
+/// While it lives it keeps its state readable and the tables it reads on disk. Once tables that only readers have take
+/// more than a tenth of a fast tier, it lets go of those that it has when it is asked for the next entry.
 ///
 /// Every item is a `Result`. [`Iterator::count`] counts an error as an entry; [`Range::try_count`] does not.
 ///
@@ -136,7 +136,8 @@ impl Range {
         self.try_fold(0, |count, entry| entry.map(|_| count + 1))
     }
 
-    /// Takes newer views of what is left. If there are none, it keeps those that it has.
+    /// Takes newer views of what is left, if they let go of fast tables. It keeps those that it has if the keyspace
+    /// cannot be read any more.
     #[cold]
     fn take_newer_views(&mut self) {
         let (Some(refresh), Some(first), Some(last)) = (&mut self.refresh, self.parts.front(), self.parts.back())
@@ -144,7 +145,12 @@ impl Range {
             return;
         };
         let rest = Bounds { from: first.rest().from, to: last.rest().to };
-        let Ok(newer) = parts(&self.engine.environment, refresh.begin(), self.seq.seq(), rest) else { return };
+        let keyspace = refresh.begin(&self.engine);
+        let Ok(newer) = parts(&self.engine.environment, keyspace, self.seq.seq(), rest) else { return };
+        let before = self.parts.iter().filter_map(|part| part.source().0.fast.as_deref());
+        if !have_lost_tables(before, newer.iter().filter_map(|part| part.source().0.fast.as_deref())) {
+            return;
+        }
         for part in std::mem::replace(&mut self.parts, newer) {
             self.leave(part);
         }
@@ -161,7 +167,7 @@ impl Range {
             return self.error.take();
         }
         let closed = self.engine.readable().err().filter(|_| !self.parts.is_empty());
-        if closed.is_none() && self.refresh.as_ref().is_some_and(ViewRefresh::is_due) {
+        if closed.is_none() && self.refresh.as_ref().is_some_and(|refresh| refresh.is_due(&self.engine)) {
             self.take_newer_views();
         }
         closed

@@ -40,7 +40,7 @@ pub(crate) struct TierRoom {
     live_bytes: AtomicU64,
     /// The same with those that only readers have.
     held_bytes: AtomicU64,
-    /// How often the tables of a partition were replaced, or became more.
+    /// How often tables have left a partition.
     replacements: AtomicU64,
     /// Bytes of the log from the oldest record on that only the tier has, at the last look.
     log_bytes: AtomicU64,
@@ -173,11 +173,15 @@ impl TierRoom {
     /// Counts `after` bytes of a partition's tables instead of `before`.
     pub(crate) fn replace_live_bytes(&self, before: u64, after: u64) {
         self.live_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Counts that tables have left a partition: its readers do not find them any more.
+    pub(crate) fn count_replacement(&self) {
         self.replacements.fetch_add(1, Ordering::Release);
     }
 
-    /// How often the tables of a partition were replaced, or became more. What a reader finds after this call is at
-    /// least as new.
+    /// How often tables have left a partition. A reader that looks for tables after this call does not find those that
+    /// had left by then.
     pub(crate) fn replacements(&self) -> u64 {
         self.replacements.load(Ordering::Acquire)
     }

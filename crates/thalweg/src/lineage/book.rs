@@ -3,6 +3,7 @@
 use super::manifest::write::Begun;
 use super::removal::retained::{Input, Retained};
 use super::settle::ledger::Ledger;
+use super::state::edit::Edit;
 use super::state::live::State;
 use super::state::undo::TakeBack;
 use crate::error::Error;
@@ -17,6 +18,8 @@ const ROTATION_BYTES: u64 = 64 << 10;
 pub(super) struct Book {
     /// The state after all edits, settled or not.
     pub(super) state: State,
+    /// The bytes of its tables on the disk, each counted once.
+    live_bytes: u64,
     /// Takes the last edit of `state` back. Set while that edit is being appended.
     pub(super) tentative: Option<TakeBack>,
     pub(super) ledger: Ledger<Input>,
@@ -65,6 +68,7 @@ impl Book {
         let next_number = begun.header.number + 1;
         Book {
             ledger: Ledger::new(state.clone(), begun.bytes),
+            live_bytes: disk_bytes(&state),
             state,
             tentative: None,
             retained: Retained::default(),
@@ -79,10 +83,22 @@ impl Book {
         }
     }
 
-    /// Returns the bytes of all live tables, each counted once.
+    /// Returns the bytes of all live tables on the disk, each counted once. Pacing asks for it.
     pub(super) fn live_bytes(&self) -> u64 {
-        self.state.distinct_tables().map(|meta| meta.bytes).sum()
+        self.live_bytes
     }
+
+    /// Appends the edit that `state` already has to the ledger. `gone`: the inputs that no partition names any more.
+    pub(super) fn append(&mut self, id: EditId, edit: Edit, end: u64, gone: Vec<Input>, now_ns: u64) {
+        let gone_bytes: u64 = gone.iter().map(Input::disk_bytes).sum();
+        self.live_bytes = (self.live_bytes + edit.output_disk_bytes()).saturating_sub(gone_bytes);
+        self.ledger.append(id, edit, end, gone, now_ns);
+        debug_assert_eq!(self.live_bytes, disk_bytes(&self.state), "what is counted is what there is");
+    }
+}
+
+fn disk_bytes(state: &State) -> u64 {
+    state.distinct_tables().map(|meta| meta.bytes).sum()
 }
 
 impl OpenManifest {

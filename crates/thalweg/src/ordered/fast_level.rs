@@ -21,6 +21,7 @@ use crate::format::{LogMark, SeqNo, Version};
 use crate::keyspaces::{TierCharge, TierRoom};
 use crate::lineage::Handle;
 use crate::table::{KeyRange, PointKey, TableMeta};
+use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
@@ -142,6 +143,16 @@ pub(crate) struct FastLevel {
     reads: Arc<TierReads>,
     /// Distinct keys of the tables that an internal compaction would merge, once somebody has asked.
     distinct: OnceLock<Estimate>,
+}
+
+/// Whether one of the levels `before` has a table that none of those `after` has.
+pub(crate) fn have_lost_tables<'l>(
+    before: impl Iterator<Item = &'l FastLevel>,
+    after: impl Iterator<Item = &'l FastLevel>,
+) -> bool {
+    let tables = |level: &'l FastLevel| level.tables().map(|handle| Arc::as_ptr(&handle.table));
+    let there: HashSet<_> = after.flat_map(tables).collect();
+    before.flat_map(tables).any(|table| !there.contains(&table))
 }
 
 /// The sorted tables of a fast level, which keeps them alive.

@@ -66,6 +66,7 @@ mod write_buffer;
 pub(crate) use background::OrderedBackground;
 pub(crate) use dependencies::Dependencies;
 pub(crate) use evictor::Evictor;
+pub(crate) use fast_level::have_lost_tables;
 pub(crate) use generation::Memory;
 pub(crate) use keyspace::OrderedKeyspace;
 pub(crate) use kind::OrderedKind;

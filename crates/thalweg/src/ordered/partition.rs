@@ -10,7 +10,7 @@
 //! then `changing`.
 
 use super::chain::Chain;
-use super::fast_level::{FastLevel, FastTableHandle};
+use super::fast_level::{FastLevel, FastTableHandle, have_lost_tables};
 use super::generation::Generation;
 use super::level0_reads::{Level0, Level0Bounds, Level0Reads};
 use super::tier::TierReads;
@@ -261,7 +261,13 @@ impl Partition {
         {
             reads.count_bytes(super_version.fast_bytes());
         }
+        let is_same = fast_before.as_ref().map(Arc::as_ptr) == super_version.fast.as_ref().map(Arc::as_ptr);
+        let has_lost =
+            !is_same && have_lost_tables(fast_before.as_deref().into_iter(), super_version.fast.as_deref().into_iter());
         self.super_version.store(Arc::new(super_version));
+        if let Some(reads) = self.tier_reads.as_ref().filter(|_| has_lost) {
+            reads.tables_left();
+        }
         // After the super version: a reader that sees no sealed memtable must find the table it became.
         self.sealed.store(sealed, Ordering::Release);
         self.level0.store(level0, Ordering::Release);

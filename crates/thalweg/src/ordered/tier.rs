@@ -181,6 +181,11 @@ impl TierReads {
         }
     }
 
+    /// Fast tables have left the partition.
+    pub(super) fn tables_left(&self) {
+        self.tier.room.count_replacement();
+    }
+
     /// Takes what the partition has out of the count, for ever: only readers of a cleared keyspace have it from now on.
     /// A late writer may still seal a memtable of it.
     pub(super) fn retire(&self) {

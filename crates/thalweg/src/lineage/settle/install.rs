@@ -119,7 +119,7 @@ impl Lineage {
                 Ok(end) => {
                     let gone =
                         inputs.into_iter().map(Input::from).filter(|input| !still_named.contains(&input.file.id));
-                    book.ledger.append(id, edit, end, gone.collect(), self.environment.clock.now_ns());
+                    book.append(id, edit, end, gone.collect(), self.environment.clock.now_ns());
                     book.ledger.still_named(still_named);
                     // With rounds the outputs are not durable yet; with commits they are not believed to be.
                     if matches!(self.backend.rule(), Rule::EachEdit | Rule::Nothing) {

@@ -71,6 +71,11 @@ impl Edit {
         self.outputs().map(|(home, meta)| TableFile { home, id: meta.id })
     }
 
+    /// Returns the bytes of the tables that the edit adds on the disk.
+    pub(in crate::lineage) fn output_disk_bytes(&self) -> u64 {
+        self.outputs().filter(|(home, _)| *home == Home::Disk).map(|(_, meta)| meta.bytes).sum()
+    }
+
     /// Returns the highest sequence number that the edit makes replay skip.
     pub(in crate::lineage) fn flushed(&self) -> SeqNo {
         let seqs = self.changes.iter().filter_map(|change| match change {

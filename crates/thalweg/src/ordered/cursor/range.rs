@@ -85,6 +85,11 @@ impl<O: Open> DoubleEnded<O> {
         Bounds { from, to }
     }
 
+    /// What the cursors are made of.
+    pub(crate) fn source(&self) -> &O {
+        &self.source
+    }
+
     /// Ends it, and gives back what the cursors were made of.
     pub(crate) fn into_source(self) -> O {
         self.source

@@ -1,0 +1,71 @@
+//! A database with a fast tier in a directory: commands keep the tier, find it where it was moved, or say that they
+//! empty it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod command;
+
+use command::{Scratch, thalweg};
+use std::path::Path;
+use thalweg::{Database, FastTier};
+
+/// A database whose entries are in a fast tier.
+fn tiered(root: &Path, tier: &Path) {
+    let builder = Database::builder(root).memtable_bytes(64 << 10);
+    let database = builder.fast_tier(FastTier::Directory(tier.to_path_buf()), 4 << 20).open().unwrap();
+    let keyspace = database.keyspace("default").unwrap();
+    for number in 0..3_000u32 {
+        keyspace.insert(number.to_string(), [7; 100]).unwrap();
+    }
+    drop(keyspace);
+    database.close().unwrap();
+}
+
+/// Files of fast tables in a directory.
+fn fast_tables(tier: &Path) -> usize {
+    let names = std::fs::read_dir(tier).unwrap().flatten();
+    names.filter(|name| name.file_name().to_str().unwrap().starts_with(|digit: char| digit.is_ascii_digit())).count()
+}
+
+#[test]
+fn a_command_that_names_the_tier_keeps_it_also_where_it_was_moved() {
+    let scratch = Scratch::new();
+    let (root, tier, moved) = (scratch.path("db"), scratch.path("tier"), scratch.path("moved"));
+    tiered(&root, &tier);
+    assert!(fast_tables(&tier) > 0);
+    thalweg(&[&"put", &root, &"k", &"1", &"--fast-tier", &tier]).ok();
+    assert!(fast_tables(&tier) > 0 && root.join("FAST").exists());
+
+    std::fs::rename(&tier, &moved).unwrap();
+    for verb in [&["get", "k"][..], &["put", "k", "2"], &["scan"], &["stat"]] {
+        let mut line: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&verb[0], &root];
+        line.extend(verb[1..].iter().map(|word| word as &dyn AsRef<std::ffi::OsStr>));
+        thalweg(&line).fails(3, &["OWNER", "no such file", "--fast-tier DIR"]);
+    }
+    let lost = thalweg(&[&"check", &root]);
+    assert_eq!(lost.code, Some(3), "{lost:?}");
+    assert_eq!(thalweg(&[&"get", &root, &"k", &"--fast-tier", &moved]).ok(), "1\n");
+    let checked = thalweg(&[&"check", &root, &"--fast-tier", &moved]);
+    assert!(checked.ok().contains("no faults"), "{checked:?}");
+    thalweg(&[&"put", &root, &"k", &"2", &"--fast-tier", &moved]).ok();
+    // From then on the database knows the new place.
+    assert_eq!(thalweg(&[&"get", &root, &"k"]).ok(), "2\n");
+    thalweg(&[&"get", &root, &"k", &"--fast-tier", &tier]).fails(3, &["cannot list", "tier"]);
+}
+
+#[test]
+fn a_command_that_does_not_name_it_says_that_it_empties_it() {
+    let scratch = Scratch::new();
+    let (root, tier) = (scratch.path("db"), scratch.path("tier"));
+    tiered(&root, &tier);
+    let put = thalweg(&[&"put", &root, &"k", &"1"]);
+    assert!(put.code == Some(0) && put.errors.contains("emptied") && put.errors.contains("--fast-tier"), "{put:?}");
+    let compacted = thalweg(&[&"compact", &root]);
+    assert_eq!(compacted.code, Some(0), "{compacted:?}");
+    assert_eq!(fast_tables(&tier), 0);
+    // Nothing is there any more that could be emptied.
+    thalweg(&[&"put", &root, &"k", &"2"]).ok();
+    assert_eq!(thalweg(&[&"get", &root, &"k"]).ok(), "2\n");
+    let names = thalweg(&[&"get", &root, &"17"]);
+    assert_eq!(names.output.len(), 101, "{names:?}");
+}
