@@ -2,7 +2,8 @@
 //!
 //!     cargo run --release -p thalweg-bench --example soak -- DIR [MINUTES [CYCLE_SECONDS]]
 //!
-//! The database has default sizes and no compression, records of 16 + 1,024 bytes. Two threads drive it in an open loop:
+//! The database has default sizes and no compression; records have 16 + 1,024 bytes. Two threads drive it in an open
+//! loop:
 //!
 //! - The *tide* inserts [`TIDE_RATE`] records a second for half a cycle, and removes them in the other half. So
 //!   partitions are split and merged. Every second tide goes in the order of keys. A range that was begun with the
@@ -202,8 +203,8 @@ impl Mix<'_> {
         assert_eq!(found.as_deref(), Some(self.values.of(number, version)), "record {number} of version {version}");
     }
 
-    /// Gets a record of the tide, which is there unless the ebb has come to it meanwhile; or, one time of four, one that
-    /// the ebb has removed.
+    /// Gets a record of the tide, which is there unless the ebb has come to it meanwhile; or, one time of four, one
+    /// that the ebb has removed.
     fn get_tide(&mut self, random: &mut Random) {
         let (cycle, inserted) = (self.shared.cycle.load(SeqCst), self.shared.inserted.load(SeqCst));
         let removed = self.shared.removed.load(SeqCst);

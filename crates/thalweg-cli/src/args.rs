@@ -297,7 +297,7 @@ pub struct Check {
     #[arg(value_name = "DB")]
     pub database: PathBuf,
     #[command(flatten)]
-    pub fast_tier: FastTierPlace,
+    pub place: FastTierPlace,
 }
 
 /// Compact a keyspace, or a range of its keys, down to the last level
@@ -382,7 +382,7 @@ pub struct Source {
     #[arg(long, value_name = "POLICY", default_value = "strict")]
     pub damage: Damage,
     #[command(flatten)]
-    pub fast_tier: FastTierPlace,
+    pub place: FastTierPlace,
 }
 
 /// Where the fast tier of a database is.
@@ -390,8 +390,8 @@ pub struct Source {
 pub struct FastTierPlace {
     /// The directory of the database's fast tier, also where it was moved. A command that writes without it empties the
     /// tier
-    #[arg(long = "fast-tier", value_name = "DIR")]
-    pub directory: Option<PathBuf>,
+    #[arg(long, value_name = "DIR")]
+    pub fast_tier: Option<PathBuf>,
 }
 
 /// A keyspace of a database.

@@ -13,7 +13,7 @@ pub fn run(args: &Check, output: &mut dyn Write) -> Result<(), Failure> {
     let paint = Paint::for_output();
     let mut faults = 0u64;
     let mut written: io::Result<()> = Ok(());
-    let builder = open::with_fast_tier(Database::builder(&args.database), &args.fast_tier)?;
+    let builder = open::with_fast_tier(Database::builder(&args.database), &args.place)?;
     let report = builder.check(&mut |fault| {
         faults += 1;
         if written.is_ok() {

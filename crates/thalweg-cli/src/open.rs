@@ -49,7 +49,7 @@ pub fn for_writing(source: &Source) -> Result<Database, Failure> {
 pub fn for_writing_tuned(source: &Source, tune: impl FnOnce(Builder) -> Builder) -> Result<Database, Failure> {
     let database = tune(builder(source)?).create_if_missing(false).open()?;
     tell_dropped(database.dropped_by_recovery());
-    if source.fast_tier.directory.is_none() && database.statistics().fast_tier.is_some() {
+    if source.place.fast_tier.is_none() && database.statistics().fast_tier.is_some() {
         say("the fast tier of this database is being emptied, because it was opened without --fast-tier DIR");
     }
     Ok(database)
@@ -153,12 +153,12 @@ pub fn builder(source: &Source) -> Result<Builder, Failure> {
         Damage::Strict => DamagePolicy::Strict,
         Damage::PointInTime => DamagePolicy::PointInTime,
     };
-    Ok(with_fast_tier(Database::builder(&source.database), &source.fast_tier)?.damage_policy(policy))
+    Ok(with_fast_tier(Database::builder(&source.database), &source.place)?.damage_policy(policy))
 }
 
 /// Adds the fast tier in a directory, if one is named.
 pub fn with_fast_tier(builder: Builder, place: &FastTierPlace) -> Result<Builder, Failure> {
-    let Some(directory) = &place.directory else { return Ok(builder) };
+    let Some(directory) = &place.fast_tier else { return Ok(builder) };
     let names = fs::read_dir(directory);
     let names = names.map_err(|error| Failure::io("list", &directory.display().to_string(), &error))?;
     let bytes: u64 = names.flatten().filter_map(|name| name.metadata().ok()).map(|found| found.len()).sum();

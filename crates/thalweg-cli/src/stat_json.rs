@@ -112,13 +112,9 @@ fn failure_json(failure: &BackgroundFailure) -> Value {
 
 fn keyspace_json(keyspace: &KeyspaceStatistics) -> Value {
     let level = |(number, level): (usize, &LevelStatistics)| {
-        json!({
-            "level": number,
-            "tables": level.tables,
-            "bytes": level.bytes,
-            "entries": level.entries,
-            "tombstones": level.tombstones,
-        })
+        let mut json = level_json(level);
+        json["level"] = number.into();
+        json
     };
     let fast = &keyspace.fast;
     json!({
@@ -133,15 +129,17 @@ fn keyspace_json(keyspace: &KeyspaceStatistics) -> Value {
                 "damage": index.damage,
             })
         }),
-        "fast": (fast.tables > 0).then(|| {
-            json!({
-                "tables": fast.tables,
-                "bytes": fast.bytes,
-                "entries": fast.entries,
-                "tombstones": fast.tombstones,
-            })
-        }),
+        "fast": (fast.tables > 0).then(|| level_json(fast)),
         "levels": keyspace.levels.iter().enumerate().map(level).collect::<Vec<_>>(),
+    })
+}
+
+fn level_json(level: &LevelStatistics) -> Value {
+    json!({
+        "tables": level.tables,
+        "bytes": level.bytes,
+        "entries": level.entries,
+        "tombstones": level.tombstones,
     })
 }
 

@@ -15,7 +15,7 @@ fn tiered(root: &Path, tier: &Path) {
     let database = builder.fast_tier(FastTier::Directory(tier.to_path_buf()), 4 << 20).open().unwrap();
     let keyspace = database.keyspace("default").unwrap();
     for number in 0..3_000u32 {
-        keyspace.insert(number.to_string(), [7; 100]).unwrap();
+        keyspace.insert(number.to_string(), [b'v'; 100]).unwrap();
     }
     drop(keyspace);
     database.close().unwrap();
@@ -45,6 +45,8 @@ fn a_command_that_names_the_tier_keeps_it_also_where_it_was_moved() {
     let lost = thalweg(&[&"check", &root]);
     assert_eq!(lost.code, Some(3), "{lost:?}");
     assert_eq!(thalweg(&[&"get", &root, &"k", &"--fast-tier", &moved]).ok(), "1\n");
+    let drawn = thalweg(&[&"stat", &root, &"--levels", &"--fast-tier", &moved]);
+    assert!(drawn.ok().contains("fast tier: ") && drawn.ok().contains("table"), "{drawn:?}");
     let checked = thalweg(&[&"check", &root, &"--fast-tier", &moved]);
     assert!(checked.ok().contains("no faults"), "{checked:?}");
     thalweg(&[&"put", &root, &"k", &"2", &"--fast-tier", &moved]).ok();

@@ -31,6 +31,11 @@ pub(crate) fn draw(levels: &Levels) -> String {
     draw_shape(&Shape::of(levels))
 }
 
+/// The line above the levels of a partition that has tables in the fast tier.
+pub(crate) fn draw_fast(tables: usize, bytes: u64) -> String {
+    format!("fast tier: {}\n", totals(tables, bytes))
+}
+
 /// See [`draw`].
 pub(super) fn draw_shape(shape: &Shape<'_>) -> String {
     let Some(deepest) = (0..shape.len()).rev().find(|level| !shape.level(*level).is_empty()) else {

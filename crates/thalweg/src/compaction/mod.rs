@@ -45,7 +45,7 @@ mod tidy;
 mod tournament;
 mod vlsm;
 
-pub(crate) use draw::draw;
+pub(crate) use draw::{draw, draw_fast};
 pub(crate) use fast::{FastInputs, FastMedium, FastTableMaker, compact_fast, evict, flush_fast};
 pub(crate) use flush::{flush, flush_pack};
 pub(crate) use job::{Job, RunningJob};

@@ -412,7 +412,8 @@ impl Builder {
     }
 
     /// Opens the database for reading only: replays the log in memory, and never creates, writes, truncates or removes
-    /// a file. Several readers may have it open at once; a writer excludes them.
+    /// a file. Several readers may have it open at once; a writer excludes them. A fast tier that was moved is named by
+    /// [`Builder::fast_tier`].
     ///
     /// # Errors
     /// As for [`Builder::open`].

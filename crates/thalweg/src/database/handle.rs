@@ -273,7 +273,11 @@ impl Database {
         for keyspace in self.engine.keyspaces().of_kind::<OrderedKeyspace>() {
             for partition in keyspace.layout().partitions() {
                 drawing.push_str(&format!("{} / {}\n", keyspace.name, partition.id));
-                drawing.push_str(&compaction::draw(&partition.super_version().levels));
+                let super_version = partition.super_version();
+                if let Some((tables, bytes)) = super_version.fast_tables_and_bytes() {
+                    drawing.push_str(&compaction::draw_fast(tables, bytes));
+                }
+                drawing.push_str(&compaction::draw(&super_version.levels));
             }
         }
         drawing

@@ -118,7 +118,9 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
 pub(super) fn open_read_only(mut environment: Environment, root: &Path, options: Options) -> Result<Engine> {
     environment.storage = frugal(environment.storage);
     let lock = lock_for_reading(&environment, root)?;
-    let found = FastHome::find(&*environment.storage, root, None)?;
+    let wanted = options.fast_tier().and_then(|tier| tier.directory());
+    let wanted = wanted.map(|(directory, _)| environment.storage.resolved(directory)).transpose()?;
+    let found = FastHome::find(&*environment.storage, root, wanted.as_deref())?;
     let recovered = recover(&environment, root, found.as_ref(), &options, true)?;
     let recovered = recovered.ok_or_else(|| Error::NoDatabase { path: Arc::from(root) })?;
     let metrics = Arc::new(Metrics::default());

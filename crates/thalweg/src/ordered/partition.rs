@@ -79,6 +79,11 @@ impl SuperVersion {
         self.fast.as_ref().map_or(0, |fast| fast.bytes())
     }
 
+    /// How many tables it has in the fast tier, and their bytes, if it has any.
+    pub(crate) fn fast_tables_and_bytes(&self) -> Option<(usize, u64)> {
+        self.fast.as_ref().map(|fast| (fast.tables().count(), fast.bytes()))
+    }
+
     /// All memtables, newest first.
     pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<MemtableHandle>> {
         std::iter::once(&self.active).chain(self.sealed.iter().rev())
