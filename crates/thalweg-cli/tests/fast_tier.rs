@@ -53,6 +53,9 @@ fn a_command_that_names_the_tier_keeps_it_also_where_it_was_moved() {
     // From then on the database knows the new place.
     assert_eq!(thalweg(&[&"get", &root, &"k"]).ok(), "2\n");
     thalweg(&[&"get", &root, &"k", &"--fast-tier", &tier]).fails(3, &["cannot list", "tier"]);
+    std::fs::remove_file(moved.join("OWNER")).unwrap();
+    std::fs::create_dir(moved.join("OWNER")).unwrap();
+    thalweg(&[&"get", &root, &"k"]).fails(3, &["OWNER", "expected a file, found a directory"]);
 }
 
 #[test]

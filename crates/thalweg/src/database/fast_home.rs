@@ -28,6 +28,7 @@ const NEW_OWNER: &str = "OWNER.new";
 /// The first line begins with it; the version comes next, and then the checksum of what follows the line.
 const NAME_OF_FORMAT: &str = "thalweg fast tier ";
 const VERSION: u32 = 1;
+/// Both, and a space behind the version.
 const MAGIC: &str = "thalweg fast tier 1 ";
 /// The magic, eight hexadecimal digits and a newline.
 const HEADER_BYTES: usize = MAGIC.len() + 9;
@@ -314,6 +315,9 @@ impl Named {
     /// Reads a file, if it exists.
     fn read(storage: &dyn Storage, path: &Path) -> Result<Option<Self>> {
         let bytes = match storage.file_bytes(path)? {
+            None if storage.list(path)?.is_some() => {
+                return Err(Error::corruption(path, 0, "a file", "a directory"));
+            }
             None => return Ok(None),
             Some(bytes) if bytes > BYTES_MAX => {
                 return Err(Error::corruption(path, 0, "a short file", format!("{bytes} bytes")));
