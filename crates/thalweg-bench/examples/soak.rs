@@ -338,9 +338,17 @@ fn watch(database: &Database, directory: &Path, shared: &Shared, end: Instant) -
             longest_ms = longest_ms.max(tide).max(mix);
             let statistics = database.statistics();
             let [memory, descriptors, threads, files, space] = need.means();
+            let counted = [
+                statistics.memtable_memory_bytes,
+                statistics.cached_bytes,
+                statistics.index_memory_bytes,
+                statistics.memory_budget_bytes,
+            ];
+            let [memtables, cached, indexes, budget] = counted.map(|bytes| bytes >> 20);
             println!(
                 "{:4} min, cycle {cycle}: longest tide {tide} ms, mix {mix} ms, canary {canary} ms; memory {memory:.0} \
-                 MiB, {descriptors} descriptors, {threads} threads, {files} files, space {space:.0} MiB; {} splits, {} \
+                 MiB (memtables {memtables}, cache {cached}, indexes {indexes}; budget {budget}), {descriptors} \
+                 descriptors, {threads} threads, {files} files, space {space:.0} MiB; {} splits, {} \
                  merges, {} compactions",
                 second / 60,
                 statistics.splits,

@@ -78,6 +78,7 @@ mod format;
 mod keyspaces;
 mod lineage;
 mod log;
+mod memory;
 mod memtable;
 mod metrics;
 mod ordered;

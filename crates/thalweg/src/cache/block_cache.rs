@@ -1,5 +1,6 @@
 //! [`BlockCache`]: the cache of a database, and [`TableBlocks`]: the cached blocks of one open table.
 
+use super::charged::Charged;
 use super::queues::{Queues, weight};
 use super::slot::{Slot, Slots};
 use super::warmth::Warmth;
@@ -27,6 +28,8 @@ pub(crate) struct BlockCache {
     charged: AtomicU64,
     /// Whether they do.
     is_budget: bool,
+    /// Bytes of blocks that will be cached.
+    coming: AtomicU64,
     /// The slots that every table gets while a bug is planted.
     mixed: OnceLock<Arc<Slots>>,
 }
@@ -59,6 +62,7 @@ impl BlockCache {
             bytes_max: bytes,
             charged: AtomicU64::new(0),
             is_budget,
+            coming: AtomicU64::new(0),
             mixed: OnceLock::new(),
         })
     }
@@ -89,9 +93,13 @@ impl BlockCache {
     }
 
     /// Counts `after` bytes of other memory instead of `before`, and evicts what has no room any more.
-    pub(super) fn charge(&self, before: u64, after: u64) {
-        self.charged.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
-        if !self.is_budget || before == after {
+    pub(super) fn charge(&self, charged: Charged, before: u64, after: u64) {
+        let (bytes, counts) = match charged {
+            Charged::Others => (&self.charged, self.is_budget),
+            Charged::ComingBlocks => (&self.coming, true),
+        };
+        bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        if !counts || before == after {
             return;
         }
         for shard in &self.shards {
@@ -105,13 +113,15 @@ impl BlockCache {
     }
 
     fn shard_room(&self) -> u64 {
-        let room = self.bytes_max.saturating_sub(self.charged_bytes()).max(self.bytes_max / ROOM_PART_MIN);
+        let others = if self.is_budget { self.charged_bytes() } else { 0 };
+        let charged = others.saturating_add(self.coming.load(Ordering::Relaxed));
+        let room = self.bytes_max.saturating_sub(charged).max(self.bytes_max / ROOM_PART_MIN);
         room.checked_div(self.shards.len() as u64).unwrap_or(0)
     }
 
-    /// The bytes in use, overhead included.
+    /// The bytes in use, overhead and blocks that will be cached included.
     pub(crate) fn bytes_used(&self) -> u64 {
-        self.shards.iter().map(|shard| lock(shard).bytes()).sum()
+        self.shards.iter().map(|shard| lock(shard).bytes()).sum::<u64>() + self.coming.load(Ordering::Relaxed)
     }
 }
 
@@ -163,8 +173,9 @@ impl TableBlocks {
 
     /// As [`TableBlocks::insert`]. A hot block goes to the main queue at once.
     pub(crate) fn insert_as(&self, at: usize, block: Slice, warmth: Warmth) {
-        let weight = weight(block.len());
-        let Some(shard) = self.shard(at).filter(|_| weight <= self.cache.block_bytes_max) else { return };
+        let fits = weight(block.len()) <= self.cache.block_bytes_max && !self.has(at);
+        let Some(shard) = self.shard(at).filter(|_| fits) else { return };
+        let block = block.into_packed();
         // The evicted blocks are freed after the lock is released.
         let evicted = lock(shard).insert(&self.slots, at, block, warmth);
         drop(evicted);

@@ -14,10 +14,11 @@
 //! - `slot`: a slot for each block of a table
 //! - `queues`: which blocks of a shard stay
 //! - `block_cache`: the cache, and the cached blocks of one table
-//! - `charge`: other memory that blocks make room for
+//! - `charged`, `charge`: other memory that blocks make room for
 
 mod block_cache;
 mod charge;
+mod charged;
 mod queues;
 mod slot;
 #[cfg(test)]

@@ -12,11 +12,12 @@
 use super::slot::{Slots, TakenBlock, Turn};
 use super::warmth::Warmth;
 use crate::format::Slice;
+use crate::memory::Buffer;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// What an entry costs beside its bytes: its slot, its place in a queue, the buffer's trailer and headers.
-const ENTRY_OVERHEAD_BYTES: u64 = 96;
+/// What an entry costs beside its buffer: its slot and its place in a queue.
+const ENTRY_OVERHEAD_BYTES: u64 = 48;
 /// The small queue has one in this many parts of the room.
 const SMALL_PART: u64 = 10;
 /// The hits in the small queue that move a block to the main queue.
@@ -152,7 +153,7 @@ impl Entry {
 
 /// Returns the bytes of the cache that a block of `bytes` takes.
 pub(super) fn weight(bytes: usize) -> u64 {
-    bytes as u64 + ENTRY_OVERHEAD_BYTES
+    Buffer::packed_bytes(bytes) as u64 + ENTRY_OVERHEAD_BYTES
 }
 
 #[cfg(test)]

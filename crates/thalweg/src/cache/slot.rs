@@ -5,6 +5,7 @@
 
 use super::warmth::Warmth;
 use crate::format::{Slice, prefetch};
+use crate::memory::Buffer;
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ pub(super) struct Slot(Mutex<State>);
 const _: () = assert!(size_of::<Slot>() == 32);
 
 struct State {
-    /// The block at the beginning of a buffer.
-    buffer: Option<Arc<[u8]>>,
+    /// The block.
+    buffer: Option<Buffer>,
     /// Of a full slot: the bytes of the block. Of an empty one: the number of the eviction that emptied it, 0 for none.
     number: u32,
     /// The hits since the slot was filled, less those that turns in a queue used up.
@@ -41,7 +42,7 @@ pub(super) struct TakenBlock {
     pub(super) bytes: usize,
     pub(super) in_main: bool,
     /// Keeps the buffer until the caller has released its locks.
-    _buffer: Arc<[u8]>,
+    _buffer: Buffer,
 }
 
 /// The result of a slot's turn in its queue.
@@ -86,9 +87,9 @@ impl Slot {
     #[inline]
     pub(super) fn take_hit_marked(&self) -> Option<(Slice, u16)> {
         let mut state = self.lock();
-        let buffer = Arc::clone(state.buffer.as_ref()?);
+        let buffer = state.buffer.clone()?;
         state.hits = (state.hits + 1).min(HITS_MAX);
-        Some((Slice::start_of(buffer, state.number as usize), state.mark))
+        Some((Slice::from(buffer), state.mark))
     }
 
     /// Marks `block`, if the slot still has it.
@@ -128,15 +129,15 @@ impl Slot {
         }
     }
 
-    /// Fills an empty slot. Given the number of the eviction that emptied the slot, `to_main` decides whether the block
-    /// goes to the main queue. Returns that decision, or `None` if the slot was full.
+    /// Fills an empty slot with `block`, which the caller packed: it holds locks now. Given the number of the eviction
+    /// that emptied the slot, `to_main` decides whether the block goes to the main queue. Returns that decision, or `None` if the slot was full.
     pub(super) fn fill(&self, block: Slice, to_main: impl FnOnce(u32) -> bool) -> Option<bool> {
         let mut state = self.lock();
         if state.buffer.is_some() {
             return None;
         }
         let in_main = to_main(state.number);
-        let (buffer, bytes) = block.into_buffer();
+        let (buffer, _, bytes) = block.into_packed().into_parts();
         // No block is larger than 128 MiB (`RAW_BYTES_MAX` of `table/format/block/trailer.rs`).
         *state = State { buffer: Some(buffer), number: bytes as u32, hits: 0, in_main, mark: 0 };
         Some(in_main)

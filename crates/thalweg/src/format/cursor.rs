@@ -3,7 +3,7 @@
 
 use super::{EntryKind, SeqNo, Slice};
 use crate::error::Result;
-use std::sync::Arc;
+use crate::memory::Buffer;
 
 /// A position in a sequence of entries in internal-key order ([`super::key::compare`]).
 ///
@@ -61,7 +61,7 @@ pub(crate) struct CursorEntry<'a> {
 pub(crate) enum ValueAt<'a> {
     Copied(Slice),
     /// The part of a buffer between two offsets.
-    In(&'a Arc<[u8]>, usize, usize),
+    In(&'a Buffer, usize, usize),
 }
 
 impl ValueAt<'_> {

@@ -28,5 +28,4 @@ pub(crate) use name_hash::{EntryKey, Fingerprint, HashKey, KeyspaceKind, NameHas
 pub(crate) use numbers::{EditId, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
 pub(crate) use prefetch::prefetch;
 pub use slice::Slice;
-pub(crate) use slice::zeroed;
 pub(crate) use table_file::{Home, TableFile};

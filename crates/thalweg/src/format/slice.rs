@@ -3,6 +3,7 @@
 //! Up to [`INLINE_BYTES_MAX`] bytes are stored in the slice itself: no allocation, no reference count. Most keys fit
 //! (YCSB's have 23 bytes), and an inline slice is no larger than a shared one.
 
+use crate::memory::Buffer;
 use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
@@ -27,20 +28,12 @@ pub struct Slice(Bytes);
 /// The bytes that fit inline, beside the tag, in the size of a shared slice.
 const INLINE_BYTES_MAX: usize = 23;
 
-/// The bytes that a buffer may have after its content: a block's trailer.
-const SLACK_BYTES_MAX: usize = 16;
-
 const _: () = assert!(size_of::<Slice>() == 32);
 
 #[derive(Clone)]
 enum Bytes {
-    Shared { buffer: Arc<[u8]>, start: usize, end: usize },
+    Shared { buffer: Buffer, start: usize, end: usize },
     Inline { len: u8, bytes: [u8; INLINE_BYTES_MAX] },
-}
-
-/// Returns a zeroed shared buffer, made in one allocation, to be filled before it is shared.
-pub(crate) fn zeroed(bytes: usize) -> Arc<[u8]> {
-    std::iter::repeat_n(0, bytes).collect()
 }
 
 impl Slice {
@@ -49,28 +42,33 @@ impl Slice {
 
     /// Returns the bytes of `buffer` from `start` to `end`, which it must have: shared, or inline if they are few.
     #[inline]
-    pub(crate) fn of(buffer: &Arc<[u8]>, start: usize, end: usize) -> Slice {
+    pub(crate) fn of(buffer: &Buffer, start: usize, end: usize) -> Slice {
         match buffer.get(start..end) {
             Some(bytes) if bytes.len() > INLINE_BYTES_MAX => {
-                Slice(Bytes::Shared { buffer: Arc::clone(buffer), start, end })
+                Slice(Bytes::Shared { buffer: Buffer::clone(buffer), start, end })
             }
             bytes => Self::inline(bytes.unwrap_or_default()),
         }
     }
 
     /// Returns the first `len` bytes of `buffer`, which it must have: shared, however few.
-    pub(crate) fn start_of(buffer: Arc<[u8]>, len: usize) -> Slice {
+    pub(crate) fn start_of(buffer: Buffer, len: usize) -> Slice {
         Slice(Bytes::Shared { buffer, start: 0, end: len })
     }
 
     /// Returns a copy in a new buffer, however few the bytes.
     pub(crate) fn from_long(bytes: &[u8]) -> Slice {
-        Slice::from(Arc::from(bytes))
+        Slice::from(Buffer::copy(bytes))
+    }
+
+    /// Returns a copy for a cache, as [`Slice::into_packed`].
+    pub(crate) fn packed(bytes: &[u8]) -> Slice {
+        Slice::from(Buffer::packed(bytes))
     }
 
     /// As [`Slice::of`], but takes the reference instead of cloning it.
     #[inline]
-    pub(crate) fn of_owned(buffer: Arc<[u8]>, start: usize, end: usize) -> Slice {
+    pub(crate) fn of_owned(buffer: Buffer, start: usize, end: usize) -> Slice {
         match buffer.get(start..end) {
             Some(bytes) if bytes.len() > INLINE_BYTES_MAX => Slice(Bytes::Shared { buffer, start, end }),
             bytes => Self::inline(bytes.unwrap_or_default()),
@@ -78,19 +76,18 @@ impl Slice {
     }
 
     /// Returns a buffer, and the offsets in it of the beginning and the end of the bytes.
-    pub(crate) fn into_parts(self) -> (Arc<[u8]>, usize, usize) {
+    pub(crate) fn into_parts(self) -> (Buffer, usize, usize) {
         match self.0 {
             Bytes::Shared { buffer, start, end } => (buffer, start, end),
-            Bytes::Inline { .. } => (Arc::from(&*self), 0, self.len()),
+            Bytes::Inline { .. } => (Buffer::copy(&self), 0, self.len()),
         }
     }
 
-    /// Returns a buffer that begins with the bytes and has little else, and their number. Copies them unless the buffer
-    /// of the slice is of that shape.
-    pub(crate) fn into_buffer(self) -> (Arc<[u8]>, usize) {
-        match self.0 {
-            Bytes::Shared { buffer, start: 0, end } if buffer.len() - end <= SLACK_BYTES_MAX => (buffer, end),
-            _ => (Arc::from(&*self), self.len()),
+    /// Returns the bytes for a cache: the slice itself if it is all of a packed buffer, and otherwise a packed copy.
+    pub(crate) fn into_packed(self) -> Slice {
+        match &self.0 {
+            Bytes::Shared { buffer, start: 0, end } if buffer.is_packed() && *end == buffer.len() => self,
+            _ => Slice::from(Buffer::packed(&self)),
         }
     }
 
@@ -155,11 +152,11 @@ impl From<&[u8]> for Slice {
         if bytes.len() <= INLINE_BYTES_MAX {
             return Self::inline(bytes);
         }
-        Slice::from(Arc::from(bytes))
+        Slice::from(Buffer::copy(bytes))
     }
 }
 
-/// Copies the bytes, as every conversion from memory that is not an `Arc<[u8]>`.
+/// Copies the bytes, as every conversion from other memory does: a slice shares its own buffers only.
 macro_rules! from_bytes {
     ($(($($generics:tt)*) $type:ty),* $(,)?) => {$(
         impl $($generics)* From<$type> for Slice {
@@ -172,7 +169,7 @@ macro_rules! from_bytes {
 }
 
 from_bytes!(
-    () Vec<u8>, () &Vec<u8>, () Box<[u8]>, () String, () &String, () &str, (<const N: usize>) [u8; N],
+    () Vec<u8>, () &Vec<u8>, () Box<[u8]>, () Arc<[u8]>, () String, () &String, () &str, (<const N: usize>) [u8; N],
     (<const N: usize>) &[u8; N],
 );
 
@@ -188,13 +185,9 @@ impl From<Slice> for Box<[u8]> {
     }
 }
 
-/// Does not copy if the slice is all of its buffer.
 impl From<Slice> for Arc<[u8]> {
     fn from(slice: Slice) -> Self {
-        match slice.0 {
-            Bytes::Shared { buffer, start: 0, end } if end == buffer.len() => buffer,
-            _ => Arc::from(&*slice),
-        }
+        Arc::from(&*slice)
     }
 }
 
@@ -209,7 +202,6 @@ impl From<Slice> for bytes::Bytes {
     }
 }
 
-/// Copies the bytes: a slice shares its own buffers only.
 #[cfg(feature = "bytes")]
 impl From<bytes::Bytes> for Slice {
     fn from(bytes: bytes::Bytes) -> Self {
@@ -223,8 +215,8 @@ impl Default for Slice {
     }
 }
 
-impl From<Arc<[u8]>> for Slice {
-    fn from(buffer: Arc<[u8]>) -> Self {
+impl From<Buffer> for Slice {
+    fn from(buffer: Buffer) -> Self {
         let end = buffer.len();
         Slice(Bytes::Shared { buffer, start: 0, end })
     }
@@ -314,7 +306,7 @@ mod tests {
                 Slice::from(&vec),
                 Slice::from(vec.clone()),
                 Slice::from(vec.clone().into_boxed_slice()),
-                Slice::from(Arc::from(vec.as_slice())),
+                Slice::from(Arc::<[u8]>::from(vec.as_slice())),
             ];
             for slice in all {
                 both_ways_equal(&slice, text);
@@ -360,10 +352,12 @@ mod tests {
 
     #[test]
     fn long_parts_share_their_buffer_and_short_ones_do_not() {
-        let buffer: Arc<[u8]> = Arc::from(&[7; 100][..]);
+        let mut buffer = Buffer::copy(&[7; 100]);
         let long = Slice::of(&buffer, 10, 90);
         let short = Slice::of(&buffer, 10, 10 + INLINE_BYTES_MAX);
-        assert_eq!(Arc::strong_count(&buffer), 2);
+        assert!(buffer.get_mut().is_none());
         assert_eq!((&*long, &*short), (&[7; 80][..], &[7; INLINE_BYTES_MAX][..]));
+        drop(long);
+        assert!(buffer.get_mut().is_some());
     }
 }

@@ -13,9 +13,9 @@
 
 #![allow(unsafe_code)]
 
-use super::pages::{PAGES_BYTES, Pages};
 use super::pool::MemtablePool;
 use super::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::memory::{PAGES_BYTES, Pages};
 use crate::sync::{Mutex, MutexGuard};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;

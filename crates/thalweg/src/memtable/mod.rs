@@ -6,7 +6,7 @@
 //! Invariants: each `(key, seq)` is inserted once. The owner of a sealed memtable waits for the inserts under way
 //! before it flushes; the memtable itself knows no such state. In reading order:
 //!
-//! - `sync`: what the lock-free parts synchronise with; `pages`, `pool`, `arena`: memory;
+//! - `sync`: what the lock-free parts synchronise with; `pool`, `arena`: memory;
 //! - `filter`: which keys it may have; `entry`, `slots`, `leaf`, `list`: the structure; `order`: ranks the slots of a
 //!   leaf; `position`: a place in a list;
 //! - `sealed_entries`: what a flush reads; `cursor`: walks; `buffer`: the memtable; `handle`: its place in the log.
@@ -20,7 +20,6 @@ mod handle;
 mod leaf;
 mod list;
 mod order;
-mod pages;
 mod pool;
 mod position;
 mod sealed_entries;

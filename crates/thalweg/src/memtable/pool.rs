@@ -7,7 +7,7 @@
 //!
 //! Locks: `free`, held for a push or a pop.
 
-use super::pages::{PAGES_BYTES, Pages};
+use crate::memory::{PAGES_BYTES, Pages};
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -10,6 +10,7 @@
 //! Locks: `BufferPool::free` is held for a search of a short list, and nothing is called under it.
 
 use crate::format::Slice;
+use crate::memory::Buffer;
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub(crate) struct BufferPool {
 
 #[derive(Debug, Default)]
 struct Free {
-    buffers: Vec<Arc<[u8]>>,
+    buffers: Vec<Buffer>,
     /// Whether the pool keeps no buffers, until one is taken.
     rests: bool,
 }
@@ -43,7 +44,7 @@ impl BufferPool {
 
     /// An empty buffer.
     pub(crate) fn take(self: &Arc<Self>) -> IoBuffer {
-        let memory = self.reusable().unwrap_or_else(|| std::iter::repeat_n(0, self.capacity + ALIGNMENT - 1).collect());
+        let memory = self.reusable().unwrap_or_else(|| Buffer::zeroed(self.capacity + ALIGNMENT - 1));
         // The memory never moves, so `start` stays right.
         let start = memory.as_ptr().align_offset(ALIGNMENT);
         assert!(start < ALIGNMENT, "memory that cannot be aligned");
@@ -51,14 +52,14 @@ impl BufferPool {
     }
 
     /// Free memory of which no slice is left.
-    fn reusable(&self) -> Option<Arc<[u8]>> {
+    fn reusable(&self) -> Option<Buffer> {
         let mut free = self.free();
         free.rests = false;
-        let index = free.buffers.iter_mut().rposition(|memory| Arc::get_mut(memory).is_some())?;
+        let index = free.buffers.iter_mut().rposition(|memory| memory.get_mut().is_some())?;
         Some(free.buffers.swap_remove(index))
     }
 
-    fn give_back(&self, memory: Arc<[u8]>) {
+    fn give_back(&self, memory: Buffer) {
         let mut free = self.free();
         if free.buffers.len() < KEPT_MAX && !free.rests {
             free.buffers.push(memory);
@@ -83,7 +84,7 @@ impl BufferPool {
 /// An aligned buffer of its pool's capacity, filled up to a length.
 #[derive(Debug)]
 pub(crate) struct IoBuffer {
-    memory: Arc<[u8]>,
+    memory: Buffer,
     start: usize,
     len: usize,
     pool: Arc<BufferPool>,
@@ -118,7 +119,7 @@ impl IoBuffer {
     /// When a slice of the buffer is alive.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let range = self.start..self.start + self.pool.capacity;
-        match Arc::get_mut(&mut self.memory).and_then(|memory| memory.get_mut(range)) {
+        match self.memory.get_mut().and_then(|memory| memory.get_mut(range)) {
             Some(bytes) => bytes,
             None => panic!("a buffer was filled while a slice of it was alive"),
         }
@@ -152,13 +153,13 @@ impl IoBuffer {
     /// A slice that shares a part of the filled bytes; `None` when the part does not lie within them.
     pub(crate) fn share(&self, start: usize, len: usize) -> Option<Slice> {
         let within = start.checked_add(len).is_some_and(|end| end <= self.len);
-        within.then(|| Slice::from(Arc::clone(&self.memory)).get_slice(self.start + start, len))?
+        within.then(|| Slice::from(self.memory.clone()).get_slice(self.start + start, len))?
     }
 }
 
 impl Drop for IoBuffer {
     fn drop(&mut self) {
-        self.pool.give_back(Arc::clone(&self.memory));
+        self.pool.give_back(self.memory.clone());
     }
 }
 

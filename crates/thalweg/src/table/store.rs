@@ -211,7 +211,7 @@ impl TableStore {
     fn writer(&self, id: TableId, level: usize, output: Output, room: usize) -> TableWriter {
         self.count_file(&output);
         let (storage, compression) = (Arc::clone(&self.environment.storage), self.options.compression_of(level));
-        let collector = BlockCollector::new(Arc::clone(&self.handover), room);
+        let collector = BlockCollector::new(&self.handover, &self.cache, room);
         let unsynced = Arc::clone(&self.unsynced);
         TableWriter::new(storage, output, id, self.options.clone(), compression, collector, unsynced)
     }

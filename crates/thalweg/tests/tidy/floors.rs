@@ -3,7 +3,8 @@
 use crate::Violation;
 use crate::source::{Source, line_of};
 
-const FLOORS: [(&str, u32); 21] = [
+const FLOORS: [(&str, u32); 22] = [
+    ("memory", 0),
     ("format", 0),
     ("error", 0),
     ("metrics", 0),
@@ -29,7 +30,8 @@ const FLOORS: [(&str, u32); 21] = [
 
 /// The neighbours on one floor that may be imported, and by whom.
 /// A decoder's failure is an error, and errors need no format.
-const NEIGHBOURS: [(&str, &str); 3] = [("format", "error"), ("table", "cache"), ("fast_table", "table")];
+const NEIGHBOURS: [(&str, &str); 4] =
+    [("format", "error"), ("format", "memory"), ("table", "cache"), ("fast_table", "table")];
 
 pub fn check(source: &Source) -> Vec<Violation> {
     let Some(inner) = source.path.strip_prefix("crates/thalweg/src/") else { return Vec::new() };

@@ -2,7 +2,8 @@
 
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::format::{EntryKind, Slice, zeroed};
+use crate::format::{EntryKind, Slice};
+use crate::memory::Buffer;
 use crate::storage::{File, OpenMode, Storage};
 use crate::table::format::block::{Block, BlockCursor};
 use crate::table::format::footer::Footer;
@@ -50,9 +51,9 @@ fn dump_pack(file: Arc<dyn File>, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Res
     for (directory, span) in directories {
         for at in pack.blocks_of(span) {
             out(format_args!("block at {}: directory {directory}", at.offset))?;
-            let (mut versions, mut bytes) = (Vec::new(), zeroed(at.bytes_max));
-            pack.file.read_exact_at(at.offset, Arc::make_mut(&mut bytes))?;
-            let bytes = trimmed(Slice::start_of(bytes, at.bytes_max));
+            let mut versions = Vec::new();
+            let bytes = Buffer::filled(at.bytes_max, |bytes| pack.file.read_exact_at(at.offset, bytes))?;
+            let bytes = trimmed(Slice::from(bytes));
             let block = pack.decode(&bytes, at.offset, directory)?;
             visit_block(&bytes, &block, at.offset, &mut |name, version| versions.push((name, version)))?;
             for (name, PackVersion { seq, kind, value }) in versions {

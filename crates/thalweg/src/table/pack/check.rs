@@ -7,7 +7,8 @@ use super::open_pack::{OpenPack, entry_hash};
 use super::{ALIGNMENT, block_length};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::format::{EntryKey, EntryKind, SeqNo, Slice, key, zeroed};
+use crate::format::{EntryKey, EntryKind, SeqNo, Slice, key};
+use crate::memory::Buffer;
 use crate::storage::Storage;
 use crate::table::format::damage::Damage;
 use crate::table::format::properties::Properties;
@@ -15,7 +16,6 @@ use crate::table::meta::TableMeta;
 use crate::table::read::file_reads::Pages;
 use std::cmp::Ordering;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Checks the pack at `path`: checksums, hashes, fingerprints, fences, the order of entries, what the filter passes,
 /// the counts of its properties, and what the manifest says.
@@ -53,9 +53,7 @@ fn read_block(pack: &OpenPack, offset: u64) -> Result<Slice> {
     let mut head = [0; ALIGNMENT];
     pack.file.read_exact_at(offset, &mut head)?;
     let bytes = block_length(&head);
-    let mut buffer = zeroed(bytes);
-    pack.file.read_exact_at(offset, Arc::make_mut(&mut buffer))?;
-    Ok(Slice::start_of(buffer, bytes))
+    Buffer::filled(bytes, |buffer| pack.file.read_exact_at(offset, buffer)).map(Slice::from)
 }
 
 /// Checks a block after those that were `counted`, whose extents begin at `extent`; `last` is the sequence number of

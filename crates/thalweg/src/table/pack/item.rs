@@ -7,11 +7,11 @@ use super::open_pack::{PackValue, PackVersion, version};
 use super::read::FoundBlock;
 use super::{ALIGNMENT, PAGE_BYTES, block_length};
 use crate::error::Result;
-use crate::format::{EntryKey, SeqNo, Slice, zeroed};
+use crate::format::{EntryKey, SeqNo, Slice};
+use crate::memory::Buffer;
 use crate::table::page_cache::block_buffer::BlockBuffer;
 use crate::table::read::table::Table;
 use std::cell::Cell;
-use std::sync::Arc;
 
 /// The bytes of one read of a pack.
 const READ_BYTES: usize = 1 << 20;
@@ -31,13 +31,14 @@ impl Table {
         let mut spans: Vec<(u64, PackSpan)> = Vec::new();
         self.visit_directories(&mut |directory, span| spans.push((directory, span)))?;
         let mut items = PackItems::default();
-        let (mut start, mut read) = (0, zeroed(0));
+        let (mut start, mut read) = (0, Buffer::zeroed(0));
         for (directory, span) in spans {
             for at in pack.blocks_of(span) {
                 if at.offset < start || at.offset + at.bytes_max as u64 > start + read.len() as u64 {
                     let bytes = pack.footer.data_end().saturating_sub(at.offset).min(READ_BYTES as u64);
-                    (start, read) = (at.offset, zeroed(usize::try_from(bytes).unwrap_or(READ_BYTES)));
-                    pack.file.read_exact_at(start, Arc::make_mut(&mut read))?;
+                    start = at.offset;
+                    let bytes = usize::try_from(bytes).unwrap_or(READ_BYTES);
+                    read = Buffer::filled(bytes, |read| pack.file.read_exact_at(start, read))?;
                 }
                 let bytes = read.get((at.offset - start) as usize..).unwrap_or_default();
                 let bytes = bytes.get(..block_length(bytes)).unwrap_or(bytes);

@@ -10,7 +10,8 @@ use super::extent::{extent_bytes, verify_extent};
 use super::{FORMAT_VERSION, Format, MAGIC, PAGE_BYTES, Place};
 use crate::cache::{BlockCache, Charge, TableBlocks};
 use crate::error::{Error, Result};
-use crate::format::{EntryKey, EntryKind, HashKey, NameHash, SeqNo, Slice, zeroed};
+use crate::format::{EntryKey, EntryKind, HashKey, NameHash, SeqNo, Slice};
+use crate::memory::Buffer;
 use crate::planted::{Bug, planted};
 use crate::storage::{File, Storage};
 use crate::table::format::damage::Damage;
@@ -168,8 +169,7 @@ impl OpenPack {
             let expected = format!("an extent of {bytes} bytes before {}", self.footer.data_end());
             return Err(Error::corruption(self.file.path(), offset, expected, "the end of the blocks"));
         }
-        let mut buffer = zeroed(bytes);
-        self.file.read_exact_at(offset, Arc::make_mut(&mut buffer))?;
+        let buffer = Buffer::filled(bytes, |buffer| self.file.read_exact_at(offset, buffer))?;
         verify_extent(&buffer, value_bytes, self.place(offset))?;
         Ok(Slice::of(&buffer, 0, value_bytes))
     }

@@ -9,7 +9,8 @@ use super::contents::BlockAt;
 use super::extent::{extent_bytes, verify_extent};
 use super::open_pack::OpenPack;
 use crate::error::{Error, Result};
-use crate::format::{Slice, zeroed};
+use crate::format::Slice;
+use crate::memory::Buffer;
 use crate::runtime::{ForegroundRead, Gate};
 use crate::storage::{ALIGNMENT, BufferPool, File, IoBuffer, OpenMode};
 use crate::table::page_cache::block_buffer::BlockBuffer;
@@ -139,9 +140,8 @@ impl PackRead {
             Some(_) => buffer.share(skip, bytes).unwrap_or_default(),
             // The read was short: this one tells why.
             None => {
-                let ((_, offset), mut again) = (self.place(), zeroed(bytes));
-                open.file.read_exact_at(offset, Arc::make_mut(&mut again))?;
-                Slice::start_of(again, bytes)
+                let (_, offset) = self.place();
+                Slice::from(Buffer::filled(bytes, |again| open.file.read_exact_at(offset, again))?)
             }
         };
         match self.part {

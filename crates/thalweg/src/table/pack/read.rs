@@ -7,7 +7,8 @@ use super::extent::extent_bytes;
 use super::open_pack::{OpenPack, PackValue, PackVersion, part_of, version};
 use super::{ALIGNMENT, PAGE_BYTES, block_length};
 use crate::error::Result;
-use crate::format::{EntryKey, NameHash, SeqNo, Slice, name_hash, zeroed};
+use crate::format::{EntryKey, NameHash, SeqNo, Slice, name_hash};
+use crate::memory::Buffer;
 use crate::planted::{Bug, planted};
 use crate::storage::OpenMode;
 use crate::table::page_cache::block_buffer::BlockBuffer;
@@ -205,9 +206,8 @@ impl Table {
                 return Ok((Slice::from_long(filled), is_to_cache));
             }
         }
-        let mut buffer = zeroed(bytes);
-        pack.file.read_exact_at(start, Arc::make_mut(&mut buffer))?;
-        Ok((Slice::start_of(buffer, bytes), is_to_cache && !self.is_memory_tight()))
+        let buffer = Buffer::filled(bytes, |buffer| pack.file.read_exact_at(start, buffer))?;
+        Ok((Slice::from(buffer), is_to_cache && !self.is_memory_tight()))
     }
 
     /// Whether pages of packs are in memory once, in the page cache, or not all of them are: packs are not compressed,

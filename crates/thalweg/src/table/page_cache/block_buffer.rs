@@ -1,7 +1,7 @@
 //! [`BlockBuffer`]: the reused memory that blocks of a mapping are copied to.
 
-use crate::format::{Slice, zeroed};
-use std::sync::Arc;
+use crate::format::Slice;
+use crate::memory::Buffer;
 
 /// The size of a buffer is a multiple of this, because the sizes of blocks differ by an entry.
 const BUFFER_STEP_BYTES: usize = 1 << 10;
@@ -15,7 +15,7 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 /// Memory for one block after the other, reused once no part of the previous block is referenced.
 #[derive(Default)]
 pub(in crate::table) struct BlockBuffer {
-    buffer: Option<Arc<[u8]>>,
+    buffer: Option<Buffer>,
 }
 
 impl BlockBuffer {
@@ -27,10 +27,10 @@ impl BlockBuffer {
     #[inline]
     pub(super) fn fill(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> bool) -> Option<Slice> {
         let free = self.buffer.take().filter(|buffer| fits(buffer.len(), bytes));
-        let free = free.and_then(|mut buffer| Arc::get_mut(&mut buffer).is_some().then_some(buffer));
-        let mut buffer = free.unwrap_or_else(|| zeroed(bytes.next_multiple_of(BUFFER_STEP_BYTES)));
-        let is_filled = Arc::get_mut(&mut buffer).and_then(|buffer| buffer.get_mut(..bytes)).is_some_and(fill);
-        let filled = is_filled.then(|| Slice::start_of(Arc::clone(&buffer), bytes));
+        let free = free.and_then(|mut buffer| buffer.get_mut().is_some().then_some(buffer));
+        let mut buffer = free.unwrap_or_else(|| Buffer::zeroed(bytes.next_multiple_of(BUFFER_STEP_BYTES)));
+        let is_filled = buffer.get_mut().and_then(|buffer| buffer.get_mut(..bytes)).is_some_and(fill);
+        let filled = is_filled.then(|| Slice::start_of(buffer.clone(), bytes));
         self.buffer = Some(buffer).filter(|buffer| buffer.len() <= KEPT_BYTES_MAX);
         filled
     }

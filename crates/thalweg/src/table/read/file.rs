@@ -3,7 +3,8 @@
 //! Every read of a block verifies it. No locks: an open file never changes.
 
 use crate::error::{Error, Result};
-use crate::format::{Slice, zeroed};
+use crate::format::Slice;
+use crate::memory::Buffer;
 use crate::storage::{File, IoBuffer, Storage};
 use crate::table::format::block::{BlockAddress, TRAILER_BYTES, unseal};
 use crate::table::format::damage::Damage;
@@ -153,8 +154,7 @@ fn read_block(file: &dyn File, footer: &Footer, handle: BlockHandle, verify: boo
         let expected = format!("a block and a trailer of {TRAILER_BYTES} bytes");
         return Err(Error::corruption(file.path(), handle.offset, expected, format!("{handle:?}")));
     };
-    let mut sealed = zeroed(sealed_bytes);
-    file.read_exact_at(handle.offset, Arc::make_mut(&mut sealed))?;
+    let sealed = Buffer::filled(sealed_bytes, |sealed| file.read_exact_at(handle.offset, sealed))?;
     let address = BlockAddress { path: file.path(), table: footer.table, offset: handle.offset };
     unseal(&Slice::from(sealed), address, handle.raw_bytes, verify)
 }

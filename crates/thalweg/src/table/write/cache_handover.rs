@@ -12,7 +12,7 @@
 //!
 //! Locks: `blocks` is held for an insertion or a removal.
 
-use crate::cache::Warmth;
+use crate::cache::{BlockCache, Charge, Warmth};
 use crate::format::{Slice, TableId};
 use crate::sync::Mutex;
 use std::collections::BTreeMap;
@@ -21,10 +21,20 @@ use std::sync::Arc;
 /// A block is hot if one in this many of its entries comes from hot blocks.
 const HOT_PART: u64 = 2;
 
+/// Blocks are charged in steps of so many bytes: a charge locks every shard of the cache.
+const CHARGED_STEP_BYTES: usize = 1 << 20;
+
 /// The kept blocks of finished tables, until these are taken into use or removed.
 #[derive(Default)]
 pub(in crate::table) struct CacheHandover {
-    blocks: Mutex<BTreeMap<TableId, Vec<KeptBlock>>>,
+    blocks: Mutex<BTreeMap<TableId, KeptBlocks>>,
+}
+
+/// The kept blocks of a table. They count as the cache's.
+struct KeptBlocks {
+    blocks: Vec<KeptBlock>,
+    bytes: usize,
+    charge: Charge,
 }
 
 /// A data block for the block cache.
@@ -38,18 +48,17 @@ pub(in crate::table) struct KeptBlock {
 impl CacheHandover {
     /// Takes the kept blocks of `table` out.
     pub(in crate::table) fn take(&self, table: TableId) -> Option<Vec<KeptBlock>> {
-        self.blocks.lock().remove(&table)
-    }
-
-    fn insert(&self, table: TableId, blocks: Vec<KeptBlock>) {
-        self.blocks.lock().insert(table, blocks);
+        let kept = self.blocks.lock().remove(&table)?;
+        drop(kept.charge);
+        Some(kept.blocks)
     }
 }
 
 /// Copies blocks while their table is written, up to a number of bytes.
 pub(in crate::table) struct BlockCollector {
     handover: Arc<CacheHandover>,
-    blocks: Vec<KeptBlock>,
+    cache: Arc<BlockCache>,
+    kept: Option<KeptBlocks>,
     /// The bytes that may still be kept.
     room: usize,
     /// The number of the open block, and its entries so far.
@@ -66,9 +75,10 @@ struct EntryCounts {
 }
 
 impl BlockCollector {
-    /// Keeps `room` bytes at most.
-    pub(in crate::table) fn new(handover: Arc<CacheHandover>, room: usize) -> Self {
-        BlockCollector { handover, blocks: Vec::new(), room, at: 0, counted: EntryCounts::default() }
+    /// Keeps `room` bytes at most, for `cache`.
+    pub(in crate::table) fn new(handover: &Arc<CacheHandover>, cache: &Arc<BlockCache>, room: usize) -> Self {
+        let (handover, cache) = (Arc::clone(handover), Arc::clone(cache));
+        BlockCollector { handover, cache, kept: None, room, at: 0, counted: EntryCounts::default() }
     }
 
     /// Counts the next entry of the open block, which comes from a block of `warmth`.
@@ -91,16 +101,30 @@ impl BlockCollector {
         };
         if let Some(room) = self.room.checked_sub(content.len()) {
             self.room = room;
-            self.blocks.push(KeptBlock { at, content: Slice::from_long(content), warmth });
+            let kept = self.kept.get_or_insert_with(|| KeptBlocks::new(&self.cache));
+            kept.push(KeptBlock { at, content: Slice::packed(content), warmth });
         }
     }
 
     /// Hands the blocks over, as those of the finished `table`.
     pub(in crate::table) fn finish(&mut self, table: TableId) {
-        let blocks = std::mem::take(&mut self.blocks);
-        if !blocks.is_empty() {
-            self.handover.insert(table, blocks);
+        if let Some(kept) = self.kept.take() {
+            self.handover.blocks.lock().insert(table, kept);
         }
+    }
+}
+
+impl KeptBlocks {
+    fn new(cache: &Arc<BlockCache>) -> Self {
+        KeptBlocks { blocks: Vec::new(), bytes: 0, charge: Charge::of_coming_blocks(cache) }
+    }
+
+    fn push(&mut self, block: KeptBlock) {
+        self.bytes += block.content.len();
+        if self.bytes as u64 > self.charge.bytes() {
+            self.charge.set((self.bytes + CHARGED_STEP_BYTES) as u64);
+        }
+        self.blocks.push(block);
     }
 }
 
@@ -111,7 +135,8 @@ mod tests {
     #[test]
     fn blocks_with_entries_of_warm_blocks_are_kept_as_far_as_there_is_room() {
         let handover = Arc::<CacheHandover>::default();
-        let mut collector = BlockCollector::new(Arc::clone(&handover), 450);
+        let cache = BlockCache::new(1 << 20);
+        let mut collector = BlockCollector::new(&handover, &cache, 450);
         let block = |cold, warm, hot, len: u8| ([cold, warm, hot], len);
         let blocks = [
             block(9, 0, 0, 100),
@@ -131,11 +156,13 @@ mod tests {
         }
         assert!(handover.take(TableId(1)).is_none(), "not finished");
         collector.finish(TableId(1));
+        assert!(cache.bytes_used() > 450, "they count before they are cached");
         let blocks: Vec<_> = handover.take(TableId(1)).unwrap();
         let blocks = blocks.iter().map(|block| (block.at, block.content.len(), block.warmth));
         let (warm, hot) = (Warmth::Warm, Warmth::Hot);
         let expected = [(1, 101, warm), (2, 102, warm), (3, 103, warm), (4, 104, hot), (6, 40, hot)];
         assert_eq!(blocks.collect::<Vec<_>>(), expected);
         assert!(handover.take(TableId(1)).is_none(), "taken");
+        assert_eq!(cache.bytes_used(), 0);
     }
 }

@@ -6,9 +6,9 @@
 use super::entry::{Lengths, RawEntry};
 use crate::format::codec::Decoder;
 use crate::format::{SeqNo, Slice, ValueAt, Version, key, prefetch};
+use crate::memory::Buffer;
 use crate::table::format::damage::Damage;
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 /// A block of usual size with small entries has at most this many restarts.
 const RESTARTS_FEW: usize = 8;
@@ -16,7 +16,7 @@ const RESTARTS_FEW: usize = 8;
 /// A data block.
 #[derive(Clone, Debug)]
 pub(in crate::table) struct Block {
-    buffer: Arc<[u8]>,
+    buffer: Buffer,
     /// The offsets in the buffer of the beginning and the end of the block.
     start: usize,
     end: usize,

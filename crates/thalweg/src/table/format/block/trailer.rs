@@ -6,10 +6,10 @@
 use crate::error::{Error, Result};
 use crate::format::checksum;
 use crate::format::codec::Encode;
-use crate::format::{Slice, TableId, zeroed};
+use crate::format::{Slice, TableId};
+use crate::memory::Buffer;
 use crate::planted::{Bug, planted};
 use std::path::Path;
-use std::sync::Arc;
 
 /// The bytes of a trailer: codec u8, checksum u32.
 pub(in crate::table) const TRAILER_BYTES: usize = 5;
@@ -106,12 +106,13 @@ pub(in crate::table) fn unseal(
             if raw_bytes > RAW_BYTES_MAX || raw_bytes / LZ4_EXPANSION_MAX > stored.len() as u64 {
                 return Err(damaged("a possible uncompressed length".into(), format!("{raw_bytes} bytes")));
             }
-            let mut content = zeroed(raw_bytes as usize);
-            match lz4_flex::block::decompress_into(stored, Arc::make_mut(&mut content)) {
-                Ok(bytes) if bytes as u64 == raw_bytes => Ok(Slice::from(content)),
-                Ok(bytes) => Err(wrong_bytes(bytes as u64)),
-                Err(error) => Err(damaged("an LZ4 block".into(), error.to_string())),
-            }
+            let content =
+                Buffer::filled(raw_bytes as usize, |content| match lz4_flex::block::decompress_into(stored, content) {
+                    Ok(bytes) if bytes as u64 == raw_bytes => Ok(()),
+                    Ok(bytes) => Err(wrong_bytes(bytes as u64)),
+                    Err(error) => Err(damaged("an LZ4 block".into(), error.to_string())),
+                });
+            content.map(Slice::from)
         }
         code => Err(damaged("codec 0 or 1".into(), format!("codec {code}"))),
     }

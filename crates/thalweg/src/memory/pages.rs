@@ -13,10 +13,10 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 /// Bytes of a block and its alignment: a huge page of x86-64, and of arm64 with pages of 4 KiB.
-pub(super) const PAGES_BYTES: usize = 2 << 20;
+pub(crate) const PAGES_BYTES: usize = 2 << 20;
 
 /// See the module.
-pub(super) struct Pages {
+pub(crate) struct Pages {
     memory: NonNull<u8>,
     /// Whether it was mapped; otherwise it is of the allocator.
     mapped: bool,
@@ -27,7 +27,7 @@ unsafe impl Send for Pages {}
 
 impl Pages {
     /// A block that nobody has touched.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         if let Some(memory) = map() {
             return Pages { memory, mapped: true };
         }
@@ -40,7 +40,7 @@ impl Pages {
     }
 
     /// Where it is: for reads and writes by the owner of this.
-    pub(super) fn memory(&self) -> NonNull<u8> {
+    pub(crate) fn memory(&self) -> NonNull<u8> {
         self.memory
     }
 

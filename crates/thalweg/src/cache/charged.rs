@@ -1,0 +1,10 @@
+//! [`Charged`]: what is charged to a cache.
+
+/// Whose memory it is that blocks make room for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Charged {
+    /// What a database has beside its blocks. It counts if the cache has a budget for all of it.
+    Others,
+    /// Blocks that will be cached.
+    ComingBlocks,
+}
