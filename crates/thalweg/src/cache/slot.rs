@@ -130,7 +130,8 @@ impl Slot {
     }
 
     /// Fills an empty slot with `block`, which the caller packed: it holds locks now. Given the number of the eviction
-    /// that emptied the slot, `to_main` decides whether the block goes to the main queue. Returns that decision, or `None` if the slot was full.
+    /// that emptied the slot, `to_main` decides whether the block goes to the main queue. Returns that decision, or
+    /// `None` if the slot was full.
     pub(super) fn fill(&self, block: Slice, to_main: impl FnOnce(u32) -> bool) -> Option<bool> {
         let mut state = self.lock();
         if state.buffer.is_some() {
