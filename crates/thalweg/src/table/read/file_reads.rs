@@ -213,9 +213,6 @@ impl FileReads {
             return ReadWay { direct, is_to_cache: true };
         }
         let is_cached = self.file.is_cached(offset, bytes) != Some(false);
-        if !is_cached && room == Room::More {
-            self.request(offset);
-        }
         let is_through = is_cached || room == Room::More || self.recent_reads.record(offset);
         let direct = if is_through { None } else { self.open_direct(page_cache, open) };
         ReadWay { direct, is_to_cache: direct.is_some() || page_cache.probe.is_turn(CACHE_EVERY) }
