@@ -15,6 +15,8 @@ const SHARD_BYTES_MIN: u64 = 8 << 20;
 const SHARDS_MAX: u64 = 16;
 /// A block larger than one in this many parts of a shard is not kept: it would evict too much for one read.
 const SHARD_PART_MAX: u64 = 8;
+/// Blocks of new tables that will be cached have one part in this many of the cache, and what their writers had begun.
+const COMING_PART: u64 = 4;
 /// Blocks have one part in this many of the cache at least, whatever is charged.
 const ROOM_PART_MIN: u64 = 8;
 
@@ -70,6 +72,12 @@ impl BlockCache {
     /// The bytes that the cache may hold, overhead included.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
+    }
+
+    /// Whether a block of `bytes` that will be cached is to be kept until then: it is not too large for this cache, and
+    /// such blocks have not got their part of it already.
+    pub(crate) fn takes_coming(&self, bytes: usize) -> bool {
+        weight(bytes) <= self.block_bytes_max && self.coming.load(Ordering::Relaxed) <= self.bytes_max / COMING_PART
     }
 
     /// Returns empty slots for the blocks of a table, which calls this once, when it is opened.

@@ -91,7 +91,7 @@ pub struct Statistics {
     pub memory_budget_bytes: u64,
     /// Bytes of it that memtables have, as they were allocated.
     pub memtable_memory_bytes: u64,
-    /// Bytes of it that cached blocks have.
+    /// Bytes of it that cached blocks have, and blocks of new tables that will be cached.
     pub cached_bytes: u64,
     /// Bytes of it that filters and indexes of open tables have, and the indexes of directory keyspaces.
     pub index_memory_bytes: u64,

@@ -136,7 +136,7 @@ impl Buffer {
         match self.header().place {
             // SAFETY: the last reference is gone, and `take` gave this place for so many bytes.
             Some(place) => unsafe { spans::give(memory, place, HEADER_BYTES + len) },
-            // SAFETY: the last reference is gone, and `zeroed` allocated the memory with this layout.
+            // SAFETY: the last reference is gone, and `zeroed` or `copy` allocated the memory with this layout.
             None => unsafe { dealloc(memory.as_ptr(), layout(len)) },
         }
     }

@@ -67,17 +67,19 @@ impl Drop for Pages {
 #[cfg(all(target_os = "linux", not(miri)))]
 fn map() -> Option<NonNull<u8>> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-    // Twice as much has an aligned block in it; what is around that is given back.
+    // Twice as much has an aligned block in it; what is around that is given back. Of two the upper: the kernel places
+    // mappings from the top down, so that the blocks adjoin and count as one of the mappings that a process may have.
     let bytes = 2 * PAGES_BYTES;
     // SAFETY: a new mapping where the kernel likes overlaps nothing.
     let all =
         unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
     let all = NonNull::new(all.ok()?.cast::<u8>())?;
-    let before = all.addr().get().next_multiple_of(PAGES_BYTES) - all.addr().get();
+    let start = all.addr().get();
+    let before = (start + bytes) / PAGES_BYTES * PAGES_BYTES - PAGES_BYTES - start;
     // SAFETY: `before` and what follows are multiples of the page size and lie within the mapping.
     let (memory, end) = unsafe { (all.add(before), all.add(before + PAGES_BYTES)) };
     unmap(all, before);
-    unmap(end, PAGES_BYTES - before);
+    unmap(end, bytes - before - PAGES_BYTES);
     // SAFETY: the advice changes nothing that the program could see. Refused: ordinary pages do.
     let _ = unsafe { madvise(memory.as_ptr().cast(), PAGES_BYTES, Advice::LinuxHugepage) };
     Some(memory)

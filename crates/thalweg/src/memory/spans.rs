@@ -1,14 +1,15 @@
 //! Memory for the blocks of caches: [`take`] and [`give`].
 //!
 //! Pages of 2 MiB are cut into *spans* of 64 KiB, and a span into `n` slots of 1/n of it, `n` from 1 to 64. So slots
-//! have 1 KiB to 64 KiB, and at 4 KiB (n = 16) the next larger one has 7 % more. A span that has no slot in use is of
-//! no `n` any more, and pages without such a span go back to the system, but for [`EMPTY_PAGES_MAX`].
+//! have 1 KiB to 64 KiB: at 4 KiB (n = 16) the next larger one has 7 % more, at 16 KiB a third, at 32 KiB twice as
+//! much. A span that has no slot in use is of no `n` any more, and pages that have only such spans go back to the
+//! system, but for [`EMPTY_PAGES_MAX`].
 //!
 //! Slots are taken from the span at the lowest place, so that those at high places become empty. Invariants, with the
 //! lock held: a span has a class while it has a slot in use; `partial` of that class has it while it has a free one;
 //! `roomy` has the pages with a span of no class.
 //!
-//! One for the process: memory is what all its databases share. Locks: `SPANS`, held for a few dozen instructions;
+//! One for the process: memory is what all its databases share. Locks: `POOL`, held for a few dozen instructions;
 //! pages are mapped and unmapped under it, and without it, respectively. A model check has no spans.
 
 #![allow(unsafe_code)]

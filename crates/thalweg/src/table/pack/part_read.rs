@@ -247,7 +247,7 @@ pub(super) fn cache(open: &OpenPack, at: BlockAt, pages: &Slice) {
     let first = (start / PAGE_BYTES as u64) as usize;
     for (number, page) in pages.chunks(PAGE_BYTES).enumerate() {
         if !open.cached.has(first + number) {
-            let page = if page.len() == pages.len() { pages.clone() } else { Slice::from_long(page) };
+            let page = if page.len() == pages.len() { pages.clone() } else { Slice::packed(page) };
             open.cached.insert(first + number, page);
         }
     }

@@ -177,8 +177,7 @@ impl Table {
             let (from, bytes) = if page > 0 { (start, page) } else { (at.offset, at.bytes_max) };
             if let Some(read) = mapping.read(from, bytes, buffer) {
                 reads.mapped_reads.increment();
-                let pages =
-                    PagesRead { first, read: if page > 0 { Slice::from_long(&read) } else { Slice::default() } };
+                let pages = PagesRead { first, read: if page > 0 { Slice::packed(&read) } else { Slice::default() } };
                 let block = if page > 0 { read.slice(skip..skip + at.bytes_max) } else { read };
                 return Ok(FoundBlock::read(trimmed(block), pages));
             }
@@ -286,7 +285,9 @@ impl PagesRead {
             1..=PAGE_BYTES => pack.cached.insert(self.first, self.read.clone()),
             _ => {
                 for (number, page) in self.read.chunks(PAGE_BYTES).enumerate() {
-                    pack.cached.insert(self.first + number, Slice::from_long(page));
+                    if !pack.cached.has(self.first + number) {
+                        pack.cached.insert(self.first + number, Slice::packed(page));
+                    }
                 }
             }
         }

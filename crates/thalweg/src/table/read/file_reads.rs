@@ -1,8 +1,8 @@
 //! [`FileReads`]: the way each foreground read of a table's file takes: the page cache, past it, or the mapping.
 //!
-//! While the page cache keeps what it was given, blocks are read through it. If the table was not written through the
-//! page cache, the first read of each 64 KiB piece requests the whole piece, and the first read of all requests the
-//! whole table ([`crate::table::page_cache::warming`]). So the page cache fills.
+//! While the page cache keeps what it was given, blocks are read through it. If all tables fit and this one was not
+//! written through the page cache, the first read of each 64 KiB piece requests the whole piece, and the first read of
+//! all requests the whole table ([`crate::table::page_cache::warming`]). So the page cache fills.
 //!
 //! Where memory is too short, this only costs: each read allocates a page and evicts another one, and the next read
 //! finds its page gone. It is too short in two cases:

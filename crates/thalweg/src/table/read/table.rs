@@ -277,11 +277,10 @@ impl Table {
         reads.cache_misses.increment();
         reads.mapped_reads.increment();
         let content = open.table_file.unseal(&sealed, handle)?;
-        if handle.bytes != handle.raw_bytes {
-            // A decompressed block lies in memory of its own, and decompressing it again would cost more than a copy.
+        // Decompressing a block again would cost more than its copy.
+        let is_compressed = handle.bytes != handle.raw_bytes;
+        if is_compressed || is_point && is_to_cache {
             open.cached.insert(at, content.clone());
-        } else if is_point && is_to_cache {
-            open.cached.insert(at, Slice::from_long(&content));
         }
         Ok(Some(content))
     }

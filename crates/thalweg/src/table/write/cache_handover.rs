@@ -14,6 +14,7 @@
 
 use crate::cache::{BlockCache, Charge, Warmth};
 use crate::format::{Slice, TableId};
+use crate::memory::Buffer;
 use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub(in crate::table) struct CacheHandover {
 /// The kept blocks of a table. They count as the cache's.
 struct KeptBlocks {
     blocks: Vec<KeptBlock>,
+    /// The memory of their contents.
     bytes: usize,
     charge: Charge,
 }
@@ -99,16 +101,18 @@ impl BlockCollector {
             (true, _) => Warmth::Hot,
             (false, _) => Warmth::Warm,
         };
-        if let Some(room) = self.room.checked_sub(content.len()) {
+        let room = self.room.checked_sub(Buffer::packed_bytes(content.len()));
+        if let Some(room) = room.filter(|_| self.cache.takes_coming(content.len())) {
             self.room = room;
             let kept = self.kept.get_or_insert_with(|| KeptBlocks::new(&self.cache));
-            kept.push(KeptBlock { at, content: Slice::packed(content), warmth });
+            kept.push(KeptBlock { at, content: Slice::packed(content), warmth }, room);
         }
     }
 
     /// Hands the blocks over, as those of the finished `table`.
     pub(in crate::table) fn finish(&mut self, table: TableId) {
-        if let Some(kept) = self.kept.take() {
+        if let Some(mut kept) = self.kept.take() {
+            kept.charge.set(kept.bytes as u64);
             self.handover.blocks.lock().insert(table, kept);
         }
     }
@@ -119,10 +123,11 @@ impl KeptBlocks {
         KeptBlocks { blocks: Vec::new(), bytes: 0, charge: Charge::of_coming_blocks(cache) }
     }
 
-    fn push(&mut self, block: KeptBlock) {
-        self.bytes += block.content.len();
+    /// Adds a block. At most `room` bytes will follow it.
+    fn push(&mut self, block: KeptBlock, room: usize) {
+        self.bytes += Buffer::packed_bytes(block.content.len());
         if self.bytes as u64 > self.charge.bytes() {
-            self.charge.set((self.bytes + CHARGED_STEP_BYTES) as u64);
+            self.charge.set((self.bytes + CHARGED_STEP_BYTES.min(room)) as u64);
         }
         self.blocks.push(block);
     }
@@ -132,11 +137,38 @@ impl KeptBlocks {
 mod tests {
     use super::*;
 
+    /// What a buffer has beside its bytes.
+    const HEADER_BYTES: usize = 16;
+
+    #[test]
+    fn blocks_are_kept_only_as_far_as_the_cache_takes_them() {
+        let (handover, cache) = (Arc::<CacheHandover>::default(), BlockCache::new(4 << 20));
+        let collector = || BlockCollector::new(&handover, &cache, usize::MAX);
+        let keep = |collector: &mut BlockCollector, bytes| {
+            collector.count(Warmth::Hot);
+            collector.keep(&vec![1; bytes]);
+        };
+        let mut first = collector();
+        keep(&mut first, 600 << 10);
+        assert_eq!(cache.bytes_used(), 0, "too large for this cache");
+        for _ in 0..1000 {
+            keep(&mut first, 4096);
+        }
+        let used = cache.bytes_used();
+        assert!((1 << 20..3 << 20).contains(&used), "a quarter of the cache, and a step: {used}");
+        let mut second = collector();
+        keep(&mut second, 4096);
+        second.finish(TableId(2));
+        assert!(handover.take(TableId(2)).is_none(), "others have that part already");
+        drop(first);
+        assert_eq!(cache.bytes_used(), 0, "an abandoned writer");
+    }
+
     #[test]
     fn blocks_with_entries_of_warm_blocks_are_kept_as_far_as_there_is_room() {
         let handover = Arc::<CacheHandover>::default();
         let cache = BlockCache::new(1 << 20);
-        let mut collector = BlockCollector::new(&handover, &cache, 450);
+        let mut collector = BlockCollector::new(&handover, &cache, 450 + 5 * HEADER_BYTES);
         let block = |cold, warm, hot, len: u8| ([cold, warm, hot], len);
         let blocks = [
             block(9, 0, 0, 100),
@@ -156,7 +188,8 @@ mod tests {
         }
         assert!(handover.take(TableId(1)).is_none(), "not finished");
         collector.finish(TableId(1));
-        assert!(cache.bytes_used() > 450, "they count before they are cached");
+        let kept_bytes = 450 + 5 * HEADER_BYTES as u64;
+        assert_eq!(cache.bytes_used(), kept_bytes, "they count before they are cached");
         let blocks: Vec<_> = handover.take(TableId(1)).unwrap();
         let blocks = blocks.iter().map(|block| (block.at, block.content.len(), block.warmth));
         let (warm, hot) = (Warmth::Warm, Warmth::Hot);
