@@ -7,12 +7,17 @@ mod command;
 
 use command::{Scratch, thalweg};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use thalweg::{Database, FastTier};
+
+/// Held by each test. Between its fork and its exec, a command that the other test starts has the lock of the database
+/// that this test had open.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A database whose entries are in a fast tier.
 fn tiered(root: &Path, tier: &Path) {
     let builder = Database::builder(root).memtable_bytes(64 << 10);
-    let database = builder.fast_tier(FastTier::Directory(tier.to_path_buf()), 4 << 20).open().unwrap();
+    let database = builder.fast_tier(FastTier::Directory(tier.to_path_buf()), 64 << 20).open().unwrap();
     let keyspace = database.keyspace("default").unwrap();
     for number in 0..3_000u32 {
         keyspace.insert(number.to_string(), [b'v'; 100]).unwrap();
@@ -29,6 +34,7 @@ fn fast_tables(tier: &Path) -> usize {
 
 #[test]
 fn a_command_that_names_the_tier_keeps_it_also_where_it_was_moved() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
     let (root, tier, moved) = (scratch.path("db"), scratch.path("tier"), scratch.path("moved"));
     tiered(&root, &tier);
@@ -60,6 +66,7 @@ fn a_command_that_names_the_tier_keeps_it_also_where_it_was_moved() {
 
 #[test]
 fn a_command_that_does_not_name_it_says_that_it_empties_it() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
     let (root, tier) = (scratch.path("db"), scratch.path("tier"));
     tiered(&root, &tier);
