@@ -49,10 +49,17 @@ fn what_was_found_of_the_fast_tier_stays_mended() {
     }
 }
 
+/// Those of replays that flush, with all that seeds draw now.
+const OF_REPLAYS: [(u64, &str); 2] = [
+    (514, "a memtable of a directory keyspace was to go into the tier of the ordered ones"),
+    (30_014_894, "an open whose power was cut as it flushed said that the database was closed, not why"),
+];
+
 #[test]
 fn what_was_found_of_replays_that_flush_stays_mended() {
-    let found = "a memtable of a directory keyspace was to go into the tier of the ordered ones";
-    if let Err(violation) = thalweg_sim::run_seed(514, false) {
-        panic!("once: {found}; now: {}", thalweg_sim::report(514, &violation));
+    for (seed, found) in OF_REPLAYS {
+        if let Err(violation) = thalweg_sim::run_seed(seed, false) {
+            panic!("once: {found}; now: {}", thalweg_sim::report(seed, &violation));
+        }
     }
 }

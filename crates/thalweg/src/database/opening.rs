@@ -168,8 +168,13 @@ impl Progress<'_> {
         coroutines.spawn(environment, health, Lane::Flush, flush);
         coroutines.wait(environment);
         let result = done.lock().take();
-        // It has panicked, which poisons.
-        result.unwrap_or_else(|| health.check().and(Err(Error::internal("a flush of a replay has no result"))))
+        match result {
+            // It has panicked, which poisons.
+            None => health.check().and(Err(Error::internal("a flush of a replay has no result"))),
+            // It was stopped by what has poisoned.
+            Some(Err(Error::Closed)) => health.check().and(Err(Error::Closed)),
+            Some(result) => result,
+        }
     }
 }
 
