@@ -1,8 +1,8 @@
 //! [`Charge`]: memory that is not the cache's own and counts against its room.
 //!
 //! A database has one number for its memory ([`crate::Builder::memory_budget`]). Filters, indexes of tables and indexes
-//! of directories cannot be evicted, so blocks make room for them: the cache shrinks when they grow. It
-//! also shrinks, whatever its size is, for blocks that wait until their table is taken into use: they are its own.
+//! of directories cannot be evicted, so blocks make room for them: the cache shrinks when they grow. It also
+//! shrinks, whatever its size is, for blocks that wait until their table is taken into use: they are its own.
 //!
 //! Locks: those of the cache's shards, one after the other.
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// An immutable, shared slice of bytes, as reads return it. Cloning it does not copy shared bytes.
 ///
-/// A slice may keep in memory the whole block of the table that it came from. Call `to_vec` to keep a small value for
-/// long.
+/// A slice may keep in memory the whole block of the table that it came from, and the 2 MiB from which the cache cut
+/// that block. Call `to_vec` to keep a small value for long.
 ///
 /// ```
 /// let value = thalweg::Slice::from("bed");

@@ -134,7 +134,7 @@ impl Buffer {
     fn free(&mut self) {
         let (memory, len) = (self.header.cast::<u8>(), self.len);
         match self.header().place {
-            // SAFETY: the last reference is gone, and `take` gave this place for so many bytes.
+            // SAFETY: the last reference is gone, and `take` gave this place for the same number of bytes.
             Some(place) => unsafe { spans::give(memory, place, HEADER_BYTES + len) },
             // SAFETY: the last reference is gone, and `zeroed` or `copy` allocated the memory with this layout.
             None => unsafe { dealloc(memory.as_ptr(), layout(len)) },

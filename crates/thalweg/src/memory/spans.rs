@@ -235,7 +235,7 @@ mod tests {
         for number in numbers.take(rounds) {
             let slots = 1 + number % SLOTS_MAX;
             let (memory, place) = spans.take(slots);
-            // SAFETY: the slot is this test's, and has so many bytes.
+            // SAFETY: this test has the slot, which is as long as is written.
             unsafe { memory.write_bytes(number as u8, bytes_of_slot(slots)) };
             taken.push((memory, place, slots, number as u8));
             if number % 3 == 0 {

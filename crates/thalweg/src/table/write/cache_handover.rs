@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// A block is hot if one in this many of its entries comes from hot blocks.
 const HOT_PART: u64 = 2;
 
-/// Blocks are charged in steps of so many bytes: a charge locks every shard of the cache.
+/// The step in which the bytes of kept blocks are charged, because a charge locks every shard of the cache.
 const CHARGED_STEP_BYTES: usize = 1 << 20;
 
 /// The kept blocks of finished tables, until these are taken into use or removed.
