@@ -105,6 +105,9 @@ impl Backpressure {
         if let Some(tier) = &self.tier {
             (pressure.tier, pressure.tier_rate) = (tier.pressure(), tier.rate());
         }
+        if let Some((scarcity, rate)) = self.log_pins.segment_scarcity() {
+            (pressure.segments, pressure.segment_rate) = (scarcity, Some(rate));
+        }
         buffer.pacer().press(now_ns, pressure);
     }
 

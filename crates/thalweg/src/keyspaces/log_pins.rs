@@ -66,6 +66,11 @@ impl LogPins {
         *self.replayed_to.lock()
     }
 
+    /// See [`Log::scarcity`].
+    pub(super) fn segment_scarcity(&self) -> Option<(f64, f64)> {
+        self.log.scarcity()
+    }
+
     /// Where the log is needed from.
     pub(crate) fn needed(&self) -> LogMark {
         self.needed_by(|keyspace| keyspace.oldest_mark())

@@ -94,6 +94,9 @@ pub(crate) struct Pressure {
     /// The fast tier, and the bytes a second that evictions give back of it, if there were any.
     pub(crate) tier: f64,
     pub(crate) tier_rate: Option<f64>,
+    /// Segments of the log that are ready, and the bytes a second of those that become ready.
+    pub(crate) segments: f64,
+    pub(crate) segment_rate: Option<f64>,
 }
 
 /// How far `amount` is on its way from `from` to `to`, 0 to 1.
@@ -184,9 +187,10 @@ impl Pacer {
             let retained = allowed_from(0.0, rates.flush.rate_at(now_ns), pressure.retained);
             let compaction = allowed(rates.compaction.rate_at(now_ns), pressure.compaction);
             let tier = allowed(pressure.tier_rate, pressure.tier);
+            let segments = allowed(pressure.segment_rate, pressure.segments);
             let least = rates.compaction.rate_at(now_ns).map_or(RATE_MIN, |rate| (rate * RATE_PART_MIN).max(RATE_MIN));
             let room = pressure.compaction_rate_max.map(|rate| rate.max(least));
-            [flush, retained, compaction, room, tier].into_iter().flatten().min_by(f64::total_cmp)
+            [flush, retained, compaction, room, tier, segments].into_iter().flatten().min_by(f64::total_cmp)
         };
         let ns_per_mib = least.map_or(0, |rate| (f64::from(1 << 20) / rate * NS_A_SECOND) as u64);
         self.ns_per_mib.store(ns_per_mib, Ordering::Relaxed);

@@ -18,13 +18,17 @@ use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentHeader};
 use super::segment::Segment;
 use crate::error::Result;
 use crate::metrics::Metrics;
-use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment};
+use crate::runtime::{BackgroundDirectory, BackgroundFile, Environment, join_bounded};
 use crate::storage::{BufferPool, File, IoBuffer};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 
 /// How many zeros one step writes while a new file is filled.
 const FILL_BYTES: u32 = 16 * BLOCK_BYTES;
+
+/// A sync that a coroutine waits for.
+type Syncing = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// The next step of a preparation, with what it needs.
 enum Stage {
@@ -85,6 +89,16 @@ impl Preparation {
     /// endangers nothing that was written.
     pub(super) fn is_harmless(&self) -> bool {
         matches!(self.stage, Stage::Create | Stage::Map)
+    }
+
+    /// Whether only the populating is left, if anything.
+    pub(super) fn is_durable(&self) -> bool {
+        matches!(self.stage, Stage::Populate(..) | Stage::Done)
+    }
+
+    /// Whether the next step waits for the device, and lets the worker do other work meanwhile.
+    pub(super) fn waits_for_device(&self) -> bool {
+        matches!(self.stage, Stage::Fill(..) | Stage::SyncFill(_) | Stage::SyncHeader(_) | Stage::SyncDirectory(_))
     }
 
     /// Takes one step. The last one returns the segment, populated if it is mapped. After an error the file holds
@@ -162,19 +176,19 @@ impl Preparation {
             }
             Stage::SyncFill(file) => {
                 self.zeros = None;
-                BackgroundFile::new(file).sync().await?;
+                // The name is there already. Its sync and that of the blocks may end in any order.
+                let file: Syncing = Box::pin(async { BackgroundFile::new(file).sync().await });
+                let directory = self.directory.take();
+                let name = directory.map(|directory| -> Syncing { Box::pin(async move { directory.sync().await }) });
+                join_bounded([Some(file), name].into_iter().flatten(), 2).await?;
                 Stage::Map
             }
             Stage::SyncHeader(segment) => {
                 segment.handle(0)?.sync_in_background(0, HEADER_BYTES).await?;
                 if self.new_blocks.is_some() { Stage::SyncDirectory(segment) } else { Stage::Populate(segment, 0) }
             }
-            Stage::SyncDirectory(segment) => {
-                if let Some(directory) = self.directory.take() {
-                    directory.sync().await?;
-                }
-                Stage::Populate(segment, 0)
-            }
+            // Was synced with the blocks.
+            Stage::SyncDirectory(segment) => Stage::Populate(segment, 0),
             stage => {
                 self.stage = stage;
                 return self.step(environment, metrics);

@@ -9,12 +9,13 @@ use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MIN, SegmentHeader, SegmentId};
 use super::open::Log;
 use super::preparation::{NewBlocks, Preparation};
 use super::segment::{Segment, slot_path};
-use super::sizing::{PAUSE_NS, QUIET_NS};
+use super::sizing::{PAUSE_NS, QUIET_NS, SPARES_BUSY, SPARES_MAX};
 use super::supply::{Idle, Supply};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::format::EditId;
 use crate::planted::{Bug, planted};
-use crate::runtime::{Ticket, yield_now};
+use crate::runtime::{Ticket, join_bounded, yield_now};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,17 +23,34 @@ use std::sync::atomic::Ordering;
 /// For how many segments of the present size a log in use keeps idle slots. It keeps more if it was longer recently.
 const SLOTS_KEPT: u64 = 4;
 
-/// How many segments beyond the peak are kept: those that are made ready while the log is at its peak.
-const SLOTS_READY: u64 = 2;
+/// How many segments are made ready at the same time: as many as there may be spares.
+const TOGETHER_MAX: usize = SPARES_MAX;
 
 /// The next work of the preparer.
 enum Work {
-    Prepare(Box<Preparation>),
+    /// Together, because the syncs of several new files take hardly longer than those of one: the first has committed
+    /// the file system's journal for all of them.
+    Prepare(Vec<Preparation>),
     /// Populate the segment that the log began in, from this offset on.
     Populate(Arc<Segment>, u32),
     /// Remove a slot, and drop the spare that it held outside the lock.
     Remove(PathBuf, Option<Arc<Segment>>),
     End,
+}
+
+/// A step of a preparation that failed.
+struct Failure {
+    error: Error,
+    is_harmless: bool,
+}
+
+impl Failure {
+    /// Whether it poisons. Otherwise only this preparation is lost: there was no room, or the directory could not be
+    /// opened to sync it.
+    fn is_final(&self) -> bool {
+        let is_shortage = self.error.is_shortage() && !planted(Bug::DescriptorsPoison);
+        !self.is_harmless && !is_shortage && !matches!(self.error, Error::NoSpace { .. })
+    }
 }
 
 impl Log {
@@ -61,9 +79,9 @@ impl Log {
                         Err(error) => drop(self.health.poison(error)),
                     }
                 }
-                Work::Prepare(preparation) => {
+                Work::Prepare(preparations) => {
                     self.leave_descriptors().await;
-                    if !self.prepare(preparation).await {
+                    if !self.prepare(preparations).await {
                         return;
                     }
                 }
@@ -97,6 +115,7 @@ impl Log {
         let tail = &mut *self.lock_tail();
         if (tail.segment.id.index, tail.offset) == before {
             tail.supply.peak_bytes = 0;
+            tail.supply.sizing.paused();
             *paused_at = Some(before);
         }
     }
@@ -122,45 +141,124 @@ impl Log {
         }
     }
 
-    /// Runs a preparation and notifies waiting writers. Returns whether the preparer goes on.
-    async fn prepare(&self, mut preparation: Box<Preparation>) -> bool {
-        loop {
+    /// Runs preparations, side by side up to the populating, and notifies waiting writers of each segment. If one
+    /// fails, those behind it end with it, because spares have ascending indexes; those before it come first. Returns
+    /// whether the preparer goes on.
+    async fn prepare(&self, mut preparations: Vec<Preparation>) -> bool {
+        let begun_ns = self.environment.clock.now_ns();
+        let mut first_failure = None;
+        while preparations.iter().any(|preparation| !preparation.is_durable()) {
+            let Some(failed) = self.advance(&mut preparations).await else {
+                // Half a segment is of no use.
+                self.discard(preparations);
+                return false;
+            };
+            if let Some((at, failure)) = failed {
+                self.discard(preparations.split_off(at));
+                if failure.is_final() {
+                    self.discard(preparations);
+                    return self.fail(failure);
+                }
+                first_failure = Some(failure);
+            }
+        }
+        let goes_on = self.populate(preparations.into(), begun_ns).await;
+        goes_on && first_failure.is_none_or(|failure| self.fail(failure))
+    }
+
+    /// Takes a step of each preparation that is not durable; those that wait for the device do it together. Returns the
+    /// first that failed, if any has, and `None` if the log has ended.
+    async fn advance(&self, preparations: &mut [Preparation]) -> Option<Option<(usize, Failure)>> {
+        let mut failures: Vec<Option<Failure>> = preparations.iter().map(|_| None).collect();
+        let mut waiting = Vec::new();
+        for (preparation, failure) in preparations.iter_mut().zip(&mut failures) {
+            if preparation.waits_for_device() {
+                waiting.push(self.step_noted(preparation, failure));
+            } else if !preparation.is_durable() {
+                yield_now().await;
+                if self.is_ended() {
+                    return None;
+                }
+                self.step_noted(preparation, failure).await.ok()?;
+            }
+        }
+        yield_now().await;
+        if self.is_ended() {
+            return None;
+        }
+        join_bounded(waiting, TOGETHER_MAX).await.ok()?;
+        Some(failures.into_iter().enumerate().find_map(|(at, failure)| Some((at, failure?))))
+    }
+
+    /// Takes a step of a preparation, and notes its failure. Never fails itself: others go on.
+    async fn step_noted(&self, preparation: &mut Preparation, failure: &mut Option<Failure>) -> Result<()> {
+        let is_harmless = preparation.is_harmless();
+        *failure = self.step(preparation).await.err().map(|error| Failure { error, is_harmless });
+        Ok(())
+    }
+
+    async fn step(&self, preparation: &mut Preparation) -> Result<Option<Segment>> {
+        match planted(Bug::IntervalBehindPreparation) {
+            true => preparation.step(&self.environment, &self.metrics),
+            false => preparation.step_in_background(&self.environment, &self.metrics).await,
+        }
+    }
+
+    /// Populates segments that are durable, one after the other. Their preparation began at `begun_ns`.
+    async fn populate(&self, mut preparations: VecDeque<Preparation>, begun_ns: u64) -> bool {
+        let mut bytes = 0;
+        while let Some(preparation) = preparations.front_mut() {
             yield_now().await;
             if self.is_ended() {
-                // Half a segment is of no use.
-                preparation.discard(&self.environment);
+                self.discard(preparations);
                 return false;
             }
-            let is_harmless = preparation.is_harmless();
-            let step = match planted(Bug::IntervalBehindPreparation) {
-                true => preparation.step(&self.environment, &self.metrics),
-                false => preparation.step_in_background(&self.environment, &self.metrics).await,
-            };
-            match step {
+            match self.step(preparation).await {
                 Ok(None) => {}
                 Ok(Some(segment)) => {
-                    {
-                        let supply = &mut self.lock_tail().supply;
-                        supply.spares.push_back(Arc::new(segment));
-                        supply.takes_any = false;
-                    }
-                    self.health.segments.clear();
-                    self.supplied.notify_all();
-                    return true;
+                    preparations.pop_front();
+                    bytes += u64::from(segment.bytes);
+                    self.add_spare(segment);
                 }
                 Err(error) => {
-                    preparation.discard(&self.environment);
-                    // The directory could not be opened to sync it: only this preparation is lost.
-                    let is_shortage = error.is_shortage() && !planted(Bug::DescriptorsPoison);
-                    if !is_harmless && !is_shortage && !matches!(error, Error::NoSpace { .. }) {
-                        self.health.poison(error);
-                        return false;
-                    }
-                    self.fall_back(error);
-                    return true;
+                    self.discard(preparations);
+                    return self.fail(Failure { error, is_harmless: false });
                 }
             }
         }
+        let took_ns = self.environment.clock.now_ns().saturating_sub(begun_ns);
+        self.lock_tail().supply.sizing.made(bytes, took_ns);
+        true
+    }
+
+    /// How scarce segments are, 0 to 1, and at which rate they are made, in bytes a second. `None`: they are not.
+    pub(crate) fn scarcity(&self) -> Option<(f64, f64)> {
+        let supply = &self.lock_tail().supply;
+        supply.sizing.scarcity(supply.spares.len())
+    }
+
+    fn discard(&self, preparations: impl IntoIterator<Item = Preparation>) {
+        preparations.into_iter().for_each(|preparation| preparation.discard(&self.environment));
+    }
+
+    fn add_spare(&self, segment: Segment) {
+        {
+            let supply = &mut self.lock_tail().supply;
+            supply.spares.push_back(Arc::new(segment));
+            supply.takes_any = false;
+        }
+        self.health.segments.clear();
+        self.supplied.notify_all();
+    }
+
+    /// Handles the failure of a step. Returns whether the preparer goes on.
+    fn fail(&self, failure: Failure) -> bool {
+        let is_final = failure.is_final();
+        match is_final {
+            true => drop(self.health.poison(failure.error)),
+            false => self.fall_back(failure.error),
+        }
+        !is_final
     }
 
     /// Handles a failed preparation. Where there is no room, the next attempt makes a smaller segment or uses any idle
@@ -196,20 +294,32 @@ impl Log {
         }
         let wanted = supply.wanted.max(supply.sizing.spares());
         if supply.spares.len() < wanted && !supply.failed {
-            let fitting = supply.free.iter().position(|idle| supply.takes_any || supply.sizing.fits(idle.bytes));
-            let idle = fitting.and_then(|index| supply.free.remove(index));
+            // On a disk that is short of space one is made ready after the other.
+            let is_short = self.options.space.is_short() || supply.takes_any;
+            let open = tail.segments.values().filter(|segment| !segment.is_closed()).count() + supply.spares.len();
+            let most = match supply.spares.is_empty() {
+                _ if is_short => 1,
+                // Writers may wait for the first already.
+                true => SPARES_BUSY,
+                false => self.segments_open_max.saturating_sub(open).max(1),
+            };
             // A caller waited for a sync of this segment or the one before.
             let last = self.callers_in.load(Ordering::Relaxed);
             let has_callers = last > 0 && last.saturating_add(1) >= tail.segment.id.index;
             let blocks = if has_callers { NewBlocks::Filled } else { NewBlocks::Allocated };
-            let is_frequent = self.look_at_demand(supply);
-            let preparation = self.preparation(supply, idle, blocks);
-            let preparation = if has_callers && is_frequent { preparation.for_callers() } else { preparation };
-            return Some(Work::Prepare(Box::new(preparation)));
+            let is_for_callers = self.look_at_demand(supply) && has_callers;
+            let preparations = (supply.spares.len()..wanted).take(most.min(TOGETHER_MAX)).map(|_| {
+                let fitting = supply.free.iter().position(|idle| supply.takes_any || supply.sizing.fits(idle.bytes));
+                let idle = fitting.and_then(|index| supply.free.remove(index));
+                let preparation = self.preparation(supply, idle, blocks);
+                if is_for_callers { preparation.for_callers() } else { preparation }
+            });
+            return Some(Work::Prepare(preparations.collect()));
         }
         let next = u64::from(supply.sizing.next());
         let in_use: u64 = tail.segments.values().map(|segment| u64::from(segment.bytes)).sum();
-        let peak = (supply.peak_bytes + SLOTS_READY * next).saturating_sub(in_use);
+        let ready = wanted.max(SPARES_BUSY) as u64 * next;
+        let peak = (supply.peak_bytes + ready).saturating_sub(in_use);
         // On a disk that is short of space tables need it more.
         let kept = if self.options.space.is_short() { 0 } else { (SLOTS_KEPT * next).max(peak) };
         let kept = kept.max(supply.spares.iter().take(wanted).map(|spare| u64::from(spare.bytes)).sum());

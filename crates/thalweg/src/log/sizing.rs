@@ -4,10 +4,13 @@
 //! as large, up to the option. A quiet log goes back to the smallest. So a small database has a small log, and a busy
 //! database makes few segments. A record that needs several segments gets larger ones at once.
 //!
-//! A busy log keeps two spares ready. A slow log gets the next spare when a quarter of the segment in use is full. A
-//! quiet log has no spare. Pure.
+//! A busy log keeps two spares ready, or as many more as it needs for [`SLOW_PREPARATION_NS`]. A slow log gets the next
+//! spare when a quarter of the segment in use is full. A quiet log has no spare. Pure.
 
 use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MIN};
+
+/// The weight of the preparations so far at the next one.
+const DECAY: f64 = 0.7;
 
 /// A segment that is full within this time makes the next one larger.
 const QUICK_NS: u64 = 1_000_000_000;
@@ -22,8 +25,15 @@ pub(super) const PAUSE_NS: u64 = 2_000_000_000;
 /// By how much the next segment is larger.
 const GROWTH: u32 = 4;
 
-/// How many spares a busy log keeps.
-const SPARES_BUSY: usize = 2;
+/// How many spares a busy log keeps at least.
+pub(super) const SPARES_BUSY: usize = 2;
+
+/// How many it keeps at most.
+pub(super) const SPARES_MAX: usize = 8;
+
+/// Spares last this long at the rate at which segments become full. To make a segment ready takes 15 ms in the mean;
+/// but on a device that is written to as fast as it can, one of its two or three syncs takes up to 200 ms now and then.
+const SLOW_PREPARATION_NS: u64 = 200_000_000;
 
 /// A record should not need more segments than this where the option allows larger ones.
 const SEGMENTS_A_RECORD: u32 = 4;
@@ -41,6 +51,11 @@ pub(super) struct Sizing {
     most: u32,
     /// When the segment in use was begun.
     begun_ns: u64,
+    /// How long the latest segments of the largest size were in use, about; 0: there was none since the log was quiet.
+    full_ns: u64,
+    /// Bytes of segments that were made ready, and the time that took, the latest with the most weight.
+    made_bytes: f64,
+    made_ns: f64,
     is_busy: bool,
     /// A spare is wanted once the segment in use is written up to here.
     wake_at: u32,
@@ -52,7 +67,8 @@ impl Sizing {
     /// The sizing of a log that begins with a segment of the smallest size.
     pub(super) fn new(most: u32, now_ns: u64) -> Sizing {
         let next = SEGMENT_BYTES_MIN.min(most);
-        Sizing { next, most, begun_ns: now_ns, is_busy: false, wake_at: next / USED_PART, is_due: false }
+        let (wake_at, made_bytes, made_ns) = (next / USED_PART, 0.0, 0.0);
+        Sizing { next, most, begun_ns: now_ns, full_ns: 0, made_bytes, made_ns, is_busy: false, wake_at, is_due: false }
     }
 
     /// Returns the bytes of the next new segment.
@@ -62,7 +78,27 @@ impl Sizing {
 
     /// Returns how many spares there should be.
     pub(super) fn spares(&self) -> usize {
-        if self.is_busy { SPARES_BUSY } else { usize::from(self.is_due) }
+        if !self.is_busy {
+            return usize::from(self.is_due);
+        }
+        let spares = SLOW_PREPARATION_NS.checked_div(self.full_ns).unwrap_or(0);
+        usize::try_from(spares).unwrap_or(SPARES_MAX).clamp(SPARES_BUSY, SPARES_MAX)
+    }
+
+    /// Notes that `bytes` of segments were made ready in `ns`.
+    pub(super) fn made(&mut self, bytes: u64, ns: u64) {
+        self.made_bytes = self.made_bytes * DECAY + bytes as f64;
+        self.made_ns = self.made_ns * DECAY + ns as f64;
+    }
+
+    /// How scarce spares are, if there are `spares`: 0, there are half of those that a log that is filled quickly
+    /// wants, to 1, there is none; and at which rate they are made, in bytes a second.
+    pub(super) fn scarcity(&self, spares: usize) -> Option<(f64, f64)> {
+        let enough = self.spares() / 2;
+        if enough < SPARES_BUSY || spares >= enough || self.made_ns <= 0.0 {
+            return None;
+        }
+        Some((1.0 - spares as f64 / enough as f64, self.made_bytes / self.made_ns * 1e9))
     }
 
     /// Notes that the segment in use is written up to `offset`. Returns whether that makes a spare due.
@@ -77,7 +113,11 @@ impl Sizing {
 
     /// Notes that a segment of `bytes` replaces a full one.
     pub(super) fn took(&mut self, bytes: u32, now_ns: u64) {
-        self.is_busy = now_ns.saturating_sub(self.begun_ns) < QUICK_NS;
+        let full_ns = now_ns.saturating_sub(self.begun_ns).max(1);
+        self.is_busy = full_ns < QUICK_NS;
+        if self.next == self.most {
+            self.full_ns = if self.full_ns == 0 { full_ns } else { (3 * self.full_ns + full_ns) / 4 };
+        }
         if self.is_busy {
             self.next = self.next.max(bytes.saturating_mul(GROWTH).min(self.most));
         }
@@ -98,11 +138,16 @@ impl Sizing {
         can
     }
 
+    /// Notes that no record came for [`PAUSE_NS`].
+    pub(super) fn paused(&mut self) {
+        self.full_ns = 0;
+    }
+
     /// Notes that the log is quiet: no record came for [`QUIET_NS`]. The segment in use is written up to `offset` of
     /// `bytes`.
     pub(super) fn quiet(&mut self, offset: u32, bytes: u32) {
         self.next = SEGMENT_BYTES_MIN.min(self.most);
-        (self.is_busy, self.is_due) = (false, false);
+        (self.full_ns, self.is_busy, self.is_due) = (0, false, false);
         let left = bytes.saturating_sub(offset);
         // With a quarter of the rest a log that gets a record now and then does not make and remove a spare each time.
         self.wake_at = (bytes / USED_PART).max(offset.saturating_add(left / USED_PART));
@@ -141,7 +186,41 @@ mod tests {
             sizing.took(sizing.next(), turn * 10 * MS);
         }
         assert_eq!(sizes, [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20]);
-        assert_eq!((sizing.next(), sizing.spares()), (MOST, SPARES_BUSY));
+        assert_eq!((sizing.next(), sizing.spares()), (MOST, SPARES_MAX));
+    }
+
+    #[test]
+    fn spares_of_a_busy_log_last_as_long_as_a_slow_preparation() {
+        let spares_after = |full_ns: u64| {
+            let mut sizing = Sizing::new(MOST, 0);
+            for turn in 1..=40 {
+                sizing.took(sizing.next(), turn * full_ns);
+            }
+            sizing.spares()
+        };
+        let of_ms = [1, 30, 50, 90, 300].map(|ms| spares_after(ms * MS));
+        assert_eq!(of_ms, [SPARES_MAX, 6, 4, SPARES_BUSY, SPARES_BUSY]);
+        assert_eq!(spares_after(2 * QUICK_NS), 0);
+        // Small segments are to be used up soon, because the next ones are larger.
+        let mut sizing = Sizing::new(MOST, 0);
+        (1..=3).for_each(|turn| sizing.took(sizing.next(), turn * MS));
+        assert_eq!(sizing.spares(), SPARES_BUSY);
+    }
+
+    #[test]
+    fn spares_are_scarce_where_fewer_than_half_are_left_of_a_log_that_is_filled_quickly() {
+        let mut sizing = Sizing::new(MOST, 0);
+        (1..=40).for_each(|turn| sizing.took(sizing.next(), turn * 10 * MS));
+        assert_eq!(sizing.scarcity(0), None, "no rate is known");
+        sizing.made(MOST.into(), 100 * MS);
+        let rate = f64::from(MOST) * 10.0;
+        assert_eq!(
+            [0, 1, 3, 4].map(|spares| sizing.scarcity(spares)),
+            [Some((1.0, rate)), Some((0.75, rate)), Some((0.25, rate)), None]
+        );
+        // Two spares are enough for one that is filled slowly, and there may be none for a while.
+        (1..=40).for_each(|turn| sizing.took(sizing.next(), turn * 500 * MS));
+        assert_eq!(sizing.scarcity(0), None);
     }
 
     #[test]

@@ -55,7 +55,8 @@ fn segments_grow_with_the_load_and_what_is_idle_goes_when_the_log_is_quiet() {
 #[test]
 fn a_log_goes_on_in_smaller_segments_and_idle_slots_where_there_is_no_room() {
     let bench = begin(&Arc::default(), None);
-    write_bytes(&bench, 8 << 20);
+    // More than there are spares.
+    write_bytes(&bench, 48 << 20);
     let start = bench.log.published();
     bench.log.let_go(start);
     bench.scheduler.settle();
