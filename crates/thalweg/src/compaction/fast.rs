@@ -14,6 +14,7 @@ use crate::clock::Entropy;
 use crate::error::Result;
 use crate::fast_table::{Extent, FastScan, FastTable, FastTableFiles, FastTableOptions, FastTableWriter};
 use crate::format::{EntryKind, SeqNo, TableId};
+use crate::memory::Region;
 use crate::memtable::SealedEntries;
 use crate::sync::Mutex;
 use crate::table::{KeyRange, TableMeta, TableStore, TableWriters};
@@ -30,16 +31,16 @@ pub(crate) struct FastTableMaker {
 
 /// Where fast tables are kept.
 pub(crate) enum FastMedium {
-    /// In memory. The ids are those of no file.
-    Memory { next: AtomicU64 },
+    /// In memory: in the region, as far as it has room, else on the heap. The ids are those of no file.
+    Memory { region: Option<Arc<Region>>, next: AtomicU64 },
     /// In files of their own, with ids that no other table has.
     Files { files: Arc<FastTableFiles>, tables: Arc<TableStore> },
 }
 
 impl FastMedium {
-    /// Plain memory.
-    pub(crate) fn memory() -> Self {
-        FastMedium::Memory { next: AtomicU64::new(1) }
+    /// Plain memory for tables of `bytes` in all.
+    pub(crate) fn memory(bytes: u64) -> Self {
+        FastMedium::Memory { region: Region::new(bytes), next: AtomicU64::new(1) }
     }
 }
 
@@ -64,7 +65,7 @@ impl FastTableMaker {
     /// A writer of the next table, and the generation of that.
     fn writer(&self) -> (FastTableWriter, u64) {
         let id = match &self.medium {
-            FastMedium::Memory { next } => TableId(next.fetch_add(1, Ordering::Relaxed)),
+            FastMedium::Memory { next, .. } => TableId(next.fetch_add(1, Ordering::Relaxed)),
             FastMedium::Files { tables, .. } => tables.take_id(),
         };
         let generation = self.entropy.next_u64();
@@ -74,7 +75,13 @@ impl FastTableMaker {
     /// Keeps the table with these bytes.
     async fn keep(&self, bytes: Vec<u8>, meta: &TableMeta, generation: u64) -> Result<Arc<FastTable>> {
         match &self.medium {
-            FastMedium::Memory { .. } => FastTable::open(Extent::in_memory(bytes, meta.id), meta.id, generation),
+            FastMedium::Memory { region, .. } => {
+                let extent = match region.as_ref().and_then(|region| region.copy(&bytes)) {
+                    Some(piece) => Extent::in_memory(piece, meta.id),
+                    None => Extent::in_memory(bytes, meta.id),
+                };
+                FastTable::open(extent, meta.id, generation)
+            }
             FastMedium::Files { files, .. } => {
                 files.write(meta.id, &bytes).await?;
                 files.open(meta).inspect_err(|_| drop(files.remove(meta.id)))

@@ -116,7 +116,10 @@ impl Options {
                 let room = TierRoom::new(capacity_bytes.unwrap_or_else(drained_bytes), u64::MAX);
                 (room, FastMedium::Files { files: Arc::clone(files), tables: Arc::clone(tables) })
             }
-            None => (TierRoom::new(capacity_bytes?, self.fast_tier_log_bytes_max()?), FastMedium::memory()),
+            None => {
+                let bytes = capacity_bytes?;
+                (TierRoom::new(bytes, self.fast_tier_log_bytes_max()?), FastMedium::memory(bytes))
+            }
         };
         // Each table has a few KiB besides its entries.
         let table_bytes = FAST_TABLE_BYTES_MIN.min(room.capacity_bytes() / FAST_TABLES_MIN);

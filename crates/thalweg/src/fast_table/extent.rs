@@ -46,7 +46,7 @@ impl Extent {
     }
 
     /// A table in memory. Errors call it by its number.
-    pub(crate) fn in_memory(bytes: Vec<u8>, id: TableId) -> Self {
+    pub(crate) fn in_memory(bytes: impl AsRef<[u8]> + Send + Sync + 'static, id: TableId) -> Self {
         Extent::new(Arc::new(bytes), Arc::from(Path::new(&format!("fast-table-{id}"))), 0)
     }
 

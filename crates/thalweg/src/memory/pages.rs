@@ -90,8 +90,36 @@ fn map() -> Option<NonNull<u8>> {
     None
 }
 
-/// Gives back a part of what [`map`] mapped, which nobody uses any more.
-fn unmap(memory: NonNull<u8>, bytes: usize) {
+/// A mapping of `bytes` that has no memory before it is touched; `None` where there are no mappings.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(super) fn reserve(bytes: usize) -> Option<NonNull<u8>> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+    // SAFETY: a new mapping where the kernel likes overlaps nothing.
+    let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) };
+    let memory = NonNull::new(memory.ok()?.cast::<u8>())?;
+    // SAFETY: the advice changes nothing that the program could see. Refused: ordinary pages do.
+    let _ = unsafe { madvise(memory.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+    Some(memory)
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+pub(super) fn reserve(_: usize) -> Option<NonNull<u8>> {
+    None
+}
+
+/// Gives the memory of a part of what [`reserve`] mapped back to the system. It reads as 0 from then on.
+pub(super) fn unuse(memory: NonNull<u8>, bytes: usize) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: the callers own this part of a mapping, and nobody looks at what it holds any more. Where the kernel
+    // refuses, the memory stays.
+    let _ = unsafe { rustix::mm::madvise(memory.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxDontNeed) };
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    unreachable!("nothing is mapped here: {memory:?}, {bytes} bytes");
+}
+
+/// Gives back a part of what [`map`] or [`reserve`] mapped, which nobody uses any more.
+pub(super) fn unmap(memory: NonNull<u8>, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     if bytes > 0 {
         // SAFETY: the callers own this part of a mapping. It fails only where the kernel has no room for the

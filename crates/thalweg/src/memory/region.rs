@@ -1,0 +1,254 @@
+//! [`Region`]: the addresses from which the tables of a fast tier in memory are cut.
+//!
+//! Why not the heap: tables of all sizes are made by one thread and freed by another, some hundred MiB a second. glibc
+//! kept up to 70 % more memory than they had. Mappings of their own would be exact, but the faults of new pages
+//! halved the rate of writes.
+//!
+//! A piece has a number of units, and is cut from the lowest free ones that adjoin in this number. So what is in use
+//! gathers at low addresses, where memory is used again and again. Of blocks of 2 MiB, which are huge pages where the
+//! system has any, the highest that nothing uses are given back, all but a thirty-second of the tier. Where no free
+//! units adjoin in the number, or there are no mappings, the caller takes the heap.
+//!
+//! Invariants: units are free or of one piece. A block counts as idle if it has memory and none of its units is used.
+//! A piece is written before anyone else sees it, and then not any more. Locks: `free` is held for a search, and while
+//! a block is given back.
+
+#![allow(unsafe_code)]
+
+use super::pages::{PAGES_BYTES, reserve, unmap, unuse};
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a unit.
+const UNIT_BYTES: usize = 64 << 10;
+
+/// Units of a block.
+const BLOCK_UNITS: usize = PAGES_BYTES / UNIT_BYTES;
+
+/// There are addresses for so many times the tables that the tier may have: merged tables stay until their merge has
+/// ended, readers keep some, and between pieces are gaps.
+const ADDRESSES: usize = 2;
+
+/// A part of the tier that may be idle.
+const IDLE_PART: usize = 32;
+
+/// See the module.
+pub(crate) struct Region {
+    /// The mapping.
+    mapped: NonNull<u8>,
+    mapped_bytes: usize,
+    /// Its first block.
+    blocks: NonNull<u8>,
+    free: Mutex<Free>,
+}
+
+// SAFETY: the memory is owned, and of no thread.
+unsafe impl Send for Region {}
+// SAFETY: units are handed out under the lock, each to one piece.
+unsafe impl Sync for Region {}
+
+/// Bytes in a region, until they are dropped.
+pub(crate) struct Piece {
+    region: Arc<Region>,
+    unit: usize,
+    len: usize,
+}
+
+impl Region {
+    /// A region for tables of `bytes` in all. `None` where there are no mappings.
+    pub(crate) fn new(bytes: u64) -> Option<Arc<Region>> {
+        let bytes = usize::try_from(bytes).ok()?.checked_mul(ADDRESSES)?.checked_next_multiple_of(PAGES_BYTES)?;
+        let mapped_bytes = bytes.checked_add(PAGES_BYTES)?;
+        let mapped = reserve(mapped_bytes)?;
+        let before = mapped.addr().get().next_multiple_of(PAGES_BYTES) - mapped.addr().get();
+        // SAFETY: less than a block, of which the mapping has one more than it needs.
+        let blocks = unsafe { mapped.add(before) };
+        let idle_max = bytes / ADDRESSES / IDLE_PART / PAGES_BYTES;
+        let free = Mutex::new(Free::new(bytes / PAGES_BYTES, idle_max));
+        Some(Arc::new(Region { mapped, mapped_bytes, blocks, free }))
+    }
+
+    /// Returns a copy of `bytes` in the region; `None` if there is no place for them.
+    pub(crate) fn copy(self: &Arc<Self>, bytes: &[u8]) -> Option<Piece> {
+        let unit = self.free().take(units_of(bytes.len()))?;
+        // SAFETY: `take` gave units of the mapping that nobody else has, and they have room for the bytes.
+        unsafe { self.at(unit).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        Some(Piece { region: Arc::clone(self), unit, len: bytes.len() })
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn at(&self, unit: usize) -> NonNull<u8> {
+        // SAFETY: the mapping has all the units that `free` knows.
+        unsafe { self.blocks.add(unit * UNIT_BYTES) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        unmap(self.mapped, self.mapped_bytes);
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the piece has these bytes until it is dropped; they were written before there was a piece.
+        unsafe { std::slice::from_raw_parts(self.region.at(self.unit).as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let mut free = self.region.free();
+        free.give(self.unit, units_of(self.len));
+        while let Some(block) = free.take_idle() {
+            // Under the lock: else somebody writes there meanwhile.
+            unuse(self.region.at(block * BLOCK_UNITS), PAGES_BYTES);
+        }
+    }
+}
+
+fn units_of(bytes: usize) -> usize {
+    bytes.div_ceil(UNIT_BYTES).max(1)
+}
+
+/// Which units are free, and which blocks have memory.
+struct Free {
+    /// How many units follow each first one. No two adjoin.
+    units: BTreeMap<usize, usize>,
+    blocks: Vec<Block>,
+    idle: usize,
+    idle_max: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Block {
+    units_used: usize,
+    has_memory: bool,
+}
+
+impl Free {
+    fn new(blocks: usize, idle_max: usize) -> Free {
+        let units = BTreeMap::from([(0, blocks * BLOCK_UNITS)]);
+        Free { units, blocks: vec![Block::default(); blocks], idle: 0, idle_max }
+    }
+
+    /// Takes the lowest `count` units that adjoin, and returns the first.
+    fn take(&mut self, count: usize) -> Option<usize> {
+        let (&first, &there) = self.units.iter().find(|(_, there)| **there >= count)?;
+        self.units.remove(&first);
+        if there > count {
+            self.units.insert(first + count, there - count);
+        }
+        for (block, units) in blocks_of(first, count) {
+            let Some(block) = self.blocks.get_mut(block) else { unreachable!("units are in blocks") };
+            self.idle -= usize::from(block.has_memory && block.units_used == 0);
+            block.units_used += units;
+            block.has_memory = true;
+        }
+        Some(first)
+    }
+
+    /// Takes back `count` units from `first` on.
+    fn give(&mut self, first: usize, count: usize) {
+        for (block, units) in blocks_of(first, count) {
+            let Some(block) = self.blocks.get_mut(block) else { unreachable!("units are in blocks") };
+            block.units_used -= units;
+            self.idle += usize::from(block.units_used == 0);
+        }
+        let (mut first, mut count) = (first, count);
+        if let Some(after) = self.units.remove(&(first + count)) {
+            count += after;
+        }
+        let before = self.units.range(..first).next_back().map(|(first, count)| (*first, *count));
+        if let Some((start, before)) = before.filter(|(start, before)| start + before == first) {
+            self.units.remove(&start);
+            (first, count) = (start, before + count);
+        }
+        self.units.insert(first, count);
+    }
+
+    /// If more blocks are idle than may be: returns the highest, which has no memory from now on.
+    fn take_idle(&mut self) -> Option<usize> {
+        if self.idle <= self.idle_max {
+            return None;
+        }
+        let highest = self.blocks.iter().rposition(|block| block.has_memory && block.units_used == 0)?;
+        self.blocks.get_mut(highest)?.has_memory = false;
+        self.idle -= 1;
+        Some(highest)
+    }
+}
+
+/// The blocks of `count` units from `first` on, each with how many of them it has.
+fn blocks_of(first: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
+    let end = first + count;
+    (first / BLOCK_UNITS..end.div_ceil(BLOCK_UNITS)).map(move |block| {
+        let (from, to) = (block * BLOCK_UNITS, (block + 1) * BLOCK_UNITS);
+        (block, end.min(to) - first.max(from))
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_units_are_taken_first_and_neighbours_become_one() {
+        let mut free = Free::new(2, 2);
+        assert_eq!([3, 2, 4].map(|count| free.take(count).unwrap()), [0, 3, 5]);
+        free.give(0, 3);
+        free.give(5, 4);
+        assert_eq!(free.take(4), Some(5), "three are too few");
+        assert_eq!(free.take(2), Some(0));
+        free.give(5, 4);
+        free.give(0, 2);
+        free.give(3, 2);
+        assert_eq!(free.units, BTreeMap::from([(0, 64)]));
+        assert_eq!((free.take(65), free.take(64), free.take(1)), (None, Some(0), None));
+    }
+
+    #[test]
+    fn the_highest_idle_blocks_are_given_back_but_some() {
+        let mut free = Free::new(8, 2);
+        let pieces: Vec<usize> = (0..8).map(|_| free.take(BLOCK_UNITS).unwrap()).collect();
+        for piece in pieces.iter().skip(1) {
+            free.give(*piece, BLOCK_UNITS);
+        }
+        let back: Vec<usize> = std::iter::from_fn(|| free.take_idle()).collect();
+        assert_eq!((back, free.idle), (vec![7, 6, 5, 4, 3], 2));
+        free.take(3 * BLOCK_UNITS);
+        assert_eq!((free.idle, free.take_idle()), (0, None));
+    }
+
+    #[test]
+    fn pieces_keep_their_bytes_while_others_come_and_go() {
+        let Some(region) = Region::new(8 << 20) else { return };
+        let mut state = 1_u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let mut kept: Vec<(u8, Piece)> = Vec::new();
+        for turn in 0..2000_u32 {
+            let bytes = vec![turn as u8; random(1 << 20)];
+            match region.copy(&bytes) {
+                Some(piece) => kept.push((turn as u8, piece)),
+                None => assert!(kept.len() > 8, "there is room"),
+            }
+            if kept.len() > 12 {
+                kept.swap_remove(random(kept.len()));
+            }
+            let (byte, piece) = &kept[random(kept.len())];
+            assert!(piece.as_ref().iter().all(|found| found == byte));
+        }
+        kept.clear();
+        let free = region.free();
+        assert_eq!(free.units, BTreeMap::from([(0, 8 * BLOCK_UNITS)]));
+        assert!(free.blocks.iter().all(|block| block.units_used == 0) && free.idle == free.idle_max);
+    }
+}
