@@ -39,8 +39,12 @@ fn write_fault(fault: &Error, paint: &Paint, output: &mut dyn Write) -> io::Resu
 }
 
 fn looked_at(report: &CheckReport) -> String {
+    let not_found = match report.tables_not_found {
+        0 => String::new(),
+        tables => format!(", but not {} of a fast tier that was not found", counted(tables, "table")),
+    };
     format!(
-        "{} ({} with {}) and {}",
+        "{} ({} with {}) and {}{not_found}",
         counted(report.tables, "table"),
         size(report.table_bytes),
         counted_entries(report.table_entries),
@@ -71,6 +75,10 @@ mod tests {
 
     #[test]
     fn the_summary_counts_what_was_looked_at() {
-        assert_eq!(looked_at(&CheckReport::default()), "0 tables (0 B with 0 entries) and 0 log records");
+        let mut report = CheckReport::default();
+        assert_eq!(looked_at(&report), "0 tables (0 B with 0 entries) and 0 log records");
+        report.tables_not_found = 1;
+        let not_found = ", but not 1 table of a fast tier that was not found";
+        assert!(looked_at(&report).ends_with(not_found), "{}", looked_at(&report));
     }
 }

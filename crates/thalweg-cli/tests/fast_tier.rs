@@ -41,6 +41,11 @@ fn a_command_that_names_the_tier_keeps_it_also_where_it_was_moved() {
     assert!(fast_tables(&tier) > 0);
     thalweg(&[&"put", &root, &"k", &"1", &"--fast-tier", &tier]).ok();
     assert!(fast_tables(&tier) > 0 && root.join("FAST").exists());
+    let named = std::fs::read(root.join("FAST")).unwrap();
+    std::fs::write(root.join("FAST"), "damaged").unwrap();
+    let checked = String::from_utf8(thalweg(&[&"check", &root]).output).unwrap();
+    assert!(checked.contains("of a fast tier that was not found"), "{checked}");
+    std::fs::write(root.join("FAST"), named).unwrap();
 
     std::fs::rename(&tier, &moved).unwrap();
     for verb in [&["get", "k"][..], &["put", "k", "2"], &["scan"], &["stat"]] {

@@ -179,9 +179,9 @@ impl Retained {
         self.fast_free_bytes
     }
 
-    /// Returns the bytes of all retained tables on the disk, and of all files that may go.
+    /// Returns the bytes of all retained tables on the disk, with those whose files may go.
     pub(in crate::lineage) fn bytes(&self) -> u64 {
-        self.waiting_bytes() + self.inputs.iter().map(Input::disk_bytes).sum::<u64>()
+        self.waiting_bytes() - self.fast_free_bytes + self.inputs.iter().map(Input::disk_bytes).sum::<u64>()
     }
 }
 
@@ -210,6 +210,18 @@ mod tests {
         drop(read);
         assert_eq!(look(&mut retained), (1, true));
         assert_eq!((retained.waiting_bytes(), retained.is_held()), (7, false));
+    }
+
+    #[test]
+    fn tables_of_the_fast_tier_take_nothing_on_the_disk() {
+        let mut retained = Retained::default();
+        let fast = TableFile { home: Home::Fast, ..TableFile::on_disk(TableId(6)) };
+        let on_disk = TableFile::on_disk(TableId(5));
+        let inputs = [(on_disk, 5), (fast, 6)].map(|(file, bytes)| Input { handle: None, file, bytes });
+        retained.keep(inputs);
+        assert_eq!(retained.bytes(), 5);
+        assert!(retained.free_unheld());
+        assert_eq!((retained.bytes(), retained.waiting_bytes(), retained.fast_waiting_bytes()), (5, 11, 6));
     }
 
     #[test]
