@@ -235,9 +235,10 @@ impl Builder {
     );
     /// How many partitions a keyspace may have, by splits of those that have grown, for each that it was created with
     /// (default: one for every 2 MiB of [`Builder::memtable_bytes`], at most 16; 1, that is no splits, where these are
-    /// fewer than 4, and with vLSM; 8 with a fast tier). They have the memory for active memtables of one together,
-    /// and the bytes of its level 1 and of a table in parts: so what a memtable waits for becomes smaller as the
-    /// database grows, and no byte is written more often. 1 to 1024; a number below what there is ends no partition.
+    /// fewer than 4, and with vLSM; with a fast tier one for every 8 MiB of it, 8 to 16). They have the memory for
+    /// active memtables of one together, and the bytes of its level 1 and of a table in parts: so what a memtable waits
+    /// for becomes smaller as the database grows, and no byte is written more often. 1 to 1024; a number below what
+    /// there is ends no partition.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("thalweg-splits-{}", std::process::id()));

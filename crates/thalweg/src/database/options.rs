@@ -489,8 +489,9 @@ impl Options {
     }
 
     pub(super) fn partitions_max(&self) -> usize {
-        let (bytes, is_vlsm, has_tier) = (self.memtable_bytes(), self.is_vlsm(), self.fast_tier.is_some());
-        self.partitions_max.unwrap_or_else(|| partitions_default::partitions_max(bytes, is_vlsm, has_tier))
+        let (bytes, is_vlsm) = (self.memtable_bytes(), self.is_vlsm());
+        let tier_bytes = self.fast_tier.as_ref().map(|tier| tier.capacity_bytes);
+        self.partitions_max.unwrap_or_else(|| partitions_default::partitions_max(bytes, is_vlsm, tier_bytes))
     }
 
     pub(super) fn backpressure(&self) -> BackpressureLimits {

@@ -7,15 +7,23 @@ const PARTITIONS_MAX: usize = 16;
 const PARTITION_MEMTABLE_BYTES: usize = 2 << 20;
 /// Fewer than this are not worth it.
 const PARTITIONS_MIN: usize = 4;
-/// With a fast tier, as an eviction takes all that a partition has. Twice as many slow down reads by a tenth, with
-/// memtables of 4 MiB, and half as many have evictions that writers wait for.
-const TIER_PARTITIONS: usize = 8;
+/// With a fast tier each has at least this much of it. An eviction takes all that a partition has there, so the fewer
+/// there are, the longer writers wait for one; but the smaller their tables, the slower are reads
+/// (`docs/volatile-tier.md` has the measurements).
+const PARTITION_TIER_BYTES: u64 = 8 << 20;
+/// With a fast tier, however small, there are at least as many.
+const TIER_PARTITIONS_MIN: u64 = 8;
 
 /// See the module. `memtable_bytes`: the memory for active memtables of all partitions that splits make of one.
-pub(super) fn partitions_max(memtable_bytes: usize, is_vlsm: bool, has_tier: bool) -> usize {
+/// `tier_bytes`: the capacity of the fast tier, if there is one.
+pub(super) fn partitions_max(memtable_bytes: usize, is_vlsm: bool, tier_bytes: Option<u64>) -> usize {
+    if is_vlsm {
+        return 1;
+    }
+    if let Some(bytes) = tier_bytes {
+        return (bytes / PARTITION_TIER_BYTES).clamp(TIER_PARTITIONS_MIN, PARTITIONS_MAX as u64) as usize;
+    }
     match memtable_bytes / PARTITION_MEMTABLE_BYTES {
-        _ if is_vlsm => 1,
-        _ if has_tier => TIER_PARTITIONS,
         ..PARTITIONS_MIN => 1,
         partitions => partitions.min(PARTITIONS_MAX),
     }
@@ -27,9 +35,15 @@ mod tests {
 
     #[test]
     fn a_partition_has_two_mib_of_a_memtable_or_there_are_no_splits() {
-        let by_mib = [1, 4, 7, 8, 16, 32, 64].map(|mib| partitions_max(mib << 20, false, false));
+        let by_mib = [1, 4, 7, 8, 16, 32, 64].map(|mib| partitions_max(mib << 20, false, None));
         assert_eq!(by_mib, [1, 1, 1, 4, 8, 16, 16]);
-        assert_eq!(partitions_max(64 << 20, true, true), 1);
-        assert_eq!(partitions_max(1 << 20, false, true), 8);
+        assert_eq!(partitions_max(64 << 20, true, None), 1);
+    }
+
+    #[test]
+    fn a_partition_has_eight_mib_of_a_tier_and_there_are_eight_at_least() {
+        let by_mib = [1, 64, 96, 128, 4096].map(|mib| partitions_max(1 << 20, false, Some(mib << 20)));
+        assert_eq!(by_mib, [8, 8, 12, 16, 16]);
+        assert_eq!(partitions_max(1 << 20, true, Some(1 << 30)), 1);
     }
 }

@@ -24,9 +24,11 @@ const SLOWEST_PERCENT: u64 = 98;
 /// and stop when the tables take all of it.
 const STOP_PERCENT: u64 = 100;
 
-/// Writers are stopped when the tier pins this part more of the log than it may, and partitions are evicted for the log
-/// when it pins this part less: an eighth.
-const LOG_PART: u64 = 8;
+/// Partitions are evicted for the log when the tier pins this part less of it than it may: an eighth.
+const LOG_EVICT_PART: u64 = 8;
+
+/// Writers are stopped when it pins this part more than it may: a tenth.
+const LOG_STOP_PART: u64 = 10;
 
 /// Ranges are to take newer views when tables that only readers have take this part of the capacity: a tenth.
 const HELD_PART: u64 = 10;
@@ -212,7 +214,7 @@ impl TierRoom {
     /// Bytes of the log from which on the partition that pins the oldest of them is to be evicted, so that its eviction
     /// has ended when the tier pins as much as it may.
     pub(crate) fn log_evict_bytes(&self) -> u64 {
-        self.log_bytes_max - self.log_bytes_max / LOG_PART
+        self.log_bytes_max - self.log_bytes_max / LOG_EVICT_PART
     }
 
     /// Whether it pins that much: somebody is to look for that partition.
@@ -278,7 +280,7 @@ impl TierRoom {
     }
 
     fn log_stop_bytes(&self) -> u64 {
-        self.log_bytes_max.saturating_add(self.log_bytes_max / LOG_PART)
+        self.log_bytes_max.saturating_add(self.log_bytes_max / LOG_STOP_PART)
     }
 }
 
@@ -299,10 +301,10 @@ mod tests {
         assert_eq!(state(), (1.0, true));
         room.replace_live_bytes(1000, 100);
         assert_eq!((room.is_log_long(), room.log_evict_bytes()), (false, 700));
-        room.set_log_bytes(850, 850);
+        room.set_log_bytes(840, 840);
         assert!(room.is_log_long());
         assert_eq!(state(), (0.5, false));
-        room.set_log_bytes(901, 0);
+        room.set_log_bytes(881, 0);
         assert_eq!(state(), (1.0, true));
     }
 
