@@ -12,8 +12,8 @@ use super::tasks::TaskCount;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{KeyspaceId, LogMark, SeqNo};
 use crate::keyspaces::{
-    Backpressure, ClearedGenerations, DefinitionInstaller, IdleMemory, LogPins, Registry, Replay, Replayed, Signals,
-    SnapshotRegistry, SpaceWatch,
+    Backpressure, ClearedGenerations, DefinitionInstaller, IdleMemory, LogPins, Pacer, Registry, Replay, Replayed,
+    Signals, SnapshotRegistry, SpaceWatch,
 };
 use crate::lineage::{Lineage, Recovered};
 use crate::log::{Log, LogReader};
@@ -211,6 +211,7 @@ fn assemble(
         limits: options.backpressure(),
         pool: kind.memory.pool.clone(),
         tier: tier.cloned(),
+        log_pacer: Pacer::default(),
         gate: tables.gate(),
     });
     let installer = Arc::new(DefinitionInstaller {

@@ -64,6 +64,8 @@ pub(crate) struct Backpressure {
     pub(crate) limits: BackpressureLimits,
     pub(crate) pool: MemtablePool,
     pub(crate) tier: Option<Arc<TierRoom>>,
+    /// How fast writers of all buffers together may go: they share the log.
+    pub(crate) log_pacer: Pacer,
     /// That of the background's reads and writes.
     pub(crate) gate: Arc<Gate>,
 }
@@ -105,10 +107,23 @@ impl Backpressure {
         if let Some(tier) = &self.tier {
             (pressure.tier, pressure.tier_rate) = (tier.pressure(), tier.rate());
         }
-        if let Some((scarcity, rate)) = self.log_pins.segment_scarcity() {
-            (pressure.segments, pressure.segment_rate) = (scarcity, Some(rate));
-        }
         buffer.pacer().press(now_ns, pressure);
+        self.pace_log(now_ns);
+    }
+
+    /// Finds out how fast all writers together may go, for the segments of the log that are ready.
+    fn pace_log(&self, now_ns: u64) {
+        let (segments, segment_rate) = self.log_pins.segment_scarcity().unzip();
+        let segments = segments.unwrap_or_default();
+        self.log_pacer.press(now_ns, Pressure { segments, segment_rate, ..Pressure::default() });
+    }
+
+    /// Whether writers of all buffers are slowed down.
+    fn is_log_pressed(&self, now_ns: u64) -> bool {
+        if self.log_pacer.is_pressed() && self.log_pacer.is_stale(now_ns) {
+            self.pace_log(now_ns);
+        }
+        self.log_pacer.is_pressed()
     }
 
     /// Before a write of `bytes`, whose operation i goes to `routes[i]`: lets time pass while there is little room.
@@ -124,6 +139,11 @@ impl Backpressure {
             buffer.pacer().delay_ns(bytes / routes.len() * run.len(), now_ns)
         };
         let longest = routes.chunk_by(Arc::ptr_eq).filter_map(&mut delay_of).max();
+        let of_log = self.log_pacer.is_pressed().then(|| {
+            let now_ns = *now_ns.get_or_insert_with(|| clock.now_ns());
+            self.is_log_pressed(now_ns).then(|| self.log_pacer.delay_ns(bytes, now_ns)).flatten()
+        });
+        let longest = longest.max(of_log.flatten());
         if let Some((delay_ns, now_ns)) = longest.zip(now_ns) {
             let until_ns = now_ns.saturating_add(delay_ns);
             let is_idle = self.environment.scheduler.has_waiting_compactor() && self.gate.has_room();
@@ -139,8 +159,8 @@ impl Backpressure {
                 self.environment.scheduler.wait(&self.signals.stopped, ticket, Some(next_ns));
                 at_ns = clock.now_ns();
                 let is_over = at_ns >= until_ns || self.signals.stopped.passed(ticket);
-                if is_over || !routes.chunk_by(Arc::ptr_eq).filter_map(<[_]>::first).any(|it| still_pressed(it, at_ns))
-                {
+                let mut buffers = routes.chunk_by(Arc::ptr_eq).filter_map(<[_]>::first);
+                if is_over || !self.is_log_pressed(at_ns) && !buffers.any(|it| still_pressed(it, at_ns)) {
                     break;
                 }
             }

@@ -141,14 +141,31 @@ impl Log {
         }
     }
 
-    /// Runs preparations, side by side up to the populating, and notifies waiting writers of each segment. If one
-    /// fails, those behind it end with it, because spares have ascending indexes; those before it come first. Returns
-    /// whether the preparer goes on.
-    async fn prepare(&self, mut preparations: Vec<Preparation>) -> bool {
-        let begun_ns = self.environment.clock.now_ns();
-        let mut first_failure = None;
-        while preparations.iter().any(|preparation| !preparation.is_durable()) {
-            let Some(failed) = self.advance(&mut preparations).await else {
+    /// Runs preparations side by side, and gives each segment out once it and those before it are ready. If one fails,
+    /// those behind it end with it, because spares have ascending indexes; those before it come first. Returns whether
+    /// the preparer goes on.
+    async fn prepare(&self, preparations: Vec<Preparation>) -> bool {
+        self.lock_tail().supply.sizing.begin_to_make(self.environment.clock.now_ns());
+        let mut preparations = VecDeque::from(preparations);
+        let (mut bytes, mut first_failure) = (0, None);
+        while let Some(first) = preparations.front_mut() {
+            let failed = if first.is_durable() {
+                yield_now().await;
+                match self.step(first).await {
+                    _ if self.is_ended() => None,
+                    Ok(None) => Some(None),
+                    Ok(Some(segment)) => {
+                        preparations.pop_front();
+                        bytes += u64::from(segment.bytes);
+                        self.add_spare(segment);
+                        Some(None)
+                    }
+                    Err(error) => Some(Some((0, Failure { error, is_harmless: false }))),
+                }
+            } else {
+                self.advance(preparations.make_contiguous()).await
+            };
+            let Some(failed) = failed else {
                 // Half a segment is of no use.
                 self.discard(preparations);
                 return false;
@@ -162,12 +179,12 @@ impl Log {
                 first_failure = Some(failure);
             }
         }
-        let goes_on = self.populate(preparations.into(), begun_ns).await;
-        goes_on && first_failure.is_none_or(|failure| self.fail(failure))
+        self.lock_tail().supply.sizing.made(bytes, self.environment.clock.now_ns());
+        first_failure.is_none_or(|failure| self.fail(failure))
     }
 
     /// Takes a step of each preparation that is not durable; those that wait for the device do it together. Returns the
-    /// first that failed, if any has, and `None` if the log has ended.
+    /// first that failed, if any has, with the worst failure; and `None` if the log has ended.
     async fn advance(&self, preparations: &mut [Preparation]) -> Option<Option<(usize, Failure)>> {
         let mut failures: Vec<Option<Failure>> = preparations.iter().map(|_| None).collect();
         let mut waiting = Vec::new();
@@ -187,7 +204,11 @@ impl Log {
             return None;
         }
         join_bounded(waiting, TOGETHER_MAX).await.ok()?;
-        Some(failures.into_iter().enumerate().find_map(|(at, failure)| Some((at, failure?))))
+        let mut failed = failures.into_iter().enumerate().filter_map(|(at, failure)| Some((at, failure?))).peekable();
+        let first_at = failed.peek().map(|(at, _)| *at);
+        // What poisons is not hidden by what does not.
+        let worst = failed.max_by_key(|(at, failure)| (failure.is_final(), std::cmp::Reverse(*at)));
+        Some(first_at.zip(worst.map(|(_, failure)| failure)))
     }
 
     /// Takes a step of a preparation, and notes its failure. Never fails itself: others go on.
@@ -204,37 +225,21 @@ impl Log {
         }
     }
 
-    /// Populates segments that are durable, one after the other. Their preparation began at `begun_ns`.
-    async fn populate(&self, mut preparations: VecDeque<Preparation>, begun_ns: u64) -> bool {
-        let mut bytes = 0;
-        while let Some(preparation) = preparations.front_mut() {
-            yield_now().await;
-            if self.is_ended() {
-                self.discard(preparations);
-                return false;
-            }
-            match self.step(preparation).await {
-                Ok(None) => {}
-                Ok(Some(segment)) => {
-                    preparations.pop_front();
-                    bytes += u64::from(segment.bytes);
-                    self.add_spare(segment);
-                }
-                Err(error) => {
-                    self.discard(preparations);
-                    return self.fail(Failure { error, is_harmless: false });
-                }
-            }
-        }
-        let took_ns = self.environment.clock.now_ns().saturating_sub(begun_ns);
-        self.lock_tail().supply.sizing.made(bytes, took_ns);
-        true
+    /// How many spares there should be: not more than there are room and descriptors for.
+    fn spares_wanted(&self, supply: &Supply) -> usize {
+        let next = u64::from(supply.sizing.next()).max(1);
+        let room = usize::try_from(self.options.space.log_ahead_bytes() / next).unwrap_or(SPARES_MAX);
+        // One is in use, and one is synced.
+        let descriptors = self.segments_open_max.saturating_sub(2).max(1);
+        supply.sizing.spares().min(room.max(SPARES_BUSY)).min(descriptors)
     }
 
     /// How scarce segments are, 0 to 1, and at which rate they are made, in bytes a second. `None`: they are not.
     pub(crate) fn scarcity(&self) -> Option<(f64, f64)> {
+        let now_ns = self.environment.clock.now_ns();
         let supply = &self.lock_tail().supply;
-        supply.sizing.scarcity(supply.spares.len())
+        let wanted = if supply.failed { 0 } else { self.spares_wanted(supply) };
+        supply.sizing.scarcity(supply.spares.len(), wanted, now_ns)
     }
 
     fn discard(&self, preparations: impl IntoIterator<Item = Preparation>) {
@@ -292,23 +297,25 @@ impl Log {
         if let Some((path, spare)) = supply.useless.pop() {
             return Some(Work::Remove(path, spare));
         }
-        let wanted = supply.wanted.max(supply.sizing.spares());
+        let wanted = supply.wanted.max(self.spares_wanted(supply));
         if supply.spares.len() < wanted && !supply.failed {
-            // On a disk that is short of space one is made ready after the other.
-            let is_short = self.options.space.is_short() || supply.takes_any;
             let open = tail.segments.values().filter(|segment| !segment.is_closed()).count() + supply.spares.len();
-            let most = match supply.spares.is_empty() {
-                _ if is_short => 1,
-                // Writers may wait for the first already.
-                true => SPARES_BUSY,
-                false => self.segments_open_max.saturating_sub(open).max(1),
-            };
+            let may_open = self.segments_open_max.saturating_sub(open).max(1);
             // A caller waited for a sync of this segment or the one before.
             let last = self.callers_in.load(Ordering::Relaxed);
             let has_callers = last > 0 && last.saturating_add(1) >= tail.segment.id.index;
             let blocks = if has_callers { NewBlocks::Filled } else { NewBlocks::Allocated };
+            let most = match blocks {
+                // On a disk that is short of space one is made ready after the other.
+                _ if self.options.space.is_short() || supply.takes_any => 1,
+                // The device is busy with one. Callers would wait until all are filled.
+                NewBlocks::Filled => 1,
+                // Writers may wait for the first already; and without a ring the worker itself waits for each sync.
+                _ if supply.spares.is_empty() || self.environment.scheduler.ring_refused().is_some() => SPARES_BUSY,
+                NewBlocks::Allocated => TOGETHER_MAX,
+            };
             let is_for_callers = self.look_at_demand(supply) && has_callers;
-            let preparations = (supply.spares.len()..wanted).take(most.min(TOGETHER_MAX)).map(|_| {
+            let preparations = (supply.spares.len()..wanted).take(most.min(may_open)).map(|_| {
                 let fitting = supply.free.iter().position(|idle| supply.takes_any || supply.sizing.fits(idle.bytes));
                 let idle = fitting.and_then(|index| supply.free.remove(index));
                 let preparation = self.preparation(supply, idle, blocks);

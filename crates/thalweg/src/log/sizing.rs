@@ -51,11 +51,15 @@ pub(super) struct Sizing {
     most: u32,
     /// When the segment in use was begun.
     begun_ns: u64,
-    /// How long the latest segments of the largest size were in use, about; 0: there was none since the log was quiet.
+    /// The bytes of the segment in use; 0: it was in use during a pause.
+    in_use: u32,
+    /// How long it took to fill the latest segments of the largest size, about; 0: none was filled since a pause.
     full_ns: u64,
     /// Bytes of segments that were made ready, and the time that took, the latest with the most weight.
     made_bytes: f64,
     made_ns: f64,
+    /// Since when others are made ready.
+    making_since_ns: Option<u64>,
     is_busy: bool,
     /// A spare is wanted once the segment in use is written up to here.
     wake_at: u32,
@@ -67,8 +71,19 @@ impl Sizing {
     /// The sizing of a log that begins with a segment of the smallest size.
     pub(super) fn new(most: u32, now_ns: u64) -> Sizing {
         let next = SEGMENT_BYTES_MIN.min(most);
-        let (wake_at, made_bytes, made_ns) = (next / USED_PART, 0.0, 0.0);
-        Sizing { next, most, begun_ns: now_ns, full_ns: 0, made_bytes, made_ns, is_busy: false, wake_at, is_due: false }
+        Sizing {
+            next,
+            most,
+            begun_ns: now_ns,
+            in_use: 0,
+            full_ns: 0,
+            made_bytes: 0.0,
+            made_ns: 0.0,
+            making_since_ns: None,
+            is_busy: false,
+            wake_at: next / USED_PART,
+            is_due: false,
+        }
     }
 
     /// Returns the bytes of the next new segment.
@@ -85,20 +100,30 @@ impl Sizing {
         usize::try_from(spares).unwrap_or(SPARES_MAX).clamp(SPARES_BUSY, SPARES_MAX)
     }
 
-    /// Notes that `bytes` of segments were made ready in `ns`.
-    pub(super) fn made(&mut self, bytes: u64, ns: u64) {
-        self.made_bytes = self.made_bytes * DECAY + bytes as f64;
-        self.made_ns = self.made_ns * DECAY + ns as f64;
+    /// Notes that segments are being made ready from now on.
+    pub(super) fn begin_to_make(&mut self, now_ns: u64) {
+        self.making_since_ns = Some(now_ns);
     }
 
-    /// How scarce spares are, if there are `spares`: 0, there are half of those that a log that is filled quickly
-    /// wants, to 1, there is none; and at which rate they are made, in bytes a second.
-    pub(super) fn scarcity(&self, spares: usize) -> Option<(f64, f64)> {
-        let enough = self.spares() / 2;
-        if enough < SPARES_BUSY || spares >= enough || self.made_ns <= 0.0 {
+    /// Notes that `bytes` of them are ready; 0: that failed.
+    pub(super) fn made(&mut self, bytes: u64, now_ns: u64) {
+        if let Some(since) = self.making_since_ns.take().filter(|_| bytes > 0) {
+            self.made_bytes = self.made_bytes * DECAY + bytes as f64;
+            self.made_ns = self.made_ns * DECAY + now_ns.saturating_sub(since) as f64;
+        }
+    }
+
+    /// How scarce spares are, if there are `spares` of `wanted`: 0, there are half of those that a log that is filled
+    /// quickly wants, to 1, there is none; and at which rate they are made, in bytes a second. Those that are being
+    /// made count once they take longer than others did.
+    pub(super) fn scarcity(&self, spares: usize, wanted: usize, now_ns: u64) -> Option<(f64, f64)> {
+        let enough = wanted / 2;
+        if enough < SPARES_BUSY || spares >= enough || self.made_bytes <= 0.0 {
             return None;
         }
-        Some((1.0 - spares as f64 / enough as f64, self.made_bytes / self.made_ns * 1e9))
+        let under_way = self.making_since_ns.map_or(0, |since| now_ns.saturating_sub(since)) as f64;
+        let ns = self.made_ns + (under_way - self.made_ns * (1.0 - DECAY)).max(0.0);
+        Some((1.0 - spares as f64 / enough as f64, self.made_bytes / ns.max(1.0) * 1e9))
     }
 
     /// Notes that the segment in use is written up to `offset`. Returns whether that makes a spare due.
@@ -115,13 +140,13 @@ impl Sizing {
     pub(super) fn took(&mut self, bytes: u32, now_ns: u64) {
         let full_ns = now_ns.saturating_sub(self.begun_ns).max(1);
         self.is_busy = full_ns < QUICK_NS;
-        if self.next == self.most {
+        if self.in_use == self.most && self.is_busy {
             self.full_ns = if self.full_ns == 0 { full_ns } else { (3 * self.full_ns + full_ns) / 4 };
         }
         if self.is_busy {
             self.next = self.next.max(bytes.saturating_mul(GROWTH).min(self.most));
         }
-        (self.begun_ns, self.wake_at, self.is_due) = (now_ns, bytes / USED_PART, false);
+        (self.begun_ns, self.in_use, self.wake_at, self.is_due) = (now_ns, bytes, bytes / USED_PART, false);
     }
 
     /// Notes that a record of `body_bytes` waits for segments.
@@ -140,14 +165,14 @@ impl Sizing {
 
     /// Notes that no record came for [`PAUSE_NS`].
     pub(super) fn paused(&mut self) {
-        self.full_ns = 0;
+        (self.full_ns, self.in_use) = (0, 0);
     }
 
     /// Notes that the log is quiet: no record came for [`QUIET_NS`]. The segment in use is written up to `offset` of
     /// `bytes`.
     pub(super) fn quiet(&mut self, offset: u32, bytes: u32) {
         self.next = SEGMENT_BYTES_MIN.min(self.most);
-        (self.full_ns, self.is_busy, self.is_due) = (0, false, false);
+        (self.full_ns, self.in_use, self.is_busy, self.is_due) = (0, 0, false, false);
         let left = bytes.saturating_sub(offset);
         // With a quarter of the rest a log that gets a record now and then does not make and remove a spare each time.
         self.wake_at = (bytes / USED_PART).max(offset.saturating_add(left / USED_PART));
@@ -186,7 +211,7 @@ mod tests {
             sizing.took(sizing.next(), turn * 10 * MS);
         }
         assert_eq!(sizes, [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20]);
-        assert_eq!((sizing.next(), sizing.spares()), (MOST, SPARES_MAX));
+        assert_eq!((sizing.next(), sizing.spares()), (MOST, SPARES_BUSY));
     }
 
     #[test]
@@ -208,19 +233,34 @@ mod tests {
     }
 
     #[test]
-    fn spares_are_scarce_where_fewer_than_half_are_left_of_a_log_that_is_filled_quickly() {
+    fn spares_are_scarce_where_fewer_than_half_of_many_are_left() {
         let mut sizing = Sizing::new(MOST, 0);
-        (1..=40).for_each(|turn| sizing.took(sizing.next(), turn * 10 * MS));
-        assert_eq!(sizing.scarcity(0), None, "no rate is known");
+        assert_eq!(sizing.scarcity(0, 8, 0), None, "no rate is known");
+        sizing.begin_to_make(0);
         sizing.made(MOST.into(), 100 * MS);
         let rate = f64::from(MOST) * 10.0;
-        assert_eq!(
-            [0, 1, 3, 4].map(|spares| sizing.scarcity(spares)),
-            [Some((1.0, rate)), Some((0.75, rate)), Some((0.25, rate)), None]
-        );
+        let of = |spares| sizing.scarcity(spares, 8, 200 * MS);
+        assert_eq!([0, 1, 3, 4].map(of), [Some((1.0, rate)), Some((0.75, rate)), Some((0.25, rate)), None]);
         // Two spares are enough for one that is filled slowly, and there may be none for a while.
-        (1..=40).for_each(|turn| sizing.took(sizing.next(), turn * 500 * MS));
-        assert_eq!(sizing.scarcity(0), None);
+        assert_eq!(sizing.scarcity(0, 2, 200 * MS), None);
+        // One that takes long counts as one that gives nothing.
+        sizing.begin_to_make(200 * MS);
+        assert!(sizing.scarcity(0, 8, 230 * MS).is_some_and(|(_, now)| (now - rate).abs() < 1.0));
+        assert!(sizing.scarcity(0, 8, 1200 * MS).is_some_and(|(_, now)| now < rate / 9.0));
+        sizing.made(0, 1200 * MS);
+        assert_eq!(sizing.scarcity(0, 8, 2000 * MS), Some((1.0, rate)), "that one failed");
+    }
+
+    #[test]
+    fn a_pause_is_not_the_time_that_a_segment_takes() {
+        let mut sizing = Sizing::new(MOST, 0);
+        (1..=40).for_each(|turn| sizing.took(sizing.next(), turn * 20 * MS));
+        assert_eq!(sizing.spares(), SPARES_MAX);
+        sizing.paused();
+        sizing.took(MOST, 3_000 * MS);
+        sizing.took(MOST, 3_020 * MS);
+        sizing.took(MOST, 3_040 * MS);
+        assert_eq!(sizing.spares(), SPARES_MAX);
     }
 
     #[test]

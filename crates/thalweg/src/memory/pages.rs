@@ -90,10 +90,15 @@ fn map() -> Option<NonNull<u8>> {
     None
 }
 
-/// A mapping of `bytes` that has no memory before it is touched; `None` where there are no mappings.
+/// A mapping of `bytes` that has no memory before it is touched; `None` where there are no mappings, or where addresses
+/// count: in 32 bits, and under `ulimit -v`.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(super) fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+    let is_limited = rustix::process::getrlimit(rustix::process::Resource::As).current.is_some();
+    if usize::BITS < 64 || is_limited {
+        return None;
+    }
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
     // SAFETY: a new mapping where the kernel likes overlaps nothing.
     let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) };
@@ -103,18 +108,30 @@ pub(super) fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     Some(memory)
 }
 
-#[cfg(not(all(target_os = "linux", not(miri))))]
+/// Miri has no mappings, but is to see who writes where.
+#[cfg(miri)]
+pub(super) fn reserve(bytes: usize) -> Option<NonNull<u8>> {
+    // SAFETY: the layout has a size above zero.
+    NonNull::new(unsafe { alloc_zeroed(Layout::from_size_align(bytes, PAGES_BYTES).ok()?) })
+}
+
+#[cfg(not(any(target_os = "linux", miri)))]
 pub(super) fn reserve(_: usize) -> Option<NonNull<u8>> {
     None
 }
 
-/// Gives the memory of a part of what [`reserve`] mapped back to the system. It reads as 0 from then on.
+/// Gives the memory of a part of what [`reserve`] mapped back to the system.
 pub(super) fn unuse(memory: NonNull<u8>, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     // SAFETY: the callers own this part of a mapping, and nobody looks at what it holds any more. Where the kernel
     // refuses, the memory stays.
     let _ = unsafe { rustix::mm::madvise(memory.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxDontNeed) };
-    #[cfg(not(all(target_os = "linux", not(miri))))]
+    #[cfg(miri)]
+    // SAFETY: see above.
+    unsafe {
+        memory.write_bytes(0, bytes);
+    }
+    #[cfg(not(any(target_os = "linux", miri)))]
     unreachable!("nothing is mapped here: {memory:?}, {bytes} bytes");
 }
 
@@ -126,7 +143,12 @@ pub(super) fn unmap(memory: NonNull<u8>, bytes: usize) {
         // bookkeeping: then the memory stays.
         let _ = unsafe { rustix::mm::munmap(memory.as_ptr().cast(), bytes) };
     }
-    #[cfg(not(all(target_os = "linux", not(miri))))]
+    #[cfg(miri)]
+    if let Ok(layout) = Layout::from_size_align(bytes, PAGES_BYTES) {
+        // SAFETY: `reserve` allocated it with this layout; `map` maps nothing.
+        unsafe { dealloc(memory.as_ptr(), layout) };
+    }
+    #[cfg(not(any(target_os = "linux", miri)))]
     unreachable!("nothing is mapped here: {memory:?}, {bytes} bytes");
 }
 

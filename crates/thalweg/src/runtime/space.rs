@@ -135,6 +135,11 @@ impl Space {
         u32::try_from(self.part(u64::from(most))).unwrap_or(most)
     }
 
+    /// The bytes of log segments that may be made ready ahead.
+    pub(crate) fn log_ahead_bytes(&self) -> u64 {
+        self.part(u64::MAX)
+    }
+
     fn part(&self, most: u64) -> u64 {
         (self.room.load(Ordering::Relaxed) / PART).min(most)
     }

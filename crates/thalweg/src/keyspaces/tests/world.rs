@@ -6,7 +6,7 @@ use crate::clock::{SystemClock, SystemEntropy};
 use crate::format::{EntryKind, KeyspaceId, KeyspaceKind, SeqNo, Slice};
 use crate::keyspaces::{
     Backpressure, BackpressureLimits, ClearedGenerations, DefinitionInstaller, Keyspace, Kind, LogPins, NewKeyspace,
-    Registry, Replay, Replayed, Signals, SnapshotRegistry, SpaceWatch,
+    Pacer, Registry, Replay, Replayed, Signals, SnapshotRegistry, SpaceWatch,
 };
 use crate::lineage::{DurabilityBackend, Homes, Lineage, Recovered, Settling};
 use crate::log::{DamagePolicy, Log, LogOptions, Operation, RecordBuilder};
@@ -119,6 +119,7 @@ impl World {
             limits: BackpressureLimits { sealed_max: 2, log_bytes_max: 1 << 20 },
             pool: MemtablePool::new(0),
             tier: None,
+            log_pacer: Pacer::default(),
             gate: tables.gate(),
         };
         let installer = DefinitionInstaller {

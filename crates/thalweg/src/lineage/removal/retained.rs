@@ -179,9 +179,14 @@ impl Retained {
         self.fast_free_bytes
     }
 
+    /// Returns those of them that are on the disk.
+    pub(in crate::lineage) fn disk_waiting_bytes(&self) -> u64 {
+        self.waiting_bytes() - self.fast_waiting_bytes()
+    }
+
     /// Returns the bytes of all retained tables on the disk, with those whose files may go.
     pub(in crate::lineage) fn bytes(&self) -> u64 {
-        self.waiting_bytes() - self.fast_free_bytes + self.inputs.iter().map(Input::disk_bytes).sum::<u64>()
+        self.disk_waiting_bytes() + self.inputs.iter().map(Input::disk_bytes).sum::<u64>()
     }
 }
 

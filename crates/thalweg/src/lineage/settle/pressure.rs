@@ -102,7 +102,7 @@ impl Lineage {
     pub(crate) fn retained_share(&self) -> f64 {
         let retained = {
             let book = self.book();
-            book.ledger.inputs().map(Input::disk_bytes).sum::<u64>() + book.retained.waiting_bytes()
+            book.ledger.inputs().map(Input::disk_bytes).sum::<u64>() + book.retained.disk_waiting_bytes()
         };
         let most = match self.settling.retained_bytes_max {
             Some(bytes) => bytes.max(RETAINED_BYTES_FEW),
