@@ -98,7 +98,7 @@ impl Preparation {
 
     /// Whether the next step waits for the device, and lets the worker do other work meanwhile.
     pub(super) fn waits_for_device(&self) -> bool {
-        matches!(self.stage, Stage::Fill(..) | Stage::SyncFill(_) | Stage::SyncHeader(_) | Stage::SyncDirectory(_))
+        matches!(self.stage, Stage::Fill(..) | Stage::SyncFill(_) | Stage::SyncHeader(_))
     }
 
     /// Takes one step. The last one returns the segment, populated if it is mapped. After an error the file holds
@@ -185,10 +185,9 @@ impl Preparation {
             }
             Stage::SyncHeader(segment) => {
                 segment.handle(0)?.sync_in_background(0, HEADER_BYTES).await?;
-                if self.new_blocks.is_some() { Stage::SyncDirectory(segment) } else { Stage::Populate(segment, 0) }
+                // The directory of a new file was synced with its blocks.
+                Stage::Populate(segment, 0)
             }
-            // Was synced with the blocks.
-            Stage::SyncDirectory(segment) => Stage::Populate(segment, 0),
             stage => {
                 self.stage = stage;
                 return self.step(environment, metrics);

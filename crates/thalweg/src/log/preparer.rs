@@ -149,26 +149,25 @@ impl Log {
         let mut preparations = VecDeque::from(preparations);
         let (mut bytes, mut first_failure) = (0, None);
         while let Some(first) = preparations.front_mut() {
+            yield_now().await;
+            if self.is_ended() {
+                // Half a segment is of no use.
+                self.discard(preparations);
+                return false;
+            }
             let failed = if first.is_durable() {
-                yield_now().await;
                 match self.step(first).await {
-                    _ if self.is_ended() => None,
-                    Ok(None) => Some(None),
+                    Ok(None) => None,
                     Ok(Some(segment)) => {
                         preparations.pop_front();
                         bytes += u64::from(segment.bytes);
                         self.add_spare(segment);
-                        Some(None)
+                        None
                     }
-                    Err(error) => Some(Some((0, Failure { error, is_harmless: false }))),
+                    Err(error) => Some((0, Failure { error, is_harmless: false })),
                 }
             } else {
                 self.advance(preparations.make_contiguous()).await
-            };
-            let Some(failed) = failed else {
-                // Half a segment is of no use.
-                self.discard(preparations);
-                return false;
             };
             if let Some((at, failure)) = failed {
                 self.discard(preparations.split_off(at));
@@ -183,9 +182,9 @@ impl Log {
         first_failure.is_none_or(|failure| self.fail(failure))
     }
 
-    /// Takes a step of each preparation that is not durable; those that wait for the device do it together. Returns the
-    /// first that failed, if any has, with the worst failure; and `None` if the log has ended.
-    async fn advance(&self, preparations: &mut [Preparation]) -> Option<Option<(usize, Failure)>> {
+    /// Takes a step of each preparation that is not durable, or of some once the log has ended. Those that wait for the
+    /// device do it together. Returns the first that failed, if any has, with the worst failure.
+    async fn advance(&self, preparations: &mut [Preparation]) -> Option<(usize, Failure)> {
         let mut failures: Vec<Option<Failure>> = preparations.iter().map(|_| None).collect();
         let mut waiting = Vec::new();
         for (preparation, failure) in preparations.iter_mut().zip(&mut failures) {
@@ -199,16 +198,12 @@ impl Log {
                 self.step_noted(preparation, failure).await.ok()?;
             }
         }
-        yield_now().await;
-        if self.is_ended() {
-            return None;
-        }
         join_bounded(waiting, TOGETHER_MAX).await.ok()?;
         let mut failed = failures.into_iter().enumerate().filter_map(|(at, failure)| Some((at, failure?))).peekable();
         let first_at = failed.peek().map(|(at, _)| *at);
         // What poisons is not hidden by what does not.
         let worst = failed.max_by_key(|(at, failure)| (failure.is_final(), std::cmp::Reverse(*at)));
-        Some(first_at.zip(worst.map(|(_, failure)| failure)))
+        first_at.zip(worst.map(|(_, failure)| failure))
     }
 
     /// Takes a step of a preparation, and notes its failure. Never fails itself: others go on.
