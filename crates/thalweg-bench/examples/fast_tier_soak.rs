@@ -6,27 +6,30 @@
 //! them as fast as it can, zipfian. Another holds a range open and reads it on slowly, a new one each minute. Every
 //! 50 ms the database is looked at.
 //!
-//! The writes are those of a child, which kills itself when the time is over and the tier pins as much of the log as it
-//! does at all. Then the database is opened in two processes that note their time and memory: one to which a child
-//! without a tier has left the log of its memtables, so it tells the rate of a replay, and this one.
+//! A child process writes. When the time is over and the tier pins much of the log, the child kills itself. Another
+//! child opens the database, and notes how long that takes and how much memory. The same was done before with a
+//! database without a tier, whose log is that of its memtables: that tells the rate of a replay.
 //!
-//! Exits with 1 if a write took longer than [`SLOWEST_MS`], if the tier had more than its capacity, or the log more
-//! than it may by a tenth; if the open took longer than the rate predicts by a quarter, or more memory than the tier
-//! and two memtables besides what a database has that has just been made; or if an acknowledged write is missing.
+//! Exits with 1 if a write took longer than [`SLOWEST_MS`]; if the tier had more than its capacity, or pinned a tenth
+//! more of the log than it may; if the open took a quarter longer than the rate predicts, or more memory than the tier
+//! and two memtables; or if an acknowledged write is missing.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program that measures")]
 
-use rand_xoshiro::rand_core::RngCore;
+#[path = "shared/values.rs"]
+mod values;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use thalweg::{Compression, Database, FastTier, Keyspace};
 use thalweg_bench::distribution::{ScrambledZipfian, random, scrambled};
+use thalweg_bench::machine::memory_usage;
+use values::{VALUE_BYTES, Values};
 
 const MIB: u64 = 1 << 20;
-const VALUE_BYTES: usize = 1024;
 const RECORD_BYTES: u64 = 16 + VALUE_BYTES as u64;
 const MEMTABLE_BYTES: u64 = 16 * MIB;
 const MEMORY_BUDGET: u64 = 256 * MIB;
@@ -52,29 +55,6 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
-/// Values begin with the record's number and version.
-struct Values {
-    random: Vec<u8>,
-    value: Vec<u8>,
-}
-
-impl Values {
-    fn new() -> Values {
-        let (mut source, mut noise) = (random(1, "values", 0), vec![0; 1 << 20]);
-        source.fill_bytes(&mut noise);
-        Values { random: noise, value: Vec::new() }
-    }
-
-    fn of(&mut self, number: u64, version: u64) -> &[u8] {
-        let at = scrambled(number ^ version << 40) as usize % (self.random.len() - VALUE_BYTES);
-        self.value.clear();
-        self.value.extend(number.to_le_bytes());
-        self.value.extend(version.to_le_bytes());
-        self.value.extend(&self.random[at..at + VALUE_BYTES - 16]);
-        &self.value
-    }
-}
-
 /// Returns the number and the version of a record, after a look at the rest.
 fn parsed(values: &mut Values, key: &[u8], value: &[u8]) -> (u64, u64) {
     let number = u64::from_be_bytes(key[8..].try_into().unwrap());
@@ -85,12 +65,8 @@ fn parsed(values: &mut Values, key: &[u8], value: &[u8]) -> (u64, u64) {
 
 /// Memory of this process without mapped files.
 fn memory_mib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let kib = |name: &str| -> u64 {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
-    };
-    (kib("VmRSS:") - kib("RssFile:")) / 1024
+    let used = memory_usage().unwrap();
+    (used.rss_bytes - used.mapped_bytes) / MIB
 }
 
 /// Reads ranges slowly until the writer is done.
@@ -239,23 +215,25 @@ fn open_and_look(directory: &Path, tier_mib: u64) {
     database.close().unwrap();
 }
 
-/// Runs this program again for one of the parts, and returns what it printed.
-fn run(part: &str, directory: &Path, minutes: u64, tier_mib: u64, reads: bool) -> String {
+/// This program again, for one of the parts.
+fn child(part: &str, directory: &Path, minutes: u64, tier_mib: u64) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.arg(directory).args([minutes.to_string(), tier_mib.to_string(), part.to_owned()]);
-    if reads {
-        let output = command.stderr(std::process::Stdio::inherit()).output().unwrap();
-        assert!(output.status.success(), "{part}: {}", output.status);
-        return String::from_utf8(output.stdout).unwrap();
-    }
-    command.status().unwrap();
+    command
+}
+
+/// Lets a child write until it kills itself. Returns whether it found nothing wrong.
+fn written(directory: &Path, minutes: u64, tier_mib: u64) -> bool {
+    child("write", directory, minutes, tier_mib).status().unwrap();
     let judged = std::fs::read_to_string(directory.with_extension("judged"));
-    judged.unwrap_or_else(|_| panic!("the writer died before its end"))
+    judged.unwrap_or_else(|_| panic!("the writer died before its end")) == "good"
 }
 
 /// Seconds, MiB of memory and bytes of log of an open after a kill.
 fn opened(directory: &Path, tier_mib: u64) -> (f64, u64, u64) {
-    let line = run("open", directory, 0, tier_mib, true);
+    let output = child("open", directory, 0, tier_mib).stderr(Stdio::inherit()).output().unwrap();
+    assert!(output.status.success(), "the open: {}", output.status);
+    let line = String::from_utf8(output.stdout).unwrap();
     let mut words = line.split_whitespace();
     let mut next = || words.next().unwrap();
     (next().parse().unwrap(), next().parse().unwrap(), next().parse().unwrap())
@@ -278,7 +256,7 @@ fn main() -> ExitCode {
     let mut is_good = true;
     let mut of = |path: &Path, minutes: u64, tier_mib: u64| {
         std::fs::remove_dir_all(path).ok();
-        is_good &= run("write", path, minutes, tier_mib, false) == "good";
+        is_good &= written(path, minutes, tier_mib);
         let (seconds, memory, bytes) = opened(path, tier_mib);
         let rate = bytes as f64 / seconds / MIB as f64;
         println!("opened in {seconds:.2} s: {} MiB of log, {rate:.0} MiB/s; {memory} MiB of memory", bytes / MIB);

@@ -19,6 +19,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program that measures")]
 
+#[path = "shared/values.rs"]
+mod values;
+
 use rand_xoshiro::rand_core::RngCore;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,6 +31,7 @@ use std::time::{Duration, Instant};
 use thalweg::{Compression, Database, Keyspace, Range};
 use thalweg_bench::distribution::{Random, ScrambledZipfian, random, scrambled};
 use thalweg_bench::machine::allocated;
+use values::{VALUE_BYTES, Values};
 
 /// Operations of the tide a second.
 const TIDE_RATE: u64 = 20_000;
@@ -35,7 +39,6 @@ const TIDE_RATE: u64 = 20_000;
 const MIX_RATE: u64 = 5_000;
 /// Records that stay.
 const BASE: u64 = 500_000;
-const VALUE_BYTES: usize = 1024;
 /// No operation may take longer.
 const SLOWEST_MS: u64 = 100;
 /// What an operation must take to be reported by itself.
@@ -90,29 +93,6 @@ impl Pace {
         self.done += 1;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         (due, Instant::now())
-    }
-}
-
-/// Bytes that do not compress, and begin with the record's number and version.
-struct Values {
-    random: Vec<u8>,
-    value: Vec<u8>,
-}
-
-impl Values {
-    fn new() -> Values {
-        let (mut source, mut noise) = (random(1, "values", 0), vec![0; 1 << 20]);
-        source.fill_bytes(&mut noise);
-        Values { random: noise, value: Vec::new() }
-    }
-
-    fn of(&mut self, number: u64, version: u64) -> &[u8] {
-        let at = scrambled(number ^ version << 40) as usize % (self.random.len() - VALUE_BYTES);
-        self.value.clear();
-        self.value.extend(number.to_le_bytes());
-        self.value.extend(version.to_le_bytes());
-        self.value.extend(&self.random[at..at + VALUE_BYTES - 16]);
-        &self.value
     }
 }
 

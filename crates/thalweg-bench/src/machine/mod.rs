@@ -28,6 +28,7 @@ pub use faults::of_this_thread as faults_of_this_thread;
 pub use group::Group;
 pub use io::strangers_note;
 pub use limits::{Limits, Measure, Times};
+pub use memory::usage as memory_usage;
 pub use probe::Probe;
 pub use sampler::Sampler;
 pub use space::allocated;
