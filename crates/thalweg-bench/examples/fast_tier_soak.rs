@@ -97,8 +97,10 @@ struct Most {
 /// Looks at the database every 50 ms until the writer is done; says once a minute what was seen.
 fn watch(database: &Database, is_done: &AtomicBool, longest_ns: &AtomicU64, writes: &AtomicU64) -> Most {
     let (mut most, start, mut minutes) = (Most::default(), Instant::now(), 0);
-    while !is_done.load(Relaxed) {
+    let mut is_last = false;
+    while !is_last {
         std::thread::sleep(Duration::from_millis(50));
+        is_last = is_done.load(Relaxed);
         let tier = database.statistics().fast_tier.unwrap_or_default();
         most.tier_bytes = most.tier_bytes.max(tier.bytes);
         most.held_bytes = most.held_bytes.max(tier.memory_bytes);
@@ -135,10 +137,10 @@ fn write_and_die(directory: &Path, minutes: u64, tier_mib: u64) {
         longest_ns.fetch_max(u64::try_from(begun.elapsed().as_nanos()).unwrap(), Relaxed);
         writes.fetch_add(1, Relaxed);
     };
-    (0..records).for_each(&mut write);
-    println!("loaded; the longest write: {} ms", longest_ns.load(Relaxed) / 1_000_000);
     let most = std::thread::scope(|scope| {
         let most = scope.spawn(|| watch(&database, &is_done, &longest_ns, &writes));
+        (0..records).for_each(&mut write);
+        println!("loaded; the longest write: {} ms", longest_ns.load(Relaxed) / 1_000_000);
         scope.spawn(|| read_slowly(&keyspace, &is_done));
         let end = Instant::now() + Duration::from_secs(60 * minutes);
         while Instant::now() < end {
