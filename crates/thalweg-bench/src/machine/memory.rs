@@ -7,7 +7,7 @@ use procfs::process::Process;
 use procfs::{Current, Meminfo};
 use std::fs;
 
-/// Resident now, and at most since [`reset_peak`].
+/// Resident now, and at most since the peak was last made to begin anew (a program begins with it).
 pub fn usage() -> Result<Memory> {
     let status = Process::myself().and_then(|process| process.status());
     let status = status.map_err(|error| refused("read /proc/self/status", error))?;

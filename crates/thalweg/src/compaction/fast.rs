@@ -12,9 +12,11 @@ use super::runs::{Input, Run, Scan};
 use crate::cache::Warmth;
 use crate::clock::Entropy;
 use crate::error::Result;
-use crate::fast_table::{Extent, FastScan, FastTable, FastTableFiles, FastTableOptions, FastTableWriter};
+use crate::fast_table::{
+    Extent, FastScan, FastTable, FastTableFiles, FastTableMeta, FastTableOptions, FastTableWriter, TableOutput,
+};
 use crate::format::{EntryKind, SeqNo, TableId};
-use crate::memory::Region;
+use crate::memory::{NewPiece, Region};
 use crate::memtable::SealedEntries;
 use crate::sync::Mutex;
 use crate::table::{KeyRange, TableMeta, TableStore, TableWriters};
@@ -72,19 +74,19 @@ impl FastTableMaker {
         (FastTableWriter::new(id, generation, self.options), generation)
     }
 
-    /// Keeps the table with these bytes.
-    async fn keep(&self, bytes: Vec<u8>, meta: &TableMeta, generation: u64) -> Result<Arc<FastTable>> {
+    /// Finishes a table and keeps it.
+    async fn keep(&self, writer: FastTableWriter, generation: u64) -> Result<(Arc<FastTable>, TableMeta)> {
         match &self.medium {
             FastMedium::Memory { region, .. } => {
-                let extent = match region.as_ref().and_then(|region| region.copy(&bytes)) {
-                    Some(piece) => Extent::in_memory(piece, meta.id),
-                    None => Extent::in_memory(bytes, meta.id),
-                };
-                FastTable::open(extent, meta.id, generation)
+                let (made, meta) = writer.finish(|bytes| MadeInMemory::with_room(region.as_ref(), bytes));
+                let id = meta.table.id;
+                Ok((FastTable::open(made.extent(id), id, generation)?, meta.table))
             }
             FastMedium::Files { files, .. } => {
+                let (bytes, FastTableMeta { table: meta, .. }) = writer.finish(Vec::with_capacity);
                 files.write(meta.id, &bytes).await?;
-                files.open(meta).inspect_err(|_| drop(files.remove(meta.id)))
+                let table = files.open(&meta).inspect_err(|_| drop(files.remove(meta.id)))?;
+                Ok((table, meta))
             }
         }
     }
@@ -93,6 +95,44 @@ impl FastTableMaker {
     pub(crate) fn remove(&self, id: TableId) {
         if let FastMedium::Files { files, .. } = &self.medium {
             let _ = files.remove(id);
+        }
+    }
+}
+
+/// A fast table that is written to memory.
+enum MadeInMemory {
+    Region(NewPiece),
+    Heap(Vec<u8>),
+}
+
+impl MadeInMemory {
+    /// In the region, if it has a place for `bytes`.
+    fn with_room(region: Option<&Arc<Region>>, bytes: usize) -> Self {
+        match region.and_then(|region| region.begin(bytes)) {
+            Some(piece) => MadeInMemory::Region(piece),
+            None => MadeInMemory::Heap(Vec::with_capacity(bytes)),
+        }
+    }
+
+    fn extent(self, id: TableId) -> Extent {
+        match self {
+            MadeInMemory::Region(piece) => Extent::in_memory(piece.done(), id),
+            MadeInMemory::Heap(bytes) => Extent::in_memory(bytes, id),
+        }
+    }
+}
+
+impl TableOutput for MadeInMemory {
+    fn append(&mut self, bytes: &[u8]) {
+        match self {
+            MadeInMemory::Region(piece) => piece.append(bytes),
+            MadeInMemory::Heap(heap) => TableOutput::append(heap, bytes),
+        }
+    }
+    fn overwrite(&mut self, first: &[u8]) {
+        match self {
+            MadeInMemory::Region(piece) => piece.overwrite(first),
+            MadeInMemory::Heap(heap) => TableOutput::overwrite(heap, first),
         }
     }
 }
@@ -215,10 +255,9 @@ impl Writer for FastWriter<'_> {
         self.writer.bytes()
     }
     async fn finish(self) -> Result<TableMeta> {
-        let (bytes, meta) = self.writer.finish();
-        let table = self.maker.keep(bytes, &meta.table, self.generation).await?;
+        let (table, meta) = self.maker.keep(self.writer, self.generation).await?;
         self.made.lock().push(table);
-        Ok(meta.table)
+        Ok(meta)
     }
     async fn abandon(self) {}
 }

@@ -128,7 +128,7 @@ impl LoneTables {
             writer.add(key, key::shared_bytes(before, key), SeqNo(seq), EntryKind::Put, value);
             before = key;
         }
-        let (bytes, meta) = writer.finish();
+        let (bytes, meta) = writer.finish(Vec::with_capacity);
         Ok(LoneTable(Kind::Fast(FastTable::open(Extent::in_memory(bytes, id), id, meta.generation)?)))
     }
 

@@ -85,5 +85,5 @@ fn seed(layout: FastLayout) -> Vec<u8> {
         (1..20).rev().for_each(|seq| add(format!("{river}200"), 1000 + seq, EntryKind::Put, b"version"));
         add(format!("{river}201"), 2000, EntryKind::Remove, b"");
     }
-    writer.finish().0
+    writer.finish(Vec::with_capacity).0
 }

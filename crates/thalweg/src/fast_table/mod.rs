@@ -21,6 +21,7 @@
 //! - `prefixes`: the prefix layer
 //! - `spaces`: the meta layer
 //! - `cuts`: where spaces are cut, and how long prefixes are
+//! - `output`: what the bytes of a table are written to
 //! - `staged`: the groups of a table that is being written
 //! - `writer`: writes a table
 //! - `table`: an open table
@@ -48,6 +49,7 @@ mod identity;
 mod layout;
 mod loaded;
 mod meta;
+mod output;
 mod packed;
 mod point;
 mod prefixes;
@@ -70,8 +72,8 @@ pub(crate) use fuzz::fast_table_seeds;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use fuzz::fuzz_fast_table;
 pub(crate) use layout::{FastLayout, FastTableOptions};
-#[cfg(test)]
-use meta::FastTableMeta;
+pub(crate) use meta::FastTableMeta;
+pub(crate) use output::TableOutput;
 pub(crate) use scan::FastScan;
 pub(crate) use table::FastTable;
 pub(crate) use verify::{check_fast_file, verify_fast_durably, verify_fast_file};

@@ -5,13 +5,16 @@
 
 use super::cuts::Links;
 use super::group::{Fence, put_group_start, put_item};
-use std::ops::Range;
 
-/// A group whose first key lies whole at the beginning of `keys`.
+/// Keys and values are kept in pieces of this size, so that they need not be copied to grow, and can be freed piece by
+/// piece.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// A group whose first key lies whole at the beginning of its keys.
 #[derive(Debug)]
 pub(super) struct StagedGroup {
-    keys_at: usize,
-    values_at: usize,
+    keys: Place,
+    values: Place,
     key_bytes: usize,
     /// Trailer and length of the value of the first entry.
     pub(super) trailer: u64,
@@ -26,9 +29,59 @@ pub(super) struct StagedGroup {
 #[derive(Debug, Default)]
 pub(super) struct Staged {
     /// Of each group the first key, and then its other entries without their values.
-    keys: Vec<u8>,
-    values: Vec<u8>,
+    keys: Pieces,
+    values: Pieces,
     pub(super) groups: Vec<StagedGroup>,
+}
+
+/// Bytes that only grow. Those of a group are in one piece.
+#[derive(Debug, Default)]
+struct Pieces {
+    pieces: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+/// Where the bytes of a group begin.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    piece: usize,
+    at: usize,
+}
+
+impl Pieces {
+    /// Begins a group.
+    fn begin(&mut self) -> Place {
+        // A group that is longer than the rest lengthens its piece.
+        if self.pieces.last().is_none_or(|piece| piece.len() >= PIECE_BYTES - PIECE_BYTES / 8) {
+            self.pieces.push(Vec::with_capacity(PIECE_BYTES));
+        }
+        Place { piece: self.pieces.len() - 1, at: self.pieces.last().map_or(0, Vec::len) }
+    }
+
+    /// Appends to the last group, of which there is one.
+    #[inline]
+    fn append(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        let Some(piece) = self.pieces.last_mut() else { unreachable!("a group has begun") };
+        let before = piece.len();
+        put(piece);
+        self.bytes += piece.len() - before;
+    }
+
+    /// The bytes of a group; `next`: where the group after it begins, if there is one.
+    fn of(&self, group: Place, next: Option<Place>) -> &[u8] {
+        let piece = self.pieces.get(group.piece).map(Vec::as_slice).unwrap_or_default();
+        let end = next.filter(|next| next.piece == group.piece).map_or(piece.len(), |next| next.at);
+        piece.get(group.at..end).unwrap_or_default()
+    }
+
+    /// Frees the pieces before that of a group.
+    fn forget_before(&mut self, group: Place) {
+        if let Some(before) = group.piece.checked_sub(1)
+            && let Some(piece) = self.pieces.get_mut(before)
+        {
+            *piece = Vec::new();
+        }
+    }
 }
 
 /// An entry to be staged. `shared`: the bytes that its key shares with the key before.
@@ -50,12 +103,12 @@ impl Staged {
                 group.links.within = group.links.within.min(entry.shared);
                 let shared = if shares_keys { entry.shared } else { 0 };
                 let suffix = entry.key.get(shared..).unwrap_or_default();
-                put_item(&mut self.keys, shared, suffix, entry.trailer, entry.value.len());
+                self.keys.append(|out| put_item(out, shared, suffix, entry.trailer, entry.value.len()));
             }
             None => {
                 self.groups.push(StagedGroup {
-                    keys_at: self.keys.len(),
-                    values_at: self.values.len(),
+                    keys: self.keys.begin(),
+                    values: self.values.begin(),
                     key_bytes: entry.key.len(),
                     trailer: entry.trailer,
                     value_bytes: entry.value.len(),
@@ -63,44 +116,44 @@ impl Staged {
                     continues: entry.continues,
                     entries: 1,
                 });
-                self.keys.extend_from_slice(entry.key);
+                self.keys.append(|out| out.extend_from_slice(entry.key));
             }
         }
-        self.values.extend_from_slice(entry.value);
+        self.values.append(|out| out.extend_from_slice(entry.value));
     }
 
     /// The bytes of keys and values.
     pub(super) fn bytes(&self) -> usize {
-        self.keys.len() + self.values.len()
+        self.keys.bytes + self.values.bytes
     }
 
     /// The first key of a group.
     pub(super) fn first_key(&self, group: usize) -> &[u8] {
-        let key = self.groups.get(group).map_or(0..0, |it| it.keys_at..it.keys_at + it.key_bytes);
-        self.keys.get(key).unwrap_or_default()
+        let Some(it) = self.groups.get(group) else { return &[] };
+        self.keys.of(it.keys, None).get(..it.key_bytes).unwrap_or_default()
     }
 
     /// Appends the content of a group. The fence has the first bytes of its first key, padded with zeros.
     pub(super) fn encode(&self, group: usize, fence: &Fence<'_>, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
         let Some(it) = self.groups.get(group) else { return };
-        let (keys, values) = self.places(group);
+        let next = self.groups.get(group + 1);
+        let keys = self.keys.of(it.keys, next.map(|next| next.keys));
+        let (first_key, rest) = keys.split_at_checked(it.key_bytes).unwrap_or_default();
         let shared = it.key_bytes.min(fence.common.len() + fence.prefix.len());
-        let suffix = self.first_key(group).get(shared..).unwrap_or_default();
-        let rest = self.keys.get(it.keys_at + it.key_bytes..keys.end).unwrap_or_default();
+        let suffix = first_key.get(shared..).unwrap_or_default();
         scratch.clear();
         put_item(scratch, shared, suffix, it.trailer, it.value_bytes);
         put_group_start(out, scratch.len() + rest.len(), it.continues);
         out.extend_from_slice(scratch);
         out.extend_from_slice(rest);
-        out.extend_from_slice(self.values.get(values).unwrap_or_default());
+        out.extend_from_slice(self.values.of(it.values, next.map(|next| next.values)));
     }
 
-    /// Where a group lies in `keys` and in `values`.
-    fn places(&self, group: usize) -> (Range<usize>, Range<usize>) {
-        let start = |at: usize| {
-            self.groups.get(at).map_or((self.keys.len(), self.values.len()), |it| (it.keys_at, it.values_at))
-        };
-        let ((keys, values), (keys_end, values_end)) = (start(group), start(group + 1));
-        (keys..keys_end, values..values_end)
+    /// Frees what only groups before this one need. It is called for each group in order.
+    pub(super) fn forget_before(&mut self, group: usize) {
+        if let Some(it) = self.groups.get(group) {
+            self.keys.forget_before(it.keys);
+            self.values.forget_before(it.values);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! [`FastTableWriter`]: makes the bytes of one fast table, in memory.
+//! [`FastTableWriter`]: makes the bytes of one fast table.
 
 use super::cuts::{self, Links};
 use super::distinct::Distinct;
@@ -7,6 +7,7 @@ use super::header::{HEADER_BYTES, Header, PLACE_BYTES, TABLE_BYTES_MAX};
 use super::identity::Identity;
 use super::layout::FastTableOptions;
 use super::meta::FastTableMeta;
+use super::output::TableOutput;
 use super::packed::pack;
 use super::prefixes::put_prefix;
 use super::spaces::put_space;
@@ -19,8 +20,12 @@ use crate::table::{Filter, key_hash};
 /// A group begins at a multiple of this many bytes.
 const GROUP_ALIGNMENT: usize = 8;
 const LINE_BYTES: usize = 64;
+/// What a group has at most beside the keys and values that were staged: six numbers of at most 10 bytes (the length of
+/// its keys, the three of its first entry, and two if it is compressed), a trailer, and zeros up to the next group.
+const GROUP_OVERHEAD_MAX: usize = 6 * 10 + 8 + (GROUP_ALIGNMENT - 1);
 
-/// Writes one fast table. It needs memory for the table twice, until [`FastTableWriter::finish`] returns.
+/// Writes one fast table. It needs memory for the table once more, until [`FastTableWriter::finish`] returns, which
+/// frees that as it goes.
 pub(crate) struct FastTableWriter {
     options: FastTableOptions,
     staged: Staged,
@@ -103,8 +108,9 @@ impl FastTableWriter {
         (head + self.staged.bytes() + self.staged.groups.len() * a_group + filter) as u64
     }
 
-    /// Returns the bytes of the table, and what is to be remembered of it. Requires an entry.
-    pub(crate) fn finish(mut self) -> (Vec<u8>, FastTableMeta) {
+    /// Writes the table, and returns what is to be remembered of it. Requires an entry. `output` is asked once, for
+    /// something that is empty and has room for so many bytes; the table has at most as many.
+    pub(crate) fn finish<O: TableOutput>(mut self, output: impl FnOnce(usize) -> O) -> (O, FastTableMeta) {
         assert!(!self.is_empty(), "a table has at least one entry");
         let links: Vec<Links> = self.staged.groups.iter().map(|group| group.links).collect();
         let shares_keys = self.options.layout.shares_keys();
@@ -113,17 +119,20 @@ impl FastTableWriter {
         let of = |space: &Space| (links.get(space.groups.clone()).unwrap_or_default(), space.common_bytes);
         let prefix_bytes = if shares_keys { cuts::prefix_bytes(spaces.iter().map(of)) } else { 0 };
 
-        let mut out = Vec::with_capacity(self.bytes() as usize + self.bytes() as usize / 16);
-        out.resize(HEADER_BYTES, 0);
-        self.put_head(&mut out, &spaces, prefix_bytes);
-        let sections = self.put_entries(&mut out, &spaces, prefix_bytes);
-        let head = out.get(HEADER_BYTES..sections.entries.start).unwrap_or_default();
-        self.header.head_checksum = self.header.identity.checksum(head, HEADER_BYTES as u64);
+        let mut head = vec![0; HEADER_BYTES];
+        self.put_head(&mut head, &spaces, prefix_bytes);
+        let key_min = Box::from(self.staged.first_key(0));
+        let groups_max = self.staged.bytes() + self.staged.groups.len() * GROUP_OVERHEAD_MAX;
+        let mut out = output(head.len() + groups_max);
+        out.append(&head);
+        self.put_entries(&mut out, &mut head, &spaces, prefix_bytes);
+        let checked = head.get(HEADER_BYTES..).unwrap_or_default();
+        self.header.head_checksum = self.header.identity.checksum(checked, HEADER_BYTES as u64);
         let header = self.header.encode();
-        for (to, from) in out.iter_mut().zip(&header) {
+        for (to, from) in head.iter_mut().zip(&header) {
             *to = *from;
         }
-        let key_min = Box::from(self.staged.first_key(0));
+        out.overwrite(&head);
         let meta = FastTableMeta::new(&self.header, &header, key_min, Box::from(&*self.key_max));
         (out, meta)
     }
@@ -173,37 +182,42 @@ impl FastTableWriter {
         out.extend_from_slice(self.distinct.registers());
     }
 
-    /// Appends the entry layer, and writes the directory.
-    fn put_entries(&mut self, out: &mut Vec<u8>, spaces: &[Space], prefix_bytes: usize) -> super::header::Sections {
+    /// Appends the entry layer to `out`, and writes the directory in `head`. What was staged is freed meanwhile.
+    fn put_entries(&mut self, out: &mut impl TableOutput, head: &mut [u8], spaces: &[Space], prefix_bytes: usize) {
         let (mut places, mut scratch) = (Vec::with_capacity(self.staged.groups.len() * PLACE_BYTES), Vec::new());
-        let (mut content, mut prefix) = (Vec::new(), Vec::new());
+        let (mut group_bytes, mut content, mut prefix) = (Vec::new(), Vec::new(), Vec::new());
+        let mut at = head.len();
         for space in spaces {
+            let common: Box<[u8]> =
+                Box::from(self.staged.first_key(space.groups.start).get(..space.common_bytes).unwrap_or_default());
             for group in space.groups.clone() {
-                let start = out.len();
-                let key = self.staged.first_key(group);
                 prefix.clear();
-                put_prefix(&mut prefix, key, space.common_bytes, prefix_bytes);
-                let fence = Fence { common: key.get(..space.common_bytes).unwrap_or_default(), prefix: &prefix };
+                put_prefix(&mut prefix, self.staged.first_key(group), space.common_bytes, prefix_bytes);
+                let fence = Fence { common: &common, prefix: &prefix };
+                // A group goes through the processor's cache, so that its checksum reads nothing from memory.
+                group_bytes.clear();
                 if self.options.layout.is_compressed() {
                     content.clear();
                     self.staged.encode(group, &fence, &mut scratch, &mut content);
-                    pack(out, &content, &mut scratch);
+                    pack(&mut group_bytes, &content, &mut scratch);
                 } else {
-                    self.staged.encode(group, &fence, &mut scratch, out);
+                    self.staged.encode(group, &fence, &mut scratch, &mut group_bytes);
                 }
-                align(out, GROUP_ALIGNMENT);
-                let stored = out.get(start..).unwrap_or_default();
-                places.put_u32((start / GROUP_ALIGNMENT) as u32);
-                places.put_u32(self.header.identity.checksum(stored, start as u64));
+                align(&mut group_bytes, GROUP_ALIGNMENT);
+                places.put_u32((at / GROUP_ALIGNMENT) as u32);
+                places.put_u32(self.header.identity.checksum(&group_bytes, at as u64));
+                out.append(&group_bytes);
+                at += group_bytes.len();
+                self.staged.forget_before(group);
             }
         }
-        self.header.bytes = out.len() as u64;
+        self.header.bytes = at as u64;
         assert!(self.header.bytes <= TABLE_BYTES_MAX, "a fast table of {} bytes", self.header.bytes);
         let Some(sections) = self.header.sections() else { unreachable!("the sections of a table fit into it") };
-        for (to, from) in out.iter_mut().skip(sections.directory.start).zip(&places) {
+        assert_eq!(sections.entries.start, head.len(), "all before the entry layer is the head");
+        for (to, from) in head.iter_mut().skip(sections.directory.start).zip(&places) {
             *to = *from;
         }
-        sections
     }
 }
 

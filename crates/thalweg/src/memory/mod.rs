@@ -12,4 +12,4 @@ mod spans;
 
 pub(crate) use buffer::Buffer;
 pub(crate) use pages::{PAGES_BYTES, Pages};
-pub(crate) use region::Region;
+pub(crate) use region::{NewPiece, Region};

@@ -52,8 +52,12 @@ unsafe impl Sync for Region {}
 pub(crate) struct Piece {
     region: Arc<Region>,
     unit: usize,
+    units: usize,
     len: usize,
 }
+
+/// A piece that is being written.
+pub(crate) struct NewPiece(Piece);
 
 impl Region {
     /// A region for tables of `bytes` in all. `None` where there are no mappings.
@@ -69,16 +73,26 @@ impl Region {
         Some(Arc::new(Region { mapped, mapped_bytes, blocks, free }))
     }
 
-    /// Returns a copy of `bytes` in the region; `None` if there is no place for them.
-    pub(crate) fn copy(self: &Arc<Self>, bytes: &[u8]) -> Option<Piece> {
-        let unit = self.free().take(units_of(bytes.len()))?;
-        // SAFETY: `take` gave units of the mapping that nobody else has, and they have room for the bytes.
-        unsafe { self.at(unit).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
-        Some(Piece { region: Arc::clone(self), unit, len: bytes.len() })
+    /// Begins a piece with room for `bytes`; `None` if there is no place for them.
+    pub(crate) fn begin(self: &Arc<Self>, bytes: usize) -> Option<NewPiece> {
+        let units = units_of(bytes);
+        let unit = self.free().take(units)?;
+        Some(NewPiece(Piece { region: Arc::clone(self), unit, units, len: 0 }))
     }
 
     fn free(&self) -> MutexGuard<'_, Free> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes back `count` units from `unit` on, and gives back the memory of blocks beyond those that may be idle.
+    fn give(&self, unit: usize, count: usize) {
+        self.free().give(unit, count);
+        loop {
+            let mut free = self.free();
+            let Some(block) = free.take_idle() else { break };
+            // Under the lock: else somebody writes there meanwhile. One at a time: others wait.
+            unuse(self.at(block * BLOCK_UNITS), PAGES_BYTES);
+        }
     }
 
     fn at(&self, unit: usize) -> NonNull<u8> {
@@ -93,6 +107,39 @@ impl Drop for Region {
     }
 }
 
+impl NewPiece {
+    /// Appends `bytes`, for which it has room.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        let NewPiece(piece) = self;
+        assert!(bytes.len() <= piece.units * UNIT_BYTES - piece.len, "a piece of {} units is too small", piece.units);
+        // SAFETY: the piece has these units alone, and they have room for the bytes behind those it has.
+        unsafe {
+            let end = piece.region.at(piece.unit).add(piece.len);
+            end.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+        }
+        piece.len += bytes.len();
+    }
+
+    /// Writes the first bytes again, of which it has at least as many.
+    pub(crate) fn overwrite(&mut self, first: &[u8]) {
+        let NewPiece(piece) = self;
+        assert!(first.len() <= piece.len, "{} bytes are not there yet", first.len());
+        // SAFETY: the piece has these bytes, and nobody else sees it yet.
+        unsafe { piece.region.at(piece.unit).copy_from_nonoverlapping(NonNull::from(first).cast(), first.len()) };
+    }
+
+    /// Ends the piece. Units that it does not need are free again.
+    pub(crate) fn done(self) -> Piece {
+        let NewPiece(mut piece) = self;
+        let (needed, had) = (units_of(piece.len), piece.units);
+        if needed < had {
+            piece.units = needed;
+            piece.region.give(piece.unit + needed, had - needed);
+        }
+        piece
+    }
+}
+
 impl AsRef<[u8]> for Piece {
     #[inline]
     fn as_ref(&self) -> &[u8] {
@@ -103,13 +150,7 @@ impl AsRef<[u8]> for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.region.free().give(self.unit, units_of(self.len));
-        loop {
-            let mut free = self.region.free();
-            let Some(block) = free.take_idle() else { break };
-            // Under the lock: else somebody writes there meanwhile. One at a time: others wait.
-            unuse(self.region.at(block * BLOCK_UNITS), PAGES_BYTES);
-        }
+        self.region.give(self.unit, self.units);
     }
 }
 
@@ -238,8 +279,16 @@ mod tests {
         let (turns, bytes_max) = if cfg!(miri) { (20, 20 << 10) } else { (2000, 1 << 20) };
         for turn in 0..turns {
             let bytes = vec![turn as u8; random(bytes_max)];
-            match region.copy(&bytes) {
-                Some(piece) => kept.push((turn as u8, piece)),
+            match region.begin(bytes.len() + random(bytes_max)) {
+                Some(mut piece) => {
+                    let (head, rest) = bytes.split_at(bytes.len() / 3);
+                    piece.append(&vec![!(turn as u8); head.len()]);
+                    piece.append(rest);
+                    piece.overwrite(head);
+                    let piece = piece.done();
+                    assert_eq!((piece.as_ref().len(), piece.units), (bytes.len(), units_of(bytes.len())));
+                    kept.push((turn as u8, piece));
+                }
                 None => assert!(kept.len() > 8, "there is room"),
             }
             if kept.len() > 12 {

@@ -37,7 +37,7 @@ pub(super) fn micro_run(clock: &dyn Clock, options: FastTableOptions, mut costs:
         writer.add(&key, shared_bytes(&before, &key), SeqNo(1 + number), EntryKind::Put, &[7; VALUE_BYTES]);
         before = key;
     }
-    let (bytes, _) = writer.finish();
+    let (bytes, _) = writer.finish(Vec::with_capacity);
     let table = FastTable::open(Extent::in_memory(bytes, TableId(1)), TableId(1), 0)?;
     let mut scan = table.scan(&Arc::new(KeyRange::default()));
     while scan.enter_next_chunk()? {

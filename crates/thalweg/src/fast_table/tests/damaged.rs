@@ -164,7 +164,7 @@ fn the_rest_of_an_older_try_at_the_same_table_behind_a_new_header_is_refused() {
         for Entry { key, value, .. } in &entries {
             writer.add(key, 0, SeqNo(1), EntryKind::Put, value.as_deref().unwrap());
         }
-        let (old, _) = writer.finish();
+        let (old, _) = writer.finish(Vec::with_capacity);
         let torn = [&new[..HEADER_BYTES], &old[HEADER_BYTES..]].concat();
         assert_eq!(torn.len(), new.len());
         names_the_table(&open(torn).err().unwrap());

@@ -65,7 +65,7 @@ pub(super) fn write(entries: &[Entry], options: FastTableOptions) -> (Vec<u8>, F
         before = &entry.key;
     }
     let estimate = writer.bytes() as f64;
-    let (bytes, meta) = writer.finish();
+    let (bytes, meta) = writer.finish(Vec::with_capacity);
     assert_eq!(meta.table.bytes, bytes.len() as u64);
     if options.layout == FastLayout::Prefixed && entries.len() > 5000 {
         let ratio = bytes.len() as f64 / estimate;

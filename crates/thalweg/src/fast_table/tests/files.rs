@@ -116,7 +116,7 @@ fn of_generation(generation: u64) -> Vec<u8> {
     for Entry { key, value, .. } in &some() {
         writer.add(key, 0, SeqNo(1), EntryKind::Put, value.as_deref().unwrap());
     }
-    writer.finish().0
+    writer.finish(Vec::with_capacity).0
 }
 
 /// Reads in every way. An answer must be right, or an error that names the file. Returns how many reads were errors.
