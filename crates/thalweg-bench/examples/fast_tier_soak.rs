@@ -3,16 +3,17 @@
 //!     cargo run --release -p thalweg-bench --example fast_tier_soak -- DIR [MINUTES [TIER_MIB]]
 //!
 //! Keys have 16 bytes, values 1,024, which do not compress. The records take 2.5 times the tier. One thread overwrites
-//! them as fast as it can, zipfian. Another holds a range open and reads it on slowly, a new one each minute. Every
-//! 50 ms the database is looked at.
+//! them as fast as it can, zipfian. Another holds a range open and reads it on slowly, a new one each minute. A third
+//! gets 1,000 records a second, uniformly, so that the block cache is full. Every 50 ms the database is looked at.
 //!
 //! A child process writes. When the time is over and the tier pins much of the log, the child kills itself. Another
 //! child opens the database, and notes how long that takes and how much memory. The same was done before with a
 //! database without a tier, whose log is that of its memtables: that tells the rate of a replay.
 //!
 //! Exits with 1 if a write took longer than [`SLOWEST_MS`]; if the tier had more than its capacity, or pinned a tenth
-//! more of the log than it may; if the open took a quarter longer than the rate predicts, or more memory than the tier
-//! and two memtables; or if an acknowledged write is missing.
+//! more of the log than it may; if the process had more memory than the tier and the budget; if the open took a quarter
+//! longer than the rate predicts, or more memory than the tier and two memtables; or if an acknowledged write is
+//! missing.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program that measures")]
 
@@ -25,7 +26,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use thalweg::{Compression, Database, FastTier, Keyspace};
-use thalweg_bench::distribution::{ScrambledZipfian, random, scrambled};
+use thalweg_bench::distribution::{ScrambledZipfian, Uniform, random, scrambled};
 use thalweg_bench::machine::memory_usage;
 use values::{VALUE_BYTES, Values};
 
@@ -85,6 +86,19 @@ fn read_slowly(keyspace: &Keyspace, is_done: &AtomicBool) {
     }
 }
 
+/// Gets records until the writer is done.
+fn get(keyspace: &Keyspace, records: u64, is_done: &AtomicBool) {
+    let (mut values, mut source) = (Values::new(), random(3, "gets", 0));
+    while !is_done.load(Relaxed) {
+        std::thread::sleep(Duration::from_millis(10));
+        for _ in 0..10 {
+            let number = Uniform::below(records, &mut source);
+            let value = keyspace.get(key(number)).unwrap().unwrap();
+            parsed(&mut values, &key(number), &value);
+        }
+    }
+}
+
 /// The most that was seen of anything.
 #[derive(Default)]
 struct Most {
@@ -110,11 +124,16 @@ fn watch(database: &Database, is_done: &AtomicBool, longest_ns: &AtomicU64, writ
             minutes += 1;
             let longest = longest_ns.load(Relaxed) / 1_000_000;
             let [tier, held, log] = [most.tier_bytes, most.held_bytes, most.log_bytes].map(|bytes| bytes / MIB);
+            let statistics = database.statistics();
+            let counted = [statistics.memtable_memory_bytes, statistics.cached_bytes, statistics.index_memory_bytes];
+            let [memtables, cached, indexes] = counted.map(|bytes| bytes / MIB);
             println!(
                 "{minutes:3} min: {} M writes; the most so far: {longest} ms for one, {tier} MiB in the tier, {held} \
-                 with what readers hold, {log} of the log, {} MiB of memory",
+                 with what readers hold, {log} of the log, {} MiB of memory; now {} (memtables {memtables}, cache \
+                 {cached}, indexes {indexes})",
                 writes.load(Relaxed) / 1_000_000,
                 most.memory_mib,
+                memory_mib(),
             );
         }
     }
@@ -142,6 +161,7 @@ fn write_and_die(directory: &Path, minutes: u64, tier_mib: u64) {
         (0..records).for_each(&mut write);
         println!("loaded; the longest write: {} ms", longest_ns.load(Relaxed) / 1_000_000);
         scope.spawn(|| read_slowly(&keyspace, &is_done));
+        scope.spawn(|| get(&keyspace, records, &is_done));
         let end = Instant::now() + Duration::from_secs(60 * minutes);
         while Instant::now() < end {
             (0..1000).for_each(|_| write(zipfian.next(&mut source)));
@@ -168,7 +188,7 @@ fn write_and_die(directory: &Path, minutes: u64, tier_mib: u64) {
     if tier_mib > 0 {
         judge("tier, bytes", most.tier_bytes, tier.capacity_bytes);
         judge("log that it pins, bytes", most.log_bytes, tier.log_bytes_max / 10 * 11);
-        println!("memory without mapped files: {} MiB at most; tier {tier_mib}", most.memory_mib);
+        judge("memory without mapped files, MiB", most.memory_mib, tier_mib + MEMORY_BUDGET / MIB);
     }
     // Whoever opens it compares each record with this.
     let versions: Vec<u8> = versions.iter().flat_map(|version| version.to_le_bytes()).collect();

@@ -9,7 +9,7 @@ use super::look_ahead::Cut;
 use super::merge::{merge_runs, retention};
 use super::outputs::{Outputs, Store, Writer};
 use super::runs::{Input, Run, Scan};
-use crate::cache::Warmth;
+use crate::cache::{BlockCache, Charge, Warmth};
 use crate::clock::Entropy;
 use crate::error::Result;
 use crate::fast_table::{
@@ -18,6 +18,7 @@ use crate::fast_table::{
 use crate::format::{EntryKind, SeqNo, TableId};
 use crate::memory::{NewPiece, Region};
 use crate::memtable::SealedEntries;
+use crate::storage::BufferPool;
 use crate::sync::Mutex;
 use crate::table::{KeyRange, TableMeta, TableStore, TableWriters};
 use std::path::PathBuf;
@@ -29,26 +30,57 @@ pub(crate) struct FastTableMaker {
     entropy: Arc<dyn Entropy>,
     options: FastTableOptions,
     medium: FastMedium,
+    /// What a table is put together in.
+    buffers: Arc<BufferPool>,
 }
 
 /// Where fast tables are kept.
 pub(crate) enum FastMedium {
-    /// In memory: in the region, as far as it has room, else on the heap. The ids are those of no file.
-    Memory { region: Option<Arc<Region>>, next: AtomicU64 },
+    /// In memory: in a region, as far as that has room, else on the heap. The ids are those of no file.
+    Memory { region: Option<TierRegion>, next: AtomicU64 },
     /// In files of their own, with ids that no other table has.
     Files { files: Arc<FastTableFiles>, tables: Arc<TableStore> },
 }
 
+/// The region of a tier in memory. What it takes beyond the capacity of the tier (tables that were replaced and that
+/// merges or readers still have, and gaps between tables) counts against the room of the block cache.
+pub(crate) struct TierRegion {
+    region: Arc<Region>,
+    capacity_bytes: u64,
+    beyond: Mutex<Charge>,
+}
+
 impl FastMedium {
-    /// Plain memory for tables of `bytes` in all.
-    pub(crate) fn memory(bytes: u64) -> Self {
-        FastMedium::Memory { region: Region::new(bytes), next: AtomicU64::new(1) }
+    /// Plain memory for tables of `bytes` in all. `cache` has less room while they take more.
+    pub(crate) fn memory(bytes: u64, cache: &Arc<BlockCache>) -> Self {
+        let region = Region::new(bytes).map(|region| TierRegion {
+            region,
+            capacity_bytes: bytes,
+            beyond: Mutex::new(Charge::new(cache, 0)),
+        });
+        FastMedium::Memory { region, next: AtomicU64::new(1) }
+    }
+}
+
+impl TierRegion {
+    /// Looks how much memory the region has.
+    fn count(&self) {
+        let mut beyond = self.beyond.lock();
+        let bytes = self.region.memory_bytes().saturating_sub(self.capacity_bytes);
+        if bytes != beyond.bytes() {
+            beyond.set(bytes);
+        }
     }
 }
 
 impl FastTableMaker {
-    pub(crate) fn new(entropy: Arc<dyn Entropy>, options: FastTableOptions, medium: FastMedium) -> Self {
-        FastTableMaker { entropy, options, medium }
+    pub(crate) fn new(
+        entropy: Arc<dyn Entropy>,
+        options: FastTableOptions,
+        medium: FastMedium,
+        buffers: &Arc<BufferPool>,
+    ) -> Self {
+        FastTableMaker { entropy, options, medium, buffers: Arc::clone(buffers) }
     }
 
     /// How its tables are arranged.
@@ -71,14 +103,16 @@ impl FastTableMaker {
             FastMedium::Files { tables, .. } => tables.take_id(),
         };
         let generation = self.entropy.next_u64();
-        (FastTableWriter::new(id, generation, self.options), generation)
+        (FastTableWriter::with_buffers(id, generation, self.options, &self.buffers), generation)
     }
 
     /// Finishes a table and keeps it.
     async fn keep(&self, writer: FastTableWriter, generation: u64) -> Result<(Arc<FastTable>, TableMeta)> {
         match &self.medium {
             FastMedium::Memory { region, .. } => {
-                let (made, meta) = writer.finish(|bytes| MadeInMemory::with_room(region.as_ref(), bytes));
+                let room = |bytes| MadeInMemory::with_room(region.as_ref().map(|tier| &tier.region), bytes);
+                let (made, meta) = writer.finish(room);
+                region.iter().for_each(TierRegion::count);
                 let id = meta.table.id;
                 Ok((FastTable::open(made.extent(id), id, generation)?, meta.table))
             }

@@ -129,7 +129,7 @@ pub(super) fn open_read_only(mut environment: Environment, root: &Path, options:
     // Nothing is sealed, as nothing will be flushed.
     let fast = found.filter(|_| recovered.state.fast_tables().next().is_some());
     let fast = fast.map(|home| fast_tables(&environment, &home, &metrics)).transpose()?;
-    let tier = fast.and_then(|fast| options.tier(&environment, Some((&fast, &tables)), &recovered.state));
+    let tier = fast.and_then(|fast| options.tier(&environment, Some(&fast), &tables, &recovered.state));
     let unsealed = |options| Arc::new(OrderedOptions { memtable_bytes: usize::MAX, ..options });
     let kind = OrderedKind {
         options: unsealed(options.ordered(Arc::clone(&space), tier)),

@@ -78,7 +78,7 @@ impl FoundTier {
             (_, held) => held,
         };
         let files = home.as_ref().map(|home| fast_tables(environment, home, metrics)).transpose()?;
-        let tier = options.tier(environment, files.as_ref().map(|files| (files, tables)), state);
+        let tier = options.tier(environment, files.as_ref(), tables, state);
         Ok(OpenedTier { tier, files, unused, lock })
     }
 }
@@ -103,13 +103,14 @@ impl Options {
     pub(super) fn tier(
         &self,
         environment: &Environment,
-        files: Option<(&Arc<FastTableFiles>, &Arc<TableStore>)>,
+        files: Option<&Arc<FastTableFiles>>,
+        tables: &Arc<TableStore>,
         state: &State,
     ) -> Option<Arc<Tier>> {
         let wanted = self.fast_tier().filter(|tier| files.is_some() == tier.directory().is_some());
         let capacity_bytes = wanted.map(|tier| tier.capacity_bytes);
         let (room, medium) = match files {
-            Some((files, tables)) => {
+            Some(files) => {
                 let held: u64 = state.distinct_fast_tables().map(|meta| meta.bytes).sum();
                 // Where nobody asks for it, its room must not stop writers before it is empty.
                 let drained_bytes = || held.saturating_add(4 * self.memtable_bytes() as u64).saturating_mul(2);
@@ -118,18 +119,18 @@ impl Options {
             }
             None => {
                 let bytes = capacity_bytes?;
-                (TierRoom::new(bytes, self.fast_tier_log_bytes_max()?), FastMedium::memory(bytes))
+                (TierRoom::new(bytes, self.fast_tier_log_bytes_max()?), FastMedium::memory(bytes, tables.cache()))
             }
         };
         // Each table has a few KiB besides its entries.
         let table_bytes = FAST_TABLE_BYTES_MIN.min(room.capacity_bytes() / FAST_TABLES_MIN);
         let table_bytes = table_bytes.max(self.memtable_bytes() as u64);
-        let tables = FastTableOptions {
+        let fast_tables = FastTableOptions {
             layout: self.mode().layout(),
             filter_bits_per_key: self.filter_bits_per_key,
             ..FastTableOptions::default()
         };
-        let maker = FastTableMaker::new(Arc::clone(&environment.entropy), tables, medium);
+        let maker = FastTableMaker::new(Arc::clone(&environment.entropy), fast_tables, medium, tables.buffers());
         // Nobody asks for it: it is emptied.
         let drain = wanted.is_none().then(|| room.drain());
         let model = (self.mode(), self.fast_tier_forms);

@@ -211,7 +211,7 @@ fn assemble(
         limits: options.backpressure(),
         pool: kind.memory.pool.clone(),
         tier: tier.cloned(),
-        log_pacer: Pacer::default(),
+        shared_pacer: Pacer::default(),
         gate: tables.gate(),
     });
     let installer = Arc::new(DefinitionInstaller {

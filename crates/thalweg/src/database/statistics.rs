@@ -93,7 +93,8 @@ pub struct Statistics {
     pub memtable_memory_bytes: u64,
     /// Bytes of it that cached blocks have, and blocks of new tables that will be cached.
     pub cached_bytes: u64,
-    /// Bytes of it that filters and indexes of open tables have, and the indexes of directory keyspaces.
+    /// Bytes of it that filters and indexes of open tables have, and the indexes of directory keyspaces. What the
+    /// tables of a fast tier in memory take beyond its capacity counts here, too.
     pub index_memory_bytes: u64,
     /// Table writes that waited because the device had `io_depth` operations already.
     pub gate_waits: u64,

@@ -5,10 +5,8 @@
 
 use super::cuts::Links;
 use super::group::{Fence, put_group_start, put_item};
-
-/// Keys and values are kept in pieces of this size, so that they need not be copied to grow, and can be freed piece by
-/// piece.
-const PIECE_BYTES: usize = 256 << 10;
+use crate::storage::{BufferPool, IoBuffer};
+use std::sync::Arc;
 
 /// A group whose first key lies whole at the beginning of its keys.
 #[derive(Debug)]
@@ -26,19 +24,31 @@ pub(super) struct StagedGroup {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Staged {
     /// Of each group the first key, and then its other entries without their values.
     keys: Pieces,
     values: Pieces,
+    /// An entry without its value.
+    item: Vec<u8>,
     pub(super) groups: Vec<StagedGroup>,
 }
 
-/// Bytes that only grow. Those of a group are in one piece.
-#[derive(Debug, Default)]
+/// Bytes that only grow, in buffers of a pool: they are not copied to grow, and are given back one after the other. The
+/// bytes of a group are in one piece.
+#[derive(Debug)]
 struct Pieces {
-    pieces: Vec<Vec<u8>>,
+    pool: Arc<BufferPool>,
+    pieces: Vec<Piece>,
     bytes: usize,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Pooled(IoBuffer),
+    /// A group that is too long for a buffer.
+    Long(Vec<u8>),
+    Gone,
 }
 
 /// Where the bytes of a group begin.
@@ -48,38 +58,93 @@ struct Place {
     at: usize,
 }
 
-impl Pieces {
-    /// Begins a group.
-    fn begin(&mut self) -> Place {
-        // A group that is longer than the rest lengthens its piece.
-        if self.pieces.last().is_none_or(|piece| piece.len() >= PIECE_BYTES - PIECE_BYTES / 8) {
-            self.pieces.push(Vec::with_capacity(PIECE_BYTES));
+impl Piece {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Piece::Pooled(buffer) => buffer.filled(),
+            Piece::Long(bytes) => bytes,
+            Piece::Gone => &[],
         }
-        Place { piece: self.pieces.len() - 1, at: self.pieces.last().map_or(0, Vec::len) }
     }
 
-    /// Appends to the last group, of which there is one.
+    /// Appends all of `bytes`, or nothing if they do not fit.
     #[inline]
-    fn append(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
-        let Some(piece) = self.pieces.last_mut() else { unreachable!("a group has begun") };
-        let before = piece.len();
-        put(piece);
-        self.bytes += piece.len() - before;
+    fn append(&mut self, bytes: &[u8]) -> bool {
+        match self {
+            Piece::Pooled(buffer) => {
+                let fits = bytes.len() <= buffer.capacity() - buffer.len();
+                fits && buffer.append(bytes) == bytes.len()
+            }
+            Piece::Long(long) => {
+                long.extend_from_slice(bytes);
+                true
+            }
+            Piece::Gone => false,
+        }
+    }
+
+    fn truncate(&mut self, len: usize) {
+        match self {
+            Piece::Pooled(buffer) => buffer.set_len(len),
+            Piece::Long(bytes) => bytes.truncate(len),
+            Piece::Gone => {}
+        }
+    }
+}
+
+impl Pieces {
+    fn new(pool: &Arc<BufferPool>) -> Self {
+        Pieces { pool: Arc::clone(pool), pieces: Vec::new(), bytes: 0 }
+    }
+
+    /// Begins a group.
+    fn begin(&mut self) -> Place {
+        // What follows a long group has its own piece.
+        if let None | Some(Piece::Long(_) | Piece::Gone) = self.pieces.last() {
+            self.pieces.push(Piece::Pooled(self.pool.take()));
+        }
+        Place { piece: self.pieces.len() - 1, at: self.pieces.last().map_or(0, |piece| piece.bytes().len()) }
+    }
+
+    /// Appends to the last group, which begins at `group`. If its piece has no room, the group moves to a new one.
+    #[inline]
+    fn append(&mut self, group: &mut Place, bytes: &[u8]) {
+        self.bytes += bytes.len();
+        if !self.pieces.last_mut().is_some_and(|piece| piece.append(bytes)) {
+            self.move_group(group, bytes);
+        }
+    }
+
+    fn move_group(&mut self, group: &mut Place, bytes: &[u8]) {
+        let mut before = self.pieces.last_mut();
+        let begun = before.as_ref().and_then(|piece| piece.bytes().get(group.at..)).unwrap_or_default();
+        let buffer = self.pool.take();
+        let mut piece = match begun.len() + bytes.len() <= buffer.capacity() {
+            true => Piece::Pooled(buffer),
+            false => Piece::Long(Vec::with_capacity(2 * (begun.len() + bytes.len()))),
+        };
+        assert!(piece.append(begun) && piece.append(bytes), "a new piece has room");
+        if let Some(before) = &mut before {
+            before.truncate(group.at);
+        }
+        self.pieces.push(piece);
+        *group = Place { piece: self.pieces.len() - 1, at: 0 };
     }
 
     /// The bytes of a group; `next`: where the group after it begins, if there is one.
     fn of(&self, group: Place, next: Option<Place>) -> &[u8] {
-        let piece = self.pieces.get(group.piece).map(Vec::as_slice).unwrap_or_default();
+        let piece = self.pieces.get(group.piece).map(Piece::bytes).unwrap_or_default();
         let end = next.filter(|next| next.piece == group.piece).map_or(piece.len(), |next| next.at);
         piece.get(group.at..end).unwrap_or_default()
     }
 
-    /// Frees the pieces before that of a group.
+    /// Gives back the pieces before that of a group.
     fn forget_before(&mut self, group: Place) {
-        if let Some(before) = group.piece.checked_sub(1)
-            && let Some(piece) = self.pieces.get_mut(before)
-        {
-            *piece = Vec::new();
+        for piece in self.pieces.iter_mut().take(group.piece).rev() {
+            if matches!(piece, Piece::Gone) {
+                break;
+            }
+            *piece = Piece::Gone;
         }
     }
 }
@@ -94,6 +159,11 @@ pub(super) struct NewEntry<'a> {
 }
 
 impl Staged {
+    /// Takes its memory from `pool`.
+    pub(super) fn new(pool: &Arc<BufferPool>) -> Self {
+        Staged { keys: Pieces::new(pool), values: Pieces::new(pool), item: Vec::new(), groups: Vec::new() }
+    }
+
     /// Adds an entry to the last group, or begins one when that has `group_entries`.
     #[inline]
     pub(super) fn add(&mut self, entry: &NewEntry<'_>, group_entries: usize, shares_keys: bool) {
@@ -103,12 +173,18 @@ impl Staged {
                 group.links.within = group.links.within.min(entry.shared);
                 let shared = if shares_keys { entry.shared } else { 0 };
                 let suffix = entry.key.get(shared..).unwrap_or_default();
-                self.keys.append(|out| put_item(out, shared, suffix, entry.trailer, entry.value.len()));
+                self.item.clear();
+                put_item(&mut self.item, shared, suffix, entry.trailer, entry.value.len());
+                self.keys.append(&mut group.keys, &self.item);
+                self.values.append(&mut group.values, entry.value);
             }
             None => {
+                let (mut keys, mut values) = (self.keys.begin(), self.values.begin());
+                self.keys.append(&mut keys, entry.key);
+                self.values.append(&mut values, entry.value);
                 self.groups.push(StagedGroup {
-                    keys: self.keys.begin(),
-                    values: self.values.begin(),
+                    keys,
+                    values,
                     key_bytes: entry.key.len(),
                     trailer: entry.trailer,
                     value_bytes: entry.value.len(),
@@ -116,10 +192,8 @@ impl Staged {
                     continues: entry.continues,
                     entries: 1,
                 });
-                self.keys.append(|out| out.extend_from_slice(entry.key));
             }
         }
-        self.values.append(|out| out.extend_from_slice(entry.value));
     }
 
     /// The bytes of keys and values.

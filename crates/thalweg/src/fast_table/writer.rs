@@ -15,11 +15,15 @@ use super::staged::{NewEntry, Staged};
 use crate::format::codec::Encode;
 use crate::format::key::{self, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::format::{EntryKind, SeqNo, TableId};
+use crate::storage::BufferPool;
 use crate::table::{Filter, key_hash};
+use std::sync::Arc;
 
 /// A group begins at a multiple of this many bytes.
 const GROUP_ALIGNMENT: usize = 8;
 const LINE_BYTES: usize = 64;
+/// Buffers of a writer that has no pool.
+const BUFFER_BYTES: usize = 64 << 10;
 /// What a group has at most beside the keys and values that were staged: six numbers of at most 10 bytes (the length of
 /// its keys, the three of its first entry, and two if it is compressed), a trailer, and zeros up to the next group.
 const GROUP_OVERHEAD_MAX: usize = 6 * 10 + 8 + (GROUP_ALIGNMENT - 1);
@@ -48,12 +52,22 @@ struct Space {
 impl FastTableWriter {
     /// A writer of the table `id`. `generation`: 64 random bits, drawn for this table.
     pub(crate) fn new(id: TableId, generation: u64, options: FastTableOptions) -> Self {
+        Self::with_buffers(id, generation, options, &BufferPool::new(BUFFER_BYTES))
+    }
+
+    /// The same; memory comes from a pool that others use, too.
+    pub(crate) fn with_buffers(
+        id: TableId,
+        generation: u64,
+        options: FastTableOptions,
+        buffers: &Arc<BufferPool>,
+    ) -> Self {
         let group_entries = options.entries_a_group();
         assert!(options.layout.allows_group(group_entries), "groups of {group_entries} entries");
         let header = Header::new(options.layout, group_entries as u8, Identity { table: id, generation });
         FastTableWriter {
             options,
-            staged: Staged::default(),
+            staged: Staged::new(buffers),
             hashes: Vec::new(),
             distinct: Distinct::new(),
             key_max: Vec::new(),

@@ -64,8 +64,8 @@ pub(crate) struct Backpressure {
     pub(crate) limits: BackpressureLimits,
     pub(crate) pool: MemtablePool,
     pub(crate) tier: Option<Arc<TierRoom>>,
-    /// How fast writers of all buffers together may go: they share the log.
-    pub(crate) log_pacer: Pacer,
+    /// How fast writers of all buffers together may go: they share the log and the memory of memtables.
+    pub(crate) shared_pacer: Pacer,
     /// That of the background's reads and writes.
     pub(crate) gate: Arc<Gate>,
 }
@@ -82,6 +82,7 @@ impl Backpressure {
         }
         if sealed > 0 {
             buffer.pacer().flush_due(now_ns);
+            self.shared_pacer.flush_due(now_ns);
         }
         // The flushes that relieve a long log come first, and get a quarter of what it may still grow by. Segments that
         // only wait for a settle round are not theirs to free.
@@ -108,22 +109,30 @@ impl Backpressure {
             (pressure.tier, pressure.tier_rate) = (tier.pressure(), tier.rate());
         }
         buffer.pacer().press(now_ns, pressure);
-        self.pace_log(now_ns);
+        self.pace_all(now_ns);
     }
 
-    /// Finds out how fast all writers together may go, for the segments of the log that are ready.
-    fn pace_log(&self, now_ns: u64) {
+    /// Notes that a memtable of any buffer was flushed.
+    pub(crate) fn flushed(&self, now_ns: u64, bytes: u64, table_bytes: u64) {
+        self.shared_pacer.flushed(now_ns, bytes, table_bytes, self.registry.has_pending_flush());
+    }
+
+    /// Finds out how fast all writers together may go, for the memory of memtables and for the segments of the log that
+    /// are ready.
+    fn pace_all(&self, now_ns: u64) {
         let (segments, segment_rate) = self.log_pins.segment_scarcity().unzip();
         let segments = segments.unwrap_or_default();
-        self.log_pacer.press(now_ns, Pressure { segments, segment_rate, ..Pressure::default() });
+        let over = self.pool.over();
+        let flush = if over > 0.0 && self.registry.has_pending_flush() { over } else { 0.0 };
+        self.shared_pacer.press(now_ns, Pressure { flush, segments, segment_rate, ..Pressure::default() });
     }
 
     /// Whether writers of all buffers are slowed down.
-    fn is_log_pressed(&self, now_ns: u64) -> bool {
-        if self.log_pacer.is_pressed() && self.log_pacer.is_stale(now_ns) {
-            self.pace_log(now_ns);
+    fn are_all_pressed(&self, now_ns: u64) -> bool {
+        if self.shared_pacer.is_pressed() && self.shared_pacer.is_stale(now_ns) {
+            self.pace_all(now_ns);
         }
-        self.log_pacer.is_pressed()
+        self.shared_pacer.is_pressed()
     }
 
     /// Before a write of `bytes`, whose operation i goes to `routes[i]`: lets time pass while there is little room.
@@ -139,11 +148,11 @@ impl Backpressure {
             buffer.pacer().delay_ns(bytes / routes.len() * run.len(), now_ns)
         };
         let longest = routes.chunk_by(Arc::ptr_eq).filter_map(&mut delay_of).max();
-        let of_log = self.log_pacer.is_pressed().then(|| {
+        let of_all = self.shared_pacer.is_pressed().then(|| {
             let now_ns = *now_ns.get_or_insert_with(|| clock.now_ns());
-            self.is_log_pressed(now_ns).then(|| self.log_pacer.delay_ns(bytes, now_ns)).flatten()
+            self.are_all_pressed(now_ns).then(|| self.shared_pacer.delay_ns(bytes, now_ns)).flatten()
         });
-        let longest = longest.max(of_log.flatten());
+        let longest = longest.max(of_all.flatten());
         if let Some((delay_ns, now_ns)) = longest.zip(now_ns) {
             let until_ns = now_ns.saturating_add(delay_ns);
             let is_idle = self.environment.scheduler.has_waiting_compactor() && self.gate.has_room();
@@ -160,7 +169,7 @@ impl Backpressure {
                 at_ns = clock.now_ns();
                 let is_over = at_ns >= until_ns || self.signals.stopped.passed(ticket);
                 let mut buffers = routes.chunk_by(Arc::ptr_eq).filter_map(<[_]>::first);
-                if is_over || !self.is_log_pressed(at_ns) && !buffers.any(|it| still_pressed(it, at_ns)) {
+                if is_over || !self.are_all_pressed(at_ns) && !buffers.any(|it| still_pressed(it, at_ns)) {
                     break;
                 }
             }

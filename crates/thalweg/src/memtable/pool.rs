@@ -112,6 +112,13 @@ impl MemtablePool {
         self.flushable_bytes() / 2 > self.shared.used_bytes_max
     }
 
+    /// How far memtables are on their way from the memory that they may have to twice as much, where writers wait: 0
+    /// to 1. Those that only readers hold do not count.
+    pub(crate) fn over(&self) -> f64 {
+        let most = self.shared.used_bytes_max;
+        (self.flushable_bytes().saturating_sub(most) as f64 / most.max(1) as f64).min(1.0)
+    }
+
     /// Whether memtables have more memory than they may; those that only readers hold do not count. Says so once for
     /// each [`LOOK_BYTES`] that the others gain or lose, so that of many writers one sees to it.
     pub(crate) fn is_over(&self) -> bool {
@@ -192,6 +199,7 @@ mod tests {
         assert!(!pool.is_over());
         pool.count(0, 2 * PAGES_BYTES);
         assert_eq!((pool.is_over(), pool.is_over()), (true, false), "one is to see to it");
+        assert!((pool.over() - 1.0 / (3 * PAGES_BYTES) as f64).abs() < 1e-12);
         pool.count(0, LOOK_BYTES);
         assert!(pool.is_over());
     }

@@ -190,6 +190,7 @@ impl MemtableFlusher {
         } else {
             partition.pacer.flushed(now_ns, memtable_bytes, table_bytes, has_more);
         }
+        self.backpressure.flushed(now_ns, memtable_bytes, table_bytes);
         self.backpressure.pace(&**partition);
         self.signals.compaction_wanted.notify_all();
         self.signals.progress.notify_all();

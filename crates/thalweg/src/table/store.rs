@@ -120,6 +120,11 @@ impl TableStore {
         self.page_cache.warming.stop();
     }
 
+    /// The buffers of background reads and writes.
+    pub(crate) fn buffers(&self) -> &Arc<BufferPool> {
+        &self.io.chunk_buffers
+    }
+
     /// The block cache of the database.
     pub(crate) fn cache(&self) -> &Arc<BlockCache> {
         &self.cache

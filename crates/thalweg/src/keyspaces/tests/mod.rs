@@ -3,4 +3,5 @@
 
 mod map_keyspace;
 mod second_kind;
+mod shared_pace;
 mod world;

@@ -119,7 +119,7 @@ impl World {
             limits: BackpressureLimits { sealed_max: 2, log_bytes_max: 1 << 20 },
             pool: MemtablePool::new(0),
             tier: None,
-            log_pacer: Pacer::default(),
+            shared_pacer: Pacer::default(),
             gate: tables.gate(),
         };
         let installer = DefinitionInstaller {

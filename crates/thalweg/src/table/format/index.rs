@@ -55,14 +55,15 @@ impl IndexBuilder {
 #[derive(Debug)]
 pub(in crate::table) struct Index {
     content: Slice,
-    blocks: Vec<IndexEntry>,
+    /// Where the entry of each block begins in `content`. All entries were decoded once, and are decoded again where
+    /// they are looked at: decoded they would take six times the memory.
+    starts: Box<[usize]>,
     tree: PrefixTree,
 }
 
-#[derive(Debug)]
-struct IndexEntry {
-    key_start: usize,
-    key_bytes: usize,
+/// The entry of a block.
+struct IndexEntry<'a> {
+    user_key: &'a [u8],
     seq: SeqNo,
     handle: BlockHandle,
 }
@@ -70,9 +71,10 @@ struct IndexEntry {
 impl Index {
     /// Decodes an index, whose blocks must fill `[0, data_end)`.
     pub(in crate::table) fn decode(content: Slice, data_end: u64) -> Result<Index, Damage> {
-        let mut blocks: Vec<IndexEntry> = Vec::new();
+        let mut starts = Vec::new();
         let mut decoder = Decoder::new(&content);
         let mut end = 0;
+        let mut last: Option<(&[u8], SeqNo)> = None;
         while !decoder.is_empty() {
             let at = decoder.offset();
             let entry =
@@ -81,64 +83,69 @@ impl Index {
             end = next.ok_or_else(|| {
                 Damage::new(at, format!("a block from {end}, before {data_end}"), format!("{:?}", entry.handle))
             })?;
-            let new = (entry.key_in(&content), entry.seq);
-            if blocks.last().is_some_and(|last| key::compare((last.key_in(&content), last.seq), new) != Ordering::Less)
-            {
+            let new = (entry.user_key, entry.seq);
+            if last.is_some_and(|last| key::compare(last, new) != Ordering::Less) {
                 return Err(Damage::new(at, "a key after the one before", "one that is not"));
             }
-            blocks.push(entry);
+            last = Some(new);
+            starts.push(at);
         }
-        if blocks.is_empty() || end != data_end {
+        if starts.is_empty() || end != data_end {
             return Err(Damage::new(0, format!("blocks that end at {data_end}"), format!("an end at {end}")));
         }
-        let tree = PrefixTree::new(blocks.iter().map(|entry| entry.key_in(&content)));
-        Ok(Index { content, blocks, tree })
+        let keys = starts.iter().map(|start| entry_at(&content, *start).map_or(&[][..], |entry| entry.user_key));
+        let tree = PrefixTree::new(keys);
+        Ok(Index { content, starts: starts.into_boxed_slice(), tree })
     }
 
     /// The bytes of memory that it takes.
     pub(in crate::table) fn memory_bytes(&self) -> usize {
-        self.content.len() + self.blocks.len() * size_of::<IndexEntry>() + self.tree.memory_bytes()
+        self.content.len() + size_of_val(&*self.starts) + self.tree.memory_bytes()
     }
 
     /// The number of data blocks; at least 1.
     pub(in crate::table) fn blocks(&self) -> usize {
-        self.blocks.len()
+        self.starts.len()
     }
 
+    fn entry(&self, block: usize) -> Option<IndexEntry<'_>> {
+        entry_at(&self.content, *self.starts.get(block)?)
+    }
+
+    #[inline]
     pub(in crate::table) fn handle(&self, block: usize) -> Option<BlockHandle> {
-        Some(self.blocks.get(block)?.handle)
+        Some(self.entry(block)?.handle)
     }
 
     /// Returns the key of the last entry of a block.
     pub(in crate::table) fn last_key(&self, block: usize) -> Option<(&[u8], SeqNo)> {
-        let entry = self.blocks.get(block)?;
-        Some((entry.key_in(&self.content), entry.seq))
+        let entry = self.entry(block)?;
+        Some((entry.user_key, entry.seq))
     }
 
     /// Returns the first block whose last entry is at or after `(user_key, seq)`. It has the first such entry. Returns
     /// [`Index::blocks`] if there is none.
     pub(in crate::table) fn find(&self, user_key: &[u8], seq: SeqNo) -> usize {
         let around = self.tree.around(user_key);
-        let blocks = self.blocks.get(around.clone()).unwrap_or_default();
-        let is_before = |entry: &IndexEntry| {
-            key::compare((entry.key_in(&self.content), entry.seq), (user_key, seq)) == Ordering::Less
+        let starts = self.starts.get(around.clone()).unwrap_or_default();
+        let is_before = |start: &usize| {
+            entry_at(&self.content, *start)
+                .is_some_and(|entry| key::compare((entry.user_key, entry.seq), (user_key, seq)) == Ordering::Less)
         };
-        around.start + blocks.partition_point(is_before)
+        around.start + starts.partition_point(is_before)
     }
 }
 
-impl IndexEntry {
-    fn key_in<'a>(&self, content: &'a [u8]) -> &'a [u8] {
-        content.get(self.key_start..self.key_start.saturating_add(self.key_bytes)).unwrap_or_default()
-    }
+#[inline]
+fn entry_at(content: &[u8], start: usize) -> Option<IndexEntry<'_>> {
+    decode_entry(&mut Decoder::new(content.get(start..)?))
 }
 
-fn decode_entry(decoder: &mut Decoder<'_>) -> Option<IndexEntry> {
+fn decode_entry<'a>(decoder: &mut Decoder<'a>) -> Option<IndexEntry<'a>> {
     let user_key = decoder.bytes()?;
-    let key_start = decoder.offset() - user_key.len();
     let (seq, _) = key::unpack_trailer(decoder.u64()?)?;
     let handle = BlockHandle { offset: decoder.varint()?, bytes: decoder.varint()?, raw_bytes: decoder.varint()? };
-    Some(IndexEntry { key_start, key_bytes: user_key.len(), seq, handle })
+    Some(IndexEntry { user_key, seq, handle })
 }
 
 #[cfg(test)]
