@@ -112,9 +112,10 @@ impl FastTableMaker {
             FastMedium::Memory { region, .. } => {
                 let room = |bytes| MadeInMemory::with_room(region.as_ref().map(|tier| &tier.region), bytes);
                 let (made, meta) = writer.finish(room);
-                region.iter().for_each(TierRegion::count);
                 let id = meta.table.id;
-                Ok((FastTable::open(made.extent(id), id, generation)?, meta.table))
+                let extent = made.extent(id);
+                region.iter().for_each(TierRegion::count);
+                Ok((FastTable::open(extent, id, generation)?, meta.table))
             }
             FastMedium::Files { files, .. } => {
                 let (bytes, FastTableMeta { table: meta, .. }) = writer.finish(Vec::with_capacity);
@@ -122,6 +123,13 @@ impl FastTableMaker {
                 let table = files.open(&meta).inspect_err(|_| drop(files.remove(meta.id)))?;
                 Ok((table, meta))
             }
+        }
+    }
+
+    /// Looks how much memory tables in memory have, now that some may have gone.
+    pub(crate) fn count_memory(&self) {
+        if let FastMedium::Memory { region: Some(region), .. } = &self.medium {
+            region.count();
         }
     }
 

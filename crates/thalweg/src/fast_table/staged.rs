@@ -116,19 +116,21 @@ impl Pieces {
     }
 
     fn move_group(&mut self, group: &mut Place, bytes: &[u8]) {
-        let mut before = self.pieces.last_mut();
-        let begun = before.as_ref().and_then(|piece| piece.bytes().get(group.at..)).unwrap_or_default();
-        let buffer = self.pool.take();
-        let mut piece = match begun.len() + bytes.len() <= buffer.capacity() {
-            true => Piece::Pooled(buffer),
+        let Some(before) = self.pieces.last_mut() else { unreachable!("a group has begun") };
+        let begun = before.bytes().get(group.at..).unwrap_or_default();
+        let mut piece = match begun.len() + bytes.len() <= self.pool.capacity() {
+            true => Piece::Pooled(self.pool.take()),
             false => Piece::Long(Vec::with_capacity(2 * (begun.len() + bytes.len()))),
         };
         assert!(piece.append(begun) && piece.append(bytes), "a new piece has room");
-        if let Some(before) = &mut before {
+        if group.at == 0 {
+            // The group had it alone.
+            *before = piece;
+        } else {
             before.truncate(group.at);
+            self.pieces.push(piece);
+            *group = Place { piece: self.pieces.len() - 1, at: 0 };
         }
-        self.pieces.push(piece);
-        *group = Place { piece: self.pieces.len() - 1, at: 0 };
     }
 
     /// The bytes of a group; `next`: where the group after it begins, if there is one.

@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// Definitions that the manifest may be behind with before the next one waits.
 const DEFINITIONS_MAX: usize = 1000;
 
+/// Flushes of fewer bytes say nothing about the rate: opening and naming a table takes longer than writing them.
+const MEASURED_BYTES_MIN: u64 = 1 << 20;
+
 /// The most pressure for the sake of reads: writers go at a fifth of the rate at which level 0 is compacted.
 const PRESSURE_OF_READS: f64 = 0.9;
 
@@ -82,7 +85,6 @@ impl Backpressure {
         }
         if sealed > 0 {
             buffer.pacer().flush_due(now_ns);
-            self.shared_pacer.flush_due(now_ns);
         }
         // The flushes that relieve a long log come first, and get a quarter of what it may still grow by. Segments that
         // only wait for a settle round are not theirs to free.
@@ -109,17 +111,31 @@ impl Backpressure {
             (pressure.tier, pressure.tier_rate) = (tier.pressure(), tier.rate());
         }
         buffer.pacer().press(now_ns, pressure);
-        self.pace_all(now_ns);
+        self.pace_all_at(now_ns);
     }
 
-    /// Notes that a memtable of any buffer was flushed.
-    pub(crate) fn flushed(&self, now_ns: u64, bytes: u64, table_bytes: u64) {
-        self.shared_pacer.flushed(now_ns, bytes, table_bytes, self.registry.has_pending_flush());
+    /// A flush of any buffer begins. There is one at a time, so that what all of them give is the sum over time.
+    pub(crate) fn flush_begun(&self) {
+        self.shared_pacer.flushed_in_part(self.environment.clock.now_ns(), true);
+    }
+
+    /// It has ended, and gave `bytes` of memory back; 0: it failed, or they are not its own.
+    pub(crate) fn flush_ended(&self, bytes: u64) {
+        let now_ns = self.environment.clock.now_ns();
+        match bytes >= MEASURED_BYTES_MIN {
+            true => self.shared_pacer.flushed(now_ns, bytes, bytes, false),
+            false => self.shared_pacer.flushed_in_part(now_ns, false),
+        }
+    }
+
+    /// Finds out how fast all writers together may go.
+    pub(crate) fn pace_all(&self) {
+        self.pace_all_at(self.environment.clock.now_ns());
     }
 
     /// Finds out how fast all writers together may go, for the memory of memtables and for the segments of the log that
     /// are ready.
-    fn pace_all(&self, now_ns: u64) {
+    fn pace_all_at(&self, now_ns: u64) {
         let (segments, segment_rate) = self.log_pins.segment_scarcity().unzip();
         let segments = segments.unwrap_or_default();
         let over = self.pool.over();
@@ -130,7 +146,7 @@ impl Backpressure {
     /// Whether writers of all buffers are slowed down.
     fn are_all_pressed(&self, now_ns: u64) -> bool {
         if self.shared_pacer.is_pressed() && self.shared_pacer.is_stale(now_ns) {
-            self.pace_all(now_ns);
+            self.pace_all_at(now_ns);
         }
         self.shared_pacer.is_pressed()
     }

@@ -21,7 +21,7 @@ const SLOW_PERCENT: u64 = 85;
 /// They are as slow as they may be from this one on,
 const SLOWEST_PERCENT: u64 = 97;
 
-/// and stop when the tables take so much of it that what memtables hold by then has room.
+/// and stop at this one: what memtables hold by then is still to come.
 const STOP_PERCENT: u64 = 98;
 
 /// Partitions are evicted for the log when the tier pins this part less of it than it may: an eighth.

@@ -97,6 +97,7 @@ impl Evictor {
             }
             let room = self.health.room();
             let Some(work) = self.next_work() else {
+                self.tier.maker.count_memory();
                 if self.leaving.lock().is_empty() && self.health.evictions.clear() {
                     self.signals.progress.notify_all();
                 }

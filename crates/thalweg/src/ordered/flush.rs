@@ -68,14 +68,16 @@ impl MemtableFlusher {
             let passes = partition.is_out_of_tier() && tier.is_passed_by(self.space.space());
             !is_bug && !passes
         });
-        match tier {
+        self.backpressure.flush_begun();
+        let done = match tier {
             Some(tier) => self.flush_to_tier(tier, partition, handle).await.inspect_err(|error| tier.note_full(error)),
             None => {
                 // The next one tries again to find room there.
                 partition.generation.options.tier.iter().for_each(|tier| tier.room.set_refused(false));
                 self.flush_to_level0(writers, partition, handle).await
             }
-        }
+        };
+        done.inspect_err(|_| self.backpressure.flush_ended(0))
     }
 
     async fn flush_to_tier(&self, tier: &Tier, partition: &Arc<Partition>, handle: &Arc<MemtableHandle>) -> Result<()> {
@@ -143,6 +145,7 @@ impl MemtableFlusher {
             // A split or a merge sealed it empty.
             partition.install_flush(handle, None);
             partition.pacer.flushed_in_part(self.environment.clock.now_ns(), partition.sealed_memtables() > 0);
+            self.backpressure.flush_ended(0);
             self.backpressure.pace(&**partition);
             self.signals.progress.notify_all();
             return Ok(());
@@ -190,7 +193,8 @@ impl MemtableFlusher {
         } else {
             partition.pacer.flushed(now_ns, memtable_bytes, table_bytes, has_more);
         }
-        self.backpressure.flushed(now_ns, memtable_bytes, table_bytes);
+        // Of a memtable that two partitions share the memory comes back once both have flushed it.
+        self.backpressure.flush_ended(if handle.is_shared() { 0 } else { memtable_bytes });
         self.backpressure.pace(&**partition);
         self.signals.compaction_wanted.notify_all();
         self.signals.progress.notify_all();

@@ -80,6 +80,8 @@ impl Sealer {
         for partition in self.partitions.iter() {
             let super_version = partition.super_version();
             if !super_version.sealed.is_empty() {
+                // Its flush may take long, and nobody else notices that memory runs out.
+                self.backpressure.pace_all();
                 return;
             }
             let active = Arc::clone(&super_version.active);

@@ -42,6 +42,11 @@ impl BufferPool {
         Arc::new(BufferPool { capacity, free: Mutex::default() })
     }
 
+    /// Bytes of each buffer.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// An empty buffer.
     pub(crate) fn take(self: &Arc<Self>) -> IoBuffer {
         let memory = self.reusable().unwrap_or_else(|| Buffer::zeroed(self.capacity + ALIGNMENT - 1));
