@@ -122,8 +122,8 @@ impl FastTableWriter {
         (head + self.staged.bytes() + self.staged.groups.len() * a_group + filter) as u64
     }
 
-    /// Writes the table, and returns what is to be remembered of it. Requires an entry. `output` is asked once, for
-    /// something that is empty and has room for so many bytes; the table has at most as many.
+    /// Writes the table, and returns what is to be remembered of it. Requires an entry. `output` is called once. It
+    /// returns an empty output with room for the number of bytes that it is given; the table is no longer than that.
     pub(crate) fn finish<O: TableOutput>(mut self, output: impl FnOnce(usize) -> O) -> (O, FastTableMeta) {
         assert!(!self.is_empty(), "a table has at least one entry");
         let links: Vec<Links> = self.staged.groups.iter().map(|group| group.links).collect();

@@ -26,8 +26,8 @@ const UNIT_BYTES: usize = 64 << 10;
 /// Units of a block.
 const BLOCK_UNITS: usize = PAGES_BYTES / UNIT_BYTES;
 
-/// The region has so many addresses for each byte of the tier. The tables that a merge replaces stay until it has
-/// ended, readers keep some for longer, and there are gaps between pieces.
+/// The region has this many times the addresses that the tier's capacity needs. Tables that a merge replaces stay until
+/// the merge has ended, readers keep some of them longer, and there are gaps between pieces.
 const ADDRESSES: usize = 2;
 
 /// A part of the tier that may be idle. With a 64th, faults of new pages took 6 % of all processor time.
