@@ -11,8 +11,9 @@
 //! for syncs gets new files that are filled, and any other log gets new files that are allocated.
 //!
 //! The pages of a recycled slot may be dirty with an older segment that is not needed on the medium any more. Through a
-//! mapping only the header is synced. The mapping is populated last, because the syncs of the preparation would undo
-//! it. Locks: none.
+//! mapping only the header is synced. Or the page cache has evicted them; then they become zeros, so that nothing is
+//! read to be overwritten. The mapping is populated last, because the syncs of the preparation would undo it.
+//! Locks: none.
 
 use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentHeader};
 use super::segment::Segment;
@@ -140,10 +141,15 @@ impl Preparation {
                 }
                 Stage::Populate(segment, 0)
             }
-            Stage::Populate(segment, from) => match segment.populate(from)? {
-                Some(next) => Stage::Populate(segment, next),
-                None => return Ok(Some(segment)),
-            },
+            Stage::Populate(segment, from) => {
+                if self.new_blocks.is_none() {
+                    segment.renew(from)?;
+                }
+                match segment.populate(from)? {
+                    Some(next) => Stage::Populate(segment, next),
+                    None => return Ok(Some(segment)),
+                }
+            }
             Stage::Done => unreachable!("a preparation that gave its segment or failed takes no more steps"),
         };
         Ok(None)

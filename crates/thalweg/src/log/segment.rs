@@ -10,8 +10,14 @@ use crate::storage::{File, Mapping, OpenMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many bytes of a mapping one step populates.
-const POPULATE_BYTES: u32 = 1 << 20;
+/// How many bytes one step makes ready for writes.
+const READY_BYTES: u32 = 1 << 20;
+
+/// Where the pages after the header's begin.
+const PAGES_START: u32 = 4096;
+
+/// What takes the place of old bytes.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A segment, with the handles that write and sync it.
 pub(super) struct Segment {
@@ -109,12 +115,44 @@ impl Segment {
         }
     }
 
-    /// Makes one step of pages from `from` on ready for stores. Returns where the next step begins.
+    /// Makes one step of pages from `from` on ready for stores, if they are stored to. Returns where the next step
+    /// begins.
     pub(super) fn populate(&self, from: u32) -> Result<Option<u32>> {
-        let Some(mapping) = self.mapping().filter(|_| !self.is_for_callers) else { return Ok(None) };
-        let to = from.saturating_add(POPULATE_BYTES).min(self.bytes);
-        mapping.populate(u64::from(from), u64::from(to))?;
+        let to = self.step_end(from);
+        if let Some(mapping) = self.mapping().filter(|_| !self.is_for_callers) {
+            mapping.populate(u64::from(from), u64::from(to))?;
+        }
         Ok((to < self.bytes).then_some(to))
+    }
+
+    /// Makes one step of pages from `from` on ready, in a file whose old records nobody needs, before anything but the
+    /// header is written to it. If the page cache has evicted some of them, the first write to each would wait until
+    /// its old bytes are read. So pages that will be stored to become zeros, which need no read and are not written
+    /// before the records are. Pages that will be written by position are read ahead: their syncs may be of the whole
+    /// file, and would write the zeros too.
+    pub(super) fn renew(&self, from: u32) -> Result<()> {
+        let (first, end) = (from.max(PAGES_START), self.step_end(from));
+        let file = &self.handle(0)?.file;
+        let count = u64::from(end.saturating_sub(first));
+        if count == 0 || file.is_cached(u64::from(first), count) != Some(false) {
+            return Ok(());
+        }
+        if self.mapping().is_none() || self.is_for_callers {
+            file.will_need(u64::from(first), count);
+            return Ok(());
+        }
+        let mut at = first;
+        while at < end {
+            let zeros = ZEROS.get(..(end - at) as usize).unwrap_or(&ZEROS);
+            file.write_all_at(u64::from(at), zeros)?;
+            at += zeros.len() as u32;
+        }
+        Ok(())
+    }
+
+    /// Where the step that begins at `from` ends.
+    fn step_end(&self, from: u32) -> u32 {
+        from.saturating_add(READY_BYTES).min(self.bytes)
     }
 }
 

@@ -36,6 +36,10 @@ pub(super) struct Disk {
     pub(super) allocates: AtomicBool,
     /// Files can be mapped.
     pub(super) maps: AtomicBool,
+    /// The page cache holds nothing.
+    pub(super) evicts: AtomicBool,
+    /// Bytes that were announced as needed soon.
+    pub(super) announced: AtomicU64,
     /// Called when a file is closed or unmapped.
     pub(super) on_close: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
 }
@@ -138,6 +142,12 @@ impl File for Handle {
         let count = from.len().min(buffer.len());
         buffer[..count].copy_from_slice(&from[..count]);
         Ok(count)
+    }
+    fn is_cached(&self, _: u64, _: u64) -> Option<bool> {
+        Some(!self.disk.evicts.load(Ordering::SeqCst))
+    }
+    fn will_need(&self, _: u64, bytes: u64) {
+        self.disk.announced.fetch_add(bytes, Ordering::SeqCst);
     }
     fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.disk.change(&self.path)?;

@@ -1,6 +1,9 @@
 //! Releasing segments and using their slots again.
 
 use super::*;
+use crate::format::EditId;
+use crate::log::header::{SegmentHeader, SegmentId};
+use crate::log::preparation::Preparation;
 use crate::log::sizing::SPARES_MAX;
 use crate::runtime::Lane;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -87,6 +90,39 @@ fn a_segment_is_not_recycled_before_it_is_let_go_or_while_it_is_pinned() {
     let found = Scan::run(&bench.environment, &copy, start, DamagePolicy::Strict, true).unwrap();
     assert_eq!((found.end, replay(&found).unwrap()), (end, expected(&records)));
     assert!(bench.log.copy_to(start, end, Path::new("other")).is_err());
+}
+
+#[test]
+fn a_slot_that_the_page_cache_has_evicted_is_not_read_to_be_overwritten() {
+    const BYTES: u32 = (2 << 20) + SEGMENT_BYTES;
+    const PAGE: usize = 4096;
+    let renewed = |evicts: bool, maps: bool, is_for_callers: bool| {
+        let disk = Arc::<Disk>::default();
+        disk.evicts.store(evicts, Ordering::SeqCst);
+        disk.maps.store(maps, Ordering::SeqCst);
+        let (environment, _scheduler) = fake::environment(&disk, 1, false);
+        let path = PathBuf::from("00000001.log");
+        let file = environment.storage.create(&path).unwrap();
+        file.write_all_at(0, &vec![7; BYTES as usize]).unwrap();
+        file.sync().unwrap();
+        let header = SegmentHeader { id: SegmentId { index: 3, generation: 4 }, bytes: BYTES, settled: EditId(0) };
+        let recycled = Preparation::recycle(path.clone(), header);
+        let mut preparation = if is_for_callers { recycled.for_callers() } else { recycled };
+        let metrics = Metrics::default();
+        while preparation.step(&environment, &metrics).unwrap().is_none() {}
+        let bytes = disk.read(&path);
+        assert_eq!(bytes[..HEADER_BYTES as usize], header.encode());
+        let is_old = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 7);
+        let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        assert!(is_old(&bytes[HEADER_BYTES as usize..PAGE]), "the header's page was written just now");
+        assert!(is_old(&bytes[PAGE..]) || is_zero(&bytes[PAGE..]));
+        (is_zero(&bytes[PAGE..]), disk.announced.load(Ordering::SeqCst))
+    };
+    assert_eq!(renewed(false, true, false), (false, 0));
+    assert_eq!(renewed(true, true, false), (true, 0));
+    let all = u64::from(BYTES) - PAGE as u64;
+    assert_eq!(renewed(true, true, true), (false, all), "a sync would write the zeros");
+    assert_eq!(renewed(true, false, false), (false, all));
 }
 
 #[test]
