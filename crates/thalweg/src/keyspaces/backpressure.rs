@@ -108,7 +108,8 @@ impl Backpressure {
         };
         let mut pressure = Pressure { flush, retained, compaction, compaction_rate_max, ..Pressure::default() };
         if let Some(tier) = &self.tier {
-            (pressure.tier, pressure.tier_rate) = (tier.pressure(), tier.rate());
+            let coming = self.pool.sealed_bytes() as u64;
+            (pressure.tier, pressure.tier_rate) = (tier.pressure(coming), tier.rate(now_ns));
         }
         buffer.pacer().press(now_ns, pressure);
         self.pace_all_at(now_ns);
@@ -221,13 +222,15 @@ impl Backpressure {
         })?;
         let Some(tier) = &self.tier else { return Ok(()) };
         let eviction_error = || self.health.evictions.get().map(|trouble| trouble.error);
-        self.stall_while("fast tier", &self.metrics.stalls_tier, eviction_error, || {
-            // A drop or a clear may have let its log go since the last look.
-            let is_full = || {
+        let error = || eviction_error().or_else(flush_error);
+        self.stall_while("fast tier", &self.metrics.stalls_tier, error, || {
+            let is_full = || tier.is_full(self.pool.sealed_bytes() as u64);
+            let is_still_full = || {
+                // A drop or a clear may have let its log go since the last look.
                 self.log_pins.look_at_tier();
-                tier.is_full()
+                is_full()
             };
-            tier.is_full() && is_full() && !buffer.is_dropped()
+            is_full() && is_still_full() && !buffer.is_dropped()
         })
     }
 

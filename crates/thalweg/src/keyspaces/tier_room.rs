@@ -4,7 +4,8 @@
 //! work of the kind of keyspace that has a tier evicts; [`super::Backpressure`] slows writers down and stops them.
 //!
 //! An eviction gives its room back at its end, all at once. Writers that waited for that would go in jerks, or stop. So
-//! what they are slowed down by counts the part that running evictions have merged as gone ([`RunningEviction`]).
+//! what they are slowed down by counts the part that running evictions have merged as gone ([`RunningEviction`]). And
+//! it counts as there what is *coming*: sealed memtables, which the next flushes bring into the tier.
 //!
 //! Locks: `evictions` is held for arithmetic.
 
@@ -21,7 +22,10 @@ const SLOW_PERCENT: u64 = 85;
 /// They are as slow as they may be from this one on,
 const SLOWEST_PERCENT: u64 = 97;
 
-/// and stop at this one: what memtables hold by then is still to come.
+/// Room that is not given back yet counts from this one on: an eviction may wait long for the device.
+const SLOW_LIVE_PERCENT: u64 = 92;
+
+/// and stop at this one: a memtable that is active by then may still come.
 const STOP_PERCENT: u64 = 98;
 
 /// Partitions are evicted for the log when the tier pins this part less of it than it may: an eighth.
@@ -59,7 +63,31 @@ pub(crate) struct TierRoom {
     /// Its medium had no room for a table. Something is evicted before the next try.
     is_refused: AtomicBool,
     /// How fast evictions give room back.
-    evictions: Mutex<Supply>,
+    evictions: Mutex<Evictions>,
+}
+
+/// How fast evictions give room back. All that run count together, by what they merge: one alone takes long, and the
+/// pace of writers is not to wait for its end.
+#[derive(Debug, Default)]
+struct Evictions {
+    supply: Supply,
+    /// Bytes that they have merged since the supply was told.
+    merged: u64,
+}
+
+impl Evictions {
+    /// Tells the supply.
+    fn gave(&mut self, now_ns: u64, has_more: bool) {
+        self.supply.gave(now_ns, std::mem::take(&mut self.merged) as f64, has_more);
+    }
+
+    /// Takes back what an eviction has merged that failed.
+    fn failed(&mut self, merged: u64, was_last: bool) {
+        self.merged = self.merged.saturating_sub(merged);
+        if was_last {
+            self.supply.pass_over(0, false);
+        }
+    }
 }
 
 /// The memory of one fast table, until it is dropped.
@@ -89,6 +117,7 @@ pub(crate) struct RunningEviction {
     /// Bytes of the tables that it takes out of the tier.
     bytes: u64,
     merged: AtomicU64,
+    has_finished: bool,
 }
 
 impl RunningEviction {
@@ -98,19 +127,26 @@ impl RunningEviction {
         let more = bytes.min(self.bytes.saturating_sub(merged));
         self.merged.store(merged + more, Ordering::Relaxed);
         self.room.leaving_bytes.fetch_add(more, Ordering::Relaxed);
+        self.room.evictions.lock().merged += more;
     }
 
     /// Its tables have left the tier.
-    pub(crate) fn finish(self, now_ns: u64) {
-        let has_more = self.room.running.load(Ordering::Relaxed) > 1 || self.room.is_pressed();
-        self.room.evictions.lock().gave(now_ns, self.bytes as f64, has_more);
+    pub(crate) fn finish(mut self, now_ns: u64) {
+        let has_more = self.room.running.load(Ordering::Relaxed) > 1 || self.room.pressure(0) > 0.0;
+        self.advance(self.bytes);
+        self.room.evictions.lock().gave(now_ns, has_more);
+        self.has_finished = true;
     }
 }
 
 impl Drop for RunningEviction {
     fn drop(&mut self) {
-        self.room.leaving_bytes.fetch_sub(self.merged.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.room.running.fetch_sub(1, Ordering::Relaxed);
+        let merged = self.merged.load(Ordering::Relaxed);
+        self.room.leaving_bytes.fetch_sub(merged, Ordering::Relaxed);
+        let was_last = self.room.running.fetch_sub(1, Ordering::Relaxed) == 1;
+        if !self.has_finished {
+            self.room.evictions.lock().failed(merged, was_last);
+        }
     }
 }
 
@@ -252,31 +288,33 @@ impl TierRoom {
     /// An eviction of `bytes` of tables begins. One coroutine advances it.
     pub(crate) fn begin_eviction(self: &Arc<Self>, now_ns: u64, bytes: u64) -> RunningEviction {
         self.running.fetch_add(1, Ordering::Relaxed);
-        self.evictions.lock().due(now_ns);
-        RunningEviction { room: Arc::clone(self), bytes, merged: AtomicU64::new(0) }
+        self.evictions.lock().supply.due(now_ns);
+        RunningEviction { room: Arc::clone(self), bytes, merged: AtomicU64::new(0), has_finished: false }
     }
 
-    /// Bytes a second that evictions give back; `None` before the first.
-    pub(super) fn rate(&self) -> Option<f64> {
-        self.evictions.lock().rate()
+    /// Bytes a second that evictions give back; `None` before the first has merged anything.
+    pub(super) fn rate(&self, now_ns: u64) -> Option<f64> {
+        let evictions = self.evictions.lock();
+        match self.running.load(Ordering::Relaxed) {
+            0 => evictions.supply.rate(),
+            _ => evictions.supply.rate_with(now_ns, evictions.merged as f64),
+        }
     }
 
-    /// How far it is on its way to where writers are stopped, 0 to 1.
-    pub(super) fn pressure(&self) -> f64 {
+    /// How far it is on its way to where writers are stopped, 0 to 1, while so many bytes are coming.
+    pub(super) fn pressure(&self, coming: u64) -> f64 {
         let percent = |percent: u64| self.capacity_bytes / 100 * percent;
-        let staying = self.live_bytes().saturating_sub(self.leaving_bytes.load(Ordering::Relaxed));
+        let there = self.live_bytes() + coming;
+        let staying = there.saturating_sub(self.leaving_bytes.load(Ordering::Relaxed));
         let memory = pressure(staying, percent(SLOW_PERCENT), percent(SLOWEST_PERCENT));
+        let memory = memory.max(pressure(there, percent(SLOW_LIVE_PERCENT), percent(STOP_PERCENT)));
         memory.max(pressure(self.log_bytes(), self.log_bytes_max, self.log_stop_bytes()))
     }
 
-    /// Whether writers are slowed down.
-    pub(crate) fn is_pressed(&self) -> bool {
-        self.pressure() > 0.0
-    }
-
-    /// Whether writers wait for an eviction.
-    pub(super) fn is_full(&self) -> bool {
-        self.live_bytes() >= self.capacity_bytes / 100 * STOP_PERCENT || self.log_bytes() > self.log_stop_bytes()
+    /// Whether writers wait for an eviction, while so many bytes are coming.
+    pub(super) fn is_full(&self, coming: u64) -> bool {
+        let bytes = self.live_bytes() + coming;
+        bytes >= self.capacity_bytes / 100 * STOP_PERCENT || self.log_bytes() > self.log_stop_bytes()
     }
 
     fn log_stop_bytes(&self) -> u64 {
@@ -288,10 +326,12 @@ impl TierRoom {
 mod tests {
     use super::*;
 
+    const SECOND: u64 = 1_000_000_000;
+
     #[test]
     fn writers_are_slowed_down_before_they_are_stopped_by_memory_or_log() {
         let room = TierRoom::new(1000, 800);
-        let state = || (room.pressure(), room.is_full());
+        let state = || (room.pressure(0), room.is_full(0));
         assert_eq!(state(), (0.0, false));
         room.replace_live_bytes(0, 910);
         assert_eq!(state(), (0.5, false));
@@ -299,7 +339,9 @@ mod tests {
         assert_eq!(state(), (1.0, false));
         room.replace_live_bytes(979, 980);
         assert_eq!(state(), (1.0, true));
-        room.replace_live_bytes(980, 100);
+        room.replace_live_bytes(980, 900);
+        assert_eq!((room.pressure(10), room.is_full(79), room.is_full(80)), (0.5, false, true));
+        room.replace_live_bytes(900, 100);
         assert_eq!((room.is_log_long(), room.log_evict_bytes()), (false, 700));
         room.set_log_bytes(840, 840);
         assert!(room.is_log_long());
@@ -312,18 +354,22 @@ mod tests {
     fn what_a_running_eviction_has_merged_slows_nobody_down_but_takes_its_room() {
         let room = TierRoom::new(1000, 800);
         room.replace_live_bytes(0, 1000);
+        assert_eq!((room.pressure(0), room.is_full(0)), (1.0, true));
+        room.replace_live_bytes(1000, 920);
         let eviction = room.begin_eviction(0, 100);
+        eviction.advance(30);
+        assert!((room.pressure(0) - 40.0 / 120.0).abs() < 1e-9 && !room.is_full(0));
         eviction.advance(80);
-        assert!((room.pressure() - 70.0 / 120.0).abs() < 1e-9 && room.is_full());
-        eviction.advance(80);
-        assert!((room.pressure() - 50.0 / 120.0).abs() < 1e-9, "it counts no more than it has");
-        assert_eq!(room.rate(), None);
-        room.replace_live_bytes(1000, 900);
-        eviction.finish(1_000_000_000);
-        assert_eq!((room.rate(), room.leaving_bytes.load(Ordering::Relaxed)), (Some(100.0), 0));
+        assert_eq!(room.pressure(0), 0.0, "it counts no more than it has");
+        room.replace_live_bytes(920, 950);
+        assert_eq!(room.pressure(0), 0.5, "its room is not there yet");
+        assert_eq!(room.rate(SECOND / 2), Some(200.0));
+        room.replace_live_bytes(950, 850);
+        eviction.finish(SECOND);
+        assert_eq!((room.rate(SECOND), room.leaving_bytes.load(Ordering::Relaxed)), (Some(100.0), 0));
         // One that fails gives nothing back.
-        room.begin_eviction(2_000_000_000, 100).advance(50);
-        assert_eq!((room.rate(), room.leaving_bytes.load(Ordering::Relaxed)), (Some(100.0), 0));
+        room.begin_eviction(2 * SECOND, 100).advance(50);
+        assert_eq!((room.rate(2 * SECOND), room.leaving_bytes.load(Ordering::Relaxed)), (Some(100.0), 0));
     }
 
     #[test]

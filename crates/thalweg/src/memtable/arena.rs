@@ -44,6 +44,8 @@ pub(super) struct Arena {
     expect_large: bool,
     /// The bytes of it that the pool was told only readers hold.
     retired_bytes: AtomicUsize,
+    /// The bytes of it that the pool was told a flush will take.
+    sealed_bytes: AtomicUsize,
 }
 
 /// One allocation of the system allocator, or one block of the pool.
@@ -75,6 +77,7 @@ impl Arena {
             pool: pool.clone(),
             expect_large: bytes_expected >= 2 * LARGE_BYTES,
             retired_bytes: AtomicUsize::new(0),
+            sealed_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -148,6 +151,21 @@ impl Arena {
         memory
     }
 
+    /// Tells the pool that a flush will take what is handed out now.
+    pub(super) fn seal(&self) {
+        let is_retired = self.retired_bytes.load(Ordering::Relaxed) > 0;
+        let bytes = if is_retired { 0 } else { self.bytes() };
+        // Relaxed: a statistic, it publishes nothing.
+        let before = self.sealed_bytes.swap(bytes, Ordering::Relaxed);
+        self.pool.count_sealed(before, bytes);
+    }
+
+    /// Tells the pool that no flush will take anything, or that it has.
+    fn unseal(&self) {
+        // Relaxed: a statistic, it publishes nothing.
+        self.pool.count_sealed(self.sealed_bytes.swap(0, Ordering::Relaxed), 0);
+    }
+
     /// Tells the pool that only readers hold what is allocated now.
     pub(super) fn retire(&self) {
         // SAFETY: the chunks live until `drop`, and their capacities never change.
@@ -158,6 +176,7 @@ impl Arena {
         if before == 0 {
             self.pool.count_least(CHUNK_BYTES_MIN, 0);
         }
+        self.unseal();
     }
 
     fn chunks(&self) -> MutexGuard<'_, Vec<NonNull<Chunk>>> {
@@ -172,6 +191,7 @@ impl Drop for Arena {
         if retired == 0 {
             self.pool.count_least(CHUNK_BYTES_MIN, 0);
         }
+        self.unseal();
         let chunks = std::mem::take(&mut *self.chunks());
         for chunk in chunks {
             // SAFETY: each chunk was leaked from a box by `Chunk::listed`, is listed once, and is reached by

@@ -82,6 +82,11 @@ impl Memtable {
         self.list.bytes()
     }
 
+    /// Notes that a flush will take what it has.
+    pub(crate) fn seal(&self) {
+        self.list.seal();
+    }
+
     /// Notes that only readers hold it from now on: no flush gives its memory back. Nothing is inserted after that.
     pub(crate) fn retire(&self) {
         self.list.retire();

@@ -87,6 +87,11 @@ impl MemtableHandle {
         if counted < usize::MAX { counted } else { 0 }
     }
 
+    /// Notes that it waits for a flush, which will take what it has. It was sealed.
+    pub(crate) fn wait_for_flush(&self) {
+        self.memtable.seal();
+    }
+
     /// The sequence number at which it was sealed; 0 while it is active.
     pub(crate) fn sealed_at(&self) -> SeqNo {
         SeqNo(self.sealed_at.load(Ordering::Acquire))

@@ -142,6 +142,11 @@ impl LeafList {
         self.arena.bytes()
     }
 
+    /// See [`Arena::seal`].
+    pub(super) fn seal(&self) {
+        self.arena.seal();
+    }
+
     /// See [`Arena::retire`].
     pub(super) fn retire(&self) {
         self.arena.retire();

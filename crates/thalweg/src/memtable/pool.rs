@@ -28,6 +28,8 @@ struct Shared {
     /// have; and how many they had at the last look whether they have more.
     used_bytes: AtomicUsize,
     retired_bytes: AtomicUsize,
+    /// Bytes that sealed memtables have handed out.
+    sealed_bytes: AtomicUsize,
     /// Bytes that memtables have however empty they are, and that no flush gives back: the next one has them too.
     least_bytes: AtomicUsize,
     used_bytes_max: usize,
@@ -56,6 +58,7 @@ impl MemtablePool {
             blocks_max: bytes_max / PAGES_BYTES,
             used_bytes: AtomicUsize::new(0),
             retired_bytes: AtomicUsize::new(0),
+            sealed_bytes: AtomicUsize::new(0),
             least_bytes: AtomicUsize::new(0),
             used_bytes_max,
             looked_at_bytes: AtomicUsize::new(0),
@@ -75,6 +78,12 @@ impl MemtablePool {
         self.shared.retired_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
+    /// Counts `after` bytes of a memtable that a flush will take instead of `before`.
+    pub(super) fn count_sealed(&self, before: usize, after: usize) {
+        // Relaxed: a statistic, it publishes nothing.
+        self.shared.sealed_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+
     /// Counts `after` bytes of a memtable that it has however empty it is instead of `before`.
     pub(super) fn count_least(&self, before: usize, after: usize) {
         // Relaxed: a statistic, it publishes nothing.
@@ -87,6 +96,11 @@ impl MemtablePool {
         let retired = self.shared.retired_bytes.load(Ordering::Relaxed);
         let least = self.shared.least_bytes.load(Ordering::Relaxed);
         self.used_bytes().saturating_sub(retired).saturating_sub(least)
+    }
+
+    /// Bytes of memtables that flushes will take, as they were handed out.
+    pub(crate) fn sealed_bytes(&self) -> usize {
+        self.shared.sealed_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes of all memtables, as they were allocated.
@@ -232,12 +246,19 @@ mod tests {
         handle.insert(mark, b"key", SeqNo(1), EntryKind::Put, &vec![7; LOOK_BYTES]);
         handle.share();
         handle.share();
+        assert_eq!(pool.sealed_bytes(), 0);
+        handle.wait_for_flush();
         for _ in 0..2 {
             handle.leave();
             assert!(pool.flushable_bytes() >= LOOK_BYTES && handle.is_shared());
+            assert!(pool.sealed_bytes() >= LOOK_BYTES);
         }
         handle.leave();
-        assert_eq!(pool.flushable_bytes(), 0);
+        assert_eq!((pool.flushable_bytes(), pool.sealed_bytes()), (0, 0));
+        let never_flushed = MemtableHandle::new(SeqNo(1), &pool);
+        never_flushed.wait_for_flush();
+        drop(never_flushed);
+        assert_eq!(pool.sealed_bytes(), 0);
     }
 
     #[test]

@@ -314,6 +314,10 @@ impl Partition {
             let is_active = Arc::ptr_eq(&super_version.active, handle);
             if is_active {
                 self.seal_handle(handle, last);
+                // Nobody flushes what a late writer seals.
+                if !self.is_dropped() {
+                    handle.wait_for_flush();
+                }
                 super_version.sealed.push(std::mem::replace(&mut super_version.active, Arc::clone(next)));
             }
             is_active

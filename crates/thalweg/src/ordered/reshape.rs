@@ -36,6 +36,7 @@ impl Partition {
     pub(crate) fn split(&self, at: &[u8], id: PartitionId, last: SeqNo, publish: impl FnOnce(&Arc<Partition>)) {
         self.change(|super_version| {
             self.seal_handle(&super_version.active, last);
+            super_version.active.wait_for_flush();
             self.generation.budget.add_member();
             super_version.sealed.push(Arc::clone(&super_version.active));
             super_version.sealed.iter().for_each(|handle| handle.share());
@@ -129,7 +130,7 @@ impl Partition {
             super_version.active.leave();
             super_version.active = MemtableHandle::new(SeqNo(0), &right.generation.memory.pool);
             right.seal_handle(&super_version.active, SeqNo(0));
-            super_version.sealed.clear();
+            super_version.sealed.drain(..).for_each(|handle| handle.leave());
             super_version.fast = None;
             super_version.levels = Arc::default();
         });
