@@ -222,7 +222,8 @@ impl Backpressure {
         })?;
         let Some(tier) = &self.tier else { return Ok(()) };
         let eviction_error = || self.health.evictions.get().map(|trouble| trouble.error);
-        let error = || eviction_error().or_else(flush_error);
+        // A flush makes room only where what is coming fills the tier.
+        let error = || eviction_error().or_else(|| if tier.is_full(0) { None } else { flush_error() });
         self.stall_while("fast tier", &self.metrics.stalls_tier, error, || {
             let is_full = || tier.is_full(self.pool.sealed_bytes() as u64);
             let is_still_full = || {

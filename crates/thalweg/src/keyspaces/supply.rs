@@ -46,8 +46,8 @@ impl Supply {
         (bytes > 0.0).then(|| bytes / ns.max(1.0) * NS_A_SECOND)
     }
 
-    /// The same as [`Supply::rate`], if the piece of work that is under way at `now_ns` takes longer than they do on average: then it
-    /// counts as one that gives nothing, for as long as it takes longer.
+    /// The same as [`Supply::rate`], if the piece of work that is under way at `now_ns` takes longer than they do on
+    /// average: then it counts as one that gives nothing, for as long as it takes longer.
     pub(super) fn rate_at(&self, now_ns: u64) -> Option<f64> {
         let under_way = self.busy_since_ns.map_or(0, |since| now_ns.saturating_sub(since)) as f64;
         let mean = self.ns * (1.0 - DECAY);

@@ -54,8 +54,6 @@ pub(crate) struct TierRoom {
     log_bytes_alone: AtomicU64,
     /// Bytes that running evictions have merged.
     leaving_bytes: AtomicU64,
-    /// Evictions that run.
-    running: AtomicUsize,
     /// Callers that wait until the tier is empty.
     drains: AtomicUsize,
     /// Callers that wait until its tables are merged.
@@ -71,21 +69,44 @@ pub(crate) struct TierRoom {
 #[derive(Debug, Default)]
 struct Evictions {
     supply: Supply,
+    /// How many run.
+    running: usize,
     /// Bytes that they have merged since the supply was told.
     merged: u64,
 }
 
+/// The first evictions have no rate before they have merged this: half a step would be measured.
+const MEASURED_BYTES_MIN: u64 = 1 << 20;
+
 impl Evictions {
-    /// Tells the supply.
-    fn gave(&mut self, now_ns: u64, has_more: bool) {
-        self.supply.gave(now_ns, std::mem::take(&mut self.merged) as f64, has_more);
+    fn begin(&mut self, now_ns: u64) {
+        match self.running {
+            0 => self.supply.pass_over(now_ns, true),
+            _ => self.supply.due(now_ns),
+        }
+        self.running += 1;
     }
 
-    /// Takes back what an eviction has merged that failed.
-    fn failed(&mut self, merged: u64, was_last: bool) {
+    /// One has ended well.
+    fn gave(&mut self, now_ns: u64) {
+        self.running -= 1;
+        self.supply.gave(now_ns, std::mem::take(&mut self.merged) as f64, self.running > 0);
+    }
+
+    /// One has failed, after it had merged so much.
+    fn failed(&mut self, merged: u64) {
+        self.running -= 1;
         self.merged = self.merged.saturating_sub(merged);
-        if was_last {
+        if self.running == 0 {
             self.supply.pass_over(0, false);
+        }
+    }
+
+    fn rate(&self, now_ns: u64) -> Option<f64> {
+        match self.running {
+            0 => self.supply.rate(),
+            _ if self.supply.bytes == 0.0 && self.merged < MEASURED_BYTES_MIN => None,
+            _ => self.supply.rate_with(now_ns, self.merged as f64),
         }
     }
 }
@@ -132,9 +153,8 @@ impl RunningEviction {
 
     /// Its tables have left the tier.
     pub(crate) fn finish(mut self, now_ns: u64) {
-        let has_more = self.room.running.load(Ordering::Relaxed) > 1 || self.room.pressure(0) > 0.0;
         self.advance(self.bytes);
-        self.room.evictions.lock().gave(now_ns, has_more);
+        self.room.evictions.lock().gave(now_ns);
         self.has_finished = true;
     }
 }
@@ -143,9 +163,8 @@ impl Drop for RunningEviction {
     fn drop(&mut self) {
         let merged = self.merged.load(Ordering::Relaxed);
         self.room.leaving_bytes.fetch_sub(merged, Ordering::Relaxed);
-        let was_last = self.room.running.fetch_sub(1, Ordering::Relaxed) == 1;
         if !self.has_finished {
-            self.room.evictions.lock().failed(merged, was_last);
+            self.room.evictions.lock().failed(merged);
         }
     }
 }
@@ -180,7 +199,6 @@ impl TierRoom {
             log_bytes: AtomicU64::new(0),
             log_bytes_alone: AtomicU64::new(0),
             leaving_bytes: AtomicU64::new(0),
-            running: AtomicUsize::new(0),
             drains: AtomicUsize::new(0),
             merges: AtomicUsize::new(0),
             is_refused: AtomicBool::new(false),
@@ -287,24 +305,19 @@ impl TierRoom {
 
     /// An eviction of `bytes` of tables begins. One coroutine advances it.
     pub(crate) fn begin_eviction(self: &Arc<Self>, now_ns: u64, bytes: u64) -> RunningEviction {
-        self.running.fetch_add(1, Ordering::Relaxed);
-        self.evictions.lock().supply.due(now_ns);
+        self.evictions.lock().begin(now_ns);
         RunningEviction { room: Arc::clone(self), bytes, merged: AtomicU64::new(0), has_finished: false }
     }
 
     /// Bytes a second that evictions give back; `None` before the first has merged anything.
     pub(super) fn rate(&self, now_ns: u64) -> Option<f64> {
-        let evictions = self.evictions.lock();
-        match self.running.load(Ordering::Relaxed) {
-            0 => evictions.supply.rate(),
-            _ => evictions.supply.rate_with(now_ns, evictions.merged as f64),
-        }
+        self.evictions.lock().rate(now_ns)
     }
 
     /// How far it is on its way to where writers are stopped, 0 to 1, while so many bytes are coming.
     pub(super) fn pressure(&self, coming: u64) -> f64 {
         let percent = |percent: u64| self.capacity_bytes / 100 * percent;
-        let there = self.live_bytes() + coming;
+        let there = self.there(coming);
         let staying = there.saturating_sub(self.leaving_bytes.load(Ordering::Relaxed));
         let memory = pressure(staying, percent(SLOW_PERCENT), percent(SLOWEST_PERCENT));
         let memory = memory.max(pressure(there, percent(SLOW_LIVE_PERCENT), percent(STOP_PERCENT)));
@@ -313,8 +326,12 @@ impl TierRoom {
 
     /// Whether writers wait for an eviction, while so many bytes are coming.
     pub(super) fn is_full(&self, coming: u64) -> bool {
-        let bytes = self.live_bytes() + coming;
-        bytes >= self.capacity_bytes / 100 * STOP_PERCENT || self.log_bytes() > self.log_stop_bytes()
+        self.there(coming) >= self.capacity_bytes / 100 * STOP_PERCENT || self.log_bytes() > self.log_stop_bytes()
+    }
+
+    /// Bytes of its tables, and those that are coming: none while memtables pass it by.
+    fn there(&self, coming: u64) -> u64 {
+        self.live_bytes().saturating_add(if self.is_drained() { 0 } else { coming })
     }
 
     fn log_stop_bytes(&self) -> u64 {
@@ -363,13 +380,36 @@ mod tests {
         assert_eq!(room.pressure(0), 0.0, "it counts no more than it has");
         room.replace_live_bytes(920, 950);
         assert_eq!(room.pressure(0), 0.5, "its room is not there yet");
-        assert_eq!(room.rate(SECOND / 2), Some(200.0));
+        assert_eq!(room.rate(SECOND / 2), None, "too little to be measured");
         room.replace_live_bytes(950, 850);
         eviction.finish(SECOND);
         assert_eq!((room.rate(SECOND), room.leaving_bytes.load(Ordering::Relaxed)), (Some(100.0), 0));
         // One that fails gives nothing back.
         room.begin_eviction(2 * SECOND, 100).advance(50);
         assert_eq!((room.rate(2 * SECOND), room.leaving_bytes.load(Ordering::Relaxed)), (Some(100.0), 0));
+        // The pause before the next ones is not theirs. They count together while they run.
+        let both = [room.begin_eviction(100 * SECOND, 70), room.begin_eviction(100 * SECOND, 70)];
+        both.iter().for_each(|eviction| eviction.advance(70));
+        let rate = |seconds: u64| room.rate(seconds * SECOND).unwrap().round();
+        assert_eq!((rate(101), rate(102)), (120.0, 80.0), "in the second second they wait for the device");
+    }
+
+    #[test]
+    fn the_first_eviction_has_a_rate_before_its_end() {
+        let room = TierRoom::new(10 << 20, 1 << 30);
+        let eviction = room.begin_eviction(0, 4 << 20);
+        eviction.advance(64 << 10);
+        assert_eq!(room.rate(SECOND), None);
+        eviction.advance(MEASURED_BYTES_MIN);
+        assert_eq!(room.rate(SECOND), Some((MEASURED_BYTES_MIN + (64 << 10)) as f64));
+    }
+
+    #[test]
+    fn what_passes_a_drained_tier_by_is_not_coming() {
+        let room = TierRoom::new(1000, 1000);
+        assert!(room.is_full(980));
+        let _drain = room.drain();
+        assert_eq!((room.pressure(980), room.is_full(980)), (0.0, false));
     }
 
     #[test]

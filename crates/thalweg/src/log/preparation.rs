@@ -142,10 +142,8 @@ impl Preparation {
                 Stage::Populate(segment, 0)
             }
             Stage::Populate(segment, from) => {
-                if self.new_blocks.is_none() {
-                    segment.renew(from)?;
-                }
-                match segment.populate(from)? {
+                let renewed = if self.new_blocks.is_none() { segment.renew(from)? } else { None };
+                match segment.populate(from)?.or(renewed) {
                     Some(next) => Stage::Populate(segment, next),
                     None => return Ok(Some(segment)),
                 }

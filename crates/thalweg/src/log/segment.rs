@@ -115,13 +115,16 @@ impl Segment {
         }
     }
 
-    /// Makes one step of pages from `from` on ready for stores, if they are stored to. Returns where the next step
-    /// begins.
+    /// The mapping, if records are stored to it.
+    fn stored_to(&self) -> Option<&dyn Mapping> {
+        self.mapping().filter(|_| !self.is_for_callers)
+    }
+
+    /// Makes one step of pages from `from` on ready for stores. Returns where the next step begins.
     pub(super) fn populate(&self, from: u32) -> Result<Option<u32>> {
+        let Some(mapping) = self.stored_to() else { return Ok(None) };
         let to = self.step_end(from);
-        if let Some(mapping) = self.mapping().filter(|_| !self.is_for_callers) {
-            mapping.populate(u64::from(from), u64::from(to))?;
-        }
+        mapping.populate(u64::from(from), u64::from(to))?;
         Ok((to < self.bytes).then_some(to))
     }
 
@@ -129,25 +132,25 @@ impl Segment {
     /// header is written to it. If the page cache has evicted some of them, the first write to each would wait until
     /// its old bytes are read. So pages that will be stored to become zeros, which need no read and are not written
     /// before the records are. Pages that will be written by position are read ahead: their syncs may be of the whole
-    /// file, and would write the zeros too.
-    pub(super) fn renew(&self, from: u32) -> Result<()> {
+    /// file, and would write the zeros too. Returns where the next step begins.
+    pub(super) fn renew(&self, from: u32) -> Result<Option<u32>> {
         let (first, end) = (from.max(PAGES_START), self.step_end(from));
         let file = &self.handle(0)?.file;
         let count = u64::from(end.saturating_sub(first));
-        if count == 0 || file.is_cached(u64::from(first), count) != Some(false) {
-            return Ok(());
-        }
-        if self.mapping().is_none() || self.is_for_callers {
+        let is_evicted = count > 0 && file.is_cached(u64::from(first), count) == Some(false);
+        if is_evicted && self.stored_to().is_none() {
             file.will_need(u64::from(first), count);
-            return Ok(());
+        } else if is_evicted {
+            let mut at = first;
+            while at < end {
+                // Each piece ends at a multiple of its size, so that the page cache has few folios for it.
+                let most = ZEROS.len() - at as usize % ZEROS.len();
+                let zeros = ZEROS.get(..most.min((end - at) as usize)).unwrap_or(&ZEROS);
+                file.write_all_at(u64::from(at), zeros)?;
+                at += zeros.len() as u32;
+            }
         }
-        let mut at = first;
-        while at < end {
-            let zeros = ZEROS.get(..(end - at) as usize).unwrap_or(&ZEROS);
-            file.write_all_at(u64::from(at), zeros)?;
-            at += zeros.len() as u32;
-        }
-        Ok(())
+        Ok((end < self.bytes).then_some(end))
     }
 
     /// Where the step that begins at `from` ends.

@@ -84,12 +84,12 @@ impl Memtable {
 
     /// Notes that a flush will take what it has.
     pub(crate) fn seal(&self) {
-        self.list.seal();
+        self.list.arena().seal();
     }
 
     /// Notes that only readers hold it from now on: no flush gives its memory back. Nothing is inserted after that.
     pub(crate) fn retire(&self) {
-        self.list.retire();
+        self.list.arena().retire();
     }
 
     /// Entries, those included that are being inserted at this moment.

@@ -87,7 +87,7 @@ impl MemtableHandle {
         if counted < usize::MAX { counted } else { 0 }
     }
 
-    /// Notes that it waits for a flush, which will take what it has. It was sealed.
+    /// Counts what it has as on its way to where flushes put it. It was sealed.
     pub(crate) fn wait_for_flush(&self) {
         self.memtable.seal();
     }

@@ -142,14 +142,9 @@ impl LeafList {
         self.arena.bytes()
     }
 
-    /// See [`Arena::seal`].
-    pub(super) fn seal(&self) {
-        self.arena.seal();
-    }
-
-    /// See [`Arena::retire`].
-    pub(super) fn retire(&self) {
-        self.arena.retire();
+    /// Its memory.
+    pub(super) fn arena(&self) -> &Arena {
+        &self.arena
     }
 
     /// Entries inserted, those included that are being inserted at this moment.

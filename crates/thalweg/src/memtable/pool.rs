@@ -98,7 +98,7 @@ impl MemtablePool {
         self.used_bytes().saturating_sub(retired).saturating_sub(least)
     }
 
-    /// Bytes of memtables that flushes will take, as they were handed out.
+    /// Bytes of sealed memtables that flushes will put into a fast tier, as they were handed out.
     pub(crate) fn sealed_bytes(&self) -> usize {
         self.shared.sealed_bytes.load(Ordering::Relaxed)
     }

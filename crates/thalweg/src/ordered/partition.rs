@@ -308,16 +308,21 @@ impl Partition {
         self.generation.budget.remove_active_bytes(handle.seal(at));
     }
 
+    /// Counts a memtable that it seals as coming into the tier, if it has one.
+    pub(super) fn count_coming(&self, handle: &MemtableHandle) {
+        // Nobody flushes what a late writer seals.
+        if self.tier_reads().is_some() && !self.is_dropped() {
+            handle.wait_for_flush();
+        }
+    }
+
     /// Seals `handle` at `last`, if it is the active one, and makes `next` follow it.
     pub(super) fn seal_with(&self, handle: &Arc<MemtableHandle>, next: &Arc<MemtableHandle>, last: SeqNo) -> bool {
         self.change(|super_version| {
             let is_active = Arc::ptr_eq(&super_version.active, handle);
             if is_active {
                 self.seal_handle(handle, last);
-                // Nobody flushes what a late writer seals.
-                if !self.is_dropped() {
-                    handle.wait_for_flush();
-                }
+                self.count_coming(handle);
                 super_version.sealed.push(std::mem::replace(&mut super_version.active, Arc::clone(next)));
             }
             is_active

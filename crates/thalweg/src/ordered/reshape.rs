@@ -36,7 +36,7 @@ impl Partition {
     pub(crate) fn split(&self, at: &[u8], id: PartitionId, last: SeqNo, publish: impl FnOnce(&Arc<Partition>)) {
         self.change(|super_version| {
             self.seal_handle(&super_version.active, last);
-            super_version.active.wait_for_flush();
+            self.count_coming(&super_version.active);
             self.generation.budget.add_member();
             super_version.sealed.push(Arc::clone(&super_version.active));
             super_version.sealed.iter().for_each(|handle| handle.share());
