@@ -22,11 +22,12 @@ const SLOW_PERCENT: u64 = 85;
 /// They are as slow as they may be from this one on,
 const SLOWEST_PERCENT: u64 = 97;
 
-/// Room that is not given back yet counts from this one on: an eviction may wait long for the device.
-const SLOW_LIVE_PERCENT: u64 = 92;
-
 /// and stop at this one: a memtable that is active by then may still come.
 const STOP_PERCENT: u64 = 98;
+
+/// Writers are also slowed down from this percentage on, which counts what running evictions have merged as there: an
+/// eviction may wait long for the device before it gives its room back.
+const SLOW_LIVE_PERCENT: u64 = 92;
 
 /// Partitions are evicted for the log when the tier pins this part less of it than it may: an eighth.
 const LOG_EVICT_PART: u64 = 8;
@@ -314,7 +315,8 @@ impl TierRoom {
         self.evictions.lock().rate(now_ns)
     }
 
-    /// How far it is on its way to where writers are stopped, 0 to 1, while so many bytes are coming.
+    /// How near the tier is to where writers stop: 0 is far, 1 is there. `coming`: bytes of sealed memtables that
+    /// flushes will bring into it.
     pub(super) fn pressure(&self, coming: u64) -> f64 {
         let percent = |percent: u64| self.capacity_bytes / 100 * percent;
         let there = self.there(coming);
@@ -324,7 +326,7 @@ impl TierRoom {
         memory.max(pressure(self.log_bytes(), self.log_bytes_max, self.log_stop_bytes()))
     }
 
-    /// Whether writers wait for an eviction, while so many bytes are coming.
+    /// Whether writers stop, until an eviction has made room. `coming` as for [`TierRoom::pressure`].
     pub(super) fn is_full(&self, coming: u64) -> bool {
         self.there(coming) >= self.capacity_bytes / 100 * STOP_PERCENT || self.log_bytes() > self.log_stop_bytes()
     }

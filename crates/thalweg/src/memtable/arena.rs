@@ -44,7 +44,7 @@ pub(super) struct Arena {
     expect_large: bool,
     /// The bytes of it that the pool was told only readers hold.
     retired_bytes: AtomicUsize,
-    /// The bytes of it that the pool was told a flush will take.
+    /// The bytes of it of which the pool was told that a flush will put them into a fast tier.
     sealed_bytes: AtomicUsize,
 }
 
@@ -151,7 +151,7 @@ impl Arena {
         memory
     }
 
-    /// Tells the pool that a flush will take what is handed out now.
+    /// Tells the pool that a flush will put what is handed out now into a fast tier.
     pub(super) fn seal(&self) {
         let is_retired = self.retired_bytes.load(Ordering::Relaxed) > 0;
         let bytes = if is_retired { 0 } else { self.bytes() };

@@ -82,7 +82,7 @@ impl Memtable {
         self.list.bytes()
     }
 
-    /// Notes that a flush will take what it has.
+    /// Notes that a flush will put what it has into a fast tier.
     pub(crate) fn seal(&self) {
         self.list.arena().seal();
     }

@@ -28,7 +28,7 @@ struct Shared {
     /// have; and how many they had at the last look whether they have more.
     used_bytes: AtomicUsize,
     retired_bytes: AtomicUsize,
-    /// Bytes that sealed memtables have handed out.
+    /// Bytes that sealed memtables have handed out and flushes will put into a fast tier.
     sealed_bytes: AtomicUsize,
     /// Bytes that memtables have however empty they are, and that no flush gives back: the next one has them too.
     least_bytes: AtomicUsize,
@@ -78,7 +78,7 @@ impl MemtablePool {
         self.shared.retired_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Counts `after` bytes of a memtable that a flush will take instead of `before`.
+    /// Counts `after` bytes of a memtable that a flush will put into a fast tier instead of `before`.
     pub(super) fn count_sealed(&self, before: usize, after: usize) {
         // Relaxed: a statistic, it publishes nothing.
         self.shared.sealed_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
