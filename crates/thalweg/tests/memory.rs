@@ -1,7 +1,8 @@
 //! The memory budget: memtables, cached blocks, filters and indexes of all keyspaces stay within one number.
 #![allow(clippy::unwrap_used)]
 
-use thalweg::{Database, Statistics};
+use std::time::{Duration, Instant};
+use thalweg::{Database, FastTier, Statistics};
 
 const BUDGET: u64 = 16 << 20;
 
@@ -53,6 +54,28 @@ fn a_database_of_many_keyspaces_keeps_to_its_budget() {
     let statistics = db.statistics();
     assert!(statistics.index_memory_bytes > before, "filters and indexes of tables");
     assert!(used(&statistics) <= BUDGET, "{statistics:?}");
+}
+
+#[test]
+fn the_buffers_of_a_fast_tier_count_until_it_is_idle() {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = Database::builder(dir.path()).memory_budget(64 << 20).memtable_bytes(4 << 20);
+    let db = builder.fast_tier(FastTier::Memory, 64 << 20).open().unwrap();
+    let keyspace = db.keyspace("all").unwrap();
+    for number in 0..16_000_u64 {
+        keyspace.insert(number.to_be_bytes(), [1; 1000]).unwrap();
+    }
+    let within = |is_so: &dyn Fn(&Statistics) -> bool| {
+        let begun = Instant::now();
+        while !is_so(&db.statistics()) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", db.statistics());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    // No table is on the disk, so nothing else is charged.
+    within(&|statistics| statistics.index_memory_bytes >= 1 << 20);
+    assert_eq!(db.statistics().flushes, 0, "all tables are in the tier");
+    within(&|statistics| statistics.index_memory_bytes == 0);
 }
 
 #[test]

@@ -18,9 +18,8 @@ use crate::fast_table::{
 use crate::format::{EntryKind, SeqNo, TableId};
 use crate::memory::{NewPiece, Region};
 use crate::memtable::SealedEntries;
-use crate::storage::BufferPool;
 use crate::sync::Mutex;
-use crate::table::{KeyRange, TableMeta, TableStore, TableWriters};
+use crate::table::{ChargedBuffers, KeyRange, TableMeta, TableStore, TableWriters};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +30,7 @@ pub(crate) struct FastTableMaker {
     options: FastTableOptions,
     medium: FastMedium,
     /// What a table is put together in.
-    buffers: Arc<BufferPool>,
+    buffers: Arc<ChargedBuffers>,
 }
 
 /// Where fast tables are kept.
@@ -78,7 +77,7 @@ impl FastTableMaker {
         entropy: Arc<dyn Entropy>,
         options: FastTableOptions,
         medium: FastMedium,
-        buffers: &Arc<BufferPool>,
+        buffers: &Arc<ChargedBuffers>,
     ) -> Self {
         FastTableMaker { entropy, options, medium, buffers: Arc::clone(buffers) }
     }
@@ -103,11 +102,13 @@ impl FastTableMaker {
             FastMedium::Files { tables, .. } => tables.take_id(),
         };
         let generation = self.entropy.next_u64();
-        (FastTableWriter::with_buffers(id, generation, self.options, &self.buffers), generation)
+        (FastTableWriter::with_buffers(id, generation, self.options, self.buffers.pool()), generation)
     }
 
     /// Finishes a table and keeps it.
     async fn keep(&self, writer: FastTableWriter, generation: u64) -> Result<(Arc<FastTable>, TableMeta)> {
+        // Now the buffers have all of it.
+        self.buffers.count();
         match &self.medium {
             FastMedium::Memory { region, .. } => {
                 let room = |bytes| MadeInMemory::with_room(region.as_ref().map(|tier| &tier.region), bytes);
@@ -126,8 +127,9 @@ impl FastTableMaker {
         }
     }
 
-    /// Looks how much memory tables in memory have, now that some may have gone.
+    /// Looks how much memory tables in memory and buffers have, now that some may have gone.
     pub(crate) fn count_memory(&self) {
+        self.buffers.count();
         if let FastMedium::Memory { region: Some(region), .. } = &self.medium {
             region.count();
         }

@@ -9,6 +9,7 @@
 //! use. After [`TRIM_BYTES`] of tables were written, a rest makes the allocator give it back, too. Small rests do not:
 //! a process may have a thousand databases.
 
+use crate::memory::rest_runs;
 use crate::memtable::MemtablePool;
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, Event, Ticket};
@@ -65,6 +66,7 @@ impl IdleMemory {
             *has_worked = false;
             self.pool.rest();
             self.tables.rest();
+            rest_runs();
             self.trim();
         }
     }

@@ -1,17 +1,20 @@
 //! [`Buffer`]: shared bytes. What `Arc<[u8]>` is, with a choice of where the bytes are.
 //!
 //! A buffer of the allocator is what a read fills, and a caller keeps. A *packed* buffer is what a cache keeps: it is
-//! cut from the cache's own pages (`spans.rs`), not from the heap.
+//! cut from the cache's own pages (`spans.rs`), not from the heap. A *reusable* one is what a pool of buffers keeps for
+//! the next I/O (`runs.rs`).
 //!
 //! Why: a cache holds hundreds of MiB in pieces of 4 KiB that one thread allocates and another frees. glibc gives a
 //! freed piece back to the arena of the thread that allocated it, so every arena keeps the memory of its highest tide.
 //! In a mixed load with splits and merges a database had 250 MiB more memory than it counted.
 //!
 //! Invariants: the memory begins with a [`Header`], which `len` bytes follow, all initialised. It is written only
-//! through the one reference to it. Locks: that of the spans, when a packed buffer is made or freed.
+//! through the one reference to it. Locks: that of the spans or the runs, when a buffer of theirs is made
+//! or freed.
 
 #![allow(unsafe_code)]
 
+use super::runs::{self, RunPlace};
 use super::spans::{self, Place};
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -31,8 +34,15 @@ pub(crate) struct Buffer {
 #[repr(C)]
 struct Header {
     references: AtomicUsize,
-    /// Where in the spans it is; `None` for memory of the allocator.
-    place: Option<Place>,
+    home: Home,
+}
+
+/// Where the memory is.
+#[derive(Clone, Copy)]
+enum Home {
+    Allocator,
+    Span(Place),
+    Run(RunPlace),
 }
 
 const HEADER_BYTES: usize = size_of::<Header>();
@@ -50,7 +60,7 @@ impl Buffer {
         // SAFETY: the layout has the header's bytes at least.
         let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
         // SAFETY: the memory is new and has room for a header and `len` bytes, which are 0.
-        unsafe { Self::begin(memory, len, None) }
+        unsafe { Self::begin(memory, len, Home::Allocator) }
     }
 
     /// Returns `len` bytes that `fill` writes, of the allocator.
@@ -62,25 +72,32 @@ impl Buffer {
         }
     }
 
+    /// Returns `len` bytes of any value, of the runs if these have such, else of the allocator.
+    pub(crate) fn reusable(len: usize) -> Buffer {
+        let Some((memory, place)) = runs::take(HEADER_BYTES.saturating_add(len)) else { return Self::zeroed(len) };
+        // SAFETY: the memory is this buffer's alone, is initialised, and has room for the header and `len` bytes.
+        unsafe { Self::begin(memory, len, Home::Run(place)) }
+    }
+
     /// Returns a copy of `bytes`, of the allocator.
     pub(crate) fn copy(bytes: &[u8]) -> Buffer {
         let layout = layout(bytes.len());
         // SAFETY: the layout has the header's bytes at least.
         let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
         // SAFETY: the memory is new and has room for the header and the bytes.
-        unsafe { Self::begin_copy(memory, bytes, None) }
+        unsafe { Self::begin_copy(memory, bytes, Home::Allocator) }
     }
 
     /// Returns a copy of `bytes` for a cache: packed, if it is neither small nor huge ([`Buffer::packed_bytes`]).
     pub(crate) fn packed(bytes: &[u8]) -> Buffer {
         let Some((memory, place)) = spans::take(HEADER_BYTES + bytes.len()) else { return Self::copy(bytes) };
         // SAFETY: the memory is this buffer's alone, and has room for the header and the bytes.
-        unsafe { Self::begin_copy(memory, bytes, Some(place)) }
+        unsafe { Self::begin_copy(memory, bytes, Home::Span(place)) }
     }
 
     /// Whether the bytes are where a cache keeps them.
     pub(crate) fn is_packed(&self) -> bool {
-        self.header().place.is_some() || spans::slot_bytes(HEADER_BYTES + self.len).is_none()
+        matches!(self.header().home, Home::Span(_)) || spans::slot_bytes(HEADER_BYTES + self.len).is_none()
     }
 
     /// Returns how many bytes of memory [`Buffer::packed`] takes for `len` bytes.
@@ -100,20 +117,20 @@ impl Buffer {
 
     /// # Safety
     /// `memory` must be aligned for a header, owned by the caller, with room for it and for `bytes`.
-    unsafe fn begin_copy(memory: NonNull<u8>, bytes: &[u8], place: Option<Place>) -> Buffer {
+    unsafe fn begin_copy(memory: NonNull<u8>, bytes: &[u8], home: Home) -> Buffer {
         // SAFETY: the caller says so; new memory overlaps nothing.
         unsafe {
             memory.add(HEADER_BYTES).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
-            Self::begin(memory, bytes.len(), place)
+            Self::begin(memory, bytes.len(), home)
         }
     }
 
     /// # Safety
     /// `memory` must be aligned for a header, owned by the caller, with room for it and `len` initialised bytes behind.
-    unsafe fn begin(memory: NonNull<u8>, len: usize, place: Option<Place>) -> Buffer {
+    unsafe fn begin(memory: NonNull<u8>, len: usize, home: Home) -> Buffer {
         let header = memory.cast::<Header>();
         // SAFETY: the caller says so.
-        unsafe { header.write(Header { references: AtomicUsize::new(1), place }) };
+        unsafe { header.write(Header { references: AtomicUsize::new(1), home }) };
         Buffer { header, len }
     }
 
@@ -133,11 +150,13 @@ impl Buffer {
     #[inline(never)]
     fn free(&mut self) {
         let (memory, len) = (self.header.cast::<u8>(), self.len);
-        match self.header().place {
+        match self.header().home {
             // SAFETY: the last reference is gone, and `take` gave this place for the same number of bytes.
-            Some(place) => unsafe { spans::give(memory, place, HEADER_BYTES + len) },
+            Home::Span(place) => unsafe { spans::give(memory, place, HEADER_BYTES + len) },
+            // SAFETY: as above.
+            Home::Run(place) => unsafe { runs::give(memory, place, HEADER_BYTES + len) },
             // SAFETY: the last reference is gone, and `zeroed` or `copy` allocated the memory with this layout.
-            None => unsafe { dealloc(memory.as_ptr(), layout(len)) },
+            Home::Allocator => unsafe { dealloc(memory.as_ptr(), layout(len)) },
         }
     }
 }
@@ -212,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_buffer_is_written_through_its_only_reference_alone() {
-        for mut buffer in [Buffer::zeroed(2000), Buffer::packed(&[0; 2000])] {
+        for mut buffer in [Buffer::zeroed(2000), Buffer::packed(&[0; 2000]), Buffer::reusable(100_000)] {
             let other = buffer.clone();
             assert!(buffer.get_mut().is_none());
             drop(other);

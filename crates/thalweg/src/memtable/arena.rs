@@ -1,10 +1,10 @@
 //! [`Arena`]: memory that is handed out piece by piece and given back all at once.
 //!
 //! Pieces come from *chunks*. The first is small (many partitions have almost empty memtables), each later one as large
-//! as everything before it, until there is 1 MiB; from then on chunks are blocks of the pool, on huge pages. An arena
-//! that is expected to become large takes such blocks from its second chunk on. A piece larger than a quarter of the
-//! next chunk gets an exact chunk of its own, so that it wastes neither the rest of the current chunk nor the most of a
-//! new one.
+//! as everything before it, until there is 1 MiB; from then on chunks are blocks of the pool, on huge pages. Smaller
+//! ones are of the allocator, from 64 KiB on runs (`memory/runs.rs`). An arena that is expected to become large takes
+//! blocks of the pool from its second chunk on. A piece larger than a quarter of the next chunk gets an exact chunk of
+//! its own, so that it wastes neither the rest of the current chunk nor the most of a new one.
 //!
 //! Invariants: a piece belongs to one caller alone and stays where it is until the arena drops; `Chunk::used` never
 //! exceeds the chunk's capacity; chunks are freed, or given back to the pool, by `drop` only.
@@ -15,7 +15,7 @@
 
 use super::pool::MemtablePool;
 use super::sync::{AtomicPtr, AtomicUsize, Ordering};
-use crate::memory::{PAGES_BYTES, Pages};
+use crate::memory::{PAGES_BYTES, Pages, RunPlace, give_run, take_run};
 use crate::sync::{Mutex, MutexGuard};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -48,14 +48,22 @@ pub(super) struct Arena {
     sealed_bytes: AtomicUsize,
 }
 
-/// One allocation of the system allocator, or one block of the pool.
+/// See the module.
 struct Chunk {
     memory: NonNull<u8>,
-    pages: Option<Pages>,
+    home: Home,
     capacity: usize,
     used: AtomicUsize,
     /// Bytes of all chunks that were current before this one.
     bytes_before: usize,
+}
+
+/// Where the memory of a chunk is.
+enum Home {
+    Allocator,
+    Run(RunPlace),
+    /// A block of the pool.
+    Pages(Pages),
 }
 
 // SAFETY: the raw pointers are to memory that the arena owns and frees in `drop`, which has `&mut self`. Shared access
@@ -198,10 +206,12 @@ impl Drop for Arena {
             // nobody now that the arena is dropped.
             let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
             self.pool.count(chunk.capacity, 0);
-            match chunk.pages {
-                Some(pages) => self.pool.give(pages),
+            match chunk.home {
+                Home::Pages(pages) => self.pool.give(pages),
+                // SAFETY: `memory` was taken for so many bytes and is given back once, here.
+                Home::Run(place) => unsafe { give_run(chunk.memory, place, chunk.capacity) },
                 // SAFETY: `memory` was allocated with this very layout and is freed once, here.
-                None => unsafe { dealloc(chunk.memory.as_ptr(), Chunk::layout(chunk.capacity)) },
+                Home::Allocator => unsafe { dealloc(chunk.memory.as_ptr(), Chunk::layout(chunk.capacity)) },
             }
         }
     }
@@ -215,20 +225,25 @@ impl Chunk {
         }
     }
 
-    /// A chunk of the system allocator.
+    /// A chunk of the runs, or of the system allocator.
     fn allocate(capacity: usize, bytes_before: usize, used: usize) -> NonNull<Chunk> {
         assert!(capacity > 0 && used <= capacity);
+        if let Some((memory, place)) = take_run(capacity) {
+            let home = Home::Run(place);
+            return Self::listed(Chunk { memory, home, capacity, used: AtomicUsize::new(used), bytes_before });
+        }
         let layout = Self::layout(capacity);
         // SAFETY: the layout has a size above zero.
         let memory = unsafe { alloc(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        Self::listed(Chunk { memory, pages: None, capacity, used: AtomicUsize::new(used), bytes_before })
+        let home = Home::Allocator;
+        Self::listed(Chunk { memory, home, capacity, used: AtomicUsize::new(used), bytes_before })
     }
 
     /// A chunk of the pool.
     fn of_pages(pages: Pages, bytes_before: usize) -> NonNull<Chunk> {
         let (memory, capacity) = (pages.memory(), PAGES_BYTES);
-        Self::listed(Chunk { memory, pages: Some(pages), capacity, used: AtomicUsize::new(0), bytes_before })
+        Self::listed(Chunk { memory, home: Home::Pages(pages), capacity, used: AtomicUsize::new(0), bytes_before })
     }
 
     /// On the heap, to be freed by `Arena::drop`.
@@ -328,7 +343,9 @@ mod tests {
             let mut blocks = Vec::new();
             while arena.bytes() < LARGE_BYTES + 3 * PAGES_BYTES {
                 arena.allocate(5000);
-                blocks.extend(arena.current().pages.as_ref().map(Pages::memory));
+                if let Home::Pages(pages) = &arena.current().home {
+                    blocks.push(pages.memory());
+                }
             }
             blocks.sort();
             blocks.dedup();

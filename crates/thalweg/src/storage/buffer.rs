@@ -13,6 +13,7 @@ use crate::format::Slice;
 use crate::memory::Buffer;
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The alignment of direct I/O, in file offset, length and memory. No device in use has larger logical blocks.
 pub(crate) const ALIGNMENT: usize = 4096;
@@ -26,6 +27,8 @@ pub(crate) struct BufferPool {
     /// Bytes of each buffer, a multiple of [`ALIGNMENT`].
     capacity: usize,
     free: Mutex<Free>,
+    /// Buffers that have memory, free or not.
+    allocated: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +42,7 @@ impl BufferPool {
     /// An empty pool of buffers of `capacity` bytes, which must be a multiple of [`ALIGNMENT`] and not 0.
     pub(crate) fn new(capacity: usize) -> Arc<Self> {
         assert!(capacity > 0 && capacity.is_multiple_of(ALIGNMENT), "a capacity that is not aligned");
-        Arc::new(BufferPool { capacity, free: Mutex::default() })
+        Arc::new(BufferPool { capacity, free: Mutex::default(), allocated: AtomicUsize::new(0) })
     }
 
     /// Bytes of each buffer.
@@ -49,7 +52,10 @@ impl BufferPool {
 
     /// An empty buffer.
     pub(crate) fn take(self: &Arc<Self>) -> IoBuffer {
-        let memory = self.reusable().unwrap_or_else(|| Buffer::zeroed(self.capacity + ALIGNMENT - 1));
+        let memory = self.reusable().unwrap_or_else(|| {
+            self.allocated.fetch_add(1, Ordering::Relaxed);
+            Buffer::reusable(self.capacity + ALIGNMENT - 1)
+        });
         // The memory never moves, so `start` stays right.
         let start = memory.as_ptr().align_offset(ALIGNMENT);
         assert!(start < ALIGNMENT, "memory that cannot be aligned");
@@ -68,7 +74,15 @@ impl BufferPool {
         let mut free = self.free();
         if free.buffers.len() < KEPT_MAX && !free.rests {
             free.buffers.push(memory);
+        } else {
+            self.allocated.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// Bytes of memory that its buffers have, free ones included. Memory of which slices are alive when its buffer is
+    /// dropped and not kept is not counted any more.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.allocated.load(Ordering::Relaxed) * self.capacity) as u64
     }
 
     /// Frees the kept buffers, and every buffer that is returned before the next one is taken.
@@ -78,6 +92,7 @@ impl BufferPool {
             free.rests = true;
             std::mem::take(&mut free.buffers)
         };
+        self.allocated.fetch_sub(buffers.len(), Ordering::Relaxed);
         drop(buffers);
     }
 
@@ -217,8 +232,12 @@ mod tests {
     #[test]
     fn a_surplus_is_freed() {
         let pool = BufferPool::new(ALIGNMENT);
-        drop((0..2 * KEPT_MAX).map(|_| pool.take()).collect::<Vec<_>>());
-        assert!(pool.free().buffers.len() <= KEPT_MAX);
+        let taken: Vec<_> = (0..2 * KEPT_MAX).map(|_| pool.take()).collect();
+        assert_eq!(pool.memory_bytes(), (2 * KEPT_MAX * ALIGNMENT) as u64);
+        drop(taken);
+        assert_eq!((pool.free().buffers.len(), pool.memory_bytes()), (KEPT_MAX, (KEPT_MAX * ALIGNMENT) as u64));
+        pool.rest();
+        assert_eq!(pool.memory_bytes(), 0);
     }
 
     #[test]

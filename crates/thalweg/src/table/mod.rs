@@ -10,6 +10,7 @@
 //! - `range`: a range of user keys
 //! - `format/`: the bytes of a table file
 //! - `io`: the gate, buffers and rings that all tables share
+//! - `charged_buffers`: those buffers, counted in the memory budget
 //! - `page_cache/`: how tables use the kernel's page cache
 //! - `read/`: foreground reads
 //! - `scan/`: sequential reads, for compactions
@@ -19,6 +20,7 @@
 //! - `pack/`: the tables of directory keyspaces
 //! - `inspect/`: verification, `thalweg check` and `thalweg dump`
 
+mod charged_buffers;
 mod format;
 mod inspect;
 mod io;
@@ -35,6 +37,7 @@ mod tests;
 mod write;
 mod writers;
 
+pub(crate) use charged_buffers::ChargedBuffers;
 pub(crate) use format::filter::{Filter, FilterLines, hash as key_hash};
 pub(crate) use inspect::check::check;
 pub(crate) use inspect::dump::dump;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: an id is given out once, whatever happens to its file. No locks: the next id is one atomic.
 
+use super::charged_buffers::ChargedBuffers;
 use super::io::TableIo;
 use super::meta::TableMeta;
 use super::options::{PackWrites, TableOptions};
@@ -42,6 +43,7 @@ pub(crate) struct TableStore {
     metrics: Arc<Metrics>,
     next_id: AtomicU64,
     io: TableIo,
+    buffers: Arc<ChargedBuffers>,
     page_cache: Arc<PageCacheState>,
     handover: Arc<CacheHandover>,
     unsynced: Arc<UnsyncedFiles>,
@@ -68,9 +70,11 @@ impl TableStore {
         let storage = &*environment.storage;
         let may_be_late = options.may_be_late && storage.keeps_space_for_writes(&directory);
         let policy = WriteThroughPolicy::new(options.writes, may_be_late);
+        let io = TableIo::new(options.io_depth, &metrics, &environment.clock);
         Arc::new(TableStore {
             next_id: AtomicU64::new(next_id.0),
-            io: TableIo::new(options.io_depth, &metrics, &environment.clock),
+            buffers: ChargedBuffers::new(&io.chunk_buffers, &cache),
+            io,
             page_cache: PageCacheState::new(policy, options.reads, &environment.storage),
             handover: Arc::default(),
             unsynced: Arc::new(UnsyncedFiles::new(storage.open_files_max())),
@@ -110,7 +114,7 @@ impl TableStore {
 
     /// Frees the buffers that are kept for the next reads and writes.
     pub(crate) fn rest(&self) {
-        self.io.chunk_buffers.rest();
+        self.buffers.rest();
         self.io.block_buffers.rest();
         self.io.page_buffers.rest();
     }
@@ -121,8 +125,8 @@ impl TableStore {
     }
 
     /// The buffers of background reads and writes.
-    pub(crate) fn buffers(&self) -> &Arc<BufferPool> {
-        &self.io.chunk_buffers
+    pub(crate) fn buffers(&self) -> &Arc<ChargedBuffers> {
+        &self.buffers
     }
 
     /// The block cache of the database.
