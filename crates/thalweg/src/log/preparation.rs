@@ -126,9 +126,8 @@ impl Preparation {
             }
             Stage::Map => Stage::WriteHeader(self.map(environment)?),
             Stage::WriteHeader(segment) => {
-                let header = self.header.encode();
-                segment.write(0, &header)?;
-                metrics.log_prepared_bytes.add(header.len() as u64);
+                let written = segment.write_header(&self.header)?;
+                metrics.log_prepared_bytes.add(written);
                 Stage::SyncHeader(segment)
             }
             Stage::SyncHeader(segment) => {

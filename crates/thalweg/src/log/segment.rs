@@ -3,7 +3,7 @@
 //! Invariant: a slot with a valid header has all its blocks, durably ([`super::preparation`]). Stores through a mapping
 //! depend on that: a block that exists cannot be refused when a full disk and a power cut come together. Locks: none.
 
-use super::header::SegmentId;
+use super::header::{SegmentHeader, SegmentId};
 use crate::error::{Error, Result};
 use crate::runtime::{BackgroundFile, Environment};
 use crate::storage::{File, Mapping, OpenMode};
@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// How many bytes one step makes ready for writes.
 const READY_BYTES: u32 = 1 << 20;
 
-/// Where the pages after the header's begin.
-const PAGES_START: u32 = 4096;
+/// The header's page. The other pages begin behind it.
+const HEADER_PAGE_BYTES: u32 = 4096;
 
 /// What takes the place of old bytes.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -108,6 +108,16 @@ impl Segment {
         self.handle(0)?.file.write_all_at(u64::from(offset), bytes)
     }
 
+    /// Writes the header, and zeros up to the end of its page. If the page cache has evicted the page of a recycled
+    /// slot, a part of it could be written only once the rest was read: behind all that is being written to the device.
+    /// The zeros replace records that nobody needs, as the header does. Returns how many bytes that were.
+    pub(super) fn write_header(&self, header: &SegmentHeader) -> Result<u64> {
+        let mut page = header.encode();
+        page.resize(HEADER_PAGE_BYTES as usize, 0);
+        self.write(0, &page)?;
+        Ok(page.len() as u64)
+    }
+
     /// Notes that all stores to `[from, to)` are done, and that a sync of this range follows.
     pub(super) fn release(&self, from: u32, to: u32) {
         if let Some(mapping) = self.mapping() {
@@ -134,7 +144,7 @@ impl Segment {
     /// before the records are. Pages that will be written by position are read ahead: their syncs may be of the whole
     /// file, and would write the zeros too. Returns where the next step begins.
     pub(super) fn renew(&self, from: u32) -> Result<Option<u32>> {
-        let (first, end) = (from.max(PAGES_START), self.step_end(from));
+        let (first, end) = (from.max(HEADER_PAGE_BYTES), self.step_end(from));
         let file = &self.handle(0)?.file;
         let count = u64::from(end.saturating_sub(first));
         let is_evicted = count > 0 && file.is_cached(u64::from(first), count) == Some(false);

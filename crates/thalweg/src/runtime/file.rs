@@ -1,9 +1,9 @@
 //! [`BackgroundFile`], [`BackgroundDirectory`]: files and directories for background coroutines.
 //!
-//! On a worker with a ring, reads, direct writes, syncs and reservations are handed to the kernel, and the coroutine
-//! waits for the completion. So is the write-back that follows a write into the page cache. Elsewhere (in simulation,
-//! or on a kernel without io_uring) the call itself is made, with a yield before and after it. A write into the page
-//! cache is always such a call: it is a copy.
+//! On a worker with a ring, reads, direct writes, syncs, reservations and new lengths are handed to the kernel, and the
+//! coroutine waits for the completion. So is the write-back that follows a write into the page cache. Elsewhere (in
+//! simulation, or on a kernel without io_uring) the call itself is made, with a yield before and after it. A write into
+//! the page cache is always such a call: it is a copy.
 //!
 //! An operation owns its buffer, so dropping a coroutine takes no memory away from the kernel.
 
@@ -193,6 +193,21 @@ impl BackgroundFile {
             };
         }
         self.file.reserve(bytes)
+    }
+
+    /// As [`File::set_bytes`]. Where a file ends within a block that was written past the page cache, the kernel reads
+    /// the block first, behind all that is being written to the device; the worker does other work meanwhile.
+    pub(crate) async fn set_bytes(&self, bytes: u64) -> Result<()> {
+        if self.file.is_direct()
+            && let Ok(done) = self.hand_over(Operation::SetBytes(bytes), 0, None, 0, None).await
+        {
+            match done.result {
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+                Err(error) => return Err(Error::io("set the length of", self.path(), error)),
+                Ok(_) => return Ok(()),
+            }
+        }
+        self.file.set_bytes(bytes)
     }
 
     /// As [`File::write_out`].

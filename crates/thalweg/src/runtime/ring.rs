@@ -63,6 +63,8 @@ pub(super) enum Operation {
     SyncRange(u32),
     /// `fallocate` of this many bytes, from the start.
     Reserve(u64),
+    /// `ftruncate` to this many bytes. Kernels before Linux 6.9 answer `EINVAL`.
+    SetBytes(u64),
     /// Ends after this time, with `ETIME`; does nothing with the file.
     Delay(Duration),
 }
@@ -376,6 +378,7 @@ fn entry(request: &mut Request) -> Option<squeue::Entry> {
             opcode::Fsync::new(fd).offset(at).len(bytes.max(2) - 1).flags(FsyncFlags::DATASYNC).build()
         }
         (Operation::Reserve(bytes), _) => opcode::Fallocate::new(fd, bytes).build(),
+        (Operation::SetBytes(bytes), _) => opcode::Ftruncate::new(fd, bytes).build(),
         (Operation::Read | Operation::Write, None) | (Operation::Delay(_), _) => return None,
     })
 }

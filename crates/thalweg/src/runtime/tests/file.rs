@@ -50,7 +50,7 @@ async fn there_and_back(storage: Arc<dyn Storage>, path: PathBuf) {
     file.write(&gate(), 0, numbered(&pool)).await.unwrap();
     file.write(&gate(), 8 * ALIGNMENT as u64, numbered(&pool)).await.unwrap();
     let len = 9 * ALIGNMENT + 100;
-    file.file().set_bytes(len as u64).unwrap();
+    file.set_bytes(len as u64).await.unwrap();
     file.sync().await.unwrap();
     let read = BackgroundFile::new(storage.open(&path, OpenMode::ReadMedium).unwrap().unwrap());
     let (gate, mut found) = (gate(), Vec::new());
@@ -80,7 +80,7 @@ fn what_is_written_through_the_page_cache_with_its_write_back_begun_is_read_ther
         file.reserve(16 * ALIGNMENT as u64).await.unwrap();
         file.write(&gate(), 0, numbered(&pool)).await.unwrap();
         file.write(&gate(), 8 * ALIGNMENT as u64, numbered(&pool)).await.unwrap();
-        file.file().set_bytes(9 * ALIGNMENT as u64 + 7).unwrap();
+        file.set_bytes(9 * ALIGNMENT as u64 + 7).await.unwrap();
         file.sync().await.unwrap();
         let mut found = Vec::new();
         for offset in [0, 8 * ALIGNMENT as u64] {

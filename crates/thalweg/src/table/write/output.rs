@@ -100,7 +100,7 @@ impl Output {
         let next = self.buffers.take();
         self.hand_over(next).await?;
         self.file.finish().await?;
-        self.file.file().file().set_bytes(bytes)
+        self.file.file().set_bytes(bytes).await
     }
 
     /// Makes the content durable, but not the name.
