@@ -166,12 +166,14 @@ mod tests {
             let units = 4 + random(61);
             let (memory, place) = runs.take(units);
             assert_eq!(memory.addr().get() % UNIT_BYTES, 0);
-            // SAFETY: the run has these bytes, and nobody else has them.
-            unsafe { memory.write_bytes(turn as u8, units * UNIT_BYTES) };
+            for at in [0, units * UNIT_BYTES / 2, units * UNIT_BYTES - 1] {
+                // SAFETY: the run has this byte, and nobody else has it.
+                unsafe { memory.add(at).write(turn as u8) };
+            }
             held.push((memory, place, units, turn as u8));
             while held.len() > random(200) {
                 let (memory, place, units, byte) = held.swap_remove(random(held.len()));
-                // SAFETY: as above; the bytes were written.
+                // SAFETY: as above; memory of pages is initialised.
                 let bytes = unsafe { std::slice::from_raw_parts(memory.as_ptr(), units * UNIT_BYTES) };
                 assert!([0, bytes.len() / 2, bytes.len() - 1].iter().all(|at| bytes[*at] == byte));
                 runs.give(memory, place, units);
