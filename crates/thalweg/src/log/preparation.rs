@@ -54,6 +54,13 @@ pub(super) enum NewBlocks {
     Allocated,
 }
 
+/// A buffer of zeros: a new one may hold anything.
+fn zeros() -> IoBuffer {
+    let mut zeros = BufferPool::new(FILL_BYTES as usize).take();
+    zeros.bytes_mut().fill(0);
+    zeros
+}
+
 /// A slot that is being prepared for a new segment.
 pub(super) struct Preparation {
     header: SegmentHeader,
@@ -62,6 +69,8 @@ pub(super) struct Preparation {
     new_blocks: Option<NewBlocks>,
     /// Whether callers often wait for syncs ([`super::demand`]).
     is_for_callers: bool,
+    /// Whether the header is written with zeros up to the end of its page.
+    clears_page: bool,
     /// The directory of a new file that a coroutine prepares.
     directory: Option<BackgroundDirectory>,
     /// The zeros that fill such a file.
@@ -78,7 +87,8 @@ impl Preparation {
     /// A preparation in a file of the right size whose segment is not needed any more.
     pub(super) fn recycle(path: PathBuf, header: SegmentHeader) -> Self {
         let (new_blocks, directory, zeros) = (None, None, None);
-        Preparation { header, path, new_blocks, is_for_callers: false, directory, zeros, stage: Stage::Map }
+        let (is_for_callers, clears_page) = (false, true);
+        Preparation { header, path, new_blocks, is_for_callers, clears_page, directory, zeros, stage: Stage::Map }
     }
 
     /// The same preparation of a segment that is written by position while callers often wait ([`super::demand`]).
@@ -126,7 +136,7 @@ impl Preparation {
             }
             Stage::Map => Stage::WriteHeader(self.map(environment)?),
             Stage::WriteHeader(segment) => {
-                let written = segment.write_header(&self.header)?;
+                let written = segment.write_header(&self.header, self.clears_page)?;
                 metrics.log_prepared_bytes.add(written);
                 Stage::SyncHeader(segment)
             }
@@ -170,7 +180,7 @@ impl Preparation {
             }
             Stage::Fill(file, from) => {
                 let count = (self.header.bytes - from).min(FILL_BYTES);
-                let mut zeros = self.zeros.take().unwrap_or_else(|| BufferPool::new(FILL_BYTES as usize).take());
+                let mut zeros = self.zeros.take().unwrap_or_else(zeros);
                 zeros.set_len(count as usize);
                 let background = BackgroundFile::new(Arc::clone(&file));
                 self.zeros = Some(background.write_cached(u64::from(from), zeros).await?);
@@ -207,8 +217,10 @@ impl Preparation {
         Ok(segment)
     }
 
-    /// Takes all steps but the populating, for an open.
+    /// Takes all steps but the populating, for an open. It leaves what follows the header: if the power is cut in
+    /// between, the next open may want to keep a copy of what the slot had ([`super::lost`]).
     pub(super) fn run(mut self, environment: &Environment, metrics: &Metrics) -> Result<Segment> {
+        self.clears_page = false;
         loop {
             if let Stage::Populate(segment, _) = self.stage {
                 return Ok(segment);

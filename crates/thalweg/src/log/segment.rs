@@ -108,12 +108,15 @@ impl Segment {
         self.handle(0)?.file.write_all_at(u64::from(offset), bytes)
     }
 
-    /// Writes the header, and zeros up to the end of its page. If the page cache has evicted the page of a recycled
-    /// slot, a part of it could be written only once the rest was read: behind all that is being written to the device.
-    /// The zeros replace records that nobody needs, as the header does. Returns how many bytes that were.
-    pub(super) fn write_header(&self, header: &SegmentHeader) -> Result<u64> {
+    /// Writes the header, and zeros up to the end of its page if it `clears_page`. If the page cache has evicted the
+    /// page of a recycled slot, a part of it could be written only once the rest was read: behind all that is being
+    /// written to the device. The zeros replace records that nobody needs, as the header does. Returns how many bytes
+    /// that were.
+    pub(super) fn write_header(&self, header: &SegmentHeader, clears_page: bool) -> Result<u64> {
         let mut page = header.encode();
-        page.resize(HEADER_PAGE_BYTES as usize, 0);
+        if clears_page {
+            page.resize(HEADER_PAGE_BYTES as usize, 0);
+        }
         self.write(0, &page)?;
         Ok(page.len() as u64)
     }

@@ -51,7 +51,7 @@ fn pool() -> MutexGuard<'static, Runs> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes memory for `bytes`, aligned to a page, with any content; `None` if they are too few or too many.
+/// Takes memory for `bytes`, aligned to 16 KiB, with any content; `None` if they are too few or too many.
 pub(crate) fn take(bytes: usize) -> Option<(NonNull<u8>, RunPlace)> {
     let has_runs = !cfg!(all(test, loom)) && (BYTES_MIN..=BYTES_MAX).contains(&bytes);
     has_runs.then(|| pool().take(bytes.div_ceil(UNIT_BYTES)))
@@ -100,7 +100,7 @@ impl Runs {
         let Some(entry) = self.pages.get_mut(at) else { unreachable!("place {at} was never taken") };
         let Some(pages) = entry else { unreachable!("the pages of a run are gone") };
         let unit = (memory.addr().get() - pages.memory.memory().addr().get()) / UNIT_BYTES;
-        debug_assert!(pages.free & mask(unit, units) == 0, "a run is given back once");
+        assert!(pages.free & mask(unit, units) == 0, "a run is given back once");
         pages.free |= mask(unit, units);
         if pages.free != u128::MAX {
             return None;

@@ -17,6 +17,10 @@ use crate::storage::{ALIGNMENT, File, IoBuffer, Mapping, Storage};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the kernel's rings have refused [`Operation::SetBytes`]. Another try would delay what is submitted with it.
+static SET_BYTES_IS_UNKNOWN: AtomicBool = AtomicBool::new(false);
 
 /// A file with asynchronous reads, writes and syncs.
 #[derive(Clone)]
@@ -199,10 +203,13 @@ impl BackgroundFile {
     /// the block first, behind all that is being written to the device; the worker does other work meanwhile.
     pub(crate) async fn set_bytes(&self, bytes: u64) -> Result<()> {
         if self.file.is_direct()
+            && !SET_BYTES_IS_UNKNOWN.load(Ordering::Relaxed)
             && let Ok(done) = self.hand_over(Operation::SetBytes(bytes), 0, None, 0, None).await
         {
             match done.result {
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    SET_BYTES_IS_UNKNOWN.store(true, Ordering::Relaxed);
+                }
                 Err(error) => return Err(Error::io("set the length of", self.path(), error)),
                 Ok(_) => return Ok(()),
             }

@@ -3,9 +3,10 @@
 use super::*;
 use crate::format::EditId;
 use crate::log::header::{SegmentHeader, SegmentId};
-use crate::log::preparation::Preparation;
+use crate::log::preparation::{NewBlocks, Preparation};
 use crate::log::sizing::SPARES_MAX;
 use crate::runtime::Lane;
+use crate::storage::BufferPool;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
@@ -123,6 +124,30 @@ fn a_slot_that_the_page_cache_has_evicted_is_not_read_to_be_overwritten() {
     let all = u64::from(BYTES) - PAGE as u64;
     assert_eq!(renewed(true, true, true), (false, all), "a sync would write the zeros");
     assert_eq!(renewed(true, false, false), (false, all));
+}
+
+#[test]
+fn a_new_file_is_filled_with_zeros_whatever_the_memory_had() {
+    const BYTES: u32 = 1 << 20;
+    let disk = Arc::<Disk>::default();
+    let (environment, scheduler) = fake::environment(&disk, 1, false);
+    // Buffers of the same size have been here, and are free again.
+    let dirty: Vec<_> = (0..8).map(|_| BufferPool::new(512 << 10).take()).collect();
+    for mut buffer in dirty {
+        buffer.bytes_mut().fill(7);
+    }
+    let path = PathBuf::from("00000001.log");
+    let header = SegmentHeader { id: SegmentId { index: 3, generation: 4 }, bytes: BYTES, settled: EditId(0) };
+    let mut preparation = Preparation::create(path.clone(), header, NewBlocks::Filled);
+    let prepare = async move {
+        let metrics = Metrics::default();
+        while preparation.step_in_background(&environment, &metrics).await.unwrap().is_none() {}
+    };
+    scheduler.spawn(Lane::Log, Box::pin(prepare));
+    scheduler.settle();
+    let bytes = disk.read(&path);
+    assert_eq!((bytes.len(), &bytes[..HEADER_BYTES as usize]), (BYTES as usize, &*header.encode()));
+    assert!(bytes[HEADER_BYTES as usize..].iter().all(|byte| *byte == 0));
 }
 
 #[test]
