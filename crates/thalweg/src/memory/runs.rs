@@ -1,8 +1,8 @@
 //! Memory that is large and does not stay: chunks of memtables and buffers of table I/O. [`take`] and [`give`].
 //!
-//! Pages of 2 MiB are cut into *runs* of adjoining units of 16 KiB. A run is taken from the pages at the lowest place
-//! that have so many free units, so that those at high places become empty. Empty pages go back to the system, but for
-//! [`EMPTY_PAGES_MAX`], which the next runs take; [`rest`] gives back those, too.
+//! Pages of 2 MiB are cut into *runs* of adjoining units of 16 KiB. A search for a run begins at the pages with the
+//! lowest number, so pages with high numbers become empty. The pool keeps [`EMPTY_PAGES_MAX`] empty pages for the next
+//! runs, and gives all others back to the system. [`rest`] gives back the kept ones, too.
 //!
 //! Why not the heap: a writer allocates the chunks of a memtable, and a flush frees them. With a fast tier of 512 MiB
 //! and a budget of 256, glibc kept up to 90 MiB between them.
@@ -120,7 +120,7 @@ impl Runs {
 }
 
 impl CutPages {
-    /// The first of the lowest so many free units that adjoin.
+    /// Returns the number of the first unit of the lowest free run that has `units` units.
     fn find(&self, units: usize) -> Option<usize> {
         // A bit of `starts` says that `known` units from there on are free.
         let (mut starts, mut known) = (self.free, 1);
@@ -192,7 +192,7 @@ mod tests {
         assert!([0, 100, BYTES_MIN - 1, BYTES_MAX + 1, usize::MAX].iter().all(|bytes| take(*bytes).is_none()));
         for bytes in [BYTES_MIN, 270_000, BYTES_MAX] {
             let (memory, place) = take(bytes).unwrap();
-            // SAFETY: it was just taken for so many bytes.
+            // SAFETY: `take` returned the memory for `bytes`, and nothing uses it.
             unsafe { give(memory, place, bytes) };
         }
         rest();

@@ -208,7 +208,7 @@ impl Drop for Arena {
             self.pool.count(chunk.capacity, 0);
             match chunk.home {
                 Home::Pages(pages) => self.pool.give(pages),
-                // SAFETY: `memory` was taken for so many bytes and is given back once, here.
+                // SAFETY: `take_run(capacity)` returned `memory` and `place`, and only this line gives them back.
                 Home::Run(place) => unsafe { give_run(chunk.memory, place, chunk.capacity) },
                 // SAFETY: `memory` was allocated with this very layout and is freed once, here.
                 Home::Allocator => unsafe { dealloc(chunk.memory.as_ptr(), Chunk::layout(chunk.capacity)) },
@@ -228,15 +228,15 @@ impl Chunk {
     /// A chunk of the runs, or of the system allocator.
     fn allocate(capacity: usize, bytes_before: usize, used: usize) -> NonNull<Chunk> {
         assert!(capacity > 0 && used <= capacity);
-        if let Some((memory, place)) = take_run(capacity) {
-            let home = Home::Run(place);
-            return Self::listed(Chunk { memory, home, capacity, used: AtomicUsize::new(used), bytes_before });
-        }
-        let layout = Self::layout(capacity);
-        // SAFETY: the layout has a size above zero.
-        let memory = unsafe { alloc(layout) };
-        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        let home = Home::Allocator;
+        let (memory, home) = match take_run(capacity) {
+            Some((memory, place)) => (memory, Home::Run(place)),
+            None => {
+                let layout = Self::layout(capacity);
+                // SAFETY: the layout has a size above zero.
+                let memory = unsafe { alloc(layout) };
+                (NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout)), Home::Allocator)
+            }
+        };
         Self::listed(Chunk { memory, home, capacity, used: AtomicUsize::new(used), bytes_before })
     }
 
