@@ -38,7 +38,7 @@ const MEMORY_BUDGET: u64 = 256 * MIB;
 const SLOWEST_MS: u64 = 50;
 /// An open may take this many percent of the time that the rate predicts.
 const OPEN_PERCENT: f64 = 125.0;
-/// The rate is the median of so many opens without a tier: one of them lasts a second, and tells it to a third.
+/// How many databases without a tier are opened after a kill; the rate of a replay is the median of theirs.
 const REPLAYS: usize = 5;
 
 /// Opens the database with a tier of `tier_mib`, or without one if that is 0.
