@@ -19,14 +19,24 @@ impl FastTable {
 
     /// Returns the version that `point` looks for, if this table has it. The value is copied.
     pub(crate) fn find(&self, point: &PointKey<'_>) -> Result<Option<Version>> {
+        // The filter first: unsorted tables have the keys of a memtable, which go from one end of its partition to the
+        // other. Their smallest and largest keys are elsewhere in memory.
+        if self.filter().is_some_and(|filter| !filter.may_contain(point.hash())) {
+            return Ok(None);
+        }
         let meta = self.meta();
         if point.seq < meta.seq_min || *point.key < *meta.key_min || *point.key > *meta.key_max {
             return Ok(None);
         }
-        if self.filter().is_some_and(|filter| !filter.may_contain(point.hash())) {
-            return Ok(None);
-        }
         self.with_buffer(|buffer| self.find_in_groups(point, buffer))
+    }
+
+    /// Prefetches what [`FastTable::find`] looks at first.
+    #[inline]
+    pub(crate) fn approach(&self, point: &PointKey<'_>) {
+        if let Some(filter) = self.filter() {
+            filter.approach(point.hash());
+        }
     }
 
     /// Calls `read` with a buffer, if groups need one, that was used before.

@@ -26,6 +26,6 @@ pub(crate) use cursor::{Cursor, CursorEntry, ValueAt, Version};
 pub(crate) use key::EntryKind;
 pub(crate) use name_hash::{EntryKey, Fingerprint, HashKey, KeyspaceKind, NameHash};
 pub(crate) use numbers::{EditId, KeyspaceId, LogMark, LogPosition, PartitionId, SeqNo, TableId};
-pub(crate) use prefetch::prefetch;
+pub(crate) use prefetch::{prefetch, prefetch_next, prefetch_range};
 pub use slice::Slice;
 pub(crate) use table_file::{Home, TableFile};

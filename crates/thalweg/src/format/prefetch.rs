@@ -1,6 +1,9 @@
-//! [`prefetch`]: a hint to the processor to load memory before it is needed. It changes no result.
+//! [`prefetch`], [`prefetch_range`]: hints to the processor to load memory before it is needed. They change no result.
 
 #![allow(unsafe_code)]
+
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
 
 /// Prefetches the cache line at `address`, of memory that need not exist.
 #[inline]
@@ -13,4 +16,22 @@ pub(crate) fn prefetch<T>(address: *const T) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;
+}
+
+/// Prefetches `bytes` bytes from `address` on, of memory that need not exist.
+#[inline]
+pub(crate) fn prefetch_range<T>(address: *const T, bytes: usize) {
+    let start = address.cast::<u8>();
+    (0..bytes).step_by(LINE_BYTES).for_each(|at| prefetch(start.wrapping_add(at)));
+}
+
+/// Bytes that are prefetched at most for the record after one that was just copied: further ones are not there for long
+/// enough.
+const NEXT_BYTES_MAX: usize = 1 << 10;
+
+/// Prefetches the `left` bytes from `end` on, where the next record will be written, as far as it is likely to go:
+/// records are mostly as long as the one before, of `bytes` bytes. Its stores then need not wait for memory.
+#[inline]
+pub(crate) fn prefetch_next(end: *const u8, bytes: usize, left: usize) {
+    prefetch_range(end, bytes.min(left).min(NEXT_BYTES_MAX));
 }

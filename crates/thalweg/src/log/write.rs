@@ -55,6 +55,7 @@ impl Log {
                 }
                 offset += bytes.len() as u32;
             });
+            mapping.approach(u64::from(part.to), (part.to - part.from) as usize);
         } else {
             let mut bytes = Vec::with_capacity((part.to - part.from) as usize);
             part.lay_out(header, body, |piece| bytes.extend_from_slice(piece));

@@ -15,6 +15,7 @@
 
 use super::pool::MemtablePool;
 use super::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::format::prefetch_next;
 use crate::memory::{PAGES_BYTES, Pages, RunPlace, give_run, take_run};
 use crate::sync::{Mutex, MutexGuard};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -261,8 +262,11 @@ impl Chunk {
         loop {
             let end = used.checked_add(bytes).filter(|end| *end <= self.capacity)?;
             match self.used.compare_exchange_weak(used, end, Ordering::Relaxed, Ordering::Relaxed) {
-                // SAFETY: `used < end <= capacity`, so the result lies within the chunk's allocation.
-                Ok(_) => return Some(unsafe { self.memory.add(used) }),
+                Ok(_) => {
+                    prefetch_next(self.memory.as_ptr().wrapping_add(end), bytes, self.capacity - end);
+                    // SAFETY: `used < end <= capacity`, so the result lies within the chunk's allocation.
+                    return Some(unsafe { self.memory.add(used) });
+                }
                 Err(found) => used = found,
             }
         }

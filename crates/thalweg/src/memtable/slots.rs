@@ -20,7 +20,7 @@
 use super::arena::{ADDRESS_BITS, ALIGNMENT, Arena};
 use super::entry::{EntryRef, Header as EntryHeader, Place};
 use super::sync::{AtomicPtr, AtomicUsize, Ordering};
-use crate::format::prefetch;
+use crate::format::{prefetch, prefetch_range};
 use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
@@ -34,9 +34,6 @@ pub(super) struct Header {
     capacity: u32,
     skip: u32,
 }
-
-/// A line of the processor's cache.
-const LINE_BYTES: usize = 64;
 
 const _: () = assert!(align_of::<Header>() <= ALIGNMENT);
 const _: () = assert!(size_of::<Header>().is_multiple_of(align_of::<AtomicPtr<EntryHeader>>()));
@@ -237,9 +234,8 @@ impl<'a> SlotsRef<'a> {
 
     /// Brings all slots near the processor.
     pub(super) fn prefetch_all(self) {
-        let start = self.header.as_ptr().cast::<u8>();
         let bytes = size_of::<Header>() + self.capacity() * size_of::<AtomicPtr<EntryHeader>>();
-        (0..bytes).step_by(LINE_BYTES).for_each(|at| prefetch(start.wrapping_add(at)));
+        prefetch_range(self.header.as_ptr(), bytes);
     }
 }
 

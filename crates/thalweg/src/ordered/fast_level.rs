@@ -211,6 +211,8 @@ impl FastLevel {
     /// The newest version of the key at or below its sequence number.
     pub(super) fn find(&self, point: &PointKey<'_>) -> Result<Option<Version>> {
         self.reads.count_get();
+        // Most tables do not have the key. That their filters are loaded side by side saves one wait for memory each.
+        self.unsorted.iter().for_each(|handle| handle.table.approach(point));
         for handle in self.unsorted.iter().rev() {
             if let Some(found) = handle.table.find(point)? {
                 return Ok(Some(found));

@@ -17,6 +17,13 @@ pub trait Mapping: Send + Sync + 'static {
     /// # Panics
     /// When `offset + bytes.len()` is beyond the mapping.
     fn write(&self, offset: u64, bytes: &[u8]);
+    /// Prefetches the bytes behind `end`, where the next store of about `bytes` bytes is expected, into the processor's
+    /// cache, as far as they are in memory. Changes nothing.
+    fn approach(&self, end: u64, bytes: usize) {
+        if let Some(inner) = self.inner() {
+            inner.approach(end, bytes);
+        }
+    }
     /// Makes the pages of `[from, to)` resident, writable and dirty, so that stores to them do not fault until they are
     /// synced. Changes no byte.
     fn populate(&self, from: u64, to: u64) -> Result<()>;

@@ -28,6 +28,7 @@
 use super::extents;
 use super::memory::may_map;
 use crate::error::{Error, Result};
+use crate::format::prefetch_next;
 use crate::storage::Mapping;
 use rustix::fs::{SeekFrom, fstat, fstatfs, seek};
 use rustix::io::Errno;
@@ -108,6 +109,12 @@ impl Mapping for LinuxMapping {
         // SAFETY: the target lies within the mapping, as asserted above, and only this mapping owns it; the caller
         // keeps others from storing to it meanwhile.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset as usize), bytes.len()) }
+    }
+
+    #[inline]
+    fn approach(&self, end: u64, bytes: usize) {
+        let end = (end as usize).min(self.bytes);
+        prefetch_next(self.start.as_ptr().wrapping_add(end), bytes, self.bytes - end);
     }
 
     fn populate(&self, from: u64, to: u64) -> Result<()> {

@@ -3,6 +3,7 @@
 //! With 10 bits a key about 1 % of absent keys pass (see the test). A key of the table always passes.
 
 use super::damage::Damage;
+use crate::format::prefetch;
 use std::hint::black_box;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -108,6 +109,14 @@ impl<'a> FilterLines<'a> {
     /// The filter with these lines, of which a rest of less than a line is no part, and this number of probes.
     pub(crate) fn new(lines: &'a [u8], probes: u8) -> Self {
         FilterLines { lines: lines.as_chunks().0, probes: u32::from(probes).min(PROBES_MAX) }
+    }
+
+    /// Prefetches the line that [`FilterLines::may_contain`] looks at.
+    #[inline]
+    pub(crate) fn approach(&self, hash: u64) {
+        if let Some(line) = self.lines.get(line_of(hash, self.lines.len())) {
+            prefetch(line);
+        }
     }
 
     /// Whether the table may have a key with this hash.
