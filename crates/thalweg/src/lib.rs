@@ -93,9 +93,9 @@ pub use database::{
     BackgroundFailure, BackgroundWork, Builder, ChainStatistics, CheckReport, CommitTicket, CompactionPolicy,
     Compression, DamagePolicy, Database, Directories, DirectoryEntry, DirectoryKeyspace, DirectorySnapshot,
     DirectoryStatistics, Durability, DurationStatistics, Entry, FastTier, FastTierStatistics, GetAsync, Health,
-    KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Listing, Range, ReadOnlyDatabase, ReadOnlyKeyspace,
-    Readable, Reader, ReaderFull, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics, Statistics, TableReads,
-    TableWrites, UntilDurable, Values, WriteBatch, WriteOptions, dump,
+    KeyBounds, Keys, Keyspace, KeyspaceStatistics, LevelStatistics, Listing, PacingStatistics, Range, ReadOnlyDatabase,
+    ReadOnlyKeyspace, Readable, Reader, ReaderFull, RunningStatus, Snapshot, SnapshotKeyspace, StallStatistics,
+    Statistics, TableReads, TableWrites, UntilDurable, Values, WriteBatch, WriteOptions, dump,
 };
 #[cfg(feature = "experiments")]
 pub use database::{

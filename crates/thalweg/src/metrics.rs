@@ -2,6 +2,7 @@
 //!
 //! Every counter is a relaxed atomic. Names carry their unit last.
 
+use crate::database::PacingStatistics;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -120,8 +121,58 @@ pub(crate) struct Metrics {
     pub(crate) stalls_tier: Stall,
     /// Delays of writers that pacing slowed down, so that none of the waits above happens.
     pub(crate) stalls_paced: Stall,
+    /// The time of those delays, by cause.
+    pub(crate) paced_ns: PacedTimes,
     /// The time of those delays during which a compaction worker waited and the device had room, in nanoseconds.
     pub(crate) paced_while_idle_ns: Counter,
+}
+
+/// The room that writers are slowed down for; [`PacingStatistics`] says what each is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PacingCause {
+    #[default]
+    Memtables,
+    Log,
+    Replaced,
+    Level0,
+    Tier,
+    Segments,
+}
+
+/// The time of delays in nanoseconds, by cause.
+#[derive(Debug, Default)]
+pub(crate) struct PacedTimes {
+    memtables: Counter,
+    log: Counter,
+    replaced: Counter,
+    level0: Counter,
+    tier: Counter,
+    segments: Counter,
+}
+
+impl PacedTimes {
+    pub(crate) fn add(&self, cause: PacingCause, ns: u64) {
+        let counter = match cause {
+            PacingCause::Memtables => &self.memtables,
+            PacingCause::Log => &self.log,
+            PacingCause::Replaced => &self.replaced,
+            PacingCause::Level0 => &self.level0,
+            PacingCause::Tier => &self.tier,
+            PacingCause::Segments => &self.segments,
+        };
+        counter.add(ns);
+    }
+
+    pub(crate) fn statistics(&self) -> PacingStatistics {
+        PacingStatistics {
+            memtables_ns: self.memtables.get(),
+            log_ns: self.log.get(),
+            replaced_tables_ns: self.replaced.get(),
+            level0_ns: self.level0.get(),
+            fast_tier_ns: self.tier.get(),
+            log_segments_ns: self.segments.get(),
+        }
+    }
 }
 
 /// Stripes of counters that reads are spread over.

@@ -360,6 +360,7 @@ impl Engine for Opened {
             .into_iter()
             .chain(tier_counters(&s))
             .chain(f_hash_counters(&s))
+            .chain(s.paced.by_cause().map(|(cause, ns)| (format!("paced for {cause} ns"), ns)))
             .collect(),
         }
     }

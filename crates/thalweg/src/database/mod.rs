@@ -99,7 +99,7 @@ pub use read_only::{ReadOnlyDatabase, ReadOnlyKeyspace};
 pub use readable::Readable;
 pub use reader::{Reader, ReaderFull};
 pub use snapshot::{Snapshot, SnapshotKeyspace};
-pub use statistics::{ChainStatistics, DurationStatistics, StallStatistics, Statistics};
+pub use statistics::{ChainStatistics, DurationStatistics, PacingStatistics, StallStatistics, Statistics};
 pub use status::RunningStatus;
 pub use ticket::{CommitTicket, UntilDurable};
 pub use tier_statistics::FastTierStatistics;

@@ -100,6 +100,8 @@ pub struct Statistics {
     pub gate_waits: u64,
     /// Merges that waited because their worker had too many bytes waiting to be written.
     pub write_queue_waits: u64,
+    /// The time in which writers were slowed down, by the room that was scarcest.
+    pub paced: PacingStatistics,
     /// Nanoseconds in which a writer was slowed down although a compaction worker waited and the device had fewer than
     /// `io_depth` operations: what more or better scheduled compactions might have used. Judged when a delay begins,
     /// and counted for each writer.
@@ -197,6 +199,38 @@ pub struct StallStatistics {
     pub total_ns: u64,
     /// The longest.
     pub longest_ns: u64,
+}
+
+/// Nanoseconds in which writers were slowed down (stall `pacing`), by the room that was scarcest.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PacingStatistics {
+    /// Memtables that wait for their flush, and the memory of all memtables.
+    pub memtables_ns: u64,
+    /// The log that flushes give back.
+    pub log_ns: u64,
+    /// Replaced tables, which settle rounds give back.
+    pub replaced_tables_ns: u64,
+    /// Level 0.
+    pub level0_ns: u64,
+    /// The fast tier.
+    pub fast_tier_ns: u64,
+    /// Segments of the log that are ready to be written.
+    pub log_segments_ns: u64,
+}
+
+impl PacingStatistics {
+    /// Each with its name.
+    pub fn by_cause(&self) -> [(&'static str, u64); 6] {
+        [
+            ("memtables", self.memtables_ns),
+            ("log", self.log_ns),
+            ("replaced tables", self.replaced_tables_ns),
+            ("level 0", self.level0_ns),
+            ("fast tier", self.fast_tier_ns),
+            ("log segments", self.log_segments_ns),
+        ]
+    }
 }
 
 impl Statistics {
@@ -331,6 +365,7 @@ impl Statistics {
             index_memory_bytes: gauges.index_memory_bytes,
             gate_waits: metrics.gate_waits.get(),
             write_queue_waits: metrics.write_queue_waits.get(),
+            paced: metrics.paced_ns.statistics(),
             paced_while_idle_ns: metrics.paced_while_idle_ns.get(),
             background_reads: duration_statistics(&metrics.background_reads),
             background_writes: duration_statistics(&metrics.background_writes),

@@ -11,7 +11,9 @@
 
 use super::health::{BackgroundFailure, Health};
 use super::keyspace_statistics::{DirectoryStatistics, KeyspaceStatistics, LevelStatistics};
-use super::statistics::{ChainStatistics, DurationStatistics, StallStatistics, Statistics, StatisticsSource};
+use super::statistics::{
+    ChainStatistics, DurationStatistics, PacingStatistics, StallStatistics, Statistics, StatisticsSource,
+};
 use super::tier_statistics::FastTierStatistics;
 use crate::error::{Error, Result};
 use crate::format::checksum;
@@ -319,6 +321,9 @@ fn scalars(statistics: &mut Statistics) -> Vec<(&'static str, &mut u64)> {
             memtables, bytes_p50, bytes_p99, bytes_max, stages_max, bytes_mean: _, stages_mean: _, stage_bytes: _,
         },
         background_reads, background_writes, merge_slices,
+        paced: PacingStatistics {
+            memtables_ns, log_ns, replaced_tables_ns, level0_ns, fast_tier_ns, log_segments_ns,
+        },
         io_uring: _, direct_io: _, io_notes: _, stalls: _, health: _, fast_tier: _, keyspaces: _,
     } = statistics;
     let mut all = named![
@@ -334,6 +339,9 @@ fn scalars(statistics: &mut Statistics) -> Vec<(&'static str, &mut u64)> {
     all.extend([
         ("chain_memtables", memtables), ("chain_bytes_p50", bytes_p50), ("chain_bytes_p99", bytes_p99),
         ("chain_bytes_max", bytes_max), ("chain_stages_max", stages_max),
+        ("paced_for_memtables_ns", memtables_ns), ("paced_for_log_ns", log_ns),
+        ("paced_for_replaced_tables_ns", replaced_tables_ns), ("paced_for_level0_ns", level0_ns),
+        ("paced_for_fast_tier_ns", fast_tier_ns), ("paced_for_log_segments_ns", log_segments_ns),
     ]);
     macro_rules! times {
         ($($field:ident),* $(,)?) => {

@@ -93,11 +93,8 @@ impl Backpressure {
             backlog if backlog <= log_from => backlog,
             _ => self.log_pins.pinned_bytes(),
         };
-        let flush = pressure(sealed, sealed_max.saturating_sub(2), sealed_max).max(pressure(
-            log,
-            log_from,
-            log_bytes_max.saturating_mul(2),
-        ));
+        let flush = pressure(sealed, sealed_max.saturating_sub(2), sealed_max);
+        let log = pressure(log, log_from, log_bytes_max.saturating_mul(2));
         let retained = (self.lineage.retained_share() - 1.0).clamp(0.0, 1.0);
         let level0 = buffer.pacer().level0_pressure(now_ns, &debt, sealed);
         // Short of where they stop, readers who want a short level 0 do not stop them.
@@ -106,7 +103,7 @@ impl Backpressure {
             true => (level0.pressure.min(PRESSURE_OF_READS), None),
             false => (level0.pressure, level0.rate_max),
         };
-        let mut pressure = Pressure { flush, retained, compaction, compaction_rate_max, ..Pressure::default() };
+        let mut pressure = Pressure { flush, log, retained, compaction, compaction_rate_max, ..Pressure::default() };
         if let Some(tier) = &self.tier {
             let coming = self.pool.sealed_bytes() as u64;
             (pressure.tier, pressure.tier_rate) = (tier.pressure(coming), tier.rate(now_ns));
@@ -162,15 +159,17 @@ impl Backpressure {
             if buffer.pacer().is_stale(now_ns) {
                 self.pace(&**buffer);
             }
-            buffer.pacer().delay_ns(bytes / routes.len() * run.len(), now_ns)
+            let delay_ns = buffer.pacer().delay_ns(bytes / routes.len() * run.len(), now_ns)?;
+            Some((delay_ns, buffer.pacer().cause()))
         };
-        let longest = routes.chunk_by(Arc::ptr_eq).filter_map(&mut delay_of).max();
+        let longest = routes.chunk_by(Arc::ptr_eq).filter_map(&mut delay_of).max_by_key(|delay| delay.0);
         let of_all = self.shared_pacer.is_pressed().then(|| {
             let now_ns = *now_ns.get_or_insert_with(|| clock.now_ns());
-            self.are_all_pressed(now_ns).then(|| self.shared_pacer.delay_ns(bytes, now_ns)).flatten()
+            let delay_ns = self.are_all_pressed(now_ns).then(|| self.shared_pacer.delay_ns(bytes, now_ns)).flatten();
+            delay_ns.map(|delay_ns| (delay_ns, self.shared_pacer.cause()))
         });
-        let longest = longest.max(of_all.flatten());
-        if let Some((delay_ns, now_ns)) = longest.zip(now_ns) {
+        let longest = longest.into_iter().chain(of_all.flatten()).max_by_key(|delay| delay.0);
+        if let Some(((delay_ns, cause), now_ns)) = longest.zip(now_ns) {
             let until_ns = now_ns.saturating_add(delay_ns);
             let is_idle = self.environment.scheduler.has_waiting_compactor() && self.gate.has_room();
             let still_pressed = |buffer: &Arc<B>, now_ns: u64| {
@@ -192,6 +191,7 @@ impl Backpressure {
             }
             let waited_ns = at_ns.saturating_sub(now_ns);
             self.metrics.stalls_paced.record(waited_ns);
+            self.metrics.paced_ns.add(cause, waited_ns);
             if is_idle {
                 self.metrics.paced_while_idle_ns.add(waited_ns);
             }

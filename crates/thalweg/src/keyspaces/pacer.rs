@@ -24,6 +24,7 @@
 
 use super::level0_job::{CompactionDebt, Level0Job, Level0Pressure};
 use super::supply::{NS_A_SECOND, Supply};
+use crate::metrics::PacingCause;
 use crate::sync::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -69,6 +70,8 @@ struct Rates {
     /// Bytes of memtables for each byte of their tables.
     expansion: f64,
     level0_job: Level0Job,
+    /// What kind of room allows least.
+    cause: PacingCause,
 }
 
 impl Rates {
@@ -83,8 +86,10 @@ impl Rates {
 /// How far each kind of room has run out: 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pressure {
-    /// Sealed memtables and the log: what flushes give back.
+    /// Sealed memtables,
     pub(crate) flush: f64,
+    /// and the log, which flushes give back, too.
+    pub(crate) log: f64,
     /// Replaced tables: what rounds give back. Writers never stop for them, so they may become as slow as it takes.
     pub(crate) retained: f64,
     /// Tables in level 0,
@@ -177,26 +182,44 @@ impl Pacer {
     pub(crate) fn press(&self, now_ns: u64, pressure: Pressure) {
         self.pressed_ns.store(now_ns, Ordering::Relaxed);
         let least = {
-            let rates = self.rates();
+            let mut rates = self.rates();
             let allowed_from = |part_min: f64, rate: Option<f64>, pressure: f64| {
                 let rate = rate.filter(|_| pressure > 0.0)?;
                 Some((rate * (2.0 * (1.0 - pressure)).max(part_min)).max(RATE_MIN))
             };
             let allowed = |rate, pressure| allowed_from(RATE_PART_MIN, rate, pressure);
             let flush = allowed(rates.flush.rate_at(now_ns), pressure.flush);
+            let log = allowed(rates.flush.rate_at(now_ns), pressure.log);
             let retained = allowed_from(0.0, rates.flush.rate_at(now_ns), pressure.retained);
             let compaction = allowed(rates.compaction.rate_at(now_ns), pressure.compaction);
             let tier = allowed(pressure.tier_rate, pressure.tier);
             let segments = allowed(pressure.segment_rate, pressure.segments);
             let least = rates.compaction.rate_at(now_ns).map_or(RATE_MIN, |rate| (rate * RATE_PART_MIN).max(RATE_MIN));
             let room = pressure.compaction_rate_max.map(|rate| rate.max(least));
-            [flush, retained, compaction, room, tier, segments].into_iter().flatten().min_by(f64::total_cmp)
+            let of_causes = [
+                (flush, PacingCause::Memtables),
+                (log, PacingCause::Log),
+                (retained, PacingCause::Replaced),
+                (compaction, PacingCause::Level0),
+                (room, PacingCause::Level0),
+                (tier, PacingCause::Tier),
+                (segments, PacingCause::Segments),
+            ];
+            let known = of_causes.into_iter().filter_map(|(rate, cause)| Some((rate?, cause)));
+            let least = known.min_by(|a, b| a.0.total_cmp(&b.0));
+            rates.cause = least.map(|least| least.1).unwrap_or_default();
+            least.map(|least| least.0)
         };
         let ns_per_mib = least.map_or(0, |rate| (f64::from(1 << 20) / rate * NS_A_SECOND) as u64);
         self.ns_per_mib.store(ns_per_mib, Ordering::Relaxed);
         if ns_per_mib == 0 {
             self.until_ns.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Why writers are slowed down at present.
+    pub(crate) fn cause(&self) -> PacingCause {
+        self.rates().cause
     }
 
     /// How long a writer of `bytes` sleeps; `None`: not at all.

@@ -10,7 +10,8 @@
 //! Files, in reading order:
 //! - `event.rs`: [`Event`], which threads and coroutines wait for;
 //! - `scheduler.rs`: [`Scheduler`], [`Lane`], [`Point`]; `environment.rs`: [`Environment`], all seams together;
-//! - `threads.rs`: the production scheduler; `ring.rs`: its workers' io_uring; `affinity.rs`: their processors;
+//! - `threads.rs`: the production scheduler; `ring.rs`: its workers' io_uring; `affinity.rs`: their processors,
+//!   and `courtesy.rs`: when they leave them to others;
 //! - `scheduling.rs`: how compactions share workers;
 //! - `shared.rs`, `tenant.rs`: one set of workers for several databases;
 //! - `gate.rs`: [`Gate`], which bounds the background writes at the device;
@@ -26,6 +27,7 @@
 mod affinity;
 mod async_mutex;
 mod background_error;
+mod courtesy;
 mod environment;
 mod event;
 mod file;

@@ -6,7 +6,8 @@
 //! work stealing). A worker without ready tasks *parks* until a task is woken, an operation of its ring (`ring.rs`)
 //! ends, or its earliest timer is due; so timers need no thread. It parks in its ring, or on a condition variable where
 //! the kernel refuses a ring. Only a parked worker is woken by a system call: on a busy worker a wake-up is a push to
-//! its queue. Between two rounds of ready tasks the worker submits to the kernel what the tasks queued.
+//! its queue. Between two rounds of ready tasks the worker submits to the kernel what the tasks queued. A busy worker
+//! leaves its processor to callers every 100 µs (`courtesy.rs`).
 //!
 //! A task that panics is dropped, and its worker continues. The owner of a task guards against its loss.
 //!
@@ -14,6 +15,7 @@
 //! or dropped. `TaskCell::future` is held while the task is polled, by its worker alone.
 
 use super::affinity::bind_to_processor;
+use super::courtesy::Courtesy;
 use super::event::{Event, Ticket};
 use super::ring::{self, Bell, Ring};
 use super::scheduler::{Lane, Point, Scheduler, Task};
@@ -310,6 +312,7 @@ impl Worker {
         }
         // The number of tasks that were ready when the round began and are not polled yet.
         let mut round = 0;
+        let mut courtesy = Courtesy::new(self.clock.now_ns());
         loop {
             if round == 0 {
                 ring::submit_and_reap();
@@ -319,9 +322,10 @@ impl Worker {
                 Next::Poll(cell) => {
                     self.poll(&cell);
                     round = round.saturating_sub(1);
+                    courtesy.yield_if_due(&*self.clock);
                 }
                 Next::Wake(wakers) => wakers.into_iter().for_each(Waker::wake),
-                Next::Park(timeout) => self.park(timeout),
+                Next::Park(timeout) => courtesy.rest(&*self.clock, || self.park(timeout)),
                 Next::Stop => break,
             }
         }

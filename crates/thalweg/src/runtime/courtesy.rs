@@ -1,0 +1,119 @@
+//! [`Courtesy`]: when a worker leaves its processor to whoever waits for it.
+//!
+//! A caller that wakes up while all processors are busy waits until a scheduler takes one away from the thread that has
+//! it. Linux lets that thread go on until its slice ends, about 3 ms: a thousand times as long as the caller needs. So a
+//! worker *yields* after each [`TURN_NS`] that it has run; where nobody waits that costs a system call and nothing else.
+//!
+//! Linux takes a yield for a whole slice used up. A worker that always yielded would get next to nothing beside threads
+//! that never sleep, and writers would wait for it in the end. So it yields only as long as yields have not taken more
+//! time than it has run: of a processor that it shares it keeps half at least, as if it did not yield.
+
+use crate::clock::Clock;
+
+/// A worker runs so long before it yields.
+const TURN_NS: u64 = 100_000;
+
+/// What it has run more than it was away counts up to this.
+const CREDIT_MAX_NS: u64 = 4_000_000;
+
+/// See the module.
+pub(super) struct Courtesy {
+    /// Since when the worker has run.
+    since_ns: u64,
+    /// What it has run more than it was away.
+    credit_ns: u64,
+    /// What it was away more than it has run.
+    debt_ns: u64,
+}
+
+impl Courtesy {
+    /// A worker that runs since `now_ns`.
+    pub(super) fn new(now_ns: u64) -> Self {
+        Courtesy { since_ns: now_ns, credit_ns: CREDIT_MAX_NS, debt_ns: 0 }
+    }
+
+    /// Yields, if that is due.
+    pub(super) fn yield_if_due(&mut self, clock: &dyn Clock) {
+        if self.is_due(clock.now_ns()) {
+            std::thread::yield_now();
+            self.yielded(clock.now_ns());
+        }
+    }
+
+    /// Lets the worker wait for work.
+    pub(super) fn rest(&mut self, clock: &dyn Clock, wait: impl FnOnce()) {
+        wait();
+        self.rested(clock.now_ns());
+    }
+
+    fn rested(&mut self, now_ns: u64) {
+        self.since_ns = now_ns;
+    }
+
+    /// Whether the worker should yield at `now_ns`.
+    fn is_due(&mut self, now_ns: u64) -> bool {
+        let ran_ns = now_ns.saturating_sub(self.since_ns);
+        if ran_ns < TURN_NS {
+            return false;
+        }
+        self.since_ns = now_ns;
+        self.credit_ns = (self.credit_ns + ran_ns.saturating_sub(self.debt_ns)).min(CREDIT_MAX_NS);
+        self.debt_ns = self.debt_ns.saturating_sub(ran_ns);
+        self.debt_ns == 0
+    }
+
+    /// The yield that was due has ended at `now_ns`.
+    fn yielded(&mut self, now_ns: u64) {
+        let away_ns = now_ns.saturating_sub(self.since_ns);
+        self.debt_ns = away_ns.saturating_sub(self.credit_ns);
+        self.credit_ns = self.credit_ns.saturating_sub(away_ns);
+        self.since_ns = now_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs for `all_ns` beside others, who keep the processor for `away_ns` whenever they get it. Returns what the
+    /// worker has run, and the longest time for which others waited.
+    fn share(all_ns: u64, away_ns: u64) -> (u64, u64) {
+        let mut courtesy = Courtesy::new(0);
+        let (mut now_ns, mut ran_ns, mut turn_ns, mut longest_ns) = (0, 0, 0, 0);
+        while now_ns < all_ns {
+            now_ns += TURN_NS / 2;
+            ran_ns += TURN_NS / 2;
+            turn_ns += TURN_NS / 2;
+            longest_ns = turn_ns.max(longest_ns);
+            if courtesy.is_due(now_ns) {
+                now_ns += away_ns;
+                courtesy.yielded(now_ns);
+                turn_ns = 0;
+            }
+        }
+        (ran_ns, longest_ns)
+    }
+
+    #[test]
+    fn a_caller_that_needs_little_waits_for_a_turn_at_most() {
+        let (ran_ns, longest_ns) = share(1_000_000_000, 20_000);
+        assert_eq!(longest_ns, TURN_NS);
+        assert!(ran_ns > 800_000_000, "{ran_ns}");
+    }
+
+    #[test]
+    fn beside_threads_that_never_sleep_a_worker_keeps_half_of_its_processor() {
+        for away_ns in [TURN_NS + 1, 3_000_000, 50_000_000] {
+            let (ran_ns, _) = share(1_000_000_000, away_ns);
+            assert!((450_000_000..550_000_000).contains(&ran_ns), "{ran_ns} beside turns of {away_ns}");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_has_rested_does_not_yield_at_once() {
+        let mut courtesy = Courtesy::new(0);
+        assert!(courtesy.is_due(TURN_NS) && !courtesy.is_due(TURN_NS + 1));
+        courtesy.rested(9 * TURN_NS);
+        assert!(!courtesy.is_due(9 * TURN_NS + 1) && courtesy.is_due(10 * TURN_NS));
+    }
+}
