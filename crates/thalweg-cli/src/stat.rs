@@ -272,6 +272,11 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
         let told = if stall.count == 0 { "none".to_owned() } else { told };
         fact(&format!("writers waited: {}", stall.cause), &told, text);
     }
+    render_pacing(s, text);
+}
+
+/// Renders what writers were slowed down for.
+fn render_pacing(s: &Statistics, text: &mut String) {
     let paced = s.paced.by_cause().into_iter().filter(|(_, ns)| *ns > 0);
     let paced: Vec<_> = paced.map(|(cause, ns)| format!("{cause} {}", duration(Duration::from_nanos(ns)))).collect();
     if !paced.is_empty() {

@@ -2,7 +2,6 @@
 //!
 //! Every counter is a relaxed atomic. Names carry their unit last.
 
-use crate::database::PacingStatistics;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -127,7 +126,7 @@ pub(crate) struct Metrics {
     pub(crate) paced_while_idle_ns: Counter,
 }
 
-/// The room that writers are slowed down for; [`PacingStatistics`] says what each is.
+/// The room that writers are slowed down for; [`crate::PacingStatistics`] says what each is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PacingCause {
     #[default]
@@ -142,12 +141,12 @@ pub(crate) enum PacingCause {
 /// The time of delays in nanoseconds, by cause.
 #[derive(Debug, Default)]
 pub(crate) struct PacedTimes {
-    memtables: Counter,
-    log: Counter,
-    replaced: Counter,
-    level0: Counter,
-    tier: Counter,
-    segments: Counter,
+    pub(crate) memtables: Counter,
+    pub(crate) log: Counter,
+    pub(crate) replaced: Counter,
+    pub(crate) level0: Counter,
+    pub(crate) tier: Counter,
+    pub(crate) segments: Counter,
 }
 
 impl PacedTimes {
@@ -161,17 +160,6 @@ impl PacedTimes {
             PacingCause::Segments => &self.segments,
         };
         counter.add(ns);
-    }
-
-    pub(crate) fn statistics(&self) -> PacingStatistics {
-        PacingStatistics {
-            memtables_ns: self.memtables.get(),
-            log_ns: self.log.get(),
-            replaced_tables_ns: self.replaced.get(),
-            level0_ns: self.level0.get(),
-            fast_tier_ns: self.tier.get(),
-            log_segments_ns: self.segments.get(),
-        }
     }
 }
 

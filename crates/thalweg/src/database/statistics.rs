@@ -7,7 +7,7 @@ use super::tier_statistics::{FastTierSource, FastTierStatistics};
 use crate::keyspaces::{KeyspaceMap, Registry};
 use crate::lineage::Lineage;
 use crate::log::Log;
-use crate::metrics::{ChainCounts, Distribution, Metrics, Stall};
+use crate::metrics::{ChainCounts, Distribution, Metrics, PacedTimes, Stall};
 use crate::ordered::{Memory, OrderedKeyspace, SuperVersionGuard};
 use crate::runtime::{self, Environment};
 use std::collections::{BTreeMap, BTreeSet};
@@ -365,7 +365,7 @@ impl Statistics {
             index_memory_bytes: gauges.index_memory_bytes,
             gate_waits: metrics.gate_waits.get(),
             write_queue_waits: metrics.write_queue_waits.get(),
-            paced: metrics.paced_ns.statistics(),
+            paced: pacing_statistics(&metrics.paced_ns),
             paced_while_idle_ns: metrics.paced_while_idle_ns.get(),
             background_reads: duration_statistics(&metrics.background_reads),
             background_writes: duration_statistics(&metrics.background_writes),
@@ -449,6 +449,17 @@ fn chain_statistics(counts: &ChainCounts) -> ChainStatistics {
 
 /// Why writers wait.
 pub(super) const STALL_CAUSES: [&str; 5] = ["memtable", "level 0", "log", "fast tier", "pacing"];
+
+fn pacing_statistics(times: &PacedTimes) -> PacingStatistics {
+    PacingStatistics {
+        memtables_ns: times.memtables.get(),
+        log_ns: times.log.get(),
+        replaced_tables_ns: times.replaced.get(),
+        level0_ns: times.level0.get(),
+        fast_tier_ns: times.tier.get(),
+        log_segments_ns: times.segments.get(),
+    }
+}
 
 fn stalls(metrics: &Metrics) -> Vec<StallStatistics> {
     let Metrics { stalls_memtable, stalls_level0, stalls_log, stalls_tier, stalls_paced, .. } = metrics;

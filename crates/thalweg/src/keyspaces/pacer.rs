@@ -295,6 +295,17 @@ mod tests {
         }
         pacer.press(0, Pressure { flush: 0.1, compaction: 0.5, ..Pressure::default() });
         assert_eq!(pacer.ns_per_mib.load(Ordering::Relaxed), SECOND / 20, "20 MiB a second have left level 0");
+        assert_eq!(pacer.cause(), PacingCause::Level0);
+        for (cause, pressure) in [
+            (PacingCause::Memtables, Pressure { flush: 0.9, compaction: 0.1, ..Pressure::default() }),
+            (PacingCause::Log, Pressure { log: 0.9, flush: 0.8, ..Pressure::default() }),
+            (PacingCause::Replaced, Pressure { retained: 0.99, flush: 0.9, ..Pressure::default() }),
+            (PacingCause::Tier, Pressure { tier: 0.5, tier_rate: Some(1e6), flush: 0.9, ..Pressure::default() }),
+            (PacingCause::Segments, Pressure { segments: 0.5, segment_rate: Some(1e6), ..Pressure::default() }),
+        ] {
+            pacer.press(0, pressure);
+            assert_eq!(pacer.cause(), cause);
+        }
         pacer.press(0, Pressure { flush: 0.1, compaction: 1.0, ..Pressure::default() });
         assert!(pacer.ns_per_mib.load(Ordering::Relaxed) < 2 * SECOND, "there is a least rate");
     }

@@ -1,8 +1,9 @@
 //! [`Courtesy`]: when a worker leaves its processor to whoever waits for it.
 //!
 //! A caller that wakes up while all processors are busy waits until a scheduler takes one away from the thread that has
-//! it. Linux lets that thread go on until its slice ends, about 3 ms: a thousand times as long as the caller needs. So a
-//! worker *yields* after each [`TURN_NS`] that it has run; where nobody waits that costs a system call and nothing else.
+//! it. Linux lets that thread go on until its slice ends, about 3 ms: a thousand times as long as the caller needs. So
+//! a worker *yields* after each [`TURN_NS`] that it has run; where nobody waits that costs a system call and nothing
+//! else.
 //!
 //! Linux takes a yield for a whole slice used up. A worker that always yielded would get next to nothing beside threads
 //! that never sleep, and writers would wait for it in the end. So it yields only as long as yields have not taken more
