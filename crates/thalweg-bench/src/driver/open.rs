@@ -25,7 +25,7 @@ use crate::parameters::Arrival;
 const LEAD_NS: u64 = 2_000_000;
 
 /// A worker sleeps as long at least, and then does what has arrived meanwhile: at 300 thousand arrivals a second a
-/// sleep for each of them takes a third of a processor from the engine, most of it for the timer. What it begins late
+/// sleep for each of them takes half of a processor from the engine, most of it for the timer. What it begins late
 /// by is part of the latency, and is told as lateness.
 const SLEEP_MIN_NS: u64 = 20_000;
 
