@@ -49,11 +49,15 @@ fn what_was_found_of_the_fast_tier_stays_mended() {
     }
 }
 
-/// Those of replays that flush, and of what is coming into the tier, with all that seeds draw now.
-const OF_REPLAYS: [(u64, &str); 3] = [
+/// Those of replays that flush, of what is coming into the tier, and of one that is left, with all that seeds draw now.
+const OF_REPLAYS: [(u64, &str); 4] = [
     (141_000_483, "a late writer sealed a memtable of a dropped keyspace, which was to come into the tier for ever"),
     (514, "a memtable of a directory keyspace was to go into the tier of the ordered ones"),
     (30_014_894, "an open whose power was cut as it flushed said that the database was closed, not why"),
+    (
+        176_005_449,
+        "a crash brought back a table of a tier that was left, but not the owner: no tier could be there again",
+    ),
 ];
 
 #[test]

@@ -7,7 +7,8 @@
 //!
 //! - `FAST` is durable before `OWNER` exists, and both are durable before an edit names a fast table. `FAST` without
 //!   `OWNER` is a set-up that was cut off, unless the manifest names fast tables: then the tier is lost.
-//! - Both are removed, `OWNER` first, when the manifest in force names no fast table and nobody asks for the tier.
+//! - When the manifest in force names no fast table and nobody asks for the tier, the tables that are left are removed,
+//!   then `OWNER`, then `FAST`; each removal is durable before the next one.
 
 use super::directory::{LOCK, sync_ancestors};
 use crate::error::{Error, Result};
@@ -97,7 +98,9 @@ impl FastHome {
         let (storage, entropy) = (&*environment.storage, &environment.entropy);
         match Named::read(storage, &directory.join(OWNER))? {
             // That of a database which was in this root before, or of an open that was cut off.
-            Some(owner) if owner.is_owner(directory, root) => remove_tables(storage, directory)?,
+            Some(owner) if owner.is_owner(directory, root) => {
+                remove_tables(storage, directory)?;
+            }
             Some(owner) => {
                 return Err(refused(directory, format!("it is that of another database, {}", owner.path.display())));
             }
@@ -159,8 +162,10 @@ impl FastHome {
         }
         match Named::read(storage, &directory.join(OWNER))? {
             Some(owner) if owner.id == self.id && self.trouble.is_none() => {
-                // Orphans: no edit in force names them.
-                remove_tables(storage, directory)?;
+                // Orphans: no edit in force names them. `OWNER` vouches for them as long as a crash may bring one back.
+                if remove_tables(storage, directory)? > 0 {
+                    storage.sync_directory(directory)?;
+                }
                 storage.remove(&directory.join(OWNER))?;
             }
             // It is another's: also that of the database that this one is a copy of.
@@ -283,11 +288,12 @@ fn has_owner(storage: &dyn Storage, directory: &Path, id: u128, root: Option<&Pa
     Err(Error::corruption(&path, 0, expected, found))
 }
 
-/// Removes the fast tables in a directory.
-fn remove_tables(storage: &dyn Storage, directory: &Path) -> Result<()> {
+/// Removes the fast tables in a directory, and says how many there were.
+fn remove_tables(storage: &dyn Storage, directory: &Path) -> Result<usize> {
     let entries = storage.list(directory)?.unwrap_or_default();
-    let mut tables = entries.iter().filter(|entry| fast_table_id(&entry.name).is_some());
-    tables.try_for_each(|table| storage.remove(&directory.join(&table.name)))
+    let tables: Vec<_> = entries.iter().filter(|entry| fast_table_id(&entry.name).is_some()).collect();
+    tables.iter().try_for_each(|table| storage.remove(&directory.join(&table.name)))?;
+    Ok(tables.len())
 }
 
 /// The version in the first line of a file, if it begins as one of a fast tier and its checksum is right.
@@ -378,6 +384,31 @@ fn header_of(body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::simulated::{SimulatedDisk, Strictness};
+
+    #[test]
+    fn a_crash_while_a_tier_is_left_leaves_no_table_without_an_owner_and_no_owner_without_a_name() {
+        let (root, directory) = (Path::new("/db"), Path::new("/db/fast"));
+        let (name, owner, table) = (root.join(NAME), directory.join(OWNER), directory.join("0000000001.fast"));
+        for (seed, after) in (0..50).flat_map(|seed| (0..8).map(move |after| (seed, after))) {
+            let disk = SimulatedDisk::new(seed);
+            disk.create_directory(root).unwrap();
+            let home = FastHome { id: 7, directory: directory.to_path_buf(), trouble: None };
+            home.write(&disk, root).unwrap();
+            drop(disk.create(&table).unwrap());
+            disk.sync_directory(directory).unwrap();
+            disk.crash_at(disk.operations() + after);
+            home.forget(&disk, root);
+            for strictness in Strictness::ALL {
+                let found = disk.crash(strictness);
+                let [named, owned, has_table] =
+                    [&name, &owner, &table].map(|it| found.file_bytes(it).unwrap().is_some());
+                let what = format!("seed {seed}, after {after}, {strictness:?}");
+                assert!(!has_table || owned, "{what}: a table without an owner");
+                assert!(!owned || named, "{what}: an owner without a name");
+            }
+        }
+    }
 
     #[test]
     fn what_was_written_is_read_and_every_damage_refused() {
