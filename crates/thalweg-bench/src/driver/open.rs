@@ -1,10 +1,9 @@
 //! The open loop (VLSM-11): operations arrive at a rate, whether the engine is ready or not.
 //!
 //! The workers are the clients that the engine sees; the queue between the arrivals and them is the schedule itself,
-//! from which a worker that is free takes the next arrival. If that is still to come it sleeps until then, without
-//! spinning, but for [`SLEEP_MIN_NS`] at least; if it has passed, it begins at once. Either way the latency counts from
-//! when the operation was to start, so that the time in which an engine made others wait is not lost (coordinated
-//! omission).
+//! from which a worker that is free takes the next arrival. If that has passed, the worker begins at once. Otherwise it
+//! sleeps until then, at least for [`SLEEP_MIN_NS`]; it never spins. The latency always counts from when the operation
+//! was to start, so that the time in which an engine made others wait is not lost (coordinated omission).
 //!
 //! An arrival is one call of the client. Where that does many operations at once, as many fewer arrive, and each of
 //! the operations has waited from the arrival to the end.
@@ -24,9 +23,9 @@ use crate::parameters::Arrival;
 /// All are ready and asleep when the first operation arrives.
 const LEAD_NS: u64 = 2_000_000;
 
-/// A worker sleeps as long at least, and then does what has arrived meanwhile: at 300 thousand arrivals a second a
-/// sleep for each of them takes half of a processor from the engine, most of it for the timer. What it begins late
-/// by is part of the latency, and is told as lateness.
+/// The shortest sleep of a worker, which then does what has arrived meanwhile. At 300 thousand arrivals a second a
+/// sleep for each of them would take half of a processor from the engine, mostly for the timer. The latency includes the
+/// time by which an operation begins late; the report calls it lateness.
 const SLEEP_MIN_NS: u64 = 20_000;
 
 /// When a backlog is given up: `times` × the seconds of the arrivals + `seconds` after the start.

@@ -15,22 +15,20 @@ use crate::clock::Clock;
 const TURN_NS: u64 = 100_000;
 
 /// What it has run more than it was away counts up to this.
-const CREDIT_MAX_NS: u64 = 4_000_000;
+const AHEAD_MAX_NS: i64 = 4_000_000;
 
 /// See the module.
 pub(super) struct Courtesy {
     /// Since when the worker has run.
     since_ns: u64,
     /// What it has run more than it was away.
-    credit_ns: u64,
-    /// What it was away more than it has run.
-    debt_ns: u64,
+    ahead_ns: i64,
 }
 
 impl Courtesy {
     /// A worker that runs since `now_ns`.
     pub(super) fn new(now_ns: u64) -> Self {
-        Courtesy { since_ns: now_ns, credit_ns: CREDIT_MAX_NS, debt_ns: 0 }
+        Courtesy { since_ns: now_ns, ahead_ns: AHEAD_MAX_NS }
     }
 
     /// Yields, if that is due.
@@ -58,16 +56,13 @@ impl Courtesy {
             return false;
         }
         self.since_ns = now_ns;
-        self.credit_ns = (self.credit_ns + ran_ns.saturating_sub(self.debt_ns)).min(CREDIT_MAX_NS);
-        self.debt_ns = self.debt_ns.saturating_sub(ran_ns);
-        self.debt_ns == 0
+        self.ahead_ns = self.ahead_ns.saturating_add_unsigned(ran_ns).min(AHEAD_MAX_NS);
+        self.ahead_ns >= 0
     }
 
     /// The yield that was due has ended at `now_ns`.
     fn yielded(&mut self, now_ns: u64) {
-        let away_ns = now_ns.saturating_sub(self.since_ns);
-        self.debt_ns = away_ns.saturating_sub(self.credit_ns);
-        self.credit_ns = self.credit_ns.saturating_sub(away_ns);
+        self.ahead_ns = self.ahead_ns.saturating_sub_unsigned(now_ns.saturating_sub(self.since_ns));
         self.since_ns = now_ns;
     }
 }
