@@ -24,8 +24,8 @@ use crate::parameters::Arrival;
 const LEAD_NS: u64 = 2_000_000;
 
 /// The shortest sleep of a worker, which then does what has arrived meanwhile. At 300 thousand arrivals a second a
-/// sleep for each of them would take half of a processor from the engine, mostly for the timer. The latency includes the
-/// time by which an operation begins late; the report calls it lateness.
+/// sleep for each of them would take half of a processor from the engine, mostly for the timer. The latency includes
+/// the time by which an operation begins late; the report calls it lateness.
 const SLEEP_MIN_NS: u64 = 20_000;
 
 /// When a backlog is given up: `times` × the seconds of the arrivals + `seconds` after the start.
