@@ -17,8 +17,11 @@ const NEAR_END_PART: f64 = 8.0;
 /// A job that takes longer than expected is expected to take this part of its time again: a half.
 const LEFT_PART: f64 = 2.0;
 
-/// So many tables are left free: writers have begun the memtables of these.
-const LEFT_FREE: f64 = 2.0;
+/// Of that way this part is left free, a fifth, but two tables at least, of which writers have begun the memtables, and
+/// five at most. Where the device pauses, the job takes that much longer, and writers go on in what is free.
+const LEFT_FREE_PART: f64 = 5.0;
+const LEFT_FREE_MIN: f64 = 2.0;
+const LEFT_FREE_MAX: f64 = 5.0;
 
 /// Tables that flushes have written and that compactions have not merged.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +89,8 @@ impl Level0Job {
             return Level0Pressure { pressure: from(tables, press_from), rate_max: None };
         };
         let pressure = from(tables - gone, press_from).max(from(tables + sealed as f64, near_end));
-        let room = (press_to - LEFT_FREE - tables - sealed as f64).max(0.0);
+        let left_free = (way / LEFT_FREE_PART).clamp(LEFT_FREE_MIN, LEFT_FREE_MAX);
+        let room = (press_to - left_free - tables - sealed as f64).max(0.0);
         let rate_max = self.running.map(|it| room * it.bytes / it.tables.max(1) as f64 / left_ns * NS_A_SECOND);
         Level0Pressure { pressure, rate_max }
     }
@@ -140,17 +144,20 @@ mod tests {
         let mut job = known();
         job.begun(2 * SECOND, 25, 100.0 * MIB);
         let rate = |now_ns: u64, tables: usize, sealed: u64| {
-            job.pressure(now_ns, &debt(tables), sealed).rate_max.map(|rate| rate / MIB)
+            job.pressure(now_ns, &debt(tables), sealed).rate_max.map(|rate| (rate / MIB * 1e6).round() / 1e6)
         };
-        // A table has 4 MiB; there is room for 21 of them.
-        assert_eq!(rate(2 * SECOND, 25, 0), Some(21.0 * 4.0));
-        assert_eq!(rate(2 * SECOND, 25, 3), Some(18.0 * 4.0));
-        assert_eq!(rate(5 * SECOND / 2, 38, 0), Some(8.0 * 4.0 * 2.0));
+        // A table has 4 MiB; there is room for 18 of them.
+        assert_eq!(rate(2 * SECOND, 25, 0), Some(18.0 * 4.0));
+        assert_eq!(rate(2 * SECOND, 25, 3), Some(15.0 * 4.0));
+        assert_eq!(rate(5 * SECOND / 2, 38, 0), Some(5.0 * 4.0 * 2.0));
         assert_eq!(rate(2 * SECOND, 20, 0), None, "a short level 0 does not press");
         // It takes longer: the more, the slower.
-        let late = [3, 4, 8].map(|seconds| rate(seconds * SECOND, 44, 0).unwrap());
-        assert_eq!(late, [2.0 * 4.0 / 0.5, 2.0 * 4.0 / 1.0, 2.0 * 4.0 / 3.0]);
-        assert_eq!(rate(8 * SECOND, 46, 0), Some(0.0));
+        let late = [3, 4, 6].map(|seconds| rate(seconds * SECOND, 41, 0).unwrap());
+        assert_eq!(late, [2.0 * 4.0 / 0.5, 2.0 * 4.0 / 1.0, 2.0 * 4.0 / 2.0]);
+        assert_eq!(rate(8 * SECOND, 43, 0), Some(0.0));
+        // Where the way is short, little of it is left free.
+        let short = CompactionDebt { tables: 6, due_at: 4, press_to: 12, stop_at: 12 };
+        assert_eq!(job.pressure(2 * SECOND, &short, 0).rate_max.map(|rate| rate / MIB), Some(4.0 * 4.0));
         assert_eq!(job.pressure(8 * SECOND, &debt(46), 2).pressure, 1.0);
     }
 }
