@@ -68,8 +68,8 @@ impl TableStore {
         next_id: TableId,
     ) -> Arc<Self> {
         let storage = &*environment.storage;
-        let may_be_late = options.may_be_late && storage.keeps_space_for_writes(&directory);
-        let policy = WriteThroughPolicy::new(options.writes, may_be_late);
+        let keeps_space = storage.keeps_space_for_writes(&directory);
+        let policy = WriteThroughPolicy::new(options.writes, options.may_be_late, keeps_space);
         let io = TableIo::new(options.io_depth, &metrics, &environment.clock);
         Arc::new(TableStore {
             next_id: AtomicU64::new(next_id.0),
@@ -184,7 +184,7 @@ impl TableStore {
         queue: &WriteQueue,
         buffers: &Arc<BufferPool>,
     ) -> Result<(TableId, Output)> {
-        let is_direct = matches!(way, WriteWay::Direct);
+        let (is_direct, is_reserved) = (matches!(way, WriteWay::Direct), self.page_cache.policy.is_reserved(&way));
         let mut taken = 0;
         loop {
             let id = self.take_id();
@@ -192,7 +192,7 @@ impl TableStore {
             yield_now().await;
             let storage = &self.environment.storage;
             match if is_direct { storage.create_direct(&path) } else { storage.create(&path) } {
-                Ok(file) => return Ok((id, Output::new(queue, buffers, file, way))),
+                Ok(file) => return Ok((id, Output::new(queue, buffers, file, way, is_reserved))),
                 // An orphan of an earlier life, which no edit names. It is never overwritten, and its id not used.
                 Err(Error::Io { source, .. })
                     if source.kind() == io::ErrorKind::AlreadyExists && taken < TAKEN_NAMES_MAX =>

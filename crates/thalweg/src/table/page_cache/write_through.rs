@@ -14,6 +14,11 @@
 //! there on. The file system must keep space for dirty pages from the write on: else a full disk would show only in a
 //! round, which poisons ([`Storage::keeps_space_for_writes`]).
 //!
+//! **Reserved.** Space for a table is reserved ahead if it goes past the page cache, because the kernel serialises
+//! direct writes that extend a file (E4), and if the file system does not keep space for dirty pages. In the end the
+//! file must be cut to its length. In the page cache that waits for the write-back of the page where the file ends,
+//! and a flush that waits so long makes writers wait. So where nothing needs it, space is not reserved.
+//!
 //! **Packs** are read more and replaced less. They go through the page cache while all tables fit there, if they are
 //! read or are of a level that lasts. A replaced table counts until it has no handle and its pages were dropped
 //! ([`StalePages`]). Otherwise the next pack would go past the page cache for pages that are not read.
@@ -43,8 +48,10 @@ const ASK_PART: u64 = 64;
 /// See the module.
 pub(in crate::table) struct WriteThroughPolicy {
     writes: TableWrites,
-    /// Whether a settle round makes tables durable, so that they may be written late.
+    /// Whether tables may be written late.
     may_be_late: bool,
+    /// As [`Storage::keeps_space_for_writes`].
+    keeps_space: bool,
     live_bytes: Arc<AtomicU64>,
     late_bytes: Arc<AtomicU64>,
     /// The room that memory had for files when it was asked for last, and the bytes of tables since.
@@ -82,10 +89,12 @@ pub(in crate::table) struct StalePages {
 }
 
 impl WriteThroughPolicy {
-    pub(in crate::table) fn new(writes: TableWrites, may_be_late: bool) -> Self {
+    /// `settles`: whether a settle round makes tables durable. `keeps_space`: as [`Storage::keeps_space_for_writes`].
+    pub(in crate::table) fn new(writes: TableWrites, settles: bool, keeps_space: bool) -> Self {
         WriteThroughPolicy {
             writes,
-            may_be_late,
+            may_be_late: settles && keeps_space,
+            keeps_space,
             live_bytes: Arc::default(),
             late_bytes: Arc::default(),
             room: AtomicU64::new(0),
@@ -126,6 +135,11 @@ impl WriteThroughPolicy {
             TableWrites::Automatic => (is_read || level >= LASTING_LEVEL) && self.fits(storage),
         };
         if is_cached { WriteWay::Cached } else { WriteWay::Direct }
+    }
+
+    /// Whether space is reserved for a table that is written so.
+    pub(in crate::table) fn is_reserved(&self, way: &WriteWay) -> bool {
+        matches!(way, WriteWay::Direct) || !self.keeps_space
     }
 
     /// Whether a table that is read is brought into the page cache.
@@ -216,7 +230,7 @@ mod tests {
 
     #[test]
     fn tables_go_through_the_page_cache_if_it_has_room_for_enough_of_them_or_they_are_read() {
-        let policy = WriteThroughPolicy::new(TableWrites::Automatic, false);
+        let policy = WriteThroughPolicy::new(TableWrites::Automatic, false, true);
         let storage = storage(100);
         let ways = || named(|level, is_read| policy.way(&storage, level, is_read));
         assert_eq!(ways(), "CCCC");
@@ -230,7 +244,7 @@ mod tests {
 
     #[test]
     fn packs_that_are_read_or_lasting_go_through_the_page_cache_while_all_fit() {
-        let policy = WriteThroughPolicy::new(TableWrites::Automatic, true);
+        let policy = WriteThroughPolicy::new(TableWrites::Automatic, true, true);
         let storage = storage(100);
         let ways = || named(|level, is_read| policy.way_of_pack(&storage, level, is_read));
         let first = policy.count(60);
@@ -246,7 +260,7 @@ mod tests {
 
     #[test]
     fn tables_of_the_upper_levels_are_late_while_they_take_little_of_the_room() {
-        let policy = WriteThroughPolicy::new(TableWrites::Automatic, true);
+        let policy = WriteThroughPolicy::new(TableWrites::Automatic, true, true);
         let storage = storage(10 * LATE_PART);
         let ways = || named(|level, is_read| policy.way(&storage, level, is_read));
         let all = policy.count(100 * LATE_PART);
@@ -264,8 +278,19 @@ mod tests {
     }
 
     #[test]
+    fn space_is_reserved_past_the_page_cache_and_where_dirty_pages_have_none() {
+        let reserved = |keeps_space| {
+            let policy = WriteThroughPolicy::new(TableWrites::Automatic, true, keeps_space);
+            [&WriteWay::Direct, &WriteWay::Cached].map(|way| policy.is_reserved(way))
+        };
+        assert_eq!((reserved(true), reserved(false)), ([true, false], [true, true]));
+        let policy = WriteThroughPolicy::new(TableWrites::Automatic, true, false);
+        assert_eq!(named(|level, is_read| policy.way(&storage(10 * LATE_PART), level, is_read)), "CCCC", "none late");
+    }
+
+    #[test]
     fn the_room_is_asked_for_again_once_tables_were_written() {
-        let policy = WriteThroughPolicy::new(TableWrites::Automatic, false);
+        let policy = WriteThroughPolicy::new(TableWrites::Automatic, false, true);
         let storage = storage(6400);
         assert!(policy.fits(&storage));
         let first = policy.count(99);
@@ -280,7 +305,7 @@ mod tests {
     fn a_fixed_choice_ignores_memory_and_nothing_fits_where_its_size_is_unknown() {
         let unknown = Memory(Disk::new(true));
         let ways = |writes| {
-            let policy = WriteThroughPolicy::new(writes, true);
+            let policy = WriteThroughPolicy::new(writes, true, true);
             [
                 named(|level, is_read| policy.way(&unknown, level, is_read)),
                 named(|level, is_read| policy.way_of_pack(&unknown, level, is_read)),
@@ -289,6 +314,6 @@ mod tests {
         assert_eq!(ways(TableWrites::PageCache), ["CCCC"; 2]);
         assert_eq!(ways(TableWrites::Direct), ["DDDD"; 2]);
         assert_eq!(ways(TableWrites::Automatic), ["DDDD"; 2]);
-        assert!(!WriteThroughPolicy::new(TableWrites::Direct, true).is_warmed(&storage(100)));
+        assert!(!WriteThroughPolicy::new(TableWrites::Direct, true, true).is_warmed(&storage(100)));
     }
 }

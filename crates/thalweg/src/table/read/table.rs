@@ -371,7 +371,7 @@ impl Table {
         use crate::table::options::{TableReads, TableWrites};
         use crate::table::page_cache::write_through::WriteThroughPolicy;
         let (cache, metrics) = (BlockCache::new(0), Arc::<Metrics>::default());
-        let policy = WriteThroughPolicy::new(TableWrites::default(), false);
+        let policy = WriteThroughPolicy::new(TableWrites::default(), false, true);
         let page_cache = PageCacheState::new(policy, TableReads::Copied, &storage);
         let clock: Arc<dyn crate::clock::Clock> = Arc::new(crate::clock::SystemClock::default());
         let io = TableIo::new(1, &metrics, &clock);

@@ -68,7 +68,10 @@ pub(in crate::table) struct Bench {
 
 impl Bench {
     pub(in crate::table) fn new(options: TableOptions, cache_bytes: u64) -> Self {
-        let disk = Disk::new(true);
+        Bench::on(Disk::new(true), options, cache_bytes)
+    }
+
+    pub(super) fn on(disk: Arc<Disk>, options: TableOptions, cache_bytes: u64) -> Self {
         let storage = Arc::new(Memory(Arc::clone(&disk)));
         let environment =
             Environment { storage, clock: Arc::new(Nothing), entropy: Arc::new(Nothing), scheduler: Arc::new(Nothing) };

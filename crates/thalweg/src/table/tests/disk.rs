@@ -16,6 +16,10 @@ pub(in crate::table) struct Disk {
     pub(in crate::table) read_bytes: AtomicU64,
     /// The bytes of files that memory has room for. 0: unknown.
     pub(in crate::table) file_room: AtomicU64,
+    /// Whether a file system keeps space for what is written into the page cache.
+    pub(super) keeps_space: AtomicBool,
+    /// How often a file got another length.
+    pub(super) cuts: AtomicU64,
     pub(super) medium: bool,
     /// Direct reads are refused from now on.
     pub(super) refuses_medium: AtomicBool,
@@ -52,6 +56,8 @@ impl Disk {
             reads: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
             file_room: AtomicU64::new(0),
+            keeps_space: AtomicBool::new(false),
+            cuts: AtomicU64::new(0),
             medium,
             refuses_medium: AtomicBool::new(false),
             medium_reads: AtomicU64::new(0),
@@ -108,6 +114,9 @@ impl Storage for Memory {
     }
     fn file_room_bytes(&self) -> Option<u64> {
         Some(self.0.file_room.load(Ordering::Relaxed)).filter(|room| *room > 0)
+    }
+    fn keeps_space_for_writes(&self, _: &Path) -> bool {
+        self.0.keeps_space.load(Ordering::Relaxed)
     }
     fn list(&self, _: &Path) -> Result<Option<Vec<DirectoryEntry>>> {
         unreachable!()
@@ -188,6 +197,7 @@ impl File for MemoryFile {
         Ok(self.bytes.lock().unwrap().len() as u64)
     }
     fn set_bytes(&self, bytes: u64) -> Result<()> {
+        self.disk.cuts.fetch_add(1, Ordering::Relaxed);
         self.bytes.lock().unwrap().resize(bytes as usize, 0);
         Ok(())
     }

@@ -1,10 +1,11 @@
 //! Creating, abandoning and removing tables, and errors while writing them.
 
 use super::bench::{Bench, add, options};
+use super::disk::Disk;
 use super::entries::{Random, put};
 use crate::error::ErrorKind;
 use crate::format::{SeqNo, TableId};
-use crate::table::{Compression, check, dump, verify_file};
+use crate::table::{Compression, TableOptions, TableWrites, check, dump, verify_file};
 use std::sync::atomic::Ordering;
 
 fn bench() -> Bench {
@@ -58,6 +59,23 @@ fn a_full_disk_while_adding_is_an_error_and_the_file_can_be_abandoned() {
         writer.abandon().await;
     });
     assert!(bench.disk.names().is_empty());
+}
+
+#[test]
+fn a_file_is_cut_to_its_length_only_where_space_was_reserved() {
+    for (writes, keeps_space, cuts) in [
+        (TableWrites::PageCache, true, 0),
+        (TableWrites::PageCache, false, 1),
+        (TableWrites::Direct, true, 1),
+        (TableWrites::Direct, false, 1),
+    ] {
+        let disk = Disk::new(true);
+        disk.keeps_space.store(keeps_space, Ordering::Relaxed);
+        let bench = Bench::on(disk, TableOptions { writes, ..options(4096, Compression::None, 10) }, 1 << 20);
+        let meta = bench.write(&Random(3).entries(2000));
+        let bytes = bench.disk.contents(&bench.store.path(meta.id)).len() as u64;
+        assert_eq!((bytes, bench.disk.cuts.load(Ordering::Relaxed)), (meta.bytes, cuts), "{writes:?}, {keeps_space}");
+    }
 }
 
 #[test]

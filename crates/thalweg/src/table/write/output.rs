@@ -1,8 +1,10 @@
 //! [`Output`]: gathers the bytes of a table in aligned buffers, and hands full buffers to the worker's [`WriteQueue`].
 //!
-//! Space is reserved ahead in growing steps, because the kernel serialises direct writes that extend a file (E4). So
-//! until [`Output::finish`] the file is longer than its table. The last buffer is padded to the alignment; the true
+//! Where space is *reserved* ([`WriteThroughPolicy::is_reserved`]), that is done ahead in growing steps. Until
+//! [`Output::finish`] the file is longer than its table then, and its last buffer is padded to the alignment. The true
 //! length is set once all is written. A crash before that leaves a file that no edit names: an orphan.
+//!
+//! [`WriteThroughPolicy::is_reserved`]: crate::table::page_cache::write_through::WriteThroughPolicy::is_reserved
 
 use crate::error::{Error, Result};
 use crate::runtime::{BackgroundFile, WriteQueue, WrittenFile};
@@ -24,7 +26,8 @@ pub(in crate::table) struct Output {
     buffer: IoBuffer,
     /// The offset of the buffer in the file.
     start: u64,
-    reserved: u64,
+    /// The bytes of the file that are reserved, if space is.
+    reserved: Option<u64>,
     way: WriteWay,
 }
 
@@ -35,13 +38,14 @@ impl Output {
         buffers: &Arc<BufferPool>,
         file: Arc<dyn File>,
         way: WriteWay,
+        is_reserved: bool,
     ) -> Self {
         Output {
             file: queue.file(BackgroundFile::new(file)),
             buffers: Arc::clone(buffers),
             buffer: buffers.take(),
             start: 0,
-            reserved: 0,
+            reserved: is_reserved.then_some(0),
             way,
         }
     }
@@ -90,17 +94,13 @@ impl Output {
     /// Waits until all is written, and sets the length of the file.
     pub(in crate::table) async fn finish(&mut self) -> Result<()> {
         let bytes = self.start + self.buffer.len() as u64;
-        if self.is_late() {
-            // The page cache takes any length, and nothing was reserved.
-            let last = self.buffers.take();
-            self.hand_over(last).await?;
-            return self.file.finish().await;
+        if self.reserved.is_some() {
+            self.buffer.pad();
         }
-        self.buffer.pad();
         let next = self.buffers.take();
         self.hand_over(next).await?;
         self.file.finish().await?;
-        self.file.file().set_bytes(bytes).await
+        if self.reserved.is_some() { self.file.file().set_bytes(bytes).await } else { Ok(()) }
     }
 
     /// Makes the content durable, but not the name.
@@ -115,14 +115,15 @@ impl Output {
 
     async fn hand_over(&mut self, next: IoBuffer) -> Result<()> {
         let end = self.start + self.buffer.len() as u64;
-        let mut is_late = false;
-        if let WriteWay::Late(late) = &mut self.way {
-            // The file system takes blocks for it only when it is written to the device, if ever.
-            is_late = late.add_within(self.buffer.len() as u64);
-        } else if end > self.reserved {
-            let step = self.reserved.clamp(RESERVE_STEP_MIN, RESERVE_STEP_MAX);
-            self.reserved = (self.reserved + step).max(end);
-            match self.file.file().reserve(self.reserved).await {
+        let is_late = match &mut self.way {
+            WriteWay::Late(late) => late.add_within(self.buffer.len() as u64),
+            _ => false,
+        };
+        if let Some(reserved) = self.reserved.as_mut().filter(|reserved| **reserved < end) {
+            let step = (*reserved).clamp(RESERVE_STEP_MIN, RESERVE_STEP_MAX);
+            *reserved = (*reserved + step).max(end);
+            let reserved = *reserved;
+            match self.file.file().reserve(reserved).await {
                 // The rest of the table may fit where the whole step does not. The write itself reports it if not.
                 Err(Error::NoSpace { .. }) | Ok(()) => {}
                 Err(error) => return Err(error),

@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_late_table_stays_one_until_it_is_synced_or_removed_even_if_its_file_is_closed() {
-        let policy = WriteThroughPolicy::new(TableWrites::Automatic, true);
+        let policy = WriteThroughPolicy::new(TableWrites::Automatic, true, true);
         let disk = Disk::new(true);
         disk.file_room.store(1_000_000, Ordering::Relaxed);
         let unsynced = UnsyncedFiles::new(None);
