@@ -17,8 +17,8 @@ const NEAR_END_PART: f64 = 8.0;
 /// A job that takes longer than expected is expected to take this part of its time again: a half.
 const LEFT_PART: f64 = 2.0;
 
-/// Of that way this part is left free, a fifth, but two tables at least, of which writers have begun the memtables, and
-/// five at most. Where the device pauses, the job takes that much longer, and writers go on in what is free.
+/// This part of that way is left free, a fifth, within the two bounds below, which are tables. Writers have begun the
+/// memtables of the first two. The rest is for a device that pauses: the job takes longer then, and writers go on.
 const LEFT_FREE_PART: f64 = 5.0;
 const LEFT_FREE_MIN: f64 = 2.0;
 const LEFT_FREE_MAX: f64 = 5.0;
