@@ -252,8 +252,8 @@ impl Builder {
         self
     }
 
-    /// Threads for compactions, 1 to 64 (default: one for every two processors that the process may use, at least 1 and
-    /// at most 4). With [`Builder::runtime`]: on how many of its threads this database compacts (default: 1).
+    /// Threads for compactions, 1 to 64 (default: one for each processor that the process may use, at most 4). With
+    /// [`Builder::runtime`]: on how many of its threads this database compacts (default: 1).
     pub fn compaction_workers(mut self, compaction_workers: usize) -> Self {
         self.options.compaction_workers = Some(compaction_workers);
         self

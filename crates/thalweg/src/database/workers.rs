@@ -25,8 +25,9 @@ impl Options {
         })
     }
 
-    /// Half of the processors have a worker for compactions, but no more than [`WORKERS_MAX`]; the others are for
-    /// callers and flushes. Where threads are shared, or simulated, there is one.
+    /// Each processor has a worker for compactions, but there are no more than [`WORKERS_MAX`]: no processor idles while
+    /// level 0 slows writers down. Workers leave their processor to callers (`runtime/courtesy.rs`). Where threads are
+    /// shared, or simulated, there is one.
     pub(super) fn compaction_workers(&self) -> usize {
         self.compaction_workers.unwrap_or_else(|| if self.has_own_threads { workers_for(processors()) } else { 1 })
     }
@@ -59,7 +60,7 @@ fn processors() -> usize {
 }
 
 fn workers_for(processors: usize) -> usize {
-    (processors / 2).clamp(1, WORKERS_MAX)
+    processors.clamp(1, WORKERS_MAX)
 }
 
 #[cfg(test)]
@@ -67,8 +68,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_the_processors_have_a_worker_where_threads_are_the_databases_own() {
-        assert_eq!([1, 2, 3, 4, 8, 64].map(workers_for), [1, 1, 1, 2, 4, WORKERS_MAX]);
+    fn each_processor_has_a_worker_where_threads_are_the_databases_own() {
+        assert_eq!([1, 2, 3, 4, 8, 64].map(workers_for), [1, 2, 3, 4, WORKERS_MAX, WORKERS_MAX]);
         let of = |has_own_threads, compaction_workers| {
             Options { has_own_threads, compaction_workers, ..Options::default() }.compaction_workers()
         };
