@@ -25,9 +25,9 @@ impl Options {
         })
     }
 
-    /// Each processor has a worker for compactions, but there are no more than [`WORKERS_MAX`]: no processor idles while
-    /// level 0 slows writers down. Workers leave their processor to callers (`runtime/courtesy.rs`). Where threads are
-    /// shared, or simulated, there is one.
+    /// Each processor has a worker for compactions, but there are no more than [`WORKERS_MAX`]: so no processor idles
+    /// while level 0 slows writers down. They leave their processor to callers (`runtime/courtesy.rs`). Where threads
+    /// are shared, or simulated, there is one.
     pub(super) fn compaction_workers(&self) -> usize {
         self.compaction_workers.unwrap_or_else(|| if self.has_own_threads { workers_for(processors()) } else { 1 })
     }
