@@ -237,6 +237,13 @@ pub struct Settings {
     pub sync: bool,
 }
 
+/// A flush, and the compactions that Thalweg has workers for on this machine by default.
+fn thalwegs_background_jobs() -> u32 {
+    let described = thalweg::Database::builder("").described();
+    let workers = described.iter().find(|(name, _)| *name == "compaction_workers");
+    1 + workers.and_then(|(_, workers)| workers.parse::<u32>().ok()).unwrap_or(1)
+}
+
 impl Settings {
     /// The settings with those of the tuning filled in. What the tuning leaves to Thalweg's own defaults stays open.
     pub fn resolved(&self) -> Settings {
@@ -273,7 +280,7 @@ impl Settings {
             settings.cache_bytes.get_or_insert(128 << 20);
             settings.filter_bits_per_key.get_or_insert(10);
             settings.compression = settings.compression.or(codec);
-            settings.background_jobs.get_or_insert(2);
+            settings.background_jobs.get_or_insert_with(thalwegs_background_jobs);
             settings.level0_trigger.get_or_insert(if is_vlsm { 1 } else { 4 });
             if !is_vlsm {
                 settings.level1_bytes.get_or_insert(256 << 20);
