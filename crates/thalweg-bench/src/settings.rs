@@ -188,6 +188,8 @@ pub struct Settings {
     pub pin_workers: bool,
     /// Tables in level 0 that start a compaction.
     pub level0_trigger: Option<u32>,
+    /// The same while nobody reads; Thalweg alone has it.
+    pub level0_patience: Option<u32>,
     /// Bytes of level 1.
     pub level1_bytes: Option<u64>,
     /// How many times larger each level below level 1 is.

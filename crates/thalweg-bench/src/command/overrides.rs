@@ -64,6 +64,7 @@ pub fn apply_settings(settings: &mut Settings, args: &SettingsArgs) {
     given_some(&mut settings.scheduling, args.scheduling);
     settings.pin_workers |= args.pin_workers;
     given_some(&mut settings.level0_trigger, args.level0_trigger);
+    given_some(&mut settings.level0_patience, args.level0_patience);
     given_some(&mut settings.level1_bytes, args.level1);
     given_some(&mut settings.growth_factor, args.growth_factor);
     given_some(&mut settings.partitions_max, args.partitions_max);

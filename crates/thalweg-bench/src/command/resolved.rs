@@ -136,6 +136,7 @@ fn check_bounds(parameters: &Parameters) -> Result<()> {
         (within(s.compactions_a_worker, 1, 64), "compactions-a-worker must be from 1 to 64"),
         (within(s.io_depth, 1, 1024), "io-depth must be from 1 to 1024"),
         (within(s.level0_trigger, 1, 1000), "level0-trigger must be from 1 to 1000"),
+        (within(s.level0_patience, 1, 1000), "level0-patience must be from 1 to 1000"),
         (within(s.growth_factor, 2, 1000), "growth-factor must be from 2 to 1000"),
         (within(s.partitions_max, 1, 1024), "partitions-max must be from 1 to 1024"),
         (within(s.phi, 1, 1024), "phi must be from 1 to 1024"),

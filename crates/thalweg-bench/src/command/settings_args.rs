@@ -49,6 +49,9 @@ pub(super) struct SettingsArgs {
     /// Tables in level 0 that start a compaction
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub level0_trigger: Option<u32>,
+    /// Tables in level 0 at which it is compacted while nobody reads (Thalweg only)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub level0_patience: Option<u32>,
     /// Size of level 1
     #[arg(long, value_name = "SIZE", value_parser = amount::bytes)]
     pub level1: Option<u64>,

@@ -20,6 +20,7 @@ mod terms;
 pub(crate) mod tests;
 mod thalweg;
 mod translation;
+mod tree_shape;
 
 pub use self::null::Null;
 pub use self::thalweg::Thalweg;

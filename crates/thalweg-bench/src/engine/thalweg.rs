@@ -5,18 +5,18 @@ use super::f_hashes::{f_hash_counters, f_hash_gauges};
 use super::ignored::ignored;
 use super::terms::terms;
 use super::translation::{durability, refused};
+use super::tree_shape::shaped;
 use super::{Counters, Description, Engine, Factory, Session, Syncs};
 use crate::error::{Error, Result};
 use crate::settings::{
-    self, Backend, Compression, FastTierForms, FastTierMode, Io, Overlap, Policy, Scheduling, Settings, Structures,
-    TableIo, Tuning,
+    self, Backend, Compression, FastTierForms, FastTierMode, Io, Scheduling, Settings, Structures, TableIo, Tuning,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use thalweg::{
-    CompactionPolicy, CompactionScheduling, Database, DirectoryKeyspace, DirectoryStructures, DurabilityBackend,
-    FastTier, Keyspace, StallStatistics, Statistics,
+    CompactionScheduling, Database, DirectoryKeyspace, DirectoryStructures, DurabilityBackend, FastTier, Keyspace,
+    StallStatistics, Statistics,
 };
 
 const KEYSPACE: &str = "bench";
@@ -113,18 +113,6 @@ fn durability_backend(backend: Backend) -> DurabilityBackend {
     }
 }
 
-/// `None`: the engine's own default.
-fn compaction_policy(settings: &Settings) -> Option<CompactionPolicy> {
-    let CompactionPolicy::Vlsm { phi, debt_bytes } = CompactionPolicy::VLSM else { return None };
-    Some(match settings.policy? {
-        Policy::Leveled => CompactionPolicy::Leveled,
-        Policy::Vlsm => CompactionPolicy::Vlsm {
-            phi: settings.phi.map_or(phi, u64::from),
-            debt_bytes: settings.debt_bytes.unwrap_or(debt_bytes),
-        },
-    })
-}
-
 /// The builder for these settings.
 fn configure(path: &Path, settings: &Settings) -> Result<thalweg::Builder> {
     let mut builder = Database::builder(path);
@@ -169,30 +157,10 @@ fn configure(path: &Path, settings: &Settings) -> Result<thalweg::Builder> {
         });
     }
     builder = builder.pin_compaction_workers(settings.pin_workers);
-    if let Some(tables) = settings.level0_trigger {
-        builder = builder.level0_trigger(tables as usize);
-    }
-    if let Some(bytes) = settings.level1_bytes {
-        builder = builder.level1_bytes(bytes);
-    }
-    if let Some(factor) = settings.growth_factor {
-        builder = builder.growth_factor(u64::from(factor));
-    }
-    if let Some(partitions) = settings.partitions_max {
-        builder = builder.partitions_max(partitions as usize);
-    }
-    if let Some(policy) = compaction_policy(settings) {
-        builder = builder.compaction_policy(policy);
-    }
+    builder = shaped(builder, settings);
     if settings.structures == Some(Structures::Paper) {
         let f_cache_bytes = settings.f_cache_bytes.unwrap_or(F_CACHE_BYTES);
         builder = builder.directory_structures(DirectoryStructures::Paper { f_cache_bytes });
-    }
-    if let Some(overlap) = settings.overlap {
-        builder = builder.vlsm_overlap(match overlap {
-            Overlap::Count => thalweg::Overlap::Count,
-            Overlap::Ratio => thalweg::Overlap::Ratio,
-        });
     }
     Ok(configure_durability(configure_fast_tier(builder, path, settings), settings))
 }
@@ -454,6 +422,7 @@ fn map(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Policy;
 
     fn told(settings: &Settings) -> BTreeMap<String, String> {
         let described = configure(Path::new(""), settings).unwrap().described();
@@ -465,7 +434,7 @@ mod tests {
         let own = told(&Settings::default().resolved());
         let mut alike = told(&Settings::default().alike(Some(Compression::Lz4)));
         // No other engine has a level 0 that becomes longer while nobody reads.
-        assert_eq!(alike.insert("level0_patience".to_owned(), "16".to_owned()).as_deref(), Some("4"));
+        assert_eq!(alike.insert("level0_patience".to_owned(), "24".to_owned()).as_deref(), Some("4"));
         assert_eq!(alike, own);
         assert_eq!(own["log_sync_interval"], "100ms");
         let vlsm = Settings { policy: Some(Policy::Vlsm), ..Settings::default() };

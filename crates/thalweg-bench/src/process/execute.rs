@@ -193,21 +193,20 @@ impl<'a> Execution<'a> {
         Ok(abandoned)
     }
 
-    /// Searches for the rate that the engine sustains, and reports it. Each probe begins with a settled tree, and that
-    /// of a load with an empty one.
+    /// Searches for the rate that the engine sustains, and reports it. Each probe of a load begins with an empty tree;
+    /// each other one as the closed loop and the probes before it have left the tree. One that had settled would take a
+    /// while to owe as many compactions as the engine lets it, and in that time more than it can sustain.
     fn search(&mut self, place: Place<'_>) -> Result<()> {
         self.announce(place, "searching");
         let step = place.step;
         let Pace::Search { arrival, probe_seconds } = step.pace else { return Ok(()) };
         self.ramp(place, Pace::Closed)?;
-        let mut probe: u64 = 0;
+        let (mut probe, mut has_written): (u64, bool) = (0, false);
         let found = driver::search(arrival, probe_seconds, |pace: Pace, limit: Limit| {
             for attempt in 1.. {
                 probe += 1;
                 let ran = self.once(place, pace, limit, probe)?;
-                if ran.measured.written_bytes > 0 {
-                    self.database.drain()?;
-                }
+                has_written |= ran.measured.written_bytes > 0;
                 let foreign_percent = (self.foreign_percent)(&ran.usage);
                 let noisy = foreign_percent > FOREIGN_PERCENT_MAX;
                 if !noisy {
@@ -221,6 +220,9 @@ impl<'a> Execution<'a> {
             }
             unreachable!("the last attempt returns")
         })?;
+        if has_written {
+            self.database.drain()?;
+        }
         self.sustained = Some(found.rate);
         self.teller.tell(Event::Sustained(Sustained {
             engine: self.task.engine.clone(),

@@ -50,8 +50,11 @@ pub(super) struct Splitter {
     signals: Arc<Signals>,
 }
 
+/// Whether level 0 is at most halfway between where it is due and where writers wait. While a large partition is
+/// written to, it is not often shorter than where it is due.
 fn has_short_level0(partition: &Partition, super_version: &SuperVersion) -> bool {
-    super_version.level0_tables() <= partition.generation.options.policy.level0_patience()
+    let options = &partition.generation.options;
+    super_version.level0_tables() <= options.policy.level0_patience().midpoint(options.level0_stop)
 }
 
 impl Splitter {
