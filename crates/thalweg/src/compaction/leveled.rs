@@ -24,10 +24,9 @@
 
 use super::aligned::Aligned;
 use super::job::RunningJob;
+use super::least_overlap::plan_least_overlap_wide;
 use super::look_ahead::Cut;
-use super::plan::{
-    Plan, can_run, last_level, plan_least_overlap_wide, plan_level0, plan_move, ratio_cmp, staying, widen_move,
-};
+use super::plan::{Plan, can_run, last_level, plan_level0, plan_move, ratio_cmp, staying, widen_move};
 use super::shape::Shape;
 use crate::table::TableMeta;
 use std::cmp::Reverse;
@@ -126,7 +125,8 @@ fn plan_free(options: &LeveledOptions, shape: &Shape<'_>, running: &[RunningJob]
         return None;
     }
     let is_large = |table: &TableMeta| table.bytes >= options.table_bytes_at(1) / 2;
-    let large = shape.level(1).iter().enumerate().filter(|(_, table)| is_large(table));
+    let free = shape.overlaps(1).into_iter().enumerate().filter(|(_, below)| below.is_empty());
+    let large = free.filter(|(index, _)| shape.level(1).get(*index).is_some_and(|table| is_large(table)));
     let mut moves = large.filter_map(|(index, _)| plan_move(shape, 1, index));
     let plan = moves.find(|plan| can_run(shape, running, plan))?;
     Some(widen_move(shape, running, plan, is_large, u64::MAX))

@@ -39,7 +39,7 @@ pub(super) struct Plan {
 }
 
 /// The job of these upper tables, with what they overlap below.
-fn plan_upper(shape: &Shape<'_>, level: usize, upper: Range<usize>) -> Option<Plan> {
+pub(super) fn plan_upper(shape: &Shape<'_>, level: usize, upper: Range<usize>) -> Option<Plan> {
     let (from, to) = hull(metas(shape, level, &upper))?;
     let lower = shape.overlapping(level + 1, from, to);
     let (from, to) = hull(metas(shape, level, &upper).chain(metas(shape, level + 1, &lower)))?;
@@ -150,59 +150,6 @@ pub(super) fn plan_least_overlap(
     best.map(|(plan, _): (Plan, _)| plan)
 }
 
-/// As [`plan_least_overlap`] for all tables of a level, each with those of its neighbours that overlap no other tables
-/// below than it does itself: they come along for their own bytes alone (LevelDB's and RocksDB's expansion of inputs).
-/// No job reads more than `most` bytes for it.
-pub(super) fn plan_least_overlap_wide(
-    shape: &Shape<'_>,
-    running: &[RunningJob],
-    level: usize,
-    most: u64,
-) -> Option<Plan> {
-    let (mut best, weights) = (None, shape.weights(level));
-    for index in 0..shape.level(level).len() {
-        let Some(plan) = plan_upper(shape, level, index..index + 1) else { continue };
-        if let Some(wide) = widened(shape, &plan, most) {
-            keep_better(shape, running, &weights, &mut best, wide);
-        }
-        keep_better(shape, running, &weights, &mut best, plan);
-    }
-    best.map(|(plan, _): (Plan, _)| plan)
-}
-
-/// The plan with more upper tables and the same lower ones; `None` if there are none.
-fn widened(shape: &Shape<'_>, plan: &Plan, most: u64) -> Option<Plan> {
-    let tables = shape.level(plan.level);
-    let mut bytes: u64 = metas(shape, plan.level, &plan.upper)
-        .chain(metas(shape, plan.level + 1, &plan.lower))
-        .map(|table| table.bytes)
-        .sum();
-    let mut upper = plan.upper.clone();
-    let mut comes_along = |index: usize| {
-        let Some(table) = tables.get(index) else { return false };
-        let below = shape.overlapping(plan.level + 1, &table.key_min, &table.key_max);
-        let is_within = !plan.lower.is_empty() && (below.is_empty() || is_part(&below, &plan.lower));
-        let fits = bytes.saturating_add(table.bytes) <= most;
-        bytes += if is_within && fits { table.bytes } else { 0 };
-        is_within && fits
-    };
-    while upper.start > 0 && comes_along(upper.start - 1) {
-        upper.start -= 1;
-    }
-    while comes_along(upper.end) {
-        upper.end += 1;
-    }
-    if upper == plan.upper {
-        return None;
-    }
-    // A neighbour in a gap of the level below may lie beyond its tables: then there is another one between.
-    plan_upper(shape, plan.level, upper).filter(|wide| wide.lower == plan.lower)
-}
-
-fn is_part(inner: &Range<usize>, outer: &Range<usize>) -> bool {
-    outer.start <= inner.start && inner.end <= outer.end
-}
-
 /// Takes the plan if it can run and has less to rewrite for the weight that it moves than the best so far.
 fn keep_better(
     shape: &Shape<'_>,
@@ -226,7 +173,11 @@ pub(super) fn can_run(shape: &Shape<'_>, running: &[RunningJob], plan: &Plan) ->
     running.iter().all(|other| !job.conflicts(other))
 }
 
-fn metas<'s>(shape: &'s Shape<'_>, level: usize, range: &Range<usize>) -> impl Iterator<Item = &'s TableMeta> + Clone {
+pub(super) fn metas<'s>(
+    shape: &'s Shape<'_>,
+    level: usize,
+    range: &Range<usize>,
+) -> impl Iterator<Item = &'s TableMeta> + Clone {
     shape.level(level).get(range.clone()).unwrap_or_default().iter().copied()
 }
 

@@ -18,6 +18,9 @@ use std::sync::Arc;
 const TABLE_PARTS_MAX: u64 = 16;
 const TABLE_SHARE_MIN: u64 = 64 << 10;
 
+/// Sizes that differ by one of so many parts are alike.
+const ALIKE_PARTS: u64 = 64;
+
 /// `part` of `all`, which is not 0; no more than all of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fraction {
@@ -109,6 +112,28 @@ impl Policy {
     /// Whether there is a job; see [`Policy::pick`].
     pub(crate) fn wants_job(&self, levels: &Levels, running: &[RunningJob], all_see: &dyn Fn(SeqNo) -> bool) -> bool {
         self.plan(&Shape::of(levels), running, all_see).is_some()
+    }
+
+    /// Whether there are tables with so many dead entries that whether there is a job depends on the readers.
+    pub(crate) fn has_dead(levels: &Levels) -> bool {
+        levels.iter().skip(1).flatten().any(|table| rewrite::is_dead(table.meta(), rewrite::DEAD_PART))
+    }
+
+    /// Whether both, of one keyspace, ask for the same jobs, or for the one a few bytes later than the other.
+    pub(crate) fn is_like(&self, other: &Policy) -> bool {
+        let alike = |a: u64, b: u64| a.abs_diff(b) <= a / ALIKE_PARTS;
+        let (level1, tables) = ((self.level1_bytes(), other.level1_bytes()), (self.table_bytes(), other.table_bytes()));
+        let is_same = match (self, other) {
+            (Policy::Leveled(a), Policy::Leveled(b)) => {
+                (a.level0_trigger, a.level0_patience, a.level0_urgent)
+                    == (b.level0_trigger, b.level0_patience, b.level0_urgent)
+            }
+            (Policy::Vlsm(a), Policy::Vlsm(b)) => {
+                a.level0_trigger == b.level0_trigger && alike(a.debt_bytes, b.debt_bytes)
+            }
+            _ => false,
+        };
+        is_same && alike(level1.0, level1.1) && alike(tables.0, tables.1)
     }
 
     /// See [`Policy::pick`].

@@ -39,6 +39,24 @@ impl<'a> Shape<'a> {
         start..end.max(start)
     }
 
+    /// [`Shape::overlapping`] of the level below, for each table of `level` (not 0), in one pass over both.
+    pub(super) fn overlaps(&self, level: usize) -> Vec<Range<usize>> {
+        assert!(level > 0, "level 0 is not sorted by key");
+        let below = self.level(level + 1);
+        let (mut start, mut end) = (0, 0);
+        let of = |table: &&TableMeta| {
+            while below.get(start).is_some_and(|lower| lower.key_max < table.key_min) {
+                start += 1;
+            }
+            end = end.max(start);
+            while below.get(end).is_some_and(|lower| lower.key_min <= table.key_max) {
+                end += 1;
+            }
+            start..end
+        };
+        self.level(level).iter().map(of).collect()
+    }
+
     pub(super) fn bytes(&self, level: usize) -> u64 {
         self.level(level).iter().map(|table| table.bytes).sum()
     }

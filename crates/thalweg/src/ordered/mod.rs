@@ -45,6 +45,7 @@ mod kind;
 mod level0_reads;
 mod merges;
 mod micro_run;
+mod no_job;
 mod options;
 mod parked;
 mod partition;

@@ -13,6 +13,7 @@ use super::chain::Chain;
 use super::fast_level::{FastLevel, FastTableHandle, have_lost_tables};
 use super::generation::Generation;
 use super::level0_reads::{Level0, Level0Bounds, Level0Reads};
+use super::no_job::NoJob;
 use super::tier::TierReads;
 use crate::compaction::{Job, Levels, Policy, RunningJob};
 use crate::error::Error;
@@ -118,6 +119,7 @@ pub(crate) struct Partition {
     /// Where there is a fast tier.
     tier_reads: Option<Arc<TierReads>>,
     running: Mutex<Vec<RunningJob>>,
+    pub(super) no_job: NoJob,
     /// Bytes that compactions have moved since the last job of level 0.
     pub(super) chain: Chain,
     /// How fast writers may go.
@@ -175,6 +177,7 @@ impl Partition {
             tier_reads,
             changing: Mutex::new(()),
             running: Mutex::new(Vec::new()),
+            no_job: NoJob::default(),
             chain: Chain::default(),
             pacer: Pacer::default(),
             trouble: LastError::new(BackgroundWork::Compaction),
