@@ -346,7 +346,7 @@ fn a_dump_has_each_entry_of_a_fast_table_and_ends_where_it_is_damaged() {
 #[test]
 fn replaced_tables_are_given_back_before_the_interval_is_over_where_they_are_many() {
     let place = Place::new();
-    let hour = std::time::Duration::from_secs(3600);
+    let hour = Duration::from_secs(3600);
     let database = place.tiered().settle_interval(hour).log_bytes_max(64 << 20).open().unwrap();
     let keyspace = database.keyspace("data").unwrap();
     let (mut model, mut random) = (Model::new(), Rng::with_seed(13));
@@ -359,10 +359,10 @@ fn replaced_tables_are_given_back_before_the_interval_is_over_where_they_are_man
     // A round is under way, or what it gave back is being removed.
     let bytes =
         || -> u64 { place.fast_tables().iter().filter_map(|path| fs::metadata(path).ok()).map(|m| m.len()).sum() };
-    let waited = std::time::Instant::now();
+    let waited = Instant::now();
     while bytes() > 2 * TIER_BYTES {
         assert!(waited.elapsed().as_secs() < 60, "{} bytes are still there", bytes());
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
     verify(&keyspace, &model);
 }

@@ -3,7 +3,7 @@
 //! An adapter adds nothing to an engine. What the engine lacks, the adapter refuses ([`Error`]) or leaves
 //! out of [`Counters`]; [`Description::ignored`] names the settings that mean nothing to the engine.
 //!
-//! - `thalweg`: the engine of this project
+//! - `thalweg`: the engine of this project; `tree_shape`: its settings for levels
 //! - `directory_client`: a thread that uses a directory keyspace of it; `overlapped`: the lookups it has in flight;
 //!   `translation`: words of both
 //! - `terms`: what a reader must know of its settings; `ignored`: those that mean nothing

@@ -185,12 +185,10 @@ impl Score {
 
 fn score(targets: &Targets, shape: &Shape<'_>, running: &[RunningJob], level: usize) -> Score {
     let target = targets.of_level(level).max(1);
-    let staying = || staying(shape, running, level);
-    let amount = match level {
-        0 => staying().count() as u64,
-        _ => staying().map(shape.weights(level)).fold(0, u64::saturating_add),
-    };
-    let amount = if amount < target && shape.hide_half(level, staying()) { target } else { amount };
+    let mut tables = 0;
+    let (bytes, weight) = shape.sums(level, staying(shape, running, level).inspect(|_| tables += 1));
+    let amount = if level == 0 { tables } else { weight };
+    let amount = if amount < target && shape.hide_half(level, (bytes, weight)) { target } else { amount };
     Score { level, amount, target }
 }
 

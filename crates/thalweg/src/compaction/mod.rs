@@ -17,8 +17,8 @@
 //! In reading order:
 //!
 //! - `shape`: the levels of a partition as policies see them; `look_ahead`, `aligned`: where tables are cut;
-//! - `job`: what is merged; `plan`, `least_overlap`: how a job is chosen; `leveled`, `vlsm`, `tidy`, `rewrite`: the policies; `policy`:
-//!   one of them;
+//! - `job`: what is merged; `plan`, `least_overlap`: how a job is chosen; `leveled`, `vlsm`, `tidy`, `rewrite`: the
+//!   policies; `policy`: one of them;
 //! - `retention`: which versions stay; `predecessor`, `tournament`, `runs`: sorted inputs; `outputs`: tables written;
 //! - `split`: cuts a job by key range; `merge`, `flush`, `fast`: the coroutines; `draw`: levels drawn for people.
 

@@ -8,26 +8,40 @@ use std::sync::Arc;
 pub(crate) type Levels = Vec<Vec<Arc<Table>>>;
 
 /// What is in each level; same order as [`Levels`].
-pub(super) struct Shape<'a>(Vec<Vec<&'a TableMeta>>);
+pub(super) struct Shape<'a> {
+    levels: Vec<Vec<&'a TableMeta>>,
+    /// Of each level.
+    bytes: Vec<u64>,
+    /// Bytes of an entry below level 0 that is no tombstone, on average.
+    put_bytes: u64,
+}
 
 impl<'a> Shape<'a> {
     pub(super) fn of(levels: &'a Levels) -> Self {
-        Shape(levels.iter().map(|level| level.iter().map(|table| table.meta()).collect()).collect())
+        Self::new(levels.iter().map(|level| level.iter().map(|table| table.meta()).collect()).collect())
     }
 
     #[cfg(test)]
     pub(super) fn of_metas(levels: &'a [Vec<TableMeta>]) -> Self {
-        Shape(levels.iter().map(|level| level.iter().collect()).collect())
+        Self::new(levels.iter().map(|level| level.iter().collect()).collect())
+    }
+
+    fn new(levels: Vec<Vec<&'a TableMeta>>) -> Self {
+        let bytes: Vec<u64> = levels.iter().map(|level| level.iter().map(|table| table.bytes).sum()).collect();
+        let below0 = levels.iter().skip(1).flatten();
+        let puts: u64 = below0.map(|table| table.entries.saturating_sub(table.tombstones)).sum();
+        let put_bytes = bytes.iter().skip(1).sum::<u64>() / puts.max(1);
+        Shape { levels, bytes, put_bytes }
     }
 
     /// Levels, also empty ones.
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.levels.len()
     }
 
     /// The tables of a level; none beyond the last.
     pub(super) fn level(&self, level: usize) -> &[&'a TableMeta] {
-        self.0.get(level).map_or(&[], Vec::as_slice)
+        self.levels.get(level).map_or(&[], Vec::as_slice)
     }
 
     /// The tables of `level` (not 0) that overlap `[from, to]`: neighbours, since the level is sorted and disjoint.
@@ -58,7 +72,7 @@ impl<'a> Shape<'a> {
     }
 
     pub(super) fn bytes(&self, level: usize) -> u64 {
-        self.level(level).iter().map(|table| table.bytes).sum()
+        self.bytes.get(level).copied().unwrap_or(0)
     }
 
     /// The deepest level that has tables; 0 of none.
@@ -70,10 +84,7 @@ impl<'a> Shape<'a> {
     /// it is on average, which it hides below. Else what was removed would stay for as long as its tombstones fit
     /// into a level above it.
     pub(super) fn weights(&self, level: usize) -> impl Fn(&TableMeta) -> u64 + use<> {
-        let below0 = || self.0.iter().skip(1).flatten();
-        let puts = below0().map(|table| table.entries.saturating_sub(table.tombstones)).sum::<u64>();
-        let mean = below0().map(|table| table.bytes).sum::<u64>() / puts.max(1);
-        let hidden = if level < self.deepest() { mean } else { 0 };
+        let hidden = if level < self.deepest() { self.put_bytes } else { 0 };
         move |table| table.bytes.saturating_add(table.tombstones.saturating_mul(hidden))
     }
 
@@ -83,16 +94,21 @@ impl<'a> Shape<'a> {
         self.level(level).iter().fold(0, |sum: u64, table| sum.saturating_add(weights(table)))
     }
 
-    /// Whether the tombstones of `tables`, which are of `level`, hide half of all that these and the levels below have:
-    /// then to merge them down frees as much as it writes, however little is in their level.
-    pub(super) fn hide_half<'t>(&self, level: usize, tables: impl Iterator<Item = &'t TableMeta>) -> bool {
-        let weights = self.weights(level);
-        let (bytes, weight) = tables.fold((0_u64, 0_u64), |(bytes, weight), table| {
-            (bytes.saturating_add(table.bytes), weight.saturating_add(weights(table)))
-        });
-        let below: u64 = (level + 1..self.len()).map(|level| self.bytes(level)).sum();
+    /// Whether the tombstones of tables of `level`, which have so many bytes and so much weight together, hide half of
+    /// all that these and the levels below have: then to merge them down frees as much as it writes, however little is
+    /// in their level.
+    pub(super) fn hide_half(&self, level: usize, (bytes, weight): (u64, u64)) -> bool {
+        let below: u64 = self.bytes.iter().skip(level + 1).sum();
         let hidden = weight.saturating_sub(bytes);
         hidden > 0 && hidden.saturating_mul(2) >= bytes.saturating_add(below)
+    }
+
+    /// The bytes and the weight of tables of `level`, in all.
+    pub(super) fn sums<'t>(&self, level: usize, tables: impl Iterator<Item = &'t TableMeta>) -> (u64, u64) {
+        let weights = self.weights(level);
+        tables.fold((0, 0), |(bytes, weight): (u64, u64), table| {
+            (bytes.saturating_add(table.bytes), weight.saturating_add(weights(table)))
+        })
     }
 }
 

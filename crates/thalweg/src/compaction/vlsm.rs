@@ -71,9 +71,8 @@ pub(super) fn plan(options: &VlsmOptions, shape: &Shape<'_>, running: &[RunningJ
     let is_due = |level: usize| match level {
         0 => staying(shape, running, 0).count() >= options.level0_trigger.max(1),
         _ => {
-            let staying = || staying(shape, running, level);
-            let weight = staying().map(shape.weights(level)).fold(0, u64::saturating_add);
-            weight > options.target_bytes(level) || shape.hide_half(level, staying())
+            let sums = shape.sums(level, staying(shape, running, level));
+            sums.1 > options.target_bytes(level) || shape.hide_half(level, sums)
         }
     };
     let has_room =

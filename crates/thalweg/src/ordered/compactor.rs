@@ -182,7 +182,8 @@ impl Compactor {
     /// Whether there is a job for a partition. Wakes the compactors: since their last look reads may have paid for one,
     /// and few reads wake nobody.
     fn wants_job(&self, partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> bool {
-        let is_wanted = partition.wants_job(super_version, running, &|seq| self.snapshots.all_see(seq));
+        let (policy, levels, all_see) = (partition.policy(), &super_version.levels, |seq| self.snapshots.all_see(seq));
+        let is_wanted = partition.no_job.wants_job(policy, levels, running, &all_see);
         if is_wanted && running.is_empty() {
             self.signals.compaction_wanted.notify_all();
         }
@@ -234,7 +235,7 @@ impl Compactor {
     fn take_job(&self) -> Option<(Arc<Partition>, Job)> {
         let pick = |partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]| {
             let all_see = |seq| self.snapshots.all_see(seq);
-            let wanted = partition.pick(super_version, running, &all_see);
+            let wanted = partition.no_job.pick(partition.policy(), &super_version.levels, running, &all_see);
             // A move costs nothing, and other jobs may wait behind it: the policy names one job at a time.
             if wanted.as_ref().is_some_and(|job| job.trivial_move || partition.policy().is_urgent(job)) {
                 return wanted;

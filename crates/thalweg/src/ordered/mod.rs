@@ -9,7 +9,7 @@
 //! - `chain`: counts the compactions that a memtable waits for;
 //! - `partition`: a key range with its memtables and levels, and its super version, which readers take;
 //!   `write_buffer`: how its writers are slowed down;
-//! - `level0_reads`: whether reads have paid for a compaction of level 0;
+//! - `level0_reads`: whether reads have paid for a compaction of level 0; `no_job`: that none is wanted;
 //! - `read`: point reads of a super version; `cursor/`: ranges;
 //! - `micro_run`: what the fast tier costs on this machine; `tier`, `fast_level`, `tiering`: the tier, what a partition
 //!   has in it, and how that changes;

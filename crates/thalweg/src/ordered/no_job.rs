@@ -9,13 +9,12 @@
 //!
 //! Locks: `found` is taken after the partition's `running`, and nothing under it.
 
-use super::partition::{Partition, SuperVersion};
 use crate::compaction::{Job, Levels, Policy, RunningJob};
 use crate::format::{SeqNo, TableId};
 use crate::sync::Mutex;
 use std::sync::{Arc, Weak};
 
-/// See the module.
+/// See the module. Each partition has one.
 #[derive(Default)]
 pub(super) struct NoJob {
     found: Mutex<Option<Found>>,
@@ -49,41 +48,39 @@ impl NoJob {
             *self.found.lock() = Some(Found { levels, policy, running });
         }
     }
-}
 
-impl Partition {
-    /// The job that its policy asks for; see [`Policy::pick`].
+    /// The job that the policy asks for; see [`Policy::pick`].
     pub(super) fn pick(
         &self,
-        super_version: &SuperVersion,
+        policy: Policy,
+        levels: &Arc<Levels>,
         running: &[RunningJob],
         all_see: &dyn Fn(SeqNo) -> bool,
     ) -> Option<Job> {
-        let (policy, levels) = (self.policy(), &super_version.levels);
-        if self.no_job.is_known(levels, &policy, running) {
+        if self.is_known(levels, &policy, running) {
             return None;
         }
         let job = policy.pick(levels, running, all_see);
         if job.is_none() {
-            self.no_job.remember(levels, policy, running);
+            self.remember(levels, policy, running);
         }
         job
     }
 
-    /// Whether its policy asks for a job.
+    /// Whether the policy asks for a job.
     pub(super) fn wants_job(
         &self,
-        super_version: &SuperVersion,
+        policy: Policy,
+        levels: &Arc<Levels>,
         running: &[RunningJob],
         all_see: &dyn Fn(SeqNo) -> bool,
     ) -> bool {
-        let (policy, levels) = (self.policy(), &super_version.levels);
-        if self.no_job.is_known(levels, &policy, running) {
+        if self.is_known(levels, &policy, running) {
             return false;
         }
         let is_wanted = policy.wants_job(levels, running, all_see);
         if !is_wanted {
-            self.no_job.remember(levels, policy, running);
+            self.remember(levels, policy, running);
         }
         is_wanted
     }
