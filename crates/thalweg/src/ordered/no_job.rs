@@ -85,3 +85,40 @@ impl NoJob {
         is_wanted
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::LeveledOptions;
+
+    fn policy(level1_bytes: u64, level0_patience: usize) -> Policy {
+        Policy::Leveled(LeveledOptions {
+            level0_trigger: 4,
+            level0_patience,
+            level0_urgent: 36,
+            level1_bytes,
+            growth_factor: 10,
+            table_bytes: 1 << 20,
+            table_bytes_max: 1 << 20,
+            job_bytes_max: 1 << 30,
+            levels_max: 7,
+        })
+    }
+
+    #[test]
+    fn what_was_found_is_known_until_levels_jobs_or_policy_change() {
+        let (no_job, levels) = (NoJob::default(), Arc::new(Levels::default()));
+        assert!(!no_job.is_known(&levels, &policy(6400, 24), &[]));
+        assert!(no_job.pick(policy(6400, 24), &levels, &[], &|_| true).is_none());
+        assert!(no_job.is_known(&levels, &policy(6400, 24), &[]));
+        assert!(no_job.is_known(&levels, &policy(6499, 24), &[]) && no_job.is_known(&levels, &policy(6301, 24), &[]));
+        assert!(!no_job.is_known(&levels, &policy(6501, 24), &[]) && !no_job.is_known(&levels, &policy(6299, 24), &[]));
+        assert!(!no_job.is_known(&levels, &policy(6400, 23), &[]));
+        assert!(!no_job.is_known(&levels, &policy(6400, 24), &[RunningJob::fast()]));
+        // Equal, but others.
+        let others = Arc::new(Levels::default());
+        assert!(!no_job.is_known(&others, &policy(6400, 24), &[]));
+        assert!(!no_job.wants_job(policy(6400, 24), &others, &[], &|_| true));
+        assert!(no_job.is_known(&others, &policy(6400, 24), &[]) && !no_job.is_known(&levels, &policy(6400, 24), &[]));
+    }
+}
