@@ -147,7 +147,7 @@ mod tests {
         assert_eq!((of(750).level1_bytes(), of(250).level1_bytes()), (48 << 20, 16 << 20));
         assert_eq!((of(750).table_bytes(), of(250).table_bytes()), (12 << 20, 4 << 20));
         assert_eq!(of(0).level1_bytes() >> 20, 3, "a sixteenth at least");
-        assert_eq!(of(0).table_bytes(), 1 << 20, "tables are files");
+        assert_eq!(of(0).table_bytes(), 2 << 20, "tables are files");
         let two = PartitionBudget::new(2, 3);
         two.replace_table_bytes(0, 1000);
         assert_eq!(two.policy(&policy, 250, 16).level1_bytes(), 32 << 20, "there is twice as much to share");
