@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Tables do not become smaller than one part of so many because of splits, nor than so many bytes: each is a file,
-/// with a descriptor. With tables of 2 MiB cut down to 128 KiB in sixteen partitions, overwrites of 1 KiB were at 0.7 of
+/// with a descriptor. With tables of 2 MiB cut down to 128 KiB in sixteen partitions, overwrites of 1 KiB had 0.7 of
 /// their speed, and took twice the processors.
 const TABLE_PARTS_MAX: u64 = 16;
 const TABLE_SHARE_MIN: u64 = 2 << 20;
