@@ -19,7 +19,7 @@ use std::sync::Arc;
 const TABLE_PARTS_MAX: u64 = 16;
 const TABLE_SHARE_MIN: u64 = 2 << 20;
 
-/// Sizes that differ by one of so many parts are alike.
+/// Two sizes are alike if they differ by no more than one part of so many.
 const ALIKE_PARTS: u64 = 64;
 
 /// `part` of `all`, which is not 0; no more than all of it.
@@ -115,7 +115,7 @@ impl Policy {
         self.plan(&Shape::of(levels), running, all_see).is_some()
     }
 
-    /// Whether there are tables with so many dead entries that whether there is a job depends on the readers.
+    /// Whether some table has so many dead entries that it is rewritten once all readers see it.
     pub(crate) fn has_dead(levels: &Levels) -> bool {
         levels.iter().skip(1).flatten().any(|table| rewrite::is_dead(table.meta(), rewrite::DEAD_PART))
     }
