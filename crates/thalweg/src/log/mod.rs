@@ -14,6 +14,7 @@
 //! - `preparation`: how a slot gets the identity of a new segment.
 //! - `sizing`: how large the next segment is, and when it is made ready.
 //! - `demand`: whether callers often wait for syncs.
+//! - `forgetting`: which pages of the log the page cache forgets.
 //! - `supply`, `tail`: spare segments and idle slots; where the next record goes.
 //! - `published`, `syncs`: which records are published; which syncs are in flight.
 //! - `callbacks`: which callbacks wait for a position to be durable.
@@ -33,6 +34,7 @@ mod callbacks;
 mod copy;
 mod demand;
 mod dump;
+mod forgetting;
 mod framing;
 mod frontier;
 #[cfg(any(test, feature = "simulation"))]

@@ -5,6 +5,7 @@
 //! slot. If there is none either, waiting writers get the error, and nothing is poisoned. Any other failure poisons.
 //! Locks: the tail's, never over I/O.
 
+use super::forgetting::Pages;
 use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MIN, SegmentHeader, SegmentId};
 use super::open::Log;
 use super::preparation::{NewBlocks, Preparation};
@@ -15,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::format::EditId;
 use crate::planted::{Bug, planted};
 use crate::runtime::{Ticket, join_bounded, yield_now};
+use crate::storage::OpenMode;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +37,8 @@ enum Work {
     Populate(Arc<Segment>, u32),
     /// Remove a slot, and drop the spare that it held outside the lock.
     Remove(PathBuf, Option<Arc<Segment>>),
+    /// Have the page cache forget pages of a durable segment.
+    Forget(Pages),
     End,
 }
 
@@ -71,6 +75,10 @@ impl Log {
                     // A slot that stays does no harm, and the next open tries again.
                     drop(self.environment.storage.remove(&path));
                     self.health.room_came();
+                }
+                Work::Forget(pages) => {
+                    yield_now().await;
+                    self.forget(&pages);
                 }
                 Work::Populate(segment, from) => {
                     yield_now().await;
@@ -124,8 +132,14 @@ impl Log {
     /// many others are open. Writers that wait for the segment then wait for that sync, too.
     async fn leave_descriptors(&self) {
         let close = || {
+            let direct_reads = self.metrics.all_reads(|reads| &reads.direct_reads);
+            let closed = {
+                let tail = &mut *self.lock_tail();
+                let closed = tail.close_before(self.durable().segment());
+                tail.supply.forgetting.look(&closed, tail.supply.let_go_before, direct_reads);
+                closed
+            };
             // Segments are unmapped outside the lock.
-            let closed = self.lock_tail().close_before(self.durable().segment());
             drop(closed);
         };
         close();
@@ -138,6 +152,17 @@ impl Log {
             // A failure has poisoned, and waiting writers get that error.
             let _ = self.sync_in_background(self.published().position).await;
             close();
+        }
+    }
+
+    /// Has the page cache forget pages. Where it is not known which pages it has, they would be read when the file is
+    /// used again.
+    fn forget(&self, pages: &Pages) {
+        let (from, bytes) = (u64::from(pages.from), u64::from(pages.to - pages.from));
+        // Only a hint: a file that cannot be opened keeps its pages.
+        let Ok(Some(file)) = self.environment.storage.open(&pages.path, OpenMode::Read) else { return };
+        if file.is_cached(from, bytes).is_some() {
+            file.forget_cached(from, bytes);
         }
     }
 
@@ -331,7 +356,7 @@ impl Log {
                 None => supply.spares.pop_back().map(|spare| Work::Remove(spare.path.clone(), Some(spare))),
             };
         }
-        None
+        supply.forgetting.next(|index| tail.segments.contains_key(&index)).map(Work::Forget)
     }
 
     /// Returns whether callers often wait for syncs now.

@@ -129,7 +129,7 @@ impl Segment {
     }
 
     /// The mapping, if records are stored to it.
-    fn stored_to(&self) -> Option<&dyn Mapping> {
+    pub(super) fn stored_to(&self) -> Option<&dyn Mapping> {
         self.mapping().filter(|_| !self.is_for_callers)
     }
 

@@ -1,6 +1,7 @@
 //! [`Supply`]: the segments and slots from which new segments come.
 
 use super::demand::Demand;
+use super::forgetting::Forgetting;
 use super::segment::Segment;
 use super::sizing::Sizing;
 use crate::error::Error;
@@ -18,6 +19,7 @@ pub(super) struct Idle {
 pub(super) struct Supply {
     pub(super) sizing: Sizing,
     pub(super) demand: Demand,
+    pub(super) forgetting: Forgetting,
     /// Segments that are ready, in the order of their indexes.
     pub(super) spares: VecDeque<Arc<Segment>>,
     /// How many spares the first waiting record needs.
@@ -56,6 +58,7 @@ impl Supply {
         Supply {
             sizing,
             demand: Demand::default(),
+            forgetting: Forgetting::default(),
             spares: VecDeque::new(),
             wanted: 0,
             waiting: VecDeque::new(),

@@ -40,6 +40,8 @@ pub(super) struct Disk {
     pub(super) evicts: AtomicBool,
     /// Bytes that were announced as needed soon.
     pub(super) announced: AtomicU64,
+    /// The bytes that the page cache was told to forget, in order.
+    pub(super) forgotten: Mutex<Vec<(PathBuf, std::ops::Range<u64>)>>,
     /// Called when a file is closed or unmapped.
     pub(super) on_close: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
 }
@@ -145,6 +147,9 @@ impl File for Handle {
     }
     fn is_cached(&self, _: u64, _: u64) -> Option<bool> {
         Some(!self.disk.evicts.load(Ordering::SeqCst))
+    }
+    fn forget_cached(&self, offset: u64, bytes: u64) {
+        self.disk.forgotten.lock().unwrap().push((self.path.clone(), offset..offset + bytes));
     }
     fn will_need(&self, _: u64, bytes: u64) {
         self.disk.announced.fetch_add(bytes, Ordering::SeqCst);

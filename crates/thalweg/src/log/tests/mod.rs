@@ -3,6 +3,7 @@
 mod callbacks;
 mod damage;
 mod fake;
+mod forgetting;
 mod recycling;
 mod sizes;
 mod syncing;

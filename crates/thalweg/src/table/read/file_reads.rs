@@ -12,8 +12,8 @@
 //!
 //! Then a block that is not in the page cache is read past it, which leaves the page cache as it is. There are two
 //! exceptions:
-//! - A block that is read past the page cache again soon goes through it
-//!   ([`crate::table::page_cache::recent_reads`]): it is worth what is evicted for it.
+//! - A block that is read past the page cache again soon goes through it, if some blocks of the table are likelier than
+//!   others ([`crate::table::page_cache::recent_reads`]): it is worth what is evicted for it.
 //! - In the second case, one such read in [`REQUEST_EVERY`] requests its piece all the same. So memory that has become
 //!   free is used.
 //!
