@@ -22,6 +22,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether the kernel's rings have refused [`Operation::SetBytes`]. Another try would delay what is submitted with it.
 static SET_BYTES_IS_UNKNOWN: AtomicBool = AtomicBool::new(false);
 
+/// A sync or write-out gives the device at most this many bytes at once: what is read meanwhile waits behind them.
+const PIECE_BYTES: u32 = 1 << 20;
+
+/// Cuts `[from, to)` where the offset is a multiple of [`PIECE_BYTES`], so that no page is in two pieces. Returns the
+/// offset and the bytes of each piece but the last.
+fn pieces(from: u64, to: u64) -> impl Iterator<Item = (u64, u32)> {
+    let rest = move |at: u64| PIECE_BYTES - (at % u64::from(PIECE_BYTES)) as u32;
+    let starts = std::iter::successors(Some(from), move |at| Some(at + u64::from(rest(*at))));
+    starts.map(move |at| (at, rest(at))).take_while(move |(at, bytes)| at + u64::from(*bytes) < to)
+}
+
 /// A file with asynchronous reads, writes and syncs.
 #[derive(Clone)]
 pub(crate) struct BackgroundFile {
@@ -219,7 +230,8 @@ impl BackgroundFile {
 
     /// As [`File::write_out`].
     pub(crate) async fn write_out(&self) -> Result<()> {
-        if let Ok(done) = self.hand_over(Operation::WriteOut, 0, None, 0, None).await {
+        self.write_out_pieces(0, None).await?;
+        if let Ok(done) = self.hand_over(Operation::WriteOut(0), 0, None, 0, None).await {
             done.result.map_err(|error| Error::io("write out", self.path(), error))?;
             return Ok(());
         }
@@ -229,10 +241,30 @@ impl BackgroundFile {
         Ok(())
     }
 
+    /// Writes out all [`pieces`] of `[from, to)`, `None`: to the end of the file, one after the other. What follows, a
+    /// sync or a write-out, covers them again: without a ring this does nothing. Returns how long it took, in
+    /// nanoseconds.
+    ///
+    /// An error is one of a sync: the kernel reports a failed write-back of this open file here, and not once more.
+    async fn write_out_pieces(&self, from: u64, to: Option<u64>) -> Result<u64> {
+        // What was written past the page cache is at the device already.
+        if self.file.is_direct() || self.file.descriptor().is_none() {
+            return Ok(0);
+        }
+        let (to, mut ns) = (to.map_or_else(|| self.file.bytes(), Ok)?, 0);
+        for (offset, bytes) in pieces(from, to) {
+            let Ok(done) = self.hand_over(Operation::WriteOut(bytes), offset, None, 0, None).await else { break };
+            done.result.map_err(|error| Error::io("write out", self.path(), error))?;
+            ns += done.ns;
+        }
+        Ok(ns)
+    }
+
     /// Makes the bytes and the length durable.
     pub(crate) async fn sync(&self) -> Result<()> {
         yield_now().await;
-        let done = self.sync_at_once().await;
+        let ns = self.write_out_pieces(0, None).await?;
+        let done = self.sync_rest(ns).await;
         yield_now().await;
         done
     }
@@ -240,8 +272,13 @@ impl BackgroundFile {
     /// As [`BackgroundFile::sync`] without yields, for callers that others wait for until the sync is done and
     /// reported.
     pub(crate) async fn sync_at_once(&self) -> Result<()> {
+        self.sync_rest(0).await
+    }
+
+    /// Makes the bytes and the length durable, of which a part was written out in `ns` nanoseconds.
+    async fn sync_rest(&self, ns: u64) -> Result<()> {
         if let Ok(done) = self.hand_over(Operation::Sync, 0, None, 0, None).await {
-            self.count_sync(done.ns).await;
+            self.count_sync(ns + done.ns).await;
             done.result.map_err(|error| Error::io("sync", self.path(), error))?;
             return Ok(());
         }
@@ -254,11 +291,12 @@ impl BackgroundFile {
     /// Makes the bytes of `[from, to)` durable, as [`Mapping::sync_range`] of `mapping` does, without yields. `mapping`
     /// must have this file's open file description, so that a failed write-back is reported here as it would be there.
     pub(crate) async fn sync_range_at_once(&self, mapping: &dyn Mapping, from: u32, to: u32) -> Result<()> {
+        let ns = self.write_out_pieces(u64::from(from), Some(u64::from(to))).await?;
         // For the ring, an empty range means the whole file.
         if from < to
             && let Ok(done) = self.hand_over(Operation::SyncRange(to - from), u64::from(from), None, 0, None).await
         {
-            self.count_sync(done.ns).await;
+            self.count_sync(ns + done.ns).await;
             done.result.map_err(|error| Error::io("sync", self.path(), error))?;
             return Ok(());
         }

@@ -53,8 +53,8 @@ pub(super) enum Operation {
     Write,
     /// Begins the write-back of this many bytes of the page cache, from the offset on.
     WriteBack(u32),
-    /// Writes out the file's dirty pages and waits for that.
-    WriteOut,
+    /// Writes out the dirty pages of this many bytes from the offset on, and waits for that; 0: of the rest of the file.
+    WriteOut(u32),
     /// `fdatasync`.
     Sync,
     /// `fsync`, for a directory, whose new names `fdatasync` may leave out.
@@ -71,7 +71,7 @@ pub(super) enum Operation {
 
 impl Operation {
     pub(super) fn is_sync(self) -> bool {
-        matches!(self, Operation::WriteOut | Operation::Sync | Operation::SyncAll | Operation::SyncRange(_))
+        matches!(self, Operation::WriteOut(_) | Operation::Sync | Operation::SyncAll | Operation::SyncRange(_))
     }
 }
 
@@ -369,7 +369,9 @@ fn entry(request: &mut Request) -> Option<squeue::Entry> {
             // Only begins the write-back, so an earlier error stays for the sync to report.
             opcode::SyncFileRange::new(fd, bytes).offset(at).flags(SYNC_FILE_RANGE_WRITE).build()
         }
-        (Operation::WriteOut, _) => opcode::SyncFileRange::new(fd, 0).flags(SYNC_FILE_RANGE_ALL).build(),
+        (Operation::WriteOut(bytes), _) => {
+            opcode::SyncFileRange::new(fd, bytes).offset(at).flags(SYNC_FILE_RANGE_ALL).build()
+        }
         (Operation::Sync, _) => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
         (Operation::SyncAll, _) => opcode::Fsync::new(fd).build(),
         (Operation::SyncRange(bytes), _) => {

@@ -138,6 +138,9 @@ struct TableDirectory {
 /// fill its queue.
 const SYNCS_AT_ONCE: usize = 8;
 
+/// How many are written out at the same time. Nobody waits for that, but reads wait behind it.
+const WRITE_OUTS_AT_ONCE: usize = 2;
+
 impl Tables {
     fn directory(&self, home: Home) -> &TableDirectory {
         let fast = self.fast.as_ref().filter(|_| home == Home::Fast);
@@ -199,7 +202,7 @@ impl Tables {
     async fn write_out_all(&self, tables: Vec<Unsynced>) -> Result<()> {
         // Each error is judged alone: a shortage that comes first must not hide what another write-out dropped.
         let write_out = |table| async { self.write_out(table).await.map_err(|error| self.failed(error)) };
-        join_bounded(tables.into_iter().map(write_out), SYNCS_AT_ONCE).await
+        join_bounded(tables.into_iter().map(write_out), WRITE_OUTS_AT_ONCE).await
     }
 
     /// Makes several tables and their names durable.

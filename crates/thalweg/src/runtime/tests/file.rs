@@ -9,6 +9,7 @@ use crate::runtime::{Lane, Scheduler};
 use crate::storage::simulated::{FaultPlan, SimulatedDisk, Strictness};
 use crate::storage::{BufferPool, LinuxStorage, OpenMode, Storage};
 use std::future::Future;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -300,4 +301,82 @@ fn names_of_a_directory_are_durable_after_its_sync_and_errors_name_it() {
     storage.create(&root.join("a")).unwrap();
     on_a_worker(async move { BackgroundDirectory::open(&storage, &root).unwrap().sync().await.unwrap() });
     assert_eq!(disk.crash(Strictness::LoseUnsynced).files().len(), 1);
+}
+
+#[test]
+fn pieces_end_at_multiples_of_their_size_and_leave_the_last_one() {
+    const MIB: u64 = PIECE_BYTES as u64;
+    let of = |from, to| pieces(from, to).collect::<Vec<_>>();
+    assert_eq!(of(0, 0), []);
+    assert_eq!(of(0, MIB), [], "one is the last");
+    assert_eq!(of(0, MIB + 1), [(0, PIECE_BYTES)]);
+    assert_eq!(of(5, 2 * MIB + 7), [(5, PIECE_BYTES - 5), (MIB, PIECE_BYTES)]);
+    assert_eq!(of(MIB - 1, MIB), []);
+    assert_eq!(of(MIB - 1, 2 * MIB), [(MIB - 1, 1)]);
+    assert_eq!(of(9, 3), []);
+}
+
+/// A file that counts how often its descriptor is asked for.
+struct Asked(Arc<dyn File>, AtomicUsize);
+
+impl File for Asked {
+    fn inner(&self) -> Option<&dyn File> {
+        Some(&*self.0)
+    }
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.0.read_at(offset, buffer)
+    }
+    fn write_all_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.0.write_all_at(offset, bytes)
+    }
+    fn sync(&self) -> Result<()> {
+        self.0.sync()
+    }
+    fn bytes(&self) -> Result<u64> {
+        self.0.bytes()
+    }
+    fn set_bytes(&self, bytes: u64) -> Result<()> {
+        self.0.set_bytes(bytes)
+    }
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.descriptor()
+    }
+}
+
+#[test]
+fn what_is_written_out_or_synced_is_given_to_the_device_in_pieces() {
+    if ThreadScheduler::new(Arc::new(SystemClock::default()), 1).unwrap().ring_refused().is_some() {
+        return;
+    }
+    let directory = directory("pieces");
+    let asked = |is_direct| {
+        let path = directory.join(if is_direct { "direct" } else { "cached" });
+        let file = if is_direct { LinuxStorage.create_direct(&path) } else { LinuxStorage.create(&path) };
+        let file = Arc::new(Asked(file.unwrap(), AtomicUsize::new(0)));
+        file.set_bytes(3 * u64::from(PIECE_BYTES) + 1).unwrap();
+        let counted = Arc::clone(&file);
+        on_a_worker(async move {
+            let file = BackgroundFile::new(Arc::clone(&counted) as Arc<dyn File>);
+            let mut asked = vec![];
+            let mut ask = || asked.push(counted.1.swap(0, Ordering::SeqCst));
+            file.write_out().await.unwrap();
+            ask();
+            file.sync().await.unwrap();
+            ask();
+            file.sync_range_at_once(&Counted::default(), PIECE_BYTES, 3 * PIECE_BYTES).await.unwrap();
+            ask();
+            asked
+        })
+    };
+    // One look whether there is one; the pieces; the rest.
+    assert_eq!(asked(false), [5, 5, 3]);
+    let storage_is_direct = LinuxStorage.create_direct(&directory.join("probe")).unwrap().is_direct();
+    if storage_is_direct {
+        assert_eq!(asked(true), [1, 1, 1]);
+    }
+    std::fs::remove_dir_all(directory).unwrap();
 }
