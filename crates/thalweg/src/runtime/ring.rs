@@ -53,7 +53,7 @@ pub(super) enum Operation {
     Write,
     /// Begins the write-back of this many bytes of the page cache, from the offset on.
     WriteBack(u32),
-    /// Writes out the dirty pages of this many bytes from the offset on, and waits for that; 0: of the rest of the file.
+    /// Writes out the dirty pages of this many bytes from the offset on (0: of all that follow), and waits for that.
     WriteOut(u32),
     /// `fdatasync`.
     Sync,
