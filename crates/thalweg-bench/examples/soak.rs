@@ -11,7 +11,8 @@
 //! - The *mix* does [`MIX_RATE`] operations a second on [`BASE`] records that stay, zipfian: half gets, 40 % updates,
 //!   5 % scans of 50 records, 5 % gets of the tide's records. It compares every answer with what was written.
 //!
-//! A *canary* sleeps for 5 ms at a time and notes how late it wakes: what the machine itself is late by.
+//! A *canary* sleeps for 5 ms at a time and notes how late it wakes: what the machine itself is late by. What a host
+//! has stolen of the processors is beside it.
 //!
 //! Prints a line a minute and a table of cycles. Exits with 1 if an operation took longer than [`SLOWEST_MS`], counted
 //! from the moment it was meant to begin, if the later cycles need more of anything than the earlier ones, or if the
@@ -22,6 +23,7 @@
 #[path = "shared/values.rs"]
 mod values;
 
+use procfs::{CurrentSI, KernelStats};
 use rand_xoshiro::rand_core::RngCore;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -293,6 +295,28 @@ impl Need {
     }
 }
 
+/// What the host has taken of the processors until the last look, and all their time, in ticks.
+#[derive(Default)]
+struct Stolen {
+    ticks: u64,
+    of: u64,
+}
+
+impl Stolen {
+    /// Looks, and returns what the host took since the last look, in percent.
+    fn percent(&mut self) -> u64 {
+        let total = KernelStats::current().unwrap().total;
+        let waiting = total.idle + total.iowait.unwrap_or(0);
+        let interrupts = total.irq.unwrap_or(0) + total.softirq.unwrap_or(0);
+        let ticks = total.steal.unwrap_or(0);
+        let of = total.user + total.nice + total.system + waiting + interrupts + ticks;
+        // The kernel may count some of the waiting down.
+        let percent = 100 * (ticks - self.ticks) / of.saturating_sub(self.of).max(1);
+        *self = Stolen { ticks, of };
+        percent
+    }
+}
+
 /// Files below a directory. Those that vanish meanwhile do not count.
 fn files(directory: &Path) -> usize {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -305,6 +329,8 @@ const FIGURES: [&str; 5] = ["memory, MiB", "descriptors", "threads", "files", "s
 /// Looks once a second, until `end`. Returns what each whole cycle needed, and the longest operation of all.
 fn watch(database: &Database, directory: &Path, shared: &Shared, end: Instant) -> (Vec<Need>, u64) {
     let (mut cycles, mut longest_ms, mut minute) = (vec![Need::default()], 0, [0; 3]);
+    let mut stolen = Stolen::default();
+    stolen.percent();
     for second in 1.. {
         std::thread::sleep((shared.start + Duration::from_secs(second)).saturating_duration_since(Instant::now()));
         let (need, cycle) = (Need::now(directory), shared.cycle.load(SeqCst) as usize);
@@ -326,11 +352,12 @@ fn watch(database: &Database, directory: &Path, shared: &Shared, end: Instant) -
             ];
             let [memtables, cached, indexes, budget] = counted.map(|bytes| bytes >> 20);
             println!(
-                "{:4} min, cycle {cycle}: longest tide {tide} ms, mix {mix} ms, canary {canary} ms; memory {memory:.0} \
-                 MiB (memtables {memtables}, cache {cached}, indexes {indexes}; budget {budget}), {descriptors} \
-                 descriptors, {threads} threads, {files} files, space {space:.0} MiB; {} splits, {} \
+                "{:4} min, cycle {cycle}: longest tide {tide} ms, mix {mix} ms, canary {canary} ms, stolen {} %; \
+                 memory {memory:.0} MiB (memtables {memtables}, cache {cached}, indexes {indexes}; budget {budget}), \
+                 {descriptors} descriptors, {threads} threads, {files} files, space {space:.0} MiB; {} splits, {} \
                  merges, {} compactions",
                 second / 60,
+                stolen.percent(),
                 statistics.splits,
                 statistics.merges,
                 statistics.compactions,

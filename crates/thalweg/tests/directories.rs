@@ -400,7 +400,7 @@ fn a_listing_reads_each_block_about_once_however_many_packs_there_are() {
     for number in 0..30_000_u64 {
         files.insert(7, number.to_be_bytes(), [1; 100]).unwrap();
     }
-    db.tidy().unwrap();
+    files.compact().unwrap();
     let blocks_read = || db.statistics().cache_hits + db.statistics().cache_misses;
     let before = blocks_read();
     assert_eq!(files.list(7).map(Result::unwrap).count(), 30_000);
