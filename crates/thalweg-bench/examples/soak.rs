@@ -414,7 +414,7 @@ fn judge(cycles: &[Need], longest: Longest) -> bool {
         println!("| {number} | {} |", need.means().map(|figure| format!("{figure:.0}")).join(" | "));
     }
     let Longest { ms, counted, minutes } = longest;
-    println!("\nlongest operation: {ms} ms (at most {SLOWEST_MS}), of {counted} of {minutes} minutes");
+    println!("\nlongest operation: {ms} ms (at most {SLOWEST_MS}) in {counted} of {minutes} minutes");
     let pairs: Vec<Need> = cycles.chunks_exact(2).map(|pair| pair[0].with(pair[1])).collect();
     let third = pairs.len() / 3;
     let mut is_good = longest.is_good() && third > 0;
