@@ -313,8 +313,8 @@ impl Stolen {
         let interrupts = total.irq.unwrap_or(0) + total.softirq.unwrap_or(0);
         let ticks = total.steal.unwrap_or(0);
         let of = total.user + total.nice + total.system + waiting + interrupts + ticks;
-        // The kernel may count some of the waiting down.
-        let percent = 100 * (ticks - self.ticks) / of.saturating_sub(self.of).max(1);
+        // The kernel may correct a count downwards.
+        let percent = 100 * ticks.saturating_sub(self.ticks) / of.saturating_sub(self.of).max(1);
         *self = Stolen { ticks, of };
         percent
     }
@@ -351,9 +351,9 @@ impl Longest {
     }
 }
 
-/// Looks once a second, until `end`. Returns what each whole cycle needed, and the longest operation of all.
+/// Looks once a second, until `end`. Returns what each whole cycle needed, and the longest operation.
 fn watch(database: &Database, directory: &Path, shared: &Shared, end: Instant) -> (Vec<Need>, Longest) {
-    let (mut cycles, mut all, mut minute) = (vec![Need::default()], Longest::default(), [0; 3]);
+    let (mut cycles, mut longest_of_all, mut minute) = (vec![Need::default()], Longest::default(), [0; 3]);
     let mut stolen = Stolen::default();
     stolen.percent();
     for second in 1.. {
@@ -367,7 +367,7 @@ fn watch(database: &Database, directory: &Path, shared: &Shared, end: Instant) -
         if second % 60 == 0 {
             let [tide, mix, canary] = minute.map(|ns| ns / 1_000_000);
             let stolen_percent = stolen.percent();
-            all.add(tide.max(mix), stolen_percent);
+            longest_of_all.add(tide.max(mix), stolen_percent);
             let statistics = database.statistics();
             let [memory, descriptors, threads, files, space] = need.means();
             let counted = [
@@ -398,7 +398,7 @@ fn watch(database: &Database, directory: &Path, shared: &Shared, end: Instant) -
         }
     }
     cycles.pop(); // The last one is not whole.
-    (cycles, all)
+    (cycles, longest_of_all)
 }
 
 fn median(mut figures: Vec<f64>) -> f64 {
