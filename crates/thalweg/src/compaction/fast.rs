@@ -6,7 +6,7 @@
 
 use super::flush::flush_to;
 use super::look_ahead::Cut;
-use super::merge::{merge_runs, retention};
+use super::merge::{Steps, merge_runs, retention};
 use super::outputs::{Outputs, Store, Writer};
 use super::runs::{Input, Run, Scan};
 use crate::cache::{BlockCache, Charge, Warmth};
@@ -211,32 +211,32 @@ pub(crate) async fn flush_fast(
 }
 
 /// Merges what the inputs have of `range` to fast tables of about `table_bytes`, in key order. Tombstones stay: what
-/// they hide is below. `snapshots` and `cancelled` as for [`super::merge`].
+/// they hide is below. `snapshots` and `steps` as for [`super::merge`].
 pub(crate) async fn compact_fast(
     inputs: &FastInputs,
     range: &Arc<KeyRange>,
     (maker, table_bytes): (&FastTableMaker, u64),
     snapshots: &[SeqNo],
-    cancelled: &(dyn Fn() -> bool + Sync),
+    steps: &dyn Steps,
 ) -> Result<Vec<Arc<FastTable>>> {
     let store = FastStore::new(maker);
     let outputs = Outputs::new(&store, 0, Cut::Size(table_bytes));
-    merge_runs(inputs.runs(range), retention(snapshots, false), outputs, cancelled).await?;
+    merge_runs(inputs.runs(range), retention(snapshots, false), outputs, steps).await?;
     Ok(store.take())
 }
 
 /// Writes what the inputs have of `range` to one table of level 0; `None` when they have nothing. On an error the
-/// output is removed. `snapshots` and `cancelled` as for [`super::merge`].
+/// output is removed. `snapshots` and `steps` as for [`super::merge`].
 pub(crate) async fn evict(
     inputs: &FastInputs,
     range: &Arc<KeyRange>,
     store: &TableWriters,
     snapshots: &[SeqNo],
-    cancelled: &(dyn Fn() -> bool + Sync),
+    steps: &dyn Steps,
 ) -> Result<Option<TableMeta>> {
     // One table, whatever its size, as a flush: level 0 counts tables, and readers look into each.
     let outputs = Outputs::new(store, 0, Cut::Size(u64::MAX));
-    let mut tables = merge_runs(inputs.runs(range), retention(snapshots, false), outputs, cancelled).await?;
+    let mut tables = merge_runs(inputs.runs(range), retention(snapshots, false), outputs, steps).await?;
     assert!(tables.len() <= 1, "an eviction writes one table");
     Ok(tables.pop())
 }

@@ -1,8 +1,9 @@
 //! The merge of one job: read the inputs in internal-key order, keep what somebody may still read, write new tables.
 //!
-//! Runs as a coroutine: it gives way, and asks whether it was cancelled, every [`STEP_BYTES`] it has read, however
-//! little it writes. From one [`Pause`] to the next, the others being where what was read ends or a chunk to write is
-//! full, it is a plain loop. It changes nothing but its own output files: the caller's edit makes them live.
+//! Runs as a coroutine: it gives way, and asks whether it was cancelled or should rest, every [`STEP_BYTES`] it has
+//! read, however little it writes. From one [`Pause`] to the next, the others being where what was read ends or a chunk
+//! to write is full, it is a plain loop. It changes nothing but its own output files: the caller's edit makes them
+//! live.
 
 use super::job::Job;
 use super::outputs::{Outputs, Store};
@@ -11,29 +12,48 @@ use super::runs::{Damaged, Input, MergedRuns, PackInput, Run, Scan};
 use crate::error::{Error, Result};
 use crate::format::{SeqNo, TableId};
 use crate::planted::{Bug, planted};
-use crate::runtime::yield_now;
+use crate::runtime::{Task, yield_now};
 use crate::table::{KeyRange, PackWriters, Table, TableMeta, TableWriters};
 use std::sync::Arc;
 
 /// Bytes of keys and values merged between two yields.
 pub(crate) const STEP_BYTES: usize = 64 << 10;
 
+/// What a merge asks between two steps.
+pub(crate) trait Steps: Sync {
+    /// Whether it should end with [`Error::Closed`].
+    fn is_cancelled(&self) -> bool;
+
+    /// After a step that read `bytes`: what it waits for before the next, and asks again, with no bytes.
+    fn rest(&self, bytes: u64) -> Option<Task>;
+}
+
+/// A merge that does not rest.
+impl<F: Fn() -> bool + Sync> Steps for F {
+    fn is_cancelled(&self) -> bool {
+        self()
+    }
+
+    fn rest(&self, _: u64) -> Option<Task> {
+        None
+    }
+}
+
 /// Merges what the job's inputs have of `range` to new tables. `snapshots`: the sequence numbers readers may be pinned
 /// at, ascending, the visible one last; of the versions of a key only the newest at or below each is kept, and those
 /// above the last. A reader that is not among them must read at or above the last, or from the tables as they were
-/// before this job. `cancelled` is asked now and then, and answered with [`Error::Closed`]. On an error every output so
-/// far is removed.
+/// before this job. `steps` is asked now and then. On an error every output so far is removed.
 pub(crate) async fn merge(
     job: &Job,
     range: &Arc<KeyRange>,
     store: &TableWriters,
     snapshots: &[SeqNo],
-    cancelled: &(dyn Fn() -> bool + Sync),
+    steps: &dyn Steps,
 ) -> Result<Vec<TableMeta>> {
     assert!(!job.trivial_move, "a trivial move has nothing to merge");
     let runs = runs(job.level, &job.upper, &job.lower, range);
     let outputs = Outputs::new(store, job.output_level, job.cut.clone());
-    merge_runs(runs, retention(snapshots, job.bottom), outputs, cancelled).await
+    merge_runs(runs, retention(snapshots, job.bottom), outputs, steps).await
 }
 
 /// As [`merge`], for a directory keyspace: of packs.
@@ -42,7 +62,7 @@ pub(crate) async fn merge_packs(
     range: &Arc<KeyRange>,
     store: &PackWriters<'_>,
     snapshots: &[SeqNo],
-    cancelled: &(dyn Fn() -> bool + Sync),
+    steps: &dyn Steps,
 ) -> Result<Vec<TableMeta>> {
     assert!(!job.trivial_move, "a trivial move has nothing to merge");
     let inputs = |tables: &[Arc<Table>]| tables.iter().map(|table| PackInput(Arc::clone(table))).collect::<Vec<_>>();
@@ -51,7 +71,7 @@ pub(crate) async fn merge_packs(
     let bottom = job.bottom || planted(Bug::PackTombstoneDropped);
     // A block of a pack saves what numbers of 0 do not take (`docs/directory.md`, sequence number 0).
     let retention = retention(snapshots, bottom).with_zero_numbers(job.bottom);
-    merge_runs(runs, retention, outputs, cancelled).await
+    merge_runs(runs, retention, outputs, steps).await
 }
 
 /// What a job keeps.
@@ -73,7 +93,7 @@ pub(super) async fn merge_runs<I: Input, S: Store>(
     runs: Vec<Run<I>>,
     retention: Retention<'_>,
     mut outputs: Outputs<'_, S>,
-    cancelled: &(dyn Fn() -> bool + Sync),
+    steps: &dyn Steps,
 ) -> Result<Vec<TableMeta>> {
     let store = outputs.store();
     let damaged = |id: TableId, expected, found| Error::corruption(&store.path(id), 0, expected, found);
@@ -81,7 +101,7 @@ pub(super) async fn merge_runs<I: Input, S: Store>(
     // The first entry already asks whether to go on at all.
     let step_bytes = STEP_BYTES;
     let merge = Merge { entries, retention, outputs: &mut outputs, step_bytes, damaged: &damaged };
-    let done = match merge.run(cancelled).await {
+    let done = match merge.run(steps).await {
         Ok(()) => outputs.finish().await,
         Err(error) => Err(error),
     };
@@ -119,7 +139,7 @@ struct Merge<'m, 's, I: Input, S: Store> {
 }
 
 impl<I: Input, S: Store> Merge<'_, '_, I, S> {
-    async fn run(mut self, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<()> {
+    async fn run(mut self, steps: &dyn Steps) -> Result<()> {
         let mut pause = Some(Pause::ChunkEnd);
         loop {
             match pause {
@@ -127,7 +147,7 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
                     if !self.entries.enter_next_chunk(self.damaged).await? {
                         return Ok(());
                     }
-                    self.give_way(cancelled).await?;
+                    self.give_way(steps).await?;
                     pause = self.take();
                     continue;
                 }
@@ -145,17 +165,21 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
                 Some(Pause::Write) => self.outputs.write().await?,
                 Some(Pause::Yield) | None => {}
             }
-            self.give_way(cancelled).await?;
+            self.give_way(steps).await?;
             pause = Some(self.go()?);
         }
     }
 
     /// Gives way if it is time to.
-    async fn give_way(&mut self, cancelled: &(dyn Fn() -> bool + Sync)) -> Result<()> {
+    async fn give_way(&mut self, steps: &dyn Steps) -> Result<()> {
         if self.step_bytes >= STEP_BYTES {
-            self.step_bytes = 0;
+            let mut bytes = std::mem::take(&mut self.step_bytes) as u64;
             yield_now().await;
-            if cancelled() {
+            while let Some(rest) = steps.rest(bytes) {
+                rest.await;
+                bytes = 0;
+            }
+            if steps.is_cancelled() {
                 return Err(Error::Closed);
             }
         }

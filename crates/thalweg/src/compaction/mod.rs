@@ -52,7 +52,7 @@ pub(crate) use flush::{flush, flush_pack};
 pub(crate) use job::{Job, RunningJob};
 pub(crate) use leveled::{LEVEL0_URGENT, LeveledOptions};
 pub use look_ahead::Overlap;
-pub(crate) use merge::{STEP_BYTES, merge, merge_packs};
+pub(crate) use merge::{STEP_BYTES, Steps, merge, merge_packs};
 pub(crate) use policy::{Fraction, Policy};
 pub(crate) use shape::Levels;
 pub(crate) use split::clip;

@@ -103,7 +103,7 @@ impl Writable {
         let start_ns = clock.now_ns();
         self.ordered.sealer.seal_all();
         // What is in the fast tier keeps its log on the disk.
-        let _drain = self.drain_tier();
+        let (_drain, _waiting) = (self.drain_tier(), self.signals.waiting());
         loop {
             let ticket = self.signals.progress.ticket();
             self.health.check()?;

@@ -12,8 +12,8 @@ use super::tasks::TaskCount;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{KeyspaceId, LogMark, SeqNo};
 use crate::keyspaces::{
-    Backpressure, ClearedGenerations, DefinitionInstaller, IdleMemory, LogPins, Pacer, Registry, Replay, Replayed,
-    Signals, SnapshotRegistry, SpaceWatch,
+    Backpressure, ClearedGenerations, CompactionPace, DefinitionInstaller, IdleMemory, LogPins, Pacer, Registry,
+    Replay, Replayed, Signals, SnapshotRegistry, SpaceWatch,
 };
 use crate::lineage::{Lineage, Recovered};
 use crate::log::{Log, LogReader};
@@ -212,6 +212,7 @@ fn assemble(
         pool: kind.memory.pool.clone(),
         tier: tier.cloned(),
         shared_pacer: Pacer::default(),
+        compaction_pace: CompactionPace::default(),
         gate: tables.gate(),
     });
     let installer = Arc::new(DefinitionInstaller {

@@ -2,6 +2,7 @@
 //!
 //! Every wait is counted by its cause: sealed memtables, level 0, the log, the fast tier, or pacing.
 
+use super::compaction_pace::CompactionPace;
 use super::level0_job::CompactionDebt;
 use super::log_pins::LogPins;
 use super::pacer::{Pacer, Pressure, SLEEP_MAX_NS, pressure};
@@ -69,6 +70,8 @@ pub(crate) struct Backpressure {
     pub(crate) tier: Option<Arc<TierRoom>>,
     /// How fast writers of all buffers together may go: they share the log and the memory of memtables.
     pub(crate) shared_pacer: Pacer,
+    /// How fast compactions may go while no writer waits for them.
+    pub(crate) compaction_pace: CompactionPace,
     /// That of the background's reads and writes.
     pub(crate) gate: Arc<Gate>,
 }
@@ -97,6 +100,9 @@ impl Backpressure {
         let log = pressure(log, log_from, log_bytes_max.saturating_mul(2));
         let retained = (self.lineage.retained_share() - 1.0).clamp(0.0, 1.0);
         let level0 = buffer.pacer().level0_pressure(now_ns, &debt, sealed);
+        if level0.pressure > 0.0 || level0.rate_max.is_some() {
+            self.compaction_pace.hurry(now_ns);
+        }
         // Short of where they stop, readers who want a short level 0 do not stop them.
         let is_short = debt.press_to < debt.stop_at && debt.tables < debt.stop_at;
         let (compaction, compaction_rate_max) = match is_short {
@@ -120,6 +126,7 @@ impl Backpressure {
     /// It has ended, and gave `bytes` of memory back; 0: it failed, or they are not its own.
     pub(crate) fn flush_ended(&self, bytes: u64) {
         let now_ns = self.environment.clock.now_ns();
+        self.compaction_pace.flushed(now_ns, bytes);
         match bytes >= MEASURED_BYTES_MIN {
             true => self.shared_pacer.flushed(now_ns, bytes, bytes, false),
             false => self.shared_pacer.flushed_in_part(now_ns, false),
@@ -265,6 +272,7 @@ impl Backpressure {
             return Ok(());
         }
         let start = self.environment.clock.now_ns();
+        let _waiting = self.signals.waiting();
         let result = self.environment.wait_until(&self.signals.progress, || {
             if let Err(error) = self.health.check() {
                 return Some(Err(error));

@@ -15,6 +15,7 @@
 //! - `installer`: definitions on their way into the manifest;
 //! - `supply`: how fast the background makes one kind of room;
 //! - `level0_job`: what the compaction of level 0 that is under way means for the pressure on writers;
+//! - `compaction_pace`: the rate at which compactions go that nobody waits for;
 //! - `pacer`: the rate at which writers of one buffer may go;
 //! - `tier_room`: how much the fast tier holds of what it may;
 //! - `backpressure`: how writers are slowed down and stopped, by cause;
@@ -23,6 +24,7 @@
 
 mod backpressure;
 mod cleared;
+mod compaction_pace;
 mod definitions;
 mod idle_memory;
 mod installer;
@@ -43,6 +45,7 @@ mod tier_room;
 
 pub(crate) use backpressure::{Backpressure, BackpressureLimits, WriteBuffer};
 pub(crate) use cleared::ClearedGenerations;
+pub(crate) use compaction_pace::CompactionPace;
 pub(crate) use idle_memory::IdleMemory;
 pub(crate) use installer::DefinitionInstaller;
 pub(crate) use keyspace::{Keyspace, Kind, NewKeyspace, ReplayedEntry};

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::runtime::{Environment, Event, Health};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// See the module.
 pub(crate) struct Signals {
@@ -20,6 +20,17 @@ pub(crate) struct Signals {
     /// It is time to stop, and nothing else.
     pub(crate) stopped: Arc<Event>,
     stopping: AtomicBool,
+    /// Callers that wait for background work.
+    waiting: AtomicUsize,
+}
+
+/// A caller waits for background work as long as this lives.
+pub(crate) struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Signals {
@@ -31,6 +42,7 @@ impl Signals {
             progress: health.watched_event(),
             stopped: health.watched_event(),
             stopping: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
             environment: environment.clone(),
             health: Arc::clone(health),
         })
@@ -45,12 +57,24 @@ impl Signals {
 
     /// Blocks a foreground caller until `done`, or until what would bring that about fails.
     pub(crate) fn wait_for_progress(&self, done: impl Fn() -> bool, failure: impl Fn() -> Option<Error>) -> Result<()> {
+        let _waiting = self.waiting();
         self.environment.wait_until(&self.progress, || {
             if done() {
                 return Some(Ok(()));
             }
             self.health.check().err().or_else(&failure).map(Err)
         })
+    }
+
+    /// Tells the background that a caller waits for it.
+    pub(crate) fn waiting(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.waiting)
+    }
+
+    /// Whether a caller waits for background work.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Lets the background coroutines end at the next opportunity.

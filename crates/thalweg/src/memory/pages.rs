@@ -4,22 +4,50 @@
 //! address cache; a block that is aligned and of the size of a huge page, and said to want one, has neither. Where huge
 //! pages are refused it is on ordinary pages, and nobody is told: it is memory all the same.
 //!
+//! The addresses of [`CHUNK_BYTES`] are mapped at once. A block that is dropped gives back its memory; its addresses
+//! stay for the next one. For to map and to advise changes what the kernel knows of the addresses around, and waits
+//! until nobody has a first touch there under way: one of a huge page takes milliseconds where a control group is full.
+//!
 //! Invariants: a block is owned by one `Pages` and goes with it. Its memory may hold anything, but is initialised.
-//! Locks: none.
+//! Locks: `VACANT` is held for a push or a pop.
 
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a block and its alignment: a huge page of x86-64, and of arm64 with pages of 4 KiB.
 pub(crate) const PAGES_BYTES: usize = 2 << 20;
 
+/// Addresses that are mapped at once. They take no memory.
+const CHUNK_BYTES: usize = 256 << 20;
+
 /// See the module.
 pub(crate) struct Pages {
     memory: NonNull<u8>,
-    /// Whether it was mapped; otherwise it is of the allocator.
-    mapped: bool,
+    origin: Origin,
+}
+
+/// Where a block is from.
+enum Origin {
+    /// A chunk of addresses.
+    Chunk,
+    /// A mapping of its own, where addresses count.
+    Mapping,
+    Allocator,
+}
+
+/// The addresses of a block that nobody has. There is no memory.
+struct Vacant(NonNull<u8>);
+
+// SAFETY: the addresses are owned, and of no thread.
+unsafe impl Send for Vacant {}
+
+static VACANT: Mutex<Vec<Vacant>> = Mutex::new(Vec::new());
+
+fn vacant() -> MutexGuard<'static, Vec<Vacant>> {
+    VACANT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 // SAFETY: the memory is owned, and of no thread.
@@ -28,13 +56,16 @@ unsafe impl Send for Pages {}
 impl Pages {
     /// A block that nobody has touched.
     pub(crate) fn new() -> Self {
+        if let Some(memory) = take_vacant() {
+            return Pages { memory, origin: Origin::Chunk };
+        }
         if let Some(memory) = map() {
-            return Pages { memory, mapped: true };
+            return Pages { memory, origin: Origin::Mapping };
         }
         let layout = Self::layout();
         // SAFETY: the layout has a size above zero.
         match NonNull::new(unsafe { alloc_zeroed(layout) }) {
-            Some(memory) => Pages { memory, mapped: false },
+            Some(memory) => Pages { memory, origin: Origin::Allocator },
             None => handle_alloc_error(layout),
         }
     }
@@ -54,13 +85,39 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        if self.mapped {
-            unmap(self.memory, PAGES_BYTES);
-        } else {
+        match self.origin {
+            Origin::Chunk => {
+                unuse(self.memory, PAGES_BYTES);
+                vacant().push(Vacant(self.memory));
+            }
+            Origin::Mapping => unmap(self.memory, PAGES_BYTES),
             // SAFETY: `new` allocated it with this layout, and nobody has it any more.
-            unsafe { dealloc(self.memory.as_ptr(), Self::layout()) };
+            Origin::Allocator => unsafe { dealloc(self.memory.as_ptr(), Self::layout()) },
         }
     }
+}
+
+/// The addresses of a block; `None` where there are no mappings, or where addresses count.
+#[cfg(not(miri))]
+fn take_vacant() -> Option<NonNull<u8>> {
+    if let Some(Vacant(memory)) = vacant().pop() {
+        return Some(memory);
+    }
+    // Without the lock. Two threads may come here: then there is a chunk more.
+    let chunk = reserve(CHUNK_BYTES)?;
+    let before = chunk.addr().get().next_multiple_of(PAGES_BYTES) - chunk.addr().get();
+    let blocks = (CHUNK_BYTES - before) / PAGES_BYTES;
+    // SAFETY: all of these lie within the chunk.
+    let mut blocks = (0..blocks).map(|block| unsafe { chunk.add(before + block * PAGES_BYTES) });
+    let memory = blocks.next()?;
+    vacant().extend(blocks.map(Vacant));
+    Some(memory)
+}
+
+/// Miri has no mappings, and should see each block by itself.
+#[cfg(miri)]
+fn take_vacant() -> Option<NonNull<u8>> {
+    None
 }
 
 /// A mapping of a block, aligned; `None` where there are no mappings.
@@ -155,6 +212,22 @@ pub(super) fn unmap(memory: NonNull<u8>, bytes: usize) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_are_apart_and_their_addresses_are_used_again() {
+        let blocks: Vec<_> = (0..300).map(|_| Pages::new()).collect();
+        let mut places: Vec<_> = blocks.iter().map(|pages| pages.memory().addr().get()).collect();
+        places.sort_unstable();
+        assert!(places.windows(2).all(|pair| pair[0] + PAGES_BYTES <= pair[1]));
+        // SAFETY: the block is ours.
+        blocks.iter().for_each(|pages| unsafe { pages.memory().write(7) });
+        drop(blocks);
+        if cfg!(all(target_os = "linux", not(miri))) {
+            let pages = Pages::new();
+            // SAFETY: as above.
+            assert_eq!(unsafe { pages.memory().read() }, 0, "a block that was dropped has kept its memory");
+        }
+    }
 
     #[test]
     fn a_block_is_aligned_and_can_be_written_from_end_to_end() {

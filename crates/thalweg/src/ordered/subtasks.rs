@@ -14,13 +14,13 @@
 use super::dependencies::Dependencies;
 use super::options::OrderedOptions;
 use super::partition::Partition;
-use crate::compaction::{self, Job};
+use crate::compaction::{self, Job, Steps};
 use crate::error::{Error, Result};
 use crate::format::SeqNo;
-use crate::keyspaces::{Signals, SnapshotRegistry};
+use crate::keyspaces::{Backpressure, Signals, SnapshotRegistry};
 use crate::log::Log;
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, Event, yield_now};
+use crate::runtime::{Environment, Event, Task, yield_now};
 use crate::sync::{Mutex, MutexGuard};
 use crate::table::{KeyRange, PackWriters, TableMeta, TableWriters};
 use std::collections::{BTreeMap, VecDeque};
@@ -37,6 +37,7 @@ pub(super) struct Subtasks {
     log: Arc<Log>,
     snapshots: Arc<SnapshotRegistry>,
     signals: Arc<Signals>,
+    backpressure: Arc<Backpressure>,
     options: Arc<OrderedOptions>,
     /// Subtasks that nobody has taken yet, oldest first.
     waiting: Mutex<VecDeque<Subtask>>,
@@ -79,6 +80,7 @@ impl Subtasks {
             log: Arc::clone(&with.log),
             snapshots: Arc::clone(&with.snapshots),
             signals: Arc::clone(&with.signals),
+            backpressure: Arc::clone(&with.backpressure),
             options: Arc::clone(&with.options),
             waiting: Mutex::default(),
         }
@@ -158,24 +160,28 @@ impl Subtasks {
     /// Merges the subtask's range, through the queue of the worker that runs it.
     pub(super) async fn run(&self, writers: &TableWriters, mut subtask: Subtask) {
         let merging = Arc::clone(&subtask.merging);
-        let cancelled =
-            || self.signals.is_stopping() || merging.partition.is_dropped() || merging.failed.load(Ordering::Relaxed);
+        let steps = self.steps_of(&merging);
         let Merging { job, snapshots, .. } = &*merging;
-        if cancelled() {
+        if steps.is_cancelled() {
             return;
         }
         let range = Arc::clone(&subtask.range);
         // In memory of its own, or every idle coroutine would have room for one.
         let merge = Box::pin(async {
             match &merging.partition.generation.directories {
-                None => compaction::merge(job, &range, writers, snapshots, &cancelled).await,
+                None => compaction::merge(job, &range, writers, snapshots, &steps).await,
                 Some(index) => {
                     let writers = PackWriters { writers, hash_key: index.hash_key };
-                    compaction::merge_packs(job, &range, &writers, snapshots, &cancelled).await
+                    compaction::merge_packs(job, &range, &writers, snapshots, &steps).await
                 }
             }
         });
         subtask.outcome = Some(self.environment.sliced(&self.metrics.merge_slices, merge).await);
+    }
+
+    fn steps_of<'a>(&'a self, merging: &'a Merging) -> MergeSteps<'a> {
+        let is_awaited = merging.job.is_awaited || merging.partition.policy().is_urgent(&merging.job);
+        MergeSteps { subtasks: self, merging, is_awaited }
     }
 
     /// How many subtasks a job is cut into, at most one a coroutine. Only a job that writers may have to wait for, or
@@ -189,6 +195,28 @@ impl Subtasks {
         let bytes: u64 = job.tables().map(|table| table.meta().bytes).sum();
         let least = policy.table_bytes().saturating_mul(SUBTASK_TABLES_MIN).max(1);
         usize::try_from(bytes / least).unwrap_or(usize::MAX).clamp(1, self.options.compactors.max(1))
+    }
+}
+
+/// Whether a subtask goes on, and how fast.
+struct MergeSteps<'a> {
+    subtasks: &'a Subtasks,
+    merging: &'a Merging,
+    is_awaited: bool,
+}
+
+impl Steps for MergeSteps<'_> {
+    fn is_cancelled(&self) -> bool {
+        let Merging { partition, failed, .. } = self.merging;
+        self.subtasks.signals.is_stopping() || partition.is_dropped() || failed.load(Ordering::Relaxed)
+    }
+
+    fn rest(&self, bytes: u64) -> Option<Task> {
+        let Subtasks { environment, backpressure, signals, .. } = self.subtasks;
+        let now_ns = environment.clock.now_ns();
+        let is_awaited = self.is_awaited || signals.has_waiting() || self.is_cancelled();
+        let rest_ns = backpressure.compaction_pace.merged(now_ns, bytes, is_awaited)?;
+        Some(environment.scheduler.sleep_until(now_ns.saturating_add(rest_ns)))
     }
 }
 

@@ -4,7 +4,7 @@
 use super::fast_level::{FastLevel, FastTableHandle};
 use super::partition::{Partition, level_mut};
 use super::tier::{Tier, TierReads};
-use crate::compaction::{self, Levels};
+use crate::compaction::{self, Levels, Steps};
 use crate::error::Result;
 use crate::fast_table::FastTable;
 use crate::fast_tier::{Flushed, Takes};
@@ -78,12 +78,12 @@ impl Partition {
         tier: &Tier,
         (inputs, takes): (&FastLevel, Takes),
         snapshots: &[SeqNo],
-        cancelled: &(dyn Fn() -> bool + Sync),
+        steps: &dyn Steps,
     ) -> Result<Vec<Arc<FastTable>>> {
         let range = Arc::clone(&self.super_version().range);
         let table_bytes = if takes == Takes::Newest { u64::MAX } else { tier.table_bytes };
         let to = (&tier.maker, table_bytes);
-        compaction::compact_fast(&inputs.inputs(), &range, to, snapshots, cancelled).await
+        compaction::compact_fast(&inputs.inputs(), &range, to, snapshots, steps).await
     }
 
     /// Replaces `inputs` by what their merge has made. What was made of the newest unsorted tables stays unsorted.

@@ -5,8 +5,8 @@ use crate::cache::BlockCache;
 use crate::clock::{SystemClock, SystemEntropy};
 use crate::format::{EntryKind, KeyspaceId, KeyspaceKind, SeqNo, Slice};
 use crate::keyspaces::{
-    Backpressure, BackpressureLimits, ClearedGenerations, DefinitionInstaller, Keyspace, Kind, LogPins, NewKeyspace,
-    Pacer, Registry, Replay, Replayed, Signals, SnapshotRegistry, SpaceWatch,
+    Backpressure, BackpressureLimits, ClearedGenerations, CompactionPace, DefinitionInstaller, Keyspace, Kind, LogPins,
+    NewKeyspace, Pacer, Registry, Replay, Replayed, Signals, SnapshotRegistry, SpaceWatch,
 };
 use crate::lineage::{DurabilityBackend, Homes, Lineage, Recovered, Settling};
 use crate::log::{DamagePolicy, Log, LogOptions, Operation, RecordBuilder};
@@ -120,6 +120,7 @@ impl World {
             pool: MemtablePool::new(0),
             tier: None,
             shared_pacer: Pacer::default(),
+            compaction_pace: CompactionPace::default(),
             gate: tables.gate(),
         };
         let installer = DefinitionInstaller {

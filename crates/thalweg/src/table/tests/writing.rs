@@ -2,9 +2,12 @@
 
 use super::bench::{Bench, add, options};
 use super::disk::Disk;
-use super::entries::{Random, put};
+use super::entries::{Entry, Random, put};
 use crate::error::ErrorKind;
 use crate::format::{SeqNo, TableId};
+use crate::storage::OpenMode;
+use crate::table::format::block::TRAILER_BYTES;
+use crate::table::read::file::TableFile;
 use crate::table::{Compression, TableOptions, TableWrites, check, dump, verify_file};
 use std::sync::atomic::Ordering;
 
@@ -102,6 +105,27 @@ fn bytes_grow_with_every_entry_and_stay_below_the_finished_file() {
     });
     assert!(largest < meta.bytes && meta.bytes < largest + (64 << 10));
     assert_eq!(meta.bytes, bench.disk.contents(&bench.store.path(meta.id)).len() as u64);
+}
+
+#[test]
+fn a_block_touches_two_pages_at_most_and_is_not_small() {
+    for value_bytes in [100, 1024, 1500, 2500, 3500] {
+        let bench = bench();
+        let entries: Vec<Entry> = (0..2000u32).map(|n| put(&n.to_be_bytes(), 1, &vec![1; value_bytes])).collect();
+        let meta = bench.write(&entries);
+        let file = bench.environment.storage.open(&bench.store.path(meta.id), OpenMode::Read).unwrap().unwrap();
+        let index = TableFile::open(file, true).unwrap().index;
+        let mut end = 0;
+        for at in 0..index.blocks() {
+            let block = index.handle(at).unwrap();
+            assert_eq!(block.offset, end, "{value_bytes}");
+            end = block.offset + block.bytes + TRAILER_BYTES as u64;
+            let pages = end.div_ceil(4096) - block.offset / 4096;
+            let is_last = at + 1 == index.blocks();
+            assert!(pages <= 2 && (block.bytes >= 2048 || is_last), "{value_bytes}: {block:?}, {pages} pages");
+        }
+        assert!(index.blocks() > 10);
+    }
 }
 
 #[test]

@@ -30,6 +30,12 @@ use xxhash_rust::xxh3::Xxh3;
 /// cache, and enough that an entry seldom has to wait.
 const PIECE_BYTES: usize = 32 << 10;
 
+/// What a direct read reads at least: see [`TableWriter::needs_a_page_more`].
+const PAGE_BYTES: u64 = 4 << 10;
+
+/// An entry takes at most this much more than its key and its value.
+const ENTRY_BYTES_MORE: usize = 40;
+
 /// Writes one table.
 pub(crate) struct TableWriter {
     storage: Arc<dyn Storage>,
@@ -111,6 +117,9 @@ impl TableWriter {
             };
             assert!(in_order, "entries are not in order");
         }
+        if self.needs_a_page_more(key.len() + value.len()) {
+            self.close_block();
+        }
         let new_key = self.properties.count(key, shared, seq, kind, value.len());
         if new_key && self.options.filter_bits_per_key > 0 {
             self.hashes.push(filter::hash(key));
@@ -173,6 +182,21 @@ impl TableWriter {
     /// The offset in the file of the next byte.
     fn offset(&self) -> u64 {
         self.written + self.pending.len() as u64
+    }
+
+    /// Whether the open block, with an entry of `bytes` more, would touch one page more than a block of the same size
+    /// touches at most other places. It is then better closed before, if it is not small: a read costs its pages.
+    /// Whether a compressed block would, is not known in time.
+    #[inline]
+    fn needs_a_page_more(&self, bytes: usize) -> bool {
+        let so_far = self.block.entry_bytes(&self.pending);
+        if 2 * so_far < self.options.block_bytes || self.compression != Compression::None {
+            return false;
+        }
+        let start = self.offset() - so_far as u64;
+        let pages = (self.options.block_bytes as u64).div_ceil(PAGE_BYTES) + 1;
+        let end = self.offset() + (bytes + ENTRY_BYTES_MORE + self.block.end_bytes() + TRAILER_BYTES) as u64;
+        end > (start / PAGE_BYTES + pages) * PAGE_BYTES
     }
 
     fn close_block(&mut self) {
