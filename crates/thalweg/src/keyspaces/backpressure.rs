@@ -12,7 +12,7 @@ use super::tier_room::TierRoom;
 use crate::error::{Error, Result};
 use crate::lineage::Lineage;
 use crate::memtable::MemtablePool;
-use crate::metrics::{Metrics, Stall};
+use crate::metrics::{Metrics, PacingCause, Stall};
 use crate::runtime::{Environment, Gate, Health};
 use crate::trace;
 use std::sync::Arc;
@@ -100,9 +100,6 @@ impl Backpressure {
         let log = pressure(log, log_from, log_bytes_max.saturating_mul(2));
         let retained = (self.lineage.retained_share() - 1.0).clamp(0.0, 1.0);
         let level0 = buffer.pacer().level0_pressure(now_ns, &debt, sealed);
-        if level0.pressure > 0.0 || level0.rate_max.is_some() {
-            self.compaction_pace.hurry(now_ns);
-        }
         // Short of where they stop, readers who want a short level 0 do not stop them.
         let is_short = debt.press_to < debt.stop_at && debt.tables < debt.stop_at;
         let (compaction, compaction_rate_max) = match is_short {
@@ -178,6 +175,9 @@ impl Backpressure {
         let longest = longest.into_iter().chain(of_all.flatten()).max_by_key(|delay| delay.0);
         if let Some(((delay_ns, cause), now_ns)) = longest.zip(now_ns) {
             let until_ns = now_ns.saturating_add(delay_ns);
+            if cause == PacingCause::Level0 {
+                self.compaction_pace.hurry(now_ns);
+            }
             let is_idle = self.environment.scheduler.has_waiting_compactor() && self.gate.has_room();
             let still_pressed = |buffer: &Arc<B>, now_ns: u64| {
                 if buffer.pacer().is_stale(now_ns) {

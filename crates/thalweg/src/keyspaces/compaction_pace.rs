@@ -9,8 +9,8 @@
 //! ```
 //!
 //! all together. That is more than what there is to do on average, so they keep up; and what they do is spread over
-//! most of the time. While somebody waits, they go as fast as they can: while a level 0 presses on writers, while a
-//! caller waits for the background, and in a job that a caller has asked for.
+//! most of the time. While somebody waits, they go as fast as they can: while a writer is slowed down for level 0,
+//! while a caller waits for the background, and in a job that a caller has asked for.
 //!
 //! That bursts of background work make the tail long, and should be spread where there is time, is from Balmau et al.,
 //! "SILK: Preventing Latency Spikes in Log-Structured Merge Key-Value Stores", USENIX ATC 2019. SILK gives the
@@ -42,7 +42,7 @@ const AHEAD_MAX_NS: u64 = 1_000_000_000;
 /// Merges that were slow for some other reason make up for so much.
 const BEHIND_MAX_NS: u64 = 2_000_000;
 
-/// Once a level 0 has pressed on writers, compactions do not rest for this time.
+/// Once a writer was slowed down for level 0, compactions do not rest for this time.
 const HURRY_NS: u64 = 1_000_000_000;
 
 /// See the module.
@@ -81,7 +81,7 @@ impl CompactionPace {
         self.work.lock().add(now_ns, bytes);
     }
 
-    /// Notes that a level 0 presses on writers.
+    /// Notes that a writer is slowed down for level 0.
     pub(crate) fn hurry(&self, now_ns: u64) {
         self.hurry_until_ns.store(now_ns.saturating_add(HURRY_NS), Ordering::Relaxed);
     }
