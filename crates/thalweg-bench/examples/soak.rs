@@ -14,7 +14,7 @@
 //! A *canary* sleeps for 5 ms at a time and notes how late it wakes: what the machine itself is late by. What a host
 //! has stolen of the processors is beside it.
 //!
-//! Prints a line a minute and a table of cycles. Exits with 1 if an operation took longer than [`SLOWEST_MS`], counted
+//! Prints two lines a minute and a table of cycles. Exits with 1 if an operation took longer than [`SLOWEST_MS`], counted
 //! from the moment it was meant to begin, if the later cycles need more of anything than the earlier ones, or if the
 //! files are damaged at the end, which then stay. A wrong answer ends the run at once, with 101. A second does not
 //! count for the longest operation if the host took [`STOLEN_PERCENT`] of the processors in it or in the one before;
@@ -63,11 +63,23 @@ struct Shared {
     cycle: AtomicU64,
     /// The longest since the last look, in nanoseconds: of the tide, of the mix, of the canary.
     longest: [AtomicU64; 3],
+    /// What the mix has done since the last look.
+    kinds: [KindTime; 4],
     /// Operations that took longer than [`NOTED_MS`] themselves.
     noted: Mutex<Vec<String>>,
 }
 
 const NAMES: [&str; 3] = ["tide", "mix", "canary"];
+
+/// The kinds of operations of the mix.
+const KINDS: [&str; 4] = ["get", "update", "scan", "get of the tide"];
+
+/// Operations of one kind, and the time that they took.
+#[derive(Default)]
+struct KindTime {
+    count: AtomicU64,
+    ns: AtomicU64,
+}
 
 impl Shared {
     /// Notes how long an operation took that was meant to begin at `due` and did at `begun`.
@@ -78,6 +90,16 @@ impl Shared {
             let (at, ms) = (self.start.elapsed().as_secs_f64(), took.as_millis());
             self.noted.lock().unwrap().push(format!("{at:.2} s: {} {what}: {ms} ms", NAMES[who]));
         }
+    }
+
+    /// Returns which part of the time the mix was busy, and how long operations of each kind took on average. Forgets
+    /// it.
+    fn take_kinds(&self, time: Duration) -> String {
+        let times = self.kinds.each_ref().map(|kind| (kind.count.swap(0, Relaxed), kind.ns.swap(0, Relaxed)));
+        let busy_ns: u64 = times.iter().map(|(_, ns)| ns).sum();
+        let mean = |(name, (count, ns)): (&str, (u64, u64))| format!("{name} {} µs", ns / count.max(1) / 1000);
+        let means: Vec<String> = KINDS.into_iter().zip(times).map(mean).collect();
+        format!("mix busy {:.0} %: {}", 100.0 * busy_ns as f64 / time.as_nanos() as f64, means.join(", "))
     }
 }
 
@@ -232,13 +254,15 @@ fn run_mix(mut mix: Mix) {
         let number = zipfian.next(&mut random);
         let kind = random.next_u64() % 100;
         let (due, begun) = pace.next();
-        let what = match kind {
-            0..50 => (mix.get(number), "get").1,
-            50..90 => (mix.update(number), "update").1,
-            90..95 => (mix.scan(number), "scan").1,
-            _ => (mix.get_tide(&mut random), "get of the tide").1,
+        let kind = match kind {
+            0..50 => (mix.get(number), 0).1,
+            50..90 => (mix.update(number), 1).1,
+            90..95 => (mix.scan(number), 2).1,
+            _ => (mix.get_tide(&mut random), 3).1,
         };
-        shared.note(1, due, begun, what);
+        shared.kinds[kind].count.fetch_add(1, Relaxed);
+        shared.kinds[kind].ns.fetch_add(u64::try_from(begun.elapsed().as_nanos()).unwrap(), Relaxed);
+        shared.note(1, due, begun, KINDS[kind]);
     }
 }
 
@@ -400,6 +424,7 @@ fn watch(database: &Database, directory: &Path, shared: &Shared, end: Instant) -
                 statistics.merges,
                 statistics.compactions,
             );
+            println!("       {}", shared.take_kinds(Duration::from_secs(60)));
             shared.noted.lock().unwrap().drain(..).for_each(|line| println!("       {line}"));
             for stall in statistics.stalls.iter().filter(|stall| stall.longest_ns > NOTED_MS * 1_000_000) {
                 println!("       longest wait so far for {}: {} ms", stall.cause, stall.longest_ns / 1_000_000);
@@ -465,6 +490,7 @@ fn main() -> ExitCode {
         removed: AtomicU64::new(0),
         cycle: AtomicU64::new(0),
         longest: Default::default(),
+        kinds: Default::default(),
         noted: Mutex::default(),
     };
     let mix = Mix::load(&keyspace, &shared);
